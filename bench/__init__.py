@@ -1,0 +1,1 @@
+"""Load, simulation and measurement. Imports anything; nothing imports it but the command line and tests."""

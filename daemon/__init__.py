@@ -1,0 +1,5 @@
+"""The control side: supervisor, watch adapter and cache owner.
+
+Start reading in `daemon/core/state.py` (what the owner decides) and `daemon/supervisor/run.py`
+(how the processes are kept alive).
+"""

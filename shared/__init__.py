@@ -1,0 +1,1 @@
+"""The vocabulary that all processes speak. Never imports daemon, workers or bench."""

@@ -1,0 +1,31 @@
+"""What the world can do to us. Bugs are assertions and end the process; these are handled.
+
+Raised at the edges only (API client, transport, configuration) and turned into events or exit codes
+there; deciding code receives values.
+"""
+
+
+class OperationalError(Exception):
+    """The world misbehaved in a way that berth is built to survive."""
+
+
+class ConfigurationError(OperationalError):
+    """The configuration cannot be used. `problems` names each place and its remedy."""
+
+    def __init__(self, source: str, problems: list[str]) -> None:
+        super().__init__(f"{source}: " + "; ".join(problems))
+        self.source = source
+        self.problems = problems
+
+
+class FrameError(OperationalError):
+    """A message that is not ours, damaged, or of another protocol version."""
+
+
+class ObjectError(OperationalError):
+    """An API object that cannot be understood; names the object and the field."""
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(f"{where}: {problem}")
+        self.where = where
+        self.problem = problem

@@ -1,0 +1,4 @@
+"""Kubernetes objects as far as a scheduler needs them, and how to reach the API.
+
+Start reading in `objects.py`.
+"""

@@ -1,0 +1,143 @@
+"""A pod in two parts: what is its own, and the template that it shares with its like.
+
+Most pods of a cluster are copies of a few templates. The watch adapter splits each pod once; the
+owner then knows a template by its bytes and computes requests, classes and so on once for each
+distinct template, not once for each pod.
+"""
+
+from typing import Final
+
+import msgspec
+
+from shared.kube.objects import ApiStruct, OwnerReference, Pod, PodSpec, PodStatus, Volume
+
+
+class PodTemplate(ApiStruct):
+    """All that scheduling reads of a pod apart from its identity and its progress.
+
+    `spec.node_name` is always empty here (it is the record's), volumes that no plugin reads are
+    left out (service-account token volumes carry a random name and would make every pod unique),
+    and `status` holds only the parts that count as resources or claims.
+    """
+
+    spec: PodSpec
+    labels: dict[str, str] | None = None
+    controller: OwnerReference | None = None
+    status: PodStatus | None = None
+
+
+class PodRecord(msgspec.Struct, array_like=True, frozen=True):
+    """One pod as it travels from the watch adapter to the owner. Times are as in the API."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    node_name: str
+    phase: str
+    created: str
+    deleted: str
+    """deletionTimestamp; empty while nobody has asked for the pod to go."""
+    started: str
+    """status.startTime, for the order of victims; empty if unset."""
+    nominated_node_name: str
+    template: msgspec.Raw
+    """A `PodTemplate` as msgpack."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_template_decoder: Final = msgspec.msgpack.Decoder(PodTemplate)
+
+
+def split_pod(pod: Pod) -> PodRecord:
+    """The record of a decoded pod. Takes `pod` over: its spec is emptied of what is not shared."""
+    meta, spec, status = pod.metadata, pod.spec, pod.status
+    node_name = spec.node_name
+    spec.node_name = ""
+    if spec.volumes is not None:
+        spec.volumes = [v for v in spec.volumes if _is_read(v)] or None
+    template = PodTemplate(
+        spec=spec,
+        labels=meta.labels,
+        controller=_controller(meta.owner_references),
+        status=_resource_status(status),
+    )
+    return PodRecord(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        node_name=node_name,
+        phase=status.phase,
+        created=meta.creation_timestamp or "",
+        deleted=meta.deletion_timestamp or "",
+        started=status.start_time or "",
+        nominated_node_name=status.nominated_node_name,
+        template=msgspec.Raw(_encoder.encode(template)),
+    )
+
+
+def decode_template(raw: bytes | msgspec.Raw) -> PodTemplate:
+    """The template in a record's bytes."""
+    return _template_decoder.decode(raw)
+
+
+def _controller(owners: list[OwnerReference] | None) -> OwnerReference | None:
+    for owner in owners or ():
+        if owner.controller:
+            return owner
+    return None
+
+
+def _is_read(volume: Volume) -> bool:
+    return (
+        volume.persistent_volume_claim is not None
+        or volume.ephemeral is not None
+        or volume.gce_persistent_disk is not None
+        or volume.aws_elastic_block_store is not None
+        or volume.azure_disk is not None
+        or volume.cinder is not None
+        or volume.iscsi is not None
+        or volume.rbd is not None
+        or volume.csi is not None
+        or volume.image is not None
+    )
+
+
+def _resource_status(status: PodStatus) -> PodStatus | None:
+    """The parts of status that count as resources or claims; None for the usual pod without any."""
+    containers = [
+        s for s in status.container_statuses or () if s.resources or s.allocated_resources
+    ]
+    inits = [
+        s for s in status.init_container_statuses or () if s.resources or s.allocated_resources
+    ]
+    resizing = [c for c in status.conditions or () if c.type in _RESIZE_CONDITIONS]
+    if not (
+        containers
+        or inits
+        or resizing
+        or status.resources
+        or status.allocated_resources
+        or status.resize
+        or status.resource_claim_statuses
+        or status.extended_resource_claim_status
+    ):
+        return None
+    return PodStatus(
+        conditions=resizing or None,
+        container_statuses=containers or None,
+        init_container_statuses=inits or None,
+        resources=status.resources,
+        allocated_resources=status.allocated_resources,
+        resize=status.resize,
+        resource_claim_statuses=status.resource_claim_statuses,
+        extended_resource_claim_status=status.extended_resource_claim_status,
+    )
+
+
+_RESIZE_CONDITIONS: Final = frozenset({"PodResizePending", "PodResizeInProgress"})

@@ -1,0 +1,67 @@
+"""What binders report to the owner."""
+
+import enum
+
+import msgspec
+
+
+class _Message(msgspec.Struct, array_like=True, frozen=True):
+    """Base: positional on the wire, immutable in hand."""
+
+
+class BindFailureReason(enum.StrEnum):
+    """Why a binding failed. Metrics and logs use the same words."""
+
+    CONFLICT = "conflict"
+    """The API server refused: bound already elsewhere, gated, or being deleted."""
+    GONE = "gone"
+    """The pod does not exist any more, or is another one (UID)."""
+    REJECTED = "rejected"
+    """A Permit or PreBind plugin, or the API server's validation, said no."""
+    TIMEOUT = "timeout"
+    """The answer never came, and a GET showed that the pod is not bound."""
+    UNREACHABLE = "unreachable"
+    """No answer and no GET either; the outcome is unknown and the pod must be looked up again."""
+
+
+class BinderHello(_Message, frozen=True, tag="vh"):
+    """First message of a binder's life, and again when it sees another epoch of the owner."""
+
+    protocol_version: int
+    binder_index: int
+    instance: str
+
+
+class BinderReady(_Message, frozen=True, tag="vr"):
+    """Nothing of another epoch is in flight here; orders of `epoch` are welcome."""
+
+    binder_index: int
+    epoch: int
+
+
+class BindFinished(msgspec.Struct, array_like=True, frozen=True):
+    order_id: int
+
+
+class BindFailed(msgspec.Struct, array_like=True, frozen=True):
+    order_id: int
+    reason: BindFailureReason
+    message: str
+
+
+class BindReport(_Message, frozen=True, tag="vb"):
+    """Outcomes since the last report."""
+
+    binder_index: int
+    epoch: int
+    finished: list[BindFinished]
+    failed: list[BindFailed]
+
+
+class BinderHeartbeat(_Message, frozen=True, tag="vH"):
+    binder_index: int
+    in_flight_count: int
+    events_dropped_count: int
+
+
+FromBinder = BinderHello | BinderReady | BindReport | BinderHeartbeat

@@ -1,0 +1,148 @@
+"""What the watch adapter tells the owner: changes of the cluster, in the order they were seen.
+
+A kind is announced (`SyncStarted`), listed as `Changed...` messages, and closed (`SyncFinished`): what
+the owner held of that kind and did not see in between is gone, so a re-list is applied as a
+difference and a missed delete is repaired. Between syncs single changes follow.
+"""
+
+import msgspec
+
+from shared.kube.objects import (
+    CsiDriver,
+    CsiNode,
+    CsiStorageCapacity,
+    DeviceClass,
+    Namespace,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PodDisruptionBudget,
+    PriorityClass,
+    ReplicaSet,
+    ReplicationController,
+    ResourceClaim,
+    ResourceSlice,
+    Service,
+    StatefulSet,
+    StorageClass,
+    VolumeAttachment,
+)
+from shared.kube.pod_record import PodRecord
+
+
+class _Message(msgspec.Struct, array_like=True, frozen=True):
+    """Base: positional on the wire, immutable in hand."""
+
+
+class AdapterHello(_Message, frozen=True, tag="ah"):
+    """First message of an adapter's life. The owner answers by `StartSync`."""
+
+    protocol_version: int
+    instance: str
+
+
+class PodChanged(_Message, frozen=True, tag="p"):
+    """A pod was listed, added or modified."""
+
+    pod: PodRecord
+
+
+class PodDeleted(_Message, frozen=True, tag="pd"):
+    """A pod is gone, or finished (Succeeded, Failed): schedulers do not watch finished pods."""
+
+    pod: PodRecord
+
+
+class NodeChanged(_Message, frozen=True, tag="n"):
+    node: Node
+
+
+class NodeDeleted(_Message, frozen=True, tag="nd"):
+    name: str
+
+
+OtherObject = (
+    Namespace
+    | Service
+    | ReplicationController
+    | ReplicaSet
+    | StatefulSet
+    | PersistentVolume
+    | PersistentVolumeClaim
+    | StorageClass
+    | CsiNode
+    | CsiDriver
+    | CsiStorageCapacity
+    | VolumeAttachment
+    | PodDisruptionBudget
+    | PriorityClass
+    | ResourceClaim
+    | DeviceClass
+    | ResourceSlice
+)
+"""Every kind but pods and nodes: few objects, kept whole and handed on to the scorers."""
+
+
+class ObjectChanged(_Message, frozen=True, tag="o"):
+    """An object of another kind was listed, added or modified. `body` is its struct as msgpack."""
+
+    kind: str
+    """The resource's plural, e.g. "persistentvolumeclaims" (see `shared.kube.resources`)."""
+    key: str
+    """`namespace/name`, or `name` for a cluster-scoped kind."""
+    body: msgspec.Raw
+
+
+class ObjectDeleted(_Message, frozen=True, tag="od"):
+    kind: str
+    key: str
+
+
+class SyncStarted(_Message, frozen=True, tag="ss"):
+    kind: str
+
+
+class SyncFinished(_Message, frozen=True, tag="sf"):
+    """All objects of the kind have been sent since `SyncStarted`."""
+
+    kind: str
+    resource_version: str
+
+
+class KindUnavailable(_Message, frozen=True, tag="ku"):
+    """The server does not serve this kind, or does not let us read it; berth does without it."""
+
+    kind: str
+    reason: str
+
+
+class ObjectRejected(_Message, frozen=True, tag="or"):
+    """An object that could not be decoded and was left out; named so that a person can find it."""
+
+    kind: str
+    where: str
+    problem: str
+
+
+AdapterMessage = (
+    AdapterHello
+    | PodChanged
+    | PodDeleted
+    | NodeChanged
+    | NodeDeleted
+    | ObjectChanged
+    | ObjectDeleted
+    | SyncStarted
+    | SyncFinished
+    | KindUnavailable
+    | ObjectRejected
+)
+
+
+class StartSync(_Message, frozen=True, tag="as"):
+    """Owner to adapter: list and watch everything from scratch, for this epoch."""
+
+    epoch: int
+
+
+ToAdapter = StartSync

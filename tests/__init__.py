@@ -1,0 +1,1 @@
+"""Test suite; helpers import as `tests.support.builders`."""
