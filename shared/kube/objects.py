@@ -371,7 +371,7 @@ class Pod(ApiStruct):
 # Nodes --------------------------------------------------------------------------------------------
 
 
-class Taint(ApiStruct, frozen=True):
+class Taint(ApiStruct):
     key: str = ""
     value: str = ""
     effect: str = ""

@@ -9,7 +9,15 @@ from typing import Final
 
 import msgspec
 
-from shared.kube.objects import ApiStruct, OwnerReference, Pod, PodSpec, PodStatus, Volume
+from shared.kube.objects import (
+    ApiStruct,
+    ContainerStatus,
+    OwnerReference,
+    Pod,
+    PodSpec,
+    PodStatus,
+    Volume,
+)
 
 
 class PodTemplate(ApiStruct):
@@ -110,12 +118,8 @@ def _is_read(volume: Volume) -> bool:
 
 def _resource_status(status: PodStatus) -> PodStatus | None:
     """The parts of status that count as resources or claims; None for the usual pod without any."""
-    containers = [
-        s for s in status.container_statuses or () if s.resources or s.allocated_resources
-    ]
-    inits = [
-        s for s in status.init_container_statuses or () if s.resources or s.allocated_resources
-    ]
+    containers = _with_resources(status.container_statuses)
+    inits = _with_resources(status.init_container_statuses)
     resizing = [c for c in status.conditions or () if c.type in _RESIZE_CONDITIONS]
     if not (
         containers
@@ -138,6 +142,10 @@ def _resource_status(status: PodStatus) -> PodStatus | None:
         resource_claim_statuses=status.resource_claim_statuses,
         extended_resource_claim_status=status.extended_resource_claim_status,
     )
+
+
+def _with_resources(statuses: list[ContainerStatus] | None) -> list[ContainerStatus]:
+    return [s for s in statuses or () if s.resources or s.allocated_resources]
 
 
 _RESIZE_CONDITIONS: Final = frozenset({"PodResizePending", "PodResizeInProgress"})

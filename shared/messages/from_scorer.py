@@ -16,7 +16,7 @@ class ScorerHello(_Message, frozen=True, tag="wh"):
 
 
 class ResyncRequest(_Message, frozen=True, tag="wr"):
-    """The worker's copy has a hole (or is of another epoch); it proposes nothing until it is whole."""
+    """The worker's copy has a hole or is of another epoch; it proposes nothing until it is whole."""
 
     worker_index: int
     reason: str

@@ -1,7 +1,7 @@
 """What the watch adapter tells the owner: changes of the cluster, in the order they were seen.
 
-A kind is announced (`SyncStarted`), listed as `Changed...` messages, and closed (`SyncFinished`): what
-the owner held of that kind and did not see in between is gone, so a re-list is applied as a
+A kind is announced (`SyncStarted`), listed as `...Changed` messages, and closed (`SyncFinished`):
+what the owner held of that kind and did not see in between is gone, so a re-list is applied as a
 difference and a missed delete is repaired. Between syncs single changes follow.
 """
 

@@ -12,7 +12,7 @@ class _Message(msgspec.Struct, array_like=True, frozen=True):
 
 
 class SnapshotFull(_Message, frozen=True, tag="sF"):
-    """The whole cluster at `generation`. `body` and the buffers after it: `shared.columns.delta`."""
+    """The whole cluster at `generation`; for `body` and its buffers see `shared.columns.delta`."""
 
     epoch: int
     sequence: int
