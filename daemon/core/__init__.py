@@ -1,0 +1,4 @@
+"""The cache owner's decisions, with no I/O, clock, thread or randomness.
+
+Start reading in `state.py`: every event goes in there, every effect comes out.
+"""

@@ -1,0 +1,396 @@
+"""The cache: nodes, the pods on them, assumed pods, and the sums per node as columns.
+
+The operations are kube-scheduler's (pkg/scheduler/backend/cache/cache.go, v1.36.2). The difference is
+where the sums live: in a `NodeTable`, so that filters and scores are array arithmetic and a snapshot
+is a copy of rows. A node's row exists as long as the node or a pod on it does; a row without a Node
+object is a ghost, which no snapshot shows (`present` is False).
+
+When the API server's word contradicts what is held here (a pod on another node than assumed, an
+update of a pod never added), the server is right: the cache is repaired, and the disagreement is
+kept for the caller to count and log. Only our own mistakes raise.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final, NamedTuple, TypeVar
+
+import numpy as np
+
+from daemon.core.node_columns import write_node_columns
+from daemon.core.node_tree import NodeTree
+from daemon.core.pod_classes import PodClass, PodClasses
+from daemon.core.pod_lifecycle import Cause, PodPhase, Story, next_phase
+from shared.columns.journal import Journal
+from shared.columns.schema import Rows
+from shared.columns.table import NodeTable, PortTuple
+from shared.columns.usage import add_usage
+from shared.framework.cluster_view import ClusterView, ObjectStore
+from shared.kube.objects import Node
+from shared.kube.pod_record import PodRecord
+
+NEVER: Final = float("inf")
+K = TypeVar("K")
+
+
+class CachedPod:
+    """A pod that counts on a node."""
+
+    __slots__ = ("claims", "deadline_s", "is_binding_finished", "node_name", "phase", "pod_class",
+                 "record")  # fmt: skip
+
+    def __init__(self, record: PodRecord, pod_class: PodClass, node_name: str) -> None:
+        self.record = record
+        self.pod_class = pod_class
+        self.node_name = node_name
+        self.claims = pod_class.info.claim_keys
+        self.phase = PodPhase.INITIAL
+        self.is_binding_finished = False
+        self.deadline_s = NEVER
+
+
+class NodeInfo:
+    """What the cache holds of one node beside its row of the table."""
+
+    __slots__ = ("name", "node", "pods", "port_counts", "pvc_refs", "row")
+
+    def __init__(self, name: str, row: int) -> None:
+        self.name = name
+        self.row = row
+        self.node: Node | None = None
+        """None for a ghost: pods are on it, but the API server shows no such node."""
+        self.pods: dict[str, CachedPod] = {}
+        """By uid."""
+        self.port_counts: Counter[PortTuple] = Counter()
+        self.pvc_refs: Counter[str] = Counter()
+        """`namespace/claim` -> pods on this node that use it."""
+
+
+class Disagreement(NamedTuple):
+    """The API server said something that the cache did not expect; the cache was repaired."""
+
+    kind: str
+    subject: str
+    detail: str
+
+
+class Cache:
+    """Nodes and pods as the scheduler must see them at this moment. One writer, no locks."""
+
+    def __init__(self, assumed_pod_ttl_s: float = 0.0) -> None:
+        self.nodes = NodeTable()
+        self.objects = ObjectStore()
+        self.view = ClusterView(self.nodes, self.objects)
+        self.journal = Journal()
+        self.generation = 0
+        self.classes = PodClasses(self.nodes)
+        self.disagreements: list[Disagreement] = []
+        """For the caller to take, log and count."""
+        self.is_order_stale = False
+        """The set of nodes or a zone changed since `refresh_order`."""
+        self.new_image_sizes: dict[str, int] = {}
+        """Since somebody last took them."""
+        self._ttl_s = assumed_pod_ttl_s if assumed_pod_ttl_s > 0 else NEVER
+        self._node_infos: dict[str, NodeInfo] = {}
+        self._pods: dict[str, CachedPod] = {}
+        self._assumed: dict[str, CachedPod] = {}
+        """Invariant: a subset of `_pods`."""
+        self._free_rows: list[int] = []
+        self._tree = NodeTree()
+        self._image_nodes: Counter[str] = Counter()
+        self._story = Story()
+
+    # Assumed pods ----------------------------------------------------
+
+    def assume_pod(self, record: PodRecord, node_name: str, pod_class: PodClass) -> None:
+        """Counts a pod on a node before the API server knows. The pod must not be in the cache."""
+        pod = self._new_pod(record, pod_class, node_name, Cause.ASSUME)
+        self._assumed[record.uid] = pod
+        self._attach(pod)
+
+    def finish_binding(self, uid: str, now_s: float) -> None:
+        """The binding was accepted: from now on the assumption expires, where a TTL is set."""
+        pod = self._assumed.get(uid)
+        if pod is None:
+            return  # The watch was faster than the binder's report.
+        self._step(pod, Cause.FINISH_BINDING)
+        pod.is_binding_finished = True
+        pod.deadline_s = now_s + self._ttl_s
+
+    def forget_pod(self, uid: str) -> CachedPod | None:
+        """Takes an assumption back; None where the pod is not assumed (any more)."""
+        pod = self._assumed.get(uid)
+        if pod is None:
+            return None
+        self._step(pod, Cause.FORGET)
+        self._drop(pod)
+        return pod
+
+    def cleanup_expired(self, now_s: float) -> list[CachedPod]:
+        """Drops assumed pods whose confirmation did not come in time."""
+        expired = [p for p in self._assumed.values() if p.deadline_s <= now_s]
+        for pod in expired:
+            self._step(pod, Cause.EXPIRE)
+            self._drop(pod)
+        return expired
+
+    def next_deadline_s(self) -> float:
+        """When `cleanup_expired` next has something to do; infinite if never."""
+        if self._ttl_s == NEVER:
+            return NEVER
+        return min((p.deadline_s for p in self._assumed.values()), default=NEVER)
+
+    # Pods on nodes, by the API server's word -----------------------------------------------------------
+
+    def add_pod(self, record: PodRecord) -> None:
+        """A pod with a node was listed, added, or bound."""
+        pod = self._pods.get(record.uid)
+        if pod is None:
+            self._add_new(record)
+        elif pod.phase is PodPhase.ASSUMED:
+            self._confirm(pod, record)
+        else:
+            self._replace(pod, record)
+
+    def update_pod(self, record: PodRecord) -> None:
+        """A pod that is on a node changed. The same as `add_pod`, as a watch may merge events."""
+        self.add_pod(record)
+
+    def remove_pod(self, uid: str) -> CachedPod | None:
+        """A pod is gone or finished; None if it was not here."""
+        pod = self._pods.get(uid)
+        if pod is None:
+            return None
+        if pod.phase is PodPhase.ASSUMED and not pod.is_binding_finished:
+            self._disagree("assumed pod removed", pod, "deleted while its binding was in flight")
+        self._step(pod, Cause.REMOVE)
+        self._drop(pod)
+        return pod
+
+    def get_pod(self, uid: str) -> CachedPod | None:
+        return self._pods.get(uid)
+
+    def is_assumed_pod(self, uid: str) -> bool:
+        return uid in self._assumed
+
+    def pod_count(self) -> int:
+        return len(self._pods)
+
+    def assumed_pods(self) -> list[CachedPod]:
+        return list(self._assumed.values())
+
+    def pods(self) -> list[CachedPod]:
+        return list(self._pods.values())
+
+    # Nodes ----------------------------------------------------
+
+    def add_node(self, node: Node) -> None:
+        """A node appeared or changed. Raises ObjectError for quantities that cannot be read."""
+        name = node.metadata.name
+        info = self._node_infos.get(name)
+        is_new = info is None or info.node is None
+        if info is None:
+            info = self._new_node_info(name)
+        self._write_node(info, node)
+        labels = node.metadata.labels or {}
+        if is_new:
+            self._tree.add(info.row, labels)
+            self.is_order_stale = True
+        elif self._tree.update(info.row, labels):
+            self.is_order_stale = True
+
+    def update_node(self, node: Node) -> None:
+        """The same as `add_node`."""
+        self.add_node(node)
+
+    def remove_node(self, name: str) -> Node | None:
+        """A node is gone; with pods still on it, it stays as a ghost. None if it was not here."""
+        info = self._node_infos.get(name)
+        if info is None or info.node is None:
+            return None
+        node = info.node
+        self._forget_images(node)
+        info.node = None
+        self.nodes.present[info.row] = False
+        self._tree.remove(info.row)
+        self.is_order_stale = True
+        self._touch_node(info.row)
+        self._free_if_empty(info)
+        return node
+
+    def node_info(self, name: str) -> NodeInfo | None:
+        """What is known of a node, ghosts included."""
+        return self._node_infos.get(name)
+
+    def node_infos(self) -> list[NodeInfo]:
+        return list(self._node_infos.values())
+
+    def node_count(self) -> int:
+        """Nodes that the API server shows."""
+        return len(self._tree)
+
+    def refresh_order(self) -> bool:
+        """Brings `nodes.order` up to date; says whether it changed."""
+        if not self.is_order_stale:
+            return False
+        self.nodes.order = np.array(self._tree.ordered_rows(), np.intp)
+        self.is_order_stale = False
+        return True
+
+    def used_rows(self) -> Rows:
+        """Rows of all nodes, ghosts included, ascending."""
+        return np.array(sorted(info.row for info in self._node_infos.values()), np.intp)
+
+    # Inside: pods -----------------------------------------------------------
+
+    def _new_pod(
+        self, record: PodRecord, pod_class: PodClass, node_name: str, cause: Cause
+    ) -> CachedPod:
+        if record.uid in self._pods:
+            held = self._pods[record.uid]
+            # Raises: neither an assumed nor an added pod may be assumed (or added anew).
+            next_phase(held.phase, cause, record.key, self._story)
+        pod = CachedPod(record, pod_class, node_name)
+        self._step(pod, cause)
+        self._pods[record.uid] = pod
+        return pod
+
+    def _add_new(self, record: PodRecord) -> None:
+        pod_class = self.classes.acquire(record)
+        self._attach(self._new_pod(record, pod_class, record.node_name, Cause.ADD))
+
+    def _confirm(self, pod: CachedPod, record: PodRecord) -> None:
+        """An assumed pod was seen bound."""
+        self._step(pod, Cause.ADD)
+        del self._assumed[record.uid]
+        pod.deadline_s = NEVER
+        if record.node_name != pod.node_name:
+            detail = f"assumed on {pod.node_name}, bound to {record.node_name}"
+            self._disagree("assumed elsewhere", pod, detail)
+        self._adopt(pod, record)
+
+    def _replace(self, pod: CachedPod, record: PodRecord) -> None:
+        self._step(pod, Cause.UPDATE)
+        if record.node_name != pod.node_name:
+            detail = f"was on {pod.node_name}, is on {record.node_name}"
+            self._disagree("moved", pod, detail)
+        self._adopt(pod, record)
+
+    def _adopt(self, pod: CachedPod, record: PodRecord) -> None:
+        """Takes the newer record over; the sums change only if something that counts did."""
+        old_class = pod.pod_class
+        is_same_class = (
+            record.namespace == old_class.namespace and bytes(record.template) == old_class.template
+        )
+        if is_same_class and record.node_name == pod.node_name:
+            pod.record = record
+            return
+        self._detach(pod)
+        new_class = self.classes.acquire(record)
+        self.classes.release(old_class)
+        pod.record = record
+        pod.pod_class = new_class
+        pod.node_name = record.node_name
+        pod.claims = new_class.info.claim_keys
+        self._attach(pod)
+
+    def _drop(self, pod: CachedPod) -> None:
+        uid = pod.record.uid
+        self._detach(pod)
+        del self._pods[uid]
+        self._assumed.pop(uid, None)
+        self.classes.release(pod.pod_class)
+
+    def _attach(self, pod: CachedPod) -> None:
+        info = self._node_infos.get(pod.node_name)
+        if info is None:
+            info = self._new_node_info(pod.node_name)
+        info.pods[pod.record.uid] = pod
+        add_usage(self.nodes, info.row, pod.pod_class.usage)
+        ports = pod.pod_class.usage.ports
+        if ports:
+            info.port_counts.update(ports)
+            self._write_ports(info)
+        if pod.claims:
+            info.pvc_refs.update(pod.claims)
+        self._touch_usage(info.row)
+
+    def _detach(self, pod: CachedPod) -> None:
+        info = self._node_infos[pod.node_name]
+        del info.pods[pod.record.uid]
+        add_usage(self.nodes, info.row, pod.pod_class.usage, -1)
+        ports = pod.pod_class.usage.ports
+        if ports:
+            _subtract(info.port_counts, ports)
+            self._write_ports(info)
+        if pod.claims:
+            _subtract(info.pvc_refs, pod.claims)
+        self._touch_usage(info.row)
+        self._free_if_empty(info)
+
+    def _step(self, pod: CachedPod, cause: Cause) -> None:
+        pod.phase = next_phase(pod.phase, cause, pod.record.key, self._story)
+
+    def _disagree(self, kind: str, pod: CachedPod, detail: str) -> None:
+        self.disagreements.append(Disagreement(kind, pod.record.key, detail))
+
+    # Inside: nodes -----------------------------------------------------------
+
+    def _new_node_info(self, name: str) -> NodeInfo:
+        row = self._free_rows.pop() if self._free_rows else self.nodes.row_count
+        self.nodes.reserve(row + 1)
+        self.nodes.bind_name(row, name)
+        info = NodeInfo(name, row)
+        self._node_infos[name] = info
+        self._touch_node(row)
+        self.nodes.incarnation[row] = self.generation
+        return info
+
+    def _write_node(self, info: NodeInfo, node: Node) -> None:
+        write_node_columns(self.nodes, info.row, node)  # First: it may raise.
+        if info.node is not None:
+            self._forget_images(info.node)
+        info.node = node
+        self._remember_images(node)
+        self.nodes.present[info.row] = True
+        self._touch_node(info.row)
+
+    def _remember_images(self, node: Node) -> None:
+        for image in node.status.images or ():
+            for name in image.names or ():
+                self._image_nodes[name] += 1
+                if self._image_nodes[name] == 1:
+                    self.nodes.image_sizes[name] = image.size_bytes
+                    self.new_image_sizes[name] = image.size_bytes
+
+    def _forget_images(self, node: Node) -> None:
+        for image in node.status.images or ():
+            _subtract(self._image_nodes, image.names or ())
+
+    def _write_ports(self, info: NodeInfo) -> None:
+        self.nodes.ports_id[info.row] = self.nodes.ports.id_of(frozenset(info.port_counts))
+
+    def _free_if_empty(self, info: NodeInfo) -> None:
+        """Gives the row back once neither node nor pods need it."""
+        if info.node is not None or info.pods:
+            return
+        del self._node_infos[info.name]
+        self.nodes.unbind_name(info.row)
+        self._free_rows.append(info.row)
+
+    def _touch_usage(self, row: int) -> None:
+        self.generation += 1
+        self.nodes.generation[row] = self.generation
+        self.journal.usage_changed(row)
+
+    def _touch_node(self, row: int) -> None:
+        self.generation += 1
+        self.nodes.generation[row] = self.generation
+        self.journal.node_changed(row)
+
+
+def _subtract(counts: Counter[K], keys: Iterable[K]) -> None:
+    """Counts each key down by one, and forgets keys that reach zero."""
+    for key in keys:
+        counts[key] -= 1
+        if counts[key] <= 0:
+            del counts[key]

@@ -1,0 +1,76 @@
+"""Pod classes: pods that no plugin can tell apart, known by the bytes of their template.
+
+A template is decoded, its requests are added up, and its class gets a number once, when its first
+pod appears; the ten thousandth pod of a Deployment costs a dictionary look-up. A class lives as long
+as one of its pods does.
+"""
+
+from collections.abc import Iterator
+
+from shared.columns.table import NodeTable
+from shared.columns.usage import PodUsage, usage_of
+from shared.framework.pod_info import PodInfo
+from shared.kube.pod_record import PodRecord, decode_template
+
+
+class PodClass:
+    """One class, with what is computed from its template."""
+
+    __slots__ = ("class_id", "info", "key", "pod_count", "profile", "template", "usage")
+
+    def __init__(self, class_id: int, key: tuple[str, bytes], table: NodeTable) -> None:
+        namespace, template = key
+        self.class_id = class_id
+        self.key = key
+        self.template = template
+        """A `PodTemplate` as msgpack, as the adapter sent it."""
+        self.info = PodInfo(namespace, decode_template(template))
+        self.usage: PodUsage = usage_of(table, self.info.requests, self.info.host_ports)
+        self.profile = self.info.spec.scheduler_name
+        self.pod_count = 0
+
+    @property
+    def namespace(self) -> str:
+        return self.key[0]
+
+
+class PodClasses:
+    """All classes that some pod of cache or queue belongs to."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._by_key: dict[tuple[str, bytes], PodClass] = {}
+        self._by_id: dict[int, PodClass] = {}
+        self._next_id = 1
+        self.retired: list[int] = []
+        """Ids of classes that died since somebody last took this list."""
+
+    def acquire(self, record: PodRecord) -> PodClass:
+        """The class of a pod, counted as used once more. Raises msgspec errors for a bad template."""
+        key = (record.namespace, bytes(record.template))
+        found = self._by_key.get(key)
+        if found is None:
+            found = PodClass(self._next_id, key, self._table)
+            self._next_id += 1
+            self._by_key[key] = found
+            self._by_id[found.class_id] = found
+        found.pod_count += 1
+        return found
+
+    def release(self, pod_class: PodClass) -> None:
+        """Undoes one `acquire`."""
+        assert pod_class.pod_count > 0, "released more often than acquired"
+        pod_class.pod_count -= 1
+        if pod_class.pod_count == 0:
+            del self._by_key[pod_class.key]
+            del self._by_id[pod_class.class_id]
+            self.retired.append(pod_class.class_id)
+
+    def get(self, class_id: int) -> PodClass | None:
+        return self._by_id.get(class_id)
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def __iter__(self) -> Iterator[PodClass]:
+        return iter(self._by_key.values())

@@ -1,0 +1,99 @@
+"""The life of a pod in the cache: phases, what moves a pod between them, and nothing else.
+
+    +------------------------------------------------+  +------+
+    |                               Add              |  |      | Update
+    |                                                v  v      |
+    +      Assume              Add                  +------------+
+ Initial +--------> Assumed +-------------------->  |   Added    |
+    ^               |   ^  |                        +------------+
+    |    Forget     |   |  | FinishBinding            ^     |
+    +---------------+   +--+                      Add |     | Remove
+                    |                                 |     v
+                    |  Expire                    Expired   Deleted
+                    +-------------------------------^       ^
+                    |              Remove                   |
+                    +---------------------------------------+
+
+Assumptions (pkg/scheduler/backend/cache/interface.go, v1.36.2): no pod is assumed twice; a pod may be
+added without having been assumed; an update or a removal of a pod that was never added is an error of
+the source; an assumed pod expires only after FinishBinding, and only where a time to live is set.
+"""
+
+import enum
+from collections import deque
+from typing import Final
+
+
+class PodPhase(enum.Enum):
+    """Where a pod is in the cache."""
+
+    INITIAL = "initial"
+    """Not in the cache."""
+    ASSUMED = "assumed"
+    """Counted on its node before the API server has said so."""
+    ADDED = "added"
+    """On its node by the API server's word."""
+    EXPIRED = "expired"
+    """Was assumed, and the word never came. Not counted any more."""
+    DELETED = "deleted"
+
+
+class Cause(enum.Enum):
+    """What happened to the pod."""
+
+    ASSUME = "assume"
+    FINISH_BINDING = "finish binding"
+    FORGET = "forget"
+    EXPIRE = "expire"
+    ADD = "add"
+    UPDATE = "update"
+    REMOVE = "remove"
+
+
+TRANSITIONS: Final[dict[tuple[PodPhase, Cause], PodPhase]] = {
+    (PodPhase.INITIAL, Cause.ASSUME): PodPhase.ASSUMED,
+    (PodPhase.INITIAL, Cause.ADD): PodPhase.ADDED,
+    (PodPhase.ASSUMED, Cause.FINISH_BINDING): PodPhase.ASSUMED,
+    (PodPhase.ASSUMED, Cause.FORGET): PodPhase.INITIAL,
+    (PodPhase.ASSUMED, Cause.EXPIRE): PodPhase.EXPIRED,
+    (PodPhase.ASSUMED, Cause.ADD): PodPhase.ADDED,
+    (PodPhase.ASSUMED, Cause.REMOVE): PodPhase.DELETED,
+    (PodPhase.EXPIRED, Cause.ADD): PodPhase.ADDED,
+    (PodPhase.ADDED, Cause.UPDATE): PodPhase.ADDED,
+    (PodPhase.ADDED, Cause.REMOVE): PodPhase.DELETED,
+}
+
+
+class InvalidTransitionError(AssertionError):
+    """A step that the table does not have: a bug of ours. Carries the pod's latest steps."""
+
+
+STORY_STEPS_MAX: Final = 32
+
+
+def next_phase(phase: PodPhase, cause: Cause, pod: str, story: "Story | None" = None) -> PodPhase:
+    """The phase after `cause`; InvalidTransitionError where the table has none."""
+    found = TRANSITIONS.get((phase, cause))
+    if found is None:
+        past = story.told(pod) if story else "no story kept"
+        raise InvalidTransitionError(f"pod {pod}: {cause.value} while {phase.value}; {past}")
+    if story is not None:
+        story.note(pod, cause, found)
+    return found
+
+
+class Story:
+    """The last steps of all pods together, bounded, for the message of an invalid one."""
+
+    def __init__(self, steps_max: int = 4096) -> None:
+        self._steps: deque[tuple[str, Cause, PodPhase]] = deque(maxlen=steps_max)
+
+    def note(self, pod: str, cause: Cause, phase: PodPhase) -> None:
+        self._steps.append((pod, cause, phase))
+
+    def told(self, pod: str) -> str:
+        """The steps of one pod, oldest first, at most STORY_STEPS_MAX."""
+        steps = [
+            f"{cause.value} -> {phase.value}" for name, cause, phase in self._steps if name == pod
+        ]
+        return "; ".join(steps[-STORY_STEPS_MAX:]) or "no steps remembered"

@@ -1,0 +1,233 @@
+"""Deltas and full snapshots: the rows that changed, as raw arrays, and the dictionaries' news.
+
+A delta holds two groups of rows (`schema.py`): those whose usage changed and those whose node
+columns changed. It carries absolute values, so applying one twice is harmless and a full snapshot
+is simply the delta of all rows. Ids are interned by the owner; what was interned since the last
+delta travels in front.
+
+On the wire: `DeltaBody` as msgpack, then one buffer a column and group, in the order of
+`_usage_arrays` and `_node_arrays`.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from shared.columns.schema import NODE_COLUMNS, USAGE_COLUMNS, Rows
+from shared.columns.table import NodeTable, TaintTuple
+from shared.errors import FrameError
+
+
+class Dictionaries(msgspec.Struct, array_like=True, frozen=True):
+    """What was interned from `first` (ids) on, per dictionary."""
+
+    first: list[int]
+    """One id for each list below, in this order."""
+    resources: list[str]
+    label_keys: list[str]
+    label_values: list[str]
+    names: list[str]
+    taints: list[tuple[TaintTuple, ...]]
+    ports: list[list[tuple[str, str, int]]]
+    images: list[list[str]]
+    features: list[list[str]]
+
+
+class DeltaBody(msgspec.Struct, array_like=True, frozen=True):
+    """All of a delta but its arrays."""
+
+    is_full: bool
+    row_count: int
+    usage_row_count: int
+    node_row_count: int
+    resource_count: int
+    label_key_count: int
+    has_order: bool
+    """The nodeTree order changed and follows as the last buffer."""
+    dictionaries: Dictionaries
+    image_sizes: dict[str, int]
+    """Images whose size is new."""
+    objects: list[tuple[str, str, msgspec.Raw | None]]
+    """(kind, key, object as msgpack or None for a deletion) of the kinds other than pods, nodes."""
+
+
+class DictionaryMarks(msgspec.Struct, frozen=True):
+    """How far each dictionary was already sent."""
+
+    counts: tuple[int, ...] = (0,) * 8
+
+
+NOTHING_SENT = DictionaryMarks()
+Buffer = bytes | memoryview | np.ndarray  # type: ignore[type-arg] # raw bytes of any dtype
+
+_body_encoder = msgspec.msgpack.Encoder()
+_body_decoder = msgspec.msgpack.Decoder(DeltaBody)
+
+
+def make_delta(
+    table: NodeTable,
+    usage_rows: Rows,
+    node_rows: Rows,
+    marks: DictionaryMarks,
+    *,
+    is_full: bool = False,
+    has_order: bool = False,
+    image_sizes: dict[str, int] | None = None,
+    objects: Sequence[tuple[str, str, msgspec.Raw | None]] = (),
+) -> tuple[bytes, list[Buffer], DictionaryMarks]:
+    """The encoded body, the buffers after it, and the marks for the next delta."""
+    dictionaries, new_marks = _dictionaries_since(table, marks)
+    body = DeltaBody(
+        is_full=is_full,
+        row_count=table.row_count,
+        usage_row_count=len(usage_rows),
+        node_row_count=len(node_rows),
+        resource_count=len(table.resources),
+        label_key_count=len(table.label_keys),
+        has_order=has_order,
+        dictionaries=dictionaries,
+        image_sizes=image_sizes or {},
+        objects=list(objects),
+    )
+    buffers: list[Buffer] = []
+    if len(usage_rows):
+        buffers.append(usage_rows.astype(np.int64))
+        buffers.append(table.generation[usage_rows])
+        buffers.extend(getattr(table, c.name)[usage_rows] for c in USAGE_COLUMNS)
+        buffers.append(table.requested[: body.resource_count, usage_rows])
+    if len(node_rows):
+        buffers.append(node_rows.astype(np.int64))
+        buffers.append(table.generation[node_rows])
+        buffers.extend(getattr(table, c.name)[node_rows] for c in NODE_COLUMNS)
+        buffers.append(table.allocatable[: body.resource_count, node_rows])
+        buffers.append(table.labels[: body.label_key_count, node_rows])
+    if has_order:
+        buffers.append(table.order.astype(np.int64))
+    return _body_encoder.encode(body), [np.ascontiguousarray(b) for b in buffers], new_marks
+
+
+class AppliedDelta(msgspec.Struct, frozen=True):
+    """What a delta changed; rows as in the delta."""
+
+    is_full: bool
+    usage_rows: Rows
+    node_rows: Rows
+    objects: list[tuple[str, str, msgspec.Raw | None]]
+
+
+def apply_delta(
+    table: NodeTable, body: bytes | msgspec.Raw, buffers: Sequence[Buffer]
+) -> AppliedDelta:
+    """Writes a delta into a copy. FrameError when body and buffers do not agree."""
+    try:
+        delta = _body_decoder.decode(body)
+    except msgspec.DecodeError as error:
+        raise FrameError(f"snapshot delta: {error}") from error
+    reader = _BufferReader(buffers)
+    _extend_dictionaries(table, delta.dictionaries)
+    table.reserve(delta.row_count)
+    table.reserve_resources(delta.resource_count)
+    table.reserve_labels(delta.label_key_count)
+    table.image_sizes.update(delta.image_sizes)
+    empty = np.zeros(0, np.intp)
+    usage_rows = node_rows = empty
+    if delta.usage_row_count:
+        count = delta.usage_row_count
+        usage_rows = reader.take(np.int64, (count,)).astype(np.intp)
+        table.generation[usage_rows] = reader.take(np.int64, (count,))
+        for column in USAGE_COLUMNS:
+            getattr(table, column.name)[usage_rows] = reader.take(column.dtype, (count,))
+        requested = reader.take(np.int64, (delta.resource_count, count))
+        table.requested[: delta.resource_count, usage_rows] = requested
+    if delta.node_row_count:
+        count = delta.node_row_count
+        node_rows = reader.take(np.int64, (count,)).astype(np.intp)
+        table.generation[node_rows] = reader.take(np.int64, (count,))
+        for column in NODE_COLUMNS:
+            getattr(table, column.name)[node_rows] = reader.take(column.dtype, (count,))
+        shape = (delta.resource_count, count)
+        table.allocatable[: delta.resource_count, node_rows] = reader.take(np.int64, shape)
+        shape = (delta.label_key_count, count)
+        table.labels[: delta.label_key_count, node_rows] = reader.take(np.int32, shape)
+        table.reindex_names(node_rows)
+    if delta.has_order:
+        table.order = reader.take_rest(np.int64).astype(np.intp)
+    reader.assert_empty()
+    return AppliedDelta(delta.is_full, usage_rows, node_rows, delta.objects)
+
+
+class _BufferReader:
+    """Takes one buffer after the other as an array of a known type and shape."""
+
+    def __init__(self, buffers: Sequence[Buffer]) -> None:
+        self._buffers = list(buffers)
+        self._next = 0
+
+    def take(self, dtype: object, shape: tuple[int, ...]) -> np.ndarray:
+        flat = self.take_rest(dtype)
+        if flat.size != int(np.prod(shape)):
+            raise FrameError(f"snapshot delta: buffer {self._next - 1} is not of shape {shape}")
+        return flat.reshape(shape)
+
+    def take_rest(self, dtype: object) -> np.ndarray:
+        if self._next >= len(self._buffers):
+            raise FrameError("snapshot delta: a buffer is missing")
+        buffer = self._buffers[self._next]
+        self._next += 1
+        try:
+            return np.frombuffer(buffer, dtype)  # type: ignore[call-overload,no-any-return] # any dtype
+        except ValueError as error:
+            raise FrameError(f"snapshot delta: {error}") from error
+
+    def assert_empty(self) -> None:
+        if self._next != len(self._buffers):
+            raise FrameError("snapshot delta: buffers left over")
+
+
+def _dictionaries_since(
+    table: NodeTable, marks: DictionaryMarks
+) -> tuple[Dictionaries, DictionaryMarks]:
+    resources, keys, values, names, taints, ports, images, features = marks.counts
+    news = Dictionaries(
+        first=list(marks.counts),
+        resources=table.resources.values[resources:],
+        label_keys=table.label_keys.values[keys:],
+        label_values=table.label_values.values[values:],
+        names=table.names.values[names:],
+        taints=table.taints.values[taints:],
+        ports=[sorted(value) for value in table.ports.values[ports:]],
+        images=[sorted(value) for value in table.images.values[images:]],
+        features=[sorted(value) for value in table.features.values[features:]],
+    )
+    return news, dictionary_marks(table)
+
+
+def dictionary_marks(table: NodeTable) -> DictionaryMarks:
+    """Marks of one who has everything that is interned now."""
+    return DictionaryMarks(
+        (
+            len(table.resources),
+            len(table.label_keys),
+            len(table.label_values),
+            len(table.names),
+            len(table.taints),
+            len(table.ports),
+            len(table.images),
+            len(table.features),
+        )
+    )
+
+
+def _extend_dictionaries(table: NodeTable, news: Dictionaries) -> None:
+    first = news.first
+    if len(first) != len(dictionary_marks(table).counts):
+        raise FrameError("snapshot delta: another number of dictionaries")
+    table.resources.extend(first[0], news.resources)
+    table.label_keys.extend(first[1], news.label_keys)
+    table.label_values.extend(first[2], news.label_values)
+    table.names.extend(first[3], news.names)
+    table.taints.extend(first[4], news.taints)
+    table.ports.extend(first[5], [frozenset(value) for value in news.ports])
+    table.images.extend(first[6], [frozenset(value) for value in news.images])
+    table.features.extend(first[7], [frozenset(value) for value in news.features])

@@ -1,0 +1,44 @@
+"""Values to small integers, append-only, so that an id never changes its meaning within an epoch.
+
+Ids are sent to the workers once, in the order they were given (`delta.py`), hence append-only; what
+is interned is bounded by what nodes and pods say, not by how often they say it.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import Generic, TypeVar
+
+V = TypeVar("V", bound=Hashable)
+
+
+class Interner(Generic[V]):
+    """A bijection between values and 0, 1, 2, ... in order of first use."""
+
+    __slots__ = ("_ids", "values")
+
+    def __init__(self, initial: Sequence[V] = ()) -> None:
+        self.values: list[V] = []
+        self._ids: dict[V, int] = {}
+        for value in initial:
+            self.id_of(value)
+
+    def id_of(self, value: V) -> int:
+        """The id of `value`, given now if it is new."""
+        found = self._ids.get(value)
+        if found is None:
+            found = len(self.values)
+            self._ids[value] = found
+            self.values.append(value)
+        return found
+
+    def find(self, value: V) -> int:
+        """The id of `value`, or -1 if nobody has used it yet."""
+        return self._ids.get(value, -1)
+
+    def extend(self, first_id: int, values: Sequence[V]) -> None:
+        """Takes over ids that another interner gave; `first_id` follows on, or overlaps equally."""
+        assert first_id <= len(self.values), "a range of ids is missing"
+        for offset, value in enumerate(values):
+            assert self.id_of(value) == first_id + offset, "ids disagree"
+
+    def __len__(self) -> int:
+        return len(self.values)

@@ -1,0 +1,182 @@
+"""NodeTable: the arrays of a cluster, one row a node.
+
+Rows are recycled: a node that goes frees its row (`present` False), a node that comes takes a free
+one, with a new `incarnation`. Arrays grow by doubling; nobody may keep a reference to one across a
+change of the table. The writer marks what it touched (`touch_usage`, `touch_node`), and both the
+snapshot log and the engine read these marks.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from shared.columns.interning import Interner
+from shared.columns.schema import (
+    BASE_RESOURCES,
+    COMMON_COLUMNS,
+    NODE_COLUMNS,
+    USAGE_COLUMNS,
+    Bools,
+    Int32s,
+    Int64s,
+    Rows,
+)
+
+TaintTuple = tuple[str, str, str]
+"""(key, value, effect)"""
+PortTuple = tuple[str, str, int]
+"""(host IP, protocol, port); an empty host IP is kept as "0.0.0.0"."""
+
+FIRST_CAPACITY: Final = 64
+
+
+class NodeTable:
+    """The columns (see `schema.py` for each) and the dictionaries that their ids point into.
+
+    Matrices are (resource, row) and (label key, row), so that one resource or key of all nodes lies
+    in one run of memory.
+    """
+
+    generation: Int64s
+    pod_count: Int64s
+    nonzero_cpu_milli: Int64s
+    nonzero_memory_bytes: Int64s
+    ports_id: Int32s
+    present: Bools
+    unschedulable: Bools
+    allowed_pod_count: Int64s
+    name_id: Int32s
+    taints_id: Int32s
+    images_id: Int32s
+    features_id: Int32s
+    incarnation: Int64s
+
+    def __init__(self) -> None:
+        self.capacity = FIRST_CAPACITY
+        self.row_count = 0
+        """Rows ever used: rows at and above are untouched."""
+        for column in (*COMMON_COLUMNS, *USAGE_COLUMNS, *NODE_COLUMNS):
+            setattr(self, column.name, np.zeros(self.capacity, column.dtype))
+        self.resources = Interner[str](BASE_RESOURCES)
+        self.requested: Int64s = np.zeros((len(BASE_RESOURCES), self.capacity), np.int64)
+        """Shape (resource, row); requests of the pods on the node, assumed ones included."""
+        self.allocatable: Int64s = np.zeros((len(BASE_RESOURCES), self.capacity), np.int64)
+        """Shape (resource, row)."""
+        self.label_keys = Interner[str]()
+        self.label_values = Interner[str](("",))
+        """Id 0 is "no such label", not the empty value; see `value_id`."""
+        self.labels: Int32s = np.zeros((4, self.capacity), np.int32)
+        """Shape (label key, row); value id, 0 where the node has no such label."""
+        self.names = Interner[str]()
+        self.taints = Interner[tuple[TaintTuple, ...]](((),))
+        self.ports = Interner[frozenset[PortTuple]]((frozenset(),))
+        self.images = Interner[frozenset[str]]((frozenset(),))
+        self.image_sizes: dict[str, int] = {}
+        """Bytes; of the node that was first to have the image, as in kube-scheduler's cache."""
+        self.features = Interner[frozenset[str]]((frozenset(),))
+        self.order: Rows = np.zeros(0, np.intp)
+        """Rows of all present nodes in nodeTree order (round-robin over zones)."""
+        self._row_by_name_id: dict[int, int] = {}
+
+    # Rows ----------------------------------------------------------------
+
+    def row_of(self, node_name: str) -> int:
+        """The row of a node, or -1."""
+        name_id = self.names.find(node_name)
+        return self._row_by_name_id.get(name_id, -1)
+
+    def name_of(self, row: int) -> str:
+        return self.names.values[int(self.name_id[row])]
+
+    def bind_name(self, row: int, node_name: str) -> None:
+        """Gives a row to a node."""
+        name_id = self.names.id_of(node_name)
+        self.name_id[row] = name_id
+        self._row_by_name_id[name_id] = row
+
+    def unbind_name(self, row: int) -> None:
+        self._row_by_name_id.pop(int(self.name_id[row]), None)
+
+    def reindex_names(self, rows: Rows) -> None:
+        """Finds rows by name again, after a snapshot wrote `name_id` and `present` of `rows`."""
+        by_id = self._row_by_name_id
+        stale = [name_id for name_id, row in by_id.items() if self.name_id[row] != name_id]
+        for name_id in stale:
+            del by_id[name_id]
+        for row in rows.tolist():
+            if self.present[row]:
+                by_id[int(self.name_id[row])] = row
+
+    def present_rows(self) -> Rows:
+        """Rows with a Node object, ascending."""
+        return np.flatnonzero(self.present[: self.row_count])
+
+    def reserve(self, row_count: int) -> None:
+        """Makes room for rows 0..row_count-1 and counts them as used."""
+        self.row_count = max(self.row_count, row_count)
+        if row_count <= self.capacity:
+            return
+        while self.capacity < row_count:
+            self.capacity *= 2
+        for column in (*COMMON_COLUMNS, *USAGE_COLUMNS, *NODE_COLUMNS):
+            setattr(self, column.name, _grown(getattr(self, column.name), self.capacity))
+        self.requested = _grown(self.requested, self.capacity)
+        self.allocatable = _grown(self.allocatable, self.capacity)
+        self.labels = _grown(self.labels, self.capacity)
+
+    # Resources and labels ----------------------------------------------------------------
+
+    def resource_id(self, name: str) -> int:
+        """Row of the resource in the matrices, made now if it is new."""
+        resource = self.resources.id_of(name)
+        self.reserve_resources(len(self.resources))
+        return resource
+
+    def reserve_resources(self, count: int) -> None:
+        missing = count - self.requested.shape[0]
+        if missing > 0:
+            more = np.zeros((missing, self.capacity), np.int64)
+            self.requested = np.concatenate((self.requested, more))
+            self.allocatable = np.concatenate((self.allocatable, more))
+
+    def value_id(self, value: str) -> int:
+        """Id of a label value, never 0."""
+        return self.label_values.id_of("=" + value)
+
+    def find_value_id(self, value: str) -> int:
+        """Id of a label value, or -1 if no node has it."""
+        return self.label_values.find("=" + value)
+
+    def value_text(self, value_id: int) -> str:
+        return self.label_values.values[value_id][1:]
+
+    def label_column(self, key: str) -> Int32s | None:
+        """Value ids of one label over all rows, or None where no node ever had it."""
+        key_id = self.label_keys.find(key)
+        return None if key_id < 0 else self.labels[key_id, : self.row_count]
+
+    def reserve_labels(self, count: int) -> None:
+        if count > self.labels.shape[0]:
+            more = np.zeros((count, self.capacity), np.int32)
+            self.labels = np.concatenate((self.labels, more))
+
+    def write_labels(self, row: int, labels: dict[str, str]) -> None:
+        key_ids = [self.label_keys.id_of(key) for key in labels]
+        self.reserve_labels(len(self.label_keys))
+        self.labels[:, row] = 0
+        for key_id, value in zip(key_ids, labels.values(), strict=True):
+            self.labels[key_id, row] = self.value_id(value)
+
+    def labels_of(self, row: int) -> dict[str, str]:
+        """The labels of one node; for people and slow paths."""
+        column = self.labels[: len(self.label_keys), row]
+        return {
+            self.label_keys.values[key_id]: self.value_text(int(column[key_id]))
+            for key_id in np.flatnonzero(column).tolist()
+        }
+
+
+def _grown(array: np.ndarray, capacity: int) -> np.ndarray:
+    bigger = np.zeros((*array.shape[:-1], capacity), array.dtype)
+    bigger[..., : array.shape[-1]] = array
+    return bigger

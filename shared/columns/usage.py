@@ -1,0 +1,46 @@
+"""What one pod takes of a node, as it is added to and taken from the columns.
+
+The owner's cache and a worker's tentative placements use the same arithmetic, so that both reach
+equal columns (NodeInfo.update in pkg/scheduler/framework/types.go, v1.36.2).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Int64s
+from shared.columns.table import NodeTable, PortTuple
+from shared.kube.pod_resources import PodRequests
+
+
+class PodUsage(NamedTuple):
+    """Amounts by resource row; `amounts` has shape (resource,) and is 0 for all that follow."""
+
+    amounts: Int64s
+    nonzero_cpu_milli: int
+    nonzero_memory_bytes: int
+    ports: frozenset[PortTuple]
+
+
+def usage_of(table: NodeTable, requests: PodRequests, host_ports: frozenset[PortTuple]) -> PodUsage:
+    """The usage of a pod class in the resource rows of `table` (new resources get their row)."""
+    scalar_rows = {table.resource_id(name): amount for name, amount in requests.scalars.items()}
+    amounts = np.zeros(max(len(table.resources), EPHEMERAL_STORAGE + 1), np.int64)
+    amounts[CPU] = requests.milli_cpu
+    amounts[MEMORY] = requests.memory_bytes
+    amounts[EPHEMERAL_STORAGE] = requests.ephemeral_storage_bytes
+    for row, amount in scalar_rows.items():
+        amounts[row] += amount
+    return PodUsage(amounts, requests.nonzero_milli_cpu, requests.nonzero_memory_bytes, host_ports)
+
+
+def add_usage(table: NodeTable, row: int, usage: PodUsage, sign: int = 1) -> None:
+    """Adds a pod's amounts to a row, or with `sign` -1 takes them off. Ports are the caller's."""
+    amounts = usage.amounts
+    if sign > 0:
+        table.requested[: len(amounts), row] += amounts
+    else:
+        table.requested[: len(amounts), row] -= amounts
+    table.nonzero_cpu_milli[row] += sign * usage.nonzero_cpu_milli
+    table.nonzero_memory_bytes[row] += sign * usage.nonzero_memory_bytes
+    table.pod_count[row] += sign

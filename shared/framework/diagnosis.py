@@ -1,0 +1,111 @@
+"""FitError: why a pod fits nowhere, in kube-scheduler's words.
+
+The message is read by people and matched by tools, so it is equal to the last character
+(pkg/scheduler/framework/types.go, `FitError.Error`, v1.36.2).
+"""
+
+from collections import Counter
+from typing import NamedTuple
+
+from shared.columns.schema import Rows
+from shared.framework.cluster_view import ClusterView
+from shared.framework.pod_info import PodInfo
+from shared.framework.runtime import FilterOutcome, Framework, NodeVerdict, PreFilterOutcome
+from shared.framework.status import Code
+
+
+class FitError(NamedTuple):
+    """No node takes the pod."""
+
+    node_count: int
+    pre_filter_message: str
+    reasons: Counter[str]
+    """Reason -> nodes that gave it."""
+    plugins: frozenset[str]
+    """Unschedulable plugins: those whose change of mind would help."""
+    pending_plugins: frozenset[str]
+    error: str = ""
+    """A filter failed: the attempt is an error, not a refusal."""
+
+    def message(self, post_filter_message: str = "") -> str:
+        """As in the PodScheduled condition."""
+        text = f"0/{self.node_count} nodes are available:"
+        if self.pre_filter_message:
+            text += f" {self.pre_filter_message}."
+        else:
+            histogram = sorted(f"{count} {reason}" for reason, count in self.reasons.items())
+            if histogram:
+                text += f" {', '.join(histogram)}."
+        if post_filter_message:
+            text += f" {post_filter_message}"
+        return text
+
+
+def diagnose(
+    framework: Framework, pod: PodInfo, cluster: ClusterView, outcome: PreFilterOutcome
+) -> FitError:
+    """Runs the filters over all candidate nodes and sums up their reasons."""
+    node_count = len(cluster.nodes.order)
+    if not outcome.status.is_success:
+        return _rejected_by_pre_filter(outcome, node_count)
+    rows = framework.candidate_rows(outcome, cluster)
+    filtered = framework.run_filters(pod, cluster, outcome, rows)
+    reasons: Counter[str] = Counter()
+    plugins: set[str] = set()
+    pending: set[str] = set()
+    if outcome.node_names is not None:
+        plugins.update(outcome.narrowed_by)
+        left_out = node_count - len(rows)
+        if left_out > 0:
+            reasons[_left_out_text(outcome)] += left_out
+    error = ""
+    for index, (_, verdict) in filtered.verdicts.items():
+        name = framework.filters[index].NAME
+        for bit, text in enumerate(verdict.texts):
+            count = int((verdict.reasons >> bit & 1).sum())
+            if count:
+                reasons[text] += count
+        if (verdict.codes == Code.PENDING).any():
+            pending.add(name)
+        if (verdict.codes > Code.ERROR).any():
+            plugins.add(name)
+        if (verdict.codes == Code.ERROR).any() and not error:
+            error = _first_error(cluster, filtered, index, name)
+    return FitError(node_count, "", reasons, frozenset(plugins), frozenset(pending), error)
+
+
+def node_verdicts(framework: Framework, filtered: FilterOutcome) -> list[NodeVerdict]:
+    """The status of each row that failed, by the first filter that failed it."""
+    found: list[NodeVerdict] = []
+    for index, (seen, verdict) in filtered.verdicts.items():
+        name = framework.filters[index].NAME
+        failed = (verdict.codes != 0).nonzero()[0].tolist()
+        found.extend(NodeVerdict(int(seen[p]), verdict.status(p, name)) for p in failed)
+    return found
+
+
+def rows_without_verdict(filtered: FilterOutcome) -> Rows:
+    """The rows that passed every filter."""
+    return filtered.rows[filtered.failed_by < 0]
+
+
+def _rejected_by_pre_filter(outcome: PreFilterOutcome, node_count: int) -> FitError:
+    status = outcome.status
+    if status.code is Code.ERROR:
+        error = f'running PreFilter plugin "{status.plugin}": {status.message}'
+        return FitError(node_count, "", Counter(), frozenset(), frozenset(), error)
+    names = frozenset((status.plugin,)) if status.plugin else frozenset(outcome.narrowed_by)
+    pending = names if status.code is Code.PENDING else frozenset[str]()
+    return FitError(node_count, status.message, Counter(), names - pending, pending)
+
+
+def _left_out_text(outcome: PreFilterOutcome) -> str:
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(outcome.narrowed_by)}]"
+
+
+def _first_error(cluster: ClusterView, filtered: FilterOutcome, index: int, name: str) -> str:
+    seen, verdict = filtered.verdicts[index]
+    failed = (verdict.codes == Code.ERROR).nonzero()[0].tolist()
+    position = min(failed, key=lambda p: cluster.nodes.name_of(int(seen[p])))
+    message = verdict.status(position, name).message
+    return f'running "{name}" filter plugin: {message}'

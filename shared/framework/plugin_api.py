@@ -1,0 +1,144 @@
+"""What a plugin is: Protocols for kube-scheduler's extension points, over columns of nodes.
+
+A plugin is an object with a `NAME` and any of the methods below; the registry looks at what is
+there. It is made once per profile with its arguments. It decides only from what it is given: no
+I/O, no clock, no state of its own between calls (what it computes for a pod goes into the state
+that it returns).
+
+Vectorised: `rows` are indices of nodes (`shared.columns.schema.Rows`, shape (n,)); results have
+shape (n,) in the same order. `rows` may be all nodes or a single one, and the result for a row must
+not depend on which other rows were asked for at the same time. That is what lets the engine
+evaluate all nodes once for a class of pods and after a placement only the touched row again.
+
+Dependence: each plugin states what its result for a row is computed from, so that the engine knows
+what to evaluate again after which change.
+"""
+
+import enum
+from collections.abc import Hashable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+from shared.columns.schema import Int64s, Rows
+from shared.framework.cluster_view import ClusterView
+from shared.framework.pod_info import PodInfo
+from shared.framework.status import SKIP, SUCCESS, Status, Verdicts
+
+SCORE_MAX = 100
+"""Scores after normalisation lie in 0..SCORE_MAX (MaxNodeScore upstream)."""
+
+
+class Reads(enum.Flag):
+    """Groups of facts that change at different times."""
+
+    NODE = enum.auto()
+    """Columns of the Node object: labels, taints, allocatable, name, unschedulable, features."""
+    USAGE = enum.auto()
+    """What the pods on the node take: requested, pod count, host ports."""
+    PODS = enum.auto()
+    """Which pods (labels, namespaces, terms) are where."""
+    OBJECTS = enum.auto()
+    """Objects of the other kinds: claims, volumes, services, namespaces, ..."""
+    IMAGES = enum.auto()
+    """Which images are on which nodes."""
+
+
+class Scope(enum.Enum):
+    """How far a changed fact reaches."""
+
+    ROW = "row"
+    """The result for a node depends on that node alone."""
+    DOMAIN = "topology domain"
+    """... on all nodes with the same value of a topology key."""
+    CLUSTER = "cluster"
+    """... on anything."""
+
+
+class Dependence(NamedTuple):
+    """What a result is computed from, beside the pod itself."""
+
+    reads: Reads
+    scope: Scope
+
+
+ON_NODE = Dependence(Reads.NODE, Scope.ROW)
+ON_USAGE = Dependence(Reads.NODE | Reads.USAGE, Scope.ROW)
+
+
+class PreFilterResult(NamedTuple):
+    """`status` is SUCCESS, SKIP (then Filter is not called), or a rejection of the whole pod."""
+
+    status: Status = SUCCESS
+    node_names: frozenset[str] | None = None
+    """Only these nodes need be looked at; None: all. They need not exist."""
+    state: Any = None
+    """Handed to `filter`."""
+
+
+class PreScoreResult(NamedTuple):
+    """`status` is SUCCESS or SKIP (then Score is not called and the plugin counts as absent)."""
+
+    status: Status = SUCCESS
+    state: Any = None
+    """Handed to `score` and `normalization`."""
+
+
+SKIP_FILTER = PreFilterResult(SKIP)
+SKIP_SCORE = PreScoreResult(SKIP)
+
+
+@runtime_checkable
+class PreFilterPlugin(Protocol):
+    """Looks at the pod once, before any node. Every Filter plugin may leave it out."""
+
+    NAME: ClassVar[str]
+    pre_filter_depends: ClassVar[Dependence | None]
+    """None: on the pod alone."""
+
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult: ...
+
+
+@runtime_checkable
+class FilterPlugin(Protocol):
+    """Says which nodes cannot take the pod, and why."""
+
+    NAME: ClassVar[str]
+    filter_depends: ClassVar[Dependence]
+
+    def filter(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts: ...
+
+
+@runtime_checkable
+class PreScorePlugin(Protocol):
+    """Looks at the pod and its feasible nodes once, before scoring."""
+
+    NAME: ClassVar[str]
+    pre_score_depends: ClassVar[Dependence | None]
+    """None: on the pod alone (not on which nodes are feasible)."""
+
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult: ...
+
+
+@runtime_checkable
+class ScorePlugin(Protocol):
+    """Rates nodes: more is better. Raw scores may have any range if the plugin normalises."""
+
+    NAME: ClassVar[str]
+    score_depends: ClassVar[Dependence]
+
+    def score(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Int64s: ...
+
+
+@runtime_checkable
+class NormalizeScorePlugin(Protocol):
+    """Brings raw scores into 0..SCORE_MAX, in two steps so that a row can be redone alone.
+
+    `normalization` sums up the raw scores of all feasible nodes into something small and comparable
+    (such as their maximum); `normalize` maps raw scores with it. As long as the summary stays equal,
+    rows that did not change keep their normalised score.
+    """
+
+    NAME: ClassVar[str]
+
+    def normalization(self, state: Any, raw: Int64s) -> Hashable: ...
+
+    def normalize(self, raw: Int64s, normalization: Any) -> Int64s: ...

@@ -1,0 +1,50 @@
+"""A pod class as plugins see it: a namespace, a template, and what is derived from them once."""
+
+from functools import cached_property
+
+from shared.kube.objects import PodSpec
+from shared.kube.pod_record import PodTemplate
+from shared.kube.pod_resources import (
+    PodRequests,
+    host_ports,
+    pod_requests,
+    referenced_claim_names,
+)
+
+
+class PodInfo:
+    """Everything that plugins may read of a pod; equal for all pods of a class.
+
+    The name and UID of a pod are not here: no decision may depend on them (a plugin that needs them
+    makes every pod a class of its own, and says so by a `pod_key` in its state).
+    """
+
+    def __init__(self, namespace: str, template: PodTemplate) -> None:
+        self.namespace = namespace
+        self.template = template
+
+    @property
+    def spec(self) -> PodSpec:
+        return self.template.spec
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        return self.template.labels or {}
+
+    @cached_property
+    def requests(self) -> PodRequests:
+        return pod_requests(self.template)
+
+    @cached_property
+    def host_ports(self) -> frozenset[tuple[str, str, int]]:
+        """(host IP, protocol, port) that the pod wants; see `shared.columns.table.PortTuple`."""
+        return frozenset((p.ip, p.protocol, p.port) for p in host_ports(self.template))
+
+    @cached_property
+    def claim_keys(self) -> tuple[str, ...]:
+        """`namespace/claim` of each volume that names a claim outright."""
+        return tuple(f"{self.namespace}/{name}" for name in referenced_claim_names(self.template))
+
+    @property
+    def priority(self) -> int:
+        return self.spec.priority or 0

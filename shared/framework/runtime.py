@@ -1,0 +1,220 @@
+"""Framework: the plugins of one profile, in order, and how each extension point is run.
+
+Every run here is complete and remembers nothing; `engine.py` keeps results from one pod to the next
+and calls the same functions on fewer rows. Rules: pkg/scheduler/framework/runtime/framework.go and
+pkg/scheduler/schedule_one.go, v1.36.2.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from shared.columns.schema import Bools, Int64s, Rows
+from shared.framework.cluster_view import ClusterView
+from shared.framework.plugin_api import (
+    FilterPlugin,
+    NormalizeScorePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    Reads,
+    ScorePlugin,
+)
+from shared.framework.pod_info import PodInfo
+from shared.framework.status import SUCCESS, Code, Status, Verdicts
+
+
+class ScoreEntry(NamedTuple):
+    plugin: ScorePlugin
+    weight: int
+
+
+class PreFilterOutcome(NamedTuple):
+    """What PreFilter said of a pod."""
+
+    status: Status
+    """SUCCESS, or the rejection (or error) that counts, with its plugin."""
+    each: dict[str, Status]
+    """Plugin -> its status, for those that ran."""
+    each_node_names: dict[str, frozenset[str]]
+    states: dict[str, Any]
+    node_names: frozenset[str] | None
+    """The intersection of what the plugins narrowed the search to; None: all nodes."""
+    narrowed_by: tuple[str, ...]
+    """The plugins that narrowed it."""
+
+
+class ActiveScore(NamedTuple):
+    """A score plugin that PreScore did not skip."""
+
+    plugin: ScorePlugin
+    weight: int
+    state: Any
+
+
+class NodeVerdict(NamedTuple):
+    """Why one node does not take the pod."""
+
+    row: int
+    status: Status
+
+
+class FilterOutcome(NamedTuple):
+    """What Filter said of `rows`; arrays of shape (n,)."""
+
+    rows: Rows
+    failed_by: Int64s
+    """Index into the framework's filters of the first one that failed; -1 where all passed."""
+    verdicts: dict[int, tuple[Rows, Verdicts]]
+    """Filter index -> the rows that it saw and what it said of them."""
+
+
+class Framework:
+    """One profile's plugins. Immutable once made."""
+
+    def __init__(
+        self,
+        profile_name: str,
+        pre_filters: Sequence[PreFilterPlugin],
+        filters: Sequence[FilterPlugin],
+        scores: Sequence[ScoreEntry],
+    ) -> None:
+        self.profile_name = profile_name
+        self.pre_filters = tuple(pre_filters)
+        self.filters = tuple(filters)
+        self.scores = tuple(scores)
+
+    # PreFilter and Filter ----------------------------------------------------------------
+
+    def run_pre_filters(self, pod: PodInfo, cluster: ClusterView) -> PreFilterOutcome:
+        """Runs PreFilter in profile order, up to the first unresolvable rejection or error."""
+        each: dict[str, Status] = {}
+        each_names: dict[str, frozenset[str]] = {}
+        states: dict[str, Any] = {}
+        names: frozenset[str] | None = None
+        narrowed: list[str] = []
+        rejection: Status | None = None
+        for plugin in self.pre_filters:
+            result = plugin.pre_filter(pod, cluster)
+            status = result.status
+            each[plugin.NAME] = status
+            if status.code is Code.SKIP:
+                continue
+            if status.is_rejected:
+                rejection = status._replace(plugin=plugin.NAME)
+                if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                    break
+                continue
+            if not status.is_success:
+                rejection = status._replace(plugin=plugin.NAME)
+                break
+            states[plugin.NAME] = result.state
+            if result.node_names is not None:
+                each_names[plugin.NAME] = result.node_names
+                narrowed.append(plugin.NAME)
+                names = result.node_names if names is None else names & result.node_names
+                if not names:
+                    rejection = self._no_common_node(tuple(narrowed))
+                    break
+        return PreFilterOutcome(
+            rejection or SUCCESS, each, each_names, states, names, tuple(narrowed)
+        )
+
+    @staticmethod
+    def _no_common_node(narrowed: tuple[str, ...]) -> Status:
+        text = f"node(s) didn't satisfy plugin(s) [{' '.join(narrowed)}]"
+        if len(narrowed) > 1:
+            text += " simultaneously"
+        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+
+    def candidate_rows(self, outcome: PreFilterOutcome, cluster: ClusterView) -> Rows:
+        """The rows that Filter has to look at."""
+        nodes = cluster.nodes
+        if outcome.node_names is None:
+            return nodes.present_rows()
+        rows = (nodes.row_of(name) for name in sorted(outcome.node_names))
+        return np.array([row for row in rows if row >= 0 and nodes.present[row]], np.intp)
+
+    def active_filters(self, outcome: PreFilterOutcome) -> list[int]:
+        """Indices of the filters that PreFilter did not skip."""
+        return [
+            index
+            for index, plugin in enumerate(self.filters)
+            if outcome.each.get(plugin.NAME, SUCCESS).code is not Code.SKIP
+        ]
+
+    def run_filters(
+        self, pod: PodInfo, cluster: ClusterView, outcome: PreFilterOutcome, rows: Rows
+    ) -> FilterOutcome:
+        """Runs the filters in order; each sees only the rows that all before it let pass."""
+        failed_by = np.full(len(rows), -1, np.int64)
+        verdicts: dict[int, tuple[Rows, Verdicts]] = {}
+        left = np.arange(len(rows))
+        for index in self.active_filters(outcome):
+            if not len(left):
+                break
+            plugin = self.filters[index]
+            seen = rows[left]
+            verdict = plugin.filter(outcome.states.get(plugin.NAME), pod, cluster, seen)
+            passes = verdict.passes
+            if passes.all():
+                continue
+            verdicts[index] = (seen, verdict)
+            failed_by[left[~passes]] = index
+            left = left[passes]
+        return FilterOutcome(rows, failed_by, verdicts)
+
+    def passing(
+        self,
+        pod: PodInfo,
+        cluster: ClusterView,
+        outcome: PreFilterOutcome,
+        rows: Rows,
+        reading: Reads | None = None,
+    ) -> Bools:
+        """Which rows pass, shape (n,); with `reading`, by the filters that read any of it only."""
+        ok = np.ones(len(rows), np.bool_)
+        for index in self.active_filters(outcome):
+            plugin = self.filters[index]
+            if reading is not None and not plugin.filter_depends.reads & reading:
+                continue
+            verdict = plugin.filter(outcome.states.get(plugin.NAME), pod, cluster, rows)
+            ok &= verdict.codes == 0
+        return ok
+
+    # Score ----------------------------------------------------------------
+
+    def run_pre_score(
+        self, pod: PodInfo, cluster: ClusterView, feasible: Rows
+    ) -> tuple[list[ActiveScore], list[str]]:
+        """The score plugins that have a say, and the names of those that PreScore skipped."""
+        active: list[ActiveScore] = []
+        skipped: list[str] = []
+        for plugin, weight in self.scores:
+            state = None
+            if isinstance(plugin, PreScorePlugin):
+                result = plugin.pre_score(pod, cluster, feasible)
+                if result.status.code is Code.SKIP:
+                    skipped.append(plugin.NAME)
+                    continue
+                assert result.status.is_success, f"{plugin.NAME}: PreScore {result.status}"
+                state = result.state
+            active.append(ActiveScore(plugin, weight, state))
+        return active, skipped
+
+    def run_scores(
+        self, pod: PodInfo, cluster: ClusterView, active: Sequence[ActiveScore], rows: Rows
+    ) -> tuple[list[Int64s], list[Int64s], Int64s]:
+        """Raw scores, normalised scores (one array of shape (n,) a plugin), and weighted totals."""
+        raws: list[Int64s] = []
+        normalized: list[Int64s] = []
+        total = np.zeros(len(rows), np.int64)
+        for plugin, weight, state in active:
+            raw = plugin.score(state, pod, cluster, rows)
+            score = raw
+            if isinstance(plugin, NormalizeScorePlugin):
+                score = plugin.normalize(raw, plugin.normalization(state, raw))
+            raws.append(raw)
+            normalized.append(score)
+            total += score * weight
+        return raws, normalized, total

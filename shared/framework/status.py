@@ -1,0 +1,103 @@
+"""Outcomes of plugins, for one pod as a whole (`Status`) and for many nodes at once (`Verdicts`).
+
+Codes and their meaning: staging/src/k8s.io/kube-scheduler/framework/interface.go, v1.36.2.
+"""
+
+import enum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.columns.schema import Bools, Int64s
+
+
+class Code(enum.IntEnum):
+    """What a plugin says of a pod, or of a pod on a node."""
+
+    SUCCESS = 0
+    ERROR = 1
+    """Something went wrong that nobody expected; the attempt ends with SchedulerError."""
+    UNSCHEDULABLE = 2
+    """Does not fit now; preemption may help."""
+    UNSCHEDULABLE_AND_UNRESOLVABLE = 3
+    """Does not fit, and removing pods would not help."""
+    WAIT = 4
+    """Permit only: decide later."""
+    SKIP = 5
+    """PreFilter, PreScore, Bind: this plugin has nothing to say of this pod."""
+    PENDING = 6
+    """PreEnqueue, Permit and the like: waits for something outside the scheduler."""
+
+
+CODE_NAMES = {
+    Code.SUCCESS: "Success",
+    Code.ERROR: "Error",
+    Code.UNSCHEDULABLE: "Unschedulable",
+    Code.UNSCHEDULABLE_AND_UNRESOLVABLE: "UnschedulableAndUnresolvable",
+    Code.WAIT: "Wait",
+    Code.SKIP: "Skip",
+    Code.PENDING: "Pending",
+}
+
+
+class Status(NamedTuple):
+    """One answer for the whole pod."""
+
+    code: Code
+    reasons: tuple[str, ...] = ()
+    plugin: str = ""
+
+    @property
+    def is_success(self) -> bool:
+        return self.code is Code.SUCCESS
+
+    @property
+    def is_rejected(self) -> bool:
+        return self.code in _REJECTIONS
+
+    @property
+    def message(self) -> str:
+        return ", ".join(self.reasons)
+
+
+SUCCESS = Status(Code.SUCCESS)
+SKIP = Status(Code.SKIP)
+_REJECTIONS = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})
+
+Codes = NDArray[np.uint8]
+REASONS_MAX = 62
+"""A filter's reasons are bits of an int64, and the sign bit stays free."""
+
+
+class Verdicts(NamedTuple):
+    """What one filter says of n nodes. All arrays have shape (n,)."""
+
+    codes: Codes
+    """`Code` for each node; 0 where the pod passes."""
+    reasons: Int64s
+    """Bit i set: `texts[i]` applies. 0 where the pod passes."""
+    texts: tuple[str, ...]
+    """In the order in which the plugin states its reasons."""
+
+    @property
+    def passes(self) -> Bools:
+        passed: Bools = self.codes == 0
+        return passed
+
+    def status(self, position: int, plugin: str) -> Status:
+        """The verdict on the node at `position`, as kube-scheduler would return it."""
+        code = Code(int(self.codes[position]))
+        bits = int(self.reasons[position])
+        reasons = tuple(text for i, text in enumerate(self.texts) if bits >> i & 1)
+        return Status(code, reasons, plugin if code is not Code.SUCCESS else "")
+
+
+def single_reason(failed: Bools, code: Code, text: str) -> Verdicts:
+    """Verdicts of a filter that has one reason: `failed` (shape (n,)) says where it applies."""
+    return Verdicts(failed.astype(np.uint8) * np.uint8(code), failed.astype(np.int64), (text,))
+
+
+def all_pass(count: int) -> Verdicts:
+    """Verdicts of a filter that has nothing against any of `count` nodes."""
+    return Verdicts(np.zeros(count, np.uint8), np.zeros(count, np.int64), ())

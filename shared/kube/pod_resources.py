@@ -1,0 +1,329 @@
+"""What a pod asks for: requests summed as kube-scheduler sums them, host ports, claims.
+
+Pure functions of a pod's template. kube-scheduler has not one but three sums, and they differ for
+some pods; each has its own function here:
+
+- `pod_requests`: what the pod takes away from its node. Counts a resize in progress.
+- `fit_filter_requests`: what NodeResourcesFit's filter compares with the free part of a node.
+  Ignores the pod's status: a pod that is not bound yet is not being resized.
+- `fit_score_requests`: what NodeResourcesFit's score adds to the node's non-zero requests. Ignores
+  status and pod-level resources; missing requests of containers have defaults.
+
+NodeResourcesBalancedAllocation scores with `pod_requests` and without defaults
+(`PodRequests.of`). All sums are exact and rounded up once, at the end.
+
+Rules: staging/src/k8s.io/component-helpers/resource/helpers.go, pkg/scheduler/framework/types.go
+and pkg/scheduler/framework/plugins/noderesources/{fit,resource_allocation}.go, v1.36.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from shared.kube import quantity
+from shared.kube.objects import Container, ContainerStatus, PodStatus, ResourceList
+from shared.kube.pod_record import PodTemplate
+from shared.kube.resource_names import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    is_scalar,
+    is_supported_at_pod_level,
+)
+
+DEFAULT_CPU_MILLI: Final = 100
+DEFAULT_MEMORY_BYTES: Final = 200 * 1024 * 1024
+
+Nanos = dict[str, int]
+"""Resource name -> exact amount in units of 1e-9."""
+
+_DEFAULT_NANOS: Final[Nanos] = {
+    CPU: DEFAULT_CPU_MILLI * quantity.NANOS_PER_MILLI,
+    MEMORY: DEFAULT_MEMORY_BYTES * quantity.NANOS_PER_UNIT,
+}
+
+
+class PodRequests(msgspec.Struct, frozen=True):
+    """Requests of a whole pod, in the integers of the columns."""
+
+    milli_cpu: int
+    memory_bytes: int
+    ephemeral_storage_bytes: int
+    scalars: dict[str, int]
+    """Extended resources, huge pages and the like. Requests of 0 are kept."""
+    nonzero_milli_cpu: int
+    """With 100m for each container that states none; an explicit 0 stays 0."""
+    nonzero_memory_bytes: int
+    """With 200 MiB for each container that states none; an explicit 0 stays 0."""
+
+    def of(self, resource: str) -> int:
+        """The request for one resource, without defaults; 0 when it is not asked for."""
+        match resource:
+            case "cpu":
+                return self.milli_cpu
+            case "memory":
+                return self.memory_bytes
+            case "ephemeral-storage":
+                return self.ephemeral_storage_bytes
+            case _:
+                return self.scalars.get(resource, 0)
+
+
+class FitScoreRequests(msgspec.Struct, frozen=True):
+    """What NodeResourcesFit's score takes the pod to ask for."""
+
+    amounts: dict[str, int]
+    """Resource name -> amount; cpu in milli units, all others in whole ones."""
+
+    def of(self, resource: str) -> int:
+        """The amount that the score uses for one resource; 0 when it is not asked for."""
+        return self.amounts.get(resource, 0)
+
+
+class HostPort(msgspec.Struct, frozen=True, order=True):
+    """A port of the node that a pod occupies."""
+
+    protocol: str
+    ip: str
+    """"0.0.0.0" stands for every address."""
+    port: int
+
+
+class _Rules(msgspec.Struct, frozen=True):
+    """Which parts of a pod count, by the caller's purpose."""
+
+    use_status: bool
+    use_pod_level: bool
+    defaults: Nanos
+
+
+_NO_DEFAULTS: Final[Nanos] = {}
+_ACCOUNTING: Final = _Rules(use_status=True, use_pod_level=True, defaults=_NO_DEFAULTS)
+_FIT_FILTER: Final = _Rules(use_status=False, use_pod_level=True, defaults=_NO_DEFAULTS)
+_FIT_SCORE: Final = _Rules(use_status=False, use_pod_level=False, defaults=_DEFAULT_NANOS)
+
+
+def pod_requests(template: PodTemplate) -> PodRequests:
+    """What a pod takes away from its node; raises `QuantityError` for an unreadable quantity."""
+    return _requests(template, _ACCOUNTING)
+
+
+def fit_filter_requests(template: PodTemplate) -> PodRequests:
+    """What NodeResourcesFit's filter asks of a node for a pod that is to be scheduled."""
+    if template.status is None:
+        return pod_requests(template)
+    return _requests(template, _FIT_FILTER)
+
+
+def fit_score_requests(template: PodTemplate) -> FitScoreRequests:
+    """What NodeResourcesFit's score (all strategies) adds for a pod that is to be scheduled."""
+    total = _total(template, _FIT_SCORE)
+    amounts = {name: quantity.value_of_nanos(amount) for name, amount in total.items()}
+    if CPU in total:
+        amounts[CPU] = quantity.milli_value_of_nanos(total[CPU])
+    return FitScoreRequests(amounts)
+
+
+def host_ports(template: PodTemplate) -> list[HostPort]:
+    """The host ports of containers and sidecars, each once; ordinary init containers do not count.
+
+    Rules: pkg/scheduler/util/utils.go GetHostPorts and HostPortInfo.sanitize, v1.36.
+    """
+    spec = template.spec
+    sidecars = [c for c in spec.init_containers or () if _is_sidecar(c)]
+    found: dict[HostPort, None] = {}
+    for container in (*sidecars, *spec.containers):
+        for port in container.ports or ():
+            if port.host_port > 0:
+                key = HostPort(port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port)  # noqa: S104  # An API value, nothing is bound to it here.
+                found[key] = None
+    return list(found)
+
+
+def referenced_claim_names(template: PodTemplate) -> list[str]:
+    """The claims that volumes name outright, once per volume: what a node's claim counts count.
+
+    Rule: pkg/scheduler/framework/types.go updatePVCRefCounts, v1.36; ephemeral volumes do not count.
+    """
+    return [
+        volume.persistent_volume_claim.claim_name
+        for volume in template.spec.volumes or ()
+        if volume.persistent_volume_claim is not None
+    ]
+
+
+def claim_names(template: PodTemplate, pod_name: str) -> list[str]:
+    """Names of the PersistentVolumeClaims that the pod mounts, ephemeral volumes included.
+
+    Rule: staging/src/k8s.io/component-helpers/storage/ephemeral/ephemeral.go VolumeClaimName, v1.36.
+    """
+    names: dict[str, None] = {}
+    for volume in template.spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            names[volume.persistent_volume_claim.claim_name] = None
+        elif volume.ephemeral is not None:
+            names[f"{pod_name}-{volume.name}"] = None
+    return list(names)
+
+
+# Sums ---------------------------------------------------------------------------------------------
+
+
+def _requests(template: PodTemplate, rules: _Rules) -> PodRequests:
+    total = _total(template, rules)
+    defaults = _missing_defaults(template, total)
+    nonzero = _total(template, msgspec.structs.replace(rules, defaults=defaults))
+    return PodRequests(
+        milli_cpu=quantity.milli_value_of_nanos(total.get(CPU, 0)),
+        memory_bytes=quantity.value_of_nanos(total.get(MEMORY, 0)),
+        ephemeral_storage_bytes=quantity.value_of_nanos(total.get(EPHEMERAL_STORAGE, 0)),
+        scalars={
+            name: quantity.value_of_nanos(amount)
+            for name, amount in total.items()
+            if is_scalar(name)
+        },
+        nonzero_milli_cpu=quantity.milli_value_of_nanos(nonzero.get(CPU, 0)),
+        nonzero_memory_bytes=quantity.value_of_nanos(nonzero.get(MEMORY, 0)),
+    )
+
+
+def _missing_defaults(template: PodTemplate, total: Nanos) -> Nanos:
+    """The defaults per container; with pod-level requests only for what nobody states."""
+    if not _has_pod_level_requests(template):
+        return _DEFAULT_NANOS
+    return {name: amount for name, amount in _DEFAULT_NANOS.items() if name not in total}
+
+
+def _total(template: PodTemplate, rules: _Rules) -> Nanos:
+    spec = template.spec
+    status = template.status if rules.use_status else None
+    total = _container_total(
+        spec.containers, spec.init_containers or (), _ContainerRequests(status, rules.defaults)
+    )
+    if rules.use_pod_level and _has_pod_level_requests(template):
+        total.update(_pod_level(template, status))
+    if spec.overhead:
+        _add(total, _to_nanos(spec.overhead))
+    return total
+
+
+def _container_total(
+    containers: Iterable[Container],
+    init_containers: Iterable[Container],
+    requests_of: Callable[[Container], Nanos],
+) -> Nanos:
+    """The most that is needed at any one time.
+
+    Containers and sidecars run together. Before that, init containers run one after the other, each
+    beside the sidecars that were started before it.
+    """
+    running: Nanos = {}
+    for container in containers:
+        _add(running, requests_of(container))
+    sidecars: Nanos = {}
+    starting: Nanos = {}
+    for container in init_containers:
+        requests = requests_of(container)
+        if _is_sidecar(container):
+            _add(running, requests)
+            _add(sidecars, requests)
+            _raise_to(starting, sidecars)
+        else:
+            step = dict(sidecars)
+            _add(step, requests)
+            _raise_to(starting, step)
+    _raise_to(running, starting)
+    return running
+
+
+class _ContainerRequests:
+    """The requests of one container: spec, or the most of spec and status while it is resized."""
+
+    def __init__(self, status: PodStatus | None, defaults: Nanos) -> None:
+        self._defaults = defaults
+        self._statuses: dict[str, ContainerStatus] = {}
+        self._is_infeasible = False
+        if status is not None:
+            for one in (*(status.container_statuses or ()), *(status.init_container_statuses or ())):
+                self._statuses[one.name] = one
+            self._is_infeasible = _is_resize_infeasible(status)
+
+    def __call__(self, container: Container) -> Nanos:
+        requests = self._stated(container)
+        for name, amount in self._defaults.items():
+            requests.setdefault(name, amount)
+        return requests
+
+    def _stated(self, container: Container) -> Nanos:
+        spec = container.resources.requests if container.resources is not None else None
+        status = self._statuses.get(container.name)
+        if status is None or status.resources is None:
+            return _to_nanos(spec)
+        return _effective(
+            spec, status.resources.requests, status.allocated_resources, self._is_infeasible
+        )
+
+
+def _pod_level(template: PodTemplate, status: PodStatus | None) -> Nanos:
+    """The pod-level requests, which stand in for the containers' sum."""
+    assert template.spec.resources is not None, "only called with pod-level requests"
+    spec = template.spec.resources.requests or {}
+    stated = _to_nanos(spec)
+    if status is not None and status.resources is not None:
+        effective = _effective(
+            spec,
+            status.resources.requests,
+            status.allocated_resources,
+            _is_resize_infeasible(status),
+        )
+        stated = {name: effective.get(name, 0) for name in stated}
+    return {name: amount for name, amount in stated.items() if is_supported_at_pod_level(name)}
+
+
+def _effective(
+    spec: ResourceList | None,
+    actuated: ResourceList | None,
+    allocated: ResourceList | None,
+    is_infeasible: bool,
+) -> Nanos:
+    """The most of what is wanted, in force and promised; a wish that cannot be met is left out."""
+    most = {} if is_infeasible else _to_nanos(spec)
+    _raise_to(most, _to_nanos(actuated))
+    _raise_to(most, _to_nanos(allocated))
+    return most
+
+
+def _has_pod_level_requests(template: PodTemplate) -> bool:
+    resources = template.spec.resources
+    if resources is None or not resources.requests:
+        return False
+    return any(is_supported_at_pod_level(name) for name in resources.requests)
+
+
+def _is_resize_infeasible(status: PodStatus) -> bool:
+    for condition in status.conditions or ():
+        if condition.type == "PodResizePending":
+            return condition.reason == "Infeasible"
+    return False
+
+
+def _is_sidecar(container: Container) -> bool:
+    return container.restart_policy == "Always"
+
+
+def _to_nanos(resources: ResourceList | None) -> Nanos:
+    if not resources:
+        return {}
+    return {name: quantity.nanos(stated) for name, stated in resources.items()}
+
+
+def _add(total: Nanos, more: Nanos) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise_to(total: Nanos, floor: Nanos) -> None:
+    for name, amount in floor.items():
+        if name not in total or amount > total[name]:
+            total[name] = amount

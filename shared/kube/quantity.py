@@ -1,0 +1,216 @@
+"""Kubernetes quantities: "250m", "1.5Gi", "5e-1" to exact integers, and back to canonical text.
+
+Apart from the objects because decoding keeps quantities as text; they become numbers once per
+distinct pod template or node. Everything is exact: a quantity is a whole number of 1e-9 units, so
+sums are taken before they are rounded, as the API does. Callers may rely on
+`value` and `milli_value` rounding up (away from zero), so that whoever asks for a little gets
+something, and on both staying within 64 bits.
+
+Rules: staging/src/k8s.io/apimachinery/pkg/api/resource/{quantity,suffix}.go, v1.36.
+"""
+
+import enum
+import functools
+import re
+from typing import Final
+
+import msgspec
+
+from shared.errors import ObjectError
+
+NANOS_PER_UNIT: Final = 10**9
+NANOS_PER_MILLI: Final = 10**6
+INT64_MAX: Final = 2**63 - 1
+
+_DIGITS_MAX: Final = 400
+"""Longest exponent shift and number of digits that are taken seriously; any real quantity is far
+shorter, and without a bound "1e999999999" would fill the memory with zeros."""
+
+
+class QuantityError(ObjectError):
+    """A text that is no quantity. `where` is the text itself until a caller knows better."""
+
+
+class QuantityFormat(enum.Enum):
+    """How a quantity was written, which is how it is written back."""
+
+    DECIMAL_SI = "DecimalSI"
+    DECIMAL_EXPONENT = "DecimalExponent"
+    BINARY_SI = "BinarySI"
+
+
+class ExactQuantity(msgspec.Struct, frozen=True, gc=False):
+    """A parsed quantity, in units of 1e-9."""
+
+    nanos: int
+    format: QuantityFormat
+
+
+_DECIMAL_EXPONENTS: Final = {
+    "n": -9,
+    "u": -6,
+    "m": -3,
+    "": 0,
+    "k": 3,
+    "M": 6,
+    "G": 9,
+    "T": 12,
+    "P": 15,
+    "E": 18,
+}
+_DECIMAL_SUFFIXES: Final = {exponent: suffix for suffix, exponent in _DECIMAL_EXPONENTS.items()}
+_BINARY_EXPONENTS: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_BINARY_SUFFIXES: Final = ("", *_BINARY_EXPONENTS)
+
+_NANOS_BY_SUFFIX: Final[dict[str, int]] = {
+    **{s: 10 ** (9 + e) for s, e in _DECIMAL_EXPONENTS.items()},
+    **{s: NANOS_PER_UNIT << e for s, e in _BINARY_EXPONENTS.items()},
+}
+
+# What almost every quantity of a real cluster looks like: a whole number and a suffix.
+_PLAIN: Final = re.compile(r"([0-9]{1,15})([num]|[kMGTPE]i?|Ki)?", re.ASCII)
+# The sign, digits and fraction are all optional; the suffix takes any run of its letters, so that
+# "1Kie3" is told apart (unknown suffix) from "1 Gi" (not a quantity at all), as the server does.
+_GENERAL: Final = re.compile(
+    r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?"
+    r"(?P<suffix>[eEinumkKMGTP]*[+-]?[0-9]*)",
+    re.ASCII,
+)
+_EXPONENT: Final = re.compile(r"[eE](?P<exponent>[+-]?[0-9]+)", re.ASCII)
+
+# Binary quantities are cut to what a signed 64-bit integer holds.
+_BINARY_NANOS_MAX: Final = INT64_MAX * NANOS_PER_UNIT
+
+
+@functools.lru_cache(maxsize=65536)
+def _parse_text(text: str) -> ExactQuantity:
+    plain = _PLAIN.fullmatch(text)
+    if plain is not None:
+        suffix = plain[2] or ""
+        is_binary = suffix in _BINARY_EXPONENTS
+        nanos = int(plain[1]) * _NANOS_BY_SUFFIX[suffix]
+        if not is_binary or nanos <= _BINARY_NANOS_MAX:
+            return ExactQuantity(
+                nanos, QuantityFormat.BINARY_SI if is_binary else QuantityFormat.DECIMAL_SI
+            )
+    return _parse_general(text)
+
+
+def _parse_general(text: str) -> ExactQuantity:
+    match = _GENERAL.fullmatch(text) if text else None
+    if match is None:
+        raise QuantityError(
+            f"quantity {text!r}", 'not a quantity; write it like "250m", "1.5" or "64Mi"'
+        )
+    whole, fraction, suffix = match["whole"], match["fraction"] or "", match["suffix"]
+    if len(whole) + len(fraction) > _DIGITS_MAX:
+        raise QuantityError(f"quantity {text[:40]!r}...", f"more than {_DIGITS_MAX} digits")
+    digits = int((whole + fraction) or "0")
+    if suffix in _BINARY_EXPONENTS:
+        quantity = _binary(digits << _BINARY_EXPONENTS[suffix], len(fraction))
+    else:
+        exponent, quantity_format = _decimal_suffix(text, suffix)
+        quantity = ExactQuantity(_nanos(digits, exponent - len(fraction)), quantity_format)
+    if match["sign"] == "-":
+        quantity = ExactQuantity(-quantity.nanos, quantity.format)
+    return quantity
+
+
+def _decimal_suffix(text: str, suffix: str) -> tuple[int, QuantityFormat]:
+    if suffix in _DECIMAL_EXPONENTS:
+        return _DECIMAL_EXPONENTS[suffix], QuantityFormat.DECIMAL_SI
+    match = _EXPONENT.fullmatch(suffix)
+    if match is None:
+        raise QuantityError(f"quantity {text!r}", f"unknown suffix {suffix!r}")
+    digits = match["exponent"].lstrip("+-").lstrip("0")
+    if len(digits) > 9 or int(digits or "0") > _DIGITS_MAX:
+        raise QuantityError(f"quantity {text!r}", f"exponent beyond {_DIGITS_MAX}")
+    return int(match["exponent"]), QuantityFormat.DECIMAL_EXPONENT
+
+
+def _nanos(digits: int, exponent: int) -> int:
+    """digits * 10^exponent in 1e-9 units; anything below one unit is rounded up to it."""
+    shift = exponent + 9
+    if shift >= 0:
+        return digits * int(10**shift)
+    return _divide_up(digits, int(10**-shift))
+
+
+def _binary(shifted: int, fraction_length: int) -> ExactQuantity:
+    nanos = min(_nanos(shifted, -fraction_length), _BINARY_NANOS_MAX)
+    if 0 < nanos < NANOS_PER_UNIT:
+        return ExactQuantity(nanos, QuantityFormat.DECIMAL_SI)
+    return ExactQuantity(nanos, QuantityFormat.BINARY_SI)
+
+
+def _divide_up(dividend: int, divisor: int) -> int:
+    """Division rounded away from zero."""
+    return -(-dividend // divisor) if dividend > 0 else dividend // divisor
+
+
+def _clamp(value: int) -> int:
+    return max(-INT64_MAX - 1, min(value, INT64_MAX))
+
+
+def parse(quantity: str | int | float) -> ExactQuantity:
+    """The exact value of a quantity as JSON states it; raises `QuantityError`."""
+    if isinstance(quantity, str):
+        return _parse_text(quantity)
+    return _parse_text(repr(quantity))
+
+
+def nanos(quantity: str | int | float) -> int:
+    """The exact value in units of 1e-9: what sums are taken over."""
+    return parse(quantity).nanos
+
+
+def value_of_nanos(amount: int) -> int:
+    """Whole units, rounded up away from zero, cut to 64 bits."""
+    return _clamp(_divide_up(amount, NANOS_PER_UNIT))
+
+
+def milli_value_of_nanos(amount: int) -> int:
+    """Thousandths, rounded up away from zero, cut to 64 bits."""
+    return _clamp(_divide_up(amount, NANOS_PER_MILLI))
+
+
+def value(quantity: str | int | float) -> int:
+    """Whole units (bytes, counts), rounded up away from zero, cut to 64 bits."""
+    return value_of_nanos(parse(quantity).nanos)
+
+
+def milli_value(quantity: str | int | float) -> int:
+    """Thousandths (milli-CPU), rounded up away from zero, cut to 64 bits."""
+    return milli_value_of_nanos(parse(quantity).nanos)
+
+
+def rounded_up_to_milli(quantity: ExactQuantity) -> ExactQuantity:
+    """What the API server stores for a stated request or allocatable."""
+    millis = _divide_up(quantity.nanos, NANOS_PER_MILLI)
+    return ExactQuantity(millis * NANOS_PER_MILLI, quantity.format)
+
+
+def canonical(quantity: ExactQuantity) -> str:
+    """The text that the API server writes back for this quantity."""
+    if quantity.nanos == 0:
+        return "0"
+    units, rest = divmod(quantity.nanos, NANOS_PER_UNIT)
+    if quantity.format is QuantityFormat.BINARY_SI and rest == 0 and abs(units) >= 1024:
+        power = 0
+        while units % 1024 == 0 and power < len(_BINARY_SUFFIXES) - 1:
+            units //= 1024
+            power += 1
+        return f"{units}{_BINARY_SUFFIXES[power]}"
+    return _canonical_decimal(quantity)
+
+
+def _canonical_decimal(quantity: ExactQuantity) -> str:
+    mantissa, exponent = quantity.nanos, -9
+    while mantissa % 1000 == 0:
+        mantissa //= 1000
+        exponent += 3
+    if quantity.format is QuantityFormat.DECIMAL_EXPONENT:
+        return f"{mantissa}e{exponent}" if exponent else str(mantissa)
+    # From 1e21 on there is no suffix left, and the server drops it ("1" for 1e21). A cluster that
+    # states such amounts has other problems; the text is kept the same so that it can be compared.
+    return f"{mantissa}{_DECIMAL_SUFFIXES.get(exponent, '')}"

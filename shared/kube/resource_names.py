@@ -1,0 +1,62 @@
+"""Names of resources: which are counted by the scheduler besides cpu, memory and storage.
+
+Apart from the sums so that nodes, pods and plugins ask the same question in the same words.
+
+Rules: pkg/scheduler/util/utils.go and pkg/apis/core/v1/helper/helpers.go, v1.36.
+"""
+
+import functools
+import re
+from typing import Final
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+EPHEMERAL_STORAGE: Final = "ephemeral-storage"
+PODS: Final = "pods"
+
+_HUGEPAGES_PREFIX: Final = "hugepages-"
+_ATTACHABLE_VOLUMES_PREFIX: Final = "attachable-volumes-"
+_NATIVE_DOMAIN: Final = "kubernetes.io/"
+_QUOTA_PREFIX: Final = "requests."
+
+_NAME_PART: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
+_DNS_SUBDOMAIN: Final = re.compile(
+    r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII
+)
+_DNS_SUBDOMAIN_LENGTH_MAX: Final = 253
+
+
+@functools.lru_cache(maxsize=4096)
+def is_scalar(name: str) -> bool:
+    """Whether the resource is counted as a scalar: extended, huge pages, native with a prefix."""
+    return (
+        is_extended(name)
+        or name.startswith(_HUGEPAGES_PREFIX)
+        or is_prefixed_native(name)
+        or name.startswith(_ATTACHABLE_VOLUMES_PREFIX)
+    )
+
+
+def is_prefixed_native(name: str) -> bool:
+    """Whether the name lies in Kubernetes' own domain ("kubernetes.io/...")."""
+    return _NATIVE_DOMAIN in name
+
+
+@functools.lru_cache(maxsize=4096)
+def is_extended(name: str) -> bool:
+    """Whether the resource is one that a device plugin or an administrator adds to nodes."""
+    if "/" not in name or is_prefixed_native(name) or name.startswith(_QUOTA_PREFIX):
+        return False
+    prefix, _, part = name.partition("/")
+    # The quota for the resource is called "requests." + name and must be a valid name as well.
+    quota_prefix = _QUOTA_PREFIX + prefix
+    return (
+        len(quota_prefix) <= _DNS_SUBDOMAIN_LENGTH_MAX
+        and _DNS_SUBDOMAIN.fullmatch(quota_prefix) is not None
+        and _NAME_PART.fullmatch(part) is not None
+    )
+
+
+def is_supported_at_pod_level(name: str) -> bool:
+    """Whether `spec.resources` of a pod may state this resource for the pod as a whole."""
+    return name in (CPU, MEMORY) or name.startswith(_HUGEPAGES_PREFIX)

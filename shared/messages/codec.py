@@ -1,0 +1,57 @@
+"""Messages to frames and back: one codec for each direction of each channel, made once.
+
+Apart from the transport so that bytes can be made and read without a socket (recordings, tests).
+`decode` either returns a message of the channel's type or raises `FrameError` that names the
+channel, the fault and the first bytes. A `msgspec.Raw` inside a decoded message is a window on the
+whole frame: whoever keeps one for long takes a copy (`bytes(raw)`), or keeps the frame alive.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from shared.messages.admin import AdminAnswer, AdminRequest
+from shared.messages.frames import Buffer, damaged, seal, unseal
+from shared.messages.from_binder import FromBinder
+from shared.messages.from_scorer import FromScorer
+from shared.messages.to_binder import ToBinder
+from shared.messages.to_owner import AdapterMessage, ToAdapter
+from shared.messages.to_scorer import Published, ToScorer
+
+M = TypeVar("M")
+
+_encoder: Final = msgspec.msgpack.Encoder()
+
+
+class Codec(Generic[M]):
+    """The messages that one side of a channel may send."""
+
+    def __init__(self, channel: str, kind: Any) -> None:
+        """`kind` is the type M, as msgspec wants it: a union of structs, or a list of one."""
+        self.channel = channel
+        self._decoder = msgspec.msgpack.Decoder(kind)
+
+    def encode(self, message: M, buffers: Sequence[Buffer] = ()) -> list[Buffer]:
+        """The frames of a message."""
+        return seal(_encoder.encode(message), buffers)
+
+    def decode(self, parts: Sequence[Buffer]) -> tuple[M, Sequence[Buffer]]:
+        """The message in checked frames, and its buffers; FrameError if they cannot be used."""
+        body, buffers = unseal(self.channel, parts)
+        try:
+            message: M = self._decoder.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise damaged(self.channel, f"cannot be decoded: {error}", parts) from error
+        return message, buffers
+
+
+CLUSTER_EVENTS: Final[Codec[list[AdapterMessage]]] = Codec("adapter", list[AdapterMessage])
+TO_ADAPTER: Final[Codec[ToAdapter]] = Codec("adapter", ToAdapter)
+FROM_SCORER: Final[Codec[FromScorer]] = Codec("scorers", FromScorer)
+TO_SCORER: Final[Codec[ToScorer]] = Codec("scorers", ToScorer)
+SNAPSHOTS: Final[Codec[Published]] = Codec("snapshots", Published)
+FROM_BINDER: Final[Codec[FromBinder]] = Codec("binders", FromBinder)
+TO_BINDER: Final[Codec[ToBinder]] = Codec("binders", ToBinder)
+ADMIN_REQUEST: Final[Codec[AdminRequest]] = Codec("admin", AdminRequest)
+ADMIN_ANSWER: Final[Codec[AdminAnswer]] = Codec("admin", AdminAnswer)

@@ -1,0 +1,178 @@
+"""AsyncPeer: a connection to the owner for asyncio processes (adapter, binder, command line).
+
+ZeroMQ's file descriptor tells only that *something* changed, once; whether one may read or write has
+to be asked again after every use of the socket. pyzmq's own asyncio sockets do this with a future
+for each call; here one callback empties the socket into a bounded list, which costs nothing while
+idle and little under load.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final, Generic, Self, TypeVar
+
+import zmq
+
+from shared.errors import FrameError
+from shared.messages import codec
+from shared.messages.admin import AdminAnswer, AdminRequest
+from shared.messages.from_binder import FromBinder
+from shared.messages.to_binder import ToBinder
+from shared.messages.to_owner import AdapterMessage, ToAdapter
+from shared.transport.channels import LIMITS, Channel
+from shared.transport.connection import Connected, ConnectionWatch
+from shared.transport.endpoints import Endpoints
+from shared.transport.sockets import (
+    DamageLog,
+    RawSocket,
+    new_socket,
+    prepare_for,
+    receive_now,
+    send_now,
+)
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+LINGER_MS: Final = 2000
+"""The last report of a process that drains must arrive; an owner that is gone costs us nothing,
+because nothing is queued for it."""
+
+
+class AsyncPeer(Generic[Out, In]):
+    """One DEALER. Sends Out, receives In, and is told of each (new) connection by `Connected`."""
+
+    def __init__(
+        self,
+        endpoints: Endpoints,
+        channel: Channel,
+        identity: str,
+        outgoing: codec.Codec[Out],
+        incoming: codec.Codec[In],
+    ) -> None:
+        """To be made inside a running event loop. `identity` names this life of this process."""
+        self._loop = asyncio.get_running_loop()
+        self._context: zmq.Context[RawSocket] = zmq.Context()
+        self._socket = new_socket(self._context, zmq.DEALER, channel, LINGER_MS)
+        self._socket.setsockopt(zmq.ROUTING_ID, identity.encode())
+        self._connection = ConnectionWatch(self._socket)
+        self._outgoing = outgoing
+        self._incoming = incoming
+        self.damage = DamageLog()
+        self._received: deque[In | Connected] = deque()
+        self._received_max = LIMITS[channel].peer_high_water
+        self._reader: asyncio.Future[None] | None = None
+        self._writers: deque[asyncio.Future[None]] = deque()
+        prepare_for(self._socket, endpoints.address(channel))
+        self._socket.connect(endpoints.address(channel))
+        self._fds = (int(self._socket.FD), int(self._connection.monitor.FD))
+        for fd in self._fds:
+            self._loop.add_reader(fd, self._pump)
+        self._loop.call_soon(self._pump)
+
+    @property
+    def is_connected(self) -> bool:
+        return self._connection.is_connected
+
+    async def recv(self) -> In | Connected:
+        """The next message, in order; one task at a time may wait."""
+        while not self._received:
+            assert self._reader is None, "two tasks receive from one peer"
+            self._reader = self._loop.create_future()
+            try:
+                await self._reader
+            finally:
+                self._reader = None
+        one = self._received.popleft()
+        if len(self._received) == self._received_max - 1:
+            self._pump()  # We had stopped reading, and nothing would wake us up.
+        return one
+
+    def send_nowait(self, message: Out) -> bool:
+        """False: not sent; the owner is away, or its queue is full."""
+        return self._send_parts(self._outgoing.encode(message))
+
+    async def send(self, message: Out) -> bool:
+        """Waits while the queue is full. False: the connection was lost (or there was none), and
+        nothing of the message will reach this owner or the next."""
+        self._pump()
+        connection = self._connection.connection_count
+        parts = self._outgoing.encode(message)
+        while self._connection.is_connected and self._connection.connection_count == connection:
+            if not self._writers and self._send_parts(parts):
+                return True
+            await self._wait_writable()
+        return False
+
+    def close(self) -> None:
+        """Waits up to LINGER_MS for what is queued. Twice is harmless."""
+        if self._socket.closed:
+            return
+        for fd in self._fds:
+            self._loop.remove_reader(fd)
+        self._connection.close()
+        self._socket.close()
+        self._context.term()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _send_parts(self, parts: Sequence[Any]) -> bool:
+        sent = send_now(self._socket, parts)
+        # Sending may have swallowed the notice that something came in or that there is room again.
+        if self._writers or self._socket.EVENTS & zmq.POLLIN:
+            self._loop.call_soon(self._pump)
+        return sent
+
+    async def _wait_writable(self) -> None:
+        writer = self._loop.create_future()
+        self._writers.append(writer)
+        try:
+            await writer
+        finally:
+            if writer in self._writers:
+                self._writers.remove(writer)
+
+    def _pump(self) -> None:
+        """Takes what has come, and wakes up who waits for it or for room."""
+        if self._socket.closed:
+            return
+        if self._connection.refresh():
+            self._received.append(Connected())
+        while len(self._received) < self._received_max:
+            parts = receive_now(self._socket)
+            if not parts:
+                break
+            try:
+                self._received.append(self._incoming.decode(parts)[0])
+            except FrameError as error:
+                self.damage.add(error)
+        if self._writers and (not self.is_connected or self._socket.EVENTS & zmq.POLLOUT):
+            while self._writers:
+                _wake(self._writers.popleft())
+        if self._reader is not None and self._received:
+            _wake(self._reader)
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def adapter_peer(endpoints: Endpoints, identity: str) -> AsyncPeer[list[AdapterMessage], ToAdapter]:
+    """The watch adapter's connection."""
+    codecs = codec.CLUSTER_EVENTS, codec.TO_ADAPTER
+    return AsyncPeer(endpoints, Channel.ADAPTER, identity, *codecs)
+
+
+def binder_peer(endpoints: Endpoints, identity: str) -> AsyncPeer[FromBinder, ToBinder]:
+    """A binder's connection."""
+    return AsyncPeer(endpoints, Channel.BINDERS, identity, codec.FROM_BINDER, codec.TO_BINDER)
+
+
+def admin_peer(endpoints: Endpoints, identity: str) -> AsyncPeer[AdminRequest, AdminAnswer]:
+    """For asyncio processes with questions to the owner; others use `admin_client.py`."""
+    return AsyncPeer(endpoints, Channel.ADMIN, identity, codec.ADMIN_REQUEST, codec.ADMIN_ANSWER)

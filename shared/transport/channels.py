@@ -1,0 +1,63 @@
+"""The table of channels: who binds, which sockets, which messages, what happens under pressure.
+
+The owner binds them all; everybody else connects, so any process may start before any other and be
+restarted alone. High-water marks count messages per connection and add up over both ends: a channel
+holds at most `owner_high_water + peer_high_water` messages in each direction for one peer.
+
+Under pressure:
+
+- adapter: events are never dropped. A full channel makes the adapter's `send` wait, and through it
+  the watch's TCP window: the API server slows down, nothing is lost.
+- scorers, binders, admin: nothing is dropped in silence. `send` returns False when the peer is
+  gone or its queue is full, and the sender keeps what it wanted to send.
+- snapshots: a subscriber that is too slow loses frames. It notices by the sequence numbers, proposes
+  nothing from a copy with a hole, and asks for a full snapshot.
+
+What was queued for a process that dies, is lost with it: epochs and `Hello` sort that out.
+"""
+
+import enum
+from typing import Final, NamedTuple
+
+
+class Channel(enum.StrEnum):
+    """The names, as they appear in socket files, logs and errors."""
+
+    ADAPTER = "adapter"
+    """Cluster events to the owner; orders to list and watch back (ROUTER/DEALER)."""
+    SCORERS = "scorers"
+    """Work to scorers, full snapshots on request; proposals back (ROUTER/DEALER)."""
+    SNAPSHOTS = "snapshots"
+    """Deltas to all scorers (XPUB/SUB)."""
+    BINDERS = "binders"
+    """Orders to binders; outcomes back (ROUTER/DEALER)."""
+    ADMIN = "admin"
+    """Questions of the command line and the supervisor, any number of clients (ROUTER/DEALER)."""
+
+
+class Limits(NamedTuple):
+    """Bounds of one channel."""
+
+    owner_high_water: int
+    peer_high_water: int
+    drained_per_poll: int
+    """The owner takes at most so many messages from a channel before it turns to the others."""
+
+
+LIMITS: Final[dict[Channel, Limits]] = {
+    # A batch holds up to some hundred events at about 6 us of owner's time each: 16 batches of 256
+    # are 25 ms, after which binds and proposals have their turn again.
+    Channel.ADAPTER: Limits(owner_high_water=64, peer_high_water=64, drained_per_poll=16),
+    # Work is bounded by the credit of each scorer, a few batches; heartbeats are one a second.
+    Channel.SCORERS: Limits(owner_high_water=1024, peer_high_water=1024, drained_per_poll=256),
+    # A scorer that computes for 100 ms while the owner publishes a delta each millisecond is 100
+    # behind; ten times that is a scorer in trouble, and a full snapshot is then the shorter way.
+    Channel.SNAPSHOTS: Limits(owner_high_water=1024, peer_high_water=1024, drained_per_poll=256),
+    # Orders are bounded by the binds in flight (max-in-flight of each binder) and come in batches.
+    Channel.BINDERS: Limits(owner_high_water=4096, peer_high_water=4096, drained_per_poll=256),
+    Channel.ADMIN: Limits(owner_high_water=64, peer_high_water=64, drained_per_poll=16),
+}
+
+SUBSCRIBER_TOPIC: Final = b"scorer:"
+"""A scorer also subscribes to this plus its identity, which tells the owner that the subscription
+is in force. Nothing is published under it."""

@@ -1,0 +1,48 @@
+"""Whether a connecting socket has its owner at the other end, and since when anew.
+
+ZeroMQ reconnects by itself and says nothing. But a new connection means a new owner (or a break in
+which messages were lost), so whoever talks to the owner must greet again. The socket's monitor tells
+us; it is an in-process socket of its own that has to be polled beside the first.
+"""
+
+import struct
+from typing import Final, NamedTuple
+
+import zmq
+
+from shared.transport.sockets import RawSocket
+
+_EVENT: Final = struct.Struct("=hi")
+
+
+class Connected(NamedTuple):
+    """There is a (new) connection to the owner: greet it. What was sent before may be lost."""
+
+
+class ConnectionWatch:
+    """Follows one DEALER's connection to the owner."""
+
+    def __init__(self, socket: RawSocket) -> None:
+        self._socket = socket
+        events = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+        self.monitor: RawSocket = socket.get_monitor_socket(events)
+        self.is_connected = False
+        self.connection_count = 0
+        """How many connections there have been; a change means that the owner may be another."""
+
+    def refresh(self) -> bool:
+        """Reads what the monitor has to say. True: a new connection was made since the last call."""
+        before = self.connection_count
+        while True:
+            try:
+                event, _ = _EVENT.unpack_from(self.monitor.recv_multipart(zmq.NOBLOCK)[0])
+            except zmq.Again:
+                return self.connection_count != before
+            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                self.is_connected = True
+                self.connection_count += 1
+            else:
+                self.is_connected = False
+
+    def close(self) -> None:
+        self._socket.disable_monitor()

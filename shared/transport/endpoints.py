@@ -1,0 +1,126 @@
+"""Where the sockets are, and that only one owner has them.
+
+`ipc://` under the runtime directory by default. The directory is private (mode 0700): whoever can
+open the sockets can give orders. ZeroMQ removes an existing socket file before it binds, even that
+of a live owner, so the owner takes a lock first; the kernel drops the lock when its process dies,
+however it dies, and the socket files that a dead owner left are then replaced.
+
+A berth with workers on other hosts uses `tcp://`; keys (CURVE) are not there yet, their place is
+`sockets.new_socket`, and until then only loopback addresses are taken.
+"""
+
+import fcntl
+import ipaddress
+import os
+import stat
+from pathlib import Path
+from typing import Final, Self
+
+from shared.errors import ConfigurationError, OperationalError
+from shared.transport.channels import Channel
+
+IPC_PATH_BYTES_MAX: Final = 107
+"""sockaddr_un.sun_path on Linux, without the closing zero."""
+
+_PRIVATE_MODE: Final = 0o700
+_LOCK_NAME: Final = "owner.lock"
+
+
+class AddressInUseError(OperationalError):
+    """Another owner is alive on the same runtime directory or port."""
+
+
+class Endpoints:
+    """The address of each channel."""
+
+    def __init__(self, runtime_dir: Path, tcp_base: str | None = None) -> None:
+        """`tcp_base` is "tcp://HOST:PORT": channels take PORT, PORT+1, ... in the table's order."""
+        self.runtime_dir = runtime_dir.absolute()
+        self._addresses = (
+            self._ipc_addresses() if tcp_base is None else _tcp_addresses(tcp_base.strip())
+        )
+
+    def address(self, channel: Channel) -> str:
+        return self._addresses[channel]
+
+    def _ipc_addresses(self) -> dict[Channel, str]:
+        paths = {channel: self.runtime_dir / f"{channel.value}.sock" for channel in Channel}
+        longest = max(len(os.fsencode(path)) for path in paths.values())
+        if longest > IPC_PATH_BYTES_MAX:
+            over = longest - IPC_PATH_BYTES_MAX
+            raise ConfigurationError(
+                str(self.runtime_dir),
+                [f"socket paths would be {over} byte(s) too long; choose a shorter --runtime-dir"],
+            )
+        return {channel: f"ipc://{path}" for channel, path in paths.items()}
+
+
+class OwnerLock:
+    """Held by the one live owner of a runtime directory."""
+
+    def __init__(self, runtime_dir: Path) -> None:
+        """Makes the directory if need be; AddressInUseError if another owner holds it."""
+        prepare_runtime_dir(runtime_dir)
+        path = runtime_dir / _LOCK_NAME
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            pid = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._fd)
+            raise AddressInUseError(
+                f"{runtime_dir}: an owner is alive there (pid {pid}); stop it, or choose another"
+                " --runtime-dir"
+            ) from error
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Lets the next owner in. The file stays: removing it would race with who just opened it."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def prepare_runtime_dir(runtime_dir: Path) -> None:
+    """Makes the directory, private; refuses one that others can enter or that is not ours."""
+    try:
+        runtime_dir.mkdir(mode=_PRIVATE_MODE, parents=True, exist_ok=True)
+        status = runtime_dir.stat()
+    except OSError as error:
+        problem = f"cannot be made: {error.strerror}; choose another --runtime-dir"
+        raise ConfigurationError(str(runtime_dir), [problem]) from error
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid != os.geteuid():
+        problem = f"belongs to uid {status.st_uid}, not to uid {os.geteuid()}, which runs berth"
+        raise ConfigurationError(str(runtime_dir), [problem])
+    if mode & 0o077:
+        problem = f"mode is {mode:04o}, others could give orders; run: chmod 700 {runtime_dir}"
+        raise ConfigurationError(str(runtime_dir), [problem])
+
+
+def _tcp_addresses(tcp_base: str) -> dict[Channel, str]:
+    host, _, port_text = tcp_base.removeprefix("tcp://").rpartition(":")
+    last_offset = len(Channel) - 1
+    if not tcp_base.startswith("tcp://") or not port_text.isdecimal():
+        raise ConfigurationError(tcp_base, ["write tcp://HOST:PORT, such as tcp://127.0.0.1:7400"])
+    if not 0 < int(port_text) <= 65535 - last_offset:
+        raise ConfigurationError(tcp_base, [f"port must lie in 1..{65535 - last_offset}"])
+    if not _is_loopback(host):
+        raise ConfigurationError(
+            tcp_base, ["other hosts need keys, which are not supported yet; use a loopback address"]
+        )
+    return {channel: f"tcp://{host}:{int(port_text) + i}" for i, channel in enumerate(Channel)}
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,236 @@
+"""OwnerSockets: the owner's end of every channel, behind one poll.
+
+Synchronous, for one thread: `poll` sleeps until something is there (no busy polling), then takes
+what has come, in a fixed order of channels and up to each channel's bound, so that a flood on one
+cannot starve the others; what is left makes the next `poll` return at once.
+
+A scorer's messages are held back until its subscription to the snapshots is in force. So whoever
+answers its Hello with a full snapshot knows that it will be sent every delta published after that.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, Self
+
+import zmq
+
+from shared.errors import FrameError
+from shared.messages import codec
+from shared.messages.admin import AdminAnswer, AdminRequest
+from shared.messages.frames import Buffer
+from shared.messages.from_binder import FromBinder
+from shared.messages.from_scorer import FromScorer
+from shared.messages.to_binder import ToBinder
+from shared.messages.to_owner import AdapterMessage, ToAdapter
+from shared.messages.to_scorer import Published, ToScorer
+from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
+from shared.transport.endpoints import AddressInUseError, Endpoints, OwnerLock
+from shared.transport.sockets import (
+    DamageLog,
+    RawSocket,
+    new_socket,
+    prepare_for,
+    receive_now,
+    send_now,
+)
+
+LINGER_MS: Final = 500
+"""At the end, a last Drain or answer may still leave; a peer that does not read does not hold us."""
+
+HELD_MESSAGES_MAX: Final = 16
+"""Of one scorer whose subscription is not in force yet. It says Hello and then waits."""
+
+HELD_PEERS_MAX: Final = 1024
+"""Scorers that died between Hello and subscription leave an entry; the oldest make room."""
+
+_SUBSCRIBE: Final = 1
+
+
+class PeerGone(NamedTuple):
+    """Not sent by anybody: this scorer's connection is closed, its process has most likely died."""
+
+
+ToOwner = list[AdapterMessage] | FromScorer | FromBinder | AdminRequest | PeerGone
+FromOwner = ToAdapter | ToScorer | ToBinder | AdminAnswer
+
+
+class Received(NamedTuple):
+    """One message to the owner."""
+
+    channel: Channel
+    peer: bytes
+    """Identity of the sender; `send` takes it. A restarted process has another one."""
+    message: ToOwner
+    buffers: Sequence[Buffer]
+
+
+class OwnerSockets:
+    """Binds all channels. One for each runtime directory, which the lock makes sure of."""
+
+    def __init__(self, endpoints: Endpoints) -> None:
+        self._lock = OwnerLock(endpoints.runtime_dir)
+        self._context: zmq.Context[RawSocket] = zmq.Context()
+        self._sockets: dict[Channel, RawSocket] = {}
+        self.damage = DamageLog()
+        self.unsent_count: dict[Channel, int] = dict.fromkeys(Channel, 0)
+        """Sends that were refused: the peer was gone or its queue full."""
+        self._subscribers: set[bytes] = set()
+        self._held: dict[bytes, list[Received]] = {}
+        try:
+            for channel in _ORDER:
+                self._sockets[channel] = self._bind(channel, endpoints.address(channel))
+        except BaseException:
+            self.close()
+            raise
+        self._poll_list: list[tuple[RawSocket | int, int]] = [
+            (socket, zmq.POLLIN) for socket in self._sockets.values()
+        ]
+        self._channel_of = {socket: channel for channel, socket in self._sockets.items()}
+        self.ready_fds: list[int] = []
+        """Watched file descriptors that were readable in the last `poll`."""
+
+    def _bind(self, channel: Channel, address: str) -> RawSocket:
+        kind = zmq.XPUB if channel is Channel.SNAPSHOTS else zmq.ROUTER
+        socket = new_socket(self._context, kind, channel, LINGER_MS)
+        prepare_for(socket, address)
+        try:
+            socket.bind(address)
+        except zmq.ZMQError as error:
+            socket.close(0)
+            told = f"cannot bind {address} ({channel}): {error.strerror}"
+            raise AddressInUseError(told) from error
+        return socket
+
+    def watch_fd(self, fd: int) -> None:
+        """`poll` also wakes up when this becomes readable (signals, the supervisor's lifeline)."""
+        self._poll_list.append((fd, zmq.POLLIN))
+
+    def unwatch_fd(self, fd: int) -> None:
+        self._poll_list.remove((fd, zmq.POLLIN))
+
+    def poll(self, timeout_ms: int) -> list[Received]:
+        """What has come, oldest first within each channel; waits up to `timeout_ms` (-1: for ever)."""
+        self.ready_fds = []
+        received: list[Received] = []
+        ready = {item for item, _ in zmq.zmq_poll(self._poll_list, timeout_ms)}
+        if not ready:
+            return received
+        for channel, socket in self._sockets.items():
+            if socket not in ready:
+                continue
+            if channel is Channel.SNAPSHOTS:
+                self._take_subscriptions(socket, received)
+            else:
+                self._take_messages(channel, socket, received)
+        self.ready_fds = [item for item in ready if isinstance(item, int)]
+        return received
+
+    def send(
+        self,
+        channel: Channel,
+        peer: bytes,
+        message: FromOwner,
+        buffers: Sequence[Buffer] = (),
+        *,
+        handed_over: bool = False,
+    ) -> bool:
+        """False: not sent, because the peer is gone or its queue is full; the caller keeps it.
+
+        `handed_over` promises that the buffers will not change any more; they are then not copied.
+        """
+        kind, outgoing = _OUTGOING[channel]
+        assert isinstance(message, kind), f"{type(message).__name__} on channel {channel}"
+        parts = [peer, *outgoing.encode(message, buffers)]
+        if send_now(self._sockets[channel], parts, handed_over=handed_over):
+            return True
+        self.unsent_count[channel] += 1
+        return False
+
+    def publish(
+        self, message: Published, buffers: Sequence[Buffer] = (), *, handed_over: bool = False
+    ) -> None:
+        """To all scorers. One that is too slow loses it and notices by the sequence."""
+        parts = codec.SNAPSHOTS.encode(message, buffers)
+        sent = send_now(self._sockets[Channel.SNAPSHOTS], parts, handed_over=handed_over)
+        assert sent, "XPUB drops, it does not block"
+
+    def close(self) -> None:
+        """Closes the sockets and lets the next owner in. Twice is harmless."""
+        for socket in self._sockets.values():
+            socket.close()
+        self._sockets.clear()
+        self._context.term()
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _take_messages(self, channel: Channel, socket: RawSocket, received: list[Received]) -> None:
+        decode = _INCOMING[channel].decode
+        for _ in range(LIMITS[channel].drained_per_poll):
+            parts = receive_now(socket)
+            if not parts:
+                return
+            peer = bytes(parts[0])
+            try:
+                message, buffers = decode(parts[1:])
+            except FrameError as error:
+                self.damage.add(error)
+                continue
+            one = Received(channel, peer, message, buffers)
+            if channel is Channel.SCORERS and peer not in self._subscribers:
+                self._hold(one)
+            else:
+                received.append(one)
+
+    def _hold(self, one: Received) -> None:
+        if one.peer not in self._held and len(self._held) >= HELD_PEERS_MAX:
+            self._held.pop(next(iter(self._held)))
+        held = self._held.setdefault(one.peer, [])
+        if len(held) < HELD_MESSAGES_MAX:
+            held.append(one)
+        else:
+            told = f"channel {one.channel}: {one.peer!r} talks on without a subscription"
+            self.damage.add(FrameError(told))
+
+    def _take_subscriptions(self, socket: RawSocket, received: list[Received]) -> None:
+        for _ in range(LIMITS[Channel.SNAPSHOTS].drained_per_poll):
+            parts = receive_now(socket)
+            if not parts:
+                return
+            notice = bytes(parts[0])
+            if not notice[1:].startswith(SUBSCRIBER_TOPIC):
+                continue
+            peer = notice[1 + len(SUBSCRIBER_TOPIC) :]
+            if notice[0] == _SUBSCRIBE:
+                self._subscribers.add(peer)
+                received.extend(self._held.pop(peer, ()))
+            elif peer in self._subscribers:
+                self._subscribers.discard(peer)
+                received.append(Received(Channel.SCORERS, peer, PeerGone(), ()))
+
+
+_ORDER: Final = (
+    # Few and urgent first; the flood last. Subscriptions after the scorers' messages, so that what
+    # a scorer said before it died comes before `PeerGone`.
+    Channel.ADMIN,
+    Channel.BINDERS,
+    Channel.SCORERS,
+    Channel.SNAPSHOTS,
+    Channel.ADAPTER,
+)
+
+_INCOMING: Final[dict[Channel, codec.Codec[Any]]] = {
+    Channel.ADMIN: codec.ADMIN_REQUEST,
+    Channel.BINDERS: codec.FROM_BINDER,
+    Channel.SCORERS: codec.FROM_SCORER,
+    Channel.ADAPTER: codec.CLUSTER_EVENTS,
+}
+_OUTGOING: Final[dict[Channel, tuple[Any, codec.Codec[Any]]]] = {
+    Channel.ADMIN: (AdminAnswer, codec.ADMIN_ANSWER),
+    Channel.BINDERS: (ToBinder, codec.TO_BINDER),
+    Channel.SCORERS: (ToScorer, codec.TO_SCORER),
+    Channel.ADAPTER: (ToAdapter, codec.TO_ADAPTER),
+}

@@ -1,0 +1,59 @@
+"""The lifeline: how a child notices that the supervisor has died, however it died.
+
+The supervisor keeps the writing end of a pipe and gives the reading end to each child (option
+`--lifeline-fd`). Nothing is ever written. When the supervisor's process ends, the kernel closes the
+writing end, the reading end becomes readable with end of file, and the child stops. No polling, no
+race with a process id that is used again (as with `os.getppid`), and it works across exec.
+
+A poll loop watches `Lifeline.fd` (`watch_fd`) and asks `is_cut()` when it is ready; asyncio
+processes use `call_when_cut`.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+
+from shared.errors import ConfigurationError
+
+
+def make_lifeline() -> tuple[int, int]:
+    """(reading end for the children's `pass_fds`, writing end that the supervisor keeps open).
+
+    Neither is inherited unless asked for: a child that held the writing end would keep its
+    siblings alive.
+    """
+    return os.pipe()
+
+
+class Lifeline:
+    """A child's end."""
+
+    def __init__(self, fd: int) -> None:
+        """Takes the descriptor over; ConfigurationError if there is no such one."""
+        try:
+            os.set_blocking(fd, False)
+            os.set_inheritable(fd, False)
+        except OSError as error:
+            problem = f"{error.strerror}; the supervisor passes an open pipe"
+            raise ConfigurationError(f"--lifeline-fd {fd}", [problem]) from error
+        self.fd = fd
+
+    def is_cut(self) -> bool:
+        """True once the supervisor is gone. Never blocks."""
+        try:
+            return os.read(self.fd, 1) == b""
+        except BlockingIOError:
+            return False
+
+    def call_when_cut(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+        """Calls back once, from the loop."""
+
+        def on_readable() -> None:
+            if self.is_cut():
+                loop.remove_reader(self.fd)
+                callback()
+
+        loop.add_reader(self.fd, on_readable)
+
+    def close(self) -> None:
+        os.close(self.fd)

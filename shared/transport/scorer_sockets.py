@@ -1,0 +1,144 @@
+"""ScorerSockets: a scoring worker's two connections to the owner, behind one poll.
+
+Synchronous, for one thread. Deltas are handed out before work, so that a worker is as fresh as it
+can be when it looks at what it was given.
+
+A loss is always told, never silent: damaged frames of the snapshot channel come out as
+`SnapshotDamaged` (treat it as a gap), a new connection to the owner as `Connected` (say Hello; after
+the first one it means that the owner may be another, or that messages were lost). Dropped frames
+show in the sequence numbers.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Self
+
+import zmq
+
+from shared.errors import FrameError
+from shared.messages import codec
+from shared.messages.frames import MAGIC, Buffer
+from shared.messages.from_scorer import FromScorer
+from shared.messages.to_scorer import Published, ToScorer
+from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
+from shared.transport.connection import Connected, ConnectionWatch
+from shared.transport.endpoints import Endpoints
+from shared.transport.sockets import (
+    DamageLog,
+    RawSocket,
+    new_socket,
+    prepare_for,
+    receive_large_now,
+    send_now,
+)
+
+LINGER_MS: Final = 500
+
+
+class SnapshotDamaged(NamedTuple):
+    """A frame of the snapshot channel could not be used: the copy has a hole from here on."""
+
+    problem: str
+
+
+class FromOwner(NamedTuple):
+    """One thing that a scorer has to act on."""
+
+    message: ToScorer | Published | Connected | SnapshotDamaged
+    buffers: Sequence[Buffer]
+    """Large ones are windows on the received message: valid as long as they are referenced, and not
+    necessarily aligned (`numpy.frombuffer` copes)."""
+
+
+class ScorerSockets:
+    """Connects to the owner, whenever there is one."""
+
+    def __init__(self, endpoints: Endpoints, identity: str) -> None:
+        """`identity` names this life of this worker: a restarted worker must have another one."""
+        self._context: zmq.Context[RawSocket] = zmq.Context()
+        name = identity.encode()
+        self.damage = DamageLog()
+        self._snapshots = new_socket(self._context, zmq.SUB, Channel.SNAPSHOTS, 0)
+        # The order counts: when the owner knows of the second, the first is in force.
+        self._snapshots.setsockopt(zmq.SUBSCRIBE, MAGIC)
+        self._snapshots.setsockopt(zmq.SUBSCRIBE, SUBSCRIBER_TOPIC + name)
+        self._work = new_socket(self._context, zmq.DEALER, Channel.SCORERS, LINGER_MS)
+        self._work.setsockopt(zmq.ROUTING_ID, name)
+        self._connection = ConnectionWatch(self._work)
+        for socket, channel in (
+            (self._snapshots, Channel.SNAPSHOTS),
+            (self._work, Channel.SCORERS),
+        ):
+            prepare_for(socket, endpoints.address(channel))
+            socket.connect(endpoints.address(channel))
+        self._poll_list: list[tuple[RawSocket | int, int]] = [
+            (self._snapshots, zmq.POLLIN),
+            (self._work, zmq.POLLIN),
+            (self._connection.monitor, zmq.POLLIN),
+        ]
+        self.ready_fds: list[int] = []
+        """Watched file descriptors that were readable in the last `poll`."""
+
+    def watch_fd(self, fd: int) -> None:
+        """`poll` also wakes up when this becomes readable (signals, the supervisor's lifeline)."""
+        self._poll_list.append((fd, zmq.POLLIN))
+
+    def unwatch_fd(self, fd: int) -> None:
+        self._poll_list.remove((fd, zmq.POLLIN))
+
+    def poll(self, timeout_ms: int) -> list[FromOwner]:
+        """What has come; waits up to `timeout_ms` (-1: for ever) if there is nothing."""
+        ready = {item for item, _ in zmq.zmq_poll(self._poll_list, timeout_ms)}
+        self.ready_fds = [item for item in ready if isinstance(item, int)]
+        received: list[FromOwner] = []
+        if self._connection.monitor in ready and self._connection.refresh():
+            received.append(FromOwner(Connected(), ()))
+        if self._snapshots in ready:
+            self._take_snapshots(received)
+        if self._work in ready:
+            self._take_work(received)
+        return received
+
+    def send(self, message: FromScorer, timeout_ms: int = 0) -> bool:
+        """False: not sent. The owner is away (nothing of it will arrive), or its queue stayed full."""
+        parts = codec.FROM_SCORER.encode(message)
+        if send_now(self._work, parts):
+            return True
+        if timeout_ms and self._work.poll(timeout_ms, zmq.POLLOUT):
+            return send_now(self._work, parts)
+        return False
+
+    def close(self) -> None:
+        self._connection.close()
+        self._snapshots.close()
+        self._work.close()
+        self._context.term()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _take_snapshots(self, received: list[FromOwner]) -> None:
+        for _ in range(LIMITS[Channel.SNAPSHOTS].drained_per_poll):
+            parts = receive_large_now(self._snapshots)
+            if not parts:
+                return
+            try:
+                received.append(FromOwner(*codec.SNAPSHOTS.decode(parts)))
+            except FrameError as error:
+                self.damage.add(error)
+                received.append(FromOwner(SnapshotDamaged(str(error)), ()))
+
+    def _take_work(self, received: list[FromOwner]) -> None:
+        for _ in range(LIMITS[Channel.SCORERS].drained_per_poll):
+            parts = receive_large_now(self._work)
+            if not parts:
+                return
+            try:
+                received.append(FromOwner(*codec.TO_SCORER.decode(parts)))
+            except FrameError as error:
+                # It may have been the full snapshot that we wait for, or work: asking for a full
+                # snapshot again is right in both cases, and the owner then repeats itself.
+                self.damage.add(error)
+                received.append(FromOwner(SnapshotDamaged(str(error)), ()))

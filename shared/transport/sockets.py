@@ -1,0 +1,111 @@
+"""How every ZeroMQ socket here is made, written and read. Knows frames, not messages.
+
+Nothing here waits: a send that cannot be queued now says so, a receive that finds nothing too.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+import zmq
+
+from shared.errors import FrameError
+from shared.messages.frames import Buffer
+from shared.transport.channels import LIMITS, Channel
+
+RawSocket = zmq.Socket[bytes]
+
+COPY_BYTES_MAX: Final = 65_536
+"""Frames above this are handed over without a copy; below, a copy is cheaper than the bookkeeping
+(a zero-copy frame costs about 3 us, copying 64 kB about as much)."""
+
+MESSAGE_BYTES_MAX: Final = 1 << 31
+"""A peer that announces a larger frame is cut off. A full snapshot of 1,000,000 nodes is some
+hundred MB in all, and each of its columns is a frame of its own."""
+
+RECONNECT_MS: Final = 50
+RECONNECT_MS_MAX: Final = 1000
+TCP_HEARTBEAT_MS: Final = 5000
+"""Over tcp a vanished host is noticed by silence; over ipc the kernel tells at once."""
+
+_NOTHING: Final[list[Buffer]] = []
+
+
+def new_socket(
+    context: zmq.Context[RawSocket], kind: int, channel: Channel, linger_ms: int
+) -> RawSocket:
+    """A socket with this channel's bounds; the owner's kinds are ROUTER and XPUB."""
+    is_owner = kind in (zmq.ROUTER, zmq.XPUB)
+    limits = LIMITS[channel]
+    mark = limits.owner_high_water if is_owner else limits.peer_high_water
+    socket = context.socket(kind)
+    socket.setsockopt(zmq.SNDHWM, mark)
+    socket.setsockopt(zmq.RCVHWM, mark)
+    socket.setsockopt(zmq.LINGER, linger_ms)
+    socket.setsockopt(zmq.MAXMSGSIZE, MESSAGE_BYTES_MAX)
+    socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
+    socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MS_MAX)
+    if kind == zmq.ROUTER:
+        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+    if kind == zmq.DEALER:
+        # Queue nothing for an owner that is not there: the next owner is another epoch and must
+        # not hear what was meant for the last.
+        socket.setsockopt(zmq.IMMEDIATE, 1)
+    return socket
+
+
+def prepare_for(socket: RawSocket, address: str) -> None:
+    """What depends on the address; keys for tcp will be set here."""
+    if address.startswith("tcp://"):
+        socket.setsockopt(zmq.HEARTBEAT_IVL, TCP_HEARTBEAT_MS)
+        socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 2 * TCP_HEARTBEAT_MS)
+        socket.setsockopt(zmq.IPV6, 1)
+
+
+def send_now(socket: RawSocket, parts: Sequence[Buffer], *, handed_over: bool = False) -> bool:
+    """Queues a whole message or nothing. False: the queue is full, or there is no such peer.
+
+    `handed_over`: the buffers will not change any more, large ones are sent without a copy.
+    """
+    try:
+        socket.send_multipart(parts, zmq.NOBLOCK, copy=not handed_over)
+    except zmq.Again:
+        return False
+    except zmq.ZMQError as error:
+        if error.errno == zmq.EHOSTUNREACH:
+            return False
+        raise
+    return True
+
+
+def receive_now(socket: RawSocket) -> list[Buffer]:
+    """The frames of the next message; an empty list if there is none."""
+    try:
+        return socket.recv_multipart(zmq.NOBLOCK)  # type: ignore[return-value] # list[bytes] is invariant
+    except zmq.Again:
+        return _NOTHING
+
+
+def receive_large_now(socket: RawSocket) -> list[Buffer]:
+    """As `receive_now`, but large frames are windows on what ZeroMQ received, without a copy."""
+    try:
+        frames = socket.recv_multipart(zmq.NOBLOCK, copy=False)
+    except zmq.Again:
+        return _NOTHING
+    return [f.buffer if len(f) > COPY_BYTES_MAX else f.bytes for f in frames]
+
+
+class DamageLog:
+    """Counts messages that were dropped because they could not be used, and logs some of them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.last = ""
+        self._logger = logging.getLogger("berth.transport")
+
+    def add(self, error: FrameError) -> None:
+        """Logs the 1st, 2nd, 4th, 8th, ...: a peer gone wild must not fill the disk."""
+        self.count += 1
+        self.last = str(error)
+        if self.count & (self.count - 1) == 0:
+            self._logger.warning("message dropped (%d so far): %s", self.count, error)
