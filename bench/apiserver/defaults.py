@@ -97,7 +97,7 @@ def _initial_pod_status(pod: JsonObject, now: str) -> JsonObject:
     return status
 
 
-def default_pod(pod: JsonObject) -> None:
+def _default_pod(pod: JsonObject) -> None:
     """Fill in a pod (pkg/apis/core/v1/defaults.go, v1.36)."""
     spec = pod.setdefault("spec", {})
     for container in spec.get("containers") or ():
@@ -114,6 +114,15 @@ def default_pod(pod: JsonObject) -> None:
         for container in (*children(spec, "containers"), *children(spec, "initContainers")):
             for port in children(container, "ports"):
                 port.setdefault("hostPort", port.get("containerPort"))
+
+
+def merge_label_keys(pod: JsonObject) -> None:
+    """Turn a new pod's matchLabelKeys and mismatchLabelKeys into label expressions.
+
+    mutatePodAffinity and mutateTopologySpreadConstraints in pkg/registry/core/pod/strategy.go
+    (v1.36); the scheduler sees only the expressions.
+    """
+    spec = pod["spec"]
     labels = pod["metadata"].get("labels")
     if labels:
         if "affinity" in spec:
@@ -155,7 +164,6 @@ def _merge_affinity_label_keys(affinity: JsonObject, labels: JsonObject) -> None
 
 
 def _merge_label_keys(term: JsonObject, field: str, operator: str, labels: JsonObject) -> None:
-    """Turn label keys into expressions (mutatePodAffinity, pkg/registry/core/pod/strategy.go)."""
     selector = term.get("labelSelector")
     if not isinstance(selector, dict):
         return
@@ -285,7 +293,7 @@ def _default_device_requests(spec: JsonObject) -> None:
 
 
 _DEFAULTERS: Final[dict[str, Callable[[JsonObject], None]]] = {
-    PODS.qualified: default_pod,
+    PODS.qualified: _default_pod,
     NODES.qualified: _default_node,
     NAMESPACES.qualified: _default_namespace,
     PRIORITY_CLASSES.qualified: _default_priority_class,

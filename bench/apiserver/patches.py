@@ -71,7 +71,8 @@ def apply_strategic_patch(target: JsonObject, patch: JsonObject, above: str = ""
     """Apply a strategic merge patch to an object; `above` is the field that holds it."""
     directive = patch.get(_DIRECTIVE)
     if directive == "replace":
-        return _without_directives(patch)
+        replacement: JsonObject = _without_directives(patch)
+        return replacement
     if directive == "delete":
         return {}
     if directive not in (None, "merge"):

@@ -199,8 +199,19 @@ def _check_field(path: str, resource: Resource) -> None:
     )
 
 
-def pod_fields(pod: JsonObject) -> Mapping[str, str]:
-    """Read what field selectors on pods may name; kept with each pod, as schedulers use them."""
+def kept_fields(resource: Resource, obj: JsonObject) -> Mapping[str, str] | None:
+    """Read the selectable fields that are kept with an object; None: read from it when needed.
+
+    Pods are selected by node and phase all the time, and every create looks at its namespace.
+    """
+    if resource is PODS:
+        return _pod_fields(obj)
+    if resource is NAMESPACES:
+        return _namespace_fields(obj)
+    return None
+
+
+def _pod_fields(pod: JsonObject) -> Mapping[str, str]:
     spec = child(pod, "spec")
     pod_status = child(pod, "status")
     return {
@@ -259,7 +270,7 @@ _REGARDING: Final = (
 )
 _SLICES: Final = "resourceslices.resource.k8s.io"
 _READERS: Final[dict[str, FieldsReader]] = {
-    PODS.qualified: pod_fields,
+    PODS.qualified: _pod_fields,
     NODES.qualified: _node_fields,
     NAMESPACES.qualified: _namespace_fields,
     EVENTS.qualified: _event_fields,

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 
 from daemon.core.node_columns import write_node_columns
@@ -94,6 +95,7 @@ class Cache:
         self._pods: dict[str, CachedPod] = {}
         self._assumed: dict[str, CachedPod] = {}
         """Invariant: a subset of `_pods`."""
+        self._object_bodies: dict[tuple[str, str], msgspec.Raw] = {}
         self._free_rows: list[int] = []
         self._tree = NodeTree()
         self._image_nodes: Counter[str] = Counter()
@@ -104,6 +106,7 @@ class Cache:
     def assume_pod(self, record: PodRecord, node_name: str, pod_class: PodClass) -> None:
         """Counts a pod on a node before the API server knows. The pod must not be in the cache."""
         pod = self._new_pod(record, pod_class, node_name, Cause.ASSUME)
+        self.classes.retain(pod_class)
         self._assumed[record.uid] = pod
         self._attach(pod)
 
@@ -236,9 +239,32 @@ class Cache:
         self.is_order_stale = False
         return True
 
+    def touch_row(self, row: int) -> None:
+        """Makes the next delta carry this row, for a worker whose copy of it is off."""
+        self._touch_usage(row)
+
     def used_rows(self) -> Rows:
         """Rows of all nodes, ghosts included, ascending."""
         return np.array(sorted(info.row for info in self._node_infos.values()), np.intp)
+
+    # Objects of the other kinds --------------------------------------------------------------------
+
+    def put_object(self, kind: str, key: str, body: msgspec.Raw, value: object) -> None:
+        """Keeps an object, decoded for our plugins and as msgpack for the workers'."""
+        self.objects.put(kind, key, value)
+        self._object_bodies[kind, key] = body
+
+    def remove_object(self, kind: str, key: str) -> bool:
+        """Says whether it was here."""
+        self.objects.remove(kind, key)
+        return self._object_bodies.pop((kind, key), None) is not None
+
+    def object_keys(self, kind: str) -> list[str]:
+        return list(self.objects.all(kind))
+
+    def encoded_objects(self) -> list[tuple[str, str, msgspec.Raw | None]]:
+        """All of them, as a full snapshot carries them."""
+        return [(kind, key, body) for (kind, key), body in self._object_bodies.items()]
 
     # Inside: pods -----------------------------------------------------------
 

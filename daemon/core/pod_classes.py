@@ -57,6 +57,11 @@ class PodClasses:
         found.pod_count += 1
         return found
 
+    def retain(self, pod_class: PodClass) -> None:
+        """Counts a class that is in hand as used once more."""
+        assert pod_class.pod_count > 0, "retained after its last release"
+        pod_class.pod_count += 1
+
     def release(self, pod_class: PodClass) -> None:
         """Undoes one `acquire`."""
         assert pod_class.pod_count > 0, "released more often than acquired"

@@ -6,16 +6,18 @@ is simply the delta of all rows. Ids are interned by the owner; what was interne
 delta travels in front.
 
 On the wire: `DeltaBody` as msgpack, then one buffer a column and group, in the order of
-`_usage_arrays` and `_node_arrays`.
+`make_delta`.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from shared.columns.schema import NODE_COLUMNS, USAGE_COLUMNS, Rows
-from shared.columns.table import NodeTable, TaintTuple
+from shared.columns.table import NodeTable, PortTuple, TaintTuple
 from shared.errors import FrameError
 
 
@@ -29,7 +31,6 @@ class Dictionaries(msgspec.Struct, array_like=True, frozen=True):
     label_values: list[str]
     names: list[str]
     taints: list[tuple[TaintTuple, ...]]
-    ports: list[list[tuple[str, str, int]]]
     images: list[list[str]]
     features: list[list[str]]
 
@@ -46,6 +47,9 @@ class DeltaBody(msgspec.Struct, array_like=True, frozen=True):
     has_order: bool
     """The nodeTree order changed and follows as the last buffer."""
     dictionaries: Dictionaries
+    port_sets: list[list[PortTuple]]
+    """Sets of used host ports; the usage rows' `ports_id` on the wire are indices of this list.
+    They are not interned for all: workers make sets of their own by tentative placements."""
     image_sizes: dict[str, int]
     """Images whose size is new."""
     objects: list[tuple[str, str, msgspec.Raw | None]]
@@ -55,11 +59,13 @@ class DeltaBody(msgspec.Struct, array_like=True, frozen=True):
 class DictionaryMarks(msgspec.Struct, frozen=True):
     """How far each dictionary was already sent."""
 
-    counts: tuple[int, ...] = (0,) * 8
+    counts: tuple[int, ...] = (0,) * 7
 
 
+_SENT_USAGE_COLUMNS = tuple(column for column in USAGE_COLUMNS if column.name != "ports_id")
 NOTHING_SENT = DictionaryMarks()
-Buffer = bytes | memoryview | np.ndarray  # type: ignore[type-arg] # raw bytes of any dtype
+AnyArray = NDArray[Any]
+Buffer = bytes | bytearray | memoryview
 
 _body_encoder = msgspec.msgpack.Encoder()
 _body_decoder = msgspec.msgpack.Decoder(DeltaBody)
@@ -78,6 +84,7 @@ def make_delta(
 ) -> tuple[bytes, list[Buffer], DictionaryMarks]:
     """The encoded body, the buffers after it, and the marks for the next delta."""
     dictionaries, new_marks = _dictionaries_since(table, marks)
+    port_ids, port_indices = np.unique(table.ports_id[usage_rows], return_inverse=True)
     body = DeltaBody(
         is_full=is_full,
         row_count=table.row_count,
@@ -87,14 +94,16 @@ def make_delta(
         label_key_count=len(table.label_keys),
         has_order=has_order,
         dictionaries=dictionaries,
+        port_sets=[sorted(table.ports.values[port_id]) for port_id in port_ids.tolist()],
         image_sizes=image_sizes or {},
         objects=list(objects),
     )
-    buffers: list[Buffer] = []
+    buffers: list[AnyArray] = []
     if len(usage_rows):
         buffers.append(usage_rows.astype(np.int64))
         buffers.append(table.generation[usage_rows])
-        buffers.extend(getattr(table, c.name)[usage_rows] for c in USAGE_COLUMNS)
+        buffers.extend(getattr(table, c.name)[usage_rows] for c in _SENT_USAGE_COLUMNS)
+        buffers.append(port_indices.astype(np.int32))
         buffers.append(table.requested[: body.resource_count, usage_rows])
     if len(node_rows):
         buffers.append(node_rows.astype(np.int64))
@@ -104,7 +113,11 @@ def make_delta(
         buffers.append(table.labels[: body.label_key_count, node_rows])
     if has_order:
         buffers.append(table.order.astype(np.int64))
-    return _body_encoder.encode(body), [np.ascontiguousarray(b) for b in buffers], new_marks
+    return (
+        _body_encoder.encode(body),
+        [np.ascontiguousarray(b).data for b in buffers],
+        new_marks,
+    )
 
 
 class AppliedDelta(msgspec.Struct, frozen=True):
@@ -136,8 +149,10 @@ def apply_delta(
         count = delta.usage_row_count
         usage_rows = reader.take(np.int64, (count,)).astype(np.intp)
         table.generation[usage_rows] = reader.take(np.int64, (count,))
-        for column in USAGE_COLUMNS:
+        for column in _SENT_USAGE_COLUMNS:
             getattr(table, column.name)[usage_rows] = reader.take(column.dtype, (count,))
+        port_ids = [table.ports.id_of(frozenset(ports)) for ports in delta.port_sets]
+        table.ports_id[usage_rows] = np.array(port_ids, np.int32)[reader.take(np.int32, (count,))]
         requested = reader.take(np.int64, (delta.resource_count, count))
         table.requested[: delta.resource_count, usage_rows] = requested
     if delta.node_row_count:
@@ -164,13 +179,13 @@ class _BufferReader:
         self._buffers = list(buffers)
         self._next = 0
 
-    def take(self, dtype: object, shape: tuple[int, ...]) -> np.ndarray:
+    def take(self, dtype: object, shape: tuple[int, ...]) -> AnyArray:
         flat = self.take_rest(dtype)
         if flat.size != int(np.prod(shape)):
             raise FrameError(f"snapshot delta: buffer {self._next - 1} is not of shape {shape}")
         return flat.reshape(shape)
 
-    def take_rest(self, dtype: object) -> np.ndarray:
+    def take_rest(self, dtype: object) -> AnyArray:
         if self._next >= len(self._buffers):
             raise FrameError("snapshot delta: a buffer is missing")
         buffer = self._buffers[self._next]
@@ -188,7 +203,7 @@ class _BufferReader:
 def _dictionaries_since(
     table: NodeTable, marks: DictionaryMarks
 ) -> tuple[Dictionaries, DictionaryMarks]:
-    resources, keys, values, names, taints, ports, images, features = marks.counts
+    resources, keys, values, names, taints, images, features = marks.counts
     news = Dictionaries(
         first=list(marks.counts),
         resources=table.resources.values[resources:],
@@ -196,7 +211,6 @@ def _dictionaries_since(
         label_values=table.label_values.values[values:],
         names=table.names.values[names:],
         taints=table.taints.values[taints:],
-        ports=[sorted(value) for value in table.ports.values[ports:]],
         images=[sorted(value) for value in table.images.values[images:]],
         features=[sorted(value) for value in table.features.values[features:]],
     )
@@ -212,7 +226,6 @@ def dictionary_marks(table: NodeTable) -> DictionaryMarks:
             len(table.label_values),
             len(table.names),
             len(table.taints),
-            len(table.ports),
             len(table.images),
             len(table.features),
         )
@@ -228,6 +241,5 @@ def _extend_dictionaries(table: NodeTable, news: Dictionaries) -> None:
     table.label_values.extend(first[2], news.label_values)
     table.names.extend(first[3], news.names)
     table.taints.extend(first[4], news.taints)
-    table.ports.extend(first[5], [frozenset(value) for value in news.ports])
-    table.images.extend(first[6], [frozenset(value) for value in news.images])
-    table.features.extend(first[7], [frozenset(value) for value in news.features])
+    table.images.extend(first[5], [frozenset(value) for value in news.images])
+    table.features.extend(first[6], [frozenset(value) for value in news.features])

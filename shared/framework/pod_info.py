@@ -5,7 +5,10 @@ from functools import cached_property
 from shared.kube.objects import PodSpec
 from shared.kube.pod_record import PodTemplate
 from shared.kube.pod_resources import (
+    FitScoreRequests,
     PodRequests,
+    fit_filter_requests,
+    fit_score_requests,
     host_ports,
     pod_requests,
     referenced_claim_names,
@@ -34,6 +37,15 @@ class PodInfo:
     @cached_property
     def requests(self) -> PodRequests:
         return pod_requests(self.template)
+
+    @cached_property
+    def fit_filter_requests(self) -> PodRequests:
+        """What a node must have free; see `shared.kube.pod_resources` for why there are three."""
+        return fit_filter_requests(self.template)
+
+    @cached_property
+    def fit_score_requests(self) -> FitScoreRequests:
+        return fit_score_requests(self.template)
 
     @cached_property
     def host_ports(self) -> frozenset[tuple[str, str, int]]:

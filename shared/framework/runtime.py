@@ -170,13 +170,18 @@ class Framework:
         cluster: ClusterView,
         outcome: PreFilterOutcome,
         rows: Rows,
+        *,
         reading: Reads | None = None,
+        excluding: Reads | None = None,
     ) -> Bools:
-        """Which rows pass, shape (n,); with `reading`, by the filters that read any of it only."""
+        """Which rows pass, shape (n,), by all filters, or those that do (or do not) read some facts."""
         ok = np.ones(len(rows), np.bool_)
         for index in self.active_filters(outcome):
             plugin = self.filters[index]
-            if reading is not None and not plugin.filter_depends.reads & reading:
+            reads = plugin.filter_depends.reads
+            if reading is not None and not reads & reading:
+                continue
+            if excluding is not None and reads & excluding:
                 continue
             verdict = plugin.filter(outcome.states.get(plugin.NAME), pod, cluster, rows)
             ok &= verdict.codes == 0

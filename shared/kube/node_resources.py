@@ -28,5 +28,7 @@ def node_allocatable(node: Node) -> NodeAllocatable:
         memory_bytes=quantity.value(stated.get(MEMORY, 0)),
         ephemeral_storage_bytes=quantity.value(stated.get(EPHEMERAL_STORAGE, 0)),
         pods=quantity.value(stated.get(PODS, 0)),
-        scalars={name: quantity.value(amount) for name, amount in stated.items() if is_scalar(name)},
+        scalars={
+            name: quantity.value(amount) for name, amount in stated.items() if is_scalar(name)
+        },
     )

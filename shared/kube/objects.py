@@ -173,12 +173,17 @@ class ContainerPort(ApiStruct):
     protocol: str = "TCP"
 
 
+class ContainerRestartRule(ApiStruct):
+    action: str = ""
+
+
 class Container(ApiStruct):
     name: str = ""
     image: str = ""
     resources: ResourceRequirements | None = None
     ports: list[ContainerPort] | None = None
     restart_policy: str | None = None
+    restart_policy_rules: list[ContainerRestartRule] | None = None
 
 
 class PersistentVolumeClaimVolumeSource(ApiStruct):

@@ -16,7 +16,7 @@ Rules: staging/src/k8s.io/component-helpers/resource/helpers.go, pkg/scheduler/f
 and pkg/scheduler/framework/plugins/noderesources/{fit,resource_allocation}.go, v1.36.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -211,7 +211,7 @@ def _total(template: PodTemplate, rules: _Rules) -> Nanos:
 def _container_total(
     containers: Iterable[Container],
     init_containers: Iterable[Container],
-    requests_of: Callable[[Container], Nanos],
+    requests_of: "_ContainerRequests",
 ) -> Nanos:
     """The most that is needed at any one time.
 
@@ -220,12 +220,13 @@ def _container_total(
     """
     running: Nanos = {}
     for container in containers:
-        _add(running, requests_of(container))
+        _add(running, requests_of(container, can_be_resized=True))
     sidecars: Nanos = {}
     starting: Nanos = {}
     for container in init_containers:
-        requests = requests_of(container)
-        if _is_sidecar(container):
+        is_sidecar = _is_sidecar(container)
+        requests = requests_of(container, can_be_resized=is_sidecar)
+        if is_sidecar:
             _add(running, requests)
             _add(sidecars, requests)
             _raise_to(starting, sidecars)
@@ -245,18 +246,21 @@ class _ContainerRequests:
         self._statuses: dict[str, ContainerStatus] = {}
         self._is_infeasible = False
         if status is not None:
-            for one in (*(status.container_statuses or ()), *(status.init_container_statuses or ())):
+            for one in (
+                *(status.container_statuses or ()),
+                *(status.init_container_statuses or ()),
+            ):
                 self._statuses[one.name] = one
             self._is_infeasible = _is_resize_infeasible(status)
 
-    def __call__(self, container: Container) -> Nanos:
-        requests = self._stated(container)
+    def __call__(self, container: Container, *, can_be_resized: bool) -> Nanos:
+        requests = self._stated(container) if can_be_resized else _to_nanos(_spec_of(container))
         for name, amount in self._defaults.items():
             requests.setdefault(name, amount)
         return requests
 
     def _stated(self, container: Container) -> Nanos:
-        spec = container.resources.requests if container.resources is not None else None
+        spec = _spec_of(container)
         status = self._statuses.get(container.name)
         if status is None or status.resources is None:
             return _to_nanos(spec)
@@ -299,6 +303,10 @@ def _has_pod_level_requests(template: PodTemplate) -> bool:
     if resources is None or not resources.requests:
         return False
     return any(is_supported_at_pod_level(name) for name in resources.requests)
+
+
+def _spec_of(container: Container) -> ResourceList | None:
+    return container.resources.requests if container.resources is not None else None
 
 
 def _is_resize_infeasible(status: PodStatus) -> bool:

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from shared.errors import ObjectError
+from shared.kube.objects import Quantity
 
 NANOS_PER_UNIT: Final = 10**9
 NANOS_PER_MILLI: Final = 10**6
@@ -152,14 +153,14 @@ def _clamp(value: int) -> int:
     return max(-INT64_MAX - 1, min(value, INT64_MAX))
 
 
-def parse(quantity: str | int | float) -> ExactQuantity:
+def parse(quantity: Quantity) -> ExactQuantity:
     """The exact value of a quantity as JSON states it; raises `QuantityError`."""
     if isinstance(quantity, str):
         return _parse_text(quantity)
     return _parse_text(repr(quantity))
 
 
-def nanos(quantity: str | int | float) -> int:
+def nanos(quantity: Quantity) -> int:
     """The exact value in units of 1e-9: what sums are taken over."""
     return parse(quantity).nanos
 
@@ -174,12 +175,12 @@ def milli_value_of_nanos(amount: int) -> int:
     return _clamp(_divide_up(amount, NANOS_PER_MILLI))
 
 
-def value(quantity: str | int | float) -> int:
+def value(quantity: Quantity) -> int:
     """Whole units (bytes, counts), rounded up away from zero, cut to 64 bits."""
     return value_of_nanos(parse(quantity).nanos)
 
 
-def milli_value(quantity: str | int | float) -> int:
+def milli_value(quantity: Quantity) -> int:
     """Thousandths (milli-CPU), rounded up away from zero, cut to 64 bits."""
     return milli_value_of_nanos(parse(quantity).nanos)
 

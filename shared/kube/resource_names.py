@@ -30,10 +30,9 @@ _DNS_SUBDOMAIN_LENGTH_MAX: Final = 253
 def is_scalar(name: str) -> bool:
     """Whether the resource is counted as a scalar: extended, huge pages, native with a prefix."""
     return (
-        is_extended(name)
-        or name.startswith(_HUGEPAGES_PREFIX)
+        name.startswith((_HUGEPAGES_PREFIX, _ATTACHABLE_VOLUMES_PREFIX))
         or is_prefixed_native(name)
-        or name.startswith(_ATTACHABLE_VOLUMES_PREFIX)
+        or is_extended(name)
     )
 
 

@@ -18,6 +18,8 @@ class BindPod(msgspec.Struct, array_like=True, frozen=True):
     node_name: str
     look_first: bool
     """An earlier order for this pod was lost with its binder: ask the API server before binding."""
+    resource_version: str = ""
+    """The pod's, as scheduled; named in the event. Empty: left out there."""
 
 
 class BindPods(_Message, frozen=True, tag="bB"):
@@ -37,6 +39,10 @@ class PodVerdict(msgspec.Struct, array_like=True, frozen=True):
     message: str
     write_event: bool
     """Gated pods get the condition only."""
+    resource_version: str = ""
+    """The pod's, as it was tried; named in the event. Empty: left out there."""
+    observed_generation: int = 0
+    """metadata.generation of the pod as it was tried; 0: left out of the condition."""
 
 
 class ReportPods(_Message, frozen=True, tag="bR"):

@@ -18,6 +18,8 @@ class SnapshotFull(_Message, frozen=True, tag="sF"):
     sequence: int
     """Of the PUB channel: the next delta to apply is sequence + 1."""
     generation: int
+    settled: dict[int, int]
+    """As in `SnapshotDelta`."""
     body: msgspec.Raw
 
 
@@ -61,6 +63,9 @@ class SchedulePods(_Message, frozen=True, tag="sP"):
     min_sequence: int
     """The PUB sequence that the worker's copy must have reached."""
     classes: list[ClassDefinition]
+    """Classes that this worker has not been told of yet."""
+    retired: list[int]
+    """Classes that will not be named again."""
     tasks: list[PodTask]
 
 

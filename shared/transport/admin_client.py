@@ -1,4 +1,4 @@
-"""AdminClient: one question to the owner and its answer, for the command line and the supervisor."""
+"""AdminClient: a question to the owner and its answer, for command line and supervisor."""
 
 import os
 import secrets

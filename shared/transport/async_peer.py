@@ -1,9 +1,9 @@
 """AsyncPeer: a connection to the owner for asyncio processes (adapter, binder, command line).
 
-ZeroMQ's file descriptor tells only that *something* changed, once; whether one may read or write has
-to be asked again after every use of the socket. pyzmq's own asyncio sockets do this with a future
-for each call; here one callback empties the socket into a bounded list, which costs nothing while
-idle and little under load.
+ZeroMQ's file descriptor tells only that *something* changed, once; whether one may read or write
+has to be asked again after every use of the socket. pyzmq's own asyncio sockets do this with a
+future for each call; here one callback empties the socket into a bounded list, which costs nothing
+while idle and little under load.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from shared.transport.endpoints import Endpoints
 from shared.transport.sockets import (
     DamageLog,
     RawSocket,
+    can_now,
     new_socket,
     prepare_for,
     receive_now,
@@ -65,7 +66,7 @@ class AsyncPeer(Generic[Out, In]):
         self._writers: deque[asyncio.Future[None]] = deque()
         prepare_for(self._socket, endpoints.address(channel))
         self._socket.connect(endpoints.address(channel))
-        self._fds = (int(self._socket.FD), int(self._connection.monitor.FD))
+        self._fds = (_fd(self._socket), _fd(self._connection.monitor))
         for fd in self._fds:
             self._loop.add_reader(fd, self._pump)
         self._loop.call_soon(self._pump)
@@ -123,7 +124,7 @@ class AsyncPeer(Generic[Out, In]):
     def _send_parts(self, parts: Sequence[Any]) -> bool:
         sent = send_now(self._socket, parts)
         # Sending may have swallowed the notice that something came in or that there is room again.
-        if self._writers or self._socket.EVENTS & zmq.POLLIN:
+        if self._writers or can_now(self._socket, zmq.POLLIN):
             self._loop.call_soon(self._pump)
         return sent
 
@@ -150,11 +151,17 @@ class AsyncPeer(Generic[Out, In]):
                 self._received.append(self._incoming.decode(parts)[0])
             except FrameError as error:
                 self.damage.add(error)
-        if self._writers and (not self.is_connected or self._socket.EVENTS & zmq.POLLOUT):
+        if self._writers and (not self.is_connected or can_now(self._socket, zmq.POLLOUT)):
             while self._writers:
                 _wake(self._writers.popleft())
         if self._reader is not None and self._received:
             _wake(self._reader)
+
+
+def _fd(socket: RawSocket) -> int:
+    fd = socket.getsockopt(zmq.FD)
+    assert isinstance(fd, int)
+    return fd
 
 
 def _wake(waiter: asyncio.Future[None]) -> None:

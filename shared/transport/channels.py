@@ -10,8 +10,8 @@ Under pressure:
   the watch's TCP window: the API server slows down, nothing is lost.
 - scorers, binders, admin: nothing is dropped in silence. `send` returns False when the peer is
   gone or its queue is full, and the sender keeps what it wanted to send.
-- snapshots: a subscriber that is too slow loses frames. It notices by the sequence numbers, proposes
-  nothing from a copy with a hole, and asks for a full snapshot.
+- snapshots: a subscriber that is too slow loses frames. It notices by the sequence numbers,
+  proposes nothing from a copy with a hole, and asks for a full snapshot.
 
 What was queued for a process that dies, is lost with it: epochs and `Hello` sort that out.
 """

@@ -1,8 +1,8 @@
 """Whether a connecting socket has its owner at the other end, and since when anew.
 
 ZeroMQ reconnects by itself and says nothing. But a new connection means a new owner (or a break in
-which messages were lost), so whoever talks to the owner must greet again. The socket's monitor tells
-us; it is an in-process socket of its own that has to be polled beside the first.
+which messages were lost), so whoever talks to the owner must greet again. The socket's monitor
+tells us; it is an in-process socket of its own that has to be polled beside the first.
 """
 
 import struct
@@ -31,7 +31,7 @@ class ConnectionWatch:
         """How many connections there have been; a change means that the owner may be another."""
 
     def refresh(self) -> bool:
-        """Reads what the monitor has to say. True: a new connection was made since the last call."""
+        """Reads what the monitor has to say. True: there is a new connection since the last call."""
         before = self.connection_count
         while True:
             try:
@@ -46,3 +46,4 @@ class ConnectionWatch:
 
     def close(self) -> None:
         self._socket.disable_monitor()
+        self.monitor.close(0)

@@ -76,7 +76,7 @@ class OwnerLock:
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Lets the next owner in. The file stays: removing it would race with who just opened it."""
+        """Lets the next owner in. The file stays: removing it would race with who opens it."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

@@ -31,10 +31,11 @@ from shared.transport.sockets import (
     prepare_for,
     receive_now,
     send_now,
+    wait_ready,
 )
 
 LINGER_MS: Final = 500
-"""At the end, a last Drain or answer may still leave; a peer that does not read does not hold us."""
+"""At the end, a last Drain or answer may still leave; one that does not read does not hold us."""
 
 HELD_MESSAGES_MAX: Final = 16
 """Of one scorer whose subscription is not in force yet. It says Hello and then waits."""
@@ -108,12 +109,12 @@ class OwnerSockets:
         self._poll_list.remove((fd, zmq.POLLIN))
 
     def poll(self, timeout_ms: int) -> list[Received]:
-        """What has come, oldest first within each channel; waits up to `timeout_ms` (-1: for ever)."""
-        self.ready_fds = []
+        """What has come, in order within each channel; waits up to `timeout_ms` (-1: for ever).
+
+        May return early with nothing (a message was damaged or held back, a descriptor is ready).
+        """
         received: list[Received] = []
-        ready = {item for item, _ in zmq.zmq_poll(self._poll_list, timeout_ms)}
-        if not ready:
-            return received
+        ready, self.ready_fds = wait_ready(self._poll_list, timeout_ms)
         for channel, socket in self._sockets.items():
             if socket not in ready:
                 continue
@@ -121,7 +122,6 @@ class OwnerSockets:
                 self._take_subscriptions(socket, received)
             else:
                 self._take_messages(channel, socket, received)
-        self.ready_fds = [item for item in ready if isinstance(item, int)]
         return received
 
     def send(

@@ -4,9 +4,9 @@ Synchronous, for one thread. Deltas are handed out before work, so that a worker
 can be when it looks at what it was given.
 
 A loss is always told, never silent: damaged frames of the snapshot channel come out as
-`SnapshotDamaged` (treat it as a gap), a new connection to the owner as `Connected` (say Hello; after
-the first one it means that the owner may be another, or that messages were lost). Dropped frames
-show in the sequence numbers.
+`SnapshotDamaged` (treat it as a gap), a new connection to the owner as `Connected` (say Hello;
+after the first one it means that the owner may be another, or that messages were lost). Dropped
+frames show in the sequence numbers.
 """
 
 from collections.abc import Sequence
@@ -29,6 +29,7 @@ from shared.transport.sockets import (
     prepare_for,
     receive_large_now,
     send_now,
+    wait_ready,
 )
 
 LINGER_MS: Final = 500
@@ -87,8 +88,7 @@ class ScorerSockets:
 
     def poll(self, timeout_ms: int) -> list[FromOwner]:
         """What has come; waits up to `timeout_ms` (-1: for ever) if there is nothing."""
-        ready = {item for item, _ in zmq.zmq_poll(self._poll_list, timeout_ms)}
-        self.ready_fds = [item for item in ready if isinstance(item, int)]
+        ready, self.ready_fds = wait_ready(self._poll_list, timeout_ms)
         received: list[FromOwner] = []
         if self._connection.monitor in ready and self._connection.refresh():
             received.append(FromOwner(Connected(), ()))
@@ -99,7 +99,7 @@ class ScorerSockets:
         return received
 
     def send(self, message: FromScorer, timeout_ms: int = 0) -> bool:
-        """False: not sent. The owner is away (nothing of it will arrive), or its queue stayed full."""
+        """False: not sent; the owner is away (nothing of it will arrive), or its queue is full."""
         parts = codec.FROM_SCORER.encode(message)
         if send_now(self._work, parts):
             return True

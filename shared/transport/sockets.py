@@ -95,6 +95,29 @@ def receive_large_now(socket: RawSocket) -> list[Buffer]:
     return [f.buffer if len(f) > COPY_BYTES_MAX else f.bytes for f in frames]
 
 
+def wait_ready(
+    items: list[tuple[RawSocket | int, int]], timeout_ms: int
+) -> tuple[set[RawSocket], list[int]]:
+    """The sockets and the file descriptors of `items` that are ready; sleeps until one is."""
+    sockets: set[RawSocket] = set()
+    fds: list[int] = []
+    ready: Sequence[tuple[object, int]] = zmq.zmq_poll(items, timeout_ms)
+    for item, _ in ready:
+        if isinstance(item, int):
+            fds.append(item)
+        else:
+            assert isinstance(item, zmq.Socket)
+            sockets.add(item)
+    return sockets, fds
+
+
+def can_now(socket: RawSocket, flag: int) -> bool:
+    """Whether the socket is readable (POLLIN) or writable (POLLOUT)."""
+    events = socket.getsockopt(zmq.EVENTS)
+    assert isinstance(events, int)
+    return bool(events & flag)
+
+
 class DamageLog:
     """Counts messages that were dropped because they could not be used, and logs some of them."""
 

@@ -1,0 +1,139 @@
+"""Binds in flight: which binder has which order, and what becomes of it.
+
+An order is answered exactly once. When a binder is lost, its orders go to another one with
+`look_first`: whether the lost one had already bound the pod is for the API server to say, and a
+second blind POST is never sent. While no binder is there, orders wait.
+"""
+
+from collections import deque
+from typing import Final, NamedTuple
+
+from daemon.core.effects import Effect, TellBinder
+from shared.kube.pod_record import PodRecord
+from shared.messages.to_binder import BindPod, BindPods
+
+ORDERS_PER_BINDER_MAX: Final = 2048
+"""What a binder is given beyond its requests in flight only waits there instead of here."""
+
+
+class Order(NamedTuple):
+    """One pod to bind."""
+
+    order_id: int
+    record: PodRecord
+    node_name: str
+    profile: str
+    look_first: bool
+
+    def message(self) -> BindPod:
+        return BindPod(
+            order_id=self.order_id,
+            profile=self.profile,
+            namespace=self.record.namespace,
+            name=self.record.name,
+            uid=self.record.uid,
+            node_name=self.node_name,
+            look_first=self.look_first,
+        )
+
+
+class Binder:
+    """One connected binder."""
+
+    __slots__ = ("binder_index", "instance", "is_ready", "last_heard_s", "orders", "peer")
+
+    def __init__(self, peer: bytes, binder_index: int, instance: str, now_s: float) -> None:
+        self.peer = peer
+        self.binder_index = binder_index
+        self.instance = instance
+        self.is_ready = False
+        """Nothing of another epoch is in flight there."""
+        self.orders: dict[int, Order] = {}
+        self.last_heard_s = now_s
+
+
+class BinderPool:
+    """The connected binders and the orders that each has."""
+
+    def __init__(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._by_peer: dict[bytes, Binder] = {}
+        self._waiting: deque[Order] = deque()
+        self._next_order_id = 1
+
+    # Who is there --------------------------------------------------------------------------------
+
+    def join(self, peer: bytes, binder_index: int, instance: str, now_s: float) -> int:
+        """A binder said Hello. Returns how many orders its former life left to be sent again."""
+        known = self._by_peer.get(peer)
+        if known is not None:
+            known.last_heard_s = now_s
+            known.is_ready = False
+            return 0
+        lost = 0
+        for other in [b for b in self._by_peer.values() if b.binder_index == binder_index]:
+            lost += self.leave(other.peer)
+        self._by_peer[peer] = Binder(peer, binder_index, instance, now_s)
+        return lost
+
+    def leave(self, peer: bytes) -> int:
+        """A binder is gone. Its orders wait to be sent again; returns how many."""
+        binder = self._by_peer.pop(peer, None)
+        if binder is None:
+            return 0
+        again = [order._replace(look_first=True) for order in binder.orders.values()]
+        self._waiting.extendleft(reversed(again))
+        return len(again)
+
+    def ready(self, peer: bytes) -> None:
+        binder = self._by_peer.get(peer)
+        if binder is not None:
+            binder.is_ready = True
+
+    def heard(self, peer: bytes, now_s: float) -> bool:
+        """Says whether the binder is known."""
+        binder = self._by_peer.get(peer)
+        if binder is not None:
+            binder.last_heard_s = now_s
+        return binder is not None
+
+    def silent_since(self, deadline_s: float) -> list[bytes]:
+        return [b.peer for b in self._by_peer.values() if b.last_heard_s < deadline_s]
+
+    def peers(self) -> list[bytes]:
+        return list(self._by_peer)
+
+    def ready_count(self) -> int:
+        return sum(binder.is_ready for binder in self._by_peer.values())
+
+    # Orders --------------------------------------------------------------------------------------
+
+    def order(self, record: PodRecord, node_name: str, profile: str) -> None:
+        """Asks for a binding; it leaves with the next `flush`."""
+        self._waiting.append(Order(self._next_order_id, record, node_name, profile, False))
+        self._next_order_id += 1
+
+    def order_again(self, order: Order) -> None:
+        """The outcome of an order is unknown: somebody has to look."""
+        self._waiting.append(order._replace(look_first=True))
+
+    def settle(self, peer: bytes, order_id: int) -> Order | None:
+        """The outcome of an order came in; None for one that is not out with this binder."""
+        binder = self._by_peer.get(peer)
+        return None if binder is None else binder.orders.pop(order_id, None)
+
+    def in_flight_count(self) -> int:
+        return len(self._waiting) + sum(len(b.orders) for b in self._by_peer.values())
+
+    def flush(self) -> list[Effect]:
+        """Sends what waits to the least busy binders."""
+        batches: dict[bytes, list[BindPod]] = {}
+        binders = [b for b in self._by_peer.values() if b.is_ready]
+        while self._waiting and binders:
+            binder = min(binders, key=lambda b: len(b.orders))
+            if len(binder.orders) >= ORDERS_PER_BINDER_MAX:
+                break
+            order = self._waiting.popleft()
+            binder.orders[order.order_id] = order
+            batches.setdefault(binder.peer, []).append(order.message())
+        return [TellBinder(peer, BindPods(self._epoch, orders)) for peer, orders in batches.items()]

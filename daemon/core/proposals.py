@@ -1,0 +1,106 @@
+"""A worker's proposal against the newest state: accept and assume, or reject.
+
+The simple way is to let a worker's placement stand, since it was right on the worker's copy. But
+copies are old by the time their answer arrives, and with several workers two of them find the same
+gap. So there is one serial committer, this one: each placement is checked again, with the workers'
+own filter code, on the state that contains everything accepted before it. What fails goes back to
+the head of the queue and costs one more evaluation, with the fresh row already on its way. Scores
+are not computed again: a placement that is no longer the very best is a matter of freshness, one
+that does not fit would be a matter of truth.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from daemon.core.cache import Cache
+from daemon.core.dispatch import Attempt, Scorer
+from shared.framework.engine import Checker
+from shared.messages.from_scorer import Placement, Proposals
+
+
+class Accepted(NamedTuple):
+    """The pod is assumed on the node."""
+
+    attempt: Attempt
+    node_name: str
+
+
+class Rejected(NamedTuple):
+    """The node does not take the pod any more; it is to be tried again at once."""
+
+    attempt: Attempt
+
+
+class Verdicts(NamedTuple):
+    """What became of one worker's placements."""
+
+    accepted: list[Accepted]
+    rejected: list[Rejected]
+    stale_count: int
+    """Answers for attempts that are not out with this worker (any more)."""
+
+
+def judge(
+    cache: Cache, checker: Checker, scorer: Scorer, proposals: Proposals
+) -> Verdicts:
+    """Checks placements in order and assumes what passes. Rejected rows are marked as changed, so
+    that the next delta puts the worker's copy of them right."""
+    accepted: list[Accepted] = []
+    rejected: list[Rejected] = []
+    known: list[tuple[Attempt, int]] = []
+    stale_count = 0
+    for placement in proposals.placements:
+        attempt = scorer.attempts.pop(placement.ticket, None)
+        if attempt is None:
+            stale_count += 1
+            _correct(cache, placement)
+        else:
+            known.append((attempt, placement.node_row))
+    for run in _runs(known):
+        passes = _passing(cache, checker, run, proposals.generation)
+        for (attempt, row), is_ok in zip(run, passes, strict=True):
+            if is_ok and cache.get_pod(attempt.pod.record.uid) is None:
+                node_name = cache.nodes.name_of(row)
+                cache.assume_pod(attempt.pod.record, node_name, attempt.pod_class)
+                accepted.append(Accepted(attempt, node_name))
+            else:
+                rejected.append(Rejected(attempt))
+                cache.touch_row(row)
+    return Verdicts(accepted, rejected, stale_count)
+
+
+def _runs(known: list[tuple[Attempt, int]]) -> Iterator[list[tuple[Attempt, int]]]:
+    """Stretches of one class on distinct rows: these do not influence each other's verdict, and are
+    checked by one call."""
+    run: list[tuple[Attempt, int]] = []
+    rows: set[int] = set()
+    for attempt, row in known:
+        if run and (run[0][0].pod_class is not attempt.pod_class or row in rows):
+            yield run
+            run, rows = [], set()
+        run.append((attempt, row))
+        rows.add(row)
+    if run:
+        yield run
+
+
+def _passing(
+    cache: Cache, checker: Checker, run: list[tuple[Attempt, int]], generation: int
+) -> list[bool]:
+    nodes = cache.nodes
+    rows = np.array([row for _, row in run], np.intp)
+    if rows.max() >= nodes.row_count or rows.min() < 0:
+        return [False] * len(run)  # Of a copy that is not ours; nothing there can be checked.
+    pod_class = run[0][0].pod_class
+    ok = checker.passing(pod_class.class_id, pod_class.info, pod_class.profile, rows)
+    # A row that another node has taken since is not the node that the worker meant.
+    ok &= nodes.incarnation[rows] <= generation
+    passed: list[bool] = ok.tolist()
+    return passed
+
+
+def _correct(cache: Cache, placement: Placement) -> None:
+    if 0 <= placement.node_row < cache.nodes.row_count:
+        cache.touch_row(placement.node_row)

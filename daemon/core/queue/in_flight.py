@@ -1,0 +1,213 @@
+"""Pods that are being tried, and what happened in the cluster meanwhile.
+
+A pod that comes back rejected may have been tried on a cluster that is already another one: an event
+that would have woken it passed while nobody was parked. So events are logged while pods are in
+flight, and a rejected pod first asks those that came after it was popped.
+
+One log serves all attempts: each remembers the number of the first event after its start, and what
+lies before the oldest attempt is dropped. The log is bounded: when it is full, its older half goes,
+and an attempt that has lost events is treated as if one of them had helped. That costs at most one
+attempt in vain for each such pod, where an unbounded log costs the memory of the process while one
+binding hangs (kubernetes/kubernetes issue 120622).
+
+Rules: pkg/scheduler/backend/queue/active_queue.go inFlightEvents, v1.36.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from daemon.core.queue.cluster_event import ClusterEvent
+from daemon.core.queue.queued_pod import Place, QueuedPod
+from daemon.core.queue.wakeups import ChangedObject, Strategy, Wakeups
+
+EVENT_COUNT_MAX: Final = 8192
+"""Events kept for attempts under way: 2 s of a cluster with 4,000 bindings a second. An event holds
+its objects, 1 to 10 kB: at most some 80 MB, while attempts last for seconds and events come fast."""
+
+OWN_EVENT_COUNT_MAX: Final = 64
+"""Updates of one pod during one attempt of it; more are not told apart."""
+
+
+class LoggedEvent(NamedTuple):
+    """Something that happened while pods were in flight."""
+
+    event: ClusterEvent
+    old: ChangedObject | None
+    new: ChangedObject | None
+
+
+class Attempt:
+    """One pod being tried."""
+
+    __slots__ = ("first_event", "is_done", "own_events", "pod")
+
+    def __init__(self, pod: QueuedPod, first_event: int) -> None:
+        self.pod = pod
+        self.first_event = first_event
+        """Number of the first event that the attempt has not seen."""
+        self.own_events: list[LoggedEvent] = []
+        """What concerns this pod alone: its own updates, or a plugin that activates it."""
+        self.is_done = False
+
+
+class InFlight:
+    """Attempts by uid, and the log of events."""
+
+    def __init__(self, wakeups: Wakeups, event_count_max: int = EVENT_COUNT_MAX) -> None:
+        assert event_count_max >= 2, "half of the log has to be something"
+        self._wakeups = wakeups
+        self._event_count_max = event_count_max
+        self._attempts: dict[str, Attempt] = {}
+        self._order: deque[Attempt] = deque()
+        """All attempts by start; those that are done leave when they come to the front."""
+        self._events: list[LoggedEvent] = []
+        self._events_start = 0
+        """The number of the first event in the log."""
+        self._last_of_interest: dict[str, int] = {}
+        """Plugin -> number of the last event that it registered; wildcards under ""."""
+        self._verdicts: dict[tuple[int, int, frozenset[str], frozenset[str]], Strategy] = {}
+        """Verdicts for attempts alike, as long as no further event comes."""
+        self.events_dropped_count = 0
+
+    def __len__(self) -> int:
+        return len(self._attempts)
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        for attempt in self._attempts.values():
+            yield attempt.pod
+
+    @property
+    def event_count(self) -> int:
+        return len(self._events)
+
+    def get(self, uid: str) -> Attempt | None:
+        return self._attempts.get(uid)
+
+    def start(self, pod: QueuedPod) -> None:
+        """Begins an attempt: events from now on count for it."""
+        uid = pod.record.uid
+        assert uid not in self._attempts, f"pod {uid} is tried twice at once"
+        pod.place = Place.IN_FLIGHT
+        attempt = Attempt(pod, self._events_start + len(self._events))
+        self._attempts[uid] = attempt
+        self._order.append(attempt)
+
+    def finish(self, uid: str) -> QueuedPod:
+        """Ends an attempt; the caller gives the pod its next place."""
+        attempt = self._attempts.pop(uid)
+        attempt.is_done = True
+        attempt.pod.place = Place.GONE
+        while self._order and self._order[0].is_done:
+            self._order.popleft()
+        self._trim()
+        return attempt.pod
+
+    def record(
+        self, event: ClusterEvent, old: ChangedObject | None, new: ChangedObject | None
+    ) -> None:
+        """Notes an event for every attempt under way."""
+        if not self._attempts:
+            return
+        number = self._events_start + len(self._events)
+        self._events.append(LoggedEvent(event, old, new))
+        self._verdicts.clear()
+        if event.is_wildcard:
+            self._last_of_interest[_WILDCARD] = number
+        for plugin in self._wakeups.plugins_interested_in(event):
+            self._last_of_interest[plugin] = number
+        if len(self._events) > self._event_count_max:
+            self._drop(self._event_count_max // 2)
+
+    def record_own(
+        self,
+        attempt: Attempt,
+        event: ClusterEvent,
+        old: ChangedObject | None,
+        new: ChangedObject | None,
+    ) -> None:
+        """Notes an event that concerns one pod only."""
+        if len(attempt.own_events) >= OWN_EVENT_COUNT_MAX:
+            attempt.first_event = _LOST
+            return
+        attempt.own_events.append(LoggedEvent(event, old, new))
+
+    def strategy(self, attempt: Attempt) -> Strategy:
+        """What to do with the pod of an attempt that failed, given what happened meanwhile."""
+        pod = attempt.pod
+        if pod.is_error or attempt.first_event < self._events_start:
+            return Strategy.AFTER_BACKOFF
+        best = self._best_of(pod, attempt.own_events)
+        if best is Strategy.IMMEDIATELY or not self._may_concern(attempt):
+            return best
+        return max(best, self._shared_strategy(attempt))
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError if the log and the attempts contradict one another."""
+        assert len(self._events) <= self._event_count_max, "the event log outgrew its bound"
+        assert self._attempts or not self._events, "events are kept for nobody"
+        waiting = [attempt for attempt in self._order if not attempt.is_done]
+        assert waiting == list(self._attempts.values()), "attempts and their order differ"
+        end = self._events_start + len(self._events)
+        for uid, attempt in self._attempts.items():
+            assert attempt.pod.record.uid == uid, f"attempt {uid} is of another pod"
+            assert attempt.first_event <= end, f"attempt {uid} starts after the last event"
+
+    def _shared_strategy(self, attempt: Attempt) -> Strategy:
+        """The verdict of the log, remembered for pods of the same class and the same start."""
+        pod = attempt.pod
+        plugins = pod.unschedulable_plugins | pod.pending_plugins
+        key = (
+            attempt.first_event,
+            pod.class_id,
+            pod.unschedulable_plugins,
+            pod.pending_plugins,
+        )
+        found = self._verdicts.get(key)
+        if found is not None:
+            return found
+        since = self._events[attempt.first_event - self._events_start :]
+        verdict = self._best_of(pod, since)
+        if not self._wakeups.reads_identity(plugins):
+            self._verdicts[key] = verdict
+        return verdict
+
+    def _best_of(self, pod: QueuedPod, events: list[LoggedEvent]) -> Strategy:
+        best = Strategy.SKIP
+        for event, old, new in events:
+            best = max(best, self._wakeups.strategy(pod, event, old, new))
+            if best is Strategy.IMMEDIATELY or (best and not pod.pending_plugins):
+                break
+        return best
+
+    def _may_concern(self, attempt: Attempt) -> bool:
+        """Whether any event since the start was registered by a plugin that rejected the pod."""
+        pod = attempt.pod
+        last = self._last_of_interest.get(_WILDCARD, -1)
+        for plugin in pod.unschedulable_plugins | pod.pending_plugins:
+            last = max(last, self._last_of_interest.get(plugin, -1))
+        return last >= attempt.first_event
+
+    def _trim(self) -> None:
+        """Drops the events that no attempt will ask for."""
+        if not self._order:
+            self._events_start += len(self._events)
+            self._events.clear()
+            return
+        unneeded_count = self._order[0].first_event - self._events_start
+        # A list drops its front in O(n): wait until that is half of it.
+        if unneeded_count * 2 > len(self._events):
+            del self._events[:unneeded_count]
+            self._events_start += unneeded_count
+
+    def _drop(self, count: int) -> None:
+        """Forgets the oldest events, needed or not."""
+        needed_from = max(self._order[0].first_event, self._events_start)
+        self.events_dropped_count += max(0, self._events_start + count - needed_from)
+        del self._events[:count]
+        self._events_start += count
+
+
+_LOST: Final = -1
+"""As `first_event`: before any event that is still known."""
+_WILDCARD: Final = ""

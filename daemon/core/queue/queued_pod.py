@@ -1,0 +1,89 @@
+"""A pod in the scheduling queue, and where in it the pod is.
+
+Apart from the parts of the queue because all of them hold the same object: a pod is one `QueuedPod`
+from its first `add` to `done` or `delete`, wherever it moves. Only `daemon.core.queue` changes it;
+others read. Shape: QueuedPodInfo of pkg/scheduler/framework/types.go, v1.36.
+"""
+
+import enum
+from typing import Final, NamedTuple
+
+import msgspec
+
+from shared.framework.pod_info import PodInfo
+from shared.ids import PodUid
+from shared.kube.pod_record import PodRecord
+
+NO_PLUGINS: Final[frozenset[str]] = frozenset()
+
+
+class Place(enum.Enum):
+    """The one place that a pod of the queue is in. Values are the `queue` labels of metrics."""
+
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    UNSCHEDULABLE = "unschedulable"
+    """Parked until an event helps. A gated pod is here too, with `gated_by`."""
+    IN_FLIGHT = "in_flight"
+    GONE = "gone"
+    """Bound or deleted; heaps may still hold an entry, which they skip."""
+
+
+class PodView(NamedTuple):
+    """A pod as an event shows it: what is its own, and its class's decoded template."""
+
+    record: PodRecord
+    info: PodInfo
+
+
+class QueuedPod(msgspec.Struct, eq=False):
+    """A pending pod with what the queue remembers of it. Equal to itself only."""
+
+    record: PodRecord
+    """The newest that the cluster said of it, also while it is in flight."""
+    info: PodInfo
+    class_id: int
+    """Pods with equal numbers have the same `info`: hints are asked once for all of them."""
+    priority: int
+    timestamp_s: float
+    """When it came into the queue: by `add`, or back from its last attempt."""
+    arrival: int
+    """Counts what comes into the queue; decides between equal timestamps."""
+    added_s: float
+    place: Place = Place.GONE
+    attempts: int = 0
+    popped_s: float = 0.0
+    initial_attempt_s: float | None = None
+    """When it first could have been tried: not while it was gated."""
+    unschedulable_count: int = 0
+    consecutive_errors_count: int = 0
+    unschedulable_plugins: frozenset[str] = NO_PLUGINS
+    """Who rejected the last attempt, or gates the pod. Empty while it is in flight."""
+    pending_plugins: frozenset[str] = NO_PLUGINS
+    """Who said Pending in the last attempt: their events skip the back-off."""
+    gated_by: str = ""
+    backoff_until_s: float = 0.0
+    """The full second at which the back-off of the last failure ends; 0 before any failure."""
+    was_flushed: bool = False
+    """It waited so long without an event that it was tried again (pod_scheduled_after_flush)."""
+
+    @property
+    def uid(self) -> PodUid:
+        return PodUid(self.record.uid)
+
+    @property
+    def key(self) -> str:
+        return self.record.key
+
+    @property
+    def is_gated(self) -> bool:
+        return self.gated_by != ""
+
+    @property
+    def is_error(self) -> bool:
+        """The last attempt failed with an error: nobody rejected the pod."""
+        return not self.unschedulable_plugins and not self.pending_plugins
+
+    @property
+    def view(self) -> PodView:
+        return PodView(self.record, self.info)

@@ -1,0 +1,580 @@
+"""The scheduling queue's public face: every pending pod of the cluster, in exactly one place.
+
+      add, update                     pop_batch                        done (bound)
+    ------------->  ACTIVE  ------------------------>  IN_FLIGHT  ------------------> gone
+         |  PreEnqueue   ^ ^                           |  |   |  requeue_head
+         |  says no      | |  back-off is over         |  |   '--------------> ACTIVE, at the head
+         v               | '------------  BACKOFF  <---'  |
+    UNSCHEDULABLE        |  event, PreEnqueue  ^ \\        |  requeue_unschedulable:
+     (gated_by) ---------'                     |  '--> IN_FLIGHT, early, when nothing is active
+    UNSCHEDULABLE  <---------------------------+----------'
+     (rejected)  --- an event may help: ACTIVE, or BACKOFF while that lasts
+
+`delete` takes a pod from any place. A pod is its uid: one that is created again under the same name
+is another pod.
+
+It decides and does nothing else: time is passed in, nothing is random, and equal calls in equal order
+give equal results. Callers may rely on `next_wakeup_s`: until then nothing changes here by itself.
+What comes late (a result for a pod that was deleted meanwhile) is answered by None or False.
+
+Rules: pkg/scheduler/backend/queue/scheduling_queue.go, v1.36. Differences: back-off windows are full
+seconds of the clock that the caller passes in; update compares with what the queue holds instead of
+being told; requeue_head is berth's own.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from daemon.core.queue.active import ActiveQueue, PreEnqueue, scheduling_gates
+from daemon.core.queue.backoff import BackoffQueue
+from daemon.core.queue.cluster_event import (
+    BACKOFF_COMPLETE,
+    FORCE_ACTIVATE,
+    POP_FROM_BACKOFF,
+    PROPOSAL_REJECTED,
+    SCHEDULE_ATTEMPT_FAILURE,
+    UNSCHEDULABLE_TIMEOUT,
+    UNSCHEDULED_POD_ADD,
+    UNSCHEDULED_POD_UPDATE,
+    ClusterEvent,
+)
+from daemon.core.queue.in_flight import InFlight
+from daemon.core.queue.nominator import Nominator
+from daemon.core.queue.object_changes import pod_update_events
+from daemon.core.queue.queued_pod import NO_PLUGINS, Place, PodView, QueuedPod
+from daemon.core.queue.unschedulable import Group, UnschedulablePods
+from daemon.core.queue.wakeups import ChangedObject, Strategy, Wakeups
+from shared.framework.pod_info import PodInfo
+from shared.ids import NodeName, PodUid
+from shared.kube.pod_record import PodRecord
+from shared.messages.admin import QueueLengths
+
+LEFTOVER_FLUSH_INTERVAL_S: Final = 30.0
+"""How often pods that no event woke are looked for."""
+
+
+class QueueSettings(msgspec.Struct, frozen=True):
+    """The parts of the configuration that the queue reads."""
+
+    initial_backoff_s: float = 1.0
+    """podInitialBackoffSeconds"""
+    max_backoff_s: float = 10.0
+    """podMaxBackoffSeconds; 0 turns back-off off."""
+    leftover_after_s: float = 300.0
+    """A pod parked for longer than this is tried again without a reason: hints may be wrong."""
+
+
+class DumpedPod(msgspec.Struct, frozen=True):
+    """One pod of a dump, for people and for comparisons."""
+
+    key: str
+    uid: str
+    place: str
+    priority: int
+    attempts: int
+    timestamp_s: float
+    backoff_until_s: float | None
+    unschedulable_plugins: list[str]
+    pending_plugins: list[str]
+    gated_by: str
+    nominated_node: str
+
+
+class SchedulingQueue:
+    """Pending pods, from their arrival until they are bound or deleted."""
+
+    def __init__(
+        self,
+        wakeups: Wakeups,
+        *,
+        start_s: float,
+        settings: QueueSettings = QueueSettings(),  # noqa: B008  # Frozen: sharing it is safe.
+        pre_enqueue: PreEnqueue = scheduling_gates,
+    ) -> None:
+        """`start_s` is the first moment; looking for leftovers happens every 30 s from it."""
+        self.nominator = Nominator()
+        self.incoming: Counter[tuple[str, str]] = Counter()
+        """(place, event label) -> pods that came there so (queue_incoming_pods_total)."""
+        self._wakeups = wakeups
+        self._settings = settings
+        self._pre_enqueue = pre_enqueue
+        self._pods: dict[str, QueuedPod] = {}
+        self._active = ActiveQueue()
+        self._backoff = BackoffQueue(settings.initial_backoff_s, settings.max_backoff_s)
+        self._parked = UnschedulablePods()
+        self._in_flight = InFlight(wakeups)
+        self._start_s = start_s
+        self._leftover_tick_s = start_s
+        self._arrivals = 0
+
+    # What is here ---------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return iter(self._pods.values())
+
+    def contains(self, uid: str) -> bool:
+        """Whether the pod is in any place, in flight included."""
+        return uid in self._pods
+
+    def get(self, uid: str) -> QueuedPod | None:
+        return self._pods.get(uid)
+
+    @property
+    def poppable_count(self) -> int:
+        """How many pods `pop_batch` could give out at this moment."""
+        return len(self._active) + self._backoff.poppable_count
+
+    def pending_lengths(self) -> QueueLengths:
+        """Pods by place; gated ones are not counted as unschedulable."""
+        return QueueLengths(
+            active=len(self._active),
+            backoff=len(self._backoff),
+            unschedulable=len(self._parked) - self._parked.gated_count,
+            gated=self._parked.gated_count,
+            in_flight=len(self._in_flight),
+        )
+
+    def rejection_counts(self) -> dict[str, int]:
+        """Plugin -> parked pods that it rejected or gates."""
+        return self._parked.rejection_counts()
+
+    def next_wakeup_s(self) -> float:
+        """When `flush` may next have something to do; infinity for never."""
+        return min(self._backoff.next_completion_s(), self._next_leftover_s())
+
+    def dump(self) -> list[DumpedPod]:
+        """Every pod, by place and key."""
+        dumped = [self._dumped(pod) for pod in self._pods.values()]
+        return sorted(dumped, key=lambda pod: (pod.place, pod.key, pod.uid))
+
+    # The cluster's pods come, change and go -------------------------------------------------------
+
+    def add(self, record: PodRecord, *, info: PodInfo, class_id: int, now_s: float) -> QueuedPod:
+        """Takes in a pod without a node. One that is here already is updated instead (a re-list)."""
+        known = self._pods.get(record.uid)
+        if known is not None:
+            return self._update(known, record, info, class_id, now_s)
+        return self._add(record, info, class_id, now_s, UNSCHEDULED_POD_ADD)
+
+    def update(self, record: PodRecord, *, info: PodInfo, class_id: int, now_s: float) -> QueuedPod:
+        """Takes in the newest state of a pod; an unknown pod is added.
+
+        A parked pod is woken if a plugin that rejected it says that the change may help. A pod in
+        flight stays so: the change counts when it comes back.
+        """
+        known = self._pods.get(record.uid)
+        if known is None:
+            return self._add(record, info, class_id, now_s, UNSCHEDULED_POD_UPDATE)
+        return self._update(known, record, info, class_id, now_s)
+
+    def delete(self, uid: str) -> QueuedPod | None:
+        """Forgets a pod, wherever it is; the result of an attempt under way will find nothing."""
+        pod = self._pods.pop(uid, None)
+        if pod is None:
+            return None
+        self.nominator.clear(pod.uid)
+        match pod.place:
+            case Place.ACTIVE:
+                self._active.discard(pod)
+            case Place.BACKOFF:
+                self._backoff.remove(pod)
+            case Place.UNSCHEDULABLE:
+                self._parked.remove(pod)
+            case Place.IN_FLIGHT:
+                self._in_flight.finish(uid)
+            case Place.GONE:
+                raise AssertionError(f"pod {uid} is known but nowhere")
+        return pod
+
+    # Attempts -------------------------------------------------------------------------------------
+
+    def pop_batch(self, limit: int, now_s: float) -> list[QueuedPod]:
+        """The next pods to try, most important first; each is in flight from now on.
+
+        When no pod is active, pods in back-off are taken early rather than leaving the workers idle,
+        but not those that failed with an error.
+        """
+        popped: list[QueuedPod] = []
+        while len(popped) < limit:
+            pod = self._active.pop() or self._pop_from_backoff()
+            if pod is None:
+                break
+            pod.attempts += 1
+            pod.popped_s = now_s
+            pod.unschedulable_plugins = NO_PLUGINS
+            pod.pending_plugins = NO_PLUGINS
+            self._in_flight.start(pod)
+            popped.append(pod)
+        return popped
+
+    def requeue_unschedulable(
+        self,
+        uid: str,
+        plugins: Iterable[str],
+        pending_plugins: Iterable[str],
+        now_s: float,
+    ) -> Place | None:
+        """Ends an attempt that plugins refused (AddUnschedulablePodIfNotPresent upstream).
+
+        The pod is parked unless something happened since it was popped that may help it. Where it
+        went is returned; None if it is not in flight (any more). Without any plugin it is an error.
+        """
+        attempt = self._in_flight.get(uid)
+        if attempt is None:
+            return None
+        pod = attempt.pod
+        pod.unschedulable_plugins = frozenset(plugins)
+        pod.pending_plugins = frozenset(pending_plugins)
+        if pod.is_error:
+            pod.consecutive_errors_count += 1
+        else:
+            pod.unschedulable_count += 1
+            pod.consecutive_errors_count = 0
+        self._restamp(pod, now_s)
+        self._backoff.set_end(pod)
+        pod.was_flushed = False
+        strategy = self._in_flight.strategy(attempt)
+        self._in_flight.finish(uid)
+        return self._requeue(pod, strategy, now_s, SCHEDULE_ATTEMPT_FAILURE)
+
+    def requeue_error(self, uid: str, now_s: float) -> Place | None:
+        """Ends an attempt that failed with an error; the pod is tried again after a back-off."""
+        return self.requeue_unschedulable(uid, (), (), now_s)
+
+    def requeue_head(self, uid: str, now_s: float) -> Place | None:
+        """Ends an attempt whose placement the owner refused, because its node had changed meanwhile.
+
+        The pod goes before all others of its priority, without back-off, and the attempt does not
+        count: nothing is wrong with the pod.
+        """
+        if self._in_flight.get(uid) is None:
+            return None
+        pod = self._in_flight.finish(uid)
+        pod.attempts -= 1
+        gate = self._pre_enqueue(pod)
+        if gate is not None:
+            return self._park_gated(pod, gate, PROPOSAL_REJECTED)
+        self._active.push_head(pod)
+        self._count_incoming(pod, PROPOSAL_REJECTED)
+        assert pod.initial_attempt_s is not None, (
+            f"pod {uid} was tried, so it was active (t={now_s})"
+        )
+        return pod.place
+
+    def done(self, uid: str) -> QueuedPod | None:
+        """Ends an attempt that succeeded: the pod is bound and leaves. None if it is not in flight."""
+        if self._in_flight.get(uid) is None:
+            return None
+        pod = self._in_flight.finish(uid)
+        del self._pods[uid]
+        self.nominator.clear(pod.uid)
+        return pod
+
+    # What wakes pods ------------------------------------------------------------------------------
+
+    def activate(self, uids: Iterable[str], now_s: float) -> int:
+        """Makes pods active because a plugin asks for it, back-off or not; how many became active.
+
+        A pod in flight is tried again when it comes back; pods that are not here are ignored.
+        """
+        count = 0
+        for uid in uids:
+            pod = self._pods.get(uid)
+            if pod is None:
+                continue
+            match pod.place:
+                case Place.UNSCHEDULABLE:
+                    count += self._unpark_to_active(pod, now_s)
+                case Place.BACKOFF:
+                    self._backoff.remove(pod)
+                    self._push_active(pod, now_s, FORCE_ACTIVATE.label)
+                    count += 1
+                case Place.IN_FLIGHT:
+                    attempt = self._in_flight.get(uid)
+                    assert attempt is not None, f"pod {uid} is in flight without an attempt"
+                    self._in_flight.record_own(attempt, FORCE_ACTIVATE, None, pod.view)
+                case Place.ACTIVE | Place.GONE:
+                    pass
+        return count
+
+    def move_all_to_active_or_backoff(
+        self,
+        event: ClusterEvent,
+        old: ChangedObject | None,
+        new: ChangedObject | None,
+        now_s: float,
+        *,
+        priority_max: int | None = None,
+    ) -> int:
+        """Wakes every parked pod that the event may help; how many moved.
+
+        Attempts under way will ask about it when they fail. `priority_max` leaves out more important
+        pods: a nomination that ends helps only those that had to respect it.
+        """
+        if event.is_wildcard:
+            woken = [(pod, Strategy.AFTER_BACKOFF) for pod in self._parked]
+        else:
+            interested = self._wakeups.plugins_interested_in(event)
+            if not interested:
+                return 0
+            woken = self._woken_by(event, old, new, interested)
+        moved_count = 0
+        for pod, strategy in woken:
+            if priority_max is not None and pod.priority > priority_max:
+                continue
+            self._parked.remove(pod)
+            moved_count += self._requeue(pod, strategy, now_s, event.label) != Place.UNSCHEDULABLE
+        self._in_flight.record(event, old, new)
+        return moved_count
+
+    def flush(self, now_s: float) -> int:
+        """Does what time alone brings about; how many pods moved. Call at `next_wakeup_s`.
+
+        Pods whose back-off is over become active; every 30 s those that were parked for too long are
+        tried again.
+        """
+        completed = self._backoff.pop_completed(now_s)
+        for pod in completed:
+            self._push_active(pod, now_s, BACKOFF_COMPLETE)
+        return len(completed) + self._flush_leftovers(now_s)
+
+    # Checks ---------------------------------------------------------------------------------------
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError unless every pod is in exactly the place that it claims."""
+        found: dict[str, Place] = {}
+        for place, pods in (
+            (Place.ACTIVE, self._active),
+            (Place.BACKOFF, self._backoff),
+            (Place.UNSCHEDULABLE, self._parked),
+            (Place.IN_FLIGHT, self._in_flight),
+        ):
+            listed = list(pods)
+            assert len(listed) == len(pods), f"{place} counts {len(pods)} pods, holds {len(listed)}"
+            for pod in listed:
+                uid = pod.record.uid
+                assert uid not in found, f"pod {uid} is in {found[uid]} and in {place}"
+                assert pod is self._pods.get(uid), f"pod {uid} in {place} is not the one known"
+                assert pod.place is place, f"pod {uid} is in {place} and says {pod.place}"
+                assert pod.is_gated <= (place is Place.UNSCHEDULABLE), f"gated pod {uid} in {place}"
+                found[uid] = place
+        assert found.keys() == self._pods.keys(), "pods are known but in no place"
+        self._parked.check_invariants()
+        self._in_flight.check_invariants()
+        self.nominator.check_invariants()
+
+    # Moves ----------------------------------------------------------------------------------------
+
+    def _add(
+        self, record: PodRecord, info: PodInfo, class_id: int, now_s: float, label: str
+    ) -> QueuedPod:
+        self._arrivals += 1
+        pod = QueuedPod(
+            record=record,
+            info=info,
+            class_id=class_id,
+            priority=info.priority,
+            timestamp_s=now_s,
+            arrival=self._arrivals,
+            added_s=now_s,
+        )
+        self._pods[record.uid] = pod
+        if record.nominated_node_name:
+            self.nominator.nominate(pod.uid, NodeName(record.nominated_node_name))
+        self._move_to_active(pod, now_s, label)
+        return pod
+
+    def _update(
+        self, pod: QueuedPod, record: PodRecord, info: PodInfo, class_id: int, now_s: float
+    ) -> QueuedPod:
+        old = pod.view
+        self.nominator.update(old.record, record)
+        match pod.place:
+            case Place.IN_FLIGHT:
+                _take_over(pod, record, info, class_id)
+                self._note_update_in_flight(old, pod)
+            case Place.UNSCHEDULABLE:
+                self._parked.remove(pod)
+                _take_over(pod, record, info, class_id)
+                self._requeue_updated(old, pod, now_s)
+            case Place.ACTIVE | Place.BACKOFF:
+                if info.priority != pod.priority:
+                    return self._reorder(pod, record, info, class_id)
+                _take_over(pod, record, info, class_id)
+            case Place.GONE:
+                raise AssertionError(f"pod {record.uid} is known but nowhere")
+        return pod
+
+    def _note_update_in_flight(self, old: PodView, pod: QueuedPod) -> None:
+        attempt = self._in_flight.get(pod.uid)
+        assert attempt is not None, f"pod {pod.uid} is in flight without an attempt"
+        new = pod.view
+        for event in pod_update_events(old, new):
+            self._in_flight.record_own(attempt, event, old, new)
+
+    def _requeue_updated(self, old: PodView, pod: QueuedPod, now_s: float) -> None:
+        """Gives a parked pod that was updated, and is taken out, its next place."""
+        new = pod.view
+        for event in pod_update_events(old, new):
+            strategy = self._wakeups.strategy(pod, event, old, new)
+            if strategy is not Strategy.SKIP:
+                self._requeue(pod, strategy, now_s, event.label)
+                if pod.place is not Place.UNSCHEDULABLE:
+                    return
+                self._parked.remove(pod)
+        self._parked.add(pod)
+
+    def _reorder(
+        self, pod: QueuedPod, record: PodRecord, info: PodInfo, class_id: int
+    ) -> QueuedPod:
+        """Files a pod anew under another priority. The API does not allow that to happen.
+
+        The pod goes on as another object, so that its old entry in the heap is dead for good.
+        """
+        place = pod.place
+        moved = msgspec.structs.replace(pod)
+        (self._active.discard if place is Place.ACTIVE else self._backoff.remove)(pod)
+        _take_over(moved, record, info, class_id)
+        self._pods[record.uid] = moved
+        (self._active if place is Place.ACTIVE else self._backoff).push(moved)
+        return moved
+
+    def _pop_from_backoff(self) -> QueuedPod | None:
+        pod = self._backoff.pop_early()
+        if pod is not None:
+            self.incoming[(Place.ACTIVE.value, POP_FROM_BACKOFF)] += 1
+        return pod
+
+    def _restamp(self, pod: QueuedPod, now_s: float) -> None:
+        self._arrivals += 1
+        pod.arrival = self._arrivals
+        pod.timestamp_s = now_s
+
+    def _requeue(self, pod: QueuedPod, strategy: Strategy, now_s: float, label: str) -> Place:
+        """Gives a pod that is in no place its next one."""
+        if strategy is Strategy.SKIP:
+            self._parked.add(pod)
+            self._count_incoming(pod, label)
+            return pod.place
+        if strategy is Strategy.AFTER_BACKOFF and self._backoff.is_backing_off(pod, now_s):
+            gate = self._pre_enqueue(pod)
+            if gate is not None:
+                return self._park_gated(pod, gate, label)
+            pod.gated_by = ""
+            self._backoff.push(pod)
+            self._count_incoming(pod, label)
+            return pod.place
+        return self._move_to_active(pod, now_s, label)
+
+    def _move_to_active(self, pod: QueuedPod, now_s: float, label: str) -> Place:
+        """Makes a pod that is in no place active, if PreEnqueue lets it."""
+        gate = self._pre_enqueue(pod)
+        if gate is not None:
+            return self._park_gated(pod, gate, label)
+        pod.gated_by = ""
+        self._push_active(pod, now_s, label)
+        return pod.place
+
+    def _push_active(self, pod: QueuedPod, now_s: float, label: str) -> None:
+        if pod.initial_attempt_s is None:
+            pod.initial_attempt_s = now_s
+        self._active.push(pod)
+        self.incoming[("active", label)] += 1
+
+    def _park_gated(self, pod: QueuedPod, gate: str, label: str) -> Place:
+        pod.gated_by = gate
+        pod.unschedulable_plugins |= {gate}
+        pod.was_flushed = False
+        self._parked.add(pod)
+        self._count_incoming(pod, label)
+        return pod.place
+
+    def _unpark_to_active(self, pod: QueuedPod, now_s: float) -> bool:
+        self._parked.remove(pod)
+        return self._move_to_active(pod, now_s, FORCE_ACTIVATE.label) is Place.ACTIVE
+
+    def _count_incoming(self, pod: QueuedPod, label: str) -> None:
+        self.incoming[(pod.place.value, label)] += 1
+
+    # Wake-ups -------------------------------------------------------------------------------------
+
+    def _woken_by(
+        self,
+        event: ClusterEvent,
+        old: ChangedObject | None,
+        new: ChangedObject | None,
+        interested: tuple[str, ...],
+    ) -> list[tuple[QueuedPod, Strategy]]:
+        """Parked pods that the event may help. Hints are asked once for a group."""
+        woken: list[tuple[QueuedPod, Strategy]] = []
+        for group in self._parked.groups_rejected_by(interested):
+            for pods in self._alike(group, event):
+                strategy = self._wakeups.strategy(pods[0], event, old, new)
+                if strategy is not Strategy.SKIP:
+                    woken.extend((pod, strategy) for pod in pods)
+        return woken
+
+    def _alike(self, group: Group, event: ClusterEvent) -> list[list[QueuedPod]]:
+        """The pods of a group, together unless a hint for the event tells them apart."""
+        pods = list(group.pods.values())
+        plugins = group.key.unschedulable_plugins | group.key.pending_plugins
+        if len(pods) > 1 and self._wakeups.reads_identity(plugins, event):
+            return [[pod] for pod in pods]
+        return [pods]
+
+    def _flush_leftovers(self, now_s: float) -> int:
+        if now_s < self._leftover_tick_s:
+            return 0
+        self._leftover_tick_s = self._tick_after(now_s)
+        overdue = self._parked.overdue(now_s - self._settings.leftover_after_s)
+        moved_count = 0
+        for pod in overdue:
+            pod.was_flushed = True
+            self._parked.remove(pod)
+            place = self._requeue(pod, Strategy.AFTER_BACKOFF, now_s, UNSCHEDULABLE_TIMEOUT.label)
+            moved_count += place is not Place.UNSCHEDULABLE
+        if overdue:
+            self._in_flight.record(UNSCHEDULABLE_TIMEOUT, None, None)
+        return moved_count
+
+    def _next_leftover_s(self) -> float:
+        oldest_s = self._parked.oldest_s
+        if math.isinf(oldest_s):
+            return math.inf
+        return max(
+            self._leftover_tick_s, self._tick_after(oldest_s + self._settings.leftover_after_s)
+        )
+
+    def _tick_after(self, time_s: float) -> float:
+        """The first moment after the given one at which leftovers are looked for."""
+        ticks = math.floor((time_s - self._start_s) / LEFTOVER_FLUSH_INTERVAL_S) + 1
+        return self._start_s + max(ticks, 0) * LEFTOVER_FLUSH_INTERVAL_S
+
+    def _dumped(self, pod: QueuedPod) -> DumpedPod:
+        return DumpedPod(
+            key=pod.key,
+            uid=pod.record.uid,
+            place=pod.place.value,
+            priority=pod.priority,
+            attempts=pod.attempts,
+            timestamp_s=pod.timestamp_s,
+            backoff_until_s=pod.backoff_until_s if pod.place is Place.BACKOFF else None,
+            unschedulable_plugins=sorted(pod.unschedulable_plugins),
+            pending_plugins=sorted(pod.pending_plugins),
+            gated_by=pod.gated_by,
+            nominated_node=self.nominator.node_of(pod.uid) or "",
+        )
+
+
+def _take_over(pod: QueuedPod, record: PodRecord, info: PodInfo, class_id: int) -> None:
+    pod.record = record
+    pod.info = info
+    pod.class_id = class_id
+    pod.priority = info.priority

@@ -1,0 +1,154 @@
+"""Parked pods: those that no plugin would let run, and those that a PreEnqueue plugin holds.
+
+The simple way is a list of pods that every cluster event walks through; with 10,000 parked pods and
+hundreds of events a second that walk is all the owner would do. Here pods lie in groups that hints
+cannot tell apart (same rejecting plugins, same class), and the groups are indexed by rejecting
+plugin. An event that none of these plugins registered touches nothing; one that concerns them asks
+a hint once for a group, however many pods are in it.
+
+Rules: pkg/scheduler/backend/queue/unschedulable_pods.go, v1.36.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from daemon.core.queue.queued_pod import Place, QueuedPod
+
+
+class GroupKey(NamedTuple):
+    """What hints can see of a parked pod."""
+
+    gated_by: str
+    unschedulable_plugins: frozenset[str]
+    pending_plugins: frozenset[str]
+    class_id: int
+
+
+class Group:
+    """Parked pods that differ only in their identity, in the order in which they were parked."""
+
+    __slots__ = ("key", "pods")
+
+    def __init__(self, key: GroupKey) -> None:
+        self.key = key
+        self.pods: dict[str, QueuedPod] = {}
+        """By uid; never empty while the group is indexed."""
+
+
+class UnschedulablePods:
+    """All parked pods, by group and by plugin."""
+
+    def __init__(self) -> None:
+        self._groups: dict[GroupKey, Group] = {}
+        self._by_plugin: dict[str, dict[GroupKey, Group]] = {}
+        self._count = 0
+        self._gated_count = 0
+        self._oldest_s = math.inf
+        """No parked pod has an earlier timestamp; exact after `overdue`, else a lower bound."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def gated_count(self) -> int:
+        return self._gated_count
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        for group in self._groups.values():
+            yield from group.pods.values()
+
+    @property
+    def oldest_s(self) -> float:
+        """No parked pod has an earlier timestamp than this; infinity when none is parked."""
+        return self._oldest_s if self._count else math.inf
+
+    def add(self, pod: QueuedPod) -> None:
+        assert not pod.is_error, "a pod that nobody rejected is never parked: nothing would wake it"
+        key = _key_of(pod)
+        group = self._groups.get(key)
+        if group is None:
+            group = self._new_group(key)
+        pod.place = Place.UNSCHEDULABLE
+        group.pods[pod.record.uid] = pod
+        self._oldest_s = min(self.oldest_s, pod.timestamp_s)
+        self._count += 1
+        self._gated_count += pod.is_gated
+
+    def remove(self, pod: QueuedPod) -> None:
+        """Takes a pod out; the caller gives it its next place. Before its plugins are changed."""
+        assert pod.place is Place.UNSCHEDULABLE, "only a parked pod can be taken from here"
+        key = _key_of(pod)
+        group = self._groups[key]
+        del group.pods[pod.record.uid]
+        if not group.pods:
+            self._drop_group(key)
+        pod.place = Place.GONE
+        self._count -= 1
+        self._gated_count -= pod.is_gated
+
+    def groups_rejected_by(self, plugins: Iterable[str]) -> list[Group]:
+        """Groups that one of the plugins rejected; of the gated, only those that one of them gates."""
+        wanted = frozenset(plugins)
+        found: dict[GroupKey, Group] = {}
+        for plugin in plugins:
+            for key, group in self._by_plugin.get(plugin, {}).items():
+                if not key.gated_by or key.gated_by in wanted:
+                    found[key] = group
+        return list(found.values())
+
+    def overdue(self, before_s: float) -> list[QueuedPod]:
+        """Pods with a timestamp before the given time. Makes `oldest_s` exact for the rest."""
+        if self.oldest_s >= before_s:
+            return []
+        found = []
+        oldest_s = math.inf
+        for pod in self:
+            if pod.timestamp_s < before_s:
+                found.append(pod)
+            else:
+                oldest_s = min(oldest_s, pod.timestamp_s)
+        self._oldest_s = oldest_s
+        return found
+
+    def rejection_counts(self) -> dict[str, int]:
+        """Plugin -> parked pods that it rejected, gates or keeps pending."""
+        return {
+            plugin: sum(len(group.pods) for group in groups.values())
+            for plugin, groups in sorted(self._by_plugin.items())
+        }
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError if the indexes contradict one another."""
+        assert self._count == sum(len(g.pods) for g in self._groups.values()), "parked pods counted"
+        assert self._gated_count == sum(p.is_gated for p in self), "gated pods counted"
+        for key, group in self._groups.items():
+            assert group.pods, f"group {key} is empty"
+            for uid, pod in group.pods.items():
+                assert pod.record.uid == uid, f"pod {uid} is filed under another's uid"
+                assert _key_of(pod) == key, f"pod {uid} changed while it was parked"
+                assert pod.timestamp_s >= self._oldest_s, f"pod {uid} is older than the oldest"
+            for plugin in key.unschedulable_plugins | key.pending_plugins:
+                assert self._by_plugin[plugin][key] is group, f"{plugin} cannot find its group"
+        for plugin, groups in self._by_plugin.items():
+            assert groups, f"empty index for {plugin}"
+            assert groups.keys() <= self._groups.keys(), f"{plugin} knows a group that is gone"
+
+    def _new_group(self, key: GroupKey) -> Group:
+        group = Group(key)
+        self._groups[key] = group
+        for plugin in key.unschedulable_plugins | key.pending_plugins:
+            self._by_plugin.setdefault(plugin, {})[key] = group
+        return group
+
+    def _drop_group(self, key: GroupKey) -> None:
+        del self._groups[key]
+        for plugin in key.unschedulable_plugins | key.pending_plugins:
+            groups = self._by_plugin[plugin]
+            del groups[key]
+            if not groups:
+                del self._by_plugin[plugin]
+
+
+def _key_of(pod: QueuedPod) -> GroupKey:
+    return GroupKey(pod.gated_by, pod.unschedulable_plugins, pod.pending_plugins, pod.class_id)

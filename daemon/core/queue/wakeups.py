@@ -1,0 +1,185 @@
+"""Which event may help which parked pod: the registrations of the plugins, and their hints.
+
+A plugin registers the events that could turn its "no" into a "yes"; for each it may have a hint, a
+pure function that looks at the changed object and says whether this change can help this pod. A pod
+is woken when one of the plugins that rejected it says so; nobody else is asked.
+
+Apart from the queue so that the queue knows nothing of plugins, and apart from the hints so that each
+of them is a function of its own. A hint that cannot read an object counts as "it may help": a pod
+tried in vain costs an attempt, a pod forgotten costs its owner.
+
+Rules: pkg/scheduler/backend/queue/scheduling_queue.go isPodWorthRequeuing and
+pkg/scheduler/scheduler.go buildQueueingHintMap, v1.36.
+"""
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from daemon.core.queue.cluster_event import Action, ClusterEvent, Registration, Resource
+from daemon.core.queue.queued_pod import PodView, QueuedPod
+from shared.errors import ObjectError
+from shared.kube.objects import Node
+from shared.messages.to_owner import OtherObject
+
+ChangedObject = PodView | Node | OtherObject
+"""The object of an event, before or after the change."""
+
+
+class Hint(enum.Enum):
+    """What a plugin says about an event and a pod that it rejected."""
+
+    SKIP = "Skip"
+    QUEUE = "Queue"
+
+
+class Strategy(enum.IntEnum):
+    """What the queue does with a pod after an event; the higher number wins."""
+
+    SKIP = 0
+    AFTER_BACKOFF = 1
+    IMMEDIATELY = 2
+
+
+HintFunction = Callable[[QueuedPod, ClusterEvent, ChangedObject | None, ChangedObject | None], Hint]
+"""(pod, event, old, new) -> Hint. Raises only `ObjectError`."""
+
+
+class Registered(NamedTuple):
+    """One line of a plugin's registrations."""
+
+    resource: Resource
+    actions: tuple[Action, ...]
+    hint: HintFunction | None = None
+    """None: the event always may help."""
+    reads_identity: bool = False
+    """The hint reads the pod's own name or uid, so pods of a class have to be asked one by one."""
+
+
+Registrations = Mapping[str, tuple[Registered, ...]]
+"""Plugin -> what it registers. A plugin that is missing here is woken by the leftover flush only."""
+
+
+class _Interest(NamedTuple):
+    plugin: str
+    hint: HintFunction | None
+    reads_identity: bool
+
+
+class Wakeups:
+    """The registrations of all enabled plugins, by event."""
+
+    def __init__(self, registrations: Registrations) -> None:
+        self._by_event: dict[ClusterEvent, tuple[_Interest, ...]] = {}
+        self._plugins: dict[ClusterEvent, tuple[str, ...]] = {}
+        self._identity_readers: set[str] = set()
+        self.hint_error_count = 0
+        """Hints that could not read an object, and so counted as Queue."""
+        for plugin, lines in registrations.items():
+            self._register(plugin, lines)
+
+    def plugins_interested_in(self, event: ClusterEvent) -> tuple[str, ...]:
+        """The plugins that registered the event, in the order of the registrations."""
+        return self._plugins.get(event, ())
+
+    def reads_identity(self, plugins: frozenset[str], event: ClusterEvent | None = None) -> bool:
+        """Whether a hint of these plugins (for this event) tells pods of one class apart."""
+        if event is None:
+            return not plugins.isdisjoint(self._identity_readers)
+        return any(
+            interest.reads_identity and interest.plugin in plugins
+            for interest in self._by_event.get(event, ())
+        )
+
+    def strategy(
+        self,
+        pod: QueuedPod,
+        event: ClusterEvent,
+        old: ChangedObject | None,
+        new: ChangedObject | None,
+    ) -> Strategy:
+        """What to do with a rejected pod now that this happened.
+
+        A plugin that said Pending only waited for the event: the pod has done nothing wrong and skips
+        the back-off.
+        """
+        if pod.is_error or event.is_wildcard:
+            return Strategy.AFTER_BACKOFF
+        best = Strategy.SKIP
+        for interest in self._by_event.get(event, ()):
+            is_pending = interest.plugin in pod.pending_plugins
+            if not is_pending and (
+                best is not Strategy.SKIP or interest.plugin not in pod.unschedulable_plugins
+            ):
+                continue
+            if self._ask(interest.hint, pod, event, old, new) is Hint.SKIP:
+                continue
+            if is_pending:
+                return Strategy.IMMEDIATELY
+            best = Strategy.AFTER_BACKOFF
+            if not pod.pending_plugins:
+                return best
+        return best
+
+    def hint_of(
+        self,
+        plugin: str,
+        pod: QueuedPod,
+        event: ClusterEvent,
+        old: ChangedObject | None,
+        new: ChangedObject | None,
+    ) -> Hint | None:
+        """What one plugin says of an event; None if it did not register it. For explanations."""
+        said = [
+            self._ask(interest.hint, pod, event, old, new)
+            for interest in self._by_event.get(event, ())
+            if interest.plugin == plugin
+        ]
+        if not said:
+            return None
+        return Hint.QUEUE if Hint.QUEUE in said else Hint.SKIP
+
+    def _ask(
+        self,
+        hint: HintFunction | None,
+        pod: QueuedPod,
+        event: ClusterEvent,
+        old: ChangedObject | None,
+        new: ChangedObject | None,
+    ) -> Hint:
+        if hint is None:
+            return Hint.QUEUE
+        try:
+            return hint(pod, event, old, new)
+        except ObjectError:
+            self.hint_error_count += 1
+            return Hint.QUEUE
+
+    def _register(self, plugin: str, lines: tuple[Registered, ...]) -> None:
+        for line in with_implied_taint(lines):
+            interest = _Interest(plugin, line.hint, line.reads_identity)
+            if line.reads_identity:
+                self._identity_readers.add(plugin)
+            for action in line.actions:
+                for event in Registration(line.resource, action).covers():
+                    self._by_event[event] = (*self._by_event.get(event, ()), interest)
+                    known = self._plugins.get(event, ())
+                    if plugin not in known:
+                        self._plugins[event] = (*known, plugin)
+
+
+def with_implied_taint(lines: tuple[Registered, ...]) -> tuple[Registered, ...]:
+    """The lines, with UpdateNodeTaint where a plugin registers Node Add without it.
+
+    A new node often comes tainted; the plugin may then never be asked about it until the taint goes,
+    and that must wake the pod as the node's arrival would have (pkg/scheduler/scheduler.go, v1.36).
+    """
+    actions = {
+        action for line in lines if line.resource is Resource.NODE for action in line.actions
+    }
+    if Action.ADD not in actions or actions & _TAINT_UPDATES:
+        return lines
+    return (*lines, Registered(Resource.NODE, (Action.UPDATE_NODE_TAINT,)))
+
+
+_TAINT_UPDATES: Final = frozenset({Action.UPDATE, Action.UPDATE_NODE_TAINT})

@@ -1,0 +1,117 @@
+"""Snapshots: what changed since the last one, for all workers; everything, for one that asks.
+
+A snapshot at generation G contains every change up to G and none after. Deltas are numbered, so
+that a worker notices a lost one; a full snapshot says which delta comes next.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from daemon.core.cache import Cache
+from shared.columns.delta import NOTHING_SENT, Buffer, dictionary_marks, make_delta
+from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
+
+
+class Snapshot(NamedTuple):
+    message: SnapshotDelta
+    buffers: list[Buffer]
+
+
+class FullSnapshot(NamedTuple):
+    message: SnapshotFull
+    buffers: list[Buffer]
+
+
+class SnapshotLog:
+    """Turns the cache's journal into numbered deltas."""
+
+    def __init__(self, cache: Cache, epoch: int) -> None:
+        self._cache = cache
+        self._epoch = epoch
+        self.sequence = 0
+        """Of the last delta; 0 before the first."""
+        self._generation = 0
+        self._position = 0
+        self._marks = NOTHING_SENT
+        self._settled: dict[int, int] = {}
+        self._object_changes: list[tuple[str, str, msgspec.Raw | None]] = []
+
+    def note_object(self, kind: str, key: str, body: msgspec.Raw | None) -> None:
+        """An object of another kind than pod and node changed (None: is gone)."""
+        self._object_changes.append((kind, key, body))
+
+    def delta(self, settled: dict[int, int]) -> Snapshot | None:
+        """What changed since the last delta; None if nothing did that a worker must know."""
+        cache = self._cache
+        has_order = cache.refresh_order()
+        marks = dictionary_marks(cache.nodes)
+        is_quiet = (
+            self._position == cache.journal.position
+            and not has_order
+            and not self._object_changes
+            and marks == self._marks
+            and settled == self._settled
+        )
+        if is_quiet:
+            return None
+        changes = cache.journal.since(self._position)
+        usage_rows = changes.usage_rows if changes else cache.used_rows()
+        node_rows = changes.node_rows if changes else cache.used_rows()
+        body, buffers, self._marks = make_delta(
+            cache.nodes,
+            usage_rows,
+            node_rows,
+            self._marks,
+            has_order=has_order,
+            image_sizes=cache.new_image_sizes,
+            objects=self._object_changes,
+        )
+        self.sequence += 1
+        message = SnapshotDelta(
+            epoch=self._epoch,
+            sequence=self.sequence,
+            base_generation=self._generation,
+            generation=cache.generation,
+            settled=dict(settled),
+            body=msgspec.Raw(body),
+        )
+        self._sent(settled)
+        return Snapshot(message, buffers)
+
+    def skip(self, settled: dict[int, int]) -> None:
+        """Nobody listens: what changed until now will be part of the next full snapshot."""
+        self._cache.refresh_order()
+        self._marks = dictionary_marks(self._cache.nodes)
+        self._sent(settled)
+
+    def full(self, settled: dict[int, int]) -> FullSnapshot:
+        """Everything as of the last delta. Call after `delta` or `skip`, so that nothing is newer."""
+        cache = self._cache
+        assert self._position == cache.journal.position, "a full snapshot follows a delta"
+        rows = cache.used_rows()
+        body, buffers, _ = make_delta(
+            cache.nodes,
+            rows,
+            rows,
+            NOTHING_SENT,
+            is_full=True,
+            has_order=True,
+            image_sizes=cache.nodes.image_sizes,
+            objects=cache.encoded_objects(),
+        )
+        message = SnapshotFull(
+            epoch=self._epoch,
+            sequence=self.sequence,
+            generation=cache.generation,
+            settled=dict(settled),
+            body=msgspec.Raw(body),
+        )
+        return FullSnapshot(message, buffers)
+
+    def _sent(self, settled: dict[int, int]) -> None:
+        self._position = self._cache.journal.position
+        self._generation = self._cache.generation
+        self._settled = dict(settled)
+        self._object_changes = []
+        self._cache.new_image_sizes = {}

@@ -1,0 +1,57 @@
+"""The supervisor's questions to the owner: how it is, what it holds, and to stop giving out work."""
+
+import asyncio
+import os
+import secrets
+
+from shared.messages.admin import AdminAnswer, AdminRequest
+from shared.transport.admin_client import NoAnswerError
+from shared.transport.async_peer import AsyncPeer, admin_peer
+from shared.transport.connection import Connected
+from shared.transport.endpoints import Endpoints
+
+
+class OwnerLink:
+    """One question at a time; belongs to one event loop."""
+
+    def __init__(self, endpoints: Endpoints) -> None:
+        self._endpoints = endpoints
+        self._peer: AsyncPeer[AdminRequest, AdminAnswer] | None = None
+        self._turn = asyncio.Lock()
+
+    async def ask(self, request: AdminRequest, timeout_s: float) -> AdminAnswer:
+        """The answer; NoAnswerError after `timeout_s`, or when the connection is lost."""
+        try:
+            async with asyncio.timeout(timeout_s), self._turn:
+                return await self._exchange(request)
+        except TimeoutError:
+            raise NoAnswerError(f"the owner gave no answer in {timeout_s:g} s") from None
+
+    async def _exchange(self, request: AdminRequest) -> AdminAnswer:
+        try:
+            return await self._send_and_wait(request)
+        except asyncio.CancelledError:
+            # Nobody waits any more. A late answer must not be taken for that of the next question.
+            self.close()
+            raise
+
+    async def _send_and_wait(self, request: AdminRequest) -> AdminAnswer:
+        peer = self._peer
+        if peer is None:
+            name = f"supervisor-{os.getpid()}-{secrets.token_hex(4)}"
+            peer = self._peer = admin_peer(self._endpoints, name)
+        while not peer.is_connected:
+            await peer.recv()
+        if not peer.send_nowait(request):
+            raise NoAnswerError("the owner is gone")
+        while True:
+            answer = await peer.recv()
+            if not isinstance(answer, Connected):
+                return answer
+            # Another owner than the one we asked.
+            peer.send_nowait(request)
+
+    def close(self) -> None:
+        if self._peer is not None:
+            self._peer.close()
+            self._peer = None

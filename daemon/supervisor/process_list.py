@@ -1,0 +1,166 @@
+"""Which processes a berth consists of, in a file of its runtime directory.
+
+The supervisor writes the file at each change; `berth status` and the demo read it and ask the
+kernel how the processes are. So there is no socket to serve and nothing to ask of a supervisor that
+is busy or hangs. A process is identified by its id and start time together, because ids are used
+again. Whether a supervisor is alive at all is told by its lock, which the kernel drops with it.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Final, Self
+
+import msgspec
+import psutil
+
+from shared.errors import OperationalError
+from shared.transport.endpoints import prepare_runtime_dir
+
+_LOCK_NAME: Final = "supervisor.lock"
+_LIST_NAME: Final = "processes.json"
+
+
+class AlreadyRunningError(OperationalError):
+    """Another supervisor is alive on the same runtime directory."""
+
+
+class NotRunningError(OperationalError):
+    """No supervisor is alive on the runtime directory."""
+
+
+class ProcessEntry(msgspec.Struct, frozen=True):
+    """One process that the supervisor started, or the supervisor itself."""
+
+    name: str
+    pid: int
+    """0: not running at this moment (its restart is due)."""
+    create_time_s: float
+    """As the kernel has it, in seconds since 1970; with the pid it identifies the process."""
+    restart_count: int
+    last_exit: str = ""
+    """How its predecessor ended."""
+
+
+class ProcessList(msgspec.Struct, frozen=True):
+    """All processes of one berth, the supervisor first."""
+
+    state: str
+    """starting, running, draining or stopping."""
+    processes: list[ProcessEntry]
+
+
+class ProcessUse(msgspec.Struct, frozen=True):
+    """A process and what it has used so far."""
+
+    name: str
+    pid: int
+    restart_count: int
+    is_alive: bool
+    cpu_s: float
+    rss_bytes: int
+    rss_peak_bytes: int
+    running_s: float
+    last_exit: str
+
+
+class SupervisorLock:
+    """Held by the one live supervisor of a runtime directory."""
+
+    def __init__(self, runtime_dir: Path) -> None:
+        """Makes the directory if need be; AlreadyRunningError if another supervisor holds it."""
+        prepare_runtime_dir(runtime_dir)
+        path = runtime_dir / _LOCK_NAME
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            pid = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._fd)
+            raise AlreadyRunningError(
+                f"{runtime_dir}: a berth is running there (pid {pid}); stop it, or choose another"
+                " --runtime-dir"
+            ) from error
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+
+def entry_of(name: str, pid: int, restart_count: int, last_exit: str) -> ProcessEntry:
+    """The entry of a process that runs now; with pid 0 if it has ended meanwhile."""
+    try:
+        create_time_s = psutil.Process(pid).create_time()
+    except psutil.NoSuchProcess:
+        return ProcessEntry(name, 0, 0.0, restart_count, last_exit)
+    return ProcessEntry(name, pid, create_time_s, restart_count, last_exit)
+
+
+def write_list(runtime_dir: Path, listed: ProcessList) -> None:
+    """Replaces the file as a whole: readers see the old list or the new one."""
+    path = runtime_dir / _LIST_NAME
+    fresh = path.with_suffix(".new")
+    fresh.write_bytes(msgspec.json.encode(listed))
+    fresh.replace(path)
+
+
+def read_list(runtime_dir: Path) -> ProcessList:
+    """The processes of the berth that runs there; NotRunningError if none does."""
+    told = f"no berth is running on {runtime_dir}; start one with berth run, or name --runtime-dir"
+    try:
+        with (runtime_dir / _LOCK_NAME).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pass  # Held: there is a live supervisor.
+    except OSError as error:
+        raise NotRunningError(told) from error
+    else:
+        raise NotRunningError(told)
+    try:
+        content = (runtime_dir / _LIST_NAME).read_bytes()
+    except OSError as error:
+        raise NotRunningError(f"the berth on {runtime_dir} has only just started") from error
+    return msgspec.json.decode(content, type=ProcessList)
+
+
+def measure(entry: ProcessEntry, now_s: float) -> ProcessUse:
+    """What a process has used. `now_s` is wall time."""
+    cpu_s, rss_bytes, rss_peak_bytes, is_alive = 0.0, 0, 0, False
+    if entry.pid:
+        try:
+            process = psutil.Process(entry.pid)
+            if process.create_time() == entry.create_time_s:
+                times = process.cpu_times()
+                cpu_s = times.user + times.system
+                rss_bytes = process.memory_info().rss
+                rss_peak_bytes = max(rss_bytes, _peak_bytes(entry.pid))
+                is_alive = process.status() != psutil.STATUS_ZOMBIE
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            is_alive = False
+    return ProcessUse(
+        name=entry.name,
+        pid=entry.pid,
+        restart_count=entry.restart_count,
+        is_alive=is_alive,
+        cpu_s=cpu_s,
+        rss_bytes=rss_bytes,
+        rss_peak_bytes=rss_peak_bytes,
+        running_s=max(0.0, now_s - entry.create_time_s) if is_alive else 0.0,
+        last_exit=entry.last_exit,
+    )
+
+
+def _peak_bytes(pid: int) -> int:
+    """VmHWM: the most memory that the process ever had. psutil does not offer it."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return 0
+    for line in status.splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return 0

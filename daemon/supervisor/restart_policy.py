@@ -1,0 +1,65 @@
+"""When to start a dead child again, and when to give up. Pure.
+
+A child that had run well and dies once is started again at once: pods wait for it. One that keeps
+dying gets longer and longer pauses, so that it does not eat the machine and its log lines can still
+be read, and after `ATTEMPTS_MAX` quick deaths in a row berth as a whole gives up: then something is
+wrong that a restart does not mend, and whoever runs berth (systemd, Kubernetes) has to see it.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from shared import exit_codes
+
+STABLE_S: Final = 60.0
+"""A child that ran for so long had started well; what it died of is a new story."""
+
+FIRST_DELAY_S: Final = 0.5
+"""Before the second restart in a row; the first comes at once. Doubles with each further one."""
+
+DELAY_S_MAX: Final = 10.0
+
+ATTEMPTS_MAX: Final = 8
+"""Quick deaths in a row: 0 + 0.5 + 1 + 2 + 4 + 8 + 10 s of pauses, about 25 s in all."""
+
+
+class Exit(NamedTuple):
+    """One death of a child."""
+
+    code: int
+    """Exit code; -N: killed by signal N."""
+    ran_s: float
+
+
+class Restart(NamedTuple):
+    after_s: float
+
+
+class GiveUp(NamedTuple):
+    reason: str
+
+
+def next_step(exits: Sequence[Exit]) -> Restart | GiveUp:
+    """What to do after the last of these deaths, oldest first."""
+    assert exits, "nobody died"
+    last = exits[-1]
+    if last.code == exit_codes.UNUSABLE:
+        return GiveUp("its arguments or configuration cannot be used (see its own log line)")
+    quick = 0
+    for one in reversed(exits):
+        if one.ran_s >= STABLE_S:
+            break
+        quick += 1
+    if quick >= ATTEMPTS_MAX:
+        return GiveUp(
+            f"it ended {quick} times in a row within {STABLE_S:g} s of its start, the last time"
+            f" with {exit_text(last.code)}"
+        )
+    if quick <= 1:
+        return Restart(after_s=0.0)
+    return Restart(after_s=min(FIRST_DELAY_S * 2.0 ** (quick - 2), DELAY_S_MAX))
+
+
+def exit_text(code: int) -> str:
+    """An exit code in words."""
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

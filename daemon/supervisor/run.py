@@ -1,0 +1,378 @@
+"""The supervise loop: the only place that starts a process.
+
+Life of a berth: *starting* until the owner says that it has listed the cluster and that a scorer
+and a binder are there; *running*; on SIGTERM or SIGINT *draining* (the owner gives out no more work
+and answers when no binding is in flight), then *stopping* (SIGTERM to all, SIGKILL to those that are
+still there after a while). A second signal kills at once. A child that dies in between is started
+again as `restart_policy` says.
+
+If this process itself is killed, the children see the end of their lifeline and stop by themselves.
+"""
+
+import asyncio
+import enum
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from daemon.supervisor.children import OWNER, ChildSpec, child_specs
+from daemon.supervisor.owner_link import OwnerLink
+from daemon.supervisor.process_list import (
+    ProcessList,
+    SupervisorLock,
+    entry_of,
+    write_list,
+)
+from daemon.supervisor.restart_policy import Exit, GiveUp, exit_text, next_step
+from daemon.supervisor.sd_notify import ServiceNotifier
+from shared import exit_codes
+from shared.clock import Clock, SystemClock
+from shared.config import RuntimeOptions
+from shared.errors import FrameError
+from shared.limits import CHILD_STOP_S, OWNER_SILENCE_S, STATUS_PERIOD_S
+from shared.messages.admin import (
+    CompareRequest,
+    DumpRequest,
+    StatusAnswer,
+    StatusRequest,
+    StopRequest,
+    TextAnswer,
+)
+from shared.telemetry.log import EventLog
+from shared.transport.admin_client import NoAnswerError
+from shared.transport.endpoints import Endpoints
+from shared.transport.parent import make_lifeline
+
+log = EventLog("supervisor")
+
+DUMP_TIMEOUT_S: Final = 60.0
+
+
+class State(enum.StrEnum):
+    """What the supervisor is doing, in order; it never goes back."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    DRAINING = "draining"
+    STOPPING = "stopping"
+
+
+def run(options: RuntimeOptions) -> int:
+    """Runs a berth until it is told to stop; the exit code."""
+    with SupervisorLock(Path(options.runtime_dir)):
+        lifeline_read, lifeline_write = make_lifeline()
+        try:
+            specs = child_specs(options, lifeline_read)
+            return asyncio.run(supervise(options, specs, lifeline_read))
+        finally:
+            os.close(lifeline_read)
+            os.close(lifeline_write)
+
+
+async def supervise(options: RuntimeOptions, specs: Sequence[ChildSpec], lifeline_fd: int) -> int:
+    """Starts these children and looks after them; for `run` and for tests."""
+    supervisor = Supervisor(options, specs, lifeline_fd, SystemClock())
+    return await supervisor.run()
+
+
+class Child:
+    """One place in the table of children, and the process that fills it now."""
+
+    def __init__(self, spec: ChildSpec) -> None:
+        self.spec = spec
+        self.process: subprocess.Popen[bytes] | None = None
+        self.pidfd = -1
+        self.started_s = 0.0
+        self.exits: list[Exit] = []
+        self.restart: asyncio.TimerHandle | None = None
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Through the pidfd: it can never reach another process of the same id."""
+        if self.process is not None:
+            signal.pidfd_send_signal(self.pidfd, number)
+
+
+class Supervisor:
+    """Keeps the children alive, until told otherwise."""
+
+    def __init__(
+        self,
+        options: RuntimeOptions,
+        specs: Sequence[ChildSpec],
+        lifeline_fd: int,
+        clock: Clock,
+    ) -> None:
+        self._options = options
+        self._runtime_dir = Path(options.runtime_dir)
+        self._lifeline_fd = lifeline_fd
+        self._clock = clock
+        self._children = [Child(spec) for spec in specs]
+        self._state = State.STARTING
+        self._exit_code = exit_codes.OK
+        self._stop_asked = asyncio.Event()
+        self._is_killing = asyncio.Event()
+        self._child_ended = asyncio.Event()
+        self._owner = OwnerLink(Endpoints(self._runtime_dir))
+        self._owner_seen_s = clock.monotonic_s()
+        self._notifier = ServiceNotifier()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> int:
+        """From the first child's start to the last one's end; the exit code."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_stop_signal, number)
+        loop.add_signal_handler(signal.SIGHUP, self._on_reload_signal)
+        loop.add_signal_handler(signal.SIGUSR2, self._on_dump_signal)
+        try:
+            for child in self._children:
+                self._start(child)
+            watch = loop.create_task(self._watch_owner())
+            await self._stop_asked.wait()
+            watch.cancel()
+            await self._drain()
+            await self._stop_children()
+        finally:
+            for child in self._children:
+                child.send_signal(signal.SIGKILL)
+            self._owner.close()
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2):
+                loop.remove_signal_handler(number)
+        log.info("stopped", exit_code=self._exit_code)
+        return self._exit_code
+
+    # Children -------------------------------------------------------------------------------------
+
+    def _start(self, child: Child) -> None:
+        child.restart = None
+        # -P: a module of ours is never looked for in the current folder. Never -O: assertions end
+        # a process that has gone wrong.
+        command = [sys.executable, "-P", "-m", child.spec.module, *child.spec.arguments]
+        child.started_s = self._clock.monotonic_s()
+        try:
+            child.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                command,
+                stdin=subprocess.DEVNULL,
+                pass_fds=(self._lifeline_fd,),
+                env=child_environment(os.environ),
+                # A terminal's Ctrl-C goes to a whole process group; only we shall hear it.
+                process_group=0,
+            )
+        except OSError as error:
+            # No memory or no process ids left: a death at birth, with the pauses that go with it.
+            log.warning("child_not_started", child=child.name, reason=str(error))
+            child.exits.append(Exit(exit_codes.FAILED, 0.0))
+            self._replace(child, 0)
+            return
+        child.pidfd = os.pidfd_open(child.process.pid)
+        asyncio.get_running_loop().add_reader(child.pidfd, self._on_exit, child)
+        if child.name == OWNER:
+            self._owner_seen_s = child.started_s
+        log.info(
+            "child_started", child=child.name, pid=child.process.pid, restarts=len(child.exits)
+        )
+        self._write_list()
+
+    def _on_exit(self, child: Child) -> None:
+        assert child.process is not None, "only running children are watched"
+        asyncio.get_running_loop().remove_reader(child.pidfd)
+        os.close(child.pidfd)
+        code = child.process.wait()
+        pid = child.process.pid
+        child.process, child.pidfd = None, -1
+        ran_s = self._clock.monotonic_s() - child.started_s
+        child.exits.append(Exit(code, ran_s))
+        self._child_ended.set()
+        if self._state in (State.DRAINING, State.STOPPING):
+            log.info("child_ended", child=child.name, pid=pid, how=exit_text(code))
+        else:
+            self._replace(child, pid)
+        self._write_list()
+
+    def _replace(self, child: Child, pid: int) -> None:
+        last = child.exits[-1]
+        fields = {
+            "child": child.name,
+            "pid": pid,
+            "how": exit_text(last.code),
+            "ran_s": round(last.ran_s, 3),
+        }
+        match next_step(child.exits):
+            case GiveUp(reason):
+                log.error("giving_up", **fields, reason=reason)
+                self._exit_code = exit_codes.FAILED
+                if last.code == exit_codes.UNUSABLE:
+                    self._exit_code = exit_codes.UNUSABLE
+                self._stop_asked.set()
+            case restart:
+                log.warning("child_died", **fields, restart_after_s=restart.after_s)
+                loop = asyncio.get_running_loop()
+                child.restart = loop.call_later(restart.after_s, self._start, child)
+
+    def _running(self) -> list[Child]:
+        return [child for child in self._children if child.process is not None]
+
+    def _write_list(self) -> None:
+        entries = [entry_of("supervisor", os.getpid(), 0, "")]
+        for child in self._children:
+            last_exit = exit_text(child.exits[-1].code) if child.exits else ""
+            pid = child.process.pid if child.process is not None else 0
+            restarts = len(child.exits) if child.process is not None else len(child.exits) - 1
+            entries.append(entry_of(child.name, pid, restarts, last_exit))
+        try:
+            write_list(self._runtime_dir, ProcessList(state=self._state, processes=entries))
+        except OSError as error:
+            # A full disk blinds `berth status`; it must not stop the scheduling.
+            log.warning("process_list_not_written", reason=str(error))
+
+    # The owner's health ---------------------------------------------------------------------------
+
+    async def _watch_owner(self) -> None:
+        watchdog_s = self._notifier.watchdog_s
+        period_s = min(STATUS_PERIOD_S, watchdog_s / 3) if watchdog_s else STATUS_PERIOD_S
+        while True:
+            await asyncio.sleep(period_s)
+            try:
+                answer = await self._owner.ask(StatusRequest(), timeout_s=5.0)
+            except (NoAnswerError, FrameError) as error:
+                log.debug("owner_silent", reason=str(error))
+                self._kill_silent_owner()
+                continue
+            self._owner_seen_s = self._clock.monotonic_s()
+            if isinstance(answer, StatusAnswer):
+                self._on_status(answer)
+
+    def _on_status(self, answer: StatusAnswer) -> None:
+        told = f"{answer.node_count} nodes, {answer.pod_count} pods, {answer.queue.active} waiting"
+        is_ready = answer.synced and answer.scorers_ready > 0 and answer.binders_ready > 0
+        if self._state is State.STARTING and is_ready:
+            self._state = State.RUNNING
+            log.info("ready", nodes=answer.node_count, pods=answer.pod_count)
+            self._notifier.ready(told)
+            self._write_list()
+        self._notifier.alive(told)
+
+    def _kill_silent_owner(self) -> None:
+        silent_s = self._clock.monotonic_s() - self._owner_seen_s
+        if silent_s < OWNER_SILENCE_S:
+            return
+        for child in self._running():
+            if child.name == OWNER:
+                log.error("owner_hangs", silent_s=round(silent_s), action="kill and start again")
+                child.send_signal(signal.SIGKILL)
+
+    # Signals --------------------------------------------------------------------------------------
+
+    def _on_stop_signal(self, number: signal.Signals) -> None:
+        if self._stop_asked.is_set():
+            log.warning("killing", signal=number.name, reason="told twice")
+            self._exit_code = exit_codes.FAILED
+            self._is_killing.set()
+            return
+        log.info("stopping", signal=number.name, drain_s=self._options.drain_s)
+        self._stop_asked.set()
+
+    def _on_reload_signal(self) -> None:
+        log.warning(
+            "reload_not_available", signal="SIGHUP", remedy="restart berth to read its files again"
+        )
+
+    def _on_dump_signal(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._dump())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _dump(self) -> None:
+        """What kube-scheduler does on SIGUSR2: dump cache and queue, and compare them."""
+        try:
+            dumped = await self._owner.ask(DumpRequest(), DUMP_TIMEOUT_S)
+            compared = await self._owner.ask(CompareRequest(), DUMP_TIMEOUT_S)
+        except (NoAnswerError, FrameError) as error:
+            log.warning("dump_failed", reason=str(error))
+            return
+        if isinstance(dumped, TextAnswer):
+            path = self._runtime_dir / "dump.txt"
+            path.write_text("\n".join(dumped.lines) + "\n", encoding="utf-8")
+            log.info("dumped", path=str(path), lines=len(dumped.lines))
+        if isinstance(compared, TextAnswer):
+            for line in compared.lines:
+                log.info("compared", finding=line)
+
+    # The end --------------------------------------------------------------------------------------
+
+    async def _drain(self) -> None:
+        """No more work is given out, and what is in flight gets `drain_s` to finish."""
+        self._enter(State.DRAINING)
+        for child in self._children:
+            if child.restart is not None:
+                child.restart.cancel()
+        has_owner = any(child.name == OWNER for child in self._running())
+        if not has_owner:
+            return
+        ask = asyncio.create_task(self._owner.ask(StopRequest(), self._options.drain_s))
+        kill = asyncio.create_task(self._is_killing.wait())
+        await asyncio.wait({ask, kill}, return_when=asyncio.FIRST_COMPLETED)
+        kill.cancel()
+        if not ask.done():
+            ask.cancel()
+            return
+        try:
+            ask.result()
+            log.info("drained")
+        except (NoAnswerError, FrameError) as error:
+            log.warning("not_drained", reason=str(error))
+
+    async def _stop_children(self) -> None:
+        self._enter(State.STOPPING)
+        # The owner last: it hears the last reports of the others.
+        for child in reversed(self._running()):
+            child.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(CHILD_STOP_S):
+                while self._running() and not self._is_killing.is_set():
+                    await self._any_end()
+        except TimeoutError:
+            names = [child.name for child in self._running()]
+            log.warning("killing", children=names, reason=f"still there after {CHILD_STOP_S:g} s")
+            self._exit_code = exit_codes.FAILED
+        for child in self._running():
+            child.send_signal(signal.SIGKILL)
+        while self._running():
+            await self._any_end()
+
+    async def _any_end(self) -> None:
+        """Waits for the end of a child or for the order to kill."""
+        self._child_ended.clear()
+        ended = asyncio.create_task(self._child_ended.wait())
+        waits = {ended}
+        if not self._is_killing.is_set():
+            waits.add(asyncio.create_task(self._is_killing.wait()))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
+
+    def _enter(self, state: State) -> None:
+        self._state = state
+        self._notifier.stopping(state)
+        self._write_list()
+
+
+def child_environment(own: "os._Environ[str] | dict[str, str]") -> dict[str, str]:
+    """A child's environment: ours, but with assertions on and with one thread for arithmetic."""
+    environment = dict(own)
+    # Set by somebody for other programs, it would switch off the assertions that guard the cache.
+    environment.pop("PYTHONOPTIMIZE", None)
+    # Our arrays are small and our processes many: BLAS threads would only fight for the cores.
+    for library in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        environment.setdefault(library, "1")
+    return environment

@@ -1,0 +1,389 @@
+"""What berth can be told: KubeSchedulerConfiguration v1 files, and the options of `berth run`.
+
+A file is read field by field; every problem is reported at once, each with its path and line, and
+an unknown field is a problem. What kube-scheduler accepts and berth does not act on is accepted too
+and named in `SchedulerConfiguration.notes`, so that nobody believes in a setting that does nothing.
+Shape, defaults and rules: staging/src/k8s.io/kube-scheduler/config/v1/types.go and
+pkg/scheduler/apis/config/{v1/defaults.go,validation/validation.go}, v1.36.2.
+
+Which plugins exist and what their arguments mean is not known here: `shared/framework/registry.py`
+merges a profile with the defaults and checks it.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from shared.errors import ConfigurationError
+from shared.framework.profiles import (
+    DEFAULT_SCHEDULER_NAME,
+    EXTENSION_POINTS,
+    MULTI_POINT,
+    PluginSet,
+    ProfileConfig,
+)
+from shared.limits import DRAIN_S
+from shared.telemetry.log import LEVELS
+from shared.yaml_fields import Field, Mapping, Problems, read_document
+
+API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
+KIND: Final = "KubeSchedulerConfiguration"
+
+INT32_MAX: Final = 2**31 - 1
+CONFIG_BYTES_MAX: Final = 8 << 20
+"""A configuration is a few kB; what is larger is another file."""
+
+_DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:h|ms|us|m|s))+")
+_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(h|ms|us|m|s)")
+_UNIT_S: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
+
+_REMOVED_PLUGINS: Final = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
+
+
+class ClientConnection(msgspec.Struct, frozen=True, kw_only=True):
+    """How to reach the API server."""
+
+    kubeconfig: str = ""
+    """Path; used when the command line names neither --kubeconfig nor --server."""
+    accept_content_types: str = ""
+    content_type: str = ""
+    qps: float = 0.0
+    burst: int = 0
+
+
+class LeaderElection(msgspec.Struct, frozen=True, kw_only=True):
+    """Of several replicas only the leader schedules."""
+
+    leader_elect: bool = False
+    """kube-scheduler's default is true. Not built yet, so berth's is not."""
+    lease_duration_s: float = 15.0
+    renew_deadline_s: float = 10.0
+    retry_period_s: float = 2.0
+    resource_lock: str = "leases"
+    resource_name: str = "kube-scheduler"
+    resource_namespace: str = "kube-system"
+
+
+class SchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
+    """A KubeSchedulerConfiguration with kube-scheduler's defaults filled in."""
+
+    profiles: tuple[ProfileConfig, ...] = (ProfileConfig(),)
+    """At least one; names are distinct. `percentage_of_nodes_to_score` is the profile's own, or
+    else that of the file."""
+    parallelism: int = 16
+    """The most scoring workers that may run; kube-scheduler's goroutines per pod."""
+    pod_initial_backoff_s: float = 1.0
+    """After the first failed attempt; doubles with each further one."""
+    pod_max_backoff_s: float = 10.0
+    client_connection: ClientConnection = ClientConnection()
+    leader_election: LeaderElection = LeaderElection()
+    notes: tuple[str, ...] = ()
+    """Settings that were accepted and have no effect, each with the reason."""
+
+
+class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of `berth run`, beside the configuration file."""
+
+    server: str = ""
+    """http://HOST:PORT of an API server that asks for no credentials, such as `berth simulate`."""
+    kubeconfig: str = ""
+    """Path of a kubeconfig file: server, certificates and credentials."""
+    config: str = ""
+    """Path of a KubeSchedulerConfiguration; empty: kube-scheduler's defaults."""
+    runtime_dir: str = ""
+    """Sockets, lock and process list, private to one berth. Empty: `default_runtime_dir()`."""
+    workers: int = 1
+    """Scoring processes. With one, decisions are those of kube-scheduler; more relax the freshness
+    of scores, never of feasibility."""
+    binders: int = 1
+    """Binding processes. One keeps up with about 5,000 bindings/s."""
+    max_in_flight: int = 64
+    """Bindings that each binder has open at the API server at once. A kube-apiserver admits some
+    hundred mutating requests of all its clients together."""
+    seed: int = 0
+    """Breaks ties between equal scores: same events, same seed, one worker, same decisions."""
+    assume_ttl_s: float = 0.0
+    """Seconds after which an assumed pod that was bound but never seen bound is given up; 0: never,
+    as in kube-scheduler since v1.27: then only the API server's word counts."""
+    drain_s: float = DRAIN_S
+    """Seconds that bindings in flight get to finish after SIGTERM."""
+    log_level: str = "info"
+
+    def problems(self) -> list[str]:
+        """What cannot work, each with its option."""
+        found = []
+        if self.server and self.kubeconfig:
+            found.append("--server and --kubeconfig: give one of them")
+        if self.server and not self.server.startswith(("http://", "https://")):
+            found.append(f"--server {self.server}: must start with http:// or https://")
+        for name, count, most in (
+            ("--workers", self.workers, PROCESSES_MAX),
+            ("--binders", self.binders, PROCESSES_MAX),
+            ("--max-in-flight", self.max_in_flight, MAX_IN_FLIGHT_MAX),
+        ):
+            if not 1 <= count <= most:
+                found.append(f"{name} {count}: must lie in 1..{most}")
+        if not 0 <= self.seed < 2**63:
+            found.append(f"--seed {self.seed}: must lie in 0..2^63-1")
+        for name, seconds in (
+            ("--assume-ttl-s", self.assume_ttl_s),
+            ("--drain-s", self.drain_s),
+        ):
+            if not 0 <= seconds <= SECONDS_MAX:
+                found.append(f"{name} {seconds:g}: must lie in 0..{SECONDS_MAX}")
+        if self.log_level not in LEVELS:
+            found.append(f"--log-level {self.log_level}: must be one of {', '.join(LEVELS)}")
+        return found
+
+
+PROCESSES_MAX: Final = 256
+MAX_IN_FLIGHT_MAX: Final = 1024
+SECONDS_MAX: Final = 86_400
+
+
+def default_runtime_dir() -> str:
+    """/run/berth for root; else below the user's own runtime folder, or in the temporary folder."""
+    if os.geteuid() == 0:
+        return "/run/berth"
+    own = os.environ.get("XDG_RUNTIME_DIR")
+    return f"{own}/berth" if own else f"/tmp/berth-{os.geteuid()}"  # noqa: S108 - made private, owner checked
+
+
+def load_configuration(path: str) -> SchedulerConfiguration:
+    """The configuration in a file; kube-scheduler's defaults for an empty path.
+
+    ConfigurationError names every problem of the file.
+    """
+    if not path:
+        return SchedulerConfiguration()
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(CONFIG_BYTES_MAX + 1)
+    except OSError as error:
+        raise ConfigurationError(path, [f"cannot be read: {error.strerror}"]) from error
+    if len(content) > CONFIG_BYTES_MAX:
+        raise ConfigurationError(path, [f"is larger than {CONFIG_BYTES_MAX} bytes"])
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(path, [f"is not UTF-8 text (byte {error.start})"]) from error
+    return parse_configuration(text, path)
+
+
+def parse_configuration(text: str, source: str) -> SchedulerConfiguration:
+    """As `load_configuration`, of text; `source` stands in the errors."""
+    problems = Problems(source)
+    document = read_document(text, problems)
+    problems.raise_if_any()
+    if not document.is_present:
+        problems.add("document", f"is empty; begin with: apiVersion: {API_VERSION}, kind: {KIND}")
+        problems.raise_if_any()
+    configuration = _configuration(document.mapping())
+    problems.raise_if_any()
+    return configuration
+
+
+def _configuration(root: Mapping) -> SchedulerConfiguration:
+    notes: list[str] = []
+    _expect(root.field("apiVersion"), API_VERSION)
+    _expect(root.field("kind"), KIND)
+    initial_s = root.field("podInitialBackoffSeconds").whole_number(1, least=1, most=INT32_MAX)
+    max_field = root.field("podMaxBackoffSeconds")
+    max_s = max_field.whole_number(10, least=1, most=INT32_MAX)
+    if max_s < initial_s:
+        max_field.problem(f"{max_s} s is less than podInitialBackoffSeconds ({initial_s} s)")
+    percentage = _percentage(root.field("percentageOfNodesToScore"))
+    for index, extender in enumerate(root.field("extenders").items()):
+        extender.problem(f"extender {index}: berth does not call extenders; take the list out")
+    for ignored in ("enableProfiling", "enableContentionProfiling", "delayCacheUntilActive"):
+        switch = root.field(ignored)
+        if switch.truth(fallback=False):
+            notes.append(f"{ignored}: no effect; berth has nothing that corresponds")
+    configuration = SchedulerConfiguration(
+        profiles=_profiles(root.field("profiles"), percentage),
+        parallelism=root.field("parallelism").whole_number(16, least=1, most=INT32_MAX),
+        pod_initial_backoff_s=float(initial_s),
+        pod_max_backoff_s=float(max_s),
+        client_connection=_client_connection(root.field("clientConnection"), notes),
+        leader_election=_leader_election(root.field("leaderElection"), notes),
+        notes=tuple(notes),
+    )
+    root.finish()
+    return configuration
+
+
+def _expect(field: Field, wanted: str) -> None:
+    actual = field.text("")
+    if actual != wanted:
+        field.problem(f"{actual!r} must be {wanted}")
+
+
+def _percentage(field: Field) -> int | None:
+    if not field.is_present:
+        return None
+    return field.whole_number(0, least=0, most=100)
+
+
+def _client_connection(field: Field, notes: list[str]) -> ClientConnection:
+    fields = field.mapping()
+    connection = ClientConnection(
+        kubeconfig=fields.field("kubeconfig").text(""),
+        accept_content_types=fields.field("acceptContentTypes").text(""),
+        content_type=fields.field("contentType").text(""),
+        qps=fields.field("qps").number(0.0, least=-1.0),
+        burst=fields.field("burst").whole_number(0, least=0, most=INT32_MAX),
+    )
+    fields.finish()
+    if connection.qps > 0 or connection.burst > 0:
+        notes.append(
+            "clientConnection.qps and burst: no effect; bindings are limited by --max-in-flight and"
+            " by the API server's own answers (429)"
+        )
+    if connection.content_type not in ("", "application/json"):
+        notes.append("clientConnection.contentType: no effect; berth speaks JSON")
+    if connection.accept_content_types not in ("", "application/json"):
+        notes.append("clientConnection.acceptContentTypes: no effect; berth speaks JSON")
+    return connection
+
+
+def _leader_election(field: Field, notes: list[str]) -> LeaderElection:
+    fields = field.mapping()
+    election = LeaderElection(
+        leader_elect=fields.field("leaderElect").truth(fallback=False),
+        lease_duration_s=_duration_s(fields.field("leaseDuration"), 15.0),
+        renew_deadline_s=_duration_s(fields.field("renewDeadline"), 10.0),
+        retry_period_s=_duration_s(fields.field("retryPeriod"), 2.0),
+        resource_lock=fields.field("resourceLock").text("leases"),
+        resource_name=fields.field("resourceName").text("kube-scheduler"),
+        resource_namespace=fields.field("resourceNamespace").text("kube-system"),
+    )
+    fields.finish()
+    if not election.leader_elect:
+        return election
+    if election.resource_lock != "leases":
+        fields.field("resourceLock").problem(f"{election.resource_lock!r} must be leases")
+    if election.lease_duration_s <= election.renew_deadline_s:
+        fields.field("leaseDuration").problem("must be longer than renewDeadline")
+    notes.append(
+        "leaderElection: not built yet; run one berth only, it schedules without asking for a lease"
+    )
+    return election
+
+
+def _duration_s(field: Field, fallback: float) -> float:
+    text = field.text("")
+    if not text:
+        return fallback
+    if not _DURATION.fullmatch(text):
+        field.problem(f"{text!r} must be a duration such as 15s or 1m30s")
+        return fallback
+    seconds = sum(float(n) * _UNIT_S[unit] for n, unit in _DURATION_PART.findall(text))
+    if seconds <= 0:
+        field.problem("must be longer than zero")
+    return seconds
+
+
+def _profiles(field: Field, percentage: int | None) -> tuple[ProfileConfig, ...]:
+    entries = list(field.items())
+    if not entries:
+        return (ProfileConfig(percentage_of_nodes_to_score=percentage),)
+    profiles: list[ProfileConfig] = []
+    places: dict[str, str] = {}
+    for entry in entries:
+        fallback = DEFAULT_SCHEDULER_NAME if len(entries) == 1 else ""
+        profile = _profile(entry, fallback, percentage)
+        name = profile.scheduler_name
+        if name in places:
+            entry.problem(f"schedulerName {name!r} is also that of {places[name]}")
+        elif name:
+            places[name] = entry.where
+        profiles.append(profile)
+        if _queue_sort(profile) != _queue_sort(profiles[0]):
+            entry.problem("plugins.queueSort must be the same in all profiles: there is one queue")
+    return tuple(profiles)
+
+
+def _queue_sort(profile: ProfileConfig) -> PluginSet:
+    return profile.plugins.get("queueSort", PluginSet())
+
+
+def _profile(field: Field, fallback_name: str, percentage: int | None) -> ProfileConfig:
+    fields = field.mapping()
+    name_field = fields.field("schedulerName")
+    name = name_field.text(fallback_name)
+    if not name:
+        name_field.problem("is missing; with several profiles each needs its own name")
+    own_percentage = _percentage(fields.field("percentageOfNodesToScore"))
+    profile = ProfileConfig(
+        scheduler_name=name,
+        plugins=_plugins(fields.field("plugins")),
+        plugin_config=_plugin_config(fields.field("pluginConfig")),
+        percentage_of_nodes_to_score=percentage if own_percentage is None else own_percentage,
+    )
+    fields.finish()
+    return profile
+
+
+def _plugins(field: Field) -> dict[str, PluginSet]:
+    fields = field.mapping()
+    sets: dict[str, PluginSet] = {}
+    for point in (MULTI_POINT, *EXTENSION_POINTS):
+        point_field = fields.field(point)
+        if not point_field.is_present:
+            continue
+        parts = point_field.mapping()
+        enabled = [_plugin(entry) for entry in parts.field("enabled").items()]
+        disabled = [_plugin(entry)[0] for entry in parts.field("disabled").items()]
+        parts.finish()
+        if point == "queueSort" and len(enabled) > 1:
+            point_field.problem("only one queue sort plugin can be enabled")
+        sets[point] = PluginSet(enabled=enabled, disabled=disabled)
+    fields.finish()
+    return sets
+
+
+def _plugin(field: Field) -> tuple[str, int]:
+    fields = field.mapping()
+    name = _plugin_name(fields.field("name"))
+    weight = fields.field("weight").whole_number(0, least=0, most=INT32_MAX)
+    fields.finish()
+    return name, weight
+
+
+def _plugin_name(field: Field) -> str:
+    name = field.text("")
+    if not name:
+        field.problem("is missing; name the plugin")
+    if name in _REMOVED_PLUGINS:
+        field.problem(f"{name} was removed in {API_VERSION}; NodeVolumeLimits does its work")
+    return name
+
+
+def _plugin_config(field: Field) -> dict[str, dict[str, Any]]:
+    configs: dict[str, dict[str, Any]] = {}
+    for entry in field.items():
+        fields = entry.mapping()
+        name = _plugin_name(fields.field("name"))
+        args_field = fields.field("args")
+        args = args_field.plain()
+        fields.finish()
+        if name in configs:
+            entry.problem(f"{name} is configured twice")
+        if args is None:
+            args = {}
+        if not isinstance(args, dict) or not all(isinstance(key, str) for key in args):
+            args_field.problem("must be a mapping (key: value)")
+            continue
+        configs[name] = _without_type(args_field, name, args)
+    return configs
+
+
+def _without_type(field: Field, plugin: str, args: dict[str, Any]) -> dict[str, Any]:
+    """The arguments without apiVersion and kind, which must be the plugin's if they are there."""
+    version, kind = args.get("apiVersion", API_VERSION), args.get("kind", f"{plugin}Args")
+    if version == API_VERSION and kind != f"{plugin}Args":
+        field.problem(f"kind {kind!r} must be {plugin}Args")
+    return {key: part for key, part in args.items() if key not in ("apiVersion", "kind")}

@@ -1,0 +1,17 @@
+"""Exit codes of the command line and of the processes, once.
+
+The supervisor reads them too: a child that ends with `UNUSABLE` is not started again, because the
+same arguments and files would end it again.
+"""
+
+from typing import Final
+
+OK: Final = 0
+FAILED: Final = 1
+"""The work was tried and failed: a check found something, a child kept dying, a run timed out."""
+UNUSABLE: Final = 2
+"""Arguments, configuration or surroundings cannot be used (argparse ends with 2 as well)."""
+NOT_RUNNING: Final = 3
+"""`berth status` and `berth dump`: no berth answers on that runtime directory."""
+ALREADY_RUNNING: Final = 4
+"""`berth run`: another berth has that runtime directory."""

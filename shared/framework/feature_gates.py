@@ -1,0 +1,29 @@
+"""Kubernetes feature gates that change what a plugin decides, with their defaults in v1.36.
+
+Only gates that some plugin here obeys are listed. Asking for another value of any other gate is
+refused rather than ignored: the caller would get decisions that the gate says it should not get.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from shared.errors import ConfigurationError
+
+TAINT_TOLERATION_COMPARISON_OPERATORS: Final = "TaintTolerationComparisonOperators"
+
+DEFAULTS: Final[Mapping[str, bool]] = {TAINT_TOLERATION_COMPARISON_OPERATORS: False}
+
+
+class FeatureGates:
+    """Which gates are on."""
+
+    def __init__(self, changed: Mapping[str, bool] | None = None) -> None:
+        unknown = sorted(set(changed or ()) - set(DEFAULTS))
+        if unknown:
+            known = ", ".join(DEFAULTS)
+            problems = [f"{gate}: berth does not obey this gate, only {known}" for gate in unknown]
+            raise ConfigurationError("featureGates", problems)
+        self._gates = {**DEFAULTS, **(changed or {})}
+
+    def __getitem__(self, name: str) -> bool:
+        return self._gates[name]

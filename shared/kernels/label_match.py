@@ -1,0 +1,43 @@
+"""Which rows carry a label that meets a requirement, over columns of interned value ids.
+
+A column holds the value id of one label key for each node; 0 stands for "no such label". Ids that
+nobody has interned are -1 and match nothing.
+
+Rules: staging/src/k8s.io/apimachinery/pkg/labels/selector.go `Requirement.Matches`, v1.36.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from shared.columns.schema import Bools, Int32s
+
+COMPARED_ONE_BY_ONE_MAX: Final = 8
+"""Up to so many ids, comparing with each is cheaper than building a look-up table."""
+
+
+def has_label(column: Int32s) -> Bools:
+    return column != 0
+
+
+def value_in(column: Int32s, value_ids: Sequence[int]) -> Bools:
+    """Rows whose label is there and has one of the values."""
+    known = [value_id for value_id in value_ids if value_id > 0]
+    if not known:
+        return np.zeros(len(column), np.bool_)
+    found: Bools = column == known[0]
+    if len(known) <= COMPARED_ONE_BY_ONE_MAX:
+        for value_id in known[1:]:
+            found |= column == value_id
+        return found
+    table = np.zeros(max(max(known), int(column.max(initial=0))) + 1, np.bool_)
+    table[known] = True
+    return table[column]
+
+
+def value_accepted(column: Int32s, accepts: Callable[[int], bool]) -> Bools:
+    """Rows whose label is there and whose value id is accepted; asked once for each distinct id."""
+    distinct, inverse = np.unique(column, return_inverse=True)
+    answers = [value_id != 0 and accepts(value_id) for value_id in distinct.tolist()]
+    return np.array(answers, np.bool_)[inverse]

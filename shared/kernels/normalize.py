@@ -1,0 +1,23 @@
+"""Raw scores to 0..100 by their maximum.
+
+Rule: pkg/scheduler/framework/plugins/helper/normalize_score.go, v1.36.2.
+"""
+
+from typing import Final
+
+from shared.columns.schema import Int64s
+
+SCORE_MAX: Final = 100
+
+
+def highest(raw: Int64s) -> int:
+    """The maximum that `by_maximum` divides by; 0 for no nodes. Raw scores are not negative."""
+    return int(raw.max()) if len(raw) else 0
+
+
+def by_maximum(raw: Int64s, maximum: int, *, is_reversed: bool) -> Int64s:
+    """Scales so that `maximum` becomes 100, or 0 where fewer is better. All 0: 0, reversed 100."""
+    if maximum == 0:
+        return raw + SCORE_MAX if is_reversed else raw
+    scaled = raw * SCORE_MAX // maximum
+    return SCORE_MAX - scaled if is_reversed else scaled

@@ -1,0 +1,275 @@
+"""Fit and resource scores over columns, and the same for one node in plain integers.
+
+Arithmetic is kube-scheduler's: int64 with truncating division for Least- and MostAllocated, rounding
+for RequestedToCapacityRatio, float64 in upstream's order of operations for the balance. Amounts are
+not negative, so floor and truncation agree.
+
+`..._one` functions take Python ints. After each placement one row is evaluated again, and for one
+row numpy's cost per call (about 0.5 us) is ten times that of the sum itself.
+
+Rules: pkg/scheduler/framework/plugins/noderesources/{fit,least_allocated,most_allocated,
+requested_to_capacity_ratio,balanced_allocation}.go, v1.36.2.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.columns.schema import Bools, Int64s
+
+SCORE_MAX: Final = 100
+UTILIZATION_MAX: Final = 100
+REASON_BIT_MAX: Final = 61
+"""Resources beyond share this bit: a mask is an int64 (`shared.framework.status.REASONS_MAX`)."""
+
+Floats = NDArray[np.float64]
+Columns = Sequence[Int64s]
+"""One array of shape (n,) for each resource."""
+
+
+# Fit ----------------------------------------------------------------------------------------------
+
+
+def fit_reasons(
+    pod_count: Int64s,
+    allowed_pod_count: Int64s,
+    amounts: Sequence[int],
+    requested: Columns,
+    allocatable: Columns,
+) -> tuple[Int64s, Bools]:
+    """Why a pod does not fit, as bits, and whether it never could; both of shape (n,).
+
+    Bit 0: no room for one more pod; bit i + 1: not enough of resource i. `amounts` are above 0.
+    """
+    reasons = (pod_count >= allowed_pod_count).astype(np.int64)
+    never = np.zeros(len(reasons), np.bool_)
+    for i, amount in enumerate(amounts):
+        short = allocatable[i] - requested[i] < amount
+        if short.any():
+            reasons |= short.astype(np.int64) << reason_bit(i)
+            never |= short & (allocatable[i] < amount)
+    return reasons, never
+
+
+def fit_reasons_one(
+    pod_count: int,
+    allowed_pod_count: int,
+    amounts: Sequence[int],
+    requested: Sequence[int],
+    allocatable: Sequence[int],
+) -> tuple[int, bool]:
+    """`fit_reasons` of one node."""
+    reasons = 1 if pod_count >= allowed_pod_count else 0
+    never = False
+    for i, amount in enumerate(amounts):
+        if allocatable[i] - requested[i] < amount:
+            reasons |= 1 << reason_bit(i)
+            never = never or allocatable[i] < amount
+    return reasons, never
+
+
+def reason_bit(resource_index: int) -> int:
+    """The bit for the resource at this place among the pod's."""
+    return min(resource_index + 1, REASON_BIT_MAX)
+
+
+# Strategies of NodeResourcesFit's score -------------------------------------------------------------
+
+
+def least_allocated(requested: Columns, capacity: Columns, weights: Sequence[int]) -> Int64s:
+    """Weighted mean of the free share, 0..100. `requested` includes the incoming pod."""
+    total, weight = _zeros(capacity), _zeros(capacity)
+    for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
+        divisor = np.maximum(size, 1)
+        free = np.maximum(size - used, 0)
+        total += free * SCORE_MAX // divisor * resource_weight
+        weight += (size != 0) * resource_weight
+    return total // np.maximum(weight, 1)
+
+
+def least_allocated_one(
+    requested: Sequence[int], capacity: Sequence[int], weights: Sequence[int]
+) -> int:
+    """`least_allocated` of one node."""
+    total = weight = 0
+    for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
+        if size == 0:
+            continue
+        if used < size:
+            total += (size - used) * SCORE_MAX // size * resource_weight
+        weight += resource_weight
+    return total // weight if weight else 0
+
+
+def most_allocated(requested: Columns, capacity: Columns, weights: Sequence[int]) -> Int64s:
+    """Weighted mean of the used share, 0..100; what is overcommitted counts as full."""
+    total, weight = _zeros(capacity), _zeros(capacity)
+    for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
+        divisor = np.maximum(size, 1)
+        total += np.minimum(used, size) * SCORE_MAX // divisor * resource_weight
+        weight += (size != 0) * resource_weight
+    return total // np.maximum(weight, 1)
+
+
+def most_allocated_one(
+    requested: Sequence[int], capacity: Sequence[int], weights: Sequence[int]
+) -> int:
+    """`most_allocated` of one node."""
+    total = weight = 0
+    for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
+        if size == 0:
+            continue
+        total += min(used, size) * SCORE_MAX // size * resource_weight
+        weight += resource_weight
+    return total // weight if weight else 0
+
+
+def ratio_table(shape: Sequence[tuple[int, int]]) -> Int64s:
+    """Score for each utilisation 0..100 of a broken line through (utilisation, score) points.
+
+    Go's division truncates towards zero, which shows where the line falls.
+    """
+    scores = [_on_line(shape, utilization) for utilization in range(UTILIZATION_MAX + 1)]
+    return np.array(scores, np.int64)
+
+
+def _on_line(shape: Sequence[tuple[int, int]], utilization: int) -> int:
+    for i, (end, end_score) in enumerate(shape):
+        if utilization <= end:
+            if i == 0:
+                return end_score
+            start, start_score = shape[i - 1]
+            rise = (end_score - start_score) * (utilization - start)
+            quotient = abs(rise) // (end - start)
+            return start_score + (quotient if rise >= 0 else -quotient)
+    return shape[-1][1]
+
+
+def requested_to_capacity_ratio(
+    requested: Columns, capacity: Columns, weights: Sequence[int], table: Int64s
+) -> Int64s:
+    """Weighted mean of `table` at each utilisation, rounded; a resource that scores 0 drops out."""
+    total, weight = _zeros(capacity), _zeros(capacity)
+    for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
+        divisor = np.maximum(size, 1)
+        utilization = np.minimum(used, size) * UTILIZATION_MAX // divisor
+        score = table[utilization] * (size != 0)
+        total += score * resource_weight
+        weight += (score > 0) * resource_weight
+    return _rounded(total, np.maximum(weight, 1))
+
+
+def _rounded(dividend: Int64s, divisor: Int64s) -> Int64s:
+    """The quotient rounded half up, as math.Round does for what is not negative."""
+    return (2 * dividend + divisor) // (2 * divisor)
+
+
+def requested_to_capacity_ratio_one(
+    requested: Sequence[int], capacity: Sequence[int], weights: Sequence[int], table: Sequence[int]
+) -> int:
+    """`requested_to_capacity_ratio` of one node."""
+    total = weight = 0
+    for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
+        if size == 0:
+            continue
+        score = table[min(used, size) * UTILIZATION_MAX // size]
+        if score > 0:
+            total += score * resource_weight
+            weight += resource_weight
+    return (2 * total + weight) // (2 * weight) if weight else 0
+
+
+def _zeros(columns: Columns) -> Int64s:
+    return np.zeros(len(columns[0]), np.int64)
+
+
+# Balance --------------------------------------------------------------------------------------------
+
+
+def balance_change(used: Columns, amounts: Sequence[int], capacity: Columns) -> Int64s:
+    """How much better balanced a node is with the pod than without, 0..100; 75 is no change."""
+    after = balanced([column + amount for column, amount in zip(used, amounts, strict=True)],
+                     capacity)  # fmt: skip
+    before = balanced(used, capacity)
+    half = SCORE_MAX // 2
+    return half + (half + after - before) // 2
+
+
+def balanced(requested: Columns, capacity: Columns) -> Int64s:
+    """100 x (1 - standard deviation of the used shares), truncated; without capacity: left out."""
+    shares: list[Floats] = []
+    for used, size in zip(requested, capacity, strict=True):
+        share = used / np.maximum(size, 1)
+        np.minimum(share, 1.0, out=share)
+        shares.append(share)
+    if len(shares) == 2:  # The usual case: cpu and memory.
+        deviation = np.abs((shares[0] - shares[1]) / 2)
+        deviation[(capacity[0] == 0) | (capacity[1] == 0)] = 0.0
+    elif len(shares) > 2:
+        deviation = _deviation_of_present(shares, [size != 0 for size in capacity])
+    else:
+        deviation = np.zeros(len(capacity[0]))
+    return ((1.0 - deviation) * float(SCORE_MAX)).astype(np.int64)
+
+
+def _deviation_of_present(shares: Sequence[Floats], present: Sequence[Bools]) -> Floats:
+    """Deviation over those shares that count, which differ from node to node.
+
+    Adding 0.0 for the others changes no sum, so the order of additions is upstream's.
+    """
+    count = np.zeros(len(shares[0]), np.int64)
+    total = np.zeros(len(shares[0]))
+    for share, counts in zip(shares, present, strict=True):
+        count += counts
+        total += share * counts
+    divisor = np.maximum(count, 1)
+    mean = total / divisor
+    squares = np.zeros(len(total))
+    highest = np.zeros(len(total))
+    lowest = np.full(len(total), np.inf)
+    for share, counts in zip(shares, present, strict=True):
+        difference = share - mean
+        squares += difference * difference * counts
+        highest = np.where(counts, np.maximum(highest, share), highest)
+        lowest = np.where(counts, np.minimum(lowest, share), lowest)
+    deviation = np.sqrt(squares / divisor)
+    # With two, upstream takes half the difference, which rounds otherwise; with fewer, nothing.
+    with np.errstate(invalid="ignore"):
+        deviation = np.where(count == 2, np.abs((highest - lowest) / 2), deviation)
+    deviation[count < 2] = 0.0
+    return deviation
+
+
+def balance_change_one(
+    used: Sequence[int], amounts: Sequence[int], capacity: Sequence[int]
+) -> int:
+    """`balance_change` of one node."""
+    after = balanced_one([u + a for u, a in zip(used, amounts, strict=True)], capacity)
+    half = SCORE_MAX // 2
+    return half + (half + after - balanced_one(used, capacity)) // 2
+
+
+def balanced_one(requested: Sequence[int], capacity: Sequence[int]) -> int:
+    """`balanced` of one node."""
+    shares: list[float] = []
+    for used, size in zip(requested, capacity, strict=True):
+        if size:
+            share = float(used) / float(size)
+            shares.append(1.0 if share > 1.0 else share)
+    deviation = 0.0
+    if len(shares) == 2:
+        deviation = abs((shares[0] - shares[1]) / 2)
+    elif len(shares) > 2:
+        # A plain loop: sum() adds floats with compensation from Python 3.12 on.
+        total = 0.0
+        for share in shares:
+            total += share
+        mean = total / len(shares)
+        squares = 0.0
+        for share in shares:
+            squares += (share - mean) * (share - mean)
+        deviation = math.sqrt(squares / len(shares))
+    return int((1.0 - deviation) * float(SCORE_MAX))

@@ -1,0 +1,312 @@
+"""The HTTP client for the Kubernetes API: a pool of keep-alive connections, typed errors, streams.
+
+Callers may rely on: an answer of 2xx is returned, any other is raised as the `ApiError` that its
+`Status` stands for; a transport failure says whether the server can have seen the request
+(`shared.kube.api_errors`). Requests that may have been seen are never sent twice, except reads, once,
+when a kept connection turns out to be dead.
+
+Proxies are not used, whatever the environment says.
+"""
+
+import asyncio
+import re
+import socket
+from collections import deque
+from typing import Final
+
+from shared.kube.api_errors import (
+    BadRequest,
+    ConnectFailed,
+    ConnectionLost,
+    Unauthorized,
+    error_from_answer,
+)
+from shared.kube.cluster_access import ClusterAccess
+from shared.kube.http_connection import Answer, HttpConnection, HttpStream
+
+JSON: Final = "application/json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+
+CONNECTIONS_MAX: Final = 64
+"""Kept by one client unless it is told otherwise. At 5 ms an answer, 64 carry 12,800 requests/s."""
+
+_SWEEP_INTERVAL_S: Final = 0.25
+"""How exactly timeouts are kept. One timer for all requests instead of one each."""
+
+_NOT_FOR_PATHS: Final = re.compile(r"[^!-~]")
+
+
+class ApiClient:
+    """Talks to one API server. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        access: ClusterAccess,
+        *,
+        connections_max: int = CONNECTIONS_MAX,
+        timeout_s: float = 30.0,
+        connect_timeout_s: float = 10.0,
+    ) -> None:
+        assert connections_max > 0, "a client needs a connection"
+        self._access = access
+        self._connections_max = connections_max
+        self._timeout_s = timeout_s
+        self._connect_timeout_s = connect_timeout_s
+        self._idle: list[HttpConnection] = []
+        self._busy: set[HttpConnection] = set()
+        self._pooled: set[HttpConnection] = set()
+        self._streaming: set[HttpConnection] = set()
+        self._connecting_count = 0
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._sweep: asyncio.TimerHandle | None = None
+        self._is_closed = False
+        self._common_head = (
+            f" HTTP/1.1\r\nHost: {access.host_header}\r\nUser-Agent: berth\r\nAccept: {JSON}\r\n"
+        ).encode()
+
+    @property
+    def server(self) -> str:
+        """The server's address, for messages."""
+        return self._access.url
+
+    # Requests -------------------------------------------------------------------------------------
+
+    async def get(self, path: str, *, timeout_s: float | None = None) -> bytes:
+        """GET; the body of the answer."""
+        return (await self.request("GET", path, timeout_s=timeout_s)).body
+
+    async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
+        """POST of a JSON body; the body of the answer."""
+        return (await self.request("POST", path, body, timeout_s=timeout_s)).body
+
+    async def put(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
+        """PUT of a JSON body; the body of the answer."""
+        return (await self.request("PUT", path, body, timeout_s=timeout_s)).body
+
+    async def patch(
+        self,
+        path: str,
+        body: bytes,
+        content_type: str = STRATEGIC_MERGE_PATCH,
+        *,
+        timeout_s: float | None = None,
+    ) -> bytes:
+        """PATCH; the body of the answer."""
+        answer = await self.request("PATCH", path, body, content_type, timeout_s=timeout_s)
+        return answer.body
+
+    async def delete(
+        self, path: str, body: bytes = b"", *, timeout_s: float | None = None
+    ) -> bytes:
+        """DELETE, with DeleteOptions as its body or without; the body of the answer."""
+        return (await self.request("DELETE", path, body, timeout_s=timeout_s)).body
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        content_type: str = JSON,
+        *,
+        timeout_s: float | None = None,
+    ) -> Answer:
+        """One request; raises `ApiError` or `TransportError` unless the answer is 2xx."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + (self._timeout_s if timeout_s is None else timeout_s)
+        is_refreshed = is_resent = False
+        while True:
+            message = self._message(method, path, body, content_type)
+            connection = await self._acquire(deadline_s)
+            try:
+                answer = await self._exchange(connection, message, deadline_s)
+            except ConnectionLost:
+                if method != "GET" or is_resent or connection.use_count == 1:
+                    raise
+                is_resent = True
+                continue
+            if 200 <= answer.status < 300:
+                return answer
+            error = error_from_answer(answer.status, answer.body, answer.retry_after_s)
+            if not isinstance(error, Unauthorized) or is_refreshed:
+                raise error
+            # The server did nothing; the token may have been renewed since it was read.
+            is_refreshed = True
+            if not self._access.credentials.refresh(loop.time()):
+                raise error
+
+    async def open_stream(self, path: str, *, timeout_s: float | None = None) -> HttpStream:
+        """GET an answer without an end, on a connection of its own; close the stream when done.
+
+        `timeout_s` bounds the wait for the head of the answer, not the stream.
+        """
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + (self._timeout_s if timeout_s is None else timeout_s)
+        connection = await self._connect(deadline_s)
+        self._watch(connection)
+        try:
+            message = self._message("GET", path, b"", JSON)
+            head, stream = connection.send_for_stream(message, deadline_s)
+            answer = await head
+        except BaseException:
+            connection.abort()
+            raise
+        finally:
+            self._busy.discard(connection)
+        if 200 <= answer.status < 300:
+            self._streaming.add(connection)
+            return stream
+        connection.abort()
+        error = error_from_answer(answer.status, answer.body, answer.retry_after_s)
+        if isinstance(error, Unauthorized):
+            self._access.credentials.refresh(loop.time())
+        raise error
+
+    async def close(self) -> None:
+        """Close every connection; requests under way are lost."""
+        self._is_closed = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+        for connection in self._pooled | self._busy | self._streaming:
+            connection.abort()
+        while self._waiters:
+            self._wake_waiter()
+        # Transports close in the next turn of the loop.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    def _message(self, method: str, path: str, body: bytes, content_type: str) -> bytes:
+        if _NOT_FOR_PATHS.search(path) is not None:
+            raise BadRequest(
+                400, "BadRequest", f"path {path!r} has characters that no URL may have"
+            )
+        credentials = self._access.credentials.header_line(asyncio.get_running_loop().time())
+        start = f"{method} {self._access.base_path}{path}".encode()
+        if not body and method == "GET":
+            return b"".join((start, self._common_head, credentials, b"\r\n"))
+        length = f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        return b"".join((start, self._common_head, credentials, length, body))
+
+    async def _exchange(
+        self, connection: HttpConnection, message: bytes, deadline_s: float
+    ) -> Answer:
+        self._watch(connection)
+        try:
+            return await connection.send(message, deadline_s)
+        except BaseException:
+            # Cancelled or broken: an answer may still come, and must not meet the next request.
+            connection.abort()
+            raise
+        finally:
+            self._busy.discard(connection)
+            self._release(connection)
+
+    # Connections ----------------------------------------------------------------------------------
+
+    async def _acquire(self, deadline_s: float) -> HttpConnection:
+        while True:
+            if self._is_closed:
+                raise ConnectFailed("the client is closed")
+            while self._idle:
+                connection = self._idle.pop()
+                if connection.is_usable:
+                    return connection
+            if len(self._pooled) + self._connecting_count < self._connections_max:
+                return await self._connect_pooled(deadline_s)
+            await self._wait_for_release(deadline_s)
+
+    async def _wait_for_release(self, deadline_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        self._waiters.append(waiter)
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                await waiter
+        except TimeoutError:
+            self._pass_on(waiter)
+            raise ConnectFailed(
+                f"none of {self._connections_max} connections to {self.server} became free in time"
+            ) from None
+        except asyncio.CancelledError:
+            self._pass_on(waiter)
+            raise
+
+    def _pass_on(self, waiter: asyncio.Future[None]) -> None:
+        """A waiter that was woken and gives up all the same wakes another in its place."""
+        if waiter.done() and not waiter.cancelled():
+            self._wake_waiter()
+
+    def _release(self, connection: HttpConnection) -> None:
+        if connection.is_usable:
+            self._idle.append(connection)
+            self._wake_waiter()
+
+    def _wake_waiter(self) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    async def _connect_pooled(self, deadline_s: float) -> HttpConnection:
+        self._connecting_count += 1
+        try:
+            connection = await self._connect(deadline_s)
+        except BaseException:
+            self._connecting_count -= 1
+            self._wake_waiter()
+            raise
+        self._connecting_count -= 1
+        self._pooled.add(connection)
+        return connection
+
+    async def _connect(self, deadline_s: float) -> HttpConnection:
+        loop = asyncio.get_running_loop()
+        access = self._access
+        limit_s = min(deadline_s, loop.time() + self._connect_timeout_s)
+        try:
+            async with asyncio.timeout_at(limit_s):
+                transport, connection = await loop.create_connection(
+                    lambda: HttpConnection(self._on_closed),
+                    access.host,
+                    access.port,
+                    ssl=access.tls,
+                    server_hostname=(access.tls_server_name or access.host) if access.tls else None,
+                )
+        except TimeoutError:
+            raise ConnectFailed(f"{self.server}: no connection in time") from None
+        except OSError as error:
+            raise ConnectFailed(f"{self.server}: {error}") from error
+        raw_socket = transport.get_extra_info("socket")
+        if raw_socket is not None:
+            # A peer that vanished without a word is noticed even if nothing is ever sent.
+            raw_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return connection
+
+    def _on_closed(self, connection: HttpConnection) -> None:
+        self._busy.discard(connection)
+        self._streaming.discard(connection)
+        if connection in self._pooled:
+            self._pooled.discard(connection)
+            self._wake_waiter()
+
+    # Timeouts -------------------------------------------------------------------------------------
+
+    def _watch(self, connection: HttpConnection) -> None:
+        self._busy.add(connection)
+        if self._sweep is None:
+            self._sweep = asyncio.get_running_loop().call_later(
+                _SWEEP_INTERVAL_S, self._time_out_overdue
+            )
+
+    def _time_out_overdue(self) -> None:
+        self._sweep = None
+        now_s = asyncio.get_running_loop().time()
+        for connection in [c for c in self._busy if c.deadline_s <= now_s]:
+            self._busy.discard(connection)
+            connection.time_out(f"{self.server}: no answer in time")
+        if self._busy and not self._is_closed:
+            self._sweep = asyncio.get_running_loop().call_later(
+                _SWEEP_INTERVAL_S, self._time_out_overdue
+            )

@@ -1,0 +1,159 @@
+"""What an API server, or the way to it, can answer other than yes.
+
+The type follows the `reason` of the `Status` object first and the HTTP status second: 409 is both
+`AlreadyExists` and `Conflict`, and a watch reports 410 inside a stream of status 200. Transport
+failures say what is known of the outcome: `ConnectFailed` means that the server cannot have seen the
+request; after `ConnectionLost` and `RequestTimeout` it may or may not have acted on it.
+"""
+
+# ruff: noqa: N818  # Named as the API names its reasons: NotFound, Conflict, Gone.
+
+from typing import Final
+
+import msgspec
+
+from shared.errors import OperationalError
+from shared.kube.objects import ApiStruct
+
+
+class StatusDetails(ApiStruct):
+    name: str = ""
+    kind: str = ""
+    retry_after_seconds: int = 0
+
+
+class Status(ApiStruct):
+    """`v1.Status`: the body of every failed request, and the object of an ERROR watch event."""
+
+    status: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: StatusDetails | None = None
+
+
+class ApiError(OperationalError):
+    """The API server answered, and the answer is no."""
+
+    def __init__(
+        self, http_status: int, reason: str, message: str, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(f"{http_status} {reason or 'without a reason'}: {message}")
+        self.http_status = http_status
+        self.reason = reason
+        self.message = message
+        self.retry_after_s = retry_after_s
+        """The server's wish, where it stated one."""
+
+
+class BadRequest(ApiError):
+    """The request itself is wrong; the same one will never succeed."""
+
+
+class Unauthorized(ApiError):
+    """The credentials are missing, wrong or expired."""
+
+
+class Forbidden(ApiError):
+    """The credentials are good, but a role does not allow this."""
+
+
+class NotFound(ApiError):
+    """The object, or the kind itself, does not exist."""
+
+
+class Conflict(ApiError):
+    """The object is not in the state that the request assumes."""
+
+
+class AlreadyExists(ApiError):
+    """An object of that name is there already."""
+
+
+class Expired(ApiError):
+    """410: the resource version or continue token is older than what the server remembers."""
+
+
+class Invalid(ApiError):
+    """422: the object failed validation."""
+
+
+class TooManyRequests(ApiError):
+    """429: try again after `retry_after_s`."""
+
+
+class ServerError(ApiError):
+    """5xx: the server could not answer; what it did before that is unknown."""
+
+
+class TransportError(OperationalError):
+    """No answer of the API server arrived, or none that can be read."""
+
+
+class ConnectFailed(TransportError):
+    """No connection could be had, so nothing was sent."""
+
+
+class ConnectionLost(TransportError):
+    """The connection broke after the request had (perhaps) been sent; the outcome is unknown."""
+
+
+class RequestTimeout(TransportError):
+    """The answer did not come in time; the outcome is unknown."""
+
+
+class ProtocolViolation(ConnectionLost):
+    """What came back is not HTTP; the outcome is unknown."""
+
+
+_BY_REASON: Final[dict[str, type[ApiError]]] = {
+    "BadRequest": BadRequest,
+    "Unauthorized": Unauthorized,
+    "Forbidden": Forbidden,
+    "NotFound": NotFound,
+    "Conflict": Conflict,
+    "AlreadyExists": AlreadyExists,
+    "Gone": Expired,
+    "Expired": Expired,
+    "Invalid": Invalid,
+    "TooManyRequests": TooManyRequests,
+    "InternalError": ServerError,
+    "ServiceUnavailable": ServerError,
+    "ServerTimeout": ServerError,
+    "Timeout": ServerError,
+    "StoreReadError": ServerError,
+}
+_BY_HTTP_STATUS: Final[dict[int, type[ApiError]]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Expired,
+    422: Invalid,
+    429: TooManyRequests,
+}
+_MESSAGE_LENGTH_MAX: Final = 500
+
+_status_decoder: Final = msgspec.json.Decoder(Status)
+
+
+def error_from_status(status: Status, http_status: int, retry_after_s: float | None) -> ApiError:
+    """The error that a `Status` object stands for."""
+    code = status.code or http_status
+    error_type = _BY_REASON.get(status.reason) or _BY_HTTP_STATUS.get(code)
+    if error_type is None:
+        error_type = ServerError if code >= 500 else ApiError
+    if retry_after_s is None and status.details is not None:
+        retry_after_s = status.details.retry_after_seconds or None
+    return error_type(code, status.reason, status.message, retry_after_s)
+
+
+def error_from_answer(http_status: int, body: bytes, retry_after_s: float | None) -> ApiError:
+    """The error for a failed request; a body that is no `Status` becomes the message."""
+    try:
+        status = _status_decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        text = body[:_MESSAGE_LENGTH_MAX].decode("utf-8", "replace").strip()
+        status = Status(message=text or "no message")
+    return error_from_status(status, http_status, retry_after_s)

@@ -1,0 +1,80 @@
+"""Where the API server is and how to be let in: what `kubeconfig` finds and `api_client` uses."""
+
+import ssl
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from shared.errors import ConfigurationError
+from shared.kube.credentials import Credentials
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAccess:
+    """One API server. Not a msgspec struct: it never leaves the process."""
+
+    host: str
+    port: int
+    base_path: str
+    """Prefix of every path, without a slash at its end; usually empty."""
+    tls: ssl.SSLContext | None
+    tls_server_name: str
+    """The name that the server's certificate must bear; empty for the host."""
+    credentials: Credentials
+    source: str
+    """Where this was found, for messages."""
+
+    @property
+    def url(self) -> str:
+        """The address, for people."""
+        scheme = "http" if self.tls is None else "https"
+        return f"{scheme}://{self.host_header}{self.base_path}"
+
+    @property
+    def host_header(self) -> str:
+        """Host and port as in the Host header."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerUrl:
+    """A server address, taken apart."""
+
+    is_tls: bool
+    host: str
+    port: int
+    base_path: str
+
+
+def parse_server_url(url: str, source: str) -> ServerUrl:
+    """Take an API server's address apart; raises `ConfigurationError` naming `source`."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise ConfigurationError(source, [f"server {url!r}: {error}"]) from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError(
+            source,
+            [f'server {url!r}: write it like "https://host:6443" or "http://127.0.0.1:8001"'],
+        )
+    if parts.query or parts.fragment or parts.username:
+        raise ConfigurationError(source, [f"server {url!r}: only scheme, host, port and path"])
+    is_tls = parts.scheme == "https"
+    return ServerUrl(
+        is_tls, parts.hostname, port or (443 if is_tls else 80), parts.path.rstrip("/")
+    )
+
+
+def access_by_url(url: str) -> ClusterAccess:
+    """An API server that asks for no credentials, such as the simulated one."""
+    server = parse_server_url(url, "server address")
+    return ClusterAccess(
+        host=server.host,
+        port=server.port,
+        base_path=server.base_path,
+        tls=ssl.create_default_context() if server.is_tls else None,
+        tls_server_name="",
+        credentials=Credentials(),
+        source="server address",
+    )

@@ -1,0 +1,213 @@
+"""Bytes of a list page or a watch line to typed objects; what cannot be understood is reported.
+
+The fast way decodes a whole page, or a whole watch line, in one go into the structs of
+`shared.kube.objects`. Only when that fails is the page taken apart, so that one malformed object
+costs itself and not the list: it comes back as a `Rejected` that says which object and which
+field. Callers may rely on no other exception than `UnreadableListError`.
+"""
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+from shared.errors import ObjectError
+from shared.kube.api_errors import ApiError, Status, error_from_status
+from shared.kube.objects import ApiObject
+from shared.kube.resources import ResourceKind
+
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+"""Annotation of the bookmark that closes the list part of a watch with sendInitialEvents."""
+
+
+class UnreadableListError(ObjectError):
+    """A list page that is no list at all; nothing of it can be used."""
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """An object that was left out."""
+
+    where: str
+    """`namespace/name` as far as it can be told."""
+    problem: str
+    """What is wrong, and at which field."""
+    resource_version: str
+    """Empty if it cannot be told."""
+    is_unreadable: bool = False
+    """Not JSON at all: nobody can say which object this line was about."""
+
+
+class ListPage(msgspec.Struct):
+    """One page of a list."""
+
+    items: list[ApiObject]
+    rejected: list[Rejected]
+    resource_version: str
+    continue_token: str
+    """Empty on the last page."""
+
+
+class ObjectEvent(msgspec.Struct):
+    """A watch line about one object."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    object: ApiObject
+
+
+class Bookmark(msgspec.Struct, frozen=True):
+    """Everything up to `resource_version` has been sent."""
+
+    resource_version: str
+    ends_initial_events: bool
+
+
+class WatchFailure(msgspec.Struct, frozen=True):
+    """The server ends the watch with an error inside the stream."""
+
+    error: ApiError
+
+
+WatchEvent = ObjectEvent | Bookmark | WatchFailure | Rejected
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _RawPage(msgspec.Struct):
+    items: list[msgspec.Raw] | None
+    metadata: _ListMeta
+
+
+class _RawEvent(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _BookmarkMeta(msgspec.Struct, rename="camel"):
+    resource_version: str
+    annotations: dict[str, str] | None = None
+
+
+class _BookmarkObject(msgspec.Struct):
+    metadata: _BookmarkMeta
+
+
+_raw_page_decoder: Final = msgspec.json.Decoder(_RawPage)
+_raw_event_decoder: Final = msgspec.json.Decoder(_RawEvent)
+_bookmark_decoder: Final = msgspec.json.Decoder(_BookmarkObject)
+_status_decoder: Final = msgspec.json.Decoder(Status)
+
+# Text that is not UTF-8 surfaces as the second one.
+_UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError)
+
+
+class KindDecoder:
+    """Decodes answers about one kind. Holds no state between calls."""
+
+    def __init__(self, kind: ResourceKind) -> None:
+        self._kind = kind
+        struct_type = kind.struct_type
+        self._object_decoder: msgspec.json.Decoder[ApiObject] = msgspec.json.Decoder(struct_type)
+        self._page_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(
+            msgspec.defstruct(
+                f"{kind.kind}Page",
+                [
+                    ("items", list[struct_type] | None),  # type: ignore[valid-type]  # Made at run time.
+                    ("metadata", _ListMeta),
+                ],
+            )
+        )
+        self._event_decoder: msgspec.json.Decoder[ObjectEvent] = msgspec.json.Decoder(
+            msgspec.defstruct(f"{kind.kind}Event", [("object", struct_type)], bases=(ObjectEvent,))
+        )
+
+    def page(self, body: bytes) -> ListPage:
+        """The objects of one list page; raises `UnreadableListError` when it is not a list."""
+        try:
+            page = self._page_decoder.decode(body)
+        except _UNDECODABLE:
+            return self._page_one_by_one(body)
+        meta = page.metadata
+        return ListPage(page.items or [], [], meta.resource_version, meta.continue_)
+
+    def _page_one_by_one(self, body: bytes) -> ListPage:
+        try:
+            page = _raw_page_decoder.decode(body)
+        except _UNDECODABLE as error:
+            raise UnreadableListError(f"list of {self._kind.plural}", str(error)) from error
+        items: list[ApiObject] = []
+        rejected: list[Rejected] = []
+        for index, raw in enumerate(page.items or ()):
+            decoded = self._one(raw, unnamed=f"item {index} of a list page")
+            if isinstance(decoded, Rejected):
+                rejected.append(decoded)
+            else:
+                items.append(decoded)
+        meta = page.metadata
+        return ListPage(items, rejected, meta.resource_version, meta.continue_)
+
+    def line(self, line: bytes) -> WatchEvent:
+        """One line of a watch. Never raises: what cannot be read is `Rejected`."""
+        try:
+            return self._event_decoder.decode(line)
+        except _UNDECODABLE:
+            return self._unusual_line(line)
+
+    def _unusual_line(self, line: bytes) -> WatchEvent:
+        """Bookmarks and errors, which are no objects of the kind, and what is malformed."""
+        try:
+            event = _raw_event_decoder.decode(line)
+        except _UNDECODABLE as error:
+            return Rejected(f"a watch line of {len(line)} bytes", str(error), "", True)
+        match event.type:
+            case "BOOKMARK":
+                return _bookmark(event.object)
+            case "ERROR":
+                return _failure(event.object)
+            case "ADDED" | "MODIFIED" | "DELETED":
+                decoded = self._one(event.object, unnamed="an object of a watch")
+                if isinstance(decoded, Rejected):
+                    return decoded
+                return ObjectEvent(event.type, decoded)
+            case _:
+                where, version = _identity(event.object, "an object of a watch")
+                return Rejected(where, f"unknown watch event type {event.type!r}", version)
+
+    def _one(self, raw: msgspec.Raw, unnamed: str) -> ApiObject | Rejected:
+        try:
+            return self._object_decoder.decode(raw)
+        except _UNDECODABLE as error:
+            where, version = _identity(raw, unnamed)
+            return Rejected(where, str(error), version)
+
+
+def _bookmark(raw: msgspec.Raw) -> Bookmark | Rejected:
+    try:
+        meta = _bookmark_decoder.decode(raw).metadata
+    except _UNDECODABLE as error:
+        return Rejected("a bookmark", str(error), "")
+    annotations = meta.annotations or {}
+    return Bookmark(meta.resource_version, annotations.get(INITIAL_EVENTS_END) == "true")
+
+
+def _failure(raw: msgspec.Raw) -> WatchFailure:
+    try:
+        status = _status_decoder.decode(raw)
+    except _UNDECODABLE as error:
+        status = Status(code=500, message=f"an ERROR event that is no Status ({error})")
+    return WatchFailure(error_from_status(status, 500, None))
+
+
+def _identity(raw: msgspec.Raw, unnamed: str) -> tuple[str, str]:
+    """`namespace/name` and resource version of an object that does not decode."""
+    try:
+        decoded = msgspec.json.decode(raw)
+    except _UNDECODABLE:
+        return unnamed, ""
+    meta = decoded.get("metadata") if isinstance(decoded, dict) else None
+    if not isinstance(meta, dict):
+        return unnamed, ""
+    name, namespace, version = meta.get("name"), meta.get("namespace"), meta.get("resourceVersion")
+    where = "/".join(str(part) for part in (namespace, name) if part)
+    return where or unnamed, version if isinstance(version, str) else ""

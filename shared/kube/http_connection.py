@@ -1,0 +1,287 @@
+"""One HTTP/1.1 connection to an API server: one request at a time, whole answers or streams.
+
+Apart from the client so that recorded bytes can be fed through it without a socket. It is our own
+because the binder pool sends thousands of small requests a second: httptools (llhttp) under an asyncio
+protocol, without header dictionaries and without a task per request, costs a small part of what a
+general client does.
+
+Callers may rely on: every request ends in exactly one of an answer, `ConnectionLost`,
+`RequestTimeout` or `ProtocolViolation`; a stream hands on body bytes as they arrive, has no limit on
+the length of a line, and stops reading from the socket while its consumer is behind.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Final
+
+import httptools
+import msgspec
+
+from shared.kube.api_errors import ConnectionLost, ProtocolViolation, RequestTimeout, TransportError
+
+STREAM_BUFFER_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Body bytes that may wait for a stream's consumer before the socket is no longer read: a few
+hundred of the largest usual objects, and 20 watches together stay below 100 MB."""
+
+_RETRY_AFTER: Final = re.compile(rb"\r\nretry-after:[ \t]*([0-9]{1,6})[ \t]*\r\n", re.IGNORECASE)
+_HAS_LENGTH: Final = re.compile(rb"\r\n(?:content-length|transfer-encoding):", re.IGNORECASE)
+_HEAD_END: Final = b"\r\n\r\n"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A complete answer."""
+
+    status: int
+    body: bytes
+    retry_after_s: float | None
+    """From the header of that name; read only of answers that are not 2xx."""
+
+
+class HttpConnection(asyncio.Protocol):
+    """A connection that carries one request at a time; the client pools it."""
+
+    def __init__(self, on_closed: Callable[["HttpConnection"], None]) -> None:
+        self._on_closed = on_closed
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._answer: asyncio.Future[Answer] | None = None
+        self._stream: HttpStream | None = None
+        self._is_busy = False
+        self._is_closed = False
+        self._head = b""
+        self._is_head_complete = False
+        self._status = 0
+        self._body_parts: list[bytes] = []
+        self.deadline_s = 0.0
+        """When the running request is given up, on the client's clock; the client compares."""
+        self.use_count = 0
+        """Requests begun on this connection; above 1, the server may have closed it meanwhile."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether another request can be sent."""
+        return not (
+            self._is_closed
+            or self._is_busy
+            or self._transport is None
+            or self._transport.is_closing()
+        )
+
+    def send(self, request: bytes, deadline_s: float) -> asyncio.Future[Answer]:
+        """Send a request; the future ends with the whole answer."""
+        self._begin(deadline_s)
+        answer = asyncio.get_running_loop().create_future()
+        self._answer = answer
+        assert self._transport is not None, "send needs a connection that is usable"
+        self._transport.write(request)
+        return answer
+
+    def send_for_stream(
+        self, request: bytes, deadline_s: float
+    ) -> tuple[asyncio.Future[Answer], "HttpStream"]:
+        """As `send`, but the future ends with the head of a 2xx answer; the stream has its body."""
+        stream = self._stream = HttpStream(self)
+        return self.send(request, deadline_s), stream
+
+    def time_out(self, problem: str) -> None:
+        """Give the running request up and close."""
+        self._fail(RequestTimeout(problem))
+        self.abort()
+
+    def abort(self) -> None:
+        """Close at once; a running request is lost."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause(self) -> None:
+        """Stop reading from the socket."""
+        if self._transport is not None and not self._is_closed:
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read from the socket again."""
+        if self._transport is not None and not self._is_closed:
+            self._transport.resume_reading()
+
+    def _begin(self, deadline_s: float) -> None:
+        assert not self._is_busy, "one request at a time"
+        self._is_busy = True
+        self._is_head_complete = False
+        self._head = b""
+        self._body_parts = []
+        self.deadline_s = deadline_s
+        self.use_count += 1
+
+    # What the transport calls ---------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is open."""
+        assert isinstance(transport, asyncio.Transport), "a stream transport"
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came in."""
+        if not self._is_busy:
+            # Nobody asked: a server that is shutting down, or answers out of step.
+            self.abort()
+            return
+        if not self._is_head_complete:
+            self._head += data
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._fail(ProtocolViolation("the server switched to another protocol"))
+            self.abort()
+        except httptools.HttpParserError as error:
+            self._fail(ProtocolViolation(f"not HTTP/1.1: {error}"))
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is closed, by whichever side."""
+        self._is_closed = True
+        if self._is_busy:
+            head = self._head.partition(_HEAD_END)[0] + b"\r\n"
+            if exc is None and self._is_head_complete and _HAS_LENGTH.search(head) is None:
+                # No length was announced: the end of the connection is the end of the body.
+                self._complete()
+            else:
+                self._fail(ConnectionLost(f"connection closed before the answer ended ({exc})"))
+        self._on_closed(self)
+
+    # What the parser calls ------------------------------------------------------------------------
+
+    def on_headers_complete(self) -> None:
+        """The head of the answer is complete."""
+        if not self._is_busy:
+            # A second answer to one request: the two sides are out of step.
+            self.abort()
+            return
+        self._status = self._parser.get_status_code()
+        if self._status < 200:
+            return
+        self._is_head_complete = True
+        if self._stream is not None:
+            if self._status < 300:
+                self._settle(Answer(self._status, b"", None))
+            else:
+                self._stream = None
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        if self._stream is not None:
+            self._stream.append(body)
+        else:
+            self._body_parts.append(body)
+
+    def on_message_complete(self) -> None:
+        """The answer is complete."""
+        if not self._is_busy:
+            return
+        if self._status < 200:
+            # 1xx announces an answer; only that one counts.
+            self._head = b""
+            return
+        self._complete()
+
+    # Ends of a request ----------------------------------------------------------------------------
+
+    def _complete(self) -> None:
+        self._is_busy = False
+        stream = self._stream
+        if stream is not None:
+            self._stream = None
+            self._close()
+            stream.end(None)
+            return
+        parts = self._body_parts
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        retry_after_s = None if self._status < 300 else _retry_after_s(self._head)
+        # The parser answers this only between the end of a message and the next bytes.
+        if not self._parser.should_keep_alive():
+            self._close()
+        self._settle(Answer(self._status, body, retry_after_s))
+
+    def _close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def _settle(self, answer: Answer) -> None:
+        future, self._answer = self._answer, None
+        if future is not None and not future.done():
+            future.set_result(answer)
+
+    def _fail(self, error: TransportError) -> None:
+        if not self._is_busy:
+            return
+        self._is_busy = False
+        stream, self._stream = self._stream, None
+        future, self._answer = self._answer, None
+        if future is not None:
+            if not future.done():
+                future.set_exception(error)
+        elif stream is not None:
+            stream.end(error)
+
+
+class HttpStream:
+    """The body of an answer that has no end in sight, in the chunks in which it arrives."""
+
+    def __init__(self, connection: HttpConnection) -> None:
+        self._connection = connection
+        self._chunks: list[bytes] = []
+        self._buffered_bytes = 0
+        self._is_paused = False
+        self._is_ended = False
+        self._error: TransportError | None = None
+        self._wakeup: asyncio.Future[None] | None = None
+
+    async def chunks(self) -> list[bytes]:
+        """All that has arrived since the last call, waiting for something; empty at the end.
+
+        Raises what broke the stream, after the bytes that came before it.
+        """
+        while not self._chunks:
+            if self._is_ended:
+                if self._error is not None:
+                    raise self._error
+                return []
+            self._wakeup = asyncio.get_running_loop().create_future()
+            try:
+                await self._wakeup
+            finally:
+                self._wakeup = None
+        chunks, self._chunks = self._chunks, []
+        self._buffered_bytes = 0
+        if self._is_paused:
+            self._is_paused = False
+            self._connection.resume()
+        return chunks
+
+    def close(self) -> None:
+        """Stop listening; closes the connection."""
+        self._connection.abort()
+
+    def append(self, chunk: bytes) -> None:
+        """Called by the connection for each part of the body."""
+        self._chunks.append(chunk)
+        self._buffered_bytes += len(chunk)
+        if self._buffered_bytes > STREAM_BUFFER_BYTES_MAX and not self._is_paused:
+            self._is_paused = True
+            self._connection.pause()
+        self._wake()
+
+    def end(self, error: TransportError | None) -> None:
+        """Called by the connection when nothing more will come."""
+        self._is_ended = True
+        self._error = error
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._wakeup is not None and not self._wakeup.done():
+            self._wakeup.set_result(None)
+
+
+def _retry_after_s(head: bytes) -> float | None:
+    match = _RETRY_AFTER.search(head.partition(_HEAD_END)[0] + b"\r\n")
+    return float(match[1]) if match is not None else None

@@ -1,0 +1,29 @@
+"""Bounds that more than one process has to agree on, with the arithmetic behind them.
+
+What only one file needs stays in that file; the bounds of the sockets are in
+`shared/transport/channels.py`. Relations are asserted at import, so a change that breaks one fails
+in every test.
+"""
+
+from typing import Final
+
+GRACE_S: Final = 30.0
+"""From SIGTERM to SIGKILL: Kubernetes' terminationGracePeriodSeconds, unless a pod says otherwise."""
+
+DRAIN_S: Final = 20.0
+"""For bindings in flight after SIGTERM. One binding is one POST, and a GET where the answer was
+ambiguous; the API server itself gives up a request well before this."""
+
+CHILD_STOP_S: Final = 5.0
+"""From SIGTERM to SIGKILL of a child. By then nothing is in flight; it only has to close sockets,
+and the last Drain or report may linger up to 2 s in ZeroMQ."""
+
+OWNER_SILENCE_S: Final = 60.0
+"""An owner that answers no question for so long hangs, and is killed and started again. Its longest
+honest silence is the building of a full snapshot: of 1,000,000 nodes, some seconds."""
+
+STATUS_PERIOD_S: Final = 1.0
+"""How often the supervisor asks the owner how it is."""
+
+assert DRAIN_S + CHILD_STOP_S < GRACE_S, "a drain must end before the machine's patience does"
+assert OWNER_SILENCE_S >= 10 * STATUS_PERIOD_S, "one lost question must not kill an owner"

@@ -1,0 +1,195 @@
+"""Arguments of plugins: the `args` of `pluginConfig` entries, checked and with defaults filled in.
+
+Apart from the plugins so that all of them fail in the same words: every problem is reported, each
+with its path from the plugin's name on.
+
+Shapes and rules: staging/src/k8s.io/kube-scheduler/config/v1/types_pluginargs.go and
+pkg/scheduler/apis/config/{v1/defaults.go,validation/validation_pluginargs.go}, v1.36.2.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from shared.errors import ConfigurationError
+from shared.kernels import node_selector
+from shared.kube.objects import NodeAffinity
+
+WEIGHT_MAX: Final = 100
+SHAPE_SCORE_MAX: Final = 10
+"""MaxCustomPriorityScore upstream: shape scores are 0..10 and are scaled to 0..100."""
+UTILIZATION_MAX: Final = 100
+STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
+
+_QUALIFIED_NAME: Final = re.compile(
+    r"(?:(?=.{1,253}/)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
+    r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?",
+    re.ASCII,
+)
+
+
+class ArgsStruct(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """Base of plugin arguments."""
+
+
+class NoArgs(ArgsStruct):
+    """Of a plugin that takes none."""
+
+
+class ResourceSpec(ArgsStruct):
+    name: str
+    weight: int = 0
+    """0: not stated, which counts as 1."""
+
+
+class UtilizationShapePoint(ArgsStruct):
+    utilization: int
+    """Percent of the capacity in use."""
+    score: int
+    """0..10."""
+
+
+class RequestedToCapacityRatioParam(ArgsStruct):
+    shape: list[UtilizationShapePoint] = []
+
+
+class ScoringStrategy(ArgsStruct):
+    type: str = "LeastAllocated"
+    resources: list[ResourceSpec] = []
+    """Empty: cpu and memory, each with weight 1."""
+    requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
+
+
+class NodeResourcesFitArgs(ArgsStruct):
+    ignored_resources: list[str] = []
+    """Extended resources that the filter does not look at."""
+    ignored_resource_groups: list[str] = []
+    """The same by what stands before the slash of their names."""
+    scoring_strategy: ScoringStrategy | None = None
+
+
+class NodeResourcesBalancedAllocationArgs(ArgsStruct):
+    resources: list[ResourceSpec] = []
+    """Empty: cpu and memory. Weights must be 1."""
+
+
+class NodeAffinityArgs(ArgsStruct):
+    added_affinity: NodeAffinity | None = None
+    """Applies to every pod of the profile, beside the pod's own."""
+
+
+A = TypeVar("A", bound=ArgsStruct)
+
+
+def parse_args(
+    plugin: str, kind: type[A], args: dict[str, Any], check: Callable[[A], list[str]] | None = None
+) -> A:
+    """The arguments as `kind`; ConfigurationError names every problem with its path."""
+    source = f"pluginConfig[{plugin}].args"
+    try:
+        parsed = msgspec.convert(args, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(source, [_with_path(str(error))]) from error
+    problems = check(parsed) if check is not None else []
+    if problems:
+        raise ConfigurationError(source, problems)
+    return parsed
+
+
+def _with_path(text: str) -> str:
+    """msgspec says "Expected `int`, got `str` - at `$.a.b`"; ours put the path first."""
+    what, separator, where = text.partition(" - at `$")
+    return f"{where.rstrip('`').lstrip('.')}: {what}" if separator else what
+
+
+# Checks -------------------------------------------------------------------------------------------
+
+
+def fit_problems(args: NodeResourcesFitArgs) -> list[str]:
+    """What is wrong with NodeResourcesFit's arguments."""
+    problems = []
+    for i, name in enumerate(args.ignored_resources):
+        if _QUALIFIED_NAME.fullmatch(name) is None:
+            problems.append(f"ignoredResources[{i}]: {name!r} cannot be the name of a resource")
+    for i, group in enumerate(args.ignored_resource_groups):
+        if "/" in group or _QUALIFIED_NAME.fullmatch(group) is None:
+            problems.append(
+                f"ignoredResourceGroups[{i}]: {group!r} cannot stand before the slash of a name"
+            )
+    if args.scoring_strategy is not None:
+        problems += _strategy_problems(args.scoring_strategy)
+    return problems
+
+
+def _strategy_problems(strategy: ScoringStrategy) -> list[str]:
+    path = "scoringStrategy"
+    problems = []
+    if strategy.type not in STRATEGIES:
+        known = ", ".join(STRATEGIES)
+        problems.append(f"{path}.type: {strategy.type!r} is not one of {known}")
+    for i, resource in enumerate(strategy.resources):
+        if not 0 <= resource.weight <= WEIGHT_MAX:
+            problems.append(
+                f"{path}.resources[{i}].weight: {resource.weight} is not in 1..{WEIGHT_MAX}"
+            )
+    ratio = strategy.requested_to_capacity_ratio
+    if strategy.type == "RequestedToCapacityRatio":
+        if ratio is None:
+            problems.append(f"{path}.requestedToCapacityRatio: needed by this type")
+        else:
+            problems += _shape_problems(ratio.shape, f"{path}.requestedToCapacityRatio.shape")
+    elif ratio is not None:
+        problems.append(
+            f"{path}.requestedToCapacityRatio: only for type RequestedToCapacityRatio; remove it"
+        )
+    return problems
+
+
+def _shape_problems(shape: list[UtilizationShapePoint], path: str) -> list[str]:
+    if not shape:
+        return [f"{path}: at least one point is needed"]
+    problems = []
+    for i, point in enumerate(shape):
+        if i and shape[i - 1].utilization >= point.utilization:
+            problems.append(f"{path}[{i}].utilization: must be above that of the point before")
+        if not 0 <= point.utilization <= UTILIZATION_MAX:
+            problems.append(
+                f"{path}[{i}].utilization: {point.utilization} is not in 0..{UTILIZATION_MAX}"
+            )
+        if not 0 <= point.score <= SHAPE_SCORE_MAX:
+            problems.append(f"{path}[{i}].score: {point.score} is not in 0..{SHAPE_SCORE_MAX}")
+    return problems
+
+
+def balanced_problems(args: NodeResourcesBalancedAllocationArgs) -> list[str]:
+    """What is wrong with NodeResourcesBalancedAllocation's arguments."""
+    problems = []
+    seen: set[str] = set()
+    for i, resource in enumerate(args.resources):
+        if resource.name in seen:
+            problems.append(f"resources[{i}].name: {resource.name!r} stands there twice")
+        seen.add(resource.name)
+        if resource.weight not in (0, 1):
+            problems.append(f"resources[{i}].weight: {resource.weight} must be 1")
+    return problems
+
+
+def affinity_problems(args: NodeAffinityArgs) -> list[str]:
+    """What is wrong with NodeAffinity's arguments."""
+    added = args.added_affinity
+    if added is None:
+        return []
+    problems: list[str] = []
+    required = added.required_during_scheduling_ignored_during_execution
+    if required is not None:
+        path = "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution."
+        for term in node_selector.parse_selector(required, path):
+            problems += term.errors
+    preferred = added.preferred_during_scheduling_ignored_during_execution or ()
+    for i, entry in enumerate(preferred):
+        path = f"addedAffinity.preferredDuringSchedulingIgnoredDuringExecution[{i}].preference"
+        if entry.weight and not node_selector.is_empty(entry.preference):
+            problems += node_selector.parse_term(entry.preference, path).errors
+    return problems

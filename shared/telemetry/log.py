@@ -1,0 +1,152 @@
+"""Structured log lines on the standard logging: an event's name plus key=value fields.
+
+`start_logging` is called once per process, before anything else speaks. Lines go to stderr: JSON
+when stderr is not a terminal (one object a line, for collectors), else text for people. Code that
+wants fields uses an `EventLog`; plain `logging` calls come out as well, their message is the event.
+A level that is off costs one comparison: fields are only looked at when the line is written.
+
+Keys that every line has: time (UTC), level, process (owner, adapter, scorer-0, ...), logger, event.
+"""
+
+import logging
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Final, TextIO
+
+import orjson
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+"""As `--log-level` takes them."""
+
+_ROOT: Final = "berth"
+_FIELDS: Final = "berth_fields"
+_JSON_OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_UTC_Z
+
+
+class EventLog:
+    """Writes events with fields: `log.info("node_added", node=name, generation=7)`."""
+
+    __slots__ = ("_logger",)
+
+    def __init__(self, name: str) -> None:
+        """`name` is the part of the program, such as "supervisor" or "adapter.watch"."""
+        self._logger = logging.getLogger(f"{_ROOT}.{name}")
+
+    def debug(self, event: str, /, **fields: Any) -> None:
+        self._write(logging.DEBUG, event, fields)
+
+    def info(self, event: str, /, **fields: Any) -> None:
+        self._write(logging.INFO, event, fields)
+
+    def warning(self, event: str, /, **fields: Any) -> None:
+        self._write(logging.WARNING, event, fields)
+
+    def error(self, event: str, /, **fields: Any) -> None:
+        self._write(logging.ERROR, event, fields)
+
+    def exception(self, event: str, /, **fields: Any) -> None:
+        """An error with the traceback of the exception that is being handled."""
+        self._write(logging.ERROR, event, fields, has_traceback=True)
+
+    def is_on(self, level: int) -> bool:
+        """For callers whose fields are costly to make."""
+        return self._logger.isEnabledFor(level)
+
+    def _write(
+        self, level: int, event: str, fields: dict[str, Any], *, has_traceback: bool = False
+    ) -> None:
+        if self._logger.isEnabledFor(level):
+            self._logger.log(level, event, extra={_FIELDS: fields}, exc_info=has_traceback)
+
+
+def start_logging(process: str, level: str = "info", stream: TextIO | None = None) -> None:
+    """Sends this process's log lines, warnings and uncaught exceptions to `stream` (stderr)."""
+    assert level in LEVELS, f"log level {level!r} is not one of {LEVELS}"
+    out = stream if stream is not None else sys.stderr
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(TextFormatter(process) if out.isatty() else JsonFormatter(process))
+    root = logging.getLogger()
+    for old in list(root.handlers):
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING)
+    logging.getLogger(_ROOT).setLevel(level.upper())
+    logging.captureWarnings(capture=True)
+    # A traceback in the middle of JSON lines would be lost to every collector.
+    sys.excepthook = _log_uncaught
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def __init__(self, process: str) -> None:
+        super().__init__()
+        self._process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": _utc(record),
+            "level": record.levelname.lower(),
+            "process": self._process,
+            "logger": _short_name(record),
+            "event": record.getMessage(),
+        }
+        for key, field in _fields_of(record).items():
+            # A field never hides one of the five keys that collectors rely on.
+            line[f"field_{key}" if key in line else key] = field
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return orjson.dumps(line, default=str, option=_JSON_OPTIONS).decode()
+
+
+class TextFormatter(logging.Formatter):
+    """For a terminal: time, level, process, event, key=value."""
+
+    def __init__(self, process: str) -> None:
+        super().__init__()
+        self._process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        parts = [
+            _utc(record)[11:23],
+            f"{record.levelname.lower():7}",
+            f"{self._process:10}",
+            record.getMessage(),
+            *(f"{key}={_readable(field)}" for key, field in _fields_of(record).items()),
+        ]
+        text = " ".join(parts)
+        if record.exc_info:
+            text += "\n" + self.formatException(record.exc_info)
+        return text
+
+
+def _fields_of(record: logging.LogRecord) -> Mapping[str, Any]:
+    fields: Mapping[str, Any] = getattr(record, _FIELDS, {})
+    return fields
+
+
+def _short_name(record: logging.LogRecord) -> str:
+    return record.name.removeprefix(f"{_ROOT}.")
+
+
+def _utc(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _readable(field: Any) -> str:
+    text = f"{field:.6g}" if isinstance(field, float) else str(field)
+    needs_quotes = not text or any(character in text for character in ' "=\n')
+    return orjson.dumps(text).decode() if needs_quotes else text
+
+
+def _log_uncaught(
+    kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, traceback)
+        return
+    logger = logging.getLogger(f"{_ROOT}.process")
+    logger.critical("uncaught_exception", exc_info=(kind, error, traceback))

@@ -1,0 +1,198 @@
+"""Reads a YAML document field by field and collects every problem with its place.
+
+Apart from the configuration files that are read with it, so that those read like their own schema.
+Unlike `yaml.safe_load` it knows where each value stood, refuses a key that stands twice, and sees
+which keys nobody asked for. Nothing is raised while reading: callers take fallbacks, go on, and
+look at `Problems` once at the end.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, TypeVar
+
+import yaml
+
+from shared.errors import ConfigurationError
+
+T = TypeVar("T")
+
+_MERGE_TAG: Final = "tag:yaml.org,2002:merge"
+_NULL_TAG: Final = "tag:yaml.org,2002:null"
+
+
+class Problems:
+    """What is wrong with one file, in the order of reading."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.found: list[str] = []
+
+    def add(self, where: str, problem: str) -> None:
+        self.found.append(f"{where}: {problem}")
+
+    def raise_if_any(self) -> None:
+        """ConfigurationError with all of them, if there are any."""
+        if self.found:
+            raise ConfigurationError(self.source, self.found)
+
+
+class Field:
+    """A value in the document: where it stands, and how to read it as something."""
+
+    def __init__(self, node: yaml.Node | None, path: str, problems: Problems) -> None:
+        """`node` is None for a key that is not in the document; reading it gives the fallback."""
+        self._node = None if node is None or node.tag == _NULL_TAG else node
+        self._path = path
+        self._problems = problems
+
+    @property
+    def is_present(self) -> bool:
+        """False also for `key:` and `key: null`, which mean the default as in Kubernetes."""
+        return self._node is not None
+
+    @property
+    def where(self) -> str:
+        """Path and line, for messages."""
+        path = self._path or "document"
+        return path if self._node is None else f"{path} (line {self._node.start_mark.line + 1})"
+
+    def problem(self, told: str) -> None:
+        """Something is wrong with this value."""
+        self._problems.add(self.where, told)
+
+    def text(self, fallback: str) -> str:
+        value = self._scalar()
+        if value is None:
+            return fallback
+        if isinstance(value, str):
+            return value
+        return self._mistyped("text (put it in quotes)", fallback)
+
+    def whole_number(self, fallback: int, *, least: int, most: int) -> int:
+        value = self._scalar()
+        if value is None:
+            return fallback
+        if not isinstance(value, int) or isinstance(value, bool):
+            return self._mistyped("a whole number", fallback)
+        if not least <= value <= most:
+            self.problem(f"{value} must lie in {least}..{most}")
+            return fallback
+        return value
+
+    def number(self, fallback: float, *, least: float) -> float:
+        value = self._scalar()
+        if value is None:
+            return fallback
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return self._mistyped("a number", fallback)
+        if not least <= value:
+            self.problem(f"{value} must be at least {least}")
+            return fallback
+        return float(value)
+
+    def truth(self, fallback: bool) -> bool:
+        value = self._scalar()
+        if value is None:
+            return fallback
+        if isinstance(value, bool):
+            return value
+        return self._mistyped("true or false", fallback)
+
+    def items(self) -> Iterator["Field"]:
+        """The entries of a list; none if the field is absent."""
+        if self._node is None:
+            return
+        if not isinstance(self._node, yaml.SequenceNode):
+            self.problem("must be a list")
+            return
+        for index, node in enumerate(self._node.value):
+            yield Field(node, f"{self._path}[{index}]", self._problems)
+
+    def mapping(self) -> "Mapping":
+        """The fields of a mapping; an empty one if the field is absent."""
+        return Mapping(self._node, self)
+
+    def child(self, key: str, node: yaml.Node | None) -> "Field":
+        """The field under `key` of this mapping."""
+        path = f"{self._path}.{key}" if self._path else key
+        return Field(node, path, self._problems)
+
+    def plain(self) -> Any:
+        """The value as plain Python data, whatever it is; None if it is absent."""
+        if self._node is None:
+            return None
+        constructor = yaml.constructor.SafeConstructor()
+        try:
+            return constructor.construct_object(self._node, deep=True)
+        except yaml.YAMLError as error:
+            self.problem(f"cannot be read: {error}")
+            return None
+
+    def _scalar(self) -> Any:
+        if self._node is None:
+            return None
+        if not isinstance(self._node, yaml.ScalarNode):
+            self.problem("must be a single value, not a list or a mapping")
+            return None
+        return self.plain()
+
+    def _mistyped(self, wanted: str, fallback: T) -> T:
+        assert isinstance(self._node, yaml.ScalarNode)
+        self.problem(f"{self._node.value!r} must be {wanted}")
+        return fallback
+
+
+class Mapping:
+    """A mapping whose keys are asked for one by one; `finish` reports those that nobody asked for."""
+
+    def __init__(self, node: yaml.Node | None, field: Field) -> None:
+        self._field = field
+        self._nodes: dict[str, yaml.Node] = {}
+        self._asked: set[str] = set()
+        if node is None:
+            return
+        if not isinstance(node, yaml.MappingNode):
+            field.problem("must be a mapping (key: value)")
+            return
+        for key_node, value_node in node.value:
+            self._add(key_node, value_node)
+
+    def _add(self, key_node: yaml.Node, value_node: yaml.Node) -> None:
+        if key_node.tag == _MERGE_TAG:
+            self._field.problem("merge keys (<<) are not supported; write the fields out")
+            return
+        key = str(key_node.value)
+        if key in self._nodes:
+            told = f"stands twice; the second is in line {key_node.start_mark.line + 1}"
+            self._field.child(key, self._nodes[key]).problem(told)
+            return
+        self._nodes[key] = value_node
+
+    def field(self, key: str) -> Field:
+        """The field under `key`, which counts as known from now on."""
+        self._asked.add(key)
+        return self._field.child(key, self._nodes.get(key))
+
+    def keys(self) -> list[str]:
+        """The keys that are there, in the order of the file."""
+        return list(self._nodes)
+
+    def finish(self) -> None:
+        """Every key that nobody asked for is a problem."""
+        known = ", ".join(sorted(self._asked))
+        for key, node in self._nodes.items():
+            if key not in self._asked:
+                self._field.child(key, node).problem(f"unknown field; known here: {known}")
+
+
+def read_document(text: str, problems: Problems) -> Field:
+    """The root of a document of one YAML (or JSON) file."""
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        problems.add("document", f"is not YAML: {_on_one_line(error)}")
+        node = None
+    return Field(node, "", problems)
+
+
+def _on_one_line(error: yaml.YAMLError) -> str:
+    return " ".join(str(error).split())

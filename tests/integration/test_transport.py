@@ -1,0 +1,509 @@
+"""The channels over real sockets: delivery, pressure, loss, restarts, and the supervisor's death."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import zmq
+
+from shared.errors import ConfigurationError
+from shared.kube.objects import Node, ObjectMeta
+from shared.messages import codec
+from shared.messages.admin import StatusRequest, TextAnswer
+from shared.messages.frames import PROTOCOL_VERSION
+from shared.messages.from_binder import BinderHello, BindFinished, BindReport
+from shared.messages.from_scorer import ScorerHeartbeat, ScorerHello
+from shared.messages.to_binder import BindPods, Welcome
+from shared.messages.to_owner import AdapterHello, NodeChanged, StartSync
+from shared.messages.to_scorer import SchedulePods, SnapshotDelta, SnapshotFull
+from shared.transport.admin_client import AdminClient, NoAnswerError
+from shared.transport.async_peer import adapter_peer, binder_peer
+from shared.transport.channels import LIMITS, Channel
+from shared.transport.connection import Connected
+from shared.transport.endpoints import AddressInUseError, Endpoints, OwnerLock
+from shared.transport.owner_sockets import OwnerSockets, PeerGone, Received
+from shared.transport.parent import Lifeline, make_lifeline
+from shared.transport.scorer_sockets import FromOwner, ScorerSockets, SnapshotDamaged
+
+pytestmark = pytest.mark.integration
+
+WAIT_MS = 10_000
+EMPTY = msgspec.Raw(msgspec.msgpack.encode({}))
+
+
+@pytest.fixture
+def endpoints() -> Iterator[Endpoints]:
+    # Not tmp_path: socket paths may have 107 bytes only.
+    with tempfile.TemporaryDirectory(prefix="berth-") as folder:
+        yield Endpoints(Path(folder))
+
+
+@pytest.fixture
+def owner(endpoints: Endpoints) -> Iterator[OwnerSockets]:
+    with OwnerSockets(endpoints) as sockets:
+        yield sockets
+
+
+def receive(owner: OwnerSockets, until: Callable[[list[Received]], bool]) -> list[Received]:
+    """Polls until enough has come; the test's time limit ends it if nothing does."""
+    received: list[Received] = []
+    while not until(received):
+        received += owner.poll(WAIT_MS)
+    return received
+
+
+def one(owner: OwnerSockets) -> Received:
+    return receive(owner, lambda got: len(got) == 1)[0]
+
+
+def scorer_receive(scorer: ScorerSockets, count: int) -> list[FromOwner]:
+    received: list[FromOwner] = []
+    while len(received) < count:
+        more = scorer.poll(WAIT_MS)
+        assert more, f"nothing came; so far {received}"
+        received += more
+    return received
+
+
+def hello(scorer: ScorerSockets) -> ScorerHello:
+    """Connects and greets."""
+    assert [m.message for m in scorer_receive(scorer, 1)] == [Connected()]
+    greeting = ScorerHello(PROTOCOL_VERSION, 0, "x")
+    assert scorer.send(greeting)
+    return greeting
+
+
+def delta(sequence: int) -> SnapshotDelta:
+    return SnapshotDelta(1, sequence, sequence, sequence + 1, {}, EMPTY)
+
+
+class TestScorers:
+    def test_full_snapshot_then_every_delta_published_after_it(
+        self, endpoints: Endpoints, owner: OwnerSockets
+    ) -> None:
+        with ScorerSockets(endpoints, "scorer-0-a") as scorer:
+            greeting = hello(scorer)
+            got = one(owner)
+            assert got == Received(Channel.SCORERS, b"scorer-0-a", greeting, [])
+            column = memoryview(bytes(range(256)) * 1000)
+            assert owner.send(got.channel, got.peer, SnapshotFull(1, 0, 1, EMPTY), [column, b""])
+            for sequence in range(1, 101):
+                owner.publish(delta(sequence), [column[:sequence]])
+            answers = scorer_receive(scorer, 101)
+        full = [m for m in answers if isinstance(m.message, SnapshotFull)]
+        deltas = [m for m in answers if isinstance(m.message, SnapshotDelta)]
+        assert [bytes(b) for b in full[0].buffers] == [bytes(column), b""]
+        assert [m.message.sequence for m in deltas] == list(range(1, 101))
+        assert [len(m.buffers[0]) for m in deltas] == list(range(1, 101))
+
+    def test_large_buffers_arrive_as_windows_and_small_ones_as_bytes(
+        self, endpoints: Endpoints, owner: OwnerSockets
+    ) -> None:
+        with ScorerSockets(endpoints, "scorer-0-a") as scorer:
+            hello(scorer)
+            one(owner)
+            owner.publish(delta(1), [bytes(100_000), bytes(10)], handed_over=True)
+            got = scorer_receive(scorer, 1)[0]
+            assert [type(b) for b in got.buffers] == [memoryview, bytes]
+
+    def test_a_buffer_may_be_changed_after_sending_unless_it_was_handed_over(
+        self, endpoints: Endpoints, owner: OwnerSockets
+    ) -> None:
+        with ScorerSockets(endpoints, "scorer-0-a") as scorer:
+            hello(scorer)
+            one(owner)
+            column = bytearray(b"a" * 1_000_000)
+            owner.publish(delta(1), [column])
+            column[:] = b"b" * 1_000_000
+            got = scorer_receive(scorer, 1)[0]
+            assert bytes(got.buffers[0]) == b"a" * 1_000_000
+
+    def test_the_owner_is_told_that_a_scorer_died(
+        self, endpoints: Endpoints, owner: OwnerSockets
+    ) -> None:
+        with ScorerSockets(endpoints, "scorer-0-a") as scorer:
+            hello(scorer)
+            one(owner)
+        assert one(owner) == Received(Channel.SCORERS, b"scorer-0-a", PeerGone(), ())
+
+    def test_a_send_to_a_peer_that_is_gone_or_unknown_says_so(self, owner: OwnerSockets) -> None:
+        work = SchedulePods(1, 1, 0, [], [])
+        assert not owner.send(Channel.SCORERS, b"nobody", work)
+        assert owner.unsent_count[Channel.SCORERS] == 1
+
+    def test_a_send_to_a_peer_that_does_not_read_says_so_when_its_queue_is_full(
+        self, endpoints: Endpoints, owner: OwnerSockets
+    ) -> None:
+        with ScorerSockets(endpoints, "scorer-0-a") as scorer:
+            hello(scorer)
+            peer = one(owner).peer
+            work = SchedulePods(1, 1, 0, [], [])
+            padding = [bytes(60_000)]
+            limits = LIMITS[Channel.SCORERS]
+            bound = limits.owner_high_water + limits.peer_high_water + 100
+            sent = 0
+            while sent <= bound and owner.send(Channel.SCORERS, peer, work, padding):
+                sent += 1
+            assert 0 < sent <= bound
+            # What was accepted arrives, all of it.
+            scorer_receive(scorer, sent)
+
+    def test_a_slow_scorer_sees_a_gap_in_the_sequence(
+        self, endpoints: Endpoints, owner: OwnerSockets
+    ) -> None:
+        count = 4 * LIMITS[Channel.SNAPSHOTS].owner_high_water
+        with ScorerSockets(endpoints, "scorer-0-a") as scorer:
+            hello(scorer)
+            one(owner)
+            column = memoryview(bytes(60_000))
+            for sequence in range(count):
+                owner.publish(delta(sequence), [column], handed_over=True)
+            seen: list[int] = []
+            while more := scorer.poll(200):
+                seen += [m.message.sequence for m in more if isinstance(m.message, SnapshotDelta)]
+            assert seen == sorted(seen)
+            assert len(seen) < count
+            owner.publish(delta(count))
+            last = scorer_receive(scorer, 1)[0].message
+            assert isinstance(last, SnapshotDelta)
+            assert last.sequence == count
+
+    def test_a_new_owner_is_noticed_and_hears_nothing_that_was_meant_for_the_old_one(
+        self, endpoints: Endpoints
+    ) -> None:
+        with ScorerSockets(endpoints, "scorer-0-a") as scorer:
+            with OwnerSockets(endpoints) as owner:
+                hello(scorer)
+                one(owner)
+            while scorer.send(ScorerHeartbeat(0, 1, 1)):
+                scorer.poll(10)
+            with OwnerSockets(endpoints) as owner:
+                greeting = hello(scorer)
+                assert one(owner).message == greeting
+
+    def test_damaged_snapshots_and_work_are_counted_and_reported_as_a_hole(
+        self, endpoints: Endpoints
+    ) -> None:
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        publisher, router = context.socket(zmq.XPUB), context.socket(zmq.ROUTER)
+        publisher.bind(endpoints.address(Channel.SNAPSHOTS))
+        router.bind(endpoints.address(Channel.SCORERS))
+        try:
+            with ScorerSockets(endpoints, "scorer-0-a") as scorer:
+                publisher.recv()
+                good = codec.SNAPSHOTS.encode(delta(1))
+                publisher.send_multipart([good[0], bytes(good[1]) + b"x"])
+                lost, connected = sorted(
+                    (m.message for m in scorer_receive(scorer, 2)), key=lambda m: -len(m)
+                )
+                assert connected == Connected()
+                assert isinstance(lost, SnapshotDamaged)
+                assert "instead of" in lost.problem
+                scorer.send(ScorerHello(PROTOCOL_VERSION, 0, "x"))
+                router.send_multipart([router.recv_multipart()[0], b"", b""])
+                assert isinstance(scorer_receive(scorer, 1)[0].message, SnapshotDamaged)
+                assert scorer.damage.count == 2
+        finally:
+            publisher.close(0)
+            router.close(0)
+            context.term()
+
+    def test_send_while_there_is_no_owner_says_no(self, endpoints: Endpoints) -> None:
+        with ScorerSockets(endpoints, "scorer-0-a") as scorer:
+            assert not scorer.send(ScorerHeartbeat(0, 1, 1))
+            assert scorer.poll(0) == []
+
+
+class TestOwner:
+    def test_damaged_messages_are_dropped_and_counted_and_the_next_is_read(
+        self, endpoints: Endpoints, owner: OwnerSockets
+    ) -> None:
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        dealer = context.socket(zmq.DEALER)
+        dealer.connect(endpoints.address(Channel.BINDERS))
+        try:
+            good = codec.FROM_BINDER.encode(BinderHello(PROTOCOL_VERSION, 1, "x"))
+            dealer.send(b"alone")
+            dealer.send_multipart([b"GET / HTTP/1.1", b""])
+            dealer.send_multipart([good[0], bytes(good[1])[:-1] + b"?"])
+            dealer.send_multipart(codec.ADMIN_REQUEST.encode(StatusRequest()))
+            dealer.send_multipart(good)
+            assert one(owner).message == BinderHello(PROTOCOL_VERSION, 1, "x")
+            assert owner.damage.count == 4
+            assert "channel binders: cannot be decoded" in owner.damage.last
+        finally:
+            dealer.close(0)
+            context.term()
+
+    def test_a_second_owner_is_refused_while_the_first_lives_and_welcome_after(
+        self, endpoints: Endpoints
+    ) -> None:
+        refused = pytest.raises(AddressInUseError, match=f"pid {os.getpid()}")
+        with OwnerSockets(endpoints), refused:
+            OwnerSockets(endpoints)
+        OwnerSockets(endpoints).close()
+
+    def test_what_a_killed_owner_left_behind_does_not_stop_the_next(
+        self, endpoints: Endpoints
+    ) -> None:
+        code = (
+            "import sys; from pathlib import Path\n"
+            "from shared.transport.endpoints import Endpoints\n"
+            "from shared.transport.owner_sockets import OwnerSockets\n"
+            "OwnerSockets(Endpoints(Path(sys.argv[1]))); print('up', flush=True); sys.stdin.read()"
+        )
+        command = [sys.executable, "-c", code, str(endpoints.runtime_dir)]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path.cwd()
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"up\n"
+            with pytest.raises(AddressInUseError, match=f"pid {process.pid}"):
+                OwnerSockets(endpoints)
+            process.kill()
+            process.wait()
+        assert (endpoints.runtime_dir / "binders.sock").exists()
+        OwnerSockets(endpoints).close()
+
+    def test_a_flood_from_the_adapter_does_not_hold_up_the_other_channels(
+        self, endpoints: Endpoints, owner: OwnerSockets
+    ) -> None:
+        async def flood_then_report() -> None:
+            with adapter_peer(endpoints, "adapter-a") as adapter, binder_peer(endpoints, "b") as b:
+                assert await adapter.recv() == Connected()
+                assert await b.recv() == Connected()
+                for _ in range(40):
+                    assert await adapter.send([AdapterHello(PROTOCOL_VERSION, "a")])
+                assert await b.send(BinderHello(PROTOCOL_VERSION, 0, "b"))
+
+        asyncio.run(flood_then_report())
+        first = owner.poll(WAIT_MS)
+        per_poll = LIMITS[Channel.ADAPTER].drained_per_poll
+        assert [r.channel for r in first].count(Channel.ADAPTER) <= per_poll
+        everything = first + receive(owner, lambda got: len(got) + len(first) == 41)
+        assert [r.channel for r in everything].count(Channel.BINDERS) == 1
+
+    def test_watched_descriptors_wake_the_poll(self, owner: OwnerSockets) -> None:
+        reading, writing = make_lifeline()
+        lifeline = Lifeline(reading)
+        owner.watch_fd(lifeline.fd)
+        assert owner.poll(0) == []
+        assert owner.ready_fds == []
+        os.close(writing)
+        assert owner.poll(WAIT_MS) == []
+        assert owner.ready_fds == [reading]
+        assert lifeline.is_cut()
+        owner.unwatch_fd(lifeline.fd)
+        lifeline.close()
+
+    def test_tcp_channels_carry_the_same_messages(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="berth-") as folder:
+            endpoints = Endpoints(Path(folder), f"tcp://127.0.0.1:{20000 + os.getpid() % 20000}")
+            with OwnerSockets(endpoints) as owner, ScorerSockets(endpoints, "s") as scorer:
+                greeting = hello(scorer)
+                assert one(owner).message == greeting
+                with OwnerLock(endpoints.runtime_dir / "other"):
+                    pass
+
+
+class TestAdmin:
+    def test_several_clients_get_their_own_answers(
+        self, endpoints: Endpoints, owner: OwnerSockets
+    ) -> None:
+        def answer_two() -> None:
+            for got in receive(owner, lambda got: len(got) == 2):
+                owner.send(Channel.ADMIN, got.peer, TextAnswer([got.peer.decode()]))
+
+        thread = threading.Thread(target=answer_two)
+        answers = []
+        with AdminClient(endpoints) as first, AdminClient(endpoints) as second:
+            asking = threading.Thread(target=lambda: answers.append(first.ask(StatusRequest())))
+            thread.start()
+            asking.start()
+            answers.append(second.ask(StatusRequest()))
+            asking.join()
+            thread.join()
+        texts = [a.lines[0] for a in answers if isinstance(a, TextAnswer)]
+        assert len(set(texts)) == 2
+        assert all(text.startswith("admin-") for text in texts)
+
+    def test_without_an_owner_the_question_fails_with_the_address(
+        self, endpoints: Endpoints
+    ) -> None:
+        with AdminClient(endpoints) as client, pytest.raises(NoAnswerError, match=r"admin\.sock"):
+            client.ask(StatusRequest(), timeout_s=0.05)
+
+    def test_a_late_answer_is_not_taken_for_the_next_one(
+        self, endpoints: Endpoints, owner: OwnerSockets
+    ) -> None:
+        with AdminClient(endpoints) as client:
+            with pytest.raises(NoAnswerError, match="no answer"):
+                client.ask(StatusRequest(), timeout_s=0.2)
+            late = one(owner)
+            owner.send(Channel.ADMIN, late.peer, TextAnswer(["late"]))
+
+            def answer() -> None:
+                owner.send(Channel.ADMIN, one(owner).peer, TextAnswer(["right"]))
+
+            thread = threading.Thread(target=answer)
+            thread.start()
+            assert client.ask(StatusRequest()) == TextAnswer(["right"])
+            thread.join()
+
+
+class TestAsyncPeer:
+    def test_orders_and_reports_go_both_ways(
+        self, endpoints: Endpoints, owner: OwnerSockets
+    ) -> None:
+        async def binder() -> list[object]:
+            with binder_peer(endpoints, "binder-0-a") as peer:
+                seen: list[object] = [await peer.recv()]
+                assert await peer.send(BinderHello(PROTOCOL_VERSION, 0, "a"))
+                seen += [await peer.recv(), await peer.recv()]
+                assert await peer.send(BindReport(0, 1, [BindFinished(1)], []))
+                return seen
+
+        def serve() -> None:
+            peer = one(owner).peer
+            owner.send(Channel.BINDERS, peer, Welcome(1))
+            owner.send(Channel.BINDERS, peer, BindPods(1, []))
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        seen = asyncio.run(binder())
+        thread.join()
+        assert seen == [Connected(), Welcome(1), BindPods(1, [])]
+        assert one(owner).message == BindReport(0, 1, [BindFinished(1)], [])
+
+    def test_a_burst_beyond_the_bound_is_taken_in_order_and_nothing_is_lost(
+        self, endpoints: Endpoints, owner: OwnerSockets
+    ) -> None:
+        count = 3 * LIMITS[Channel.BINDERS].peer_high_water
+
+        async def binder() -> list[int]:
+            with binder_peer(endpoints, "binder-0-a") as peer:
+                await peer.recv()
+                await peer.send(BinderHello(PROTOCOL_VERSION, 0, "a"))
+                epochs = []
+                for _ in range(count):
+                    message = await peer.recv()
+                    assert isinstance(message, Welcome)
+                    epochs.append(message.epoch)
+                return epochs
+
+        def serve() -> None:
+            peer = one(owner).peer
+            for number in range(count):
+                while not owner.send(Channel.BINDERS, peer, Welcome(number)):
+                    owner.poll(1)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        assert asyncio.run(binder()) == list(range(count))
+        thread.join()
+
+    def test_sending_waits_while_the_owner_does_not_read_and_loses_nothing(
+        self, endpoints: Endpoints, owner: OwnerSockets
+    ) -> None:
+        limits = LIMITS[Channel.ADAPTER]
+        node = Node(metadata=ObjectMeta(name="n" * 200))
+        batch_size = 250
+        count = 2 * (limits.owner_high_water + limits.peer_high_water) + 100
+        waited = threading.Event()
+
+        async def adapter() -> None:
+            with adapter_peer(endpoints, "adapter-a") as peer:
+                assert await peer.recv() == Connected()
+                for number in range(count):
+                    batch = [NodeChanged(node)] * batch_size
+                    batch[0] = NodeChanged(Node(metadata=ObjectMeta(name=str(number))))
+                    sending = asyncio.ensure_future(peer.send(batch))
+                    await asyncio.sleep(0)
+                    if not sending.done():
+                        waited.set()
+                    assert await sending
+
+        thread = threading.Thread(target=lambda: asyncio.run(adapter()))
+        thread.start()
+        assert waited.wait(WAIT_MS / 1000)
+        got = receive(owner, lambda got: len(got) == count)
+        thread.join()
+        names = [r.message[0].node.metadata.name for r in got]  # type: ignore[index,union-attr] # all are batches of NodeChanged
+        assert names == [str(number) for number in range(count)]
+
+    def test_a_send_that_waits_gives_up_when_the_owner_dies(self, endpoints: Endpoints) -> None:
+        async def adapter(owner: OwnerSockets) -> bool:
+            with adapter_peer(endpoints, "adapter-a") as peer:
+                await peer.recv()
+                batch = [NodeChanged(Node(metadata=ObjectMeta(name="n" * 200_000)))]
+                sends = [asyncio.ensure_future(peer.send(batch)) for _ in range(1000)]
+                await asyncio.sleep(0)
+                assert not all(s.done() for s in sends)
+                await asyncio.to_thread(owner.close)
+                results = await asyncio.gather(*sends)
+                assert not await peer.send(batch)
+                return all(results)
+
+        with OwnerSockets(endpoints) as owner:
+            assert not asyncio.run(adapter(owner))
+
+    def test_a_second_owner_gets_a_fresh_start(self, endpoints: Endpoints) -> None:
+        async def adapter() -> None:
+            with adapter_peer(endpoints, "adapter-a") as peer:
+                for epoch in (1, 2):
+                    with OwnerSockets(endpoints) as owner:
+                        assert await peer.recv() == Connected()
+                        assert await peer.send([AdapterHello(PROTOCOL_VERSION, "a")])
+                        got = await asyncio.to_thread(one, owner)
+                        assert got.message == [AdapterHello(PROTOCOL_VERSION, "a")]
+                        assert owner.send(Channel.ADAPTER, got.peer, StartSync(epoch))
+                        assert await peer.recv() == StartSync(epoch)
+
+        asyncio.run(adapter())
+
+
+class TestLifeline:
+    def test_a_child_notices_that_its_supervisor_was_killed(self) -> None:
+        child = (
+            "import asyncio, sys\n"
+            "from shared.transport.parent import Lifeline\n"
+            "async def main():\n"
+            "    cut = asyncio.Event()\n"
+            "    line = Lifeline(int(sys.argv[1]))\n"
+            "    line.call_when_cut(asyncio.get_running_loop(), cut.set)\n"
+            "    print('watching', flush=True)\n"
+            "    await cut.wait()\n"
+            "    print('cut', flush=True)\n"
+            "asyncio.run(main())\n"
+        )
+        supervisor = (
+            "import os, subprocess, sys\n"
+            "from shared.transport.parent import make_lifeline\n"
+            "reading, writing = make_lifeline()\n"
+            "subprocess.Popen([sys.executable, '-c', sys.argv[1], str(reading)],"
+            " pass_fds=[reading])\n"
+            "os.read(0, 1)\n"
+        )
+        with subprocess.Popen(
+            [sys.executable, "-c", supervisor, child],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=Path.cwd(),
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"watching\n"
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            assert process.stdout.readline() == b"cut\n"
+
+    def test_a_descriptor_that_is_not_open_is_refused_by_name(self) -> None:
+        with pytest.raises(ConfigurationError, match="--lifeline-fd 999"):
+            Lifeline(999)

@@ -1,0 +1,204 @@
+"""The bodies of what the recorder writes: the PodScheduled condition and events.
+
+Pure, and apart from the recorder so that they can be compared with what kube-scheduler writes, field
+by field: conditions as pkg/scheduler/schedule_one.go (updatePod), events as
+client-go tools/events/event_recorder.go makes them for kube-scheduler, v1.36.2.
+"""
+
+import uuid
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from shared.kube.objects import ApiStruct
+
+EVENTS_API: Final = "events.k8s.io/v1"
+NOTE_BYTES_MAX: Final = 1024
+"""The API server refuses a longer note (NoteLengthLimit)."""
+
+_NOTE_CUT: Final = " ..."
+_NAME_LENGTH_MAX: Final = 253
+_encoder: Final = msgspec.json.Encoder()
+
+
+class Regarding(ApiStruct, frozen=True):
+    """The pod that an event is about."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    api_version: str = msgspec.field(name="apiVersion")
+    resource_version: str = ""
+
+
+class Event(ApiStruct, frozen=True):
+    """One event, before it has a name and a time."""
+
+    profile: str
+    regarding: Regarding
+    type: str
+    reason: str
+    action: str
+    note: str
+
+
+class Series(ApiStruct):
+    count: int
+    last_observed_time: str
+
+
+class _EventMeta(ApiStruct):
+    name: str
+    namespace: str
+
+
+class _EventObject(ApiStruct):
+    api_version: str
+    kind: str
+    metadata: _EventMeta
+    event_time: str
+    reporting_controller: str
+    reporting_instance: str
+    action: str
+    reason: str
+    regarding: Regarding
+    note: str
+    type: str
+    series: Series | None = None
+
+
+class _SeriesPatch(ApiStruct):
+    series: Series
+
+
+class _Condition(ApiStruct):
+    type: str
+    status: str
+    reason: str
+    message: str
+    last_transition_time: str | None = None
+    observed_generation: int = 0
+
+
+class _Status(ApiStruct):
+    conditions: list[_Condition]
+
+
+class _UidMeta(ApiStruct):
+    uid: str
+
+
+class _StatusPatch(ApiStruct):
+    metadata: _UidMeta
+    status: _Status
+
+
+def pod_reference(namespace: str, name: str, uid: str, resource_version: str) -> Regarding:
+    """A pod, as events name it."""
+    return Regarding(
+        kind="Pod",
+        namespace=namespace,
+        name=name,
+        uid=uid,
+        api_version="v1",
+        resource_version=resource_version,
+    )
+
+
+def scheduled_event(profile: str, pod: Regarding, node_name: str) -> Event:
+    """The event of a pod that was bound."""
+    note = f"Successfully assigned {pod.namespace}/{pod.name} to {node_name}"
+    return Event(
+        profile=profile,
+        regarding=pod,
+        type="Normal",
+        reason="Scheduled",
+        action="Binding",
+        note=cut_note(note),
+    )
+
+
+def failed_scheduling_event(profile: str, pod: Regarding, message: str) -> Event:
+    """The event of a pod that fits nowhere."""
+    return Event(
+        profile=profile,
+        regarding=pod,
+        type="Warning",
+        reason="FailedScheduling",
+        action="Scheduling",
+        note=cut_note(message),
+    )
+
+
+def cut_note(note: str) -> str:
+    """At most NOTE_BYTES_MAX bytes, as pkg/scheduler/schedule_one.go truncateMessage cuts it."""
+    encoded = note.encode()
+    if len(encoded) <= NOTE_BYTES_MAX:
+        return note
+    return encoded[: NOTE_BYTES_MAX - len(_NOTE_CUT)].decode(errors="ignore") + _NOTE_CUT
+
+
+def event_name(pod_name: str, wall_s: float) -> str:
+    """Unique for a pod by the time in nanoseconds, as client-go names events."""
+    name = f"{pod_name}.{int(wall_s * 1e9):x}"
+    return name if len(name) <= _NAME_LENGTH_MAX else str(uuid.uuid4())
+
+
+def event_body(
+    event: Event, name: str, reporting_instance: str, wall_s: float, series: Series | None
+) -> bytes:
+    """The Event object for a POST."""
+    return _encoder.encode(
+        _EventObject(
+            api_version=EVENTS_API,
+            kind="Event",
+            metadata=_EventMeta(name=name, namespace=event.regarding.namespace),
+            event_time=micro_time(wall_s),
+            reporting_controller=event.profile,
+            reporting_instance=reporting_instance,
+            action=event.action,
+            reason=event.reason,
+            regarding=event.regarding,
+            note=event.note,
+            type=event.type,
+            series=series,
+        )
+    )
+
+
+def series_patch(series: Series) -> bytes:
+    """A strategic-merge patch that says how often an event has happened by now."""
+    return _encoder.encode(_SeriesPatch(series=series))
+
+
+def condition_patch(
+    uid: str, reason: str, message: str, observed_generation: int, transition_s: float | None
+) -> bytes:
+    """A strategic-merge patch of pods/status: PodScheduled is False, and why.
+
+    The UID is a precondition: the API server refuses the patch for another pod of the same name.
+    `transition_s` None leaves lastTransitionTime as it is: the status was False before.
+    """
+    condition = _Condition(
+        type="PodScheduled",
+        status="False",
+        reason=reason,
+        message=message,
+        last_transition_time=None if transition_s is None else second_time(transition_s),
+        observed_generation=observed_generation,
+    )
+    return _encoder.encode(
+        _StatusPatch(metadata=_UidMeta(uid=uid), status=_Status(conditions=[condition]))
+    )
+
+
+def micro_time(wall_s: float) -> str:
+    """As the API's MicroTime."""
+    return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def second_time(wall_s: float) -> str:
+    """As the API's Time."""
+    return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

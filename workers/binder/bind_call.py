@@ -1,0 +1,292 @@
+"""One binding: a POST to pods/binding, and what its answer, or the lack of one, means.
+
+The simple way is to POST again when no answer came. But the first POST may have been carried out,
+or may be carried out later: a second one then meets a conflict with ourselves, and a pod that was
+deleted and made anew in between would be bound on stale grounds. So an answer that leaves the
+outcome open (timeout, connection lost, 5xx) is always resolved by a GET, and only a pod that the GET
+has shown to be unbound is posted once more. It costs one more request in the rare case. Every POST
+carries the pod's UID, which the API server checks, so another pod of the same name is never bound.
+
+What is sent: pkg/scheduler/framework/plugins/defaultbinder/default_binder.go, v1.36.2.
+"""
+
+import asyncio
+import enum
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple, Protocol, assert_never
+
+import msgspec
+
+from shared.clock import Clock, SystemClock
+from shared.kube.api_errors import (
+    ApiError,
+    ConnectFailed,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+)
+from shared.kube.objects import ApiStruct
+from shared.messages.from_binder import BindFailureReason
+from shared.messages.to_binder import BindPod
+
+
+class Api(Protocol):
+    """What a binding needs of the API client: the body of a 2xx answer, or `ApiError` or
+    `TransportError`."""
+
+    async def get(self, path: str, *, timeout_s: float | None = None) -> bytes: ...
+
+    async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
+
+
+class Patience(NamedTuple):
+    """How long a binding is tried. All of it is spent only while the API server is in trouble."""
+
+    post_timeout_s: float = 30.0
+    """kube-apiserver gives up a request itself after 60 s; bindings take milliseconds."""
+    get_timeout_s: float = 10.0
+    total_s: float = 60.0
+    """After that the owner is told; it decides when to try again."""
+    backoff_s: float = 0.05
+    backoff_s_max: float = 2.0
+    tries_max: int = 20
+    """Requests that were surely not carried out (refused connections, 429) in one binding."""
+
+
+PATIENCE: Final = Patience()
+SYSTEM_CLOCK: Final = SystemClock()
+Sleep = Callable[[float], Awaitable[None]]
+
+_UNANSWERED_POSTS_MAX: Final = 2
+"""The first, and one more after a GET has shown that it did nothing."""
+
+
+class Bound(NamedTuple):
+    """The pod is bound to the node that was ordered."""
+
+
+class NotBound(NamedTuple):
+    """It is not, or nobody knows (UNREACHABLE)."""
+
+    reason: BindFailureReason
+    message: str
+
+
+Outcome = Bound | NotBound
+BOUND: Final = Bound()
+
+
+class _Target(ApiStruct):
+    kind: str
+    name: str
+
+
+class _BindingMeta(ApiStruct):
+    name: str
+    namespace: str
+    uid: str
+
+
+class _Binding(ApiStruct):
+    api_version: str = msgspec.field(name="apiVersion")
+    kind: str
+    metadata: _BindingMeta
+    target: _Target
+
+
+class _SeenMeta(ApiStruct):
+    uid: str = ""
+
+
+class _SeenSpec(ApiStruct):
+    node_name: str = ""
+
+
+class _SeenPod(ApiStruct):
+    metadata: _SeenMeta = msgspec.field(default_factory=_SeenMeta)
+    spec: _SeenSpec = msgspec.field(default_factory=_SeenSpec)
+
+
+_encoder: Final = msgspec.json.Encoder()
+_pod_decoder: Final = msgspec.json.Decoder(_SeenPod)
+
+
+def pod_path(namespace: str, name: str) -> str:
+    """Of the pod itself."""
+    return f"/api/v1/namespaces/{namespace}/pods/{name}"
+
+
+def binding_path(order: BindPod) -> str:
+    """Of the pod's binding subresource."""
+    return pod_path(order.namespace, order.name) + "/binding"
+
+
+def binding_body(order: BindPod) -> bytes:
+    """The Binding object, with the pod's UID as a precondition."""
+    return _encoder.encode(
+        _Binding(
+            api_version="v1",
+            kind="Binding",
+            metadata=_BindingMeta(name=order.name, namespace=order.namespace, uid=order.uid),
+            target=_Target(kind="Node", name=order.node_name),
+        )
+    )
+
+
+class DefaultBinder:
+    """Binds pods by the pods/binding subresource."""
+
+    NAME = "DefaultBinder"
+
+    def __init__(
+        self,
+        api: Api,
+        patience: Patience = PATIENCE,
+        clock: Clock = SYSTEM_CLOCK,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._api = api
+        self._patience = patience
+        self._clock = clock
+        self._sleep = sleep
+
+    async def bind(self, order: BindPod) -> Outcome:
+        """Ends with what became of the pod, whatever the API server does meanwhile."""
+        if order.look_first:
+            return await self._attempt(order).run(None)
+        # Nearly every binding: one POST that is answered.
+        try:
+            await self._api.post(
+                binding_path(order), binding_body(order), timeout_s=self._patience.post_timeout_s
+            )
+        except (ApiError, TransportError) as error:
+            return await self._attempt(order).run(error)
+        return BOUND
+
+    def _attempt(self, order: BindPod) -> "_Attempt":
+        return _Attempt(self._api, self._patience, self._clock, self._sleep, order)
+
+
+class _Next(enum.Enum):
+    LOOK = "get the pod and see"
+    POST = "post the binding"
+
+
+class _Attempt:
+    """A binding that was not answered by a plain yes."""
+
+    def __init__(
+        self, api: Api, patience: Patience, clock: Clock, sleep: Sleep, order: BindPod
+    ) -> None:
+        self._api = api
+        self._patience = patience
+        self._clock = clock
+        self._sleep = sleep
+        self._order = order
+        self._deadline_s = clock.monotonic_s() + patience.total_s
+        self._backoff_count = 0
+        self._unanswered_count = 0
+        self._problem = ""
+        """Why the last POST has no known outcome."""
+        self._refusal = ""
+        """What the API server said in a 409."""
+
+    async def run(self, error: ApiError | TransportError | None) -> Outcome:
+        """`error` is what the first POST ended in; None: nothing was sent, look first."""
+        step = _Next.LOOK if error is None else await self._judge(error)
+        while isinstance(step, _Next):
+            match step:
+                case _Next.LOOK:
+                    step = await self._look()
+                case _Next.POST:
+                    step = await self._post()
+                case _:
+                    assert_never(step)
+        return step
+
+    async def _post(self) -> Outcome | _Next:
+        order = self._order
+        timeout_s = self._patience.post_timeout_s
+        try:
+            await self._api.post(binding_path(order), binding_body(order), timeout_s=timeout_s)
+        except (ApiError, TransportError) as error:
+            return await self._judge(error)
+        return BOUND
+
+    async def _judge(self, error: ApiError | TransportError) -> Outcome | _Next:
+        """What follows from a POST that did not end well."""
+        match error:
+            case ConnectFailed() | TooManyRequests():
+                if await self._back_off(error):
+                    return _Next.POST
+                return NotBound(BindFailureReason.UNREACHABLE, str(error))
+            case TransportError() | ServerError():
+                self._unanswered_count += 1
+                self._problem = str(error)
+                return _Next.LOOK
+            case NotFound():
+                return NotBound(BindFailureReason.GONE, error.message)
+            case ApiError(http_status=409):
+                # Bound already (perhaps by us, and the answer was lost), another UID, gated, or
+                # being deleted: the words differ, the pod itself tells.
+                self._refusal = error.message
+                return _Next.LOOK
+            case ApiError():
+                return NotBound(BindFailureReason.REJECTED, error.message)
+            case _:
+                assert_never(error)
+
+    async def _look(self) -> Outcome | _Next:
+        order = self._order
+        timeout_s = self._patience.get_timeout_s
+        try:
+            answer = await self._api.get(pod_path(order.namespace, order.name), timeout_s=timeout_s)
+            pod = _pod_decoder.decode(answer)
+        except NotFound as error:
+            return NotBound(BindFailureReason.GONE, error.message)
+        except (TransportError, TooManyRequests, ServerError) as error:
+            if await self._back_off(error):
+                return _Next.LOOK
+            return self._unknown(str(error))
+        except ApiError as error:
+            return self._unknown(str(error))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return self._unknown(f"what came is no pod: {error}")
+        return self._conclude(pod)
+
+    def _conclude(self, pod: _SeenPod) -> Outcome | _Next:
+        order = self._order
+        if pod.metadata.uid != order.uid:
+            told = f"the pod of that name is another one (uid {pod.metadata.uid})"
+            return NotBound(BindFailureReason.GONE, told)
+        if pod.spec.node_name == order.node_name:
+            return BOUND
+        if pod.spec.node_name:
+            told = f"the pod is bound to node {pod.spec.node_name}"
+            return NotBound(BindFailureReason.CONFLICT, told)
+        if self._refusal:
+            return NotBound(BindFailureReason.CONFLICT, self._refusal)
+        if self._unanswered_count >= _UNANSWERED_POSTS_MAX:
+            return NotBound(BindFailureReason.TIMEOUT, self._problem)
+        return _Next.POST
+
+    def _unknown(self, problem: str) -> NotBound:
+        told = f"{self._problem}; then the pod could not be read: {problem}".removeprefix("; then ")
+        return NotBound(BindFailureReason.UNREACHABLE, told)
+
+    async def _back_off(self, error: ApiError | TransportError) -> bool:
+        """Waits before the request is repeated; False if patience has run out."""
+        patience = self._patience
+        self._backoff_count += 1
+        if self._backoff_count > patience.tries_max:
+            return False
+        delay_s = min(patience.backoff_s_max, patience.backoff_s * 2.0 ** (self._backoff_count - 1))
+        # Orders that failed together come back apart; without a dice, so that tests repeat.
+        delay_s *= 0.5 + (self._order.order_id % 64) / 64
+        if isinstance(error, TooManyRequests) and error.retry_after_s is not None:
+            delay_s = max(delay_s, error.retry_after_s)
+        if self._clock.monotonic_s() + delay_s > self._deadline_s:
+            return False
+        await self._sleep(delay_s)
+        return True

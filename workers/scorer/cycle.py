@@ -1,0 +1,72 @@
+"""The scheduling cycle of a worker: a batch of pods, each placed on top of the one before.
+
+Pure: a replica and a batch in, proposals out. START READING HERE.
+"""
+
+from shared.framework.engine import Engine
+from shared.framework.runtime import Framework
+from shared.messages.from_scorer import Failure, Placement
+from shared.messages.to_scorer import PodTask, SchedulePods
+from workers.scorer.replica import Replica, ReplicaClass
+from workers.scorer.tie_break import by_seed
+
+
+class Cycle:
+    """Places batches on a replica. `frameworks` by schedulerName; `seed` breaks ties."""
+
+    def __init__(self, replica: Replica, frameworks: dict[str, Framework], seed: int) -> None:
+        self._replica = replica
+        self._frameworks = frameworks
+        self._seed = seed
+        self.start_over()
+
+    def start_over(self) -> None:
+        """The replica was replaced as a whole."""
+        self._engine = Engine(self._replica.view, self._replica.journal, self._frameworks)
+
+    def run(
+        self, batch: SchedulePods, proposal_sequence: int
+    ) -> tuple[list[Placement], list[Failure]]:
+        """Placements in task order, and one failure for all tickets of a class that fit nowhere."""
+        for class_id in batch.retired:
+            self._replica.classes.pop(class_id, None)
+            self._engine.forget(class_id)
+        for definition in batch.classes:
+            self._replica.define(definition)
+        placements: list[Placement] = []
+        failed: dict[int, Failure] = {}
+        for task in batch.tasks:
+            pod_class = self._replica.classes[task.class_id]
+            placement = self._place(task, pod_class, proposal_sequence)
+            if placement is not None:
+                placements.append(placement)
+            elif task.class_id in failed:
+                # Within a batch nodes only fill up: what fitted nowhere still does.
+                failed[task.class_id].tickets.append(task.ticket)
+            else:
+                failed[task.class_id] = self._failure(task, pod_class)
+        return placements, list(failed.values())
+
+    def _place(
+        self, task: PodTask, pod_class: ReplicaClass, proposal_sequence: int
+    ) -> Placement | None:
+        evaluation = self._engine.evaluate(task.class_id, pod_class.info, pod_class.profile)
+        choice = self._engine.choose(
+            evaluation, lambda ties: by_seed(ties, self._seed, task.ticket)
+        )
+        if choice is None:
+            return None
+        self._replica.place(choice.row, pod_class.usage, proposal_sequence)
+        evaluated = len(self._replica.nodes.order)
+        return Placement(task.ticket, choice.row, choice.score, choice.feasible_count, evaluated)
+
+    def _failure(self, task: PodTask, pod_class: ReplicaClass) -> Failure:
+        evaluation = self._engine.evaluate(task.class_id, pod_class.info, pod_class.profile)
+        fit_error = self._engine.failure(evaluation)
+        return Failure(
+            tickets=[task.ticket],
+            message=fit_error.error or fit_error.message(),
+            plugins=sorted(fit_error.plugins),
+            pending_plugins=sorted(fit_error.pending_plugins),
+            is_error=bool(fit_error.error),
+        )

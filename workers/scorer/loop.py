@@ -1,0 +1,178 @@
+"""The scorer's I/O half: deltas and work in, proposals out. Decides nothing.
+
+Work waits until the copy has reached the sequence that it names. A copy with a hole asks for a full
+snapshot, once, and what was in hand waits for it.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final, assert_never
+
+from shared.clock import Clock
+from shared.errors import FrameError
+from shared.framework.runtime import Framework
+from shared.messages.frames import PROTOCOL_VERSION
+from shared.messages.from_scorer import (
+    FromScorer,
+    Proposals,
+    ResyncRequest,
+    ScorerHeartbeat,
+    ScorerHello,
+)
+from shared.messages.to_scorer import Drain, SchedulePods, SnapshotDelta, SnapshotFull
+from shared.transport.connection import Connected
+from shared.transport.scorer_sockets import FromOwner, ScorerSockets, SnapshotDamaged
+from workers.scorer.cycle import Cycle
+from workers.scorer.replica import DecodeObject, Replica
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_S: Final = 1.0
+SEND_TIMEOUT_MS: Final = 5_000
+"""For proposals: the owner's queue is full only when the owner is in trouble."""
+
+
+class ScorerLoop:
+    """One scorer's life."""
+
+    def __init__(
+        self,
+        sockets: ScorerSockets,
+        *,
+        worker_index: int,
+        instance: str,
+        seed: int,
+        frameworks: dict[str, Framework],
+        decode_object: DecodeObject,
+        clock: Clock,
+    ) -> None:
+        self._sockets = sockets
+        self._worker_index = worker_index
+        self._instance = instance
+        self._clock = clock
+        self._replica = Replica(worker_index, decode_object)
+        self._cycle = Cycle(self._replica, frameworks, seed)
+        self._work: deque[SchedulePods] = deque()
+        self._proposal_sequence = 0
+        self._is_draining = False
+        self._is_resync_asked = False
+        self._next_heartbeat_s = 0.0
+
+    def run(self, is_stopped: Callable[[], bool]) -> None:
+        """Until drained, or `is_stopped` (asked after each wait) says so."""
+        while not is_stopped():
+            for received in self._sockets.poll(self._poll_timeout_ms()):
+                self._handle(received)
+            self._do_work()
+            self._beat()
+            if self._is_draining and not self._work:
+                return
+
+    def _poll_timeout_ms(self) -> int:
+        if self._work and self._is_ready(self._work[0]):
+            return 0
+        return max(0, int((self._next_heartbeat_s - self._clock.monotonic_s()) * 1000))
+
+    def _handle(self, received: FromOwner) -> None:
+        message = received.message
+        match message:
+            case SnapshotDelta():
+                self._apply_delta(message, received)
+            case SnapshotFull():
+                self._apply_full(message, received)
+            case SchedulePods():
+                if message.epoch != self._replica.epoch and self._replica.is_whole:
+                    log.info("work of another epoch dropped", extra={"epoch": message.epoch})
+                else:
+                    self._work.append(message)
+            case Connected():
+                self._say_hello()
+            case SnapshotDamaged():
+                log.warning("snapshot frame damaged", extra={"problem": message.problem})
+                self._replica.mark_broken()
+                self._ask_for_resync(message.problem)
+            case Drain():
+                self._is_draining = True
+            case _:
+                assert_never(message)
+
+    def _say_hello(self) -> None:
+        """To a new owner, or to the same after a lost connection: it forgets what we had in hand."""
+        self._work.clear()
+        self._replica.mark_broken()
+        self._proposal_sequence = 0
+        self._replica.drop_tentative()
+        self._is_resync_asked = True  # The owner answers Hello with a full snapshot.
+        self._send(ScorerHello(PROTOCOL_VERSION, self._worker_index, self._instance))
+
+    def _apply_full(self, message: SnapshotFull, received: FromOwner) -> None:
+        try:
+            self._replica.apply_full(message, list(received.buffers))
+        except FrameError as error:
+            self._replica.mark_broken()
+            self._is_resync_asked = False
+            self._ask_for_resync(str(error))
+            return
+        self._is_resync_asked = False
+        self._cycle.start_over()
+        self._work = deque(work for work in self._work if work.epoch == message.epoch)
+
+    def _apply_delta(self, message: SnapshotDelta, received: FromOwner) -> None:
+        try:
+            is_whole = self._replica.apply_delta(message, list(received.buffers))
+        except FrameError as error:
+            self._replica.mark_broken()
+            self._ask_for_resync(str(error))
+            return
+        if not is_whole:
+            self._ask_for_resync(f"gap before sequence {message.sequence}")
+
+    def _ask_for_resync(self, reason: str) -> None:
+        if self._is_resync_asked:
+            return
+        log.info("asking for a full snapshot", extra={"reason": reason})
+        self._is_resync_asked = self._send(ResyncRequest(self._worker_index, reason))
+
+    def _is_ready(self, work: SchedulePods) -> bool:
+        replica = self._replica
+        return (
+            replica.is_whole
+            and work.epoch == replica.epoch
+            and replica.sequence >= work.min_sequence
+        )
+
+    def _do_work(self) -> None:
+        """One batch, so that deltas are read between batches."""
+        if not self._work or not self._is_ready(self._work[0]):
+            return
+        batch = self._work.popleft()
+        self._proposal_sequence += 1
+        placements, failures = self._cycle.run(batch, self._proposal_sequence)
+        self._send(
+            Proposals(
+                worker_index=self._worker_index,
+                epoch=batch.epoch,
+                batch_id=batch.batch_id,
+                proposal_sequence=self._proposal_sequence,
+                generation=self._replica.generation,
+                is_last=True,
+                placements=placements,
+                failures=failures,
+            )
+        )
+
+    def _beat(self) -> None:
+        now_s = self._clock.monotonic_s()
+        if now_s < self._next_heartbeat_s:
+            return
+        self._next_heartbeat_s = now_s + HEARTBEAT_S
+        replica = self._replica
+        self._send(ScorerHeartbeat(self._worker_index, replica.sequence, replica.generation))
+
+    def _send(self, message: FromScorer) -> bool:
+        is_sent = self._sockets.send(message, timeout_ms=SEND_TIMEOUT_MS)
+        if not is_sent:
+            # The owner is away; it takes our pods back by itself, and Hello follows on reconnect.
+            log.info("not sent, no owner", extra={"kind": type(message).__name__})
+        return is_sent

@@ -1,0 +1,206 @@
+"""The worker's copy of the cluster: snapshots applied in order, own placements laid on top.
+
+A worker goes on placing pods while its earlier proposals are still on their way. Until the owner
+has settled them, they are *tentative*: added to the copy's columns, and added again to each row
+that a delta overwrites. A delta names the last proposal whose verdicts it contains; tentative
+placements up to there are dropped, because the rows now hold them, or were sent without them since
+the owner rejected them.
+
+A gap in the sequence, another epoch or a damaged frame makes the copy unusable (`is_whole` False)
+until a full snapshot comes; nothing is proposed from it in between.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from shared.columns.delta import AppliedDelta, Buffer, apply_delta
+from shared.columns.journal import Journal
+from shared.columns.schema import USAGE_COLUMNS, Rows
+from shared.columns.table import NodeTable
+from shared.columns.usage import PodUsage, add_usage, usage_of
+from shared.framework.cluster_view import ClusterView, ObjectStore
+from shared.framework.pod_info import PodInfo
+from shared.kube.pod_record import decode_template
+from shared.messages.to_scorer import ClassDefinition, SnapshotDelta, SnapshotFull
+
+
+class ReplicaClass(NamedTuple):
+    """A pod class as the worker knows it."""
+
+    info: PodInfo
+    profile: str
+    usage: PodUsage
+
+
+class Tentative(NamedTuple):
+    """A placement that the owner has not settled yet."""
+
+    proposal_sequence: int
+    row: int
+    usage: PodUsage
+
+
+DecodeObject = Callable[[str, msgspec.Raw], object]
+"""(kind, msgpack) -> the object of that kind."""
+
+
+class Replica:
+    """A copy of the owner's columns, as of `generation` plus this worker's tentative placements."""
+
+    def __init__(self, worker_index: int, decode_object: DecodeObject) -> None:
+        self._worker_index = worker_index
+        self._decode_object = decode_object
+        self.epoch = 0
+        self.sequence = 0
+        self.generation = 0
+        self.is_whole = False
+        self.classes: dict[int, ReplicaClass] = {}
+        self._tentative: list[Tentative] = []
+        self._start_empty()
+
+    def _start_empty(self) -> None:
+        self.nodes = NodeTable()
+        self.objects = ObjectStore()
+        self.view = ClusterView(self.nodes, self.objects)
+        self.journal = Journal()
+
+    # Snapshots -----------------------------------------------------------------------------------
+
+    def apply_full(self, message: SnapshotFull, buffers: list[Buffer]) -> None:
+        """Starts the copy anew. The caller makes a new engine: all rows have changed."""
+        if message.epoch != self.epoch:
+            self.classes.clear()
+            self._tentative.clear()
+        self._start_empty()
+        applied = apply_delta(self.nodes, message.body, buffers)
+        self._apply_objects(applied)
+        self.epoch = message.epoch
+        self.sequence = message.sequence
+        self.generation = message.generation
+        self._settle(message.settled)
+        for tentative in self._tentative:
+            self._lay_on(tentative)
+        self.is_whole = True
+
+    def apply_delta(self, message: SnapshotDelta, buffers: list[Buffer]) -> bool:
+        """Brings the copy up to date. False: there is a hole, and the copy is of no use now."""
+        if message.epoch == self.epoch and message.sequence <= self.sequence:
+            return self.is_whole  # Contained in the full snapshot that came meanwhile.
+        if not self.is_whole:
+            return False
+        if message.epoch != self.epoch or message.sequence != self.sequence + 1:
+            self.is_whole = False
+            return False
+        before = self._usage_before(message, buffers)
+        applied = apply_delta(self.nodes, message.body, buffers)
+        self._settle(message.settled)
+        touched = set(applied.usage_rows.tolist())
+        for tentative in self._tentative:
+            if tentative.row in touched:
+                self._lay_on(tentative)
+        self._note_changes(applied, before)
+        self._apply_objects(applied)
+        self.sequence = message.sequence
+        self.generation = message.generation
+        return True
+
+    def mark_broken(self) -> None:
+        """A frame was lost or damaged."""
+        self.is_whole = False
+
+    # Own placements ------------------------------------------------------------------------------
+
+    def define(self, definition: ClassDefinition) -> None:
+        info = PodInfo(definition.namespace, decode_template(definition.template))
+        usage = usage_of(self.nodes, info.requests, info.host_ports)
+        self.classes[definition.class_id] = ReplicaClass(info, definition.profile, usage)
+
+    def place(self, row: int, usage: PodUsage, proposal_sequence: int) -> None:
+        """Counts a pod on a row until the owner settles it."""
+        tentative = Tentative(proposal_sequence, row, usage)
+        self._tentative.append(tentative)
+        self._lay_on(tentative)
+        self.journal.usage_changed(row)
+
+    def drop_tentative(self) -> None:
+        """The owner has taken back all pods that were in hand here."""
+        self._tentative.clear()
+
+    def _lay_on(self, tentative: Tentative) -> None:
+        row, usage = tentative.row, tentative.usage
+        add_usage(self.nodes, row, usage)
+        if usage.ports:
+            used = self.nodes.ports.values[int(self.nodes.ports_id[row])]
+            self.nodes.ports_id[row] = self.nodes.ports.id_of(used | usage.ports)
+
+    def _settle(self, settled: dict[int, int]) -> None:
+        done = settled.get(self._worker_index, 0)
+        self._tentative = [t for t in self._tentative if t.proposal_sequence > done]
+
+    # Inside --------------------------------------------------------------------------------------
+
+    def _usage_before(self, message: SnapshotDelta, buffers: list[Buffer]) -> "_UsageRows | None":
+        """The rows that a delta is about to overwrite, to see afterwards which really changed."""
+        if not buffers or not _has_usage_rows(message.body):
+            return None
+        rows = np.frombuffer(buffers[0], np.int64).astype(np.intp)
+        rows = rows[rows < self.nodes.row_count]
+        return _UsageRows(self.nodes, rows)
+
+    def _note_changes(self, applied: AppliedDelta, before: "_UsageRows | None") -> None:
+        """Tells the engine. Most usage rows of a delta are this worker's own placements coming
+        back, equal to what the copy holds; they are no news."""
+        changed = applied.usage_rows
+        if before is not None:
+            same = before.rows_unchanged(self.nodes)
+            changed = np.setdiff1d(changed, same, assume_unique=True)
+        for row in changed.tolist():
+            self.journal.usage_changed(row)
+        for row in applied.node_rows.tolist():
+            self.journal.node_changed(row)
+
+    def _apply_objects(self, applied: AppliedDelta) -> None:
+        for kind, key, body in applied.objects:
+            if body is None:
+                self.objects.remove(kind, key)
+            else:
+                self.objects.put(kind, key, self._decode_object(kind, body))
+
+
+class _UsageRows:
+    """Usage columns of some rows at one moment."""
+
+    def __init__(self, nodes: NodeTable, rows: Rows) -> None:
+        self.rows = rows
+        self._requested = nodes.requested[:, rows]
+        self._columns = [getattr(nodes, column.name)[rows] for column in USAGE_COLUMNS]
+
+    def rows_unchanged(self, nodes: NodeTable) -> Rows:
+        """Those that look the same now."""
+        now = nodes.requested[: len(self._requested), self.rows]
+        same = (now == self._requested).all(axis=0)
+        more = nodes.requested[len(self._requested) :, self.rows]
+        if len(more):
+            same &= (more == 0).all(axis=0)
+        for column, old in zip(USAGE_COLUMNS, self._columns, strict=True):
+            same &= getattr(nodes, column.name)[self.rows] == old
+        unchanged: Rows = self.rows[same]
+        return unchanged
+
+
+class _DeltaHead(msgspec.Struct, array_like=True):
+    """The first fields of `shared.columns.delta.DeltaBody`."""
+
+    is_full: bool
+    row_count: int
+    usage_row_count: int
+
+
+_head_decoder = msgspec.msgpack.Decoder(_DeltaHead)
+
+
+def _has_usage_rows(body: msgspec.Raw) -> bool:
+    return _head_decoder.decode(body).usage_row_count > 0

@@ -1,0 +1,32 @@
+"""Choosing among nodes with equal scores.
+
+kube-scheduler takes any of the best. We take one that looks random but depends only on the seed and
+on the attempt's number, so that a recorded run can be replayed, and that differs between workers, so
+that two of them do not both go for the same node.
+"""
+
+from typing import Final
+
+from shared.columns.schema import Rows
+from shared.columns.table import NodeTable
+
+_MASK: Final = (1 << 64) - 1
+
+
+def mix(seed: int, number: int) -> int:
+    """A well-mixed 64-bit number (the finaliser of SplitMix64)."""
+    z = (seed * 0x9E3779B97F4A7C15 + number * 0xD1B54A32D192ED03) & _MASK
+    z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ z >> 27) * 0x94D049BB133111EB) & _MASK
+    return z ^ z >> 31
+
+
+def by_seed(ties: Rows, seed: int, ticket: int) -> int:
+    """One of `ties`, by seed and attempt."""
+    return int(ties[mix(seed, ticket) % len(ties)])
+
+
+def first_by_name(ties: Rows, nodes: NodeTable) -> int:
+    """The one whose name sorts first: how the conformance scenarios break ties."""
+    rows: list[int] = ties.tolist()
+    return min(rows, key=nodes.name_of)
