@@ -54,6 +54,14 @@ def bind(cluster: Cluster, namespace: str, name: str, body: bytes, now_s: float)
     return _BOUND
 
 
+def bind_by_body(cluster: Cluster, namespace: str, body: bytes, now_s: float) -> Answer:
+    """Answer POST of bindings, the old path of the same: the pod is named in the body."""
+    name = child(decode_object(PODS, "Binding", body), "metadata").get("name")
+    if not isinstance(name, str) or not name:
+        raise status.bad_request("name is required in the Binding object's metadata")
+    return bind(cluster, namespace, name, body, now_s)
+
+
 def _check_binding(metadata: JsonObject, target: JsonObject, name: str) -> None:
     if metadata.get("name", name) != name:
         raise status.bad_request("name in URL does not match name in Binding object")

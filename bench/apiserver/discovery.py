@@ -9,7 +9,6 @@ from typing import Final
 
 import orjson
 
-from bench.apiserver import status
 from bench.apiserver.json_objects import JsonObject
 from bench.apiserver.reads import Answer
 from bench.apiserver.resources import GROUPS, RESOURCES, Resource
@@ -34,6 +33,14 @@ _HEALTH_CHECKS: Final = {
     "healthz": ("ping", "log", "store"),
     "livez": ("ping", "log", "store"),
     "readyz": ("ping", "log", "store", "shutdown"),
+}
+# A resource that is only posted to, and stored nowhere.
+_BINDINGS: Final[JsonObject] = {
+    "name": "bindings",
+    "singularName": "binding",
+    "namespaced": True,
+    "kind": "Binding",
+    "verbs": ["create"],
 }
 NOT_FOUND: Final = Answer(404, b"404 page not found\n", _TEXT)
 # Paths that kube-apiserver answers without credentials (system:public-info-viewer).
@@ -92,7 +99,8 @@ def _resource_list(group: str, version: str) -> JsonObject:
     for resource in RESOURCES:
         if (resource.group, resource.version) == (group, version):
             entries += _entries(resource)
-    assert entries, status.not_found("group", group).message
+    if not group:
+        entries.append(_BINDINGS)
     entries.sort(key=lambda entry: str(entry["name"]))
     head: JsonObject = {"kind": "APIResourceList"}
     if group:

@@ -21,6 +21,9 @@ from bench.apiserver.resources import Resource
 
 # A larger write would not fit etcd's default request size either.
 OBJECT_BYTES_MAX: Final = 1_536 * 1024
+# Rendered frames are kept only of the newest changes: watchers that keep up share those, and
+# those far behind render again. At about 1.5 kB a frame this is 6 MB per resource and form.
+FRAMES_KEPT: Final = 4096
 
 
 class ChangeKind(Enum):
@@ -155,6 +158,8 @@ class Table:
             self._sorted_keys = None
         history = self._history
         history.append(change)
+        if len(history) > FRAMES_KEPT:
+            history[-FRAMES_KEPT].frames = {}
         if len(history) > self._history_limit:
             self.oldest_version = history.popleft().version
             self.first_sequence += 1

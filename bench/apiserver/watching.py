@@ -43,7 +43,7 @@ class WatchCursor:
         selection: Selection,
         *,
         next_sequence: int,
-        after_version: int,
+        ignore_until_version: int,
         initial: deque[StoredObject],
         end_bookmark_version: int | None,
     ) -> None:
@@ -51,8 +51,8 @@ class WatchCursor:
         self.shown = shown
         self.selection = selection
         self.next_sequence = next_sequence
-        # Changes up to this version are not the client's business (a version from the future).
-        self._after_version = after_version
+        # Set when the client asked for a version that does not exist yet.
+        self._ignore_until_version = ignore_until_version
         self._initial = initial
         self._end_bookmark_version = end_bookmark_version
         self._sees_all = selection.is_everything
@@ -80,7 +80,7 @@ class WatchCursor:
     @property
     def shares_frames(self) -> bool:
         """Whether this watcher gets what every such watcher at the same place gets."""
-        return self._sees_all and self.is_live and self._after_version <= self.table.oldest_version
+        return self._sees_all and self.is_live and not self._ignore_until_version
 
     def take(self, bytes_max: int) -> bytes:
         """Return the next frames, about `bytes_max` of them, and move on."""
@@ -107,7 +107,7 @@ class WatchCursor:
             change = table.change_at(sequence)
             sequence += 1
             kind = change.kind if self._sees_all else self._kind_seen(change)
-            if kind is None or change.version <= self._after_version:
+            if kind is None or change.version <= self._ignore_until_version:
                 continue
             frame = shown.frame(change, kind)
             frames.append(frame)
@@ -162,7 +162,7 @@ def start_watch(
         shown,
         options.selection,
         next_sequence=next_sequence,
-        after_version=version,
+        ignore_until_version=version if version > newest else 0,
         initial=initial,
         end_bookmark_version=end_bookmark_version,
     )

@@ -100,6 +100,15 @@ class BinderPool:
     def silent_since(self, deadline_s: float) -> list[bytes]:
         return [b.peer for b in self._by_peer.values() if b.last_heard_s < deadline_s]
 
+    def oldest_heard_s(self) -> float:
+        """When the most silent binder was last heard; there must be one."""
+        return min(binder.last_heard_s for binder in self._by_peer.values())
+
+    def any_ready(self) -> bytes | None:
+        """The least busy binder that takes orders."""
+        ready = [binder for binder in self._by_peer.values() if binder.is_ready]
+        return min(ready, key=lambda b: len(b.orders)).peer if ready else None
+
     def peers(self) -> list[bytes]:
         return list(self._by_peer)
 

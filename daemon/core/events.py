@@ -9,12 +9,12 @@ from typing import NamedTuple
 from shared.messages.admin import AdminRequest
 from shared.messages.from_binder import FromBinder
 from shared.messages.from_scorer import FromScorer
-from shared.messages.to_owner import AdapterMessage
+from shared.messages.to_owner import AdapterBatch
 
 
 class AdapterSaid(NamedTuple):
     peer: bytes
-    messages: list[AdapterMessage]
+    batch: AdapterBatch
 
 
 class ScorerSaid(NamedTuple):

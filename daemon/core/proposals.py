@@ -16,6 +16,7 @@ import numpy as np
 
 from daemon.core.cache import Cache
 from daemon.core.dispatch import Attempt, Scorer
+from daemon.core.queue.queued_pod import Place
 from shared.framework.engine import Checker
 from shared.messages.from_scorer import Placement, Proposals
 
@@ -42,9 +43,7 @@ class Verdicts(NamedTuple):
     """Answers for attempts that are not out with this worker (any more)."""
 
 
-def judge(
-    cache: Cache, checker: Checker, scorer: Scorer, proposals: Proposals
-) -> Verdicts:
+def judge(cache: Cache, checker: Checker, scorer: Scorer, proposals: Proposals) -> Verdicts:
     """Checks placements in order and assumes what passes. Rejected rows are marked as changed, so
     that the next delta puts the worker's copy of them right."""
     accepted: list[Accepted] = []
@@ -61,7 +60,7 @@ def judge(
     for run in _runs(known):
         passes = _passing(cache, checker, run, proposals.generation)
         for (attempt, row), is_ok in zip(run, passes, strict=True):
-            if is_ok and cache.get_pod(attempt.pod.record.uid) is None:
+            if is_ok and _is_wanted(cache, attempt):
                 node_name = cache.nodes.name_of(row)
                 cache.assume_pod(attempt.pod.record, node_name, attempt.pod_class)
                 accepted.append(Accepted(attempt, node_name))
@@ -69,6 +68,16 @@ def judge(
                 rejected.append(Rejected(attempt))
                 cache.touch_row(row)
     return Verdicts(accepted, rejected, stale_count)
+
+
+def _is_wanted(cache: Cache, attempt: Attempt) -> bool:
+    """The pod is still waiting for this answer: not deleted, not changed, not bound by another."""
+    pod = attempt.pod
+    return (
+        pod.place is Place.IN_FLIGHT
+        and pod.class_id == attempt.pod_class.class_id
+        and cache.get_pod(pod.record.uid) is None
+    )
 
 
 def _runs(known: list[tuple[Attempt, int]]) -> Iterator[list[tuple[Attempt, int]]]:

@@ -30,9 +30,12 @@ def child_specs(options: RuntimeOptions, lifeline_fd: int) -> list[ChildSpec]:
         *("--log-level", options.log_level),
     )
     config = ("--config", options.config) if options.config else ()
-    server = (
-        ("--server", options.server) if options.server else ("--kubeconfig", options.kubeconfig)
-    )
+    # With neither, the child looks where every Kubernetes client looks (`shared/kube/kubeconfig.py`).
+    server: tuple[str, ...] = ()
+    if options.server:
+        server = ("--server", options.server)
+    elif options.kubeconfig:
+        server = ("--kubeconfig", options.kubeconfig)
     seed = ("--seed", str(options.seed))
     owner = ChildSpec(
         OWNER,

@@ -50,6 +50,8 @@ from shared.transport.parent import make_lifeline
 log = EventLog("supervisor")
 
 DUMP_TIMEOUT_S: Final = 60.0
+STARTING_PERIOD_S: Final = 0.1
+"""Until berth is ready somebody waits for it; later a question a second is enough."""
 
 
 class State(enum.StrEnum):
@@ -239,7 +241,8 @@ class Supervisor:
         watchdog_s = self._notifier.watchdog_s
         period_s = min(STATUS_PERIOD_S, watchdog_s / 3) if watchdog_s else STATUS_PERIOD_S
         while True:
-            await asyncio.sleep(period_s)
+            is_starting = self._state is State.STARTING
+            await asyncio.sleep(STARTING_PERIOD_S if is_starting else period_s)
             try:
                 answer = await self._owner.ask(StatusRequest(), timeout_s=5.0)
             except (NoAnswerError, FrameError) as error:

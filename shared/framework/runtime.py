@@ -122,9 +122,11 @@ class Framework:
 
     @staticmethod
     def _no_common_node(narrowed: tuple[str, ...]) -> Status:
-        text = f"node(s) didn't satisfy plugin(s) [{' '.join(narrowed)}]"
-        if len(narrowed) > 1:
-            text += " simultaneously"
+        if len(narrowed) == 1:
+            text = f"node(s) didn't satisfy plugin {narrowed[0]}"
+        else:
+            names = " ".join(sorted(narrowed))
+            text = f"node(s) didn't satisfy plugin(s) [{names}] simultaneously"
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
 
     def candidate_rows(self, outcome: PreFilterOutcome, cluster: ClusterView) -> Rows:

@@ -18,7 +18,9 @@ COMPARED_ONE_BY_ONE_MAX: Final = 8
 
 
 def has_label(column: Int32s) -> Bools:
-    return column != 0
+    """Rows that have the label, with whatever value."""
+    found: Bools = column != 0
+    return found
 
 
 def value_in(column: Int32s, value_ids: Sequence[int]) -> Bools:
@@ -31,7 +33,7 @@ def value_in(column: Int32s, value_ids: Sequence[int]) -> Bools:
         for value_id in known[1:]:
             found |= column == value_id
         return found
-    table = np.zeros(max(max(known), int(column.max(initial=0))) + 1, np.bool_)
+    table = np.zeros(max(*known, int(column.max(initial=0))) + 1, np.bool_)
     table[known] = True
     return table[column]
 

@@ -78,6 +78,7 @@ def parse_selector(selector: NodeSelector, path: str = "") -> Terms:
 
 
 def is_empty(term: NodeSelectorTerm) -> bool:
+    """Whether the term has no requirement at all; such a term matches nothing."""
     return not term.match_expressions and not term.match_fields
 
 

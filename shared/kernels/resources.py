@@ -243,9 +243,7 @@ def _deviation_of_present(shares: Sequence[Floats], present: Sequence[Bools]) ->
     return deviation
 
 
-def balance_change_one(
-    used: Sequence[int], amounts: Sequence[int], capacity: Sequence[int]
-) -> int:
+def balance_change_one(used: Sequence[int], amounts: Sequence[int], capacity: Sequence[int]) -> int:
     """`balance_change` of one node."""
     after = balanced_one([u + a for u, a in zip(used, amounts, strict=True)], capacity)
     half = SCORE_MAX // 2
@@ -258,7 +256,7 @@ def balanced_one(requested: Sequence[int], capacity: Sequence[int]) -> int:
     for used, size in zip(requested, capacity, strict=True):
         if size:
             share = float(used) / float(size)
-            shares.append(1.0 if share > 1.0 else share)
+            shares.append(min(share, 1.0))
     deviation = 0.0
     if len(shares) == 2:
         deviation = abs((shares[0] - shares[1]) / 2)

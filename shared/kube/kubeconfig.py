@@ -261,7 +261,8 @@ def _load_client_certificate(
         if missing:
             raise ConfigurationError(source, [f"user.{f}: missing" for f in missing])
         try:
-            context.load_cert_chain(parts["client-certificate"], parts["client-key"])
+            # Without a password given, ssl would ask for one on the terminal.
+            context.load_cert_chain(parts["client-certificate"], parts["client-key"], password="")
         except (OSError, ValueError) as error:
             raise ConfigurationError(
                 source, [f"user.client-certificate, user.client-key: {error}"]

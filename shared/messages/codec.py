@@ -16,7 +16,7 @@ from shared.messages.frames import Buffer, damaged, seal, unseal
 from shared.messages.from_binder import FromBinder
 from shared.messages.from_scorer import FromScorer
 from shared.messages.to_binder import ToBinder
-from shared.messages.to_owner import AdapterMessage, ToAdapter
+from shared.messages.to_owner import AdapterBatch, ToAdapter
 from shared.messages.to_scorer import Published, ToScorer
 
 M = TypeVar("M")
@@ -28,7 +28,7 @@ class Codec(Generic[M]):
     """The messages that one side of a channel may send."""
 
     def __init__(self, channel: str, kind: Any) -> None:
-        """`kind` is the type M, as msgspec wants it: a union of structs, or a list of one."""
+        """`kind` is the type M, as msgspec wants it: a struct or a union of structs."""
         self.channel = channel
         self._decoder = msgspec.msgpack.Decoder(kind)
 
@@ -46,7 +46,7 @@ class Codec(Generic[M]):
         return message, buffers
 
 
-CLUSTER_EVENTS: Final[Codec[list[AdapterMessage]]] = Codec("adapter", list[AdapterMessage])
+FROM_ADAPTER: Final[Codec[AdapterBatch]] = Codec("adapter", AdapterBatch)
 TO_ADAPTER: Final[Codec[ToAdapter]] = Codec("adapter", ToAdapter)
 FROM_SCORER: Final[Codec[FromScorer]] = Codec("scorers", FromScorer)
 TO_SCORER: Final[Codec[ToScorer]] = Codec("scorers", ToScorer)

@@ -139,6 +139,17 @@ AdapterMessage = (
 )
 
 
+class AdapterBatch(_Message, frozen=True, tag="aB"):
+    """What travels: changes in the order they were seen, made for one epoch of the owner.
+
+    The owner drops batches of another epoch and answers them with `StartSync`.
+    """
+
+    epoch: int
+    """0 until the adapter has been told to start."""
+    messages: list[AdapterMessage]
+
+
 class StartSync(_Message, frozen=True, tag="as"):
     """Owner to adapter: list and watch everything from scratch, for this epoch."""
 

@@ -5,23 +5,27 @@ Since v1.36 the change that the pod makes is rated: 50 + (50 + after - before) /
 Rules: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go, v1.36.2.
 """
 
-from collections.abc import Sequence
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from shared.columns.schema import Int64s, Rows
-from shared.columns.table import NodeTable
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ON_USAGE, SKIP_SCORE, Dependence, PreScoreResult
 from shared.framework.pod_info import PodInfo
 from shared.kernels import resources as kernel
+from shared.kernels.resource_columns import (
+    counts_in_score,
+    requested_and_allocatable,
+    requested_and_allocatable_one,
+)
 from shared.kernels.rows import row_index
 from shared.kube import resource_names
 from shared.plugin_names import NODE_RESOURCES_BALANCED_ALLOCATION
 from shared.plugins.args import NodeResourcesBalancedAllocationArgs
 
-_BASE: Final = (resource_names.CPU, resource_names.MEMORY, resource_names.EPHEMERAL_STORAGE)
+_NO_CHANGE: Final = 75
+"""What balance_change gives where no resource counts."""
 
 
 class BalanceState(NamedTuple):
@@ -50,34 +54,17 @@ class NodeResourcesBalancedAllocation:
     def score(
         self, state: BalanceState | None, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Int64s:
-        counted = state or self._state(pod)
+        names, amounts = state or self._state(pod)
         nodes = cluster.nodes
-        ids = [nodes.resources.find(name) for name in counted.names]
-        if -1 in ids:  # No node has it, and without capacity it does not count.
-            return self._score_known(counted, ids, cluster, rows)
+        if not names:
+            return np.full(len(rows), _NO_CHANGE, np.int64)
         if len(rows) == 1:
-            return _score_one(counted.amounts, ids, nodes, rows.item(0))
-        index = row_index(rows)
-        used = [nodes.requested[resource, index] for resource in ids]
-        capacity = [nodes.allocatable[resource, index] for resource in ids]
-        if not ids:
-            return np.full(len(rows), kernel.SCORE_MAX * 3 // 4, np.int64)
-        return kernel.balance_change(used, counted.amounts, capacity)
-
-    def _score_known(
-        self, counted: BalanceState, ids: Sequence[int], cluster: ClusterView, rows: Rows
-    ) -> Int64s:
-        known = [i for i, resource in enumerate(ids) if resource >= 0]
-        kept = BalanceState(
-            tuple(counted.names[i] for i in known), tuple(counted.amounts[i] for i in known)
-        )
-        return self.score(kept, _NO_POD, cluster, rows)
+            used, capacity = requested_and_allocatable_one(nodes, names, rows.item(0))
+            return np.array([kernel.balance_change_one(used, amounts, capacity)], np.int64)
+        columns, capacities = requested_and_allocatable(nodes, names, row_index(rows))
+        return kernel.balance_change(columns, amounts, capacities)
 
     def _state(self, pod: PodInfo) -> BalanceState:
-        names = tuple(name for name in self._resources if _counts(name, pod.requests.of(name)))
-        return BalanceState(names, tuple(pod.requests.of(name) for name in names))
-
-
-def _counts(name: str, amount: int) -> bool:
-    """A scalar resource counts only for pods that ask for it; what is no resource, never."""
-    return name in _BASE or (resource_names.is_scalar(name) and amount != 0)
+        requests = pod.requests
+        names = tuple(n for n in self._resources if counts_in_score(n, requests.of(n)))
+        return BalanceState(names, tuple(requests.of(name) for name in names))

@@ -10,14 +10,21 @@ from typing import ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from shared.columns.schema import EPHEMERAL_STORAGE, Int64s, Rows
+from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ON_USAGE, Dependence, PreFilterResult, PreScoreResult
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code, Verdicts
 from shared.kernels import resources as kernel
-from shared.kernels.rows import RowIndex, row_index
+from shared.kernels.resource_columns import (
+    counts_in_score,
+    nonzero_used,
+    nonzero_used_one,
+    requested_and_allocatable,
+    requested_and_allocatable_one,
+)
+from shared.kernels.rows import row_index
 from shared.kube import resource_names
 from shared.plugin_names import NODE_RESOURCES_FIT
 from shared.plugins.args import (
@@ -57,9 +64,7 @@ class Strategy(Protocol):
         self, used: Sequence[Int64s], capacity: Sequence[Int64s], weights: Sequence[int]
     ) -> Int64s: ...
 
-    def one(
-        self, used: Sequence[int], capacity: Sequence[int], weights: Sequence[int]
-    ) -> int: ...
+    def one(self, used: Sequence[int], capacity: Sequence[int], weights: Sequence[int]) -> int: ...
 
 
 class NodeResourcesFit:
@@ -75,7 +80,7 @@ class NodeResourcesFit:
         strategy = args.scoring_strategy or ScoringStrategy()
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
-        self._resources = resources_or_default(strategy.resources)
+        self._resources = _resources_or_default(strategy.resources)
         self._strategy = _strategy(strategy)
 
     # Filter ----------------------------------------------------------------------------------------
@@ -91,7 +96,7 @@ class NodeResourcesFit:
         if len(rows) == 1:
             return _filter_one(asked, nodes, rows.item(0))
         index = row_index(rows)
-        requested, allocatable = _columns(nodes, asked.names, index)
+        requested, allocatable = requested_and_allocatable(nodes, asked.names, index)
         reasons, never = kernel.fit_reasons(
             nodes.pod_count[index],
             nodes.allowed_pod_count[index],
@@ -138,23 +143,14 @@ class NodeResourcesFit:
         nodes = cluster.nodes
         if not counted.names:
             return np.zeros(len(rows), np.int64)
+        names, amounts, weights = counted
         if len(rows) == 1:
-            return self._score_one(counted, nodes, rows.item(0))
-        index = row_index(rows)
-        used, capacity = [], []
-        for name, amount in zip(counted.names, counted.amounts, strict=True):
-            column, size = _used_column(nodes, name)
-            used.append(column[index] + amount)
-            capacity.append(size[index])
-        return self._strategy.many(used, capacity, counted.weights)
-
-    def _score_one(self, counted: ScoreState, nodes: NodeTable, row: int) -> Int64s:
-        used, capacity = [], []
-        for name, amount in zip(counted.names, counted.amounts, strict=True):
-            column, size = _used_column(nodes, name)
-            used.append(column.item(row) + amount)
-            capacity.append(size.item(row))
-        return np.array([self._strategy.one(used, capacity, counted.weights)], np.int64)
+            used, capacity = nonzero_used_one(nodes, names, rows.item(0))
+            with_pod = [u + amount for u, amount in zip(used, amounts, strict=True)]
+            return np.array([self._strategy.one(with_pod, capacity, weights)], np.int64)
+        columns, capacities = nonzero_used(nodes, names, row_index(rows))
+        with_pods = [u + amount for u, amount in zip(columns, amounts, strict=True)]
+        return self._strategy.many(with_pods, capacities, weights)
 
     def _score_state(self, pod: PodInfo) -> ScoreState:
         requests = pod.fit_score_requests
@@ -167,20 +163,33 @@ class NodeResourcesFit:
         return ScoreState(names, amounts, weights)
 
 
-def resources_or_default(resources: Sequence[ResourceSpec]) -> tuple[ResourceSpec, ...]:
-    """The resources that a score looks at; a weight that is not stated is 1."""
+def _resources_or_default(resources: Sequence[ResourceSpec]) -> tuple[ResourceSpec, ...]:
+    """The resources that the score looks at; a weight that is not stated is 1."""
     if not resources:
         names = (resource_names.CPU, resource_names.MEMORY)
         return tuple(ResourceSpec(name=name, weight=1) for name in names)
     return tuple(ResourceSpec(name=r.name, weight=r.weight or 1) for r in resources)
 
 
-def counts_in_score(name: str, amount: int) -> bool:
-    """A scalar resource counts only for pods that ask for it; what is no resource, never."""
-    return name in _BASE or (resource_names.is_scalar(name) and amount != 0)
+def _filter_one(asked: FitState, nodes: NodeTable, row: int) -> Verdicts:
+    requested, allocatable = requested_and_allocatable_one(nodes, asked.names, row)
+    reasons, never = kernel.fit_reasons_one(
+        nodes.pod_count.item(row),
+        nodes.allowed_pod_count.item(row),
+        asked.amounts,
+        requested,
+        allocatable,
+    )
+    if not reasons:
+        return Verdicts(_PASSES, _NO_REASON, asked.texts)
+    code = _UNRESOLVABLE if never else _UNSCHEDULABLE
+    return Verdicts(np.array([code], np.uint8), np.array([reasons], np.int64), asked.texts)
 
 
-_BASE: Final = (resource_names.CPU, resource_names.MEMORY, resource_names.EPHEMERAL_STORAGE)
+_PASSES: Final = np.zeros(1, np.uint8)
+_NO_REASON: Final = np.zeros(1, np.int64)
+_PASSES.flags.writeable = False
+_NO_REASON.flags.writeable = False
 
 
 # Strategies -----------------------------------------------------------------------------------------
@@ -221,61 +230,3 @@ def _strategy(strategy: ScoringStrategy) -> Strategy:
             scale = kernel.SCORE_MAX // SHAPE_SCORE_MAX
             shape = strategy.requested_to_capacity_ratio.shape
             return _RequestedToCapacityRatio([(p.utilization, p.score * scale) for p in shape])
-
-
-# Columns --------------------------------------------------------------------------------------------
-
-
-def _columns(
-    nodes: NodeTable, names: Sequence[str], index: RowIndex
-) -> tuple[list[Int64s], list[Int64s]]:
-    """(requested, allocatable) of each resource; zeros for one that no node ever had."""
-    requested, allocatable = [], []
-    for name in names:
-        resource = nodes.resources.find(name)
-        if resource < 0:
-            nothing = np.zeros(nodes.row_count, np.int64)[index]
-            requested.append(nothing)
-            allocatable.append(nothing)
-        else:
-            requested.append(nodes.requested[resource, index])
-            allocatable.append(nodes.allocatable[resource, index])
-    return requested, allocatable
-
-
-def _used_column(nodes: NodeTable, name: str) -> tuple[Int64s, Int64s]:
-    """(used, allocatable) as scores see them: cpu and memory with defaults for missing requests."""
-    resource = nodes.resources.find(name)
-    if resource < 0:
-        nothing = np.zeros(nodes.row_count, np.int64)
-        return nothing, nothing
-    if resource == EPHEMERAL_STORAGE or resource >= len(_BASE):
-        return nodes.requested[resource], nodes.allocatable[resource]
-    nonzero = nodes.nonzero_cpu_milli if name == resource_names.CPU else nodes.nonzero_memory_bytes
-    return nonzero, nodes.allocatable[resource]
-
-
-def _filter_one(asked: FitState, nodes: NodeTable, row: int) -> Verdicts:
-    requested, allocatable = [], []
-    for name in asked.names:
-        resource = nodes.resources.find(name)
-        known = resource >= 0
-        requested.append(nodes.requested.item(resource, row) if known else 0)
-        allocatable.append(nodes.allocatable.item(resource, row) if known else 0)
-    reasons, never = kernel.fit_reasons_one(
-        nodes.pod_count.item(row),
-        nodes.allowed_pod_count.item(row),
-        asked.amounts,
-        requested,
-        allocatable,
-    )
-    if not reasons:
-        return Verdicts(_PASSES, _NO_REASON, asked.texts)
-    code = _UNRESOLVABLE if never else _UNSCHEDULABLE
-    return Verdicts(np.array([code], np.uint8), np.array([reasons], np.int64), asked.texts)
-
-
-_PASSES: Final = np.zeros(1, np.uint8)
-_NO_REASON: Final = np.zeros(1, np.int64)
-_PASSES.flags.writeable = False
-_NO_REASON.flags.writeable = False

@@ -13,7 +13,7 @@ from shared.framework.plugin_api import ON_NODE, SKIP_FILTER, Dependence, PreFil
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code, Verdicts, single_reason
 from shared.kernels.rows import row_index
-from shared.kernels.tolerations import NO_SCHEDULE, toleration_rules, tolerates
+from shared.kernels.tolerations import NO_SCHEDULE, tolerates, toleration_rules
 from shared.plugin_names import NODE_UNSCHEDULABLE
 
 REASON: Final = "node(s) were unschedulable"

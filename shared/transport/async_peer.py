@@ -18,7 +18,7 @@ from shared.messages import codec
 from shared.messages.admin import AdminAnswer, AdminRequest
 from shared.messages.from_binder import FromBinder
 from shared.messages.to_binder import ToBinder
-from shared.messages.to_owner import AdapterMessage, ToAdapter
+from shared.messages.to_owner import AdapterBatch, ToAdapter
 from shared.transport.channels import LIMITS, Channel
 from shared.transport.connection import Connected, ConnectionWatch
 from shared.transport.endpoints import Endpoints
@@ -169,9 +169,9 @@ def _wake(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-def adapter_peer(endpoints: Endpoints, identity: str) -> AsyncPeer[list[AdapterMessage], ToAdapter]:
+def adapter_peer(endpoints: Endpoints, identity: str) -> AsyncPeer[AdapterBatch, ToAdapter]:
     """The watch adapter's connection."""
-    codecs = codec.CLUSTER_EVENTS, codec.TO_ADAPTER
+    codecs = codec.FROM_ADAPTER, codec.TO_ADAPTER
     return AsyncPeer(endpoints, Channel.ADAPTER, identity, *codecs)
 
 

@@ -45,9 +45,9 @@ class Limits(NamedTuple):
 
 
 LIMITS: Final[dict[Channel, Limits]] = {
-    # A batch holds up to some hundred events at about 6 us of owner's time each: 16 batches of 256
-    # are 25 ms, after which binds and proposals have their turn again.
-    Channel.ADAPTER: Limits(owner_high_water=64, peer_high_water=64, drained_per_poll=16),
+    # A batch holds up to 1 MiB (1024 events): 32 of them on the way are bounded memory, and 8, at
+    # some 6 us of the owner's time an event, are 50 ms until binds and proposals have their turn.
+    Channel.ADAPTER: Limits(owner_high_water=16, peer_high_water=16, drained_per_poll=8),
     # Work is bounded by the credit of each scorer, a few batches; heartbeats are one a second.
     Channel.SCORERS: Limits(owner_high_water=1024, peer_high_water=1024, drained_per_poll=256),
     # A scorer that computes for 100 ms while the owner publishes a delta each millisecond is 100

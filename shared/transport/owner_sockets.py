@@ -20,7 +20,7 @@ from shared.messages.frames import Buffer
 from shared.messages.from_binder import FromBinder
 from shared.messages.from_scorer import FromScorer
 from shared.messages.to_binder import ToBinder
-from shared.messages.to_owner import AdapterMessage, ToAdapter
+from shared.messages.to_owner import AdapterBatch, ToAdapter
 from shared.messages.to_scorer import Published, ToScorer
 from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
 from shared.transport.endpoints import AddressInUseError, Endpoints, OwnerLock
@@ -50,7 +50,7 @@ class PeerGone(NamedTuple):
     """Not sent by anybody: this scorer's connection is closed, its process has most likely died."""
 
 
-ToOwner = list[AdapterMessage] | FromScorer | FromBinder | AdminRequest | PeerGone
+ToOwner = AdapterBatch | FromScorer | FromBinder | AdminRequest | PeerGone
 FromOwner = ToAdapter | ToScorer | ToBinder | AdminAnswer
 
 
@@ -226,7 +226,7 @@ _INCOMING: Final[dict[Channel, codec.Codec[Any]]] = {
     Channel.ADMIN: codec.ADMIN_REQUEST,
     Channel.BINDERS: codec.FROM_BINDER,
     Channel.SCORERS: codec.FROM_SCORER,
-    Channel.ADAPTER: codec.CLUSTER_EVENTS,
+    Channel.ADAPTER: codec.FROM_ADAPTER,
 }
 _OUTGOING: Final[dict[Channel, tuple[Any, codec.Codec[Any]]]] = {
     Channel.ADMIN: (AdminAnswer, codec.ADMIN_ANSWER),

@@ -7,7 +7,7 @@ client-go tools/events/event_recorder.go makes them for kube-scheduler, v1.36.2.
 
 import uuid
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -22,18 +22,18 @@ _NAME_LENGTH_MAX: Final = 253
 _encoder: Final = msgspec.json.Encoder()
 
 
-class Regarding(ApiStruct, frozen=True):
+class Regarding(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """The pod that an event is about."""
 
     kind: str
     namespace: str
     name: str
     uid: str
-    api_version: str = msgspec.field(name="apiVersion")
+    api_version: str = "v1"
     resource_version: str = ""
 
 
-class Event(ApiStruct, frozen=True):
+class Event(NamedTuple):
     """One event, before it has a name and a time."""
 
     profile: str

@@ -4,7 +4,6 @@ Work waits until the copy has reached the sequence that it names. A copy with a 
 snapshot, once, and what was in hand waits for it.
 """
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Final, assert_never
@@ -21,12 +20,13 @@ from shared.messages.from_scorer import (
     ScorerHello,
 )
 from shared.messages.to_scorer import Drain, SchedulePods, SnapshotDelta, SnapshotFull
+from shared.telemetry.log import EventLog
 from shared.transport.connection import Connected
 from shared.transport.scorer_sockets import FromOwner, ScorerSockets, SnapshotDamaged
 from workers.scorer.cycle import Cycle
 from workers.scorer.replica import DecodeObject, Replica
 
-log = logging.getLogger(__name__)
+log = EventLog("scorer")
 
 HEARTBEAT_S: Final = 1.0
 SEND_TIMEOUT_MS: Final = 5_000
@@ -83,13 +83,13 @@ class ScorerLoop:
                 self._apply_full(message, received)
             case SchedulePods():
                 if message.epoch != self._replica.epoch and self._replica.is_whole:
-                    log.info("work of another epoch dropped", extra={"epoch": message.epoch})
+                    log.info("work_of_another_epoch_dropped", epoch=message.epoch)
                 else:
                     self._work.append(message)
             case Connected():
                 self._say_hello()
             case SnapshotDamaged():
-                log.warning("snapshot frame damaged", extra={"problem": message.problem})
+                log.warning("snapshot_frame_damaged", problem=message.problem)
                 self._replica.mark_broken()
                 self._ask_for_resync(message.problem)
             case Drain():
@@ -131,7 +131,7 @@ class ScorerLoop:
     def _ask_for_resync(self, reason: str) -> None:
         if self._is_resync_asked:
             return
-        log.info("asking for a full snapshot", extra={"reason": reason})
+        log.info("asking_for_a_full_snapshot", reason=reason)
         self._is_resync_asked = self._send(ResyncRequest(self._worker_index, reason))
 
     def _is_ready(self, work: SchedulePods) -> bool:
@@ -174,5 +174,5 @@ class ScorerLoop:
         is_sent = self._sockets.send(message, timeout_ms=SEND_TIMEOUT_MS)
         if not is_sent:
             # The owner is away; it takes our pods back by itself, and Hello follows on reconnect.
-            log.info("not sent, no owner", extra={"kind": type(message).__name__})
+            log.info("not_sent_no_owner", kind=type(message).__name__)
         return is_sent

@@ -63,10 +63,10 @@ class BackoffQueue:
 
     def duration_s(self, count: int) -> float:
         """The length of the back-off after `count` failures in a row."""
-        doublings = min(count - 1, _SHIFT_MAX)
-        if self._initial_s > self._max_s / 2**doublings:
+        factor: float = 2.0 ** min(count - 1, _SHIFT_MAX)
+        if self._initial_s > self._max_s / factor:
             return self._max_s
-        return self._initial_s * 2**doublings
+        return self._initial_s * factor
 
     def is_backing_off(self, pod: QueuedPod, now_s: float) -> bool:
         """Whether the pod has to wait. It does through the whole second in which its time ends."""

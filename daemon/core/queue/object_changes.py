@@ -42,6 +42,23 @@ def pod_update_events(old: PodView, new: PodView) -> list[ClusterEvent]:
     return [ClusterEvent(resource, action) for action in actions or [Action.UPDATE]]
 
 
+def is_scaled_down_in(wanted: PodRequests, old: PodRequests, new: PodRequests) -> bool:
+    """Whether a pod asks for less than before of something that is wanted."""
+    return (
+        (wanted.milli_cpu > 0 and old.milli_cpu > new.milli_cpu)
+        or (wanted.memory_bytes > 0 and old.memory_bytes > new.memory_bytes)
+        or (
+            wanted.ephemeral_storage_bytes > 0
+            and old.ephemeral_storage_bytes > new.ephemeral_storage_bytes
+        )
+        or any(
+            old.scalars.get(name, 0) > new.scalars.get(name, 0)
+            for name, amount in wanted.scalars.items()
+            if amount > 0
+        )
+    )
+
+
 def is_scaled_down(old: PodRequests, new: PodRequests) -> bool:
     """Whether a pod asks for less of anything than before."""
     return (

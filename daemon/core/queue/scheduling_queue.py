@@ -49,7 +49,7 @@ from daemon.core.queue.queued_pod import NO_PLUGINS, Place, PodView, QueuedPod
 from daemon.core.queue.unschedulable import Group, UnschedulablePods
 from daemon.core.queue.wakeups import ChangedObject, Strategy, Wakeups
 from shared.framework.pod_info import PodInfo
-from shared.ids import NodeName, PodUid
+from shared.ids import NodeName
 from shared.kube.pod_record import PodRecord
 from shared.messages.admin import QueueLengths
 

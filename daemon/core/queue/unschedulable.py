@@ -92,10 +92,8 @@ class UnschedulablePods:
         wanted = frozenset(plugins)
         found: dict[GroupKey, Group] = {}
         for plugin in plugins:
-            for key, group in self._by_plugin.get(plugin, {}).items():
-                if not key.gated_by or key.gated_by in wanted:
-                    found[key] = group
-        return list(found.values())
+            found.update(self._by_plugin.get(plugin, {}))
+        return [g for key, g in found.items() if not key.gated_by or key.gated_by in wanted]
 
     def overdue(self, before_s: float) -> list[QueuedPod]:
         """Pods with a timestamp before the given time. Makes `oldest_s` exact for the rest."""

@@ -14,7 +14,7 @@ pkg/scheduler/scheduler.go buildQueueingHintMap, v1.36.
 
 import enum
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from daemon.core.queue.cluster_event import Action, ClusterEvent, Registration, Resource
 from daemon.core.queue.queued_pod import PodView, QueuedPod
@@ -24,6 +24,15 @@ from shared.messages.to_owner import OtherObject
 
 ChangedObject = PodView | Node | OtherObject
 """The object of an event, before or after the change."""
+
+
+T = TypeVar("T", bound=ChangedObject)
+
+
+def as_kind(kind: type[T], changed: ChangedObject | None) -> T | None:
+    """The object of an event as the kind that the event is about."""
+    assert changed is None or isinstance(changed, kind), f"{type(changed)} is not a {kind}"
+    return changed
 
 
 class Hint(enum.Enum):

@@ -1,0 +1,356 @@
+"""Scenarios decided by cache, framework and engine in this process, without queue or messages.
+
+Each attempt is decided twice: by the framework over all nodes with every detail, and by the engine
+that keeps results from one attempt to the next. Where they disagree, the decision says so in a
+field that the corpus does not have (`engine`), and so fails.
+"""
+
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from bench.conformance.evaluator import Outcome
+from bench.conformance.scenario import ClusterObjects, Scenario
+from daemon.core.cache import Cache
+from daemon.core.pod_classes import PodClass
+from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Int64s, Rows
+from shared.columns.table import NodeTable
+from shared.config import API_VERSION, KIND, parse_configuration
+from shared.framework.diagnosis import FitError, diagnose, node_verdicts, rows_without_verdict
+from shared.framework.engine import Choice, Engine
+from shared.framework.feature_gates import FeatureGates
+from shared.framework.profiles import ProfileConfig
+from shared.framework.registry import BuiltProfile, Registry
+from shared.framework.runtime import PreFilterOutcome
+from shared.framework.status import CODE_NAMES, SUCCESS, Status
+from shared.kube.objects import Pod
+from shared.kube.pod_record import PodRecord, split_pod
+
+Json = dict[str, Any]
+
+OBJECT_KINDS: Final = {"pvs": "persistentvolumes", "pvcs": "persistentvolumeclaims",
+                       "pdbs": "poddisruptionbudgets"}  # fmt: skip
+"""Kinds that the corpus calls otherwise than the API does."""
+FINISHED: Final = ("Succeeded", "Failed")
+NO_NODES: Final = "no nodes available to schedule pods"
+BEING_DELETED: Final = "pod is being deleted"
+
+
+class EngineEvaluator:
+    """Preemption and nominations are not part of the engine; decisions that need them differ."""
+
+    observes: frozenset[str] = frozenset(
+        {
+            "pod",
+            "requests",
+            "result",
+            "pre_enqueue",
+            "pre_filter",
+            "pre_filter_status",
+            "pre_filter_nodes",
+            "filter",
+            "filter_each",
+            "used_nominated_node",
+            "feasible",
+            "scores",
+            "node",
+            "message",
+            "message_without_preemption",
+            "unschedulable_plugins",
+            "pending_plugins",
+            "feasible_count",
+            "total",
+            "post_filter",
+            "nominated_node",
+            "claims",
+            "pre_bind",
+        }
+    )
+
+    def run(self, scenario: Scenario, *, is_compact: bool) -> Outcome:
+        """Decides all attempts of a scenario."""
+        profile = Registry(FeatureGates(scenario.feature_gates)).build(_profile(scenario))
+        cache = _filled_cache(scenario.objects)
+        session = _Session(cache, profile)
+        pods = {_key(pod): split_pod(pod) for pod in scenario.pending}
+        decisions = []
+        for key in scenario.attempts or list(pods):
+            if session.is_bound(pods[key]):
+                continue
+            decide = session.decide_compactly if is_compact else session.decide
+            decisions.append({"pod": key, **decide(pods[key])})
+        weights = {entry.plugin.NAME: entry.weight for entry in profile.framework.scores}
+        return Outcome(decisions, _node_states(cache), weights, frozenset(profile.missing))
+
+
+def _profile(scenario: Scenario) -> ProfileConfig:
+    document = {"apiVersion": API_VERSION, "kind": KIND, **scenario.config}
+    text = msgspec.json.encode(document).decode()  # JSON is YAML.
+    return parse_configuration(text, f"{scenario.name}.config").profiles[0]
+
+
+def _filled_cache(objects: ClusterObjects) -> Cache:
+    cache = Cache()
+    for field in objects.__struct_fields__:
+        if field in ("nodes", "pods"):
+            continue
+        kind = OBJECT_KINDS.get(field, field)
+        for item in getattr(objects, field):
+            namespace = item.metadata.namespace
+            key = f"{namespace}/{item.metadata.name}" if namespace else item.metadata.name
+            cache.objects.put(kind, key, item)
+    for node in objects.nodes:
+        cache.add_node(node)
+    for pod in objects.pods:
+        if pod.status.phase not in FINISHED:
+            cache.add_pod(split_pod(pod))
+    return cache
+
+
+def _key(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+class _Session:
+    """The attempts of one scenario, one after the other on the same cache."""
+
+    def __init__(self, cache: Cache, profile: BuiltProfile) -> None:
+        self._cache = cache
+        self._profile = profile
+        self._framework = profile.framework
+        frameworks = {profile.scheduler_name: profile.framework}
+        self._engine = Engine(cache.view, cache.journal, frameworks)
+
+    def is_bound(self, record: PodRecord) -> bool:
+        return self._cache.get_pod(record.uid) is not None
+
+    def decide(self, record: PodRecord) -> Json:
+        """One attempt with every detail."""
+        pod_class = self._cache.classes.acquire(record)
+        refused = self._refused_early(record, pod_class)
+        if refused is not None:
+            return {**refused, "requests": _requests(pod_class)}
+        outcome = self._framework.run_pre_filters(pod_class.info, self._cache.view)
+        decision: Json = {
+            "requests": _requests(pod_class),
+            "pre_filter": {name: _pre_filter(name, outcome) for name in outcome.each},
+        }
+        if outcome.status.is_success and outcome.node_names is not None:
+            decision["pre_filter_nodes"] = sorted(outcome.node_names)
+        if not outcome.status.is_success:
+            decision["pre_filter_status"] = _status(outcome.status, outcome.status.plugin)
+            return {**decision, **self._unschedulable(pod_class, outcome)}
+        feasible = self._filtered(pod_class, outcome, decision)
+        if not len(feasible):
+            return {**decision, **self._unschedulable(pod_class, outcome)}
+        if len(feasible) == 1:
+            choice = Choice(int(feasible[0]), 0, 1)
+        else:
+            choice = self._scored(pod_class, feasible, decision)
+        decision.update(self._engine_disagreement(pod_class, choice))
+        return {**decision, **self._bound(record, pod_class, choice.row)}
+
+    def decide_compactly(self, record: PodRecord) -> Json:
+        """One attempt by the engine alone."""
+        pod_class = self._cache.classes.acquire(record)
+        refused = self._refused_early(record, pod_class)
+        if refused is not None:
+            return refused
+        evaluation = self._engine.evaluate(
+            pod_class.class_id, pod_class.info, self._profile.scheduler_name
+        )
+        choice = self._engine.choose(evaluation, self._first_by_name)
+        if choice is None:
+            error = self._engine.failure(evaluation)
+            return {"result": "unschedulable", "message_without_preemption": error.message()}
+        decision: Json = {"feasible_count": choice.feasible_count}
+        if choice.feasible_count > 1:
+            decision["total"] = choice.score
+        return {**decision, **self._bound(record, pod_class, choice.row)}
+
+    # Steps ------------------------------------------------------------------------------------------
+
+    def _refused_early(self, record: PodRecord, pod_class: PodClass) -> Json | None:
+        """What is decided before any node is looked at."""
+        if record.deleted:
+            return {"result": "skipped", "message": BEING_DELETED}
+        for plugin in self._profile.plugins_at["preEnqueue"]:
+            status = plugin.pre_enqueue(pod_class.info)
+            if not status.is_success:
+                return {"result": "gated", "pre_enqueue": _status(status, status.plugin)}
+        self._cache.refresh_order()
+        if not len(self._cache.nodes.order):
+            return {"result": "unschedulable", "message": NO_NODES}
+        return None
+
+    def _filtered(self, pod_class: PodClass, outcome: PreFilterOutcome, decision: Json) -> Rows:
+        """The feasible rows; writes what the filters said into the decision."""
+        framework, view = self._framework, self._cache.view
+        nodes = self._cache.nodes
+        rows = framework.candidate_rows(outcome, view)
+        filtered = framework.run_filters(pod_class.info, view, outcome, rows)
+        feasible = rows_without_verdict(filtered)
+        names = [nodes.name_of(row) for row in feasible.tolist()]
+        said = {name: {"code": "Success"} for name in names}
+        for verdict in node_verdicts(framework, filtered):
+            said[nodes.name_of(verdict.row)] = _status(verdict.status, verdict.status.plugin)
+        decision["filter"] = said
+        decision["feasible"] = sorted(names)
+        decision["filter_each"] = self._each_filter(pod_class, outcome, rows)
+        return feasible
+
+    def _each_filter(self, pod_class: PodClass, outcome: PreFilterOutcome, rows: Rows) -> Json:
+        """Node -> plugin -> status, for every filter that would reject the node on its own."""
+        each: dict[str, Json] = {}
+        for index in self._framework.active_filters(outcome):
+            plugin = self._framework.filters[index]
+            state = outcome.states.get(plugin.NAME)
+            verdicts = plugin.filter(state, pod_class.info, self._cache.view, rows)
+            for position in np.flatnonzero(verdicts.codes).tolist():
+                name = self._cache.nodes.name_of(int(rows[position]))
+                status = verdicts.status(position, plugin.NAME)
+                each.setdefault(name, {})[plugin.NAME] = _status(status)
+        return each
+
+    def _scored(self, pod_class: PodClass, feasible: Rows, decision: Json) -> Choice:
+        framework, view = self._framework, self._cache.view
+        active, skipped = framework.run_pre_score(pod_class.info, view, feasible)
+        raws, normalized, totals = framework.run_scores(pod_class.info, view, active, feasible)
+        plugins = {}
+        for entry, raw, score in zip(active, raws, normalized, strict=True):
+            plugins[entry.plugin.NAME] = {
+                "weight": entry.weight,
+                "raw": self._by_node(feasible, raw),
+                "normalized": self._by_node(feasible, score),
+            }
+        decision["scores"] = {
+            "plugins": plugins,
+            "skipped": sorted(skipped),
+            "total": self._by_node(feasible, totals),
+        }
+        best = int(totals.max())
+        row = self._first_by_name(feasible[totals == best])
+        return Choice(row, best, len(feasible))
+
+    def _engine_disagreement(self, pod_class: PodClass, choice: Choice) -> Json:
+        evaluation = self._engine.evaluate(
+            pod_class.class_id, pod_class.info, self._profile.scheduler_name
+        )
+        chosen = self._engine.choose(evaluation, self._first_by_name)
+        if chosen == choice:
+            return {}
+        return {"engine": f"chose {chosen}, the framework {choice}"}
+
+    def _unschedulable(self, pod_class: PodClass, outcome: PreFilterOutcome) -> Json:
+        error = diagnose(self._framework, pod_class.info, self._cache.view, outcome)
+        if error.error:
+            return {"result": "error", "message": error.error}
+        decision: Json = {
+            "result": "unschedulable",
+            "message_without_preemption": error.message(),
+            "unschedulable_plugins": sorted(error.plugins),
+        }
+        if error.pending_plugins:
+            decision["pending_plugins"] = sorted(error.pending_plugins)
+        evaluation = self._engine.evaluate(
+            pod_class.class_id, pod_class.info, self._profile.scheduler_name
+        )
+        decision.update(self._failure_disagreement(self._engine.failure(evaluation), error))
+        return decision
+
+    @staticmethod
+    def _failure_disagreement(engines: FitError, full: FitError) -> Json:
+        return {} if engines == full else {"engine": f"failed with {engines}, not {full}"}
+
+    def _bound(self, record: PodRecord, pod_class: PodClass, row: int) -> Json:
+        """Assumes and then confirms the pod on its node, as the API server would."""
+        name = self._cache.nodes.name_of(row)
+        self._cache.assume_pod(record, name, pod_class)
+        self._cache.add_pod(msgspec.structs.replace(record, node_name=name))
+        return {"result": "scheduled", "node": name}
+
+    def _first_by_name(self, rows: Rows) -> int:
+        named: list[int] = rows.tolist()
+        return min(named, key=self._cache.nodes.name_of)
+
+    def _by_node(self, rows: Rows, values: Int64s) -> dict[str, int]:
+        names = (self._cache.nodes.name_of(row) for row in rows.tolist())
+        return dict(zip(names, values.tolist(), strict=True))
+
+
+# Shapes of the corpus -------------------------------------------------------------------------------
+
+
+def _status(status: Status, plugin: str = "") -> Json:
+    shape: Json = {"code": CODE_NAMES[status.code]}
+    if plugin:
+        shape["plugin"] = plugin
+    if status.reasons:
+        shape["reasons"] = list(status.reasons)
+    return shape
+
+
+def _pre_filter(name: str, outcome: PreFilterOutcome) -> Json:
+    shape = _status(outcome.each.get(name, SUCCESS))
+    names = outcome.each_node_names.get(name)
+    if names is not None:
+        shape["nodes"] = sorted(names)
+    return shape
+
+
+def _requests(pod_class: PodClass) -> Json:
+    requests = pod_class.info.requests
+    shape: Json = {
+        "milli_cpu": requests.milli_cpu,
+        "memory": requests.memory_bytes,
+        "ephemeral_storage": requests.ephemeral_storage_bytes,
+        "nonzero_milli_cpu": requests.nonzero_milli_cpu,
+        "nonzero_memory": requests.nonzero_memory_bytes,
+    }
+    if requests.scalars:
+        shape["scalar"] = requests.scalars
+    return shape
+
+
+def _node_states(cache: Cache) -> dict[str, Json]:
+    states: dict[str, Json] = {}
+    nodes = cache.nodes
+    for info in cache.node_infos():
+        if info.node is None:
+            continue
+        row = info.row
+        state: Json = {
+            "requested": _amounts(nodes, nodes.requested[:, row]),
+            "allocatable": _amounts(nodes, nodes.allocatable[:, row]),
+            "nonzero_requested": {
+                "milli_cpu": nodes.nonzero_cpu_milli.item(row),
+                "memory": nodes.nonzero_memory_bytes.item(row),
+            },
+            "allowed_pods": nodes.allowed_pod_count.item(row),
+            "pods": sorted(pod.record.key for pod in info.pods.values()),
+        }
+        ports = nodes.ports.values[nodes.ports_id.item(row)]
+        if ports:
+            state["used_ports"] = sorted(f"{protocol}/{ip}/{port}" for ip, protocol, port in ports)
+        if info.pvc_refs:
+            state["pvc_refs"] = dict(info.pvc_refs)
+        states[info.name] = state
+        assert nodes.pod_count.item(row) == len(info.pods), "pod_count disagrees with the pods"
+    return states
+
+
+def _amounts(nodes: NodeTable, column: Int64s) -> Json:
+    amounts = column.tolist()
+    base = len((CPU, MEMORY, EPHEMERAL_STORAGE))
+    names = nodes.resources.values
+    return {
+        "milli_cpu": amounts[CPU],
+        "memory": amounts[MEMORY],
+        "ephemeral_storage": amounts[EPHEMERAL_STORAGE],
+        "scalar": {
+            name: amount
+            for name, amount in zip(names[base:], amounts[base:], strict=False)
+            if amount
+        },
+    }

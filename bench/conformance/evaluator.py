@@ -1,0 +1,30 @@
+"""The seam between the corpus and whatever is being tested: the engine alone, or the pipeline."""
+
+from typing import Any, NamedTuple, Protocol
+
+from bench.conformance.scenario import Scenario
+
+
+class Outcome(NamedTuple):
+    """What was decided, in the shape of the corpus' `expected`."""
+
+    decisions: list[dict[str, Any]]
+    """Fields that an evaluator cannot see are absent from each; `observes` says which those are."""
+    nodes: dict[str, dict[str, Any]]
+    weights: dict[str, int]
+    missing_plugins: frozenset[str]
+    """Plugins of the scenario's profile that are not built."""
+
+
+class Evaluator(Protocol):
+    """Decides a scenario."""
+
+    observes: frozenset[str]
+    """The fields of a decision that this evaluator can tell; others are counted as left out."""
+
+    def run(self, scenario: Scenario, *, is_compact: bool) -> Outcome:
+        """Decides all attempts; `is_compact` asks for result, node, count, total and message only.
+
+        Raises ConfigurationError where the scenario's configuration is not supported.
+        """
+        ...

@@ -1,0 +1,140 @@
+"""Corpus files as typed scenarios, and what is expected of them.
+
+A file is one family: JSON lines, gzipped or not. Whatever cannot be read names its file and line.
+"""
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from shared.errors import OperationalError
+from shared.kube import objects
+from shared.kube.objects import Pod
+
+SUFFIXES: Final = (".jsonl.gz", ".jsonl")
+
+
+class CorpusError(OperationalError):
+    """A file of the corpus that cannot be used."""
+
+
+class ClusterObjects(msgspec.Struct, forbid_unknown_fields=True):
+    """The cluster at the start; absent kinds have no objects."""
+
+    nodes: list[objects.Node] = []
+    pods: list[objects.Pod] = []
+    """All have spec.nodeName, which may name a node that does not exist."""
+    namespaces: list[objects.Namespace] = []
+    services: list[objects.Service] = []
+    replicationcontrollers: list[objects.ReplicationController] = []
+    replicasets: list[objects.ReplicaSet] = []
+    statefulsets: list[objects.StatefulSet] = []
+    pvs: list[objects.PersistentVolume] = []
+    pvcs: list[objects.PersistentVolumeClaim] = []
+    storageclasses: list[objects.StorageClass] = []
+    csinodes: list[objects.CsiNode] = []
+    csidrivers: list[objects.CsiDriver] = []
+    csistoragecapacities: list[objects.CsiStorageCapacity] = []
+    volumeattachments: list[objects.VolumeAttachment] = []
+    pdbs: list[objects.PodDisruptionBudget] = []
+    priorityclasses: list[objects.PriorityClass] = []
+    resourceclaims: list[objects.ResourceClaim] = []
+    deviceclasses: list[objects.DeviceClass] = []
+    resourceslices: list[objects.ResourceSlice] = []
+
+
+class Scenario(msgspec.Struct, forbid_unknown_fields=True):
+    """A small cluster and the pods that are to be placed in it."""
+
+    name: str
+    objects: ClusterObjects
+    pending: list[Pod]
+    config: dict[str, Any] = {}
+    """A KubeSchedulerConfiguration without apiVersion and kind."""
+    attempts: list[str] | None = None
+    """`namespace/name` in the order of attempts; None: each pending pod once, in order."""
+    preemption_mode: str = "nominate"
+    feature_gates: dict[str, bool] = {}
+    notes: str = ""
+
+
+class Expected(msgspec.Struct, forbid_unknown_fields=True):
+    """What kube-scheduler did. Kept as JSON: it is only ever compared."""
+
+    decisions: list[dict[str, Any]]
+    nodes: dict[str, dict[str, Any]]
+    weights: dict[str, int]
+
+
+class Entry(msgspec.Struct, forbid_unknown_fields=True):
+    """One line of a family of scenarios."""
+
+    scenario: Scenario
+    expected: Expected
+
+    @property
+    def is_compact(self) -> bool:
+        """Whether decisions are recorded without what led to them."""
+        return not any("requests" in decision for decision in self.expected.decisions)
+
+
+_entry_decoder: Final = msgspec.json.Decoder(Entry)
+_json_decoder: Final = msgspec.json.Decoder(dict[str, Any])
+
+
+def find_files(paths: list[str]) -> list[Path]:
+    """The files named, and those in the folders named, in order of name."""
+    found: list[Path] = []
+    for text in paths:
+        path = Path(text)
+        if path.is_dir():
+            inside = sorted(p for p in path.iterdir() if p.name.endswith(SUFFIXES))
+            if not inside:
+                raise CorpusError(f"{path}: holds no {' or '.join(SUFFIXES)} file")
+            found += inside
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise CorpusError(f"{path}: no such file or folder")
+    return found
+
+
+def family_of(path: Path) -> str:
+    """The family that a file holds: its name without suffix."""
+    for suffix in SUFFIXES:
+        if path.name.endswith(suffix):
+            return path.name.removesuffix(suffix)
+    raise CorpusError(f"{path}: is neither {' nor '.join(SUFFIXES)}")
+
+
+def read_entries(path: Path) -> Iterator[Entry]:
+    """The scenarios of a file, one at a time."""
+    for number, line in _lines(path):
+        try:
+            yield _entry_decoder.decode(line)
+        except msgspec.DecodeError as error:
+            raise CorpusError(f"{path}, line {number}: {error}") from error
+
+
+def read_plain(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line numbers and lines of a family that does not hold scenarios."""
+    for number, line in _lines(path):
+        try:
+            yield number, _json_decoder.decode(line)
+        except msgspec.DecodeError as error:
+            raise CorpusError(f"{path}, line {number}: {error}") from error
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    number = 0
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield number, line
+    except (OSError, EOFError, zlib.error) as error:
+        raise CorpusError(f"{path}, after line {number}: {error}") from error

@@ -1,0 +1,30 @@
+"""How long to wait after a failure: doubling, with a bound, and never twice the same."""
+
+import random
+from typing import Final
+
+FIRST_S: Final = 0.8
+MAX_S: Final = 30.0
+"""As client-go's reflector: 0.8 s to 30 s, doubled each time, reset by progress."""
+
+
+class Backoff:
+    """Delays of one retrying party. Deterministic for a given random generator."""
+
+    def __init__(self, rng: random.Random, first_s: float = FIRST_S, max_s: float = MAX_S) -> None:
+        assert 0 < first_s <= max_s, "delays are positive and grow"
+        self._rng = rng
+        self._first_s = first_s
+        self._max_s = max_s
+        self._failure_count = 0
+
+    def next_s(self) -> float:
+        """The delay before the next try: between half and all of the current step."""
+        # Past 2^30 the bound has long been reached; the exponent stays small.
+        step_s = min(self._max_s, self._first_s * 2.0 ** min(self._failure_count, 30))
+        self._failure_count += 1
+        return step_s * self._rng.uniform(0.5, 1.0)
+
+    def reset(self) -> None:
+        """There was progress: the next failure is a first one again."""
+        self._failure_count = 0

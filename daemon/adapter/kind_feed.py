@@ -1,0 +1,171 @@
+"""Raw answers about one kind to messages for the owner; the part of a watch that has no I/O.
+
+The API source and the recorded source share it, so a recording takes the same way as the real thing.
+Callers may rely on: an object that cannot be decoded is reported and skipped; pods that have finished
+are told as deleted, whatever the server selected; `resource_version` is always one that a watch may
+resume from, or empty when only a new list helps.
+"""
+
+from collections.abc import Callable
+from typing import Final, assert_never
+
+import msgspec
+
+from shared.errors import OperationalError
+from shared.kube.decode import Bookmark, KindDecoder, ObjectEvent, Rejected, WatchFailure
+from shared.kube.objects import ApiObject, Node, Pod
+from shared.kube.pod_record import split_pod
+from shared.kube.resources import ResourceKind
+from shared.messages.to_owner import (
+    AdapterMessage,
+    KindUnavailable,
+    NodeChanged,
+    NodeDeleted,
+    ObjectChanged,
+    ObjectDeleted,
+    ObjectRejected,
+    PodChanged,
+    PodDeleted,
+    SyncFinished,
+    SyncStarted,
+)
+
+Emit = Callable[[AdapterMessage, int], None]
+"""Takes a message and roughly what it weighs in bytes."""
+
+_FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})
+_SMALL_BYTES: Final = 64
+
+_encoder: Final = msgspec.msgpack.Encoder()
+
+
+class DamagedStreamError(OperationalError):
+    """A watch line that is not JSON: which object changed is lost, so only a new list helps."""
+
+
+class KindFeed:
+    """Turns what the server says about one kind into messages, in order."""
+
+    def __init__(self, kind: ResourceKind, emit: Emit) -> None:
+        self._kind = kind
+        self._emit = emit
+        self._decoder = KindDecoder(kind)
+        self._listed_version = ""
+        self.resource_version = ""
+        """Where a watch may resume; empty when a list must come first."""
+
+    def forget_version(self) -> None:
+        """What was seen so far is no base for a watch any more."""
+        self.resource_version = ""
+
+    # A list ---------------------------------------------------------------------------------------
+
+    def list_started(self) -> None:
+        """A list begins, or begins again; what an unfinished one told is void."""
+        self.resource_version = ""
+        self._listed_version = ""
+        self._emit(SyncStarted(self._kind.plural), _SMALL_BYTES)
+
+    def page(self, body: bytes) -> str:
+        """One page of the list; returns its continue token, which is empty on the last page.
+
+        Raises `UnreadableListError`.
+        """
+        page = self._decoder.page(body)
+        size_bytes = len(body) // max(1, len(page.items))
+        for item in page.items:
+            if self._is_named(item) and not _is_finished(item):
+                self._emit(changed(self._kind, item), size_bytes)
+        for rejected in page.rejected:
+            self._emit_rejected(rejected)
+        self._listed_version = page.resource_version
+        return page.continue_token
+
+    def list_finished(self) -> None:
+        """The last page has been given."""
+        self._finish(self._listed_version)
+
+    # A watch --------------------------------------------------------------------------------------
+
+    def line(self, line: bytes) -> None:
+        """One line of a watch. Raises the `ApiError` with which the server ends the watch, or
+        `DamagedStreamError`.
+        """
+        event = self._decoder.line(line)
+        match event:
+            case ObjectEvent():
+                if self._is_named(event.object):
+                    self._emit(self._message(event), len(line))
+                self._advance(event.object.metadata.resource_version)
+            case Bookmark():
+                if event.ends_initial_events:
+                    self._finish(event.resource_version)
+                self._advance(event.resource_version)
+            case WatchFailure():
+                raise event.error
+            case Rejected():
+                self._emit_rejected(event)
+                if event.is_unreadable:
+                    raise DamagedStreamError(f"{self._kind.plural}: {event.problem}")
+                self._advance(event.resource_version)
+            case _:
+                assert_never(event)
+
+    def unavailable(self, reason: str) -> None:
+        """The server does not serve this kind, or not to us."""
+        self._emit(KindUnavailable(self._kind.plural, reason), _SMALL_BYTES + len(reason))
+
+    def _is_named(self, item: ApiObject) -> bool:
+        meta = item.metadata
+        if meta.name and meta.uid and bool(meta.namespace) == self._kind.is_namespaced:
+            return True
+        where = _key(item) or "an object without a name"
+        problem = "metadata.name, metadata.uid or metadata.namespace is not as the kind demands"
+        self._emit_rejected(Rejected(where, problem, meta.resource_version))
+        return False
+
+    def _message(self, event: ObjectEvent) -> AdapterMessage:
+        if event.type == "DELETED" or _is_finished(event.object):
+            return deleted(self._kind, event.object)
+        return changed(self._kind, event.object)
+
+    def _advance(self, version: str) -> None:
+        # While initial events arrive, their versions are those of the objects and say nothing about
+        # what else has been sent: the version stays empty until the list part is closed.
+        if version and self.resource_version:
+            self.resource_version = version
+
+    def _finish(self, version: str) -> None:
+        self.resource_version = version
+        self._emit(SyncFinished(self._kind.plural, version), _SMALL_BYTES)
+
+    def _emit_rejected(self, rejected: Rejected) -> None:
+        message = ObjectRejected(self._kind.plural, rejected.where, rejected.problem)
+        self._emit(message, _SMALL_BYTES + len(rejected.problem))
+
+
+def changed(kind: ResourceKind, item: ApiObject) -> AdapterMessage:
+    """The message that an object was listed, added or modified. Takes a pod over (`split_pod`)."""
+    if isinstance(item, Pod):
+        return PodChanged(split_pod(item))
+    if isinstance(item, Node):
+        return NodeChanged(item)
+    return ObjectChanged(kind.plural, _key(item), msgspec.Raw(_encoder.encode(item)))
+
+
+def deleted(kind: ResourceKind, item: ApiObject) -> AdapterMessage:
+    """The message that an object is gone."""
+    if isinstance(item, Pod):
+        return PodDeleted(split_pod(item))
+    if isinstance(item, Node):
+        return NodeDeleted(item.metadata.name)
+    return ObjectDeleted(kind.plural, _key(item))
+
+
+def _is_finished(item: ApiObject) -> bool:
+    return isinstance(item, Pod) and item.status.phase in _FINISHED_PHASES
+
+
+def _key(item: ApiObject) -> str:
+    meta = item.metadata
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name

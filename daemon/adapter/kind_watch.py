@@ -1,0 +1,283 @@
+"""List and watch of one kind at an API server, for ever.
+
+    +-> list (pages) --> watch --server ends it--> watch again from the last version
+    |     |                |---- connection lost, 5xx, 429: wait, watch again from the last version
+    |     |                '---- 410 in any form, damaged stream: wait, list anew --+
+    |     |-- continue token expired: list anew, then without pages                 |
+    |     '-- not served or forbidden: report once, try again rarely (optional)     |
+    '-------------------------------------------------------------------------------'
+
+Every list is told as a whole (`SyncStarted` ... `SyncFinished`), so the owner takes the difference and
+nothing that happened in a gap is missed. Waiting times grow until a watch brings something; a list
+that succeeds is no progress, for a server whose watches fail at once would be listed without end.
+
+Rules: staging/src/k8s.io/client-go/tools/cache/reflector.go, v1.36.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+from urllib.parse import urlencode
+
+import msgspec
+
+from daemon.adapter.backoff import Backoff
+from daemon.adapter.event_source import MessageSink
+from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
+from daemon.adapter.line_splitter import LineSplitter
+from shared.errors import OperationalError
+from shared.kube.api_client import ApiClient
+from shared.kube.api_errors import ApiError, BadRequest, Expired, Forbidden, Invalid, NotFound
+from shared.kube.decode import UnreadableListError
+from shared.kube.http_connection import HttpStream
+from shared.kube.resources import ResourceKind
+from shared.telemetry.log import EventLog
+
+log: Final = EventLog("adapter")
+
+_EXPIRED_TOKENS_MAX: Final = 2
+"""Lists whose continue token may expire under way before one is made without pages."""
+
+_BUSY_WATCH_S: Final = 1.0
+"""A watch that ends sooner without having brought anything counts as a failure."""
+
+
+class WatchSettings(msgspec.Struct, frozen=True):
+    """How lists and watches are made."""
+
+    page_size: int = 500
+    page_timeout_s: float = 60.0
+    watch_s_min: float = 300.0
+    watch_s_max: float = 600.0
+    """The server is asked to end a watch after a random time in between, so that the watches of
+    many clients do not all begin again together."""
+    idle_s_max: float = 150.0
+    """A server sends a bookmark about every minute; when two and a half minutes bring nothing, the
+    connection is taken for dead."""
+    unavailable_retry_s: float = 300.0
+    use_watch_list: bool = False
+    """Begin with a watch that sends the list (sendInitialEvents) instead of pages."""
+
+
+class InputRecorder(Protocol):
+    """Is told every raw input of a kind's feed."""
+
+    def record(self, kind: str, what: str, content: bytes) -> None: ...
+
+
+class KindWatch:
+    """Keeps the owner told about one kind."""
+
+    def __init__(
+        self,
+        kind: ResourceKind,
+        client: ApiClient,
+        sink: MessageSink,
+        rng: random.Random,
+        settings: WatchSettings,
+        recorder: InputRecorder | None = None,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._kind = kind
+        self._client = client
+        self._sink = sink
+        self._rng = rng
+        self._settings = settings
+        self._recorder = recorder
+        self._sleep = sleep
+        self._feed = KindFeed(kind, sink.put)
+        self._backoff = Backoff(rng)
+        self._expired_token_count = 0
+        self._is_reported_unavailable = False
+        self._can_watch_list = settings.use_watch_list
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        while True:
+            delay_s = await self._attempt()
+            if delay_s > 0:
+                await self._sleep(delay_s)
+
+    async def _attempt(self) -> float:
+        """List if need be and watch once; returns how long to wait before the next attempt."""
+        try:
+            if not self._feed.resource_version and not self._can_watch_list:
+                await self._list()
+            if await self._watch():
+                return 0.0
+            return self._backoff.next_s()
+        except (NotFound, Forbidden) as error:
+            return self._on_refused(error)
+        except (Expired, DamagedStreamError, UnreadableListError) as error:
+            # Whatever the watch was based on is gone.
+            self._feed.forget_version()
+            log.warning("relist", kind=self._kind.plural, error=str(error))
+            return self._backoff.next_s()
+        except ApiError as error:
+            if self._is_watch_list_refused(error):
+                log.info("watch_list_refused", kind=self._kind.plural, error=str(error))
+                self._can_watch_list = False
+                return 0.0
+            log.warning("refused", kind=self._kind.plural, error=str(error))
+            return max(self._backoff.next_s(), error.retry_after_s or 0.0)
+        except OperationalError as error:
+            log.warning("connection_failed", kind=self._kind.plural, error=str(error))
+            return self._backoff.next_s()
+
+    def _on_refused(self, error: ApiError) -> float:
+        """404 or 403: the kind is not served, or not to us."""
+        if self._kind.is_required:
+            log.error(
+                "required_kind_refused",
+                kind=self._kind.plural,
+                error=str(error),
+                remedy="check the server's version and the role that berth is bound to",
+            )
+            return self._backoff.next_s()
+        self._feed.forget_version()
+        if not self._is_reported_unavailable:
+            self._is_reported_unavailable = True
+            log.warning("kind_unavailable", kind=self._kind.plural, error=str(error))
+            self._record("unavailable", str(error).encode())
+            self._feed.unavailable(str(error))
+        return self._settings.unavailable_retry_s * self._rng.uniform(0.8, 1.2)
+
+    def _is_watch_list_refused(self, error: ApiError) -> bool:
+        """Servers without the feature call the parameter invalid (422) or bad (400)."""
+        return (
+            self._can_watch_list
+            and not self._feed.resource_version
+            and isinstance(error, Invalid | BadRequest)
+        )
+
+    # A list ---------------------------------------------------------------------------------------
+
+    async def _list(self) -> None:
+        token = ""
+        while True:
+            try:
+                body = await self._client.get(
+                    self._list_path(token), timeout_s=self._settings.page_timeout_s
+                )
+            except Expired:
+                if not token:
+                    raise
+                # The list took longer than the server remembers (etcd compacts every 5 minutes).
+                self._expired_token_count += 1
+                log.info("list_expired", kind=self._kind.plural)
+                token = ""
+                continue
+            if not token:
+                # Only now, so that an owner is not told of lists that cannot be had.
+                self._start_list()
+            self._record("page", body)
+            token = self._feed.page(body)
+            await self._sink.room()
+            if not token:
+                break
+        self._expired_token_count = 0
+        self._record("listed", b"")
+        self._feed.list_finished()
+
+    def _start_list(self) -> None:
+        self._is_reported_unavailable = False
+        self._record("list", b"")
+        self._feed.list_started()
+
+    def _list_path(self, token: str) -> str:
+        query: dict[str, str | int] = {}
+        if self._expired_token_count < _EXPIRED_TOKENS_MAX:
+            query["limit"] = self._settings.page_size
+        if token:
+            query["continue"] = token
+        return self._path(query)
+
+    # A watch --------------------------------------------------------------------------------------
+
+    async def _watch(self) -> bool:
+        """One watch, until the server ends it; whether it was worth the trouble."""
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        stream = await self._client.open_stream(self._watch_path())
+        if not self._feed.resource_version:
+            self._start_list()
+        idle_timer = _IdleTimer(stream, self._settings.idle_s_max)
+        try:
+            has_brought = await self._read(stream, idle_timer)
+        finally:
+            idle_timer.stop()
+            stream.close()
+        return has_brought or loop.time() - started_s >= _BUSY_WATCH_S
+
+    async def _read(self, stream: HttpStream, idle_timer: "_IdleTimer") -> bool:
+        splitter = LineSplitter()
+        has_brought = False
+        while chunks := await stream.chunks():
+            idle_timer.touch()
+            for chunk in chunks:
+                for line in splitter.feed(chunk):
+                    self._line(line)
+                    has_brought = True
+            if has_brought:
+                self._backoff.reset()
+            await self._sink.room()
+        # A last line without a line end: an error that was not sent in chunks, or nothing.
+        rest = splitter.take_rest()
+        if rest:
+            self._line(rest)
+        return has_brought
+
+    def _line(self, line: bytes) -> None:
+        self._record("line", line)
+        self._feed.line(line)
+
+    def _watch_path(self) -> str:
+        seconds = self._rng.uniform(self._settings.watch_s_min, self._settings.watch_s_max)
+        query: dict[str, str | int] = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": max(1, round(seconds)),
+        }
+        if self._feed.resource_version:
+            query["resourceVersion"] = self._feed.resource_version
+        else:
+            query["sendInitialEvents"] = "true"
+            query["resourceVersionMatch"] = "NotOlderThan"
+        return self._path(query)
+
+    def _path(self, query: dict[str, str | int]) -> str:
+        if self._kind.field_selector:
+            query["fieldSelector"] = self._kind.field_selector
+        return f"{self._kind.path}?{urlencode(query)}" if query else self._kind.path
+
+    def _record(self, what: str, content: bytes) -> None:
+        if self._recorder is not None:
+            self._recorder.record(self._kind.plural, what, content)
+
+
+class _IdleTimer:
+    """Closes a stream that has been silent for too long.
+
+    One timer that looks at the time of the last bytes when it fires, instead of one per read.
+    """
+
+    def __init__(self, stream: HttpStream, idle_s_max: float) -> None:
+        self._stream = stream
+        self._idle_s_max = idle_s_max
+        self._loop = asyncio.get_running_loop()
+        self._touched_s = self._loop.time()
+        self._handle = self._loop.call_later(idle_s_max, self._check)
+
+    def touch(self) -> None:
+        self._touched_s = self._loop.time()
+
+    def stop(self) -> None:
+        self._handle.cancel()
+
+    def _check(self) -> None:
+        due_s = self._touched_s + self._idle_s_max
+        if due_s <= self._loop.time():
+            self._stream.close()
+        else:
+            self._handle = self._loop.call_at(due_s, self._check)

@@ -1,0 +1,86 @@
+"""Messages on their way to the owner, batched by what is there when the link is free.
+
+A batch is whatever was put since the last one went out. When the owner keeps up, that is what
+arrived in one turn of the event loop, often a single event; when it falls behind, batches grow up to
+their bound, and beyond that the sources stop reading, so that the backlog waits in the API server
+and not in our memory.
+"""
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from daemon.adapter.link import OwnerLink
+from shared.messages.to_owner import AdapterMessage
+from shared.transport.adapter_link import NO_EPOCH
+
+BATCH_COUNT_MAX: Final = 1024
+BATCH_BYTES_MAX: Final = 1024 * 1024
+"""A batch is decoded by the owner in one go: at 3 us a message, 1024 of them hold it up for 3 ms."""
+
+BACKLOG_BYTES_MAX: Final = 16 * BATCH_BYTES_MAX
+"""From here on sources are made to wait; a few batches keep the owner busy meanwhile."""
+
+
+class Outbox:
+    """A queue in front of a link. `run` sends; everything else is called from the same loop."""
+
+    def __init__(self, link: OwnerLink) -> None:
+        self._link = link
+        self._queue: deque[tuple[AdapterMessage, int]] = deque()
+        self._queued_bytes = 0
+        self._has_messages = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+        self.epoch = NO_EPOCH
+        """The owner's life that messages are put for."""
+
+    @property
+    def queued_count(self) -> int:
+        """Messages that have not been handed to the link yet."""
+        return len(self._queue)
+
+    def start_epoch(self, epoch: int) -> None:
+        """From now on messages are for another life of the owner; unsent ones are dropped."""
+        self.epoch = epoch
+        self._queue.clear()
+        self._queued_bytes = 0
+        self._has_messages.clear()
+        self._has_room.set()
+
+    def put(self, message: AdapterMessage, size_bytes: int) -> None:
+        """Queue a message; it leaves in this turn of the loop if the link is free."""
+        self._queue.append((message, size_bytes))
+        self._queued_bytes += size_bytes
+        self._has_messages.set()
+        if self._queued_bytes > BACKLOG_BYTES_MAX:
+            self._has_room.clear()
+
+    async def room(self) -> None:
+        """Wait while too much is queued."""
+        await self._has_room.wait()
+
+    async def run(self) -> None:
+        """Send batches until cancelled."""
+        while True:
+            await self._has_messages.wait()
+            batch = self._take_batch()
+            if batch:
+                await self._link.send_batch(self.epoch, batch)
+
+    def _take_batch(self) -> list[AdapterMessage]:
+        batch: list[AdapterMessage] = []
+        batch_bytes = 0
+        while self._queue and len(batch) < BATCH_COUNT_MAX:
+            message, size_bytes = self._queue[0]
+            if batch and batch_bytes + size_bytes > BATCH_BYTES_MAX:
+                break
+            self._queue.popleft()
+            batch.append(message)
+            batch_bytes += size_bytes
+        self._queued_bytes -= batch_bytes
+        if not self._queue:
+            self._has_messages.clear()
+        if self._queued_bytes <= BACKLOG_BYTES_MAX:
+            self._has_room.set()
+        return batch

@@ -1,0 +1,187 @@
+"""`berth status` and `berth dump`: what a running berth is made of and what it holds.
+
+The processes come from the supervisor's list and the kernel, the queues and rates from the owner. An
+owner that does not answer is shown as such; the processes are shown all the same. Rates and CPU
+shares are of the second in which `berth status` looks twice, not averages since the start.
+"""
+
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from daemon.supervisor.process_list import ProcessUse, measure, read_list
+from shared.clock import SystemClock
+from shared.errors import OperationalError
+from shared.messages.admin import (
+    CompareRequest,
+    DumpRequest,
+    StatusAnswer,
+    StatusRequest,
+    TextAnswer,
+)
+from shared.transport.admin_client import AdminClient, NoAnswerError
+from shared.transport.endpoints import Endpoints
+
+OWNER_TIMEOUT_S: Final = 5.0
+SAMPLE_S: Final = 1.0
+"""Between the two looks."""
+
+RATES: Final = ("scheduled", "bound", "unschedulable")
+"""The owner's counters that are also shown per second."""
+
+DUMP_TIMEOUT_S: Final = 60.0
+
+
+class Status(msgspec.Struct, frozen=True):
+    """How a berth is at one moment."""
+
+    state: str
+    processes: list[ProcessUse]
+    cpu_percent: dict[str, float]
+    """Process -> its share of one core during the sample."""
+    owner: StatusAnswer | None
+    """None: the owner does not answer; `owner_problem` says why."""
+    owner_problem: str
+    rates: dict[str, float]
+    """Counter -> its growth per second during the sample."""
+
+
+class _Look(NamedTuple):
+    """One look at a berth."""
+
+    at_s: float
+    state: str
+    processes: list[ProcessUse]
+    owner: StatusAnswer | None
+    owner_problem: str
+
+
+def read_status(runtime_dir: str, sample_s: float = SAMPLE_S) -> Status:
+    """Takes `sample_s`; NotRunningError if no berth runs there."""
+    first = _look(runtime_dir)
+    threading.Event().wait(sample_s)
+    last = _look(runtime_dir)
+    between_s = max(last.at_s - first.at_s, 1e-3)
+    before = {one.name: one.cpu_s for one in first.processes}
+    rates = {}
+    if first.owner is not None and last.owner is not None:
+        old, new = first.owner.counters, last.owner.counters
+        rates = {name: max(0, new.get(name, 0) - old.get(name, 0)) / between_s for name in RATES}
+    return Status(
+        state=last.state,
+        processes=last.processes,
+        cpu_percent={
+            one.name: max(0.0, one.cpu_s - before.get(one.name, 0.0)) / between_s * 100
+            for one in last.processes
+        },
+        owner=last.owner,
+        owner_problem=last.owner_problem,
+        rates=rates,
+    )
+
+
+def _look(runtime_dir: str) -> _Look:
+    clock = SystemClock()
+    listed = read_list(Path(runtime_dir))
+    owner, problem = None, ""
+    try:
+        with AdminClient(Endpoints(Path(runtime_dir))) as client:
+            answer = client.ask(StatusRequest(), OWNER_TIMEOUT_S)
+        assert isinstance(answer, StatusAnswer), "the owner answers a question with its answer"
+        owner = answer
+    except NoAnswerError as error:
+        problem = str(error)
+    processes = [measure(entry, clock.wall_s()) for entry in listed.processes]
+    return _Look(clock.monotonic_s(), listed.state, processes, owner, problem)
+
+
+def ask_for_text(runtime_dir: str, *, is_compare: bool) -> list[str]:
+    """The owner's dump, or its contradictions; NotRunningError if no berth runs there."""
+    read_list(Path(runtime_dir))
+    with AdminClient(Endpoints(Path(runtime_dir))) as client:
+        answer = client.ask(CompareRequest() if is_compare else DumpRequest(), DUMP_TIMEOUT_S)
+    if not isinstance(answer, TextAnswer):
+        raise OperationalError(f"the owner answered {type(answer).__name__} instead of text")
+    return answer.lines
+
+
+def status_json(status: Status) -> str:
+    """One JSON object."""
+    owner = None if status.owner is None else msgspec.structs.asdict(status.owner)
+    if owner is not None and status.owner is not None:
+        owner["queue"] = msgspec.structs.asdict(status.owner.queue)
+    whole = {
+        "state": status.state,
+        "processes": status.processes,
+        "cpu_percent": status.cpu_percent,
+        "rates": status.rates,
+        "owner": owner,
+        "owner_problem": status.owner_problem,
+    }
+    return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode()
+
+
+def status_lines(status: Status) -> list[str]:
+    """Tables for people."""
+    lines = [f"state       {status.state}"]
+    owner = status.owner
+    if owner is None:
+        lines.append(f"owner       no answer: {status.owner_problem}")
+    else:
+        queue = owner.queue
+        lines += [
+            f"cluster     {owner.node_count} nodes, {owner.pod_count} pods"
+            f" ({owner.assumed_pod_count} assumed), {'listed' if owner.synced else 'being listed'},"
+            f" epoch {owner.epoch}, generation {owner.generation}",
+            f"queue       {queue.active} active, {queue.backoff} backing off,"
+            f" {queue.unschedulable} unschedulable, {queue.gated} gated,"
+            f" {queue.in_flight} being scheduled",
+            f"pool        {owner.scorers_ready} scorers and {owner.binders_ready} binders ready,"
+            f" {owner.binds_in_flight} bindings in flight",
+            "rates       "
+            + ", ".join(f"{rate:.0f} {name}/s" for name, rate in status.rates.items()),
+        ]
+    rows = (_process_row(one, status.cpu_percent[one.name]) for one in status.processes)
+    lines += ["", *_table(_PROCESS_HEAD, rows)]
+    if owner is not None and owner.counters:
+        counts = sorted((name, f"{count}") for name, count in owner.counters.items())
+        lines += ["", *_table(("SINCE THE OWNER'S START", "COUNT"), counts)]
+    return lines
+
+
+_PROCESS_HEAD: Final = ("PROCESS", "PID", "UP", "CPU s", "CPU %", "RSS MiB", "PEAK MiB", "RESTARTS")
+
+
+def _process_row(one: ProcessUse, cpu_percent: float) -> Sequence[str]:
+    if not one.is_alive:
+        return (one.name, "-", "down", "-", "-", "-", "-", _restarts(one))
+    return (
+        one.name,
+        f"{one.pid}",
+        f"{one.running_s:.0f} s",
+        f"{one.cpu_s:.1f}",
+        f"{cpu_percent:.0f}",
+        f"{one.rss_bytes / 2**20:.0f}",
+        f"{one.rss_peak_bytes / 2**20:.0f}",
+        _restarts(one),
+    )
+
+
+def _restarts(one: ProcessUse) -> str:
+    return f"{one.restart_count}" + (f" ({one.last_exit})" if one.last_exit else "")
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Columns as wide as their widest cell: the first to the left, numbers to the right."""
+    every = [tuple(head), *(tuple(row) for row in rows)]
+    widths = [max(len(row[column]) for row in every) for column in range(len(head))]
+    return [
+        "  ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in every
+    ]

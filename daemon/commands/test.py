@@ -1,0 +1,23 @@
+"""`berth test`: all tests of a clone, by pytest."""
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from shared import exit_codes
+from shared.errors import ConfigurationError
+
+
+def run_tests(arguments: Sequence[str]) -> int:
+    """Runs pytest on the clone that this module stands in; `arguments` go to pytest."""
+    root = Path(__file__).parents[2]
+    if not (root / "tests").is_dir() or importlib.util.find_spec("pytest") is None:
+        problem = "has no tests to run; use a clone and its ./berth test"
+        raise ConfigurationError("this installation", [problem])
+    # A process of its own: pytest must be the first to import what it rewrites and measures.
+    ended = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-m", "pytest", *arguments], cwd=root, check=False
+    )
+    return exit_codes.OK if ended.returncode == 0 else exit_codes.FAILED

@@ -1,0 +1,291 @@
+"""Watch events applied to cache and queue, and what each one wakes up.
+
+A pod with a node belongs to the cache, one without to the queue if its schedulerName is one of our
+profiles (pkg/scheduler/eventhandlers.go, v1.36.2). A kind is synced by difference: what was held of
+it and not seen between `SyncStarted` and `SyncFinished` is gone, which repairs missed deletes.
+"""
+
+from collections.abc import Callable
+from typing import Final, assert_never
+
+import msgspec
+
+from daemon.core.cache import Cache, CachedPod
+from daemon.core.counters import Counters
+from daemon.core.effects import Note
+from daemon.core.pod_classes import PodClass
+from daemon.core.queue.cluster_event import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    NODE_ADD,
+    NODE_DELETE,
+    Action,
+    ClusterEvent,
+    Resource,
+)
+from daemon.core.queue.object_changes import node_update_events, pod_update_events
+from daemon.core.queue.queued_pod import PodView
+from daemon.core.queue.scheduling_queue import SchedulingQueue
+from daemon.core.queue.wakeups import ChangedObject
+from daemon.core.snapshot_log import SnapshotLog
+from shared.errors import ObjectError
+from shared.kube.object_codec import decode_object
+from shared.kube.objects import Node
+from shared.kube.pod_record import PodRecord
+from shared.kube.resources import ALL_KINDS, NODES, PODS
+from shared.messages.to_owner import (
+    AdapterHello,
+    AdapterMessage,
+    KindUnavailable,
+    NodeChanged,
+    NodeDeleted,
+    ObjectChanged,
+    ObjectDeleted,
+    ObjectRejected,
+    PodChanged,
+    PodDeleted,
+    SyncFinished,
+    SyncStarted,
+)
+
+_RESOURCES: Final = {
+    "persistentvolumes": Resource.PERSISTENT_VOLUME,
+    "persistentvolumeclaims": Resource.PERSISTENT_VOLUME_CLAIM,
+    "storageclasses": Resource.STORAGE_CLASS,
+    "csinodes": Resource.CSI_NODE,
+    "csidrivers": Resource.CSI_DRIVER,
+    "csistoragecapacities": Resource.CSI_STORAGE_CAPACITY,
+    "volumeattachments": Resource.VOLUME_ATTACHMENT,
+    "resourceclaims": Resource.RESOURCE_CLAIM,
+    "resourceslices": Resource.RESOURCE_SLICE,
+    "deviceclasses": Resource.DEVICE_CLASS,
+}
+"""Kinds whose changes may wake pods."""
+
+
+class ClusterChanges:
+    """Applies what the adapter says."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        queue: SchedulingQueue,
+        snapshots: SnapshotLog,
+        counters: Counters,
+        note: Callable[[Note], None],
+        profiles: frozenset[str],
+    ) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._snapshots = snapshots
+        self._counters = counters
+        self._note = note
+        self._profiles = profiles
+        self._classes: dict[str, PodClass] = {}
+        """Of each queued pod by uid: the queue's share of the class."""
+        self._unsynced = {kind.plural for kind in ALL_KINDS}
+        self._seen: dict[str, set[str]] = {}
+        """Kinds being listed -> uids (pods), names (nodes) or keys seen so far."""
+
+    @property
+    def is_synced(self) -> bool:
+        """Every kind was listed whole once, or is known not to be available."""
+        return not self._unsynced
+
+    def class_of(self, uid: str) -> PodClass:
+        """The class of a queued pod."""
+        return self._classes[uid]
+
+    def apply(self, message: AdapterMessage, now_s: float) -> None:
+        """One message. Objects that cannot be understood are counted, noted and left out."""
+        try:
+            self._apply(message, now_s)
+        except ObjectError as error:
+            self._reject(error.where, error.problem)
+        except msgspec.DecodeError as error:
+            self._reject(type(message).__name__, str(error))
+
+    def _apply(self, message: AdapterMessage, now_s: float) -> None:
+        match message:
+            case PodChanged(pod):
+                self._see(PODS.plural, pod.uid)
+                self._pod_changed(pod, now_s)
+            case PodDeleted(pod):
+                self._unsee(PODS.plural, pod.uid)
+                self._pod_deleted(pod.uid, now_s)
+            case NodeChanged(node):
+                self._see(NODES.plural, node.metadata.name)
+                self._node_changed(node, now_s)
+            case NodeDeleted(name):
+                self._unsee(NODES.plural, name)
+                self._node_deleted(name, now_s)
+            case ObjectChanged(kind, key, body):
+                self._see(kind, key)
+                self._object_changed(kind, key, body, now_s)
+            case ObjectDeleted(kind, key):
+                self._unsee(kind, key)
+                self._object_deleted(kind, key, now_s)
+            case SyncStarted(kind):
+                self._seen[kind] = set()
+            case SyncFinished(kind, _):
+                self._finish_sync(kind, now_s)
+            case KindUnavailable(kind, reason):
+                self._unsynced.discard(kind)
+                self._note(Note("kind_unavailable", {"kind": kind, "reason": reason}, True))
+            case ObjectRejected(kind, where, problem):
+                self._reject(f"{kind} {where}", problem)
+            case AdapterHello():
+                raise AssertionError("handled by the state")
+            case _:
+                assert_never(message)
+
+    def release_queued(self, uid: str) -> None:
+        """A pod has left the queue for good."""
+        pod_class = self._classes.pop(uid, None)
+        if pod_class is not None:
+            self._cache.classes.release(pod_class)
+
+    def requeue(self, pod: CachedPod, now_s: float) -> None:
+        """A pod that was assumed and never confirmed is pending again, as far as anyone knows."""
+        self._enqueue(pod.record, now_s)
+
+    def wake_as_deleted(self, pod: CachedPod, now_s: float) -> None:
+        """What waits for room may use the room of a pod that is gone, or was forgotten."""
+        view = PodView(pod.record, pod.pod_class.info)
+        self._wake(ASSIGNED_POD_DELETE, view, None, now_s)
+
+    # Pods ----------------------------------------------------------------------------------------
+
+    def _pod_changed(self, record: PodRecord, now_s: float) -> None:
+        if record.node_name:
+            self._assigned_pod_changed(record, now_s)
+        elif self._cache.is_assumed_pod(record.uid):
+            return  # On its way; what is said of it unbound is old.
+        else:
+            self._enqueue(record, now_s)
+
+    def _assigned_pod_changed(self, record: PodRecord, now_s: float) -> None:
+        held = self._cache.get_pod(record.uid)
+        was_assumed = self._cache.is_assumed_pod(record.uid)
+        old = None if held is None else PodView(held.record, held.pod_class.info)
+        self._cache.add_pod(record)
+        if held is None and self._queue.contains(record.uid):
+            self._counters["foreign_binds"] += 1
+            self._leave_queue(record.uid)
+        new_pod = self._cache.get_pod(record.uid)
+        assert new_pod is not None, "just added"
+        new = PodView(new_pod.record, new_pod.pod_class.info)
+        if old is None or was_assumed:
+            self._wake(ASSIGNED_POD_ADD, None, new, now_s)
+            return
+        for event in pod_update_events(old, new):
+            self._wake(event, old, new, now_s)
+
+    def _enqueue(self, record: PodRecord, now_s: float) -> None:
+        known = self._queue.contains(record.uid)
+        pod_class = self._cache.classes.acquire(record)
+        if pod_class.profile not in self._profiles:
+            self._cache.classes.release(pod_class)
+            if known:
+                self._leave_queue(record.uid)
+            self._counters["foreign_pods"] += 1
+            return
+        old_class = self._classes.get(record.uid)
+        self._classes[record.uid] = pod_class
+        put = self._queue.update if known else self._queue.add
+        put(record, info=pod_class.info, class_id=pod_class.class_id, now_s=now_s)
+        if old_class is not None:
+            self._cache.classes.release(old_class)
+
+    def _pod_deleted(self, uid: str, now_s: float) -> None:
+        self._leave_queue(uid)
+        removed = self._cache.remove_pod(uid)
+        if removed is not None:
+            self.wake_as_deleted(removed, now_s)
+
+    def _leave_queue(self, uid: str) -> None:
+        if self._queue.delete(uid) is not None:
+            self.release_queued(uid)
+
+    # Nodes ---------------------------------------------------------------------------------------
+
+    def _node_changed(self, node: Node, now_s: float) -> None:
+        info = self._cache.node_info(node.metadata.name)
+        old = None if info is None else info.node
+        self._cache.add_node(node)
+        if old is None:
+            self._wake(NODE_ADD, None, node, now_s)
+            return
+        for event in node_update_events(old, node):
+            self._wake(event, old, node, now_s)
+
+    def _node_deleted(self, name: str, now_s: float) -> None:
+        node = self._cache.remove_node(name)
+        if node is not None:
+            self._wake(NODE_DELETE, node, None, now_s)
+
+    # Objects of the other kinds ------------------------------------------------------------------
+
+    def _object_changed(self, kind: str, key: str, body: msgspec.Raw, now_s: float) -> None:
+        value = decode_object(kind, body)
+        old = self._cache.objects.get(kind, key)
+        self._cache.put_object(kind, key, body, value)
+        self._snapshots.note_object(kind, key, body)
+        resource = _RESOURCES.get(kind)
+        if resource is not None:
+            action = Action.ADD if old is None else Action.UPDATE
+            self._wake(ClusterEvent(resource, action), old, value, now_s)
+
+    def _object_deleted(self, kind: str, key: str, now_s: float) -> None:
+        old = self._cache.objects.get(kind, key)
+        if not self._cache.remove_object(kind, key):
+            return
+        self._snapshots.note_object(kind, key, None)
+        resource = _RESOURCES.get(kind)
+        if resource is not None:
+            self._wake(ClusterEvent(resource, Action.DELETE), old, None, now_s)
+
+    # Syncs ---------------------------------------------------------------------------------------
+
+    def _see(self, kind: str, key: str) -> None:
+        seen = self._seen.get(kind)
+        if seen is not None:
+            seen.add(key)
+
+    def _unsee(self, kind: str, key: str) -> None:
+        seen = self._seen.get(kind)
+        if seen is not None:
+            seen.discard(key)
+
+    def _finish_sync(self, kind: str, now_s: float) -> None:
+        seen = self._seen.pop(kind, None)
+        if seen is None:
+            return  # A finish without a start: of an adapter that was replaced meanwhile.
+        if kind == PODS.plural:
+            held = [pod.record.uid for pod in self._cache.pods()]
+            held += [pod.record.uid for pod in self._queue]
+            for uid in set(held) - seen:
+                self._pod_deleted(uid, now_s)
+        elif kind == NODES.plural:
+            held = [info.name for info in self._cache.node_infos() if info.node is not None]
+            for name in sorted(set(held) - seen):
+                self._node_deleted(name, now_s)
+        else:
+            for key in sorted(set(self._cache.object_keys(kind)) - seen):
+                self._object_deleted(kind, key, now_s)
+        self._unsynced.discard(kind)
+
+    # Inside --------------------------------------------------------------------------------------
+
+    def _wake(
+        self,
+        event: ClusterEvent,
+        old: ChangedObject | None,
+        new: ChangedObject | None,
+        now_s: float,
+    ) -> None:
+        self._queue.move_all_to_active_or_backoff(event, old, new, now_s)
+
+    def _reject(self, where: str, problem: str) -> None:
+        self._counters["objects_rejected"] += 1
+        self._note(Note("object_left_out", {"where": where, "problem": problem}, True))

@@ -1,0 +1,81 @@
+"""`python -m daemon.owner`: the cache owner. Reads its options, builds the loop, runs it."""
+
+import argparse
+import signal
+import sys
+import time
+from pathlib import Path
+
+from daemon.core.queue.scheduling_queue import QueueSettings
+from daemon.core.state import SchedulerState, Settings
+from daemon.owner.loop import OwnerLoop
+from shared.clock import SystemClock
+from shared.config import SchedulerConfiguration, load_configuration
+from shared.errors import OperationalError
+from shared.framework.registry import Registry
+from shared.telemetry.log import EventLog, start_logging
+from shared.transport.endpoints import Endpoints
+from shared.transport.owner_sockets import OwnerSockets
+from shared.transport.parent import Lifeline
+from shared.transport.stop import StopSignals
+
+log = EventLog("owner")
+
+
+def main(argv: list[str]) -> int:
+    """Runs until SIGTERM, or until the supervisor is gone."""
+    options = _parse(argv)
+    start_logging("owner", options.log_level)
+    try:
+        return _run(options)
+    except OperationalError as error:
+        log.error("owner_failed", problem=str(error))
+        return 1
+
+
+def _run(options: argparse.Namespace) -> int:
+    config = load_configuration(options.config) if options.config else SchedulerConfiguration()
+    registry = Registry()
+    built = [registry.build(profile) for profile in config.profiles]
+    clock = SystemClock()
+    settings = Settings(
+        profiles=frozenset(profile.scheduler_name for profile in built),
+        binder_count=options.binders,
+        assumed_pod_ttl_s=options.assume_ttl_s,
+        queue=QueueSettings(
+            initial_backoff_s=config.pod_initial_backoff_s,
+            max_backoff_s=config.pod_max_backoff_s,
+        ),
+    )
+    # Nanoseconds since 1970: greater than that of any earlier life on this machine.
+    epoch = time.time_ns()
+    frameworks = {profile.scheduler_name: profile.framework for profile in built}
+    state = SchedulerState(epoch, settings, frameworks, clock.monotonic_s())
+    stop = StopSignals((signal.SIGTERM, signal.SIGINT))
+    with OwnerSockets(Endpoints(Path(options.runtime_dir))) as sockets:
+        sockets.watch_fd(stop.fd)
+        lifeline = Lifeline(options.lifeline_fd) if options.lifeline_fd is not None else None
+        if lifeline is not None:
+            sockets.watch_fd(lifeline.fd)
+        log.info("owner_started", epoch=epoch, profiles=sorted(frameworks))
+        loop = OwnerLoop(sockets, state, clock)
+        loop.run(lambda: stop.is_set or (lifeline is not None and lifeline.is_cut()))
+    log.info("owner_stopped", **state.counters)
+    return 0
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="daemon.owner", description=__doc__)
+    parser.add_argument("--runtime-dir", required=True)
+    parser.add_argument("--lifeline-fd", type=int)
+    parser.add_argument("--log-level", default="info")
+    parser.add_argument("--config", default="")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--binders", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--assume-ttl-s", type=float, default=0.0)
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

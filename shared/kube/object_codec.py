@@ -1,0 +1,24 @@
+"""Objects of the kinds other than pods and nodes, as they travel between our processes: msgpack."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from shared.errors import ObjectError
+from shared.kube.resources import ALL_KINDS
+
+_decoders: Final[dict[str, Callable[[msgspec.Raw], Any]]] = {
+    kind.plural: msgspec.msgpack.Decoder(kind.struct_type).decode for kind in ALL_KINDS
+}
+
+
+def decode_object(kind: str, body: msgspec.Raw) -> Any:
+    """The object of a kind (plural) from its msgpack. ObjectError for an unknown kind or bad bytes."""
+    decode = _decoders.get(kind)
+    if decode is None:
+        raise ObjectError(kind, "a kind that berth does not know; see shared/kube/resources.py")
+    try:
+        return decode(body)
+    except msgspec.DecodeError as error:
+        raise ObjectError(kind, str(error)) from error

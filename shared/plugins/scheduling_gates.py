@@ -1,0 +1,24 @@
+"""SchedulingGates: a pod with gates stays out of the active queue.
+
+Rule: pkg/scheduler/framework/plugins/schedulinggates/scheduling_gates.go, v1.36.2.
+"""
+
+from typing import ClassVar
+
+from shared.framework.pod_info import PodInfo
+from shared.framework.status import SUCCESS, Code, Status
+from shared.plugin_names import SCHEDULING_GATES
+
+
+class SchedulingGates:
+    """Whoever set the gates takes them away; until then the pod is not tried."""
+
+    NAME: ClassVar[str] = SCHEDULING_GATES
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        gates = pod.spec.scheduling_gates
+        if not gates:
+            return SUCCESS
+        names = " ".join(gate.name for gate in gates)
+        reason = f"waiting for scheduling gates: [{names}]"
+        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,), self.NAME)

@@ -1,0 +1,256 @@
+"""The supervisor with real child processes (dummies): start, restart, drain, kill, status."""
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from daemon.commands.status import read_status, status_json, status_lines
+from daemon.supervisor.process_list import NotRunningError, read_list
+from shared import exit_codes
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
+
+WAIT_S = 30.0
+"""For things that take milliseconds; a busy machine may need more."""
+
+OWNER = "tests.support.dummy_owner"
+CHILD = "tests.support.dummy_child"
+
+
+class Supervised:
+    """A supervisor process, and the log lines that it and its children write."""
+
+    def __init__(self, runtime_dir: Path, table: list[Any], drain_s: float) -> None:
+        self.runtime_dir = runtime_dir
+        self.lines: list[dict[str, Any]] = []
+        self._fresh: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        command = [sys.executable, "-P", "-m", "tests.support.supervisor_process"]
+        self.process = subprocess.Popen(
+            [*command, str(runtime_dir), str(drain_s), json.dumps(table)],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            with contextlib.suppress(json.JSONDecodeError):
+                self._fresh.put(json.loads(line))
+        self._fresh.put(None)
+
+    def wait_for(self, event: str, **fields: Any) -> dict[str, Any]:
+        """The next log line of this event with these fields."""
+        while True:
+            line = self._fresh.get(timeout=WAIT_S)
+            assert line is not None, f"the supervisor ended without {event}: {self.lines}"
+            self.lines.append(line)
+            if line["event"] == event and fields.items() <= line.items():
+                return line
+
+    def pid_of(self, child: str) -> int:
+        return next(p.pid for p in read_list(self.runtime_dir).processes if p.name == child)
+
+    def child_processes(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children()
+
+    def end(self) -> int:
+        return self.process.wait(timeout=WAIT_S)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self._reader.join(timeout=WAIT_S)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+
+Start = Callable[..., Supervised]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    started: list[Supervised] = []
+
+    def start_one(
+        *extra: list[Any], owner: list[str] | None = None, drain_s: float = 20
+    ) -> Supervised:
+        runtime_dir = tmp_path / "run"
+        owner_row = ["owner", OWNER, ["--runtime-dir", str(runtime_dir), *(owner or [])]]
+        one = Supervised(runtime_dir, [owner_row, *extra], drain_s)
+        started.append(one)
+        return one
+
+    yield start_one
+    for one in started:
+        one.close()
+
+
+def test_it_starts_all_becomes_ready_and_stops_all_on_sigterm(start: Start) -> None:
+    berth = start(["adapter", CHILD, []], ["scorer-0", CHILD, []])
+    berth.wait_for("ready", nodes=3)
+    assert [p.name for p in read_list(berth.runtime_dir).processes] == [
+        *("supervisor", "owner", "adapter", "scorer-0"),
+    ]
+    children = berth.child_processes()
+    berth.process.send_signal(signal.SIGTERM)
+    berth.wait_for("drained")
+    assert berth.end() == exit_codes.OK
+    assert not any(child.is_running() for child in children)
+    with pytest.raises(NotRunningError):
+        read_list(berth.runtime_dir)
+
+
+def test_a_child_that_is_killed_is_started_again(start: Start) -> None:
+    berth = start(["scorer-0", CHILD, []])
+    berth.wait_for("ready")
+    for name in ("scorer-0", "owner"):
+        pid = berth.pid_of(name)
+        os.kill(pid, signal.SIGKILL)
+        assert berth.wait_for("child_died", child=name)["how"] == "signal 9"
+        restarted = berth.wait_for("child_started", child=name)
+        assert restarted["pid"] != pid
+        assert restarted["restarts"] == 1
+    berth.process.send_signal(signal.SIGTERM)
+    assert berth.end() == exit_codes.OK
+
+
+def test_it_gives_up_when_a_child_cannot_use_its_arguments(start: Start) -> None:
+    berth = start(["adapter", CHILD, ["--mode", str(exit_codes.UNUSABLE)]])
+    assert "cannot be used" in berth.wait_for("giving_up", child="adapter")["reason"]
+    assert berth.end() == exit_codes.UNUSABLE
+
+
+def test_it_drains_before_it_stops_its_children(start: Start, tmp_path: Path) -> None:
+    may_stop = tmp_path / "nothing-in-flight"
+    berth = start(["binder-0", CHILD, []], owner=["--stop-answered-when", str(may_stop)])
+    berth.wait_for("ready")
+    children = berth.child_processes()
+    berth.process.send_signal(signal.SIGTERM)
+    berth.wait_for("stopping")
+    # While bindings are in flight, everybody is still there.
+    assert all(child.is_running() for child in children)
+    assert read_list(berth.runtime_dir).state in ("running", "draining")
+    may_stop.touch()
+    berth.wait_for("drained")
+    assert berth.end() == exit_codes.OK
+
+
+def test_a_drain_that_takes_too_long_is_cut_short_and_said(start: Start) -> None:
+    berth = start(["binder-0", CHILD, []], owner=["--deaf-to-stop"], drain_s=0.2)
+    berth.wait_for("ready")
+    berth.process.send_signal(signal.SIGTERM)
+    berth.wait_for("not_drained")
+    assert berth.end() == exit_codes.OK
+
+
+def test_a_child_that_is_deaf_to_sigterm_is_killed(start: Start) -> None:
+    berth = start(["binder-0", CHILD, ["--mode", "deaf"]])
+    berth.wait_for("ready")
+    berth.process.send_signal(signal.SIGTERM)
+    assert berth.wait_for("killing")["children"] == ["binder-0"]
+    assert berth.end() == exit_codes.FAILED
+
+
+def test_a_second_signal_kills_at_once(start: Start) -> None:
+    berth = start(["binder-0", CHILD, ["--mode", "deaf"]], owner=["--deaf-to-stop"], drain_s=3600)
+    berth.wait_for("ready")
+    children = berth.child_processes()
+    berth.process.send_signal(signal.SIGTERM)
+    berth.wait_for("stopping")
+    berth.process.send_signal(signal.SIGINT)
+    berth.wait_for("killing", reason="told twice")
+    assert berth.end() == exit_codes.FAILED
+    assert not any(child.is_running() for child in children)
+
+
+def test_the_children_end_when_the_supervisor_is_killed(start: Start) -> None:
+    berth = start(["scorer-0", CHILD, []])
+    berth.wait_for("ready")
+    children = berth.child_processes()
+    assert len(children) == 2
+    berth.process.kill()
+    _, alive = psutil.wait_procs(children, timeout=WAIT_S)
+    assert not alive
+
+
+def test_children_run_with_assertions_and_without_the_current_folder(start: Start) -> None:
+    berth = start(["scorer-0", CHILD, []])
+    berth.wait_for("ready")
+    for child in berth.child_processes():
+        options = child.cmdline()[1 : child.cmdline().index("-m")]
+        assert options == ["-P"]
+        assert "PYTHONOPTIMIZE" not in child.environ()
+
+
+def test_a_second_berth_on_the_same_directory_is_refused(start: Start) -> None:
+    berth = start()
+    berth.wait_for("ready")
+    command = [sys.executable, "-P", "-m", "daemon", "run", "--server", "http://127.0.0.1:1"]
+    second = subprocess.run(
+        [*command, "--runtime-dir", str(berth.runtime_dir)],
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
+    )
+    assert second.returncode == exit_codes.ALREADY_RUNNING
+    assert f"pid {berth.process.pid}" in second.stderr
+
+
+def test_status_shows_processes_queue_and_counters(start: Start) -> None:
+    berth = start(["scorer-0", CHILD, []])
+    berth.wait_for("ready")
+    status = read_status(str(berth.runtime_dir), sample_s=0.01)
+    assert status.state == "running"
+    assert status.owner is not None
+    assert status.owner.generation == 7
+    assert [(p.name, p.is_alive) for p in status.processes] == [
+        *(("supervisor", True), ("owner", True), ("scorer-0", True)),
+    ]
+    text = "\n".join(status_lines(status))
+    assert "5 active" in text
+    assert "scheduled" in text
+    told = json.loads(status_json(status))
+    assert told["owner"]["queue"]["active"] == 5
+    assert told["processes"][1]["name"] == "owner"
+
+
+def test_sighup_is_answered_and_sigusr2_dumps_and_compares(start: Start) -> None:
+    berth = start()
+    berth.wait_for("ready")
+    berth.process.send_signal(signal.SIGHUP)
+    berth.wait_for("reload_not_available")
+    berth.process.send_signal(signal.SIGUSR2)
+    dumped = berth.wait_for("dumped")
+    assert Path(dumped["path"]).read_text() == "line one\nline two\n"
+
+
+def test_systemd_is_told_when_it_is_ready_and_when_it_stops(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
+        ear.bind(str(tmp_path / "notify"))
+        ear.settimeout(WAIT_S)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        berth = start()
+        assert ear.recv(4096).startswith(b"READY=1\n")
+        assert ear.recv(4096).startswith(b"WATCHDOG=1\n")
+        berth.process.send_signal(signal.SIGTERM)
+        berth.end()
+        while not ear.recv(4096).startswith(b"STOPPING=1\n"):
+            pass

@@ -1,0 +1,78 @@
+"""A process that answers the supervisor's questions as the owner does, and knows nothing else.
+
+Run as a child of the supervisor under test. `--deaf-to-stop` never answers a StopRequest;
+`--stop-answered-when PATH` answers it only when that file exists.
+"""
+
+import argparse
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from shared.messages.admin import (
+    AdminAnswer,
+    CompareRequest,
+    QueueLengths,
+    StatusAnswer,
+    StatusRequest,
+    StopRequest,
+    TextAnswer,
+)
+from shared.transport.channels import Channel
+from shared.transport.endpoints import Endpoints
+from shared.transport.owner_sockets import OwnerSockets
+from shared.transport.parent import Lifeline
+
+POLL_MS = 20
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runtime-dir", type=Path, required=True)
+    parser.add_argument("--lifeline-fd", type=int, required=True)
+    parser.add_argument("--deaf-to-stop", action="store_true")
+    parser.add_argument("--stop-answered-when", type=Path)
+    parsed = parser.parse_args()
+    lifeline = Lifeline(parsed.lifeline_fd)
+    wake_read, wake_write = socket.socketpair()
+    wake_write.setblocking(False)
+    signal.set_wakeup_fd(wake_write.fileno())
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    stop_askers: list[bytes] = []
+    with OwnerSockets(Endpoints(parsed.runtime_dir)) as sockets:
+        sockets.watch_fd(lifeline.fd)
+        sockets.watch_fd(wake_read.fileno())
+        while True:
+            for one in sockets.poll(POLL_MS):
+                if isinstance(one.message, StopRequest):
+                    stop_askers.append(one.peer)
+                elif one.channel is Channel.ADMIN:
+                    sockets.send(Channel.ADMIN, one.peer, _answer(one.message))
+            if sockets.ready_fds:
+                return 0
+            may_stop = parsed.stop_answered_when is None or parsed.stop_answered_when.exists()
+            while stop_askers and may_stop and not parsed.deaf_to_stop:
+                sockets.send(Channel.ADMIN, stop_askers.pop(), TextAnswer(["drained"]))
+
+
+def _answer(request: object) -> AdminAnswer:
+    if isinstance(request, StatusRequest):
+        return StatusAnswer(
+            epoch=1,
+            generation=7,
+            synced=True,
+            node_count=3,
+            pod_count=2,
+            assumed_pod_count=1,
+            queue=QueueLengths(5, 0, 0, 0, 0),
+            scorers_ready=1,
+            binders_ready=1,
+            binds_in_flight=0,
+            counters={"scheduled": 2},
+        )
+    return TextAnswer([] if isinstance(request, CompareRequest) else ["line one", "line two"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,245 @@
+"""The owner's core, scorers and a binder in one process without sockets or clock.
+
+Messages are queues of this object; the test decides which one moves next, so that any order of
+arrival, loss and death can be played, always the same way for the same choices.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from daemon.core.effects import (
+    AnswerAdmin,
+    Effect,
+    Note,
+    Publish,
+    TellAdapter,
+    TellBinder,
+    TellScorer,
+)
+from daemon.core.events import AdapterSaid, BinderSaid, Event, ScorerGone, ScorerSaid
+from daemon.core.invariants import problems
+from daemon.core.state import SchedulerState, Settings
+from shared.framework.profiles import ProfileConfig
+from shared.framework.registry import Registry
+from shared.framework.runtime import Framework
+from shared.kube.object_codec import decode_object
+from shared.kube.objects import Node
+from shared.kube.pod_record import PodRecord
+from shared.kube.resources import ALL_KINDS
+from shared.messages.from_binder import (
+    BinderHello,
+    BinderReady,
+    BindFailed,
+    BindFailureReason,
+    BindFinished,
+    BindReport,
+)
+from shared.messages.from_scorer import Proposals, ScorerHello
+from shared.messages.to_binder import BindPod, BindPods, ReportPods
+from shared.messages.to_owner import (
+    AdapterBatch,
+    AdapterHello,
+    AdapterMessage,
+    NodeChanged,
+    NodeDeleted,
+    PodChanged,
+    PodDeleted,
+    SyncFinished,
+    SyncStarted,
+)
+from shared.messages.to_scorer import SchedulePods, SnapshotDelta, SnapshotFull
+from workers.scorer.cycle import Cycle
+from workers.scorer.replica import Replica
+
+EPOCH = 7
+ADAPTER = b"adapter"
+BINDER = b"binder-0"
+
+
+def default_frameworks() -> dict[str, Framework]:
+    """The default profile."""
+    built = Registry().build(ProfileConfig())
+    return {built.scheduler_name: built.framework}
+
+
+@dataclass
+class FakeScorer:
+    """A worker whose messages are handed over one by one."""
+
+    peer: bytes
+    replica: Replica
+    cycle: Cycle
+    inbox: deque[TellScorer | Publish] = field(default_factory=deque)
+    work: deque[SchedulePods] = field(default_factory=deque)
+    proposal_sequence: int = 0
+    has_asked: bool = True
+
+
+class Pipeline:
+    """One owner, some scorers, one binder, and what is on its way between them."""
+
+    def __init__(self, worker_count: int = 1, seed: int = 0) -> None:
+        self.now_s = 1000.0
+        self.frameworks = default_frameworks()
+        settings = Settings(profiles=frozenset(self.frameworks), binder_count=1)
+        self.state = SchedulerState(EPOCH, settings, self.frameworks, self.now_s)
+        self.scorers: dict[int, FakeScorer] = {}
+        self.to_owner: deque[Event] = deque()
+        self.orders: deque[BindPod] = deque()
+        self.verdicts: list[ReportPods] = []
+        self.notes: list[Note] = []
+        self.bound: dict[str, list[str]] = {}
+        """uid -> nodes that the fake API server was asked to bind it to, and did."""
+        self._lives = 0
+        self._seed = seed
+        self.handle(BinderSaid(BINDER, BinderHello(1, 0, "b")))
+        self.handle(BinderSaid(BINDER, BinderReady(0, EPOCH)))
+        for index in range(worker_count):
+            self.start_scorer(index)
+
+    # The cluster ---------------------------------------------------------------------------------
+
+    def sync(self, nodes: list[Node], pods: list[PodRecord]) -> None:
+        """The adapter says Hello, and lists everything."""
+        self.handle(AdapterSaid(ADAPTER, AdapterBatch(0, [AdapterHello(1, "a")])))
+        messages: list[AdapterMessage] = []
+        for kind in ALL_KINDS:
+            messages.append(SyncStarted(kind.plural))
+            if kind.plural == "nodes":
+                messages.extend(NodeChanged(node) for node in nodes)
+            if kind.plural == "pods":
+                messages.extend(PodChanged(pod) for pod in pods)
+            messages.append(SyncFinished(kind.plural, "1"))
+        self.tell(*messages)
+
+    def tell(self, *messages: AdapterMessage) -> None:
+        self.handle(AdapterSaid(ADAPTER, AdapterBatch(EPOCH, list(messages))))
+
+    def add_node(self, node: Node) -> None:
+        self.tell(NodeChanged(node))
+
+    def remove_node(self, name: str) -> None:
+        self.tell(NodeDeleted(name))
+
+    def add_pod(self, pod: PodRecord) -> None:
+        self.tell(PodChanged(pod))
+
+    def delete_pod(self, pod: PodRecord) -> None:
+        self.tell(PodDeleted(pod))
+
+    # Moving messages -----------------------------------------------------------------------------
+
+    def handle(self, *events: Event) -> None:
+        for effect in self.state.handle(events, self.now_s):
+            self._carry_out(effect)
+
+    def advance(self, by_s: float) -> None:
+        self.now_s += by_s
+        self.handle()
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case TellScorer(peer, _, _):
+                scorer = next((s for s in self.scorers.values() if s.peer == peer), None)
+                if scorer is None:
+                    self.to_owner.append(ScorerGone(peer))
+                else:
+                    scorer.inbox.append(effect)
+            case Publish():
+                for scorer in self.scorers.values():
+                    scorer.inbox.append(effect)
+            case TellBinder(_, BindPods(_, orders)):
+                self.orders.extend(orders)
+            case TellBinder(_, ReportPods() as report):
+                self.verdicts.append(report)
+            case Note():
+                self.notes.append(effect)
+            case TellBinder() | TellAdapter() | AnswerAdmin():
+                pass
+
+    def start_scorer(self, index: int) -> None:
+        """A worker's new life; what its former one had in hand is lost."""
+        self._lives += 1
+        replica = Replica(index, decode_object)
+        cycle = Cycle(replica, self.frameworks, self._seed + index)
+        peer = b"scorer-%d-%d" % (index, self._lives)
+        self.scorers[index] = FakeScorer(peer, replica, cycle)
+        self.to_owner.append(ScorerSaid(peer, ScorerHello(1, index, peer.decode())))
+
+    def step_scorer(self, index: int) -> bool:
+        """One message read, or one batch placed. False: nothing to do."""
+        scorer = self.scorers[index]
+        if scorer.inbox:
+            self._read(scorer, scorer.inbox.popleft())
+            return True
+        if scorer.work and self._is_ready(scorer, scorer.work[0]):
+            self._place(index, scorer, scorer.work.popleft())
+            return True
+        return False
+
+    @staticmethod
+    def _read(scorer: FakeScorer, effect: TellScorer | Publish) -> None:
+        message = effect.message
+        if isinstance(message, SnapshotFull):
+            scorer.replica.apply_full(message, list(effect.buffers))
+            scorer.cycle.start_over()
+        elif isinstance(message, SnapshotDelta):
+            scorer.replica.apply_delta(message, list(effect.buffers))
+        elif isinstance(message, SchedulePods):
+            scorer.work.append(message)
+
+    @staticmethod
+    def _is_ready(scorer: FakeScorer, work: SchedulePods) -> bool:
+        return scorer.replica.is_whole and scorer.replica.sequence >= work.min_sequence
+
+    def _place(self, index: int, scorer: FakeScorer, work: SchedulePods) -> None:
+        scorer.proposal_sequence += 1
+        placements, failures = scorer.cycle.run(work, scorer.proposal_sequence)
+        proposals = Proposals(
+            index,
+            EPOCH,
+            work.batch_id,
+            scorer.proposal_sequence,
+            scorer.replica.generation,
+            True,
+            placements,
+            failures,
+        )
+        self.to_owner.append(ScorerSaid(scorer.peer, proposals))
+
+    def step_owner(self) -> bool:
+        if not self.to_owner:
+            return False
+        self.handle(self.to_owner.popleft())
+        return True
+
+    def step_binder(self, *, fails: bool = False) -> bool:
+        """Answers the oldest order."""
+        if not self.orders:
+            return False
+        order = self.orders.popleft()
+        if fails:
+            failed = BindFailed(order.order_id, BindFailureReason.CONFLICT, "no")
+            self.to_owner.append(BinderSaid(BINDER, BindReport(0, EPOCH, [], [failed])))
+        else:
+            self.bound.setdefault(order.uid, []).append(order.node_name)
+            finished = BindFinished(order.order_id)
+            self.to_owner.append(BinderSaid(BINDER, BindReport(0, EPOCH, [finished], [])))
+        return True
+
+    def run_until_quiet(self, steps_max: int = 100_000) -> None:
+        """Moves everything until nothing moves."""
+        for _ in range(steps_max):
+            moved = self.step_owner()
+            for index in self.scorers:
+                moved = self.step_scorer(index) or moved
+            moved = self.step_binder() or moved
+            if not moved:
+                return
+        raise AssertionError("the pipeline does not come to rest")
+
+    # What must hold ------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        found = problems(self.state.cache, self.state.queue)
+        assert not found, found

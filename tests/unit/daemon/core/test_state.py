@@ -1,0 +1,132 @@
+"""The owner's core with scorers and a binder around it, message by message."""
+
+import numpy as np
+
+from tests.support.builders import make_node, make_pod
+from tests.support.pipeline import Pipeline
+
+
+def test_all_pods_that_fit_are_bound_once_and_the_rest_is_reported() -> None:
+    pipeline = Pipeline()
+    pods = [make_pod(f"p{i}", cpu="1") for i in range(10)]
+    pipeline.sync([make_node("n0", cpu="4"), make_node("n1", cpu="4")], pods)
+    pipeline.run_until_quiet()
+    assert len(pipeline.bound) == 8
+    assert all(len(nodes) == 1 for nodes in pipeline.bound.values())
+    reported = {verdict.name for report in pipeline.verdicts for verdict in report.verdicts}
+    assert len(reported) == 2
+    messages = {verdict.message for report in pipeline.verdicts for verdict in report.verdicts}
+    assert messages == {"0/2 nodes are available: 2 Insufficient cpu."}
+    lengths = pipeline.state.queue.pending_lengths()
+    assert (lengths.unschedulable, lengths.in_flight) == (2, 0)
+    pipeline.check()
+
+
+def test_a_pod_arriving_before_any_scorer_is_placed_when_one_comes() -> None:
+    pipeline = Pipeline(worker_count=0)
+    pipeline.sync([make_node("n0")], [make_pod("p")])
+    pipeline.run_until_quiet()
+    assert not pipeline.bound
+    pipeline.start_scorer(0)
+    pipeline.run_until_quiet()
+    assert list(pipeline.bound.values()) == [["n0"]]
+
+
+def test_a_new_node_wakes_a_pod_that_fitted_nowhere() -> None:
+    pipeline = Pipeline()
+    pipeline.sync([make_node("small", cpu="1")], [make_pod("big", cpu="3")])
+    pipeline.run_until_quiet()
+    assert not pipeline.bound
+    pipeline.add_node(make_node("large", cpu="8"))
+    pipeline.advance(2.0)
+    pipeline.run_until_quiet()
+    assert list(pipeline.bound.values()) == [["large"]]
+
+
+def test_what_a_dead_scorer_had_in_hand_goes_to_its_next_life() -> None:
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0")], [make_pod(f"p{i}") for i in range(5)])
+    pipeline.step_owner()
+    assert pipeline.state.queue.pending_lengths().in_flight == 5
+    pipeline.start_scorer(0)
+    pipeline.run_until_quiet()
+    assert len(pipeline.bound) == 5
+    pipeline.check()
+
+
+def test_a_failed_binding_gives_the_room_back_and_the_pod_is_tried_again() -> None:
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0", cpu="1")], [make_pod("p", cpu="1")])
+    while not pipeline.orders:
+        pipeline.step_owner()
+        pipeline.step_scorer(0)
+    pipeline.step_binder(fails=True)
+    pipeline.step_owner()
+    row = pipeline.state.cache.nodes.row_of("n0")
+    assert pipeline.state.cache.nodes.requested[0, row] == 0
+    pipeline.advance(2.0)
+    pipeline.run_until_quiet()
+    assert list(pipeline.bound.values()) == [["n0"]]
+    assert pipeline.state.counters["binds_failed"] == 1
+
+
+def test_two_scorers_never_overcommit_a_node_between_them() -> None:
+    pipeline = Pipeline(worker_count=2)
+    while pipeline.step_owner():
+        pass  # Both are known before there is work, so both get some.
+    pods = [make_pod(f"p{i}", cpu="1", labels={"k": str(i % 2)}) for i in range(12)]
+    pipeline.sync([make_node("n0", cpu="4"), make_node("n1", cpu="4")], pods)
+    pipeline.run_until_quiet()
+    nodes = pipeline.state.cache.nodes
+    rows = nodes.present_rows()
+    assert (nodes.requested[0, rows] <= nodes.allocatable[0, rows]).all()
+    assert len(pipeline.bound) == 8
+    assert pipeline.state.counters["proposals_rejected"] > 0
+    # The workers' copies agree with the owner again, rejected placements included.
+    for scorer in pipeline.scorers.values():
+        assert np.array_equal(scorer.replica.nodes.requested[:, rows], nodes.requested[:, rows])
+    pipeline.check()
+
+
+def test_a_pod_deleted_while_a_scorer_has_it_is_not_assumed() -> None:
+    pipeline = Pipeline()
+    pod = make_pod("p")
+    pipeline.sync([make_node("n0")], [pod])
+    pipeline.step_owner()
+    pipeline.delete_pod(pod)
+    pipeline.run_until_quiet()
+    assert not pipeline.bound
+    assert pipeline.state.cache.pod_count() == 0
+    pipeline.check()
+
+
+def test_a_relist_drops_what_it_no_longer_shows() -> None:
+    pipeline = Pipeline()
+    kept, gone = make_pod("kept", node_name="n0"), make_pod("gone", node_name="n0")
+    pipeline.sync([make_node("n0"), make_node("n1")], [kept, gone, make_pod("waiting", cpu="9")])
+    pipeline.run_until_quiet()
+    pipeline.sync([make_node("n0")], [kept])
+    assert pipeline.state.cache.node_count() == 1
+    assert {pod.record.name for pod in pipeline.state.cache.pods()} == {"kept"}
+    assert len(pipeline.state.queue) == 0
+    pipeline.check()
+
+
+def test_pods_of_other_schedulers_are_counted_and_left_alone() -> None:
+    pipeline = Pipeline()
+    foreign = make_pod("f", spec={"schedulerName": "another"})
+    pipeline.sync([make_node("n0")], [foreign])
+    pipeline.run_until_quiet()
+    assert not pipeline.bound
+    assert pipeline.state.counters["foreign_pods"] == 1
+
+
+def test_equal_events_and_seed_give_equal_decisions() -> None:
+    def decide() -> dict[str, list[str]]:
+        pipeline = Pipeline(seed=3)
+        nodes = [make_node(f"n{i}") for i in range(20)]
+        pipeline.sync(nodes, [make_pod(f"p{i}") for i in range(50)])
+        pipeline.run_until_quiet()
+        return pipeline.bound
+
+    assert decide() == decide()

@@ -1,0 +1,54 @@
+"""The table of child processes."""
+
+from daemon.supervisor.children import child_specs
+from daemon.supervisor.run import child_environment
+from shared.config import RuntimeOptions
+
+OPTIONS = RuntimeOptions(
+    server="http://127.0.0.1:1", runtime_dir="/d", workers=2, binders=3, seed=7, assume_ttl_s=2.5
+)
+
+
+def test_the_owner_comes_first_and_every_role_has_its_processes() -> None:
+    names = [spec.name for spec in child_specs(OPTIONS, 5)]
+    assert names == [
+        *("owner", "adapter", "scorer-0", "scorer-1"),
+        *("binder-0", "binder-1", "binder-2"),
+    ]
+
+
+def test_every_child_gets_directory_lifeline_and_log_level() -> None:
+    for spec in child_specs(OPTIONS, 5):
+        common = ("--runtime-dir", "/d", "--lifeline-fd", "5", "--log-level", "info")
+        assert spec.arguments[:6] == common
+
+
+def test_only_those_that_speak_with_the_api_server_get_its_address() -> None:
+    for spec in child_specs(OPTIONS, 5):
+        speaks = spec.name == "adapter" or spec.name.startswith("binder")
+        assert ("--server" in spec.arguments) is speaks
+
+
+def test_the_kubeconfig_is_handed_on_when_there_is_no_server() -> None:
+    specs = child_specs(RuntimeOptions(kubeconfig="/k", config="/c", runtime_dir="/d"), 5)
+    by_name = {spec.name: spec.arguments for spec in specs}
+    assert by_name["adapter"][-2:] == ("--kubeconfig", "/k")
+    for name in ("owner", "scorer-0", "binder-0"):
+        at = by_name[name].index("--config")
+        assert by_name[name][at + 1] == "/c"
+
+
+def test_the_owner_learns_the_size_of_the_pools_seed_and_ttl() -> None:
+    owner = child_specs(OPTIONS, 5)[0].arguments
+    assert owner[6:] == (
+        *("--workers", "2", "--binders", "3"),
+        *("--seed", "7", "--assume-ttl-s", "2.5"),
+    )
+
+
+def test_children_keep_their_assertions_and_one_thread_for_arithmetic() -> None:
+    environment = child_environment({"PYTHONOPTIMIZE": "1", "OMP_NUM_THREADS": "3", "A": "b"})
+    assert "PYTHONOPTIMIZE" not in environment
+    assert environment["OPENBLAS_NUM_THREADS"] == "1"
+    assert environment["OMP_NUM_THREADS"] == "3"
+    assert environment["A"] == "b"

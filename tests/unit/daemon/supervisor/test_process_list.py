@@ -1,0 +1,71 @@
+"""The list of processes that `berth status` reads."""
+
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+from daemon.supervisor.process_list import (
+    AlreadyRunningError,
+    NotRunningError,
+    ProcessEntry,
+    ProcessList,
+    SupervisorLock,
+    entry_of,
+    measure,
+    read_list,
+    write_list,
+)
+
+
+@pytest.fixture
+def runtime_dir(tmp_path: Path) -> Path:
+    return tmp_path / "run"
+
+
+def test_a_second_supervisor_is_refused_and_told_who_is_there(runtime_dir: Path) -> None:
+    with SupervisorLock(runtime_dir), pytest.raises(AlreadyRunningError, match=f"pid {os.getpid()}"):
+        SupervisorLock(runtime_dir)
+    with SupervisorLock(runtime_dir):
+        pass
+
+
+def test_the_list_is_read_back_while_a_supervisor_lives(runtime_dir: Path) -> None:
+    listed = ProcessList("running", [ProcessEntry("owner", 12, 3.5, 1, "signal 9")])
+    with SupervisorLock(runtime_dir):
+        with pytest.raises(NotRunningError, match="just started"):
+            read_list(runtime_dir)
+        write_list(runtime_dir, listed)
+        assert read_list(runtime_dir) == listed
+
+
+def test_a_list_that_a_dead_supervisor_left_is_not_believed(runtime_dir: Path) -> None:
+    with SupervisorLock(runtime_dir):
+        write_list(runtime_dir, ProcessList("running", []))
+    with pytest.raises(NotRunningError, match="no berth is running"):
+        read_list(runtime_dir)
+
+
+def test_no_directory_means_no_berth(runtime_dir: Path) -> None:
+    with pytest.raises(NotRunningError):
+        read_list(runtime_dir)
+
+
+def test_a_process_is_measured_by_the_kernel() -> None:
+    entry = entry_of("me", os.getpid(), 2, "exit code 1")
+    use = measure(entry, psutil.Process().create_time() + 5)
+    assert use.is_alive
+    assert use.running_s == pytest.approx(5)
+    assert use.cpu_s > 0
+    assert use.rss_peak_bytes >= use.rss_bytes > 1_000_000
+    assert (use.restart_count, use.last_exit) == (2, "exit code 1")
+
+
+def test_another_process_with_the_same_id_is_not_taken_for_ours() -> None:
+    entry = ProcessEntry("me", os.getpid(), create_time_s=1.0, restart_count=0)
+    assert not measure(entry, 2.0).is_alive
+
+
+def test_a_child_that_waits_for_its_restart_is_shown_as_down() -> None:
+    assert not measure(ProcessEntry("owner", 0, 0.0, 3, "signal 9"), 1.0).is_alive

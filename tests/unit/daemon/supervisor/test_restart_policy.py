@@ -1,0 +1,51 @@
+"""When a dead child is started again."""
+
+from daemon.supervisor.restart_policy import (
+    ATTEMPTS_MAX,
+    DELAY_S_MAX,
+    STABLE_S,
+    Exit,
+    GiveUp,
+    Restart,
+    exit_text,
+    next_step,
+)
+from shared import exit_codes
+
+
+def test_the_first_death_is_answered_at_once() -> None:
+    assert next_step([Exit(-9, 3.0)]) == Restart(after_s=0.0)
+
+
+def test_pauses_grow_with_each_quick_death_up_to_a_bound() -> None:
+    exits = [Exit(1, 0.1)] * (ATTEMPTS_MAX - 1)
+    steps = [next_step(exits[:count]) for count in range(1, len(exits) + 1)]
+    pauses = [step.after_s for step in steps if isinstance(step, Restart)]
+    assert pauses == [0.0, 0.5, 1.0, 2.0, 4.0, 8.0, DELAY_S_MAX]
+
+
+def test_it_gives_up_after_too_many_quick_deaths_and_says_how_the_last_was() -> None:
+    step = next_step([Exit(1, 0.1)] * (ATTEMPTS_MAX - 1) + [Exit(-11, 0.1)])
+    assert isinstance(step, GiveUp)
+    assert f"{ATTEMPTS_MAX} times in a row" in step.reason
+    assert "signal 11" in step.reason
+
+
+def test_a_child_that_ran_well_before_it_died_starts_a_new_story() -> None:
+    exits = [Exit(1, 0.1)] * (ATTEMPTS_MAX - 1) + [Exit(1, STABLE_S)]
+    assert next_step(exits) == Restart(after_s=0.0)
+    assert next_step([*exits, Exit(1, 0.1)]) == Restart(after_s=0.0)
+    assert next_step([*exits, Exit(1, 0.1), Exit(1, 0.1)]) == Restart(after_s=0.5)
+
+
+def test_a_child_that_cannot_use_its_arguments_is_not_started_again() -> None:
+    assert isinstance(next_step([Exit(exit_codes.UNUSABLE, 0.1)]), GiveUp)
+
+
+def test_an_end_that_nobody_asked_for_counts_as_a_death_whatever_its_code() -> None:
+    assert next_step([Exit(exit_codes.OK, 0.1)] * 2) == Restart(after_s=0.5)
+
+
+def test_exit_codes_are_told_in_words() -> None:
+    assert exit_text(-9) == "signal 9"
+    assert exit_text(3) == "exit code 3"

@@ -1,0 +1,38 @@
+"""What systemd is told."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from daemon.supervisor.sd_notify import ServiceNotifier
+
+
+@pytest.mark.parametrize("is_abstract", [False, True])
+def test_systemd_hears_ready_alive_and_stopping(tmp_path: Path, is_abstract: bool) -> None:
+    name = f"@berth-test-{tmp_path.name}" if is_abstract else str(tmp_path / "notify")
+    address = f"\0{name[1:]}" if is_abstract else name
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
+        ear.bind(address)
+        notifier = ServiceNotifier({"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "3000000"})
+        notifier.ready("5 nodes")
+        notifier.alive("6 nodes")
+        notifier.stopping("draining")
+        ear.settimeout(5)
+        heard = [ear.recv(4096).decode() for _ in range(3)]
+    assert heard == [
+        "READY=1\nSTATUS=5 nodes",
+        "WATCHDOG=1\nSTATUS=6 nodes",
+        "STOPPING=1\nSTATUS=draining",
+    ]
+    assert notifier.watchdog_s == 3.0
+
+
+def test_without_systemd_nothing_is_sent_and_nothing_fails() -> None:
+    notifier = ServiceNotifier({})
+    notifier.ready("")
+    assert notifier.watchdog_s == 0.0
+
+
+def test_a_service_manager_that_is_gone_does_not_matter(tmp_path: Path) -> None:
+    ServiceNotifier({"NOTIFY_SOCKET": str(tmp_path / "nobody")}).alive("")

@@ -1,0 +1,240 @@
+"""KubeSchedulerConfiguration files and the options of `berth run`."""
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from shared.config import (
+    CONFIG_BYTES_MAX,
+    RuntimeOptions,
+    SchedulerConfiguration,
+    load_configuration,
+    parse_configuration,
+)
+from shared.errors import ConfigurationError
+from shared.framework.profiles import PluginSet
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+def parse(body: str) -> SchedulerConfiguration:
+    return parse_configuration(HEAD + dedent(body), "file")
+
+
+def problems_of(body: str, head: str = HEAD) -> list[str]:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_configuration(head + dedent(body), "file")
+    return caught.value.problems
+
+
+def test_without_a_file_the_defaults_are_kube_schedulers() -> None:
+    configuration = load_configuration("")
+    assert configuration == parse("")
+    assert [p.scheduler_name for p in configuration.profiles] == ["default-scheduler"]
+    assert (configuration.pod_initial_backoff_s, configuration.pod_max_backoff_s) == (1.0, 10.0)
+    assert configuration.parallelism == 16
+
+
+def test_a_whole_file_is_understood() -> None:
+    configuration = parse(
+        """
+        parallelism: 4
+        podInitialBackoffSeconds: 2
+        podMaxBackoffSeconds: 20
+        percentageOfNodesToScore: 30
+        clientConnection: {kubeconfig: /etc/kubeconfig}
+        profiles:
+        - schedulerName: a
+          percentageOfNodesToScore: 50
+          plugins:
+            multiPoint:
+              enabled: [{name: ImageLocality, weight: 3}]
+            score:
+              enabled: [{name: NodeResourcesFit, weight: 2}, {name: Mine}]
+              disabled: [{name: "*"}]
+          pluginConfig:
+          - name: NodeResourcesFit
+            args:
+              apiVersion: kubescheduler.config.k8s.io/v1
+              kind: NodeResourcesFitArgs
+              scoringStrategy: {type: MostAllocated}
+        - schedulerName: b
+        """
+    )
+    first, second = configuration.profiles
+    assert (configuration.pod_initial_backoff_s, configuration.pod_max_backoff_s) == (2.0, 20.0)
+    assert configuration.parallelism == 4
+    assert configuration.client_connection.kubeconfig == "/etc/kubeconfig"
+    assert first.plugins == {
+        "multiPoint": PluginSet(enabled=[("ImageLocality", 3)]),
+        "score": PluginSet(enabled=[("NodeResourcesFit", 2), ("Mine", 0)], disabled=["*"]),
+    }
+    assert first.plugin_config == {
+        "NodeResourcesFit": {"scoringStrategy": {"type": "MostAllocated"}}
+    }
+    assert first.percentage_of_nodes_to_score == 50
+    assert (second.scheduler_name, second.percentage_of_nodes_to_score) == ("b", 30)
+
+
+def test_all_problems_are_told_at_once_with_path_and_line() -> None:
+    found = problems_of(
+        """\
+        parallelism: "16"
+        percentageOfNodesToScore: 101
+        nonsense: 1
+        profiles:
+        - plugins:
+            score:
+              enabled: [{name: X, wieght: 3}]
+        """
+    )
+    assert len(found) == 4
+    assert any(one.startswith("parallelism (line 3): '16' must be a whole number") for one in found)
+    assert any(one.startswith("percentageOfNodesToScore (line 4): 101") for one in found)
+    assert any(one.startswith("nonsense (line 5): unknown field") for one in found)
+    place = "profiles[0].plugins.score.enabled[0].wieght (line 9): unknown field"
+    assert any(one.startswith(place) for one in found)
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "told"),
+    [
+        ("podInitialBackoffSeconds: 0", "podInitialBackoffSeconds", "must lie in 1.."),
+        ("podInitialBackoffSeconds: 11", "podMaxBackoffSeconds", "less than"),
+        ("percentageOfNodesToScore: -1", "percentageOfNodesToScore", "must lie in 0..100"),
+        ("parallelism: true", "parallelism", "whole number"),
+        ("extenders: [{urlPrefix: http://x}]", "extenders[0]", "does not call extenders"),
+        ("extenders: 3", "extenders", "must be a list"),
+        ("clientConnection: [1]", "clientConnection", "must be a mapping"),
+        ("clientConnection: {burst: -1}", "clientConnection.burst", "must lie in"),
+        ("leaderElection: {leaderElect: 'yes'}", "leaderElection.leaderElect", "true or false"),
+        ("leaderElection: {leaseDuration: soon}", "leaderElection.leaseDuration", "a duration"),
+        ("leaderElection: {retryPeriod: 0s}", "leaderElection.retryPeriod", "longer than zero"),
+        (
+            "leaderElection: {leaderElect: true, leaseDuration: 5s}",
+            "leaderElection.leaseDuration",
+            "longer than renewDeadline",
+        ),
+        (
+            "leaderElection: {leaderElect: true, resourceLock: endpoints}",
+            "leaderElection.resourceLock",
+            "must be leases",
+        ),
+        ("profiles: [{}, {schedulerName: a}]", "profiles[0].schedulerName", "is missing"),
+        (
+            "profiles: [{schedulerName: a}, {schedulerName: a}]",
+            "profiles[1]",
+            "also that of profiles[0]",
+        ),
+        (
+            "profiles: [{schedulerName: a}, {schedulerName: b, plugins: {queueSort: {enabled:"
+            " [{name: Mine}]}}}]",
+            "profiles[1]",
+            "must be the same in all profiles",
+        ),
+        (
+            "profiles: [{plugins: {queueSort: {enabled: [{name: A}, {name: B}]}}}]",
+            "profiles[0].plugins.queueSort",
+            "only one",
+        ),
+        (
+            "profiles: [{plugins: {filter: {enabled: [{weight: 1}]}}}]",
+            "profiles[0].plugins.filter.enabled[0].name",
+            "is missing",
+        ),
+        (
+            "profiles: [{plugins: {filter: {disabled: [{name: EBSLimits}]}}}]",
+            "profiles[0].plugins.filter.disabled[0].name",
+            "was removed",
+        ),
+        (
+            "profiles: [{pluginConfig: [{name: A}, {name: A}]}]",
+            "profiles[0].pluginConfig[1]",
+            "configured twice",
+        ),
+        (
+            "profiles: [{pluginConfig: [{name: A, args: {kind: BArgs}}]}]",
+            "profiles[0].pluginConfig[0].args",
+            "must be AArgs",
+        ),
+        (
+            "profiles: [{pluginConfig: [{name: A, args: 3}]}]",
+            "profiles[0].pluginConfig[0].args",
+            "must be a mapping",
+        ),
+        ("parallelism: 3\nparallelism: 4", "parallelism", "stands twice"),
+        ("a: &x [*x]", "a", "unknown field"),
+    ],
+)
+def test_a_problem_names_its_place(body: str, place: str, told: str) -> None:
+    found = problems_of(body)
+    assert any(one.startswith(place) and told in one for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "is empty"),
+        ("[", "is not YAML"),
+        ("- 1", "must be a mapping"),
+        ("apiVersion: kubescheduler.config.k8s.io/v1beta3", "must be kubescheduler"),
+    ],
+)
+def test_another_kind_of_file_is_refused(text: str, told: str) -> None:
+    assert any(told in one for one in problems_of("", head=text))
+
+
+def test_arguments_that_refer_to_themselves_are_a_problem_not_an_endless_loop() -> None:
+    found = problems_of("profiles: [{pluginConfig: [{name: A, args: &x {b: *x}}]}]")
+    assert any("cannot be read" in one for one in found)
+
+
+def test_settings_without_effect_are_accepted_and_named() -> None:
+    configuration = parse(
+        """
+        clientConnection: {qps: 50, burst: 100, contentType: application/vnd.kubernetes.protobuf}
+        leaderElection: {leaderElect: true}
+        enableProfiling: true
+        """
+    )
+    notes = "\n".join(configuration.notes)
+    for setting in ("qps", "contentType", "leaderElection", "enableProfiling"):
+        assert setting in notes
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"nowhere.yaml.*cannot be read"):
+        load_configuration(str(tmp_path / "nowhere.yaml"))
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigurationError, match="not UTF-8"):
+        load_configuration(str(binary))
+    large = tmp_path / "large"
+    large.write_bytes(b"#" * (CONFIG_BYTES_MAX + 1))
+    with pytest.raises(ConfigurationError, match="larger than"):
+        load_configuration(str(large))
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (RuntimeOptions(server="http://a", kubeconfig="/b"), "give one of them"),
+        (RuntimeOptions(server="a:80"), "http://"),
+        (RuntimeOptions(workers=0), "--workers 0"),
+        (RuntimeOptions(binders=1000), "--binders 1000"),
+        (RuntimeOptions(max_in_flight=0), "--max-in-flight"),
+        (RuntimeOptions(seed=-1), "--seed"),
+        (RuntimeOptions(assume_ttl_s=float("nan")), "--assume-ttl-s"),
+        (RuntimeOptions(drain_s=-1.0), "--drain-s"),
+        (RuntimeOptions(log_level="loud"), "--log-level"),
+    ],
+)
+def test_options_that_cannot_work_are_named(options: RuntimeOptions, told: str) -> None:
+    found = options.problems()
+    assert len(found) == 1
+    assert told in found[0]
+
+
+def test_the_default_options_are_fine() -> None:
+    assert RuntimeOptions().problems() == []

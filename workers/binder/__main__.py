@@ -1,0 +1,124 @@
+"""`python -m workers.binder`: reads the options, connects, binds until it is told to stop.
+
+Exit status 0 after a drain (the owner's `Drain`, SIGTERM, SIGINT), 1 when the supervisor is gone or
+an option cannot be used.
+"""
+
+import argparse
+import asyncio
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from shared.clock import SystemClock
+from shared.errors import OperationalError
+from shared.kube.api_client import ApiClient
+from shared.kube.cluster_access import ClusterAccess
+from shared.kube.kubeconfig import find_access
+from shared.telemetry.log import LEVELS, EventLog, start_logging
+from shared.transport.async_peer import binder_peer
+from shared.transport.endpoints import Endpoints
+from shared.transport.parent import Lifeline
+from workers.binder.bind_call import DefaultBinder
+from workers.binder.binding_cycle import BindingCycle, BindingPlugins
+from workers.binder.loop import RECORDER_DRAIN_S, Binder, Identity
+from workers.binder.recorder import Recorder, RecorderSettings
+
+
+def parse_options(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    defaults = RecorderSettings()
+    parser = argparse.ArgumentParser(prog="python -m workers.binder", description=__doc__)
+    parser.add_argument("--index", type=int, required=True, help="which binder of the pool")
+    parser.add_argument("--runtime-dir", type=Path, required=True, help="where the sockets are")
+    parser.add_argument("--server", default="", help="URL of the API server, without credentials")
+    parser.add_argument("--kubeconfig", default="", help="how to reach the API server")
+    parser.add_argument("--config", default="", help="KubeSchedulerConfiguration file")
+    parser.add_argument("--max-in-flight", type=_positive, default=64, help="bindings at once")
+    parser.add_argument(
+        "--record-queue-max",
+        type=_positive,
+        default=defaults.queue_max,
+        help="conditions and events that wait; beyond, the oldest events are dropped",
+    )
+    parser.add_argument(
+        "--record-trickle",
+        type=_positive,
+        default=defaults.trickle_per_s,
+        help="conditions and events written each second while bindings are under way",
+    )
+    parser.add_argument("--lifeline-fd", type=int, help="pipe that ends with the supervisor")
+    parser.add_argument("--log-level", choices=LEVELS, default="info")
+    return parser.parse_args(arguments)
+
+
+async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
+    """The process's life; returns its exit status."""
+    loop = asyncio.get_running_loop()
+    clock = SystemClock()
+    instance = secrets.token_hex(4)
+    settings = RecorderSettings(
+        queue_max=options.record_queue_max, trickle_per_s=options.record_trickle
+    )
+    bind_api = ApiClient(access, connections_max=options.max_in_flight)
+    record_api = ApiClient(access, connections_max=settings.writes_max)
+    recorder = Recorder(record_api, settings, clock, socket.gethostname(), loop)
+    cycle = _cycle(DefaultBinder(bind_api), options.config)
+    is_orphaned = False
+    name = f"binder-{options.index}-{instance}"
+    with binder_peer(Endpoints(options.runtime_dir), name) as peer:
+        identity = Identity(options.index, instance)
+        binder = Binder(identity, peer, cycle, recorder, options.max_in_flight, clock)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, binder.drain)
+        if options.lifeline_fd is not None:
+
+            def stop_orphaned() -> None:
+                nonlocal is_orphaned
+                is_orphaned = True
+                EventLog("binder").error("supervisor_gone")
+                binder.stop_now()
+
+            Lifeline(options.lifeline_fd).call_when_cut(loop, stop_orphaned)
+        await binder.run()
+        if not is_orphaned:
+            await recorder.drain(RECORDER_DRAIN_S)
+        recorder.close()
+        await bind_api.close()
+        await record_api.close()
+    return 1 if is_orphaned else 0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs to the end; errors of the outside become one line and a status."""
+    options = parse_options(arguments)
+    start_logging(f"binder-{options.index}", options.log_level)
+    try:
+        access = find_access(server=options.server, kubeconfig=options.kubeconfig)
+        return asyncio.run(run(options, access))
+    except OperationalError as error:
+        EventLog("binder").error("binder_failed", error=str(error))
+        return 1
+
+
+def _cycle(binder: DefaultBinder, config_path: str) -> BindingCycle:
+    plain = BindingPlugins(binds=(binder,))
+    if not config_path:
+        return BindingCycle(plain)
+    from workers.binder.profiles import plugins_by_profile
+
+    return BindingCycle(plain, plugins_by_profile(config_path, binder))
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number <= 0:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

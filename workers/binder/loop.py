@@ -1,0 +1,288 @@
+"""The binder's I/O half: orders in, at most so many bindings in flight, outcomes back in batches.
+
+Epochs. The owner may die and come back with another state of mind, or the connection may break and
+messages be lost. So:
+
+- On each new connection the binder forgets what it has not begun yet and says `BinderHello`, again
+  every second until it is answered.
+- `Welcome(epoch)` of a new epoch, or the first on this connection, makes all orders of before void:
+  what is not begun is dropped, what is in flight is awaited, then `BinderReady(epoch)` is sent. After
+  that the owner knows that nothing of before is under way here, and orders anew (`look_first`)
+  whatever it has no outcome of.
+- `Welcome` of the epoch that holds already answers a Hello that crossed the first; nothing changes.
+- Orders that come before `BinderReady` wait; orders of another epoch are dropped.
+
+An owner cannot be replaced without a new connection, so nobody has to watch for its silence.
+
+Outcomes are sent with their epoch, all that came up in one turn of the event loop together. They
+are kept until sent; when a new epoch begins, those of another are dropped.
+
+Bugs in a plugin end one binding (its outcome is unknown then, UNREACHABLE), not the process.
+"""
+
+import asyncio
+from collections import deque
+from typing import Final, NamedTuple, Protocol, assert_never
+
+from shared.clock import Clock
+from shared.messages.frames import PROTOCOL_VERSION
+from shared.messages.from_binder import (
+    BinderHeartbeat,
+    BinderHello,
+    BinderReady,
+    BindFailed,
+    BindFailureReason,
+    BindFinished,
+    BindReport,
+    FromBinder,
+)
+from shared.messages.to_binder import BindPod, BindPods, Drain, ReportPods, ToBinder, Welcome
+from shared.telemetry.log import EventLog
+from shared.transport.connection import Connected
+from workers.binder.bind_call import Bound, NotBound, Outcome
+from workers.binder.binding_cycle import BindingCycle
+from workers.binder.recorder import Recorder
+
+TICK_S: Final = 1.0
+"""Hello until welcomed, heartbeat after."""
+RECORDER_TICK_S: Final = 60.0
+RESEND_S: Final = 0.02
+"""How soon reports are sent again that found the owner's queue full."""
+RECORDER_DRAIN_S: Final = 3.0
+
+
+class OwnerPeer(Protocol):
+    """The connection to the owner; `shared.transport.async_peer.AsyncPeer` is one."""
+
+    async def recv(self) -> ToBinder | Connected: ...
+
+    def send_nowait(self, message: FromBinder) -> bool: ...
+
+
+class Identity(NamedTuple):
+    """Who this binder is."""
+
+    binder_index: int
+    instance: str
+    """Another one for each life of the process."""
+
+
+class Binder:
+    """Everything between the owner's messages and the binding cycles."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        peer: OwnerPeer,
+        cycle: BindingCycle,
+        recorder: Recorder,
+        in_flight_max: int,
+        clock: Clock,
+    ) -> None:
+        assert in_flight_max > 0, "a binder that may not bind"
+        self._identity = identity
+        self._peer = peer
+        self._cycle = cycle
+        self._recorder = recorder
+        self._in_flight_max = in_flight_max
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._log = EventLog("binder")
+        self._epoch: int | None = None
+        """Of the owner on this connection; None until it has welcomed us."""
+        self._is_ready = False
+        """BinderReady has been sent for this epoch: bindings may begin."""
+        self._orders: deque[BindPod] = deque()
+        self._in_flight: set[asyncio.Task[None]] = set()
+        self._reports: dict[int, BindReport] = {}
+        """Epoch -> outcomes that are not sent yet."""
+        self._flush: asyncio.Handle | None = None
+        self._recorder_ticked_s = clock.monotonic_s()
+        self._is_draining = False
+        self._drained = self._loop.create_future()
+
+    async def run(self) -> None:
+        """Returns when drained and everything is reported, or abandoned (`stop_now`)."""
+        receiving = self._loop.create_task(self._receive())
+        ticking = self._loop.create_task(self._tick())
+        tasks: list[asyncio.Future[None]] = [receiving, ticking, self._drained]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            receiving.cancel()
+            ticking.cancel()
+            await asyncio.gather(receiving, ticking, return_exceptions=True)
+
+    def drain(self) -> None:
+        """Takes no more orders, finishes and reports what it has, writes what it can, then ends."""
+        if not self._is_draining:
+            self._is_draining = True
+            self._log.info("draining", orders=len(self._orders), in_flight=len(self._in_flight))
+            self._end_if_drained()
+
+    def stop_now(self) -> None:
+        """Ends without finishing anything: nobody is left to report to."""
+        for task in self._in_flight:
+            task.cancel()
+        if not self._drained.done():
+            self._drained.set_result(None)
+
+    # What the owner says --------------------------------------------------------------------------
+
+    async def _receive(self) -> None:
+        while True:
+            message = await self._peer.recv()
+            match message:
+                case BindPods():
+                    self._on_orders(message)
+                case ReportPods():
+                    if message.epoch == self._epoch:
+                        for verdict in message.verdicts:
+                            self._recorder.pod_failed(verdict)
+                case Welcome():
+                    self._on_welcome(message.epoch)
+                case Drain():
+                    self.drain()
+                case Connected():
+                    self._on_connected()
+                case _:
+                    assert_never(message)
+
+    def _on_connected(self) -> None:
+        if self._epoch is not None:
+            self._log.warning("owner_reconnected", dropped_orders=len(self._orders))
+        self._epoch = None
+        self._is_ready = False
+        self._orders.clear()
+        self._hello()
+
+    def _on_welcome(self, epoch: int) -> None:
+        if epoch == self._epoch:
+            return
+        if self._orders:
+            self._log.warning("orders_void", epoch=epoch, dropped_orders=len(self._orders))
+        self._orders.clear()
+        self._epoch = epoch
+        self._is_ready = False
+        for other in [e for e in self._reports if e != epoch]:
+            del self._reports[other]
+        self._flush_reports()
+        self._ready_if_clear()
+
+    def _on_orders(self, message: BindPods) -> None:
+        if message.epoch != self._epoch or self._is_draining:
+            self._log.warning("orders_refused", epoch=message.epoch, orders=len(message.orders))
+            return
+        self._orders.extend(message.orders)
+        self._begin_bindings()
+
+    # Bindings -------------------------------------------------------------------------------------
+
+    def _begin_bindings(self) -> None:
+        if not self._is_ready or not self._orders:
+            return
+        self._recorder.set_binding(True)
+        assert self._epoch is not None, "ready means welcomed"
+        while self._orders and len(self._in_flight) < self._in_flight_max:
+            order = self._orders.popleft()
+            task = self._loop.create_task(self._bind(order, self._epoch))
+            self._in_flight.add(task)
+            task.add_done_callback(self._on_binding_over)
+
+    async def _bind(self, order: BindPod, epoch: int) -> None:
+        condition = self._recorder.pod_ordered(order.uid)
+        if condition is not None:
+            await condition
+        try:
+            outcome = await self._cycle.run(order)
+        except Exception as error:  # noqa: BLE001 # A plugin's bug must not cost the other bindings.
+            self._log.exception("binding_failed", pod=f"{order.namespace}/{order.name}")
+            told = f"internal error: {type(error).__name__}: {error}"
+            outcome = NotBound(BindFailureReason.UNREACHABLE, told)
+        self._add_outcome(order, epoch, outcome)
+
+    def _add_outcome(self, order: BindPod, epoch: int, outcome: Outcome) -> None:
+        report = self._reports.get(epoch)
+        if report is None:
+            report = self._reports[epoch] = BindReport(self._identity.binder_index, epoch, [], [])
+        match outcome:
+            case Bound():
+                report.finished.append(BindFinished(order.order_id))
+                self._recorder.pod_bound(order)
+            case NotBound():
+                report.failed.append(BindFailed(order.order_id, outcome.reason, outcome.message))
+            case _:
+                assert_never(outcome)
+        if self._flush is None:
+            self._flush = self._loop.call_soon(self._flush_reports)
+
+    def _on_binding_over(self, task: asyncio.Task[None]) -> None:
+        self._in_flight.discard(task)
+        if task.cancelled():
+            return
+        task.result()
+        if self._orders:
+            self._begin_bindings()
+        if not self._in_flight:
+            self._recorder.set_binding(bool(self._orders))
+            self._ready_if_clear()
+            self._end_if_drained()
+
+    # What the owner is told -----------------------------------------------------------------------
+
+    def _flush_reports(self) -> None:
+        """Sends what came up since the last time; keeps what cannot be sent yet."""
+        if self._flush is not None:
+            self._flush.cancel()
+            self._flush = None
+        report = None if self._epoch is None else self._reports.get(self._epoch)
+        if report is not None:
+            if self._peer.send_nowait(report):
+                del self._reports[report.epoch]
+            else:
+                self._flush = self._loop.call_later(RESEND_S, self._flush_reports)
+        if self._epoch is not None:
+            # Bindings of an epoch that is over: nobody waits for their outcome.
+            self._reports = {e: r for e, r in self._reports.items() if e == self._epoch}
+        self._ready_if_clear()
+        self._end_if_drained()
+
+    def _ready_if_clear(self) -> None:
+        """Says BinderReady once all that was in flight is over and reported."""
+        if self._is_ready or self._epoch is None or self._in_flight or self._reports:
+            return
+        if self._peer.send_nowait(BinderReady(self._identity.binder_index, self._epoch)):
+            self._is_ready = True
+            self._log.info("binder_ready", epoch=self._epoch)
+            self._begin_bindings()
+
+    def _hello(self) -> None:
+        index, instance = self._identity
+        self._peer.send_nowait(BinderHello(PROTOCOL_VERSION, index, instance))
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            if self._epoch is None:
+                self._hello()
+            else:
+                self._ready_if_clear()
+                self._beat()
+            now_s = self._clock.monotonic_s()
+            if now_s - self._recorder_ticked_s >= RECORDER_TICK_S:
+                self._recorder_ticked_s = now_s
+                self._recorder.tick()
+
+    def _beat(self) -> None:
+        in_flight = len(self._in_flight) + len(self._orders)
+        dropped = self._recorder.events_dropped_count
+        self._peer.send_nowait(BinderHeartbeat(self._identity.binder_index, in_flight, dropped))
+
+    def _end_if_drained(self) -> None:
+        if not self._is_draining or self._drained.done():
+            return
+        is_reported = not self._reports or self._epoch is None
+        if not self._orders and not self._in_flight and is_reported:
+            self._drained.set_result(None)

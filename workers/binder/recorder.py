@@ -1,0 +1,456 @@
+"""The recorder: writes PodScheduled conditions and events, and never delays a binding.
+
+It has connections of its own, and while bindings are queued or under way it writes only a trickle.
+What waits is bounded: the oldest events go first, conditions only when there are no events left to
+drop, because a condition is state that tools act on (the cluster autoscaler looks for
+Unschedulable) and an event is a hint for people. What was dropped is counted.
+
+A condition is patched only when it differs from what this binder last wrote for that pod. Repeated
+equal FailedScheduling events become a series: the first is written, the second makes it a series of
+two, more are counted and written every half hour and when the series has been quiet for some
+minutes, as client-go does (tools/events/event_broadcaster.go, v1.36.2). What is known of pods is
+bounded, the least recently used is forgotten; a forgotten pod's condition or event is then written
+once more.
+
+One thread (the event loop), no locks. Failures are retried a few times while everything waits, then
+given up and counted; a pod that is gone needs no condition.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Coroutine
+from typing import Any, Final, NamedTuple, Protocol
+
+from shared.clock import Clock
+from shared.kube.api_errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+)
+from shared.messages.to_binder import BindPod, PodVerdict
+from shared.telemetry.log import EventLog
+from workers.binder.api_bodies import (
+    EVENTS_API,
+    Event,
+    Series,
+    condition_patch,
+    event_body,
+    event_name,
+    failed_scheduling_event,
+    micro_time,
+    pod_reference,
+    scheduled_event,
+    series_patch,
+)
+from workers.binder.bind_call import pod_path
+
+KNOWN_PODS_MAX: Final = 65_536
+"""Conditions remembered, at some 300 bytes: 20 MB."""
+KNOWN_SERIES_MAX: Final = 16_384
+
+SERIES_FINISH_S: Final = 6 * 60.0
+SERIES_REFRESH_S: Final = 30 * 60.0
+
+TRIES_MAX: Final = 5
+BACKOFF_S: Final = 0.5
+BACKOFF_S_MAX: Final = 30.0
+TIMEOUT_S: Final = 10.0
+
+
+class RecorderApi(Protocol):
+    """What the recorder needs of the API client; as `bind_call.Api`, with patches."""
+
+    async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
+
+    async def patch(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
+        """A strategic-merge patch."""
+
+
+class RecorderSettings(NamedTuple):
+    """Bounds, each of which an operator may change."""
+
+    queue_max: int = 20_000
+    """Conditions and events that wait. An event is some 500 bytes: 10 MB."""
+    writes_max: int = 4
+    """Under way at the same time; as many connections."""
+    trickle_per_s: float = 50.0
+    """Written each second while bindings are under way; the API server's work for one is about
+    that of a binding, so 50 are a few percent of a busy second."""
+
+
+class _EventEntry:
+    """An event that waits, is being written, or may become a series."""
+
+    __slots__ = (
+        "count", "event", "first_s", "is_created", "is_waiting", "last_s", "name", "tries",
+        "written_count", "written_s",
+    )  # fmt: skip
+
+    def __init__(self, event: Event, now_s: float) -> None:
+        self.event = event
+        self.name = event_name(event.regarding.name, now_s)
+        self.first_s = self.last_s = self.written_s = now_s
+        self.count = 1
+        self.written_count = 0
+        self.is_created = False
+        self.is_waiting = False
+        self.tries = 0
+
+
+class _ConditionWrite:
+    """A condition that is being written."""
+
+    __slots__ = ("done", "is_moot", "newer")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.done: asyncio.Future[None] = loop.create_future()
+        self.newer: PodVerdict | None = None
+        """What came up for the same pod meanwhile; written after, so that none overtakes another."""
+        self.is_moot = False
+        """The pod is to be bound: not to be tried again."""
+
+
+class _WrittenCondition(NamedTuple):
+    reason: str
+    message: str
+    observed_generation: int
+
+
+_SeriesKey = tuple[str, str, str]
+"""(profile, pod UID, note)"""
+
+
+class Recorder:
+    """Takes verdicts and bound pods; writes when bindings leave room."""
+
+    def __init__(
+        self,
+        api: RecorderApi,
+        settings: RecorderSettings,
+        clock: Clock,
+        host_name: str,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._api = api
+        self._settings = settings
+        self._clock = clock
+        self._host_name = host_name
+        self._loop = loop
+        self._log = EventLog("binder.recorder")
+        self.events_dropped_count = 0
+        """Events that were never written: no room, or given up."""
+        self.conditions_dropped_count = 0
+        self._events: deque[_EventEntry] = deque()
+        self._conditions: OrderedDict[str, tuple[PodVerdict, int]] = OrderedDict()
+        """UID -> the newest verdict and how often it was tried."""
+        self._series: OrderedDict[_SeriesKey, _EventEntry] = OrderedDict()
+        self._written: OrderedDict[str, _WrittenCondition] = OrderedDict()
+        self._writing: dict[str, _ConditionWrite] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_binding = False
+        self._is_draining = False
+        self._next_trickle_s = 0.0
+        self._failures_in_a_row = 0
+        self._resume_s = 0.0
+        self._wakeup: asyncio.TimerHandle | None = None
+        self._emptied: asyncio.Future[None] | None = None
+
+    # What the binder says -------------------------------------------------------------------------
+
+    @property
+    def waiting_count(self) -> int:
+        return len(self._events) + len(self._conditions)
+
+    @property
+    def _is_idle(self) -> bool:
+        return not self.waiting_count and not self._tasks
+
+    def set_binding(self, is_binding: bool) -> None:
+        """Whether bindings are queued or under way."""
+        self._is_binding = is_binding
+        if not is_binding:
+            self._pump()
+
+    def pod_ordered(self, uid: str) -> asyncio.Future[None] | None:
+        """A pod is to be bound: that it could not be scheduled must not be said any more, least of
+        all after the binding. The future, if any, ends when what is being written is through."""
+        self._conditions.pop(uid, None)
+        write = self._writing.get(uid)
+        if write is None:
+            return None
+        write.newer = None
+        write.is_moot = True
+        return write.done
+
+    def pod_bound(self, order: BindPod) -> None:
+        """Writes the Scheduled event; the API server sets the condition itself."""
+        self._written.pop(order.uid, None)
+        pod = pod_reference(order.namespace, order.name, order.uid, order.resource_version)
+        event = scheduled_event(order.profile, pod, order.node_name)
+        self._wait_to_write(_EventEntry(event, self._clock.wall_s()))
+        self._pump()
+
+    def pod_failed(self, verdict: PodVerdict) -> None:
+        """Writes the condition if it is news, and the FailedScheduling event."""
+        write = self._writing.get(verdict.uid)
+        if write is not None:
+            write.newer = verdict
+        else:
+            self._wait_for_condition(verdict)
+        if verdict.write_event:
+            self._count_failure(verdict)
+        self._make_room()
+        self._pump()
+
+    def tick(self) -> None:
+        """To be called about once a minute: writes what series have counted, forgets quiet ones."""
+        now_s = self._clock.wall_s()
+        for key, entry in list(self._series.items()):
+            is_quiet = now_s - entry.last_s >= SERIES_FINISH_S
+            is_due = is_quiet or now_s - entry.written_s >= SERIES_REFRESH_S
+            if entry.count > 1 and entry.count > entry.written_count and is_due:
+                self._wait_to_write(entry)
+            if is_quiet:
+                del self._series[key]
+        self._pump()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Writes all that waits, as far as `timeout_s` goes, without regard to bindings."""
+        self._is_draining = True
+        self._emptied = self._loop.create_future()
+        self._pump()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._emptied
+        except TimeoutError:
+            self.events_dropped_count += len(self._events)
+            self.conditions_dropped_count += len(self._conditions)
+            self._log.warning(
+                "recorder_gave_up", events=len(self._events), conditions=len(self._conditions)
+            )
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Stops at once; what waits is lost."""
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+            self._wakeup = None
+        self._events.clear()
+        self._conditions.clear()
+        for task in self._tasks:
+            task.cancel()
+
+    # What waits -----------------------------------------------------------------------------------
+
+    def _wait_for_condition(self, verdict: PodVerdict) -> None:
+        if self._written.get(verdict.uid) != _condition_of(verdict):
+            self._conditions[verdict.uid] = (verdict, 0)
+        else:
+            # What waits, if anything, is older than what was written, which now holds again.
+            self._conditions.pop(verdict.uid, None)
+
+    def _count_failure(self, verdict: PodVerdict) -> None:
+        now_s = self._clock.wall_s()
+        pod = pod_reference(verdict.namespace, verdict.name, verdict.uid, verdict.resource_version)
+        event = failed_scheduling_event(verdict.profile, pod, verdict.message)
+        key = _series_key(event)
+        entry = self._series.get(key)
+        if entry is None:
+            entry = self._series[key] = _EventEntry(event, now_s)
+            self._wait_to_write(entry)
+            if len(self._series) > KNOWN_SERIES_MAX:
+                _, oldest = self._series.popitem(last=False)
+                if oldest.count > max(1, oldest.written_count):
+                    self._wait_to_write(oldest)
+            return
+        self._series.move_to_end(key)
+        entry.count += 1
+        entry.last_s = now_s
+        if entry.written_count == 1 and entry.count == 2:
+            self._wait_to_write(entry)
+
+    def _wait_to_write(self, entry: _EventEntry) -> None:
+        if entry.is_waiting:
+            return
+        entry.is_waiting = True
+        self._events.append(entry)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        while self.waiting_count > self._settings.queue_max:
+            if self._events:
+                self._drop(self._events.popleft())
+                continue
+            self._conditions.popitem(last=False)
+            self.conditions_dropped_count += 1
+
+    def _drop(self, entry: _EventEntry) -> None:
+        entry.is_waiting = False
+        self.events_dropped_count += 1
+        if not entry.is_created:
+            # The next of its kind is a first one again.
+            self._series.pop(_series_key(entry.event), None)
+
+    # Writing --------------------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        """Starts as many writes as may run now, or sees to it that it is called again."""
+        while self.waiting_count and len(self._tasks) < self._settings.writes_max:
+            now_s = self._clock.monotonic_s()
+            next_s = self._may_write_at_s(now_s)
+            if next_s > now_s:
+                self._call_again(next_s - now_s)
+                return
+            self._next_trickle_s = now_s + 1.0 / self._settings.trickle_per_s
+            task = self._loop.create_task(self._next_write())
+            self._tasks.add(task)
+            task.add_done_callback(self._on_written)
+        if self._emptied is not None and not self._emptied.done() and self._is_idle:
+            self._emptied.set_result(None)
+
+    def _may_write_at_s(self, now_s: float) -> float:
+        at_s = max(now_s, self._resume_s)
+        if self._is_binding and not self._is_draining:
+            at_s = max(at_s, self._next_trickle_s)
+        return at_s
+
+    def _call_again(self, delay_s: float) -> None:
+        if self._wakeup is None:
+            self._wakeup = self._loop.call_later(delay_s, self._on_wakeup)
+
+    def _on_wakeup(self) -> None:
+        self._wakeup = None
+        self._pump()
+
+    def _on_written(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.result()
+            self._pump()
+
+    def _next_write(self) -> Coroutine[Any, Any, None]:
+        if self._conditions:
+            uid, (verdict, tries) = self._conditions.popitem(last=False)
+            write = self._writing[uid] = _ConditionWrite(self._loop)
+            return self._write_condition(verdict, tries, write)
+        entry = self._events.popleft()
+        entry.is_waiting = False
+        return self._write_event(entry)
+
+    async def _write_condition(
+        self, verdict: PodVerdict, tries: int, write: _ConditionWrite
+    ) -> None:
+        try:
+            await self._patch_condition(verdict, tries, write)
+        finally:
+            del self._writing[verdict.uid]
+            write.done.set_result(None)
+            if write.newer is not None:
+                self._wait_for_condition(write.newer)
+
+    async def _patch_condition(
+        self, verdict: PodVerdict, tries: int, write: _ConditionWrite
+    ) -> None:
+        is_first = verdict.uid not in self._written
+        body = condition_patch(
+            verdict.uid,
+            verdict.reason,
+            verdict.message,
+            verdict.observed_generation,
+            self._clock.wall_s() if is_first else None,
+        )
+        path = pod_path(verdict.namespace, verdict.name) + "/status"
+        try:
+            await self._api.patch(path, body, timeout_s=TIMEOUT_S)
+        except (NotFound, Conflict):
+            self._written.pop(verdict.uid, None)  # The pod is gone, or another one has its name.
+            self._failures_in_a_row = 0
+        except (TransportError, ServerError, TooManyRequests) as error:
+            self._pause(error)
+            if tries + 1 >= TRIES_MAX:
+                self._give_up_condition(verdict, error)
+            elif write.newer is None and not write.is_moot:
+                self._conditions[verdict.uid] = (verdict, tries + 1)
+                self._conditions.move_to_end(verdict.uid, last=False)
+        except ApiError as error:
+            self._give_up_condition(verdict, error)
+        else:
+            self._failures_in_a_row = 0
+            self._written[verdict.uid] = _condition_of(verdict)
+            self._written.move_to_end(verdict.uid)
+            if len(self._written) > KNOWN_PODS_MAX:
+                self._written.popitem(last=False)
+
+    def _give_up_condition(self, verdict: PodVerdict, error: Exception) -> None:
+        self.conditions_dropped_count += 1
+        pod = f"{verdict.namespace}/{verdict.name}"
+        self._log.warning("condition_not_written", pod=pod, error=str(error))
+
+    async def _write_event(self, entry: _EventEntry) -> None:
+        count = entry.count
+        try:
+            await self._send_event(entry, count)
+        except (TransportError, ServerError, TooManyRequests) as error:
+            self._pause(error)
+            entry.tries += 1
+            if entry.tries >= TRIES_MAX:
+                self._give_up_event(entry, error)
+            elif not entry.is_waiting:
+                entry.is_waiting = True
+                self._events.appendleft(entry)
+        except ApiError as error:
+            self._give_up_event(entry, error)
+        else:
+            self._failures_in_a_row = 0
+            entry.tries = 0
+            entry.is_created = True
+            entry.written_count = count
+            entry.written_s = self._clock.wall_s()
+            if count == 1 and entry.count > 1:
+                self._wait_to_write(entry)  # It became a series while it was written.
+
+    async def _send_event(self, entry: _EventEntry, count: int) -> None:
+        event = entry.event
+        path = f"/apis/{EVENTS_API}/namespaces/{event.regarding.namespace}/events"
+        series = Series(count, micro_time(entry.last_s)) if count > 1 else None
+        if entry.is_created and series is not None:
+            try:
+                await self._api.patch(
+                    f"{path}/{entry.name}", series_patch(series), timeout_s=TIMEOUT_S
+                )
+            except NotFound:
+                entry.is_created = False  # It has expired meanwhile; below it is made again.
+            else:
+                return
+        instance = f"{event.profile}-{self._host_name}"
+        body = event_body(event, entry.name, instance, entry.first_s, series)
+        try:
+            await self._api.post(path, body, timeout_s=TIMEOUT_S)
+        except AlreadyExists:
+            return  # An earlier POST was carried out after all, only its answer was lost.
+
+    def _give_up_event(self, entry: _EventEntry, error: Exception) -> None:
+        self._drop(entry)
+        pod = entry.event.regarding
+        self._log.debug("event_not_written", pod=f"{pod.namespace}/{pod.name}", error=str(error))
+
+    def _pause(self, error: ApiError | TransportError) -> None:
+        """Nothing is written for a while: the API server, or the way to it, is in trouble."""
+        delay_s = min(BACKOFF_S_MAX, BACKOFF_S * 2.0**self._failures_in_a_row)
+        self._failures_in_a_row = min(self._failures_in_a_row + 1, 16)
+        if isinstance(error, TooManyRequests) and error.retry_after_s is not None:
+            delay_s = max(delay_s, error.retry_after_s)
+        self._resume_s = max(self._resume_s, self._clock.monotonic_s() + delay_s)
+
+
+def _condition_of(verdict: PodVerdict) -> _WrittenCondition:
+    return _WrittenCondition(verdict.reason, verdict.message, verdict.observed_generation)
+
+
+def _series_key(event: Event) -> _SeriesKey:
+    return event.profile, event.regarding.uid, event.note
