@@ -176,6 +176,11 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         help="for bindings in flight after SIGTERM (default %(default)s)",
     )
     parser.add_argument("--log-level", choices=LEVELS, default=DEFAULTS.log_level)
+    parser.add_argument(
+        "--exit-with-parent",
+        action="store_true",
+        help="drain and stop when standard input ends (for programs that start berth)",
+    )
 
 
 def _run(parsed: argparse.Namespace) -> int:

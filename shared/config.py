@@ -111,6 +111,8 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
     drain_s: float = DRAIN_S
     """Seconds that bindings in flight get to finish after SIGTERM."""
     log_level: str = "info"
+    exit_with_parent: bool = False
+    """Stop as on SIGTERM when standard input ends: whoever started berth is gone."""
 
     def problems(self) -> list[str]:
         """What cannot work, each with its option."""

@@ -62,6 +62,8 @@ class HeadWriter:
             self._second = second
             self._date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(second)).encode()
         self._answer_count += 1
+        # An unauthenticated request does not get as far as priority and fairness.
+        flow = b"" if code == 401 else self._constant
         if content_type.startswith(b"text/"):
             content_type += b"\r\nX-Content-Type-Options: nosniff"
         return (
@@ -73,6 +75,6 @@ class HeadWriter:
             self._answer_count,
             self._server_id.encode(),
             content_type,
-            self._constant,
+            flow,
             self._date,
         )

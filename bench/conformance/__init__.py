@@ -1,5 +1,5 @@
 """Replays recorded decisions of kube-scheduler and says field by field where ours differ.
 
-Start reading in `runner.py`. The corpus lies in tests/conformance/corpus, its format in the README.md
+Start reading in `runner.py`. The corpus lies in tests/conformance, its format in the README.md
 beside it.
 """

@@ -22,7 +22,7 @@ from shared.framework.engine import Choice, Engine
 from shared.framework.feature_gates import FeatureGates
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import BuiltProfile, Registry
-from shared.framework.runtime import PreFilterOutcome
+from shared.framework.runtime import PreFilterOutcome, PreScoreError
 from shared.framework.status import CODE_NAMES, SUCCESS, Status
 from shared.kube.objects import Pod
 from shared.kube.pod_record import PodRecord, split_pod
@@ -147,7 +147,10 @@ class _Session:
         if len(feasible) == 1:
             choice = Choice(int(feasible[0]), 0, 1)
         else:
-            choice = self._scored(pod_class, feasible, decision)
+            try:
+                choice = self._scored(pod_class, feasible, decision)
+            except PreScoreError as error:
+                return {**decision, "result": "error", "message": str(error)}
         decision.update(self._engine_disagreement(pod_class, choice))
         return {**decision, **self._bound(record, pod_class, choice.row)}
 

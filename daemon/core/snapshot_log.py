@@ -10,6 +10,7 @@ import msgspec
 
 from daemon.core.cache import Cache
 from shared.columns.delta import NOTHING_SENT, Buffer, dictionary_marks, make_delta
+from shared.columns.journal import START
 from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
 
 
@@ -32,7 +33,7 @@ class SnapshotLog:
         self.sequence = 0
         """Of the last delta; 0 before the first."""
         self._generation = 0
-        self._position = 0
+        self._position = START
         self._marks = NOTHING_SENT
         self._settled: dict[int, int] = {}
         self._object_changes: list[tuple[str, str, msgspec.Raw | None]] = []

@@ -266,9 +266,7 @@ class SchedulerState:
         message = event.message
         match message:
             case BinderHello():
-                lost = self.binders.join(event.peer, message.binder_index, message.instance, now_s)
-                self.counters["binds_repeated"] += lost
-                self._effects.append(TellBinder(event.peer, to_binder.Welcome(self._epoch)))
+                self._welcome(event.peer, message.binder_index, message.instance, now_s)
             case BinderReady():
                 if message.epoch == self._epoch:
                     self.binders.ready(event.peer)
@@ -277,9 +275,15 @@ class SchedulerState:
                 if message.epoch == self._epoch:
                     self._on_report(event.peer, message, now_s)
             case BinderHeartbeat():
-                self.binders.heard(event.peer, now_s)
+                if not self.binders.heard(event.peer, now_s):
+                    # It was given up as silent and is back; its orders are with others by now.
+                    self._welcome(event.peer, message.binder_index, "back", now_s)
             case _:
                 assert_never(message)
+
+    def _welcome(self, peer: bytes, binder_index: int, instance: str, now_s: float) -> None:
+        self.counters["binds_repeated"] += self.binders.join(peer, binder_index, instance, now_s)
+        self._effects.append(TellBinder(peer, to_binder.Welcome(self._epoch)))
 
     def _on_report(self, peer: bytes, report: BindReport, now_s: float) -> None:
         for finished in report.finished:

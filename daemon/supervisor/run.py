@@ -134,6 +134,8 @@ class Supervisor:
             loop.add_signal_handler(number, self._on_stop_signal, number)
         loop.add_signal_handler(signal.SIGHUP, self._on_reload_signal)
         loop.add_signal_handler(signal.SIGUSR2, self._on_dump_signal)
+        if self._options.exit_with_parent:
+            loop.add_reader(sys.stdin.fileno(), self._on_input)
         try:
             for child in self._children:
                 self._start(child)
@@ -281,6 +283,13 @@ class Supervisor:
             self._is_killing.set()
             return
         log.info("stopping", signal=number.name, drain_s=self._options.drain_s)
+        self._stop_asked.set()
+
+    def _on_input(self) -> None:
+        if os.read(sys.stdin.fileno(), 4096):
+            return
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        log.info("stopping", reason="standard input ended", drain_s=self._options.drain_s)
         self._stop_asked.set()
 
     def _on_reload_signal(self) -> None:

@@ -6,7 +6,7 @@ costs what changed. The journal is bounded: a reader that fell too far behind ge
 from the whole table, which is cheaper by then anyway.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -16,20 +16,8 @@ ENTRIES_MAX: Final = 1 << 18
 """At 8 bytes each 2 MB; 262,144 changes are more than one full evaluation is worth."""
 
 
-class Changes:
-    """Rows that changed since a position, each once, ascending."""
-
-    __slots__ = ("node_rows", "usage_rows")
-
-    def __init__(self, usage_rows: Rows, node_rows: Rows) -> None:
-        self.usage_rows = usage_rows
-        """Rows whose usage columns changed (a row may be in both)."""
-        self.node_rows = node_rows
-        """Rows whose node columns changed."""
-
-
-class Journal:
-    """An append-only list of changed rows, cut off at the old end."""
+class RowLog:
+    """An append-only list of rows, cut off at the old end."""
 
     __slots__ = ("_base", "_entries")
 
@@ -42,27 +30,67 @@ class Journal:
         """Where a reader stands that has seen everything."""
         return self._base + len(self._entries)
 
-    def usage_changed(self, row: int) -> None:
-        self._entries.append(row << 1)
+    def append(self, row: int) -> None:
+        self._entries.append(row)
         if len(self._entries) > ENTRIES_MAX:
-            self._cut()
+            dropped = len(self._entries) // 2
+            del self._entries[:dropped]
+            self._base += dropped
 
-    def node_changed(self, row: int) -> None:
-        self._entries.append(row << 1 | 1)
-        if len(self._entries) > ENTRIES_MAX:
-            self._cut()
-
-    def since(self, position: int) -> Changes | None:
-        """What changed after `position`; None if that is longer ago than the journal reaches."""
+    def since(self, position: int) -> Rows | None:
+        """Rows after `position`, each once, ascending; None where the log does not reach back."""
         start = position - self._base
         if start < 0:
             return None
         tail = self._entries[start:]
-        usage = sorted({entry >> 1 for entry in tail if not entry & 1})
-        node = sorted({entry >> 1 for entry in tail if entry & 1})
-        return Changes(np.array(usage, np.intp), np.array(node, np.intp))
+        if len(tail) > 1:
+            tail = sorted(set(tail))
+        return np.array(tail, np.intp)
 
-    def _cut(self) -> None:
-        dropped = len(self._entries) // 2
-        del self._entries[:dropped]
-        self._base += dropped
+
+class Position(NamedTuple):
+    """Where a reader of a journal stands."""
+
+    usage: int
+    node: int
+
+
+class Changes(NamedTuple):
+    """Rows that changed since a position. A row may be in both."""
+
+    usage_rows: Rows
+    """Rows whose usage columns changed."""
+    node_rows: Rows
+    """Rows whose node columns changed."""
+
+
+class Journal:
+    """Changes of a table, by group of columns."""
+
+    __slots__ = ("node", "usage")
+
+    def __init__(self) -> None:
+        self.usage = RowLog()
+        self.node = RowLog()
+
+    @property
+    def position(self) -> Position:
+        """Where a reader stands that has seen everything."""
+        return Position(self.usage.position, self.node.position)
+
+    def usage_changed(self, row: int) -> None:
+        self.usage.append(row)
+
+    def node_changed(self, row: int) -> None:
+        self.node.append(row)
+
+    def since(self, position: Position) -> Changes | None:
+        """What changed after `position`; None if that is longer ago than the journal reaches."""
+        usage = self.usage.since(position.usage)
+        node = self.node.since(position.node)
+        if usage is None or node is None:
+            return None
+        return Changes(usage, node)
+
+
+START: Final = Position(0, 0)

@@ -94,7 +94,11 @@ def _rejected_by_pre_filter(outcome: PreFilterOutcome, node_count: int) -> FitEr
     if status.code is Code.ERROR:
         error = f'running PreFilter plugin "{status.plugin}": {status.message}'
         return FitError(node_count, "", Counter(), frozenset(), frozenset(), error)
-    names = frozenset((status.plugin,)) if status.plugin else frozenset(outcome.narrowed_by)
+    names = frozenset((status.plugin,)) if status.plugin else frozenset[str]()
+    if not status.plugin or status.code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+        # An unresolvable rejection ends PreFilter at once and alone counts; any other leaves the
+        # plugins that narrowed the search responsible as well.
+        names |= frozenset(outcome.narrowed_by)
     pending = names if status.code is Code.PENDING else frozenset[str]()
     return FitError(node_count, status.message, Counter(), names - pending, pending)
 

@@ -17,11 +17,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.journal import Changes, Journal
+from shared.columns.journal import START, Changes, Journal
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import FitError, diagnose
-from shared.framework.plugin_api import Dependence, NormalizeScorePlugin, Reads, Scope
+from shared.framework.plugin_api import Dependence, Reads, Scope
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import ActiveScore, Framework, PreFilterOutcome
 
@@ -63,7 +63,7 @@ class ClassEvaluation:
         self.feasible_count = 0
         self.scores: _Scores | None = None
         """None until a pod of the class has two feasible nodes to choose from."""
-        self.position = 0
+        self.position = START
         """Of the journal: everything before is contained."""
         self.failure: FitError | None = None
         """The diagnosis, as long as nothing changed since."""
@@ -176,12 +176,12 @@ class Engine:
         """Sums up and weighs all feasible rows."""
         scores.total.fill(-1)
         total = np.zeros(len(feasible), np.int64)
-        for i, (plugin, weight, state) in enumerate(scores.active):
+        for i, (_, weight, state, normalizer) in enumerate(scores.active):
             score = scores.raws[i][feasible]
-            if isinstance(plugin, NormalizeScorePlugin):
-                normalization = plugin.normalization(state, score)
+            if normalizer is not None:
+                normalization = normalizer.normalization(state, score)
                 scores.normalizations[i] = normalization
-                score = plugin.normalize(score, normalization)
+                score = normalizer.normalize(score, normalization)
             total += score * weight
         scores.total[feasible] = total
 
@@ -245,19 +245,19 @@ class Engine:
         reads = _reads_changed(changes)
         rated = rows[evaluation.static_ok[rows]]
         total = np.zeros(len(rated), np.int64)
-        for i, (plugin, weight, state) in enumerate(scores.active):
+        for i, (plugin, weight, state, normalizer) in enumerate(scores.active):
             raw = scores.raws[i]
             is_stale = bool(plugin.score_depends.reads & reads)
             if is_stale and len(rated):
                 raw[rated] = plugin.score(state, evaluation.info, self._cluster, rated)
             score = raw[rated]
-            if isinstance(plugin, NormalizeScorePlugin):
+            if normalizer is not None:
                 if is_stale or flipped:
-                    summary = plugin.normalization(state, raw[evaluation.feasible])
+                    summary = normalizer.normalization(state, raw[evaluation.feasible])
                     if summary != scores.normalizations[i]:
                         self._normalize(scores, np.flatnonzero(evaluation.feasible))
                         return
-                score = plugin.normalize(score, scores.normalizations[i])
+                score = normalizer.normalize(score, scores.normalizations[i])
             total += score * weight
         scores.total[rows] = -1
         scores.total[rated] = np.where(evaluation.feasible[rated], total, -1)
@@ -319,15 +319,15 @@ class Checker:
             kept is None
             or kept.objects_version != self._cluster.objects.version
             or len(kept.known) != capacity
-        ):
+        ) or framework.has_dependent_pre_filter:
             kept = self._made(info, framework, capacity)
-        elif kept.position != self._journal.position:
-            changes = self._journal.since(kept.position)
-            if changes is None or _pre_filter_is_stale(framework, _reads_changed(changes)):
+        elif kept.position != self._journal.node.position:
+            node_rows = self._journal.node.since(kept.position)
+            if node_rows is None:
                 kept = self._made(info, framework, capacity)
             else:
-                kept.known[changes.node_rows] = False
-                kept.position = self._journal.position
+                kept.known[node_rows] = False
+                kept.position = self._journal.node.position
         self._kept[class_id] = kept
         self._kept.move_to_end(class_id)
         if len(self._kept) > self.CLASSES_MAX:
@@ -337,7 +337,11 @@ class Checker:
     def _made(self, info: PodInfo, framework: Framework, capacity: int) -> "_CheckedClass":
         outcome = framework.run_pre_filters(info, self._cluster)
         return _CheckedClass(
-            framework, outcome, capacity, self._journal.position, self._cluster.objects.version
+            framework,
+            outcome,
+            capacity,
+            self._journal.node.position,
+            self._cluster.objects.version,
         )
 
 
@@ -389,7 +393,7 @@ def _reaches_beyond_rows(evaluation: ClassEvaluation, reads: Reads) -> bool:
         return True
     if evaluation.scores is None:
         return False
-    for plugin, _, _ in evaluation.scores.active:
+    for plugin, _, _, _ in evaluation.scores.active:
         pre_score: Dependence | None = getattr(plugin, "pre_score_depends", None)
         if _is_wide(plugin.score_depends, reads):
             return True

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shared.columns.schema import Bools, Int64s, Rows
+from shared.errors import OperationalError
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
     FilterPlugin,
@@ -44,12 +45,21 @@ class PreFilterOutcome(NamedTuple):
     """The plugins that narrowed it."""
 
 
+class PreScoreError(OperationalError):
+    """A pod that cannot be rated; the attempt is an error and no refusal, its text the message."""
+
+    def __init__(self, plugin: str, status: Status) -> None:
+        super().__init__(f'running PreScore plugin "{plugin}": {status.message}')
+
+
 class ActiveScore(NamedTuple):
     """A score plugin that PreScore did not skip."""
 
     plugin: ScorePlugin
     weight: int
     state: Any
+    normalizer: NormalizeScorePlugin | None
+    """The same plugin, if it normalises."""
 
 
 class NodeVerdict(NamedTuple):
@@ -83,6 +93,13 @@ class Framework:
         self.pre_filters = tuple(pre_filters)
         self.filters = tuple(filters)
         self.scores = tuple(scores)
+        self.has_dependent_pre_filter = any(
+            plugin.pre_filter_depends is not None for plugin in self.pre_filters
+        )
+        """PreFilter says something else when the cluster changes."""
+        # Looked up once: asking a Protocol what an object can do takes several microseconds.
+        self._pre_scorers = [_as_pre_scorer(entry.plugin) for entry in self.scores]
+        self._normalizers = [_as_normalizer(entry.plugin) for entry in self.scores]
 
     # PreFilter and Filter ----------------------------------------------------------------
 
@@ -194,19 +211,24 @@ class Framework:
     def run_pre_score(
         self, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> tuple[list[ActiveScore], list[str]]:
-        """The score plugins that have a say, and the names of those that PreScore skipped."""
+        """The score plugins that have a say, and the names of those that PreScore skipped.
+
+        Raises PreScoreError for a pod that a plugin cannot make sense of.
+        """
         active: list[ActiveScore] = []
         skipped: list[str] = []
-        for plugin, weight in self.scores:
+        for i, (plugin, weight) in enumerate(self.scores):
             state = None
-            if isinstance(plugin, PreScorePlugin):
-                result = plugin.pre_score(pod, cluster, feasible)
+            pre_scorer = self._pre_scorers[i]
+            if pre_scorer is not None:
+                result = pre_scorer.pre_score(pod, cluster, feasible)
                 if result.status.code is Code.SKIP:
                     skipped.append(plugin.NAME)
                     continue
-                assert result.status.is_success, f"{plugin.NAME}: PreScore {result.status}"
+                if not result.status.is_success:
+                    raise PreScoreError(plugin.NAME, result.status)
                 state = result.state
-            active.append(ActiveScore(plugin, weight, state))
+            active.append(ActiveScore(plugin, weight, state, self._normalizers[i]))
         return active, skipped
 
     def run_scores(
@@ -216,12 +238,20 @@ class Framework:
         raws: list[Int64s] = []
         normalized: list[Int64s] = []
         total = np.zeros(len(rows), np.int64)
-        for plugin, weight, state in active:
+        for plugin, weight, state, normalizer in active:
             raw = plugin.score(state, pod, cluster, rows)
             score = raw
-            if isinstance(plugin, NormalizeScorePlugin):
-                score = plugin.normalize(raw, plugin.normalization(state, raw))
+            if normalizer is not None:
+                score = normalizer.normalize(raw, normalizer.normalization(state, raw))
             raws.append(raw)
             normalized.append(score)
             total += score * weight
         return raws, normalized, total
+
+
+def _as_pre_scorer(plugin: ScorePlugin) -> PreScorePlugin | None:
+    return plugin if isinstance(plugin, PreScorePlugin) else None
+
+
+def _as_normalizer(plugin: ScorePlugin) -> NormalizeScorePlugin | None:
+    return plugin if isinstance(plugin, NormalizeScorePlugin) else None

@@ -40,6 +40,12 @@ def value_in(column: Int32s, value_ids: Sequence[int]) -> Bools:
 
 def value_accepted(column: Int32s, accepts: Callable[[int], bool]) -> Bools:
     """Rows whose label is there and whose value id is accepted; asked once for each distinct id."""
-    distinct, inverse = np.unique(column, return_inverse=True)
-    answers = [value_id != 0 and accepts(value_id) for value_id in distinct.tolist()]
-    return np.array(answers, np.bool_)[inverse]
+    if len(column) <= COMPARED_ONE_BY_ONE_MAX:
+        ids = column.tolist()
+        return np.array([value_id != 0 and accepts(value_id) for value_id in ids], np.bool_)
+    occurs = np.zeros(int(column.max()) + 1, np.bool_)
+    occurs[column] = True
+    occurs[0] = False
+    accepted = np.zeros_like(occurs)
+    accepted[[value_id for value_id in np.flatnonzero(occurs).tolist() if accepts(value_id)]] = True
+    return accepted[column]

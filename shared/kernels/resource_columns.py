@@ -70,10 +70,15 @@ def nonzero_used_one(
     nodes: NodeTable, names: Sequence[str], row: int
 ) -> tuple[list[int], list[int]]:
     """The same for one row, in plain integers."""
-    used, allocatable = requested_and_allocatable_one(nodes, names, row)
-    for i, name in enumerate(names):
+    used: list[int] = []
+    allocatable: list[int] = []
+    for name in names:
+        resource = nodes.resources.find(name)
         if name == CPU:
-            used[i] = nodes.nonzero_cpu_milli.item(row)
+            used.append(nodes.nonzero_cpu_milli.item(row))
         elif name == MEMORY:
-            used[i] = nodes.nonzero_memory_bytes.item(row)
+            used.append(nodes.nonzero_memory_bytes.item(row))
+        else:
+            used.append(nodes.requested.item(resource, row) if resource >= 0 else 0)
+        allocatable.append(nodes.allocatable.item(resource, row) if resource >= 0 else 0)
     return used, allocatable

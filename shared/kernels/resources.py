@@ -81,13 +81,12 @@ def reason_bit(resource_index: int) -> int:
 
 def least_allocated(requested: Columns, capacity: Columns, weights: Sequence[int]) -> Int64s:
     """Weighted mean of the free share, 0..100. `requested` includes the incoming pod."""
-    total, weight = _zeros(capacity), _zeros(capacity)
-    for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
-        divisor = np.maximum(size, 1)
-        free = np.maximum(size - used, 0)
-        total += free * SCORE_MAX // divisor * resource_weight
-        weight += (size != 0) * resource_weight
-    return total // np.maximum(weight, 1)
+    total = _zeros(capacity)
+    for used, size, weight in zip(requested, capacity, weights, strict=True):
+        free = size - used
+        np.maximum(free, 0, out=free)
+        total += _share(free, size) * weight
+    return _mean(total, capacity, weights)
 
 
 def least_allocated_one(
@@ -106,11 +105,27 @@ def least_allocated_one(
 
 def most_allocated(requested: Columns, capacity: Columns, weights: Sequence[int]) -> Int64s:
     """Weighted mean of the used share, 0..100; what is overcommitted counts as full."""
-    total, weight = _zeros(capacity), _zeros(capacity)
-    for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
-        divisor = np.maximum(size, 1)
-        total += np.minimum(used, size) * SCORE_MAX // divisor * resource_weight
-        weight += (size != 0) * resource_weight
+    total = _zeros(capacity)
+    for used, size, weight in zip(requested, capacity, weights, strict=True):
+        total += _share(np.minimum(used, size), size) * weight
+    return _mean(total, capacity, weights)
+
+
+def _share(amount: Int64s, size: Int64s) -> Int64s:
+    """`amount` in hundredths of `size`, truncated. Takes `amount` over."""
+    amount *= SCORE_MAX
+    amount //= np.maximum(size, 1)
+    return amount
+
+
+def _mean(total: Int64s, capacity: Columns, weights: Sequence[int]) -> Int64s:
+    """`total` by the weight of those resources that a node has at all, truncated."""
+    present = [size != 0 for size in capacity]
+    if all(has.all() for has in present):
+        return total // sum(weights)  # By one number, numpy divides several times faster.
+    weight = _zeros(capacity)
+    for has, resource_weight in zip(present, weights, strict=True):
+        weight += has * resource_weight
     return total // np.maximum(weight, 1)
 
 
@@ -191,28 +206,39 @@ def _zeros(columns: Columns) -> Int64s:
 
 def balance_change(used: Columns, amounts: Sequence[int], capacity: Columns) -> Int64s:
     """How much better balanced a node is with the pod than without, 0..100; 75 is no change."""
-    after = balanced([column + amount for column, amount in zip(used, amounts, strict=True)],
-                     capacity)  # fmt: skip
-    before = balanced(used, capacity)
-    half = SCORE_MAX // 2
-    return half + (half + after - before) // 2
+    with_pod = [column + amount for column, amount in zip(used, amounts, strict=True)]
+    present = [size != 0 for size in capacity]
+    sizes = [np.maximum(size, 1).astype(np.float64) for size in capacity]
+    change = _balanced(with_pod, sizes, present)
+    change -= _balanced(used, sizes, present)
+    change += SCORE_MAX // 2
+    change //= 2
+    change += SCORE_MAX // 2
+    return change
 
 
-def balanced(requested: Columns, capacity: Columns) -> Int64s:
-    """100 x (1 - standard deviation of the used shares), truncated; without capacity: left out."""
+def _balanced(requested: Columns, sizes: Sequence[Floats], present: Sequence[Bools]) -> Int64s:
+    """100 x (1 - standard deviation of the used shares), truncated; over resources present."""
     shares: list[Floats] = []
-    for used, size in zip(requested, capacity, strict=True):
-        share = used / np.maximum(size, 1)
+    for used, size in zip(requested, sizes, strict=True):
+        share = used / size
         np.minimum(share, 1.0, out=share)
         shares.append(share)
-    if len(shares) == 2:  # The usual case: cpu and memory.
-        deviation = np.abs((shares[0] - shares[1]) / 2)
-        deviation[(capacity[0] == 0) | (capacity[1] == 0)] = 0.0
+    if (
+        len(shares) == 2
+    ):  # The usual case: cpu and memory. In place, as memory costs more than sums.
+        deviation = shares[0]
+        deviation -= shares[1]
+        deviation /= 2
+        np.abs(deviation, out=deviation)
+        deviation[~(present[0] & present[1])] = 0.0
     elif len(shares) > 2:
-        deviation = _deviation_of_present(shares, [size != 0 for size in capacity])
+        deviation = _deviation_of_present(shares, present)
     else:
-        deviation = np.zeros(len(capacity[0]))
-    return ((1.0 - deviation) * float(SCORE_MAX)).astype(np.int64)
+        deviation = np.zeros(len(shares[0]))
+    np.subtract(1.0, deviation, out=deviation)
+    deviation *= float(SCORE_MAX)
+    return deviation.astype(np.int64)
 
 
 def _deviation_of_present(shares: Sequence[Floats], present: Sequence[Bools]) -> Floats:
@@ -245,13 +271,13 @@ def _deviation_of_present(shares: Sequence[Floats], present: Sequence[Bools]) ->
 
 def balance_change_one(used: Sequence[int], amounts: Sequence[int], capacity: Sequence[int]) -> int:
     """`balance_change` of one node."""
-    after = balanced_one([u + a for u, a in zip(used, amounts, strict=True)], capacity)
+    after = _balanced_one([u + a for u, a in zip(used, amounts, strict=True)], capacity)
     half = SCORE_MAX // 2
-    return half + (half + after - balanced_one(used, capacity)) // 2
+    return half + (half + after - _balanced_one(used, capacity)) // 2
 
 
-def balanced_one(requested: Sequence[int], capacity: Sequence[int]) -> int:
-    """`balanced` of one node."""
+def _balanced_one(requested: Sequence[int], capacity: Sequence[int]) -> int:
+    """`_balanced` of one node."""
     shares: list[float] = []
     for used, size in zip(requested, capacity, strict=True):
         if size:

@@ -22,7 +22,7 @@ from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_binder import BinderHello, BindFinished, BindReport
 from shared.messages.from_scorer import ScorerHeartbeat, ScorerHello
 from shared.messages.to_binder import BindPods, Welcome
-from shared.messages.to_owner import AdapterHello, NodeChanged, StartSync
+from shared.messages.to_owner import AdapterBatch, AdapterHello, NodeChanged, StartSync
 from shared.messages.to_scorer import SchedulePods, SnapshotDelta, SnapshotFull
 from shared.transport.admin_client import AdminClient, NoAnswerError
 from shared.transport.async_peer import adapter_peer, binder_peer
@@ -37,6 +37,8 @@ pytestmark = pytest.mark.integration
 
 WAIT_MS = 10_000
 EMPTY = msgspec.Raw(msgspec.msgpack.encode({}))
+FULL = SnapshotFull(epoch=1, sequence=0, generation=1, settled={}, body=EMPTY)
+WORK = SchedulePods(epoch=1, batch_id=1, min_sequence=0, classes=[], retired=[], tasks=[])
 
 
 @pytest.fixture
@@ -94,7 +96,7 @@ class TestScorers:
             got = one(owner)
             assert got == Received(Channel.SCORERS, b"scorer-0-a", greeting, [])
             column = memoryview(bytes(range(256)) * 1000)
-            assert owner.send(got.channel, got.peer, SnapshotFull(1, 0, 1, EMPTY), [column, b""])
+            assert owner.send(got.channel, got.peer, FULL, [column, b""])
             for sequence in range(1, 101):
                 owner.publish(delta(sequence), [column[:sequence]])
             answers = scorer_receive(scorer, 101)
@@ -135,8 +137,7 @@ class TestScorers:
         assert one(owner) == Received(Channel.SCORERS, b"scorer-0-a", PeerGone(), ())
 
     def test_a_send_to_a_peer_that_is_gone_or_unknown_says_so(self, owner: OwnerSockets) -> None:
-        work = SchedulePods(1, 1, 0, [], [])
-        assert not owner.send(Channel.SCORERS, b"nobody", work)
+        assert not owner.send(Channel.SCORERS, b"nobody", WORK)
         assert owner.unsent_count[Channel.SCORERS] == 1
 
     def test_a_send_to_a_peer_that_does_not_read_says_so_when_its_queue_is_full(
@@ -145,12 +146,11 @@ class TestScorers:
         with ScorerSockets(endpoints, "scorer-0-a") as scorer:
             hello(scorer)
             peer = one(owner).peer
-            work = SchedulePods(1, 1, 0, [], [])
             padding = [bytes(60_000)]
             limits = LIMITS[Channel.SCORERS]
             bound = limits.owner_high_water + limits.peer_high_water + 100
             sent = 0
-            while sent <= bound and owner.send(Channel.SCORERS, peer, work, padding):
+            while sent <= bound and owner.send(Channel.SCORERS, peer, WORK, padding):
                 sent += 1
             assert 0 < sent <= bound
             # What was accepted arrives, all of it.
@@ -280,15 +280,17 @@ class TestOwner:
             with adapter_peer(endpoints, "adapter-a") as adapter, binder_peer(endpoints, "b") as b:
                 assert await adapter.recv() == Connected()
                 assert await b.recv() == Connected()
-                for _ in range(40):
-                    assert await adapter.send([AdapterHello(PROTOCOL_VERSION, "a")])
+                for _ in range(LIMITS[Channel.ADAPTER].owner_high_water):
+                    assert await adapter.send(
+                        AdapterBatch(0, [AdapterHello(PROTOCOL_VERSION, "a")])
+                    )
                 assert await b.send(BinderHello(PROTOCOL_VERSION, 0, "b"))
 
         asyncio.run(flood_then_report())
         first = owner.poll(WAIT_MS)
         per_poll = LIMITS[Channel.ADAPTER].drained_per_poll
         assert [r.channel for r in first].count(Channel.ADAPTER) <= per_poll
-        everything = first + receive(owner, lambda got: len(got) + len(first) == 41)
+        everything = first + receive(owner, lambda got: len(got) + len(first) == 17)
         assert [r.channel for r in everything].count(Channel.BINDERS) == 1
 
     def test_watched_descriptors_wake_the_poll(self, owner: OwnerSockets) -> None:
@@ -425,7 +427,7 @@ class TestAsyncPeer:
                 for number in range(count):
                     batch = [NodeChanged(node)] * batch_size
                     batch[0] = NodeChanged(Node(metadata=ObjectMeta(name=str(number))))
-                    sending = asyncio.ensure_future(peer.send(batch))
+                    sending = asyncio.ensure_future(peer.send(AdapterBatch(1, batch)))
                     await asyncio.sleep(0)
                     if not sending.done():
                         waited.set()
@@ -436,14 +438,15 @@ class TestAsyncPeer:
         assert waited.wait(WAIT_MS / 1000)
         got = receive(owner, lambda got: len(got) == count)
         thread.join()
-        names = [r.message[0].node.metadata.name for r in got]  # type: ignore[index,union-attr] # all are batches of NodeChanged
+        names = [r.message.messages[0].node.metadata.name for r in got]  # type: ignore[union-attr] # all are NodeChanged
         assert names == [str(number) for number in range(count)]
 
     def test_a_send_that_waits_gives_up_when_the_owner_dies(self, endpoints: Endpoints) -> None:
         async def adapter(owner: OwnerSockets) -> bool:
             with adapter_peer(endpoints, "adapter-a") as peer:
                 await peer.recv()
-                batch = [NodeChanged(Node(metadata=ObjectMeta(name="n" * 200_000)))]
+                node = NodeChanged(Node(metadata=ObjectMeta(name="n" * 200_000)))
+                batch = AdapterBatch(1, [node])
                 sends = [asyncio.ensure_future(peer.send(batch)) for _ in range(1000)]
                 await asyncio.sleep(0)
                 assert not all(s.done() for s in sends)
@@ -457,13 +460,14 @@ class TestAsyncPeer:
 
     def test_a_second_owner_gets_a_fresh_start(self, endpoints: Endpoints) -> None:
         async def adapter() -> None:
+            hello = AdapterBatch(0, [AdapterHello(PROTOCOL_VERSION, "a")])
             with adapter_peer(endpoints, "adapter-a") as peer:
                 for epoch in (1, 2):
                     with OwnerSockets(endpoints) as owner:
                         assert await peer.recv() == Connected()
-                        assert await peer.send([AdapterHello(PROTOCOL_VERSION, "a")])
+                        assert await peer.send(hello)
                         got = await asyncio.to_thread(one, owner)
-                        assert got.message == [AdapterHello(PROTOCOL_VERSION, "a")]
+                        assert got.message == hello
                         assert owner.send(Channel.ADAPTER, got.peer, StartSync(epoch))
                         assert await peer.recv() == StartSync(epoch)
 

@@ -27,6 +27,7 @@ from shared.kube.objects import Node
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS
 from shared.messages.from_binder import (
+    BinderHeartbeat,
     BinderHello,
     BinderReady,
     BindFailed,
@@ -135,7 +136,7 @@ class Pipeline:
 
     def advance(self, by_s: float) -> None:
         self.now_s += by_s
-        self.handle()
+        self.handle(BinderSaid(BINDER, BinderHeartbeat(0, len(self.orders), 0)))
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:

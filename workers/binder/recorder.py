@@ -75,6 +75,8 @@ class RecorderSettings(NamedTuple):
 
     queue_max: int = 20_000
     """Conditions and events that wait. An event is some 500 bytes: 10 MB."""
+    quiet_s: float = 0.1
+    """Without a binding for so long, bindings are over; a shorter gap is one between batches."""
     writes_max: int = 4
     """Under way at the same time; as many connections."""
     trickle_per_s: float = 50.0
@@ -153,6 +155,7 @@ class Recorder:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_binding = False
         self._is_draining = False
+        self._quiet_at_s = 0.0
         self._next_trickle_s = 0.0
         self._failures_in_a_row = 0
         self._resume_s = 0.0
@@ -173,6 +176,7 @@ class Recorder:
         """Whether bindings are queued or under way."""
         self._is_binding = is_binding
         if not is_binding:
+            self._quiet_at_s = self._clock.monotonic_s() + self._settings.quiet_s
             self._pump()
 
     def pod_ordered(self, uid: str) -> asyncio.Future[None] | None:
@@ -315,9 +319,11 @@ class Recorder:
 
     def _may_write_at_s(self, now_s: float) -> float:
         at_s = max(now_s, self._resume_s)
-        if self._is_binding and not self._is_draining:
-            at_s = max(at_s, self._next_trickle_s)
-        return at_s
+        if self._is_draining:
+            return at_s
+        if self._is_binding:
+            return max(at_s, self._next_trickle_s)
+        return max(at_s, min(self._quiet_at_s, self._next_trickle_s))
 
     def _call_again(self, delay_s: float) -> None:
         if self._wakeup is None:

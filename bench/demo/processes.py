@@ -1,0 +1,196 @@
+"""The processes of a demo: the simulated API server and a berth, and what each of them uses.
+
+Both end with the demo, however the demo ends: their standard input is a pipe from it. Their logs go
+to files in the demo's own folder, which is shown and kept when something fails.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import orjson
+import psutil
+
+from daemon.supervisor.process_list import (
+    NotRunningError,
+    ProcessEntry,
+    entry_of,
+    measure,
+    read_list,
+)
+from shared.clock import Clock
+from shared.errors import OperationalError
+
+START_TIMEOUT_S: Final = 60.0
+STOP_TIMEOUT_S: Final = 60.0
+POLL_S: Final = 0.05
+LOG_TAIL_LINES: Final = 15
+
+
+class ProcessFailedError(OperationalError):
+    """A process of the demo did not start, or ended when it should not have."""
+
+
+class DemoProcess:
+    """A child process that ends when its standard input does."""
+
+    def __init__(
+        self, name: str, module: str, arguments: Sequence[str], folder: Path, *, speaks: bool
+    ) -> None:
+        """`speaks`: its standard output is read (`first_line`); else it goes to the log."""
+        self.name = name
+        self.log_path = folder / f"{name}.log"
+        with self.log_path.open("wb") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                [sys.executable, "-P", "-m", module, *arguments, "--exit-with-parent"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE if speaks else log,
+                stderr=log,
+                # A Ctrl-C on the terminal is ours; we stop them in order.
+                process_group=0,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def first_line(self) -> bytes:
+        """What the process says first on standard output."""
+        assert self._process.stdout is not None
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                line = await asyncio.to_thread(self._process.stdout.readline)
+        except TimeoutError:
+            raise ProcessFailedError(f"{self.name} did not start; {self.log_tail()}") from None
+        if not line:
+            raise ProcessFailedError(f"{self.name} ended at its start; {self.log_tail()}")
+        return line
+
+    def check(self) -> None:
+        """ProcessFailedError if it has ended."""
+        code = self._process.poll()
+        if code is not None:
+            raise ProcessFailedError(f"{self.name} ended with {code}; {self.log_tail()}")
+
+    def stop(self) -> int:
+        """SIGTERM, and SIGKILL if that does not help; the exit code."""
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            code = self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        return code
+
+    def log_tail(self) -> str:
+        """The last lines of its log, for an error message."""
+        text = self.log_path.read_text(encoding="utf-8", errors="replace")
+        lines = text.splitlines()[-LOG_TAIL_LINES:]
+        return f"the end of {self.log_path}:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+async def start_api_server(folder: Path, history: int, seed: int) -> tuple[DemoProcess, str]:
+    """A simulated API server that remembers `history` changes, and its address."""
+    arguments = ["--port", "0", "--seed", f"{seed}", "--history", f"{history}"]
+    server = DemoProcess("apiserver", "bench.apiserver", arguments, folder, speaks=True)
+    try:
+        address = orjson.loads(await server.first_line())["address"]
+    except BaseException:
+        server.stop()
+        raise
+    assert isinstance(address, str), "the server tells its address"
+    return server, address
+
+
+async def start_berth(folder: Path, arguments: Sequence[str]) -> DemoProcess:
+    """A whole berth, ready to schedule."""
+    runtime_dir = folder / "run"
+    command = ["run", "--runtime-dir", f"{runtime_dir}", *arguments]
+    berth = DemoProcess("berth", "daemon", command, folder, speaks=False)
+    try:
+        async with asyncio.timeout(START_TIMEOUT_S):
+            while not _is_running(runtime_dir):
+                berth.check()
+                await asyncio.sleep(POLL_S)
+    except TimeoutError:
+        tail = berth.log_tail()
+        berth.stop()
+        raise ProcessFailedError(
+            f"berth was not ready after {START_TIMEOUT_S:g} s; {tail}"
+        ) from None
+    except BaseException:
+        berth.stop()
+        raise
+    return berth
+
+
+def _is_running(runtime_dir: Path) -> bool:
+    try:
+        return read_list(runtime_dir).state == "running"
+    except NotRunningError:
+        return False
+
+
+class UseMeter:
+    """CPU time and memory of every process of the demo, added up over restarts."""
+
+    def __init__(self, server_pid: int, runtime_dir: Path, clock: Clock) -> None:
+        self._runtime_dir = runtime_dir
+        self._clock = clock
+        self._fixed = [
+            entry_of("apiserver", server_pid, 0, ""),
+            entry_of("load and watch", os.getpid(), 0, ""),
+        ]
+        self._cpu_s: dict[tuple[str, int], float] = {}
+        self._base_s: dict[tuple[str, int], float] = {}
+        self.rss_peak_bytes: dict[str, int] = {}
+        self.restarts: dict[str, int] = {}
+        self.history: list[tuple[float, dict[str, float]]] = []
+        """(time, process -> CPU seconds since `begin`) of each sample."""
+
+    def begin(self) -> None:
+        """CPU time counts from now on."""
+        self.sample()
+        self._base_s = dict(self._cpu_s)
+        self.history.clear()
+        self.sample()
+
+    def sample(self) -> None:
+        """Looks at every process."""
+        for entry in (*self._fixed, *self._listed()):
+            use = measure(entry, self._clock.wall_s())
+            if not use.is_alive:
+                continue
+            key = (entry.name, entry.pid)
+            self._cpu_s[key] = max(use.cpu_s, self._cpu_s.get(key, 0.0))
+            peak = max(use.rss_peak_bytes, self.rss_peak_bytes.get(entry.name, 0))
+            self.rss_peak_bytes[entry.name] = peak
+            self.restarts[entry.name] = max(entry.restart_count, self.restarts.get(entry.name, 0))
+        self.history.append((self._clock.monotonic_s(), self.cpu_s()))
+
+    def cpu_s(self) -> dict[str, float]:
+        """Process -> CPU seconds since `begin`, over all its lives."""
+        total: dict[str, float] = {}
+        for (name, pid), used_s in self._cpu_s.items():
+            since_s = used_s - self._base_s.get((name, pid), 0.0)
+            total[name] = total.get(name, 0.0) + since_s
+        return total
+
+    def _listed(self) -> list[ProcessEntry]:
+        try:
+            return read_list(self._runtime_dir).processes
+        except NotRunningError:
+            return []
+
+
+def core_count() -> int:
+    """Cores that this machine gives us."""
+    return len(psutil.Process().cpu_affinity())

@@ -1,0 +1,91 @@
+"""A queue with pods in it, in few words."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from daemon.core.queue.active import PreEnqueue, scheduling_gates
+from daemon.core.queue.hints import default_registrations
+from daemon.core.queue.queued_pod import PodView, QueuedPod
+from daemon.core.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from daemon.core.queue.wakeups import Registrations, Wakeups
+from shared.framework.cluster_view import ObjectStore
+from shared.framework.pod_info import PodInfo
+from shared.kube.pod_record import PodRecord, decode_template
+from tests.support.builders import make_pod
+
+GATED: dict[str, Any] = {"schedulingGates": [{"name": "example.com/wait"}]}
+
+
+def view_of(record: PodRecord) -> PodView:
+    """The record with its decoded template."""
+    return PodView(record, PodInfo(record.namespace, decode_template(record.template)))
+
+
+class Bench:
+    """A queue under test: pods by name, time moved by hand, invariants checked after each call."""
+
+    def __init__(
+        self,
+        *,
+        registrations: Registrations | None = None,
+        settings: QueueSettings | None = None,
+        pre_enqueue: PreEnqueue = scheduling_gates,
+    ) -> None:
+        self.objects = ObjectStore()
+        self.wakeups = Wakeups(
+            default_registrations(self.objects) if registrations is None else registrations
+        )
+        self.queue = SchedulingQueue(
+            self.wakeups,
+            start_s=0.0,
+            settings=settings or QueueSettings(),
+            pre_enqueue=pre_enqueue,
+        )
+        self._classes: dict[tuple[str, bytes], tuple[int, PodInfo]] = {}
+
+    def add(self, name: str, now_s: float = 0.0, **pod: Any) -> QueuedPod:
+        return self.put(make_pod(name, uid=name, **pod), now_s)
+
+    def put(self, record: PodRecord, now_s: float, *, is_update: bool = False) -> QueuedPod:
+        key = (record.namespace, bytes(record.template))
+        if key not in self._classes:
+            info = PodInfo(record.namespace, decode_template(record.template))
+            self._classes[key] = (len(self._classes), info)
+        class_id, info = self._classes[key]
+        put = self.queue.update if is_update else self.queue.add
+        pod = put(record, info=info, class_id=class_id, now_s=now_s)
+        self.queue.check_invariants()
+        return pod
+
+    def update(self, name: str, now_s: float = 0.0, **pod: Any) -> QueuedPod:
+        return self.put(make_pod(name, uid=name, **pod), now_s, is_update=True)
+
+    def pop(self, now_s: float = 0.0, limit: int = 100) -> list[str]:
+        popped = [pod.record.name for pod in self.queue.pop_batch(limit, now_s)]
+        self.queue.check_invariants()
+        return popped
+
+    def park(
+        self,
+        name: str,
+        plugins: Iterable[str],
+        now_s: float = 0.0,
+        pending: Iterable[str] = (),
+        **pod: Any,
+    ) -> QueuedPod:
+        """A pod that is tried at once and rejected by the plugins."""
+        queued = self.add(name, now_s, **pod)
+        assert self.pop(now_s) == [name], "other pods are active"
+        self.queue.requeue_unschedulable(name, plugins, pending, now_s)
+        self.queue.check_invariants()
+        return queued
+
+    def places(self) -> dict[str, str]:
+        """Name -> place; "gated" for those that a PreEnqueue plugin holds."""
+        self.queue.check_invariants()
+        return {pod.record.name: "gated" if pod.is_gated else pod.place.value for pod in self.queue}
+
+
+def labels_of(labels: Mapping[str, str]) -> dict[str, Any]:
+    """A required label selector, as in the API."""
+    return {"labelSelector": {"matchLabels": dict(labels)}}

@@ -1,0 +1,291 @@
+"""Hints that the conformance corpus does not reach: claims, detached volumes, profile settings."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from daemon.core.queue.cluster_event import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    NODE_ADD,
+    Action,
+    ClusterEvent,
+    Resource,
+)
+from daemon.core.queue.hints import HintSettings, default_registrations
+from daemon.core.queue.queued_pod import QueuedPod
+from daemon.core.queue.wakeups import ChangedObject, Hint, Wakeups
+from shared import plugin_names
+from shared.framework.cluster_view import ObjectStore
+from shared.kernels.node_selector import parse_selector
+from shared.kube.objects import (
+    CsiDriver,
+    NodeSelector,
+    PersistentVolumeClaim,
+    Pod,
+    ResourceClaim,
+    VolumeAttachment,
+)
+from shared.kube.pod_record import split_pod
+from tests.support.builders import make_node, make_pod
+from tests.unit.daemon.core.queue.builders import Bench, view_of
+
+CLAIM_ADDED = ClusterEvent(Resource.RESOURCE_CLAIM, Action.ADD)
+CLAIM_UPDATED = ClusterEvent(Resource.RESOURCE_CLAIM, Action.UPDATE)
+DETACHED = ClusterEvent(Resource.VOLUME_ATTACHMENT, Action.DELETE)
+DRIVER_UPDATED = ClusterEvent(Resource.CSI_DRIVER, Action.UPDATE)
+RELABELLED = ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE_POD_LABEL)
+
+
+class Asking:
+    """Asks one plugin's hint about events, for one pod."""
+
+    def __init__(self, plugin: str, settings: HintSettings | None = None) -> None:
+        self.objects = ObjectStore()
+        self._plugin = plugin
+        self._wakeups = Wakeups(default_registrations(self.objects, settings or HintSettings()))
+
+    def __call__(
+        self,
+        pod: QueuedPod,
+        event: ClusterEvent,
+        old: ChangedObject | None,
+        new: ChangedObject | None,
+    ) -> Hint | None:
+        said = self._wakeups.hint_of(self._plugin, pod, event, old, new)
+        self.error_count = self._wakeups.hint_error_count
+        return said
+
+
+def pod_with(**parts: Any) -> QueuedPod:
+    return Bench().add("p", **parts)
+
+
+def claim(name: str, *, owner: str = "", **body: Any) -> ResourceClaim:
+    owners = [{"kind": "Pod", "name": "p", "uid": owner, "controller": True}] if owner else []
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+    metadata |= {"ownerReferences": owners, "deletionTimestamp": body.pop("deleted", None)}  # type: ignore[dict-item]  # A body of mixed values.
+    return msgspec.convert({"metadata": metadata, **body}, ResourceClaim)
+
+
+# DynamicResources ---------------------------------------------------------------------------------
+
+NAMED = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "mine"}]}
+GENERATED = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "template"}]}
+ALLOCATED = {"status": {"allocation": {"devices": {}}}}
+
+
+def test_the_pods_own_claim_helps_when_it_appears() -> None:
+    ask = Asking(plugin_names.DYNAMIC_RESOURCES)
+    pod = pod_with(spec=NAMED)
+    mine, other = claim("mine"), claim("other")
+    assert ask(pod, CLAIM_ADDED, None, mine) is Hint.SKIP, "not in the store: still missing"
+    ask.objects.put("resourceclaims", "default/mine", mine)
+    assert ask(pod, CLAIM_ADDED, None, mine) is Hint.QUEUE
+    assert ask(pod, CLAIM_ADDED, None, other) is Hint.SKIP
+
+
+def test_a_claim_helps_when_its_status_changes_or_any_claim_is_deallocated() -> None:
+    ask = Asking(plugin_names.DYNAMIC_RESOURCES)
+    pod = pod_with(spec=NAMED)
+    mine = claim("mine")
+    ask.objects.put("resourceclaims", "default/mine", mine)
+    relabelled = claim("mine", spec={"a": 1})
+    reserved = claim("mine", status={"reservedFor": []})
+    assert ask(pod, CLAIM_UPDATED, mine, relabelled) is Hint.SKIP
+    assert ask(pod, CLAIM_UPDATED, mine, reserved) is Hint.QUEUE
+    assert ask(pod, CLAIM_UPDATED, claim("other", **ALLOCATED), claim("other")) is Hint.QUEUE
+    assert ask(pod, CLAIM_UPDATED, claim("other"), claim("other", **ALLOCATED)) is Hint.SKIP
+
+
+def test_a_claim_that_is_on_its_way_out_helps_nobody() -> None:
+    ask = Asking(plugin_names.DYNAMIC_RESOURCES)
+    leaving = claim("mine", deleted="2026-01-01T00:00:00Z")
+    ask.objects.put("resourceclaims", "default/mine", leaving)
+    assert ask(pod_with(spec=NAMED), CLAIM_ADDED, None, leaving) is Hint.SKIP
+
+
+def test_a_pod_waits_until_its_generated_claims_are_named_and_its_own() -> None:
+    ask = Asking(plugin_names.DYNAMIC_RESOURCES)
+    event = ClusterEvent(Resource.UNSCHEDULABLE_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
+    before = pod_with(spec=GENERATED)
+    assert ask(before, event, before.view, before.view) is Hint.SKIP
+    after = _with_claim_status("mine")
+    assert ask(after, event, before.view, after.view) is Hint.SKIP, "the claim is not there yet"
+    ask.objects.put("resourceclaims", "default/mine", claim("mine", owner="somebody"))
+    assert ask(after, event, before.view, after.view) is Hint.SKIP
+    ask.objects.put("resourceclaims", "default/mine", claim("mine", owner="p"))
+    assert ask(after, event, before.view, after.view) is Hint.QUEUE
+    stranger = Bench().add("stranger", spec=GENERATED)
+    assert ask(stranger, event, before.view, after.view) is Hint.SKIP
+
+
+def test_a_reference_for_which_no_claim_had_to_be_made_is_complete() -> None:
+    ask = Asking(plugin_names.DYNAMIC_RESOURCES)
+    event = ClusterEvent(Resource.UNSCHEDULABLE_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
+    after = _with_claim_status(None)
+    assert ask(after, event, after.view, after.view) is Hint.QUEUE
+
+
+def _with_claim_status(claim_name: str | None) -> QueuedPod:
+    body = {
+        "metadata": {"name": "p", "namespace": "default", "uid": "p"},
+        "spec": {"containers": [], **GENERATED},
+        "status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": claim_name}]},
+    }
+    return Bench().put(split_pod(msgspec.convert(body, Pod)), 0.0)
+
+
+# Volumes ------------------------------------------------------------------------------------------
+
+
+def attachment(volume: str | None, attacher: str = "csi.example.com") -> VolumeAttachment:
+    body = {
+        "metadata": {"name": "va"},
+        "spec": {"attacher": attacher, "source": {"persistentVolumeName": volume}},
+    }
+    return msgspec.convert(body, VolumeAttachment)
+
+
+def test_a_detached_volume_helps_the_pod_that_claims_it() -> None:
+    ask = Asking(plugin_names.NODE_VOLUME_LIMITS)
+    body = {"metadata": {"name": "data"}, "spec": {"volumeName": "pv1"}}
+    ask.objects.put(
+        "persistentvolumeclaims", "default/data", msgspec.convert(body, PersistentVolumeClaim)
+    )
+    pod = pod_with(claim="data")
+    assert ask(pod, DETACHED, attachment("pv1"), None) is Hint.QUEUE
+    assert ask(pod, DETACHED, attachment("pv2"), None) is Hint.SKIP
+    assert ask(pod_with(claim="unknown"), DETACHED, attachment("pv1"), None) is Hint.SKIP
+    assert ask(pod_with(), DETACHED, attachment("pv1"), None) is Hint.SKIP
+
+
+def test_a_detached_volume_helps_a_pod_with_an_inline_volume_of_the_migrated_driver() -> None:
+    ask = Asking(plugin_names.NODE_VOLUME_LIMITS)
+    disk = {"name": "d", "awsElasticBlockStore": {"volumeID": "v"}}
+    pod = pod_with(spec={"volumes": [disk]})
+    assert ask(pod, DETACHED, attachment(None, "ebs.csi.aws.com"), None) is Hint.QUEUE
+    assert ask(pod, DETACHED, attachment(None, "pd.csi.storage.gke.io"), None) is Hint.SKIP
+
+
+GCE = {"gcePersistentDisk": {"pdName": "a"}}
+GCE_READ = {"gcePersistentDisk": {"pdName": "a", "readOnly": True}}
+EBS = {"awsElasticBlockStore": {"volumeID": "a"}}
+EBS_READ = {"awsElasticBlockStore": {"volumeID": "a", "readOnly": True}}
+ISCSI = {"iscsi": {"iqn": "a", "targetPortal": "x", "lun": 1}}
+ISCSI_READ = {"iscsi": {"iqn": "a", "targetPortal": "y", "lun": 2, "readOnly": True}}
+RBD = {"rbd": {"monitors": ["m1", "m2"], "image": "i", "pool": "p"}}
+RBD_OTHER_MONITORS = {"rbd": {"monitors": ["m3"], "image": "i", "pool": "p"}}
+RBD_READ = {"rbd": {"monitors": ["m2"], "image": "i", "pool": "p", "readOnly": True}}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "held", "hint"),
+    [
+        (GCE, GCE_READ, Hint.QUEUE),
+        (GCE_READ, GCE_READ, Hint.SKIP),
+        (EBS_READ, EBS_READ, Hint.QUEUE),
+        (EBS, GCE, Hint.SKIP),
+        (ISCSI, ISCSI_READ, Hint.QUEUE),
+        (ISCSI_READ, ISCSI_READ, Hint.SKIP),
+        (RBD, RBD_READ, Hint.QUEUE),
+        (RBD_READ, RBD_READ, Hint.SKIP),
+        (RBD, RBD_OTHER_MONITORS, Hint.SKIP),
+    ],
+)
+def test_a_deleted_pod_helps_those_that_want_the_same_disk(
+    wanted: dict[str, Any], held: dict[str, Any], hint: Hint
+) -> None:
+    ask = Asking(plugin_names.VOLUME_RESTRICTIONS)
+    pod = pod_with(spec={"volumes": [{"name": "v", **wanted}]})
+    spec = {"volumes": [{"name": "w", **held}]}
+    deleted = view_of(make_pod("b", node_name="n1", spec=spec))
+    assert ask(pod, ASSIGNED_POD_DELETE, deleted, None) is hint
+    elsewhere = view_of(make_pod("b", namespace="other", node_name="n1", spec=spec))
+    assert ask(pod, ASSIGNED_POD_DELETE, elsewhere, None) is Hint.SKIP
+
+
+def test_a_driver_that_stops_tracking_capacity_helps_pods_with_its_inline_volumes() -> None:
+    ask = Asking(plugin_names.VOLUME_BINDING)
+    pod = pod_with(spec={"volumes": [{"name": "v", "csi": {"driver": "d"}}]})
+
+    def driver(name: str, *, tracks: bool) -> CsiDriver:
+        body = {"metadata": {"name": name}, "spec": {"storageCapacity": tracks}}
+        return msgspec.convert(body, CsiDriver)
+
+    tracking, relaxed = driver("d", tracks=True), driver("d", tracks=False)
+    assert ask(pod, DRIVER_UPDATED, tracking, relaxed) is Hint.QUEUE
+    assert ask(pod, DRIVER_UPDATED, relaxed, tracking) is Hint.SKIP
+    other = driver("e", tracks=True), driver("e", tracks=False)
+    assert ask(pod, DRIVER_UPDATED, *other) is Hint.SKIP
+
+
+# Settings of the profile --------------------------------------------------------------------------
+
+
+def test_nodes_outside_the_added_affinity_help_nobody() -> None:
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "pool", "operator": "Exists"}]}]}
+    parsed = parse_selector(msgspec.convert(terms, NodeSelector))
+    ask = Asking(plugin_names.NODE_AFFINITY, HintSettings(added_affinity=parsed))
+    assert ask(pod_with(), NODE_ADD, None, make_node("n")) is Hint.SKIP
+    assert ask(pod_with(), NODE_ADD, None, make_node("n", labels={"pool": "a"})) is Hint.QUEUE
+
+
+def test_hard_default_constraints_wake_the_pods_that_have_none_of_their_own() -> None:
+    ask = Asking(plugin_names.POD_TOPOLOGY_SPREAD, HintSettings(has_hard_default_constraints=True))
+    bound = view_of(make_pod("b", node_name="n1", labels={"a": "1"}))
+    assert ask(pod_with(), ASSIGNED_POD_ADD, None, bound) is Hint.QUEUE
+    assert ask(pod_with(), NODE_ADD, None, make_node("n")) is Hint.QUEUE
+    own = {
+        "topologySpreadConstraints": [{"topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}]
+    }
+    assert ask(pod_with(spec=own), ASSIGNED_POD_ADD, None, bound) is Hint.SKIP
+    plain = Asking(plugin_names.POD_TOPOLOGY_SPREAD)
+    assert plain(pod_with(), ASSIGNED_POD_ADD, None, bound) is Hint.SKIP
+
+
+def test_comparing_tolerations_count_only_with_their_feature_gate() -> None:
+    spec = {"tolerations": [{"key": "load", "operator": "Lt", "value": "5"}]}
+    taints = [{"key": "load", "value": "3", "effect": "NoSchedule"}]
+    tainted = make_node("n", taints=taints)
+    off = Asking(plugin_names.TAINT_TOLERATION)
+    on = Asking(plugin_names.TAINT_TOLERATION, HintSettings(has_toleration_comparison=True))
+    assert off(pod_with(spec=spec), NODE_ADD, None, tainted) is Hint.SKIP
+    assert on(pod_with(spec=spec), NODE_ADD, None, tainted) is Hint.QUEUE
+
+
+# Bad input ----------------------------------------------------------------------------------------
+
+
+def _affinity(operator: str) -> dict[str, Any]:
+    requirement = {"key": "app", "operator": operator, "values": ["a"]}
+    term = {"labelSelector": {"matchExpressions": [requirement]}, "topologyKey": "z"}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    return {"affinity": {"podAffinity": {required: [term]}}}
+
+
+def test_a_selector_that_cannot_be_understood_wakes_the_pod() -> None:
+    ask = Asking(plugin_names.INTER_POD_AFFINITY)
+    bound = view_of(make_pod("b", node_name="n1", labels={"app": "a"}))
+    assert ask(pod_with(spec=_affinity("Near")), ASSIGNED_POD_ADD, None, bound) is Hint.QUEUE
+    assert ask.error_count == 1
+    assert ask(pod_with(spec=_affinity("NotIn")), ASSIGNED_POD_ADD, None, bound) is Hint.SKIP
+    assert ask(pod_with(spec=_affinity("In")), ASSIGNED_POD_ADD, None, bound) is Hint.QUEUE
+
+
+def test_an_allocatable_that_is_no_quantity_wakes_the_pod() -> None:
+    ask = Asking(plugin_names.NODE_RESOURCES_FIT)
+    assert ask(pod_with(), NODE_ADD, None, make_node("n", cpu="a lot")) is Hint.QUEUE
+    assert ask.error_count == 1
+
+
+def test_a_relabelled_pod_that_leaves_the_anti_affinity_helps() -> None:
+    ask = Asking(plugin_names.INTER_POD_AFFINITY)
+    term = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "z"}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    pod = pod_with(spec={"affinity": {"podAntiAffinity": {required: [term]}}})
+    matching = view_of(make_pod("b", node_name="n1", labels={"app": "a"}))
+    other = view_of(make_pod("b", node_name="n1", labels={"app": "b"}))
+    assert ask(pod, RELABELLED, matching, other) is Hint.QUEUE
+    assert ask(pod, RELABELLED, other, matching) is Hint.SKIP

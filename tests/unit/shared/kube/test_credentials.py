@@ -1,0 +1,64 @@
+"""The Authorization header and when it is made anew."""
+
+from pathlib import Path
+
+import pytest
+
+from shared.errors import ConfigurationError
+from shared.kube.credentials import TOKEN_FILE_REREAD_S, Credentials
+
+
+def test_no_credentials_make_no_header() -> None:
+    credentials = Credentials()
+    assert credentials.header_line(0.0) == b""
+    assert not credentials.refresh(0.0)
+
+
+def test_a_token_and_a_password_make_a_header() -> None:
+    assert Credentials(token="abc").header_line(0.0) == b"Authorization: Bearer abc\r\n"
+    basic = Credentials(username="u", password="p")
+    assert basic.header_line(0.0) == b"Authorization: Basic dTpw\r\n"
+
+
+def test_a_token_file_is_read_again_when_due(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("one\n")
+    credentials = Credentials(token_file=file)
+    assert credentials.header_line(10.0) == b"Authorization: Bearer one\r\n"
+    file.write_text("two")
+    assert b"one" in credentials.header_line(10.0 + TOKEN_FILE_REREAD_S - 1)
+    assert b"two" in credentials.header_line(10.0 + TOKEN_FILE_REREAD_S)
+
+
+def test_a_refusal_makes_it_read_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("one")
+    credentials = Credentials(token_file=file)
+    credentials.header_line(0.0)
+    assert not credentials.refresh(1.0)
+    file.write_text("two")
+    assert credentials.refresh(1.0)
+    assert b"two" in credentials.header_line(1.0)
+
+
+def test_a_file_that_vanishes_leaves_the_last_token(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("one")
+    credentials = Credentials(token_file=file)
+    credentials.header_line(0.0)
+    file.unlink()
+    assert b"one" in credentials.header_line(TOKEN_FILE_REREAD_S)
+    file.write_text("")
+    assert b"one" in credentials.header_line(2 * TOKEN_FILE_REREAD_S)
+
+
+def test_a_file_that_was_never_there_is_named(tmp_path: Path) -> None:
+    credentials = Credentials(token_file=tmp_path / "token")
+    with pytest.raises(ConfigurationError, match=str(tmp_path)):
+        credentials.header_line(0.0)
+
+
+@pytest.mark.parametrize("token", ["a b", "a\r\nX-Evil: 1", "\N{SNOWMAN}"])
+def test_a_token_cannot_smuggle_in_a_header(token: str) -> None:
+    with pytest.raises(ConfigurationError, match="not a bearer token"):
+        Credentials(token=token)

@@ -1,0 +1,149 @@
+"""Lists and watch lines, well formed and not."""
+
+import json
+from typing import Any
+
+import pytest
+
+from shared.kube.api_errors import Expired, ServerError
+from shared.kube.decode import (
+    Bookmark,
+    KindDecoder,
+    ObjectEvent,
+    Rejected,
+    UnreadableListError,
+    WatchFailure,
+)
+from shared.kube.objects import Node, Pod
+from shared.kube.resources import ALL_KINDS, NODES, PODS
+
+PODS_DECODER = KindDecoder(PODS)
+
+
+def page_of(*items: Any, **metadata: Any) -> bytes:
+    return json.dumps(
+        {"kind": "PodList", "metadata": {"resourceVersion": "9", **metadata}, "items": items}
+    ).encode()
+
+
+def line_of(event_type: str, item: Any) -> bytes:
+    return json.dumps({"type": event_type, "object": item}).encode()
+
+
+def pod(name: str, **fields: Any) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": "5"}
+    return {"metadata": meta, **fields}
+
+
+def test_a_page_is_decoded_with_its_continue_token() -> None:
+    page = PODS_DECODER.page(page_of(pod("a"), pod("b"), **{"continue": "next"}))
+    assert [item.metadata.name for item in page.items] == ["a", "b"]
+    assert (page.resource_version, page.continue_token, page.rejected) == ("9", "next", [])
+
+
+def test_an_empty_list_may_be_null() -> None:
+    assert PODS_DECODER.page(b'{"metadata":{"resourceVersion":"3"},"items":null}').items == []
+
+
+def test_one_malformed_object_costs_itself_only() -> None:
+    bad = pod("bad", spec={"priority": "high"})
+    page = PODS_DECODER.page(page_of(pod("a"), bad, pod("b")))
+    assert [item.metadata.name for item in page.items] == ["a", "b"]
+    assert page.rejected == [
+        Rejected("ns/bad", "Expected `int | null`, got `str` - at `$.spec.priority`", "5")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("item", "where"),
+    [
+        ("text", "item 0 of a list page"),
+        (None, "item 0 of a list page"),
+        ({"metadata": 7}, "item 0 of a list page"),
+        ({"metadata": {"name": ["x"]}}, "['x']"),
+        ({"metadata": {"name": "x", "labels": 3}}, "x"),
+    ],
+)
+def test_objects_are_named_as_far_as_can_be_told(item: Any, where: str) -> None:
+    (rejected,) = PODS_DECODER.page(page_of(item)).rejected
+    assert rejected.where == where
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"null", b"[]", b'{"items":[]}', b'{"items":{},"metadata":{}}', b"\xff"]
+)
+def test_what_is_no_list_is_an_error(body: bytes) -> None:
+    with pytest.raises(UnreadableListError, match="list of pods"):
+        PODS_DECODER.page(body)
+
+
+@pytest.mark.parametrize("event_type", ["ADDED", "MODIFIED", "DELETED"])
+def test_an_event_about_an_object(event_type: str) -> None:
+    event = PODS_DECODER.line(line_of(event_type, pod("a")))
+    assert isinstance(event, ObjectEvent)
+    assert event.type == event_type
+    assert isinstance(event.object, Pod)
+
+
+def test_keys_may_come_in_any_order() -> None:
+    event = KindDecoder(NODES).line(b'{"object":{"metadata":{"name":"n"}},"type":"ADDED"}')
+    assert isinstance(event, ObjectEvent)
+    assert isinstance(event.object, Node)
+
+
+def test_a_bookmark_is_no_object_of_its_kind() -> None:
+    # As kube-apiserver sends it: a pod without containers.
+    bare = {"metadata": {"resourceVersion": "249"}, "spec": {"containers": None}, "status": {}}
+    assert PODS_DECODER.line(line_of("BOOKMARK", bare)) == Bookmark("249", False)
+
+
+def test_the_bookmark_that_ends_the_initial_events() -> None:
+    meta = {"resourceVersion": "7", "annotations": {"k8s.io/initial-events-end": "true"}}
+    assert PODS_DECODER.line(line_of("BOOKMARK", {"metadata": meta})) == Bookmark("7", True)
+
+
+def test_an_error_in_the_stream_is_typed_by_its_reason() -> None:
+    status = {"kind": "Status", "status": "Failure", "message": "too old", "reason": "Expired"}
+    event = PODS_DECODER.line(line_of("ERROR", {**status, "code": 410}))
+    assert isinstance(event, WatchFailure)
+    assert isinstance(event.error, Expired)
+
+
+def test_an_error_that_is_no_status_is_an_error_all_the_same() -> None:
+    event = PODS_DECODER.line(line_of("ERROR", {"code": "x"}))
+    assert isinstance(event, WatchFailure)
+    assert isinstance(event.error, ServerError)
+
+
+def test_a_malformed_object_in_a_watch_is_named_and_keeps_its_version() -> None:
+    event = PODS_DECODER.line(line_of("MODIFIED", pod("a", status={"phase": 3})))
+    assert event == Rejected("ns/a", "Expected `str`, got `int` - at `$.status.phase`", "5")
+
+
+def test_an_unknown_event_type_is_reported() -> None:
+    event = PODS_DECODER.line(line_of("RENAMED", pod("a")))
+    assert event == Rejected("ns/a", "unknown watch event type 'RENAMED'", "5")
+
+
+@pytest.mark.parametrize("line", [b"{", b"[]", b"x", b'{"type":"ADDED"}', b"\xff\xfe"])
+def test_a_line_that_cannot_be_read_says_so(line: bytes) -> None:
+    event = PODS_DECODER.line(line)
+    assert isinstance(event, Rejected)
+    assert event.is_unreadable
+
+
+def test_text_that_is_not_utf8_costs_its_object_only() -> None:
+    body = page_of(pod("a"), pod("b")).replace(b'"uid-a"', b'"\xff"')
+    page = PODS_DECODER.page(body)
+    assert [item.metadata.name for item in page.items] == ["b"]
+    assert len(page.rejected) == 1
+
+
+@pytest.mark.parametrize("kind", ALL_KINDS, ids=lambda kind: kind.plural)
+def test_every_kind_decodes_a_bare_object(kind: Any) -> None:
+    decoder = KindDecoder(kind)
+    page = decoder.page(page_of({"metadata": {"name": "x", "creationTimestamp": None}}))
+    assert [type(item) for item in page.items] == [kind.struct_type]
+    event = decoder.line(line_of("ADDED", {"metadata": {"name": "x"}}))
+    assert isinstance(event, ObjectEvent)
+    assert isinstance(event.object, kind.struct_type)

@@ -1,0 +1,250 @@
+"""One connection, fed with bytes in every arrangement that a server or a network can think of."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+import pytest
+
+from shared.kube.api_errors import ConnectionLost, ProtocolViolation, RequestTimeout
+from shared.kube.http_connection import STREAM_BUFFER_BYTES_MAX, Answer, HttpConnection
+from tests.support.fake_transport import FakeTransport
+
+CREATED = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok"
+CHUNKED = (
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n3;x=y\r\ncde\r\n0\r\n\r\n"
+)
+
+Scenario = Callable[[HttpConnection, FakeTransport], Coroutine[object, object, None]]
+
+
+def run(scenario: Scenario) -> None:
+    async def main() -> None:
+        closed: list[HttpConnection] = []
+        connection = HttpConnection(closed.append)
+        transport = FakeTransport(connection)
+        connection.connection_made(transport)
+        await scenario(connection, transport)
+        assert closed == ([connection] if transport.is_closing() else [])
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("message", [CREATED, CHUNKED])
+def test_an_answer_may_come_in_any_pieces(message: bytes) -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        for size in (1, 2, 7, len(message)):
+            answer = connection.send(b"request", 0)
+            for start in range(0, len(message), size):
+                assert not answer.done()
+                connection.data_received(message[start : start + size])
+            assert (await answer).body in (b"ok", b"abcde")
+            assert connection.is_usable
+
+    run(scenario)
+
+
+def test_an_answer_without_a_length_ends_with_the_connection() -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        answer = connection.send(b"request", 0)
+        connection.data_received(b"HTTP/1.1 410 Gone\r\nConnection: close\r\n\r\ngo")
+        connection.data_received(b"ne")
+        assert not answer.done()
+        transport.lose(None)
+        assert await answer == Answer(410, b"gone", None)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\nContent-",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc",
+        CHUNKED[:-5],
+    ],
+)
+def test_a_connection_that_ends_too_soon_is_lost(part: bytes) -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        answer = connection.send(b"request", 0)
+        if part:
+            connection.data_received(part)
+        transport.lose(None)
+        with pytest.raises(ConnectionLost):
+            await answer
+
+    run(scenario)
+
+
+def test_a_reset_loses_even_an_answer_without_a_length() -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        answer = connection.send(b"request", 0)
+        connection.data_received(b"HTTP/1.1 200 OK\r\n\r\nabc")
+        transport.lose(ConnectionResetError("reset by peer"))
+        with pytest.raises(ConnectionLost, match="reset by peer"):
+            await answer
+
+    run(scenario)
+
+
+def test_what_is_not_http_is_a_violation() -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        answer = connection.send(b"request", 0)
+        connection.data_received(b"SSH-2.0-OpenSSH_9.2\r\n")
+        with pytest.raises(ProtocolViolation):
+            await answer
+        assert transport.is_closing()
+
+    run(scenario)
+
+
+def test_switching_protocols_is_a_violation() -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        answer = connection.send(b"request", 0)
+        connection.data_received(
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"
+        )
+        with pytest.raises(ProtocolViolation):
+            await answer
+
+    run(scenario)
+
+
+def test_interim_answers_are_passed_over() -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        answer = connection.send(b"request", 0)
+        connection.data_received(b"HTTP/1.1 100 Continue\r\n\r\n" + CREATED)
+        assert (await answer).status == 201
+
+    run(scenario)
+
+
+def test_retry_after_is_read_of_refusals_only() -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        for status, expected in (("429 Too Many Requests", 7.0), ("200 OK", None)):
+            answer = connection.send(b"request", 0)
+            head = f"HTTP/1.1 {status}\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n"
+            connection.data_received(head.encode())
+            assert (await answer).retry_after_s == expected
+
+    run(scenario)
+
+
+def test_the_server_may_ask_to_close() -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        answer = connection.send(b"request", 0)
+        connection.data_received(CREATED.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        assert (await answer).status == 201
+        assert not connection.is_usable
+
+    run(scenario)
+
+
+def test_an_answer_that_nobody_asked_for_closes_the_connection() -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        connection.data_received(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+        assert transport.is_closing()
+
+    run(scenario)
+
+
+def test_two_answers_to_one_request_close_the_connection() -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        answer = connection.send(b"request", 0)
+        connection.data_received(CREATED + CREATED)
+        assert (await answer).body == b"ok"
+        assert not connection.is_usable
+
+    run(scenario)
+
+
+def test_a_timeout_ends_the_request_and_the_connection() -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        answer = connection.send(b"request", 0)
+        connection.time_out("too late")
+        with pytest.raises(RequestTimeout, match="too late"):
+            await answer
+        assert transport.is_closing()
+
+    run(scenario)
+
+
+# Streams ------------------------------------------------------------------------------------------
+
+
+def test_a_stream_hands_on_what_has_come() -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        head, stream = connection.send_for_stream(b"request", 0)
+        connection.data_received(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n"
+        )
+        assert (await head).status == 200
+        assert await stream.chunks() == [b"ab"]
+        waiting = asyncio.ensure_future(stream.chunks())
+        await asyncio.sleep(0)
+        connection.data_received(b"1\r\nc\r\n1\r\nd\r\n0\r\n\r\n")
+        assert await waiting == [b"c", b"d"]
+        assert await stream.chunks() == []
+        assert transport.is_closing()
+
+    run(scenario)
+
+
+def test_a_stream_may_come_whole_with_its_head() -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        head, stream = connection.send_for_stream(b"request", 0)
+        connection.data_received(CHUNKED)
+        assert (await head).status == 200
+        assert b"".join(await stream.chunks()) == b"abcde"
+        assert await stream.chunks() == []
+
+    run(scenario)
+
+
+def test_a_stream_that_breaks_gives_what_came_before() -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        _, stream = connection.send_for_stream(b"request", 0)
+        connection.data_received(CHUNKED[:-5])
+        transport.lose(ConnectionResetError("reset"))
+        assert b"".join(await stream.chunks()) == b"abcde"
+        with pytest.raises(ConnectionLost):
+            await stream.chunks()
+
+    run(scenario)
+
+
+def test_a_stream_without_a_length_ends_with_the_connection() -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        _, stream = connection.send_for_stream(b"request", 0)
+        connection.data_received(b"HTTP/1.1 200 OK\r\n\r\nabc")
+        transport.lose(None)
+        assert await stream.chunks() == [b"abc"]
+        assert await stream.chunks() == []
+
+    run(scenario)
+
+
+def test_a_refusal_is_a_whole_answer_and_no_stream() -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        head, _ = connection.send_for_stream(b"request", 0)
+        connection.data_received(b"HTTP/1.1 410 Gone\r\nContent-Length: 4\r\n\r\ngo")
+        assert not head.done()
+        connection.data_received(b"ne")
+        assert await head == Answer(410, b"gone", None)
+
+    run(scenario)
+
+
+def test_the_socket_is_not_read_while_the_consumer_is_behind() -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        _, stream = connection.send_for_stream(b"request", 0)
+        connection.data_received(b"HTTP/1.1 200 OK\r\n\r\n")
+        connection.data_received(b"x" * STREAM_BUFFER_BYTES_MAX)
+        assert transport.is_reading
+        connection.data_received(b"x")
+        assert not transport.is_reading
+        assert sum(map(len, await stream.chunks())) == STREAM_BUFFER_BYTES_MAX + 1
+        assert transport.is_reading
+        stream.close()
+
+    run(scenario)

@@ -1,0 +1,257 @@
+"""Where the API server is found, and how problems are told."""
+
+import base64
+import os
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from shared.errors import ConfigurationError
+from shared.kube.cluster_access import access_by_url, parse_server_url
+from shared.kube.kubeconfig import find_access, in_cluster_access, load_kubeconfig
+
+TLS = Path(__file__).parent / "tls"
+CERT, KEY = TLS / "cert.pem", TLS / "key.pem"
+
+Write = Callable[..., Path]
+
+
+def encoded(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a kubeconfig with one context."""
+
+    def write_config(
+        cluster: dict[str, Any] | None = None,
+        user: dict[str, Any] | None = None,
+        name: str = "config",
+        **top: Any,
+    ) -> Path:
+        path = tmp_path / name
+        content = {
+            "current-context": "ctx",
+            "contexts": [{"name": "ctx", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [
+                {"name": "c", "cluster": {"server": "https://api:6443", **(cluster or {})}}
+            ],
+            "users": [{"name": "u", "user": user or {}}],
+            **top,
+        }
+        path.write_text(yaml.safe_dump(content))
+        return path
+
+    return write_config
+
+
+def problems_of(path: Path, **options: Any) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        load_kubeconfig([path], **options)
+    assert str(path.parent) in caught.value.source
+    return "; ".join(caught.value.problems)
+
+
+def header_of(path: Path) -> bytes:
+    return load_kubeconfig([path]).credentials.header_line(0.0)
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+def test_the_current_context_is_taken(write: Write) -> None:
+    access = load_kubeconfig([write(user={"token": "t"})])
+    assert access.url == "https://api:6443"
+    assert access.tls is not None
+    assert access.tls.verify_mode is ssl.CERT_REQUIRED
+    assert access.credentials.header_line(0.0) == b"Authorization: Bearer t\r\n"
+
+
+def test_another_context_may_be_named(write: Write) -> None:
+    contexts = [{"name": "b", "context": {"cluster": "c2"}}]
+    clusters = [{"name": "c2", "cluster": {"server": "http://other/prefix/"}}]
+    path = write(contexts=contexts, clusters=clusters)
+    access = load_kubeconfig([path], "b")
+    assert (access.host, access.port, access.base_path, access.tls) == (
+        "other",
+        80,
+        "/prefix",
+        None,
+    )
+    assert "contexts: none is named 'ctx'" in problems_of(path)
+
+
+def test_relative_paths_are_relative_to_their_file(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "pki").mkdir()
+    (tmp_path / "pki" / "ca.crt").write_bytes(CERT.read_bytes())
+    (tmp_path / "pki" / "token").write_text("secret")
+    path = write(
+        {"certificate-authority": "pki/ca.crt"}, {"tokenFile": "pki/token", "token": "old"}
+    )
+    access = load_kubeconfig([path])
+    assert access.tls is not None
+    assert len(access.tls.get_ca_certs()) == 1
+    assert access.credentials.header_line(0.0) == b"Authorization: Bearer secret\r\n"
+
+
+def test_certificates_may_stand_in_the_file(write: Write) -> None:
+    path = write(
+        {"certificate-authority-data": encoded(CERT), "tls-server-name": "api.test.example"},
+        {"client-certificate-data": encoded(CERT), "client-key-data": encoded(KEY)},
+    )
+    access = load_kubeconfig([path])
+    assert access.tls is not None
+    assert len(access.tls.get_ca_certs()) == 1
+    assert access.tls_server_name == "api.test.example"
+
+
+def test_no_trace_of_a_key_is_left_on_disk(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    user = {"client-certificate": str(CERT), "client-key-data": encoded(KEY)}
+    load_kubeconfig([write(user=user)])
+    assert list(folder.iterdir()) == []
+
+
+def test_verification_can_be_switched_off(write: Write) -> None:
+    access = load_kubeconfig([write({"insecure-skip-tls-verify": True})])
+    assert access.tls is not None
+    assert access.tls.verify_mode is ssl.CERT_NONE
+    both = write({"insecure-skip-tls-verify": True, "certificate-authority": str(CERT)})
+    assert "exclude each other" in problems_of(both)
+
+
+def test_a_password(write: Write) -> None:
+    assert b"Basic" in header_of(write(user={"username": "u", "password": "p"}))
+
+
+def test_of_several_files_the_first_that_names_a_thing_wins(write: Write, tmp_path: Path) -> None:
+    first = write(name="first", contexts=[], users=[{"name": "u", "user": {"token": "first"}}])
+    second = write(user={"token": "second"}, name="second")
+    access = load_kubeconfig([tmp_path / "missing", first, second])
+    assert access.credentials.header_line(0.0) == b"Authorization: Bearer first\r\n"
+
+
+# Problems -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("section", "field", "told"),
+    [
+        ("user", "exec", "exec plugins"),
+        ("user", "auth-provider", "auth providers"),
+        ("user", "as", "impersonation"),
+        ("cluster", "proxy-url", "proxies"),
+    ],
+)
+def test_what_is_not_supported_is_refused_by_name(
+    write: Write, section: str, field: str, told: str
+) -> None:
+    stated = {field: "x"}
+    path = write(stated if section == "cluster" else None, stated if section == "user" else None)
+    problems = problems_of(path)
+    assert f"{section}.{field}: " in problems
+    assert told in problems
+
+
+def test_all_problems_are_told_at_once(write: Write) -> None:
+    problems = problems_of(write({"server": "", "proxy-url": "x"}, {"exec": {}, "as": "y"}))
+    assert "cluster.server: missing" in problems
+    assert "cluster.proxy-url" in problems
+    assert "user.as" in problems
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "told"),
+    [
+        (
+            {"certificate-authority-data": "???"},
+            {},
+            "cluster.certificate-authority-data: not base64",
+        ),
+        ({"certificate-authority-data": "aGVsbG8="}, {}, "no usable certificate"),
+        ({"certificate-authority": "nowhere.crt"}, {}, "nowhere.crt"),
+        ({}, {"client-certificate": str(CERT)}, "user.client-key: missing"),
+        ({}, {"client-certificate": str(CERT), "client-key": str(CERT)}, "user.client-key"),
+        ({}, {"token": "two words"}, "not a bearer token"),
+        ({"server": "api:6443"}, {}, "write it like"),
+    ],
+)
+def test_problems_name_their_place(
+    write: Write, cluster: dict[str, Any], user: dict[str, Any], told: str
+) -> None:
+    path = write(cluster, user)
+    with pytest.raises(ConfigurationError) as caught:
+        load_kubeconfig([path])
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["[]", "a: [", "\x00"])
+def test_a_file_that_is_no_kubeconfig(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(content)
+    assert problems_of(path)
+
+
+def test_a_missing_file_and_a_missing_context(tmp_path: Path) -> None:
+    assert "cannot be read" in problems_of(tmp_path / "missing")
+    empty = tmp_path / "empty"
+    empty.write_text("")
+    assert "no current-context" in problems_of(empty)
+
+
+# Where to look ------------------------------------------------------------------------------------
+
+
+def test_an_address_goes_before_everything(write: Write) -> None:
+    access = find_access(server="http://127.0.0.1:8001", kubeconfig=str(write()), environment={})
+    assert access.url == "http://127.0.0.1:8001"
+    assert access.credentials.header_line(0.0) == b""
+
+
+def test_the_environment_and_the_home_folder_name_files(write: Write, tmp_path: Path) -> None:
+    named = {"KUBECONFIG": os.pathsep.join([str(tmp_path / "missing"), str(write())])}
+    assert find_access(environment=named).host == "api"
+    (tmp_path / ".kube").mkdir()
+    write({"server": "https://home"}, name=".kube/config")
+    assert find_access(environment={"HOME": str(tmp_path)}).host == "home"
+    with pytest.raises(ConfigurationError, match="--kubeconfig FILE or --server URL"):
+        find_access(environment={"HOME": str(tmp_path / "nobody")})
+
+
+def test_in_a_pod_the_service_account_is_used(tmp_path: Path) -> None:
+    environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
+    with pytest.raises(ConfigurationError, match="token is missing"):
+        in_cluster_access(environment, tmp_path)
+    (tmp_path / "token").write_text("t")
+    (tmp_path / "ca.crt").write_bytes(CERT.read_bytes())
+    access = find_access(environment=environment, service_account_folder=tmp_path)
+    assert access.host_header == "[fd00::1]:443"
+    assert access.credentials.header_line(0.0) == b"Authorization: Bearer t\r\n"
+    with pytest.raises(ConfigurationError, match="must both be set"):
+        in_cluster_access({"KUBERNETES_SERVICE_HOST": "h"}, tmp_path)
+
+
+# Addresses ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url", ["", "host:1", "ftp://h", "https://", "http://h:99999", "http://u@h", "http://h/?x=1"]
+)
+def test_addresses_that_are_none(url: str) -> None:
+    with pytest.raises(ConfigurationError):
+        parse_server_url(url, "there")
+
+
+def test_addresses() -> None:
+    assert access_by_url("http://[::1]:8001").host_header == "[::1]:8001"
+    assert access_by_url("https://h/k8s/clusters/c1/").base_path == "/k8s/clusters/c1"
+    assert access_by_url("https://h").port == 443

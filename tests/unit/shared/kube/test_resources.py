@@ -1,0 +1,20 @@
+"""The table of kinds."""
+
+from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL, NODES, PODS
+
+
+def test_each_kind_stands_there_once() -> None:
+    assert len(KINDS_BY_PLURAL) == len(ALL_KINDS)
+    assert len({kind.struct_type for kind in ALL_KINDS}) == len(ALL_KINDS)
+
+
+def test_paths() -> None:
+    assert PODS.path == "/api/v1/pods"
+    assert PODS.object_path("ns", "p", "binding") == "/api/v1/namespaces/ns/pods/p/binding"
+    assert NODES.object_path("", "n1") == "/api/v1/nodes/n1"
+    replica_sets = KINDS_BY_PLURAL["replicasets"]
+    assert replica_sets.object_path("ns", "r") == "/apis/apps/v1/namespaces/ns/replicasets/r"
+
+
+def test_finished_pods_are_not_watched() -> None:
+    assert PODS.field_selector == "status.phase!=Succeeded,status.phase!=Failed"

@@ -1,0 +1,152 @@
+"""Each channel decodes its own messages to their types and refuses all others."""
+
+import msgspec
+import pytest
+
+from shared.errors import FrameError
+from shared.messages import codec
+from shared.messages.admin import (
+    CompareRequest,
+    DumpRequest,
+    QueueLengths,
+    StatusAnswer,
+    StatusRequest,
+    StopRequest,
+    TextAnswer,
+)
+from shared.messages.frames import seal
+from shared.messages.from_binder import (
+    BinderHeartbeat,
+    BinderHello,
+    BinderReady,
+    BindFailed,
+    BindFailureReason,
+    BindFinished,
+    BindReport,
+)
+from shared.messages.from_scorer import (
+    Failure,
+    Placement,
+    Proposals,
+    ResyncRequest,
+    ScorerHeartbeat,
+    ScorerHello,
+)
+from shared.messages.to_binder import (
+    BindPod,
+    BindPods,
+    Drain,
+    PodVerdict,
+    ReportPods,
+    Welcome,
+)
+from shared.messages.to_owner import (
+    AdapterBatch,
+    AdapterHello,
+    KindUnavailable,
+    NodeDeleted,
+    ObjectDeleted,
+    StartSync,
+    SyncFinished,
+    SyncStarted,
+)
+
+BINDER_MESSAGES = [
+    (codec.FROM_BINDER, BinderHello(1, 0, "a")),
+    (codec.FROM_BINDER, BinderReady(0, 2)),
+    (
+        codec.FROM_BINDER,
+        BindReport(0, 2, [BindFinished(1)], [BindFailed(2, BindFailureReason.GONE, "x")]),
+    ),
+    (codec.FROM_BINDER, BinderHeartbeat(0, 1, 2)),
+    (codec.TO_BINDER, BindPods(1, [BindPod(1, "p", "ns", "n", "u", "node", look_first=True)])),
+    (
+        codec.TO_BINDER,
+        ReportPods(1, [PodVerdict("p", "ns", "n", "u", "Unschedulable", "no", True, "7", 3)]),
+    ),
+    (codec.TO_BINDER, Welcome(9)),
+    (codec.TO_BINDER, Drain()),
+]
+OTHER_MESSAGES = [
+    (codec.FROM_SCORER, ScorerHello(1, 0, "a")),
+    (codec.FROM_SCORER, ResyncRequest(0, "gap")),
+    (
+        codec.FROM_SCORER,
+        Proposals(
+            worker_index=0,
+            epoch=1,
+            batch_id=2,
+            proposal_sequence=3,
+            generation=4,
+            is_last=True,
+            placements=[Placement(1, 2, 3, 4, 5)],
+            failures=[Failure([1], "m", ["P"], [], is_error=False)],
+        ),
+    ),
+    (codec.FROM_SCORER, ScorerHeartbeat(0, 1, 2)),
+    (codec.TO_ADAPTER, StartSync(4)),
+    (
+        codec.FROM_ADAPTER,
+        AdapterBatch(
+            3,
+            [
+                AdapterHello(1, "a"),
+                SyncStarted("nodes"),
+                NodeDeleted("n1"),
+                SyncFinished("nodes", "17"),
+                ObjectDeleted("services", "ns/s"),
+                KindUnavailable("resourceslices", "404"),
+            ],
+        ),
+    ),
+    (codec.ADMIN_REQUEST, StatusRequest()),
+    (codec.ADMIN_REQUEST, DumpRequest()),
+    (codec.ADMIN_REQUEST, CompareRequest()),
+    (codec.ADMIN_REQUEST, StopRequest()),
+    (codec.ADMIN_ANSWER, TextAnswer(["line"])),
+    (
+        codec.ADMIN_ANSWER,
+        StatusAnswer(1, 2, True, 3, 4, 5, QueueLengths(1, 2, 3, 4, 5), 1, 1, 0, {"scheduled": 4}),
+    ),
+]
+
+
+@pytest.mark.parametrize(("channel", "message"), BINDER_MESSAGES + OTHER_MESSAGES)
+def test_a_message_comes_out_as_it_went_in(channel: codec.Codec, message: msgspec.Struct) -> None:
+    decoded, buffers = channel.decode(channel.encode(message, [b"column"]))
+    assert decoded == message
+    assert list(buffers) == [b"column"]
+
+
+@pytest.mark.parametrize(
+    ("channel", "message", "problem"),
+    [
+        (codec.TO_BINDER, BinderHello(1, 0, "a"), "Invalid value 'vh'"),
+        (codec.FROM_BINDER, StatusRequest(), "Invalid value 'qs'"),
+        (codec.FROM_ADAPTER, [AdapterHello(1, "a")], "cannot be decoded"),
+    ],
+)
+def test_a_message_of_another_channel_is_refused(
+    channel: codec.Codec, message: object, problem: str
+) -> None:
+    with pytest.raises(FrameError, match=problem) as refused:
+        channel.decode(codec.Codec("x", object).encode(message))
+    assert f"channel {channel.channel}: cannot be decoded" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\xc1",
+        b"\x92\xa2bW",
+        b"\x92\xa2bW\xa1x",
+        b"\x92\xa2bW\x01\x00",
+        b"\x93\xa2vh\x01\x00\xa1\xff",
+        b"\x91" * 100_000,
+    ],
+)
+def test_bytes_that_are_no_message_are_refused_however_they_are_broken(body: bytes) -> None:
+    for channel in (codec.TO_BINDER, codec.FROM_BINDER, codec.FROM_ADAPTER):
+        with pytest.raises(FrameError, match="cannot be decoded"):
+            channel.decode(seal(body))

@@ -1,0 +1,61 @@
+"""The envelope: what is sealed comes out, what is not is refused by name."""
+
+import pytest
+
+from shared.errors import FrameError
+from shared.messages.frames import BUFFER_COUNT_MAX, PROTOCOL_VERSION, seal, unseal
+
+
+def test_the_header_of_a_small_message_is_these_bytes() -> None:
+    """Golden: a change of these bytes is a new PROTOCOL_VERSION."""
+    assert PROTOCOL_VERSION == 1
+    header, body = seal(b"123456789")
+    assert bytes(body) == b"123456789"
+    # magic, version, count, CRC-32 of "123456789" (the CRC's published check value), length
+    assert bytes(header).hex() == "42525448" + "0100" + "0100" + "2639f4cb" + "0900000000000000"
+
+
+def test_buffers_come_out_as_they_went_in() -> None:
+    matrix = memoryview(bytes(range(12))).cast("B", (3, 4))
+    body, buffers = unseal("c", seal(b"body", [b"", bytearray(b"xy"), matrix]))
+    assert body == b"body"
+    assert [bytes(b) for b in buffers] == [b"", b"xy", bytes(range(12))]
+
+
+def test_a_buffer_is_not_copied() -> None:
+    column = bytes(1000)
+    assert seal(b"body", [column])[2] is column
+
+
+@pytest.mark.parametrize(
+    ("parts", "problem"),
+    [
+        ([], "0 frame(s), header and body are missing; begins with nothing"),
+        ([b"BRTH"], "1 frame(s), header and body are missing"),
+        ([b"BRTH", b"x"], "header of 4 bytes"),
+        ([b"", b""], "header of 0 bytes; begins with (empty) | (empty)"),
+        ([b"GET / HTTP/1.1\r\n", b"x"], "not a berth message (magic); begins with 47 45 54 20"),
+        ([*seal(b"x"), b"more"], "header announces 1 frame(s), 2 came"),
+        (seal(b"x", [b"y"])[:2], "header announces 2 frame(s), 1 came"),
+        ([seal(b"xx")[0], b"x"], "frame 1 has 1 bytes instead of 2"),
+        ([seal(b"x")[0], b"y"], "CRC fd59044d instead of 8cdc1683"),
+    ],
+)
+def test_what_is_not_whole_is_refused_with_the_reason(parts: list[bytes], problem: str) -> None:
+    with pytest.raises(FrameError) as refused:
+        unseal("binders", parts)
+    assert str(refused.value).startswith("channel binders: ")
+    assert problem in str(refused.value)
+
+
+def test_another_protocol_version_is_refused_with_the_remedy() -> None:
+    header, body = seal(b"x")
+    changed = bytearray(header)
+    changed[4] = 99
+    with pytest.raises(FrameError, match=r"version 99.*from one installation"):
+        unseal("admin", [changed, body])
+
+
+def test_more_buffers_than_the_header_may_announce_are_a_bug() -> None:
+    with pytest.raises(AssertionError):
+        seal(b"", [b""] * (BUFFER_COUNT_MAX + 1))

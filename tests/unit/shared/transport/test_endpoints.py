@@ -1,0 +1,85 @@
+"""Addresses, the private runtime directory, and the owner's lock."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from shared.errors import ConfigurationError
+from shared.transport.channels import LIMITS, Channel
+from shared.transport.endpoints import (
+    AddressInUseError,
+    Endpoints,
+    OwnerLock,
+    prepare_runtime_dir,
+)
+
+
+def test_each_channel_has_a_socket_file_in_the_runtime_directory() -> None:
+    endpoints = Endpoints(Path("/run/berth"))
+    assert endpoints.address(Channel.BINDERS) == "ipc:///run/berth/binders.sock"
+    assert len({endpoints.address(channel) for channel in Channel}) == len(Channel)
+
+
+def test_every_channel_has_its_bounds() -> None:
+    assert set(LIMITS) == set(Channel)
+
+
+def test_a_runtime_directory_whose_socket_paths_are_too_long_is_refused() -> None:
+    just_fits = "/" + "d" * (107 - len("/") - len("/snapshots.sock"))
+    Endpoints(Path(just_fits))
+    with pytest.raises(ConfigurationError, match=r"1 byte\(s\) too long; choose a shorter"):
+        Endpoints(Path(just_fits + "d"))
+
+
+def test_tcp_channels_take_neighbouring_ports() -> None:
+    endpoints = Endpoints(Path("/run/berth"), "tcp://127.0.0.1:7400")
+    addresses = [endpoints.address(channel) for channel in Channel]
+    assert addresses == [f"tcp://127.0.0.1:{port}" for port in range(7400, 7405)]
+
+
+@pytest.mark.parametrize(
+    ("base", "problem"),
+    [
+        ("udp://127.0.0.1:7400", "write tcp://HOST:PORT"),
+        ("tcp://127.0.0.1", "write tcp://HOST:PORT"),
+        ("tcp://127.0.0.1:0", "port must lie in 1..65531"),
+        ("tcp://127.0.0.1:65532", "port must lie in 1..65531"),
+        ("tcp://10.0.0.1:7400", "other hosts need keys"),
+        ("tcp://*:7400", "other hosts need keys"),
+    ],
+)
+def test_tcp_addresses_that_cannot_be_used_are_refused(base: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
+        Endpoints(Path("/run/berth"), base)
+
+
+def test_the_runtime_directory_is_made_private(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    prepare_runtime_dir(folder)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    prepare_runtime_dir(folder)
+
+
+def test_a_runtime_directory_that_others_can_enter_is_refused_with_the_remedy(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o755)
+    with pytest.raises(ConfigurationError, match=f"mode is 0755.*chmod 700 {folder}"):
+        prepare_runtime_dir(folder)
+
+
+def test_a_runtime_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    with pytest.raises(ConfigurationError, match="cannot be made"):
+        prepare_runtime_dir(path)
+
+
+def test_one_owner_at_a_time_and_the_refusal_names_the_other(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with OwnerLock(folder), pytest.raises(AddressInUseError, match=rf"pid {os.getpid()}\)"):
+        OwnerLock(folder)
+    OwnerLock(folder).release()
