@@ -34,8 +34,8 @@ class PodStatus(msgspec.Struct):
 class WatchedPod(msgspec.Struct):
     """A pod as far as the demo looks at it; also an ERROR event's Status, by its message."""
 
-    metadata: Metadata = Metadata()
-    spec: Spec = Spec()
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    spec: Spec = msgspec.field(default_factory=Spec)
     status: PodStatus | str = ""
     message: str = ""
 

@@ -7,6 +7,7 @@ measured any more.
 import html
 import io
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -183,7 +184,7 @@ def _nodes(axes: Any, outcome: Outcome) -> None:
 
 def _cpu(axes: Any, outcome: Outcome) -> None:
     history = outcome.cpu_history
-    pairs = list(zip(history, history[1:], strict=False))
+    pairs = list(pairwise(history))
     names = list(history[-1][1]) if history else []
     times = [at_s for _, (at_s, _) in pairs]
     for name in names:

@@ -262,9 +262,9 @@ class Cache:
     def object_keys(self, kind: str) -> list[str]:
         return list(self.objects.all(kind))
 
-    def encoded_objects(self) -> list[tuple[str, str, msgspec.Raw | None]]:
+    def encoded_objects(self) -> list[tuple[str, str, bytes]]:
         """All of them, as a full snapshot carries them."""
-        return [(kind, key, body) for (kind, key), body in self._object_bodies.items()]
+        return [(kind, key, bytes(body)) for (kind, key), body in self._object_bodies.items()]
 
     # Inside: pods -----------------------------------------------------------
 

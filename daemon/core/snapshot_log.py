@@ -36,11 +36,11 @@ class SnapshotLog:
         self._position = START
         self._marks = NOTHING_SENT
         self._settled: dict[int, int] = {}
-        self._object_changes: list[tuple[str, str, msgspec.Raw | None]] = []
+        self._object_changes: list[tuple[str, str, bytes]] = []
 
     def note_object(self, kind: str, key: str, body: msgspec.Raw | None) -> None:
         """An object of another kind than pod and node changed (None: is gone)."""
-        self._object_changes.append((kind, key, body))
+        self._object_changes.append((kind, key, b"" if body is None else bytes(body)))
 
     def delta(self, settled: dict[int, int]) -> Snapshot | None:
         """What changed since the last delta; None if nothing did that a worker must know."""

@@ -52,8 +52,8 @@ class DeltaBody(msgspec.Struct, array_like=True, frozen=True):
     They are not interned for all: workers make sets of their own by tentative placements."""
     image_sizes: dict[str, int]
     """Images whose size is new."""
-    objects: list[tuple[str, str, msgspec.Raw | None]]
-    """(kind, key, object as msgpack or None for a deletion) of the kinds other than pods, nodes."""
+    objects: list[tuple[str, str, bytes]]
+    """(kind, key, object as msgpack) of the kinds other than pods and nodes; no bytes: deleted."""
 
 
 class DictionaryMarks(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ def make_delta(
     is_full: bool = False,
     has_order: bool = False,
     image_sizes: dict[str, int] | None = None,
-    objects: Sequence[tuple[str, str, msgspec.Raw | None]] = (),
+    objects: Sequence[tuple[str, str, bytes]] = (),
 ) -> tuple[bytes, list[Buffer], DictionaryMarks]:
     """The encoded body, the buffers after it, and the marks for the next delta."""
     dictionaries, new_marks = _dictionaries_since(table, marks)
@@ -126,7 +126,7 @@ class AppliedDelta(msgspec.Struct, frozen=True):
     is_full: bool
     usage_rows: Rows
     node_rows: Rows
-    objects: list[tuple[str, str, msgspec.Raw | None]]
+    objects: list[tuple[str, str, bytes]]
 
 
 def apply_delta(

@@ -62,7 +62,7 @@ def most_allocated(
     for i in range(len(requested)):
         if capacity[i] == 0:
             continue
-        used = capacity[i] if requested[i] > capacity[i] else requested[i]
+        used = min(requested[i], capacity[i])
         node_score += truncated(used * 100, capacity[i]) * weights[i]
         weight_sum += weights[i]
     return truncated(node_score, weight_sum) if weight_sum else 0

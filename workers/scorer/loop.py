@@ -29,6 +29,8 @@ from workers.scorer.replica import DecodeObject, Replica
 log = EventLog("scorer")
 
 HEARTBEAT_S: Final = 1.0
+RESYNC_INTERVAL_S: Final = 1.0
+"""A full snapshot that cannot be used either is not asked for in a loop."""
 SEND_TIMEOUT_MS: Final = 5_000
 """For proposals: the owner's queue is full only when the owner is in trouble."""
 
@@ -58,6 +60,7 @@ class ScorerLoop:
         self._is_draining = False
         self._is_resync_asked = False
         self._next_heartbeat_s = 0.0
+        self._next_resync_s = 0.0
 
     def run(self, is_stopped: Callable[[], bool]) -> None:
         """Until drained, or `is_stopped` (asked after each wait) says so."""
@@ -129,8 +132,10 @@ class ScorerLoop:
             self._ask_for_resync(f"gap before sequence {message.sequence}")
 
     def _ask_for_resync(self, reason: str) -> None:
-        if self._is_resync_asked:
+        now_s = self._clock.monotonic_s()
+        if self._is_resync_asked or now_s < self._next_resync_s:
             return
+        self._next_resync_s = now_s + RESYNC_INTERVAL_S
         log.info("asking_for_a_full_snapshot", reason=reason)
         self._is_resync_asked = self._send(ResyncRequest(self._worker_index, reason))
 
@@ -168,6 +173,8 @@ class ScorerLoop:
             return
         self._next_heartbeat_s = now_s + HEARTBEAT_S
         replica = self._replica
+        if not replica.is_whole and replica.epoch:
+            self._ask_for_resync("the copy is still not whole")
         self._send(ScorerHeartbeat(self._worker_index, replica.sequence, replica.generation))
 
     def _send(self, message: FromScorer) -> bool:

@@ -164,10 +164,10 @@ class Replica:
 
     def _apply_objects(self, applied: AppliedDelta) -> None:
         for kind, key, body in applied.objects:
-            if body is None:
-                self.objects.remove(kind, key)
+            if body:
+                self.objects.put(kind, key, self._decode_object(kind, msgspec.Raw(body)))
             else:
-                self.objects.put(kind, key, self._decode_object(kind, body))
+                self.objects.remove(kind, key)
 
 
 class _UsageRows:

@@ -64,8 +64,13 @@ def pod_with(**parts: Any) -> QueuedPod:
 
 def claim(name: str, *, owner: str = "", **body: Any) -> ResourceClaim:
     owners = [{"kind": "Pod", "name": "p", "uid": owner, "controller": True}] if owner else []
-    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
-    metadata |= {"ownerReferences": owners, "deletionTimestamp": body.pop("deleted", None)}  # type: ignore[dict-item]  # A body of mixed values.
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": "default",
+        "uid": f"uid-{name}",
+        "ownerReferences": owners,
+        "deletionTimestamp": body.pop("deleted", None),
+    }
     return msgspec.convert({"metadata": metadata, **body}, ResourceClaim)
 
 
@@ -73,7 +78,7 @@ def claim(name: str, *, owner: str = "", **body: Any) -> ResourceClaim:
 
 NAMED = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "mine"}]}
 GENERATED = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "template"}]}
-ALLOCATED = {"status": {"allocation": {"devices": {}}}}
+ALLOCATED: dict[str, Any] = {"status": {"allocation": {"devices": {}}}}
 
 
 def test_the_pods_own_claim_helps_when_it_appears() -> None:

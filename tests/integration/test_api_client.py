@@ -1,0 +1,342 @@
+"""The API client against a server that answers, refuses, hangs, breaks and lies."""
+
+import asyncio
+import dataclasses
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.errors import ConfigurationError
+from shared.kube import api_errors
+from shared.kube.api_client import ApiClient
+from shared.kube.cluster_access import ClusterAccess, access_by_url
+from shared.kube.credentials import Credentials
+from shared.kube.kubeconfig import load_kubeconfig
+from tests.support.scripted_server import Handler, Reply, Request, ScriptedServer
+
+pytestmark = pytest.mark.integration
+
+TLS = Path(__file__).parents[1] / "unit" / "shared" / "kube" / "tls"
+
+
+def run(
+    handler: Handler,
+    scenario: Callable[[ApiClient, ScriptedServer], Awaitable[None]],
+    credentials: Credentials | None = None,
+    **options: Any,
+) -> None:
+    async def main() -> None:
+        async with ScriptedServer(handler) as server:
+            access = access_by_url(server.url)
+            access = dataclasses.replace(access, credentials=credentials or Credentials())
+            client = ApiClient(access, **options)
+            try:
+                await scenario(client, server)
+            finally:
+                await client.close()
+
+    asyncio.run(main())
+
+
+async def ok(request: Request, reply: Reply) -> None:
+    await reply.json(200, {"path": request.path})
+
+
+def test_requests_share_a_kept_connection() -> None:
+    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+        for _ in range(5):
+            assert await client.get("/api/v1/nodes") == b'{"path": "/api/v1/nodes"}'
+        assert await client.post("/x", b"{}") == b'{"path": "/x"}'
+        assert server.connection_count == 1
+        get, post = server.requests[0], server.requests[-1]
+        assert get.headers["accept"] == "application/json"
+        assert get.headers["host"] == f"127.0.0.1:{server.port}"
+        assert "content-length" not in get.headers
+        assert (post.body, post.headers["content-type"]) == (b"{}", "application/json")
+
+    run(ok, scenario)
+
+
+def test_methods_and_content_types() -> None:
+    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+        await client.patch("/p", b"1")
+        await client.put("/p", b"2")
+        await client.delete("/p")
+        assert [(r.method, r.body) for r in server.requests] == [
+            ("PATCH", b"1"),
+            ("PUT", b"2"),
+            ("DELETE", b""),
+        ]
+        patch_type = server.requests[0].headers["content-type"]
+        assert patch_type == "application/strategic-merge-patch+json"
+
+    run(ok, scenario)
+
+
+def test_no_more_connections_than_allowed() -> None:
+    gate = asyncio.Event()
+    waiting = asyncio.Semaphore(0)
+
+    async def handler(request: Request, reply: Reply) -> None:
+        waiting.release()
+        await gate.wait()
+        await ok(request, reply)
+
+    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+        answers = asyncio.gather(*(client.get(f"/{i}") for i in range(10)))
+        for _ in range(3):
+            await waiting.acquire()
+        assert len(server.requests) == 3
+        gate.set()
+        assert len(await answers) == 10
+        assert server.connection_count == 3
+
+    run(handler, scenario, connections_max=3)
+
+
+def test_refusals_are_typed_and_leave_the_connection_usable() -> None:
+    async def handler(request: Request, reply: Reply) -> None:
+        body = {"kind": "Status", "reason": "Conflict", "message": "bound already", "code": 409}
+        await reply.json(409, body)
+
+    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+        for _ in range(2):
+            with pytest.raises(api_errors.Conflict, match="bound already"):
+                await client.post("/binding", b"{}")
+        assert server.connection_count == 1
+
+    run(handler, scenario)
+
+
+def test_nothing_was_sent_when_nobody_listens() -> None:
+    async def main() -> None:
+        async with ScriptedServer(ok) as server:
+            url = server.url
+        client = ApiClient(access_by_url(url))
+        with pytest.raises(api_errors.ConnectFailed, match=url):
+            await client.post("/x", b"{}")
+        await client.close()
+
+    asyncio.run(main())
+
+
+def test_no_free_connection_means_that_nothing_was_sent() -> None:
+    arrived = asyncio.Event()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        arrived.set()
+        await asyncio.Event().wait()
+
+    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+        first = asyncio.ensure_future(client.post("/1", b"{}"))
+        await arrived.wait()
+        with pytest.raises(api_errors.ConnectFailed, match="none of 1 connections"):
+            await client.post("/2", b"{}", timeout_s=0.01)
+        assert [r.path for r in server.requests] == ["/1"]
+        first.cancel()
+
+    run(handler, scenario, connections_max=1)
+
+
+def test_an_answer_that_does_not_come_times_out() -> None:
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.path == "/hang":
+            await asyncio.Event().wait()
+        await ok(request, reply)
+
+    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+        with pytest.raises(api_errors.RequestTimeout):
+            await client.post("/hang", b"{}", timeout_s=0.01)
+        assert await client.get("/next")
+        assert server.connection_count == 2
+
+    run(handler, scenario)
+
+
+def test_a_post_is_never_sent_twice() -> None:
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.path == "/lose":
+            reply.reset()
+        else:
+            await ok(request, reply)
+
+    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+        await client.get("/warm")
+        with pytest.raises(api_errors.ConnectionLost):
+            await client.post("/lose", b"{}")
+        assert [r.path for r in server.requests] == ["/warm", "/lose"]
+
+    run(handler, scenario)
+
+
+def test_a_read_is_sent_again_once_when_a_kept_connection_is_dead() -> None:
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.path == "/lose" or (request.path == "/once" and len(server_seen) < 2):
+            server_seen.append(request.path)
+            reply.reset()
+        else:
+            await ok(request, reply)
+
+    server_seen: list[str] = ["/warm"]
+
+    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+        await client.get("/warm")
+        assert await client.get("/once")
+        with pytest.raises(api_errors.ConnectionLost):
+            await client.get("/lose")
+        assert [r.path for r in server.requests].count("/lose") == 2
+
+    run(handler, scenario)
+
+
+def test_a_cancelled_request_does_not_leave_its_answer_to_the_next() -> None:
+    gate = asyncio.Event()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.path == "/slow":
+            gate.set()
+            await asyncio.sleep(0)
+        await ok(request, reply)
+
+    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+        slow = asyncio.ensure_future(client.get("/slow"))
+        await gate.wait()
+        slow.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await slow
+        assert await client.get("/next") == b'{"path": "/next"}'
+
+    run(handler, scenario, connections_max=1)
+
+
+def test_a_renewed_token_is_tried_once(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("old")
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.headers["authorization"] == "Bearer new":
+            await ok(request, reply)
+        else:
+            file.write_text("new" if request.path == "/renewed" else "other")
+            await reply.json(401, {"reason": "Unauthorized", "code": 401})
+
+    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+        with pytest.raises(api_errors.Unauthorized):
+            await client.get("/never")
+        assert len(server.requests) == 2
+        assert await client.post("/renewed", b"{}")
+
+    run(handler, scenario, Credentials(token_file=file))
+
+
+def test_without_a_readable_token_nothing_is_sent(tmp_path: Path) -> None:
+    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+        with pytest.raises(ConfigurationError, match="token"):
+            await client.get("/x")
+        assert not server.requests
+
+    run(ok, scenario, Credentials(token_file=tmp_path / "token"))
+
+
+@pytest.mark.parametrize("path", ["/a b", "/a\r\nX-Evil: 1", "/\N{SNOWMAN}"])
+def test_a_path_cannot_smuggle_in_a_header(path: str) -> None:
+    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+        with pytest.raises(api_errors.BadRequest):
+            await client.get(path)
+        assert not server.requests
+
+    run(ok, scenario)
+
+
+def test_a_closed_client_says_so() -> None:
+    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+        await client.close()
+        with pytest.raises(api_errors.ConnectFailed, match="closed"):
+            await client.get("/x")
+
+    run(ok, scenario)
+
+
+def test_a_stream_has_its_own_connection_and_typed_refusals() -> None:
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.path == "/gone":
+            await reply.json(410, {"reason": "Expired", "code": 410})
+        elif request.path == "/stream":
+            await reply.start_stream()
+            await reply.chunk(b"abc")
+            await reply.end_stream()
+        else:
+            await ok(request, reply)
+
+    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+        await client.get("/warm")
+        with pytest.raises(api_errors.Expired):
+            await client.open_stream("/gone")
+        stream = await client.open_stream("/stream")
+        received = b""
+        while chunks := await stream.chunks():
+            received += b"".join(chunks)
+        assert received == b"abc"
+        await client.get("/warm")
+        assert server.connection_count == 3
+
+    run(handler, scenario)
+
+
+def test_a_prefix_of_the_server_address_goes_before_every_path() -> None:
+    async def main() -> None:
+        async with ScriptedServer(ok) as server:
+            client = ApiClient(access_by_url(f"{server.url}/k8s/c1"))
+            assert await client.get("/api") == b'{"path": "/k8s/c1/api"}'
+            await client.close()
+
+    asyncio.run(main())
+
+
+# TLS ----------------------------------------------------------------------------------------------
+
+
+def secure_access(tmp_path: Path, port: int, cluster: str) -> ClusterAccess:
+    config = tmp_path / "config"
+    config.write_text(
+        f"""
+current-context: x
+contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
+users: [{{name: u, user: {{client-certificate: {TLS}/cert.pem, client-key: {TLS}/key.pem}}}}]
+clusters: [{{name: c, cluster: {{server: "https://127.0.0.1:{port}", {cluster}}}}}]
+"""
+    )
+    return load_kubeconfig([config])
+
+
+@pytest.mark.parametrize(
+    ("cluster", "is_trusted"),
+    [
+        (f"certificate-authority: {TLS}/cert.pem", True),
+        (f"certificate-authority: {TLS}/cert.pem, tls-server-name: api.test.example", True),
+        (f"certificate-authority: {TLS}/cert.pem, tls-server-name: other.example", False),
+        ("insecure-skip-tls-verify: true", True),
+        ("tls-server-name: localhost", False),
+    ],
+)
+def test_the_server_must_be_who_it_should_be(
+    tmp_path: Path, cluster: str, is_trusted: bool
+) -> None:
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=TLS / "cert.pem")
+    tls.load_cert_chain(TLS / "cert.pem", TLS / "key.pem")
+    tls.verify_mode = ssl.CERT_REQUIRED
+
+    async def main() -> None:
+        async with ScriptedServer(ok, tls) as server:
+            client = ApiClient(secure_access(tmp_path, server.port, cluster))
+            if is_trusted:
+                assert await client.get("/api") == b'{"path": "/api"}'
+            else:
+                with pytest.raises(api_errors.ConnectFailed, match=r"certificate|CERTIFICATE"):
+                    await client.get("/api")
+            await client.close()
+
+    asyncio.run(main())

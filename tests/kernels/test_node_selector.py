@@ -1,0 +1,152 @@
+"""Node selector terms over label columns, against plain Python over label dictionaries."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.columns.table import NodeTable
+from shared.kernels import node_selector
+from shared.kernels.rows import row_index
+from shared.kube.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from tests.support import slow_twins
+
+KEYS = ("zone", "disk", "absent")
+VALUES = ("a", "b", "", "5", "05", "10", "9223372036854775807", "9223372036854775808", "x7")
+NAMES = ("n0", "n1", "n2", "n3", "nobody")
+
+LABELS = st.dictionaries(st.sampled_from(KEYS[:2]), st.sampled_from(VALUES))
+CLUSTERS = st.lists(LABELS, min_size=1, max_size=4)
+
+Expression = tuple[str, str, list[str]]
+Field = tuple[str, str]
+
+
+@st.composite
+def expressions(draw: st.DrawFn) -> Expression:
+    key = draw(st.sampled_from(KEYS))
+    operator = draw(st.sampled_from(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")))
+    if operator in ("In", "NotIn"):
+        many = [str(i) for i in range(20)]  # More than are compared one by one.
+        values = st.lists(st.sampled_from(VALUES), min_size=1, max_size=3)
+        return key, operator, draw(st.one_of(values, st.just([*many, "b"])))
+    if operator in ("Gt", "Lt"):
+        return key, operator, [draw(st.sampled_from(("0", "5", "7", "9223372036854775807")))]
+    return key, operator, []
+
+
+FIELDS = st.tuples(st.sampled_from(("In", "NotIn")), st.sampled_from(NAMES))
+
+
+def table_of(labels: list[dict[str, str]]) -> NodeTable:
+    nodes = NodeTable()
+    for row, own in enumerate(labels):
+        nodes.reserve(row + 1)
+        nodes.bind_name(row, f"n{row}")
+        nodes.write_labels(row, own)
+    return nodes
+
+
+def term_of(parts: list[Expression], fields: list[Field]) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
+        match_expressions=[
+            NodeSelectorRequirement(key=k, operator=o, values=v) for k, o, v in parts
+        ],
+        match_fields=[
+            NodeSelectorRequirement(key="metadata.name", operator=o, values=[name])
+            for o, name in fields
+        ],
+    )
+
+
+@given(
+    CLUSTERS,
+    st.lists(
+        st.tuples(st.lists(expressions(), max_size=3), st.lists(FIELDS, max_size=2)), max_size=3
+    ),
+)
+def test_a_node_matches_if_one_term_holds_as_a_whole(
+    labels: list[dict[str, str]], terms: list[tuple[list[Expression], list[Field]]]
+) -> None:
+    nodes = table_of(labels)
+    selector = NodeSelector(node_selector_terms=[term_of(*term) for term in terms])
+    parsed = node_selector.parse_selector(selector)
+    rows = np.arange(len(labels))
+    got = node_selector.match_any(parsed, nodes, row_index(rows), len(rows))
+    wanted = [
+        any(slow_twins.term_matches(f"n{row}", own, *term) for term in terms)
+        for row, own in enumerate(labels)
+    ]
+    assert got.tolist() == wanted
+    for row in rows.tolist():
+        alone = np.array([row])
+        assert node_selector.match_any(parsed, nodes, row_index(alone), 1).tolist() == [wanted[row]]
+
+
+def test_many_nodes_with_many_values_compare_as_numbers() -> None:
+    labels = [{"disk": str(i)} for i in range(40)] + [{"disk": "many"}, {}]
+    nodes = table_of(labels)
+    term = node_selector.parse_term(term_of([("disk", "Gt", ["36"])], []), "t")
+    got = node_selector.match_term(term, nodes, slice(0, 42), 42)
+    assert np.flatnonzero(got).tolist() == [37, 38, 39]
+
+
+def test_a_parsed_selector_sees_values_that_come_later() -> None:
+    nodes = table_of([{"zone": "a"}])
+    parsed = node_selector.parse_term(term_of([("zone", "In", ["new"])], []), "t")
+    assert node_selector.match_term(parsed, nodes, slice(0, 1), 1).tolist() == [False]
+    nodes.reserve(2)
+    nodes.write_labels(1, {"zone": "new"})
+    assert node_selector.match_term(parsed, nodes, slice(0, 2), 2).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "problem"),
+    [
+        ("Gt", ["-5"], "cannot be the value of a label"),
+        ("Gt", ["5.0"], "is not an integer"),
+        ("Lt", ["9223372036854775808"], "is not an integer"),
+        ("Lt", ["1", "2"], "exactly one"),
+        ("In", [], "at least one"),
+        ("NotIn", ["-"], "cannot be the value of a label"),
+        ("In", ["v" * 64], "cannot be the value of a label"),
+        ("Exists", ["a"], "takes none"),
+        ("Near", ["a"], "is not one of In, NotIn"),
+    ],
+)
+def test_a_term_that_makes_no_sense_matches_nothing_and_says_why(
+    operator: str, values: list[str], problem: str
+) -> None:
+    nodes = table_of([{"zone": "5"}])
+    term = term_of([("absent", "DoesNotExist", []), ("zone", operator, values)], [])
+    parsed = node_selector.parse_selector(NodeSelector(node_selector_terms=[term]), "required.")
+    assert parsed[0].errors[0].startswith("required.nodeSelectorTerms[0].matchExpressions[1].")
+    assert problem in parsed[0].errors[0]
+    assert not node_selector.match_any(parsed, nodes, slice(0, 1), 1).any()
+    assert not node_selector.match_term(parsed[0], nodes, slice(0, 1), 1).any()
+
+
+@pytest.mark.parametrize(
+    ("key", "operator", "values", "problem"),
+    [
+        ("metadata.namespace", "In", ["a"], "the only field there is"),
+        ("metadata.name", "Exists", [], "is not one of In, NotIn"),
+        ("metadata.name", "In", ["a", "b"], "exactly one"),
+    ],
+)
+def test_fields_other_than_one_name_are_refused(
+    key: str, operator: str, values: list[str], problem: str
+) -> None:
+    requirement = NodeSelectorRequirement(key=key, operator=operator, values=values)
+    parsed = node_selector.parse_term(NodeSelectorTerm(match_fields=[requirement]), "t")
+    assert problem in parsed.errors[0]
+    assert parsed.errors[0].startswith("t.matchFields[0].")
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("5", 5), ("+5", 5), ("-5", -5), ("007", 7), ("", None), ("5 ", None), ("1_0", None),
+     ("٣", None), ("0x5", None), ("-9223372036854775808", -(2**63))],
+)  # fmt: skip
+def test_integers_are_read_as_go_reads_them(text: str, number: int | None) -> None:
+    assert node_selector.parse_int64(text) == number == slow_twins.go_int64(text)

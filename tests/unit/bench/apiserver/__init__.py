@@ -1,0 +1,1 @@
+"""The simulated API server's rules, without sockets and with time as a number."""

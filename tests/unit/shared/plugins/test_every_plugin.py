@@ -1,0 +1,165 @@
+"""What holds for all filters and scores alike, on a cluster where each of them has a say."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from daemon.core.cache import Cache
+from shared.framework.pod_info import PodInfo
+from shared.framework.profiles import ProfileConfig
+from shared.framework.registry import Registry
+from shared.framework.runtime import Framework
+from tests.support.builders import make_node, make_pod
+from tests.support.cluster import cluster_of, pod_info, rows_of
+
+GPU = "example.com/gpu"
+
+
+def rich_cluster() -> Cache:
+    nodes = [
+        make_node("n0", labels={"zone": "a", "size": "4"}, extra={GPU: "2"}),
+        make_node("n1", labels={"zone": "b", "size": "9"}, cpu="1", unschedulable=True),
+        make_node("n2", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}], pods=1),
+        make_node(
+            "n3",
+            labels={"zone": "a", "size": "x"},
+            taints=[{"key": "soft", "effect": "PreferNoSchedule"}],
+            images=[{"names": ["img:latest"], "sizeBytes": 500_000_000}],
+            extra={GPU: "1", "ephemeral-storage": "10Gi"},
+        ),
+        make_node("n4", memory="0", cpu="0"),
+    ]
+    pods = [
+        make_pod("a", node_name="n0", cpu="3", memory="30Gi", host_port=80),
+        make_pod("b", node_name="n2", cpu=None, memory=None),
+        make_pod("c", node_name="n3", cpu="500m", memory="1Gi", spec=gpu_spec()),
+    ]
+    return cluster_of(nodes, pods)
+
+
+def gpu_spec() -> dict[str, Any]:
+    requests = {"cpu": "1500m", "memory": "2Gi", GPU: "1"}
+    ports = [{"hostPort": 80, "containerPort": 80}]
+    container = {"name": "c", "image": "img", "resources": {"requests": requests}, "ports": ports}
+    return {"containers": [container]}
+
+
+def demanding_pod() -> PodInfo:
+    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+    preference = {"matchExpressions": [{"key": "size", "operator": "Gt", "values": ["3"]}]}
+    affinity = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]},
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 7, "preference": preference}
+        ],
+    }
+    rules = [{"action": "RestartAllContainers"}]
+    spec = gpu_spec()
+    spec["containers"][0]["restartPolicyRules"] = rules
+    spec["nodeName"] = "n3"
+    spec["affinity"] = {"nodeAffinity": affinity}
+    record = make_pod("p", spec=spec)
+    info = pod_info(record)
+    info.spec.node_name = "n3"  # As of a pod that reaches a scheduler by mistake.
+    return info
+
+
+def framework() -> Framework:
+    return Registry(entry_points=()).build(ProfileConfig()).framework
+
+
+FILTERS = [plugin.NAME for plugin in framework().filters]
+SCORES = [entry.plugin.NAME for entry in framework().scores]
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_filter_says_of_a_row_what_it_says_of_all(name: str) -> None:
+    cache, pod = rich_cluster(), demanding_pod()
+    fw = framework()
+    plugin = next(p for p in fw.filters if name == p.NAME)
+    state = fw.run_pre_filters(pod, cache.view).states[name]
+    rows = rows_of(3, 0, 4, 2, 1)
+    together = plugin.filter(state, pod, cache.view, rows)
+    for position in range(len(rows)):
+        alone = plugin.filter(state, pod, cache.view, rows[position : position + 1])
+        assert alone.status(0, name) == together.status(position, name)
+        assert alone.codes.dtype == np.uint8
+    assert plugin.filter(state, pod, cache.view, rows_of()).codes.shape == (0,)
+    assert not together.passes.all(), "this cluster gives the filter nothing to refuse"
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_filter_needs_no_state_to_come_to_its_verdict(name: str) -> None:
+    cache, pod = rich_cluster(), demanding_pod()
+    fw = framework()
+    plugin = next(p for p in fw.filters if name == p.NAME)
+    state = fw.run_pre_filters(pod, cache.view).states[name]
+    rows = cache.nodes.present_rows()
+    with_state = plugin.filter(state, pod, cache.view, rows)
+    without = plugin.filter(None, pod, cache.view, rows)
+    assert with_state.reasons.tolist() == without.reasons.tolist()
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_a_score_rates_a_row_as_it_rates_all(name: str) -> None:
+    cache, pod = rich_cluster(), demanding_pod()
+    rows = rows_of(3, 0, 4, 2, 1)
+    active, _ = framework().run_pre_score(pod, cache.view, rows)
+    entry = next(a for a in active if name == a.plugin.NAME)
+    together = entry.plugin.score(entry.state, pod, cache.view, rows)
+    assert together.dtype == np.int64
+    for position in range(len(rows)):
+        row = rows[position : position + 1]
+        assert entry.plugin.score(entry.state, pod, cache.view, row)[0] == together[position]
+    assert entry.plugin.score(entry.state, pod, cache.view, rows_of()).shape == (0,)
+    assert len(set(together.tolist())) > 1, "this cluster gives the score nothing to tell apart"
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_a_score_needs_no_state_to_come_to_its_rating(name: str) -> None:
+    cache, pod = rich_cluster(), demanding_pod()
+    rows = cache.nodes.present_rows()
+    active, _ = framework().run_pre_score(pod, cache.view, rows)
+    entry = next(a for a in active if name == a.plugin.NAME)
+    with_state = entry.plugin.score(entry.state, pod, cache.view, rows)
+    assert entry.plugin.score(None, pod, cache.view, rows).tolist() == with_state.tolist()
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_state_stays_right_while_dictionaries_grow(name: str) -> None:
+    cache, pod = rich_cluster(), demanding_pod()
+    fw = framework()
+    plugin = next(p for p in fw.filters if name == p.NAME)
+    state = fw.run_pre_filters(pod, cache.view).states[name]
+    plugin.filter(state, pod, cache.view, cache.nodes.present_rows())
+    cache.add_node(
+        make_node(
+            "late",
+            labels={"zone": "new", "rack": "7"},
+            taints=[{"key": "late", "effect": "NoExecute"}],
+            images=[{"names": ["late:1"], "sizeBytes": 1}],
+            extra={"example.com/late": "1"},
+        )
+    )
+    cache.add_pod(make_pod("late", node_name="late", host_port=8080))
+    row = rows_of(cache.nodes.row_of("late"))
+    fresh = fw.run_pre_filters(pod, cache.view).states[name]
+    old_verdict = plugin.filter(state, pod, cache.view, row).status(0, name)
+    assert old_verdict == plugin.filter(fresh, pod, cache.view, row).status(0, name)
+
+
+def test_nothing_here_writes_the_columns() -> None:
+    cache, pod = rich_cluster(), demanding_pod()
+    fw = framework()
+    rows = cache.nodes.present_rows()
+    before = [c.copy() for c in (cache.nodes.requested, cache.nodes.allocatable)]
+    masks = cache.nodes.unschedulable.copy(), cache.nodes.taints_id.copy()
+    outcome = fw.run_pre_filters(pod, cache.view)
+    fw.run_filters(pod, cache.view, outcome, rows)
+    active, _ = fw.run_pre_score(pod, cache.view, rows)
+    fw.run_scores(pod, cache.view, active, rows)
+    assert (before[0] == cache.nodes.requested).all()
+    assert (before[1] == cache.nodes.allocatable).all()
+    assert (masks[0] == cache.nodes.unschedulable).all()
+    assert (masks[1] == cache.nodes.taints_id).all()

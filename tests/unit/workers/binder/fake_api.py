@@ -1,0 +1,89 @@
+"""An API client that answers from a script, and time that passes only in sleeps."""
+
+import json
+from typing import Any
+
+from shared.clock import ManualClock
+from shared.kube.api_errors import ApiError, TransportError
+from shared.messages.to_binder import BindPod, PodVerdict
+
+Answer = bytes | ApiError | TransportError
+
+
+class FakeApi:
+    """Answers the n-th request with the n-th entry; the script must be used up."""
+
+    def __init__(self, *script: Answer) -> None:
+        self.script = list(script)
+        self.requests: list[tuple[str, str]] = []
+        """(method, path)"""
+        self.bodies: list[Any] = []
+
+    async def get(self, path: str, *, timeout_s: float | None = None) -> bytes:
+        return self._answer("GET", path, b"null")
+
+    async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
+        return self._answer("POST", path, body)
+
+    async def patch(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
+        return self._answer("PATCH", path, body)
+
+    def _answer(self, method: str, path: str, body: bytes) -> bytes:
+        self.requests.append((method, path))
+        self.bodies.append(json.loads(body))
+        assert self.script, f"unexpected {method} {path}"
+        answer = self.script.pop(0)
+        if isinstance(answer, bytes):
+            return answer
+        raise answer
+
+    @property
+    def methods(self) -> str:
+        """ "POST GET POST": what was asked, in order."""
+        return " ".join(method for method, _ in self.requests)
+
+
+class FakeTime:
+    """A clock and the sleep that moves it."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(1000.0)
+        self.sleeps: list[float] = []
+
+    async def sleep(self, delay_s: float) -> None:
+        self.sleeps.append(delay_s)
+        self.clock.advance(delay_s)
+
+
+def pod_json(uid: str = "u1", node: str = "") -> bytes:
+    spec = {"nodeName": node} if node else {}
+    return json.dumps({"kind": "Pod", "metadata": {"uid": uid}, "spec": spec}).encode()
+
+
+def make_order(order_id: int = 0, *, uid: str = "u1", look_first: bool = False) -> BindPod:
+    return BindPod(
+        order_id=order_id,
+        profile="default-scheduler",
+        namespace="ns",
+        name=f"pod-{uid}",
+        uid=uid,
+        node_name="n1",
+        look_first=look_first,
+        resource_version="17",
+    )
+
+
+def make_verdict(
+    uid: str = "u1", message: str = "0/1 nodes are available.", *, write_event: bool = True
+) -> PodVerdict:
+    return PodVerdict(
+        profile="default-scheduler",
+        namespace="ns",
+        name=f"pod-{uid}",
+        uid=uid,
+        reason="Unschedulable",
+        message=message,
+        write_event=write_event,
+        resource_version="17",
+        observed_generation=1,
+    )

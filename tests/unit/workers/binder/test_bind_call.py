@@ -1,0 +1,245 @@
+"""What each answer to a binding, or none, leads to; and that nothing is ever posted twice blindly."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.kube.api_errors import (
+    ApiError,
+    ConnectFailed,
+    ConnectionLost,
+    Forbidden,
+    RequestTimeout,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+    error_from_answer,
+)
+from shared.messages.from_binder import BindFailureReason
+from tests.unit.workers.binder.fake_api import Answer, FakeApi, FakeTime, make_order, pod_json
+from workers.binder.bind_call import BOUND, DefaultBinder, NotBound, Outcome, Patience
+
+RECORDING = Path("tests/wire/kube-apiserver.jsonl")
+CREATED = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
+
+
+def answer(http_status: int, reason: str, message: str) -> ApiError:
+    body = {"kind": "Status", "reason": reason, "message": message, "code": http_status}
+    return error_from_answer(http_status, json.dumps(body).encode(), None)
+
+
+MISSING = answer(404, "NotFound", 'pods "pod-u1" not found')
+TAKEN = answer(409, "Conflict", 'pod pod-u1 is already assigned to node "n1"')
+GATED = answer(409, "Conflict", "pod pod-u1 has non-empty .spec.schedulingGates")
+BROKEN = answer(500, "InternalError", "etcdserver: request timed out")
+LOST = ConnectionLost("connection reset")
+SILENT = RequestTimeout("no answer in time")
+REFUSED = ConnectFailed("connection refused")
+BUSY = TooManyRequests(429, "TooManyRequests", "too many requests", 3.0)
+HERE, ELSEWHERE, UNBOUND = pod_json(node="n1"), pod_json(node="n2"), pod_json()
+OTHER_POD = pod_json(uid="u2", node="n1")
+
+
+def bind(*script: Answer, look_first: bool = False) -> tuple[Outcome, FakeApi, FakeTime]:
+    api, time = FakeApi(*script), FakeTime()
+    binder = DefaultBinder(api, Patience(), time.clock, time.sleep)
+    outcome = asyncio.run(binder.bind(make_order(look_first=look_first)))
+    assert not api.script, "not all of the script was asked for"
+    return outcome, api, time
+
+
+def reason_of(outcome: Outcome) -> BindFailureReason | None:
+    return outcome.reason if isinstance(outcome, NotBound) else None
+
+
+def test_one_post_binds_with_the_uid_as_a_precondition() -> None:
+    outcome, api, _ = bind(CREATED)
+    assert outcome == BOUND
+    assert api.requests == [("POST", "/api/v1/namespaces/ns/pods/pod-u1/binding")]
+    assert api.bodies == [
+        {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": "pod-u1", "namespace": "ns", "uid": "u1"},
+            "target": {"kind": "Node", "name": "n1"},
+        }
+    ]
+
+
+@pytest.mark.parametrize("lost", [LOST, SILENT, BROKEN])
+class TestOutcomeUnknown:
+    """Timeout, connection lost, 5xx: the pod itself is asked."""
+
+    def test_it_was_bound_after_all(self, lost: Answer) -> None:
+        outcome, api, _ = bind(lost, HERE)
+        assert (outcome, api.methods) == (BOUND, "POST GET")
+
+    def test_it_is_bound_elsewhere(self, lost: Answer) -> None:
+        outcome, api, _ = bind(lost, ELSEWHERE)
+        assert outcome == NotBound(BindFailureReason.CONFLICT, "the pod is bound to node n2")
+        assert api.methods == "POST GET"
+
+    def test_it_is_posted_again_once_a_get_has_shown_it_unbound(self, lost: Answer) -> None:
+        outcome, api, _ = bind(lost, UNBOUND, CREATED)
+        assert (outcome, api.methods) == (BOUND, "POST GET POST")
+
+    def test_after_the_second_time_a_get_decides_and_no_third_post_follows(
+        self, lost: Answer
+    ) -> None:
+        outcome, api, _ = bind(lost, UNBOUND, lost, UNBOUND)
+        assert reason_of(outcome) is BindFailureReason.TIMEOUT
+        assert api.methods == "POST GET POST GET"
+        assert bind(lost, UNBOUND, lost, HERE)[0] == BOUND
+
+    def test_the_first_post_took_effect_after_the_get(self, lost: Answer) -> None:
+        outcome, api, _ = bind(lost, UNBOUND, TAKEN, HERE)
+        assert (outcome, api.methods) == (BOUND, "POST GET POST GET")
+
+    def test_the_pod_is_gone_or_another_one(self, lost: Answer) -> None:
+        assert reason_of(bind(lost, MISSING)[0]) is BindFailureReason.GONE
+        assert reason_of(bind(lost, OTHER_POD)[0]) is BindFailureReason.GONE
+
+    def test_a_get_that_fails_is_repeated_and_the_post_is_not(self, lost: Answer) -> None:
+        outcome, api, time = bind(lost, LOST, BROKEN, REFUSED, BUSY, HERE)
+        assert (outcome, api.methods) == (BOUND, "POST GET GET GET GET GET")
+        assert len(time.sleeps) == 4
+
+    def test_without_any_get_the_outcome_stays_unknown(self, lost: Answer) -> None:
+        outcome, api, _ = bind(lost, *[LOST] * 21)
+        assert reason_of(outcome) is BindFailureReason.UNREACHABLE
+        assert api.methods.count("POST") == 1
+
+    def test_a_get_that_may_not_be_made_leaves_it_unknown(self, lost: Answer) -> None:
+        outcome, _, _ = bind(lost, Forbidden(403, "Forbidden", "pods is forbidden"))
+        assert reason_of(outcome) is BindFailureReason.UNREACHABLE
+        outcome, _, _ = bind(lost, b"<html>")
+        assert reason_of(outcome) is BindFailureReason.UNREACHABLE
+
+
+class TestConflict:
+    def test_bound_to_our_node_already_is_success(self) -> None:
+        outcome, api, _ = bind(TAKEN, HERE)
+        assert (outcome, api.methods) == (BOUND, "POST GET")
+
+    def test_bound_elsewhere_names_the_node(self) -> None:
+        assert bind(TAKEN, ELSEWHERE)[0] == NotBound(
+            BindFailureReason.CONFLICT, "the pod is bound to node n2"
+        )
+
+    def test_not_bound_at_all_keeps_the_words_of_the_api_server(self) -> None:
+        outcome, api, _ = bind(GATED, UNBOUND)
+        assert outcome == NotBound(
+            BindFailureReason.CONFLICT, "pod pod-u1 has non-empty .spec.schedulingGates"
+        )
+        assert api.methods == "POST GET"
+
+    def test_another_pod_of_that_name_means_ours_is_gone(self) -> None:
+        assert reason_of(bind(TAKEN, OTHER_POD)[0]) is BindFailureReason.GONE
+
+
+class TestSurelyNotDone:
+    def test_a_refused_connection_is_tried_again_with_growing_waits(self) -> None:
+        outcome, api, time = bind(REFUSED, REFUSED, REFUSED, CREATED)
+        assert (outcome, api.methods) == (BOUND, "POST POST POST POST")
+        assert time.sleeps == [0.025, 0.05, 0.1]
+
+    def test_no_server_at_all_ends_within_bounds(self) -> None:
+        outcome, api, time = bind(*[REFUSED] * 21)
+        assert outcome == NotBound(BindFailureReason.UNREACHABLE, "connection refused")
+        assert sum(time.sleeps) <= Patience().total_s
+
+    def test_the_wait_that_the_server_wishes_is_kept(self) -> None:
+        outcome, api, time = bind(BUSY, CREATED)
+        assert (outcome, api.methods) == (BOUND, "POST POST")
+        assert time.sleeps == [3.0]
+
+    def test_a_wish_beyond_our_patience_ends_it_at_once(self) -> None:
+        outcome, _, time = bind(TooManyRequests(429, "TooManyRequests", "later", 3600.0))
+        assert reason_of(outcome) is BindFailureReason.UNREACHABLE
+        assert time.sleeps == []
+
+    def test_orders_that_failed_together_come_back_apart(self) -> None:
+        waits = set()
+        for order_id in range(64):
+            api, time = FakeApi(REFUSED, CREATED), FakeTime()
+            binder = DefaultBinder(api, Patience(), time.clock, time.sleep)
+            asyncio.run(binder.bind(make_order(order_id)))
+            waits.add(time.sleeps[0])
+        assert len(waits) == 64
+        assert min(waits) == 0.025
+        assert max(waits) < 0.075
+
+
+class TestLookFirst:
+    def test_nothing_is_posted_for_a_pod_that_is_bound_already(self) -> None:
+        outcome, api, _ = bind(HERE, look_first=True)
+        assert (outcome, api.methods) == (BOUND, "GET")
+
+    def test_an_unbound_pod_is_posted(self) -> None:
+        outcome, api, _ = bind(UNBOUND, CREATED, look_first=True)
+        assert (outcome, api.methods) == (BOUND, "GET POST")
+
+    @pytest.mark.parametrize(
+        ("seen", "reason"),
+        [
+            (ELSEWHERE, BindFailureReason.CONFLICT),
+            (OTHER_POD, BindFailureReason.GONE),
+            (MISSING, BindFailureReason.GONE),
+        ],
+    )
+    def test_else_nothing_is_posted(self, seen: Answer, reason: BindFailureReason) -> None:
+        outcome, api, _ = bind(seen, look_first=True)
+        assert reason_of(outcome) is reason
+        assert api.methods == "GET"
+
+
+def recorded(name: str) -> tuple[int, bytes]:
+    for line in RECORDING.read_text().splitlines():
+        exchange: dict[str, Any] = json.loads(line)
+        if exchange["name"] == name:
+            return exchange["response"]["status"], exchange["response"]["body"].encode()
+    raise LookupError(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "then", "reason"),
+    [
+        ("bind-again-other-node", [ELSEWHERE], BindFailureReason.CONFLICT),
+        ("bind-again-same-node", [HERE], None),
+        ("bind-uid-mismatch", [OTHER_POD], BindFailureReason.GONE),
+        ("bind-gated", [UNBOUND], BindFailureReason.CONFLICT),
+        ("bind-missing-pod", [], BindFailureReason.GONE),
+        ("bind-malformed", [], BindFailureReason.REJECTED),
+        ("bind-empty-node", [UNBOUND, CREATED], None),
+    ],
+)
+def test_what_a_real_api_server_answers(
+    name: str, then: list[Answer], reason: BindFailureReason | None
+) -> None:
+    http_status, body = recorded(name)
+    error = error_from_answer(http_status, body, None)
+    assert isinstance(error, ApiError | TransportError)
+    if name == "bind-empty-node":
+        assert isinstance(error, ServerError)
+    outcome, _, _ = bind(error, *then)
+    assert reason_of(outcome) is reason
+
+
+def test_the_body_has_the_shape_that_a_real_api_server_accepted() -> None:
+    _, api, _ = bind(CREATED)
+    for line in RECORDING.read_text().splitlines():
+        exchange = json.loads(line)
+        if exchange["name"] == "bind-ok":
+            accepted = json.loads(exchange["request"]["body"])
+            del accepted["metadata"]["annotations"]
+            ours = api.bodies[0]
+            assert {k: type(v) for k, v in ours.items()} == {
+                k: type(v) for k, v in accepted.items()
+            }
+            assert set(ours["metadata"]) == set(accepted["metadata"])
+            assert set(ours["target"]) == set(accepted["target"])
+            return
+    raise LookupError("bind-ok")
