@@ -16,6 +16,8 @@ from bench.demo.workload import GPU_RESOURCE
 MIB: Final = 2.0**20
 SHOWN_RESOURCES: Final = ("cpu", "memory", GPU_RESOURCE, "pods")
 PERCENTILES: Final = (50, 90, 99, 100)
+MESSAGES_SHOWN: Final = 10
+"""Of the different messages, the most frequent; report and JSON have them all."""
 
 
 class ProcessFigures(msgspec.Struct, frozen=True):
@@ -125,7 +127,7 @@ def table(figures: Figures) -> str:
             ("latency", f"creation to bound: {latency.replace('p100', 'max')}"),
             ("unschedulable", f"{figures.unschedulable_count:,}"),
         ),
-        *(f"  {count:>7,}  {message}" for message, count in figures.unschedulable.items()),
+        *_messages(figures.unschedulable),
         "",
         *columns(
             ("ALLOCATION", "REQUESTED", "ALLOCATABLE", "SHARE"),
@@ -158,6 +160,17 @@ def table(figures: Figures) -> str:
         *(f"  {problem}" for problem in figures.problems),
     ]
     return "\n".join(lines)
+
+
+def _messages(unschedulable: dict[str, int]) -> list[str]:
+    """The most frequent messages, and what the others come to."""
+    every = sorted(unschedulable.items(), key=lambda entry: -entry[1])
+    lines = [f"  {count:>7,}  {message}" for message, count in every[:MESSAGES_SHOWN]]
+    rest = every[MESSAGES_SHOWN:]
+    if rest:
+        count = sum(count for _, count in rest)
+        lines.append(f"  {count:>7,}  with {len(rest)} other messages (all are in the report)")
+    return lines
 
 
 def verdict(figures: Figures) -> str:

@@ -179,7 +179,8 @@ def _nodes(axes: Any, outcome: Outcome) -> None:
     for name in names:
         axes.hist(outcome.node_shares[name], bins=bins, histtype="step", label=name, linewidth=1.6)
     axes.set(title="Nodes by their share in use", xlabel="share", ylabel="nodes", xlim=(0, 1))
-    axes.legend()
+    if names:
+        axes.legend()
 
 
 def _cpu(axes: Any, outcome: Outcome) -> None:

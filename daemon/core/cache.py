@@ -21,7 +21,8 @@ from daemon.core.node_columns import write_node_columns
 from daemon.core.node_tree import NodeTree
 from daemon.core.pod_classes import PodClass, PodClasses
 from daemon.core.pod_lifecycle import Cause, PodPhase, Story, next_phase
-from shared.columns.journal import Journal
+from shared.columns.journal import Changes, Journal
+from shared.columns.pods import PodTable, start_time_s
 from shared.columns.schema import Rows
 from shared.columns.table import NodeTable, PortTuple
 from shared.columns.usage import add_usage
@@ -37,7 +38,7 @@ class CachedPod:
     """A pod that counts on a node."""
 
     __slots__ = ("claims", "deadline_s", "is_binding_finished", "node_name", "phase", "pod_class",
-                 "record")  # fmt: skip
+                 "record", "row")  # fmt: skip
 
     def __init__(self, record: PodRecord, pod_class: PodClass, node_name: str) -> None:
         self.record = record
@@ -45,6 +46,8 @@ class CachedPod:
         self.node_name = node_name
         self.claims = pod_class.info.claim_keys
         self.phase = PodPhase.INITIAL
+        self.row = -1
+        """Of the pod table."""
         self.is_binding_finished = False
         self.deadline_s = NEVER
 
@@ -80,10 +83,11 @@ class Cache:
     def __init__(self, assumed_pod_ttl_s: float = 0.0) -> None:
         self.nodes = NodeTable()
         self.objects = ObjectStore()
-        self.view = ClusterView(self.nodes, self.objects)
+        self.pod_table = PodTable()
+        self.classes = PodClasses(self.nodes)
+        self.view = ClusterView(self.nodes, self.objects, self.pod_table, self.classes.infos)
         self.journal = Journal()
         self.generation = 0
-        self.classes = PodClasses(self.nodes)
         self.disagreements: list[Disagreement] = []
         """For the caller to take, log and count."""
         self.is_order_stale = False
@@ -97,6 +101,7 @@ class Cache:
         """Invariant: a subset of `_pods`."""
         self._object_bodies: dict[tuple[str, str], msgspec.Raw] = {}
         self._free_rows: list[int] = []
+        self._free_pod_rows: list[int] = []
         self._tree = NodeTree()
         self._image_nodes: Counter[str] = Counter()
         self._story = Story()
@@ -243,6 +248,11 @@ class Cache:
         """Makes the next delta carry this row, for a worker whose copy of it is off."""
         self._touch_usage(row)
 
+    def all_changes(self) -> Changes:
+        """Every row, as if all of them had changed."""
+        rows = self.used_rows()
+        return Changes(rows, rows, self.pod_table.used_rows())
+
     def used_rows(self) -> Rows:
         """Rows of all nodes, ghosts included, ascending."""
         return np.array(sorted(info.row for info in self._node_infos.values()), np.intp)
@@ -308,7 +318,12 @@ class Cache:
             record.namespace == old_class.namespace and bytes(record.template) == old_class.template
         )
         if is_same_class and record.node_name == pod.node_name:
+            looked = pod.record.deleted, pod.record.started
             pod.record = record
+            if looked != (record.deleted, record.started):
+                row = self._node_infos[pod.node_name].row
+                self._write_pod_row(pod, row)
+                self._touch_usage(row)
             return
         self._detach(pod)
         new_class = self.classes.acquire(record)
@@ -338,7 +353,20 @@ class Cache:
             self._write_ports(info)
         if pod.claims:
             info.pvc_refs.update(pod.claims)
+        pod.row = self._free_pod_rows.pop() if self._free_pod_rows else self.pod_table.row_count
+        self.pod_table.reserve(pod.row + 1)
+        self._write_pod_row(pod, info.row)
         self._touch_usage(info.row)
+
+    def _write_pod_row(self, pod: CachedPod, node_row: int) -> None:
+        self.pod_table.write(
+            pod.row,
+            pod.pod_class.class_id,
+            node_row,
+            start_time_s(pod.record.started),
+            is_terminating=bool(pod.record.deleted),
+        )
+        self.journal.pod_changed(pod.row)
 
     def _detach(self, pod: CachedPod) -> None:
         info = self._node_infos[pod.node_name]
@@ -350,6 +378,9 @@ class Cache:
             self._write_ports(info)
         if pod.claims:
             _subtract(info.pvc_refs, pod.claims)
+        self.pod_table.clear(pod.row)
+        self._free_pod_rows.append(pod.row)
+        self.journal.pod_changed(pod.row)
         self._touch_usage(info.row)
         self._free_if_empty(info)
 

@@ -12,12 +12,10 @@ at hand, and two workers that place the same class compete for the same nodes.
 from collections.abc import Iterable
 from typing import Final
 
-import msgspec
-
 from daemon.core.effects import Effect, TellScorer
 from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import QueuedPod
-from shared.messages.to_scorer import ClassDefinition, PodTask, SchedulePods
+from shared.messages.to_scorer import PodTask, SchedulePods
 
 BATCH_PODS_MAX: Final = 256
 """Owner and worker spend about 6 and 60 us a pod: a batch is some milliseconds, beside which the cost
@@ -40,8 +38,8 @@ class Attempt:
 class Scorer:
     """One connected worker."""
 
-    __slots__ = ("attempts", "instance", "is_ready", "known_classes", "peer", "proposal_sequence",
-                 "retired", "worker_index")  # fmt: skip
+    __slots__ = ("attempts", "instance", "is_ready", "peer", "proposal_sequence",
+                 "worker_index")  # fmt: skip
 
     def __init__(self, peer: bytes, worker_index: int, instance: str) -> None:
         self.peer = peer
@@ -51,8 +49,6 @@ class Scorer:
         """It has been sent a full snapshot."""
         self.attempts: dict[int, Attempt] = {}
         """By ticket: what it has in hand."""
-        self.known_classes: set[int] = set()
-        self.retired: list[int] = []
         self.proposal_sequence = 0
         """Of its last proposals that were settled here."""
 
@@ -109,13 +105,9 @@ class ScorerFleet:
         return sum(len(scorer.attempts) for scorer in self._by_peer.values())
 
     def retire_classes(self, class_ids: Iterable[int]) -> None:
-        """These classes have no pods left; workers are told with their next work."""
+        """These classes have no pods left."""
         for class_id in class_ids:
             self._by_class.pop(class_id, None)
-            for scorer in self._by_peer.values():
-                if class_id in scorer.known_classes:
-                    scorer.known_classes.discard(class_id)
-                    scorer.retired.append(class_id)
 
     def hand_out(self, pods: list[tuple[QueuedPod, PodClass]], min_sequence: int) -> list[Effect]:
         """Gives pods (at most `credit()`, in queue order) to the workers."""
@@ -146,31 +138,15 @@ class ScorerFleet:
     ) -> SchedulePods:
         batch_id = self._next_batch_id
         self._next_batch_id += 1
-        definitions: list[ClassDefinition] = []
         tasks: list[PodTask] = []
         for pod, pod_class in batch:
             ticket = self._next_ticket
             self._next_ticket += 1
             scorer.attempts[ticket] = Attempt(ticket, batch_id, pod, pod_class)
             tasks.append(PodTask(ticket, pod_class.class_id))
-            if pod_class.class_id not in scorer.known_classes:
-                scorer.known_classes.add(pod_class.class_id)
-                definitions.append(_definition(pod_class))
-        retired, scorer.retired = scorer.retired, []
         return SchedulePods(
             epoch=self._epoch,
             batch_id=batch_id,
             min_sequence=min_sequence,
-            classes=definitions,
-            retired=retired,
             tasks=tasks,
         )
-
-
-def _definition(pod_class: PodClass) -> ClassDefinition:
-    return ClassDefinition(
-        class_id=pod_class.class_id,
-        namespace=pod_class.namespace,
-        profile=pod_class.profile,
-        template=msgspec.Raw(pod_class.template),
-    )

@@ -7,6 +7,7 @@ as one of its pods does.
 
 from collections.abc import Iterator
 
+from shared.columns.delta import ClassDefinition
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, usage_of
 from shared.framework.pod_info import PodInfo
@@ -33,6 +34,10 @@ class PodClass:
     def namespace(self) -> str:
         return self.key[0]
 
+    @property
+    def definition(self) -> ClassDefinition:
+        return ClassDefinition(self.class_id, self.namespace, self.profile, self.template)
+
 
 class PodClasses:
     """All classes that some pod of cache or queue belongs to."""
@@ -40,8 +45,11 @@ class PodClasses:
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self._by_key: dict[tuple[str, bytes], PodClass] = {}
-        self._by_id: dict[int, PodClass] = {}
         self._next_id = 1
+        self.infos: dict[int, PodInfo] = {}
+        """By id: what plugins see."""
+        self.born: list[PodClass] = []
+        """Classes that were made since somebody last took this list."""
         self.retired: list[int] = []
         """Ids of classes that died since somebody last took this list."""
 
@@ -53,7 +61,8 @@ class PodClasses:
             found = PodClass(self._next_id, key, self._table)
             self._next_id += 1
             self._by_key[key] = found
-            self._by_id[found.class_id] = found
+            self.infos[found.class_id] = found.info
+            self.born.append(found)
         found.pod_count += 1
         return found
 
@@ -68,11 +77,8 @@ class PodClasses:
         pod_class.pod_count -= 1
         if pod_class.pod_count == 0:
             del self._by_key[pod_class.key]
-            del self._by_id[pod_class.class_id]
+            del self.infos[pod_class.class_id]
             self.retired.append(pod_class.class_id)
-
-    def get(self, class_id: int) -> PodClass | None:
-        return self._by_id.get(class_id)
 
     def __len__(self) -> int:
         return len(self._by_key)

@@ -47,25 +47,28 @@ class SnapshotLog:
         cache = self._cache
         has_order = cache.refresh_order()
         marks = dictionary_marks(cache.nodes)
+        classes = cache.classes
         is_quiet = (
             self._position == cache.journal.position
             and not has_order
             and not self._object_changes
+            and not classes.born
+            and not classes.retired
             and marks == self._marks
             and settled == self._settled
         )
         if is_quiet:
             return None
-        changes = cache.journal.since(self._position)
-        usage_rows = changes.usage_rows if changes else cache.used_rows()
-        node_rows = changes.node_rows if changes else cache.used_rows()
         body, buffers, self._marks = make_delta(
             cache.nodes,
-            usage_rows,
-            node_rows,
+            cache.pod_table,
+            cache.journal.since(self._position) or cache.all_changes(),
             self._marks,
             has_order=has_order,
             image_sizes=cache.new_image_sizes,
+            # A class may be born and die between two deltas; its pods were never seen.
+            classes=[born.definition for born in classes.born if born.pod_count],
+            retired_classes=classes.retired,
             objects=self._object_changes,
         )
         self.sequence += 1
@@ -90,15 +93,15 @@ class SnapshotLog:
         """Everything as of the last delta. Call after `delta` or `skip`, so that nothing is newer."""
         cache = self._cache
         assert self._position == cache.journal.position, "a full snapshot follows a delta"
-        rows = cache.used_rows()
         body, buffers, _ = make_delta(
             cache.nodes,
-            rows,
-            rows,
+            cache.pod_table,
+            cache.all_changes(),
             NOTHING_SENT,
             is_full=True,
             has_order=True,
             image_sizes=cache.nodes.image_sizes,
+            classes=[pod_class.definition for pod_class in cache.classes],
             objects=cache.encoded_objects(),
         )
         message = SnapshotFull(
@@ -116,3 +119,5 @@ class SnapshotLog:
         self._settled = dict(settled)
         self._object_changes = []
         self._cache.new_image_sizes = {}
+        self._cache.classes.born = []
+        self._cache.classes.retired = []

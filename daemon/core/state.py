@@ -230,6 +230,10 @@ class SchedulerState:
         self.counters["scheduled"] += len(verdicts.accepted)
         self.counters["proposals_rejected"] += len(verdicts.rejected)
         self.counters["proposals_stale"] += verdicts.stale_count
+        for ticket in proposals.skipped:
+            skipped = scorer.attempts.pop(ticket, None)
+            if skipped is not None:
+                self.queue.requeue_head(skipped.pod.record.uid, now_s)
         for failure in proposals.failures:
             for ticket in failure.tickets:
                 attempt = scorer.attempts.pop(ticket, None)
@@ -344,6 +348,10 @@ class SchedulerState:
 
     def _publish(self) -> None:
         """The delta of this batch; then whole snapshots for those that asked."""
+        retired = self.cache.classes.retired
+        self.scorers.retire_classes(retired)
+        for class_id in retired:
+            self._checker.forget(class_id)
         settled = self.scorers.settled()
         if self.scorers.ready():
             snapshot = self._snapshots.delta(settled)
@@ -368,11 +376,6 @@ class SchedulerState:
 
     def _hand_out(self, now_s: float) -> None:
         """New work for the workers that have credit."""
-        retired, self.cache.classes.retired = self.cache.classes.retired, []
-        if retired:
-            self.scorers.retire_classes(retired)
-            for class_id in retired:
-                self._checker.forget(class_id)
         if not self.is_synced or self._is_stopping:
             return
         credit = self.scorers.credit()

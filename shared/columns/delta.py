@@ -1,12 +1,11 @@
 """Deltas and full snapshots: the rows that changed, as raw arrays, and the dictionaries' news.
 
-A delta holds two groups of rows (`schema.py`): those whose usage changed and those whose node
-columns changed. It carries absolute values, so applying one twice is harmless and a full snapshot
-is simply the delta of all rows. Ids are interned by the owner; what was interned since the last
-delta travels in front.
+A delta holds three groups of rows: those of nodes whose usage changed, those whose node columns
+changed (`schema.py`), and those of pods (`pods.py`). It carries absolute values, so applying one
+twice is harmless and a full snapshot is simply the delta of all rows. Ids are interned by the owner;
+what was interned since the last delta travels in front.
 
-On the wire: `DeltaBody` as msgpack, then one buffer a column and group, in the order of
-`make_delta`.
+On the wire: `DeltaBody` as msgpack, then one buffer a column and group, in the order of `make_delta`.
 """
 
 from collections.abc import Sequence
@@ -16,6 +15,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.columns.journal import Changes
+from shared.columns.pods import PodTable
 from shared.columns.schema import NODE_COLUMNS, USAGE_COLUMNS, Rows
 from shared.columns.table import NodeTable, PortTuple, TaintTuple
 from shared.errors import FrameError
@@ -35,6 +36,17 @@ class Dictionaries(msgspec.Struct, array_like=True, frozen=True):
     features: list[list[str]]
 
 
+class ClassDefinition(msgspec.Struct, array_like=True, frozen=True):
+    """A pod class: what its pods have in common."""
+
+    class_id: int
+    namespace: str
+    profile: str
+    """schedulerName"""
+    template: bytes
+    """A `PodTemplate` as msgpack."""
+
+
 class DeltaBody(msgspec.Struct, array_like=True, frozen=True):
     """All of a delta but its arrays."""
 
@@ -44,6 +56,9 @@ class DeltaBody(msgspec.Struct, array_like=True, frozen=True):
     node_row_count: int
     resource_count: int
     label_key_count: int
+    pod_row_count: int
+    pods_used_count: int
+    """`row_count` of the pod table."""
     has_order: bool
     """The nodeTree order changed and follows as the last buffer."""
     dictionaries: Dictionaries
@@ -52,6 +67,10 @@ class DeltaBody(msgspec.Struct, array_like=True, frozen=True):
     They are not interned for all: workers make sets of their own by tentative placements."""
     image_sizes: dict[str, int]
     """Images whose size is new."""
+    classes: list[ClassDefinition]
+    """Pod classes that are new."""
+    retired_classes: list[int]
+    """Classes without pods; they will not be named again."""
     objects: list[tuple[str, str, bytes]]
     """(kind, key, object as msgpack) of the kinds other than pods and nodes; no bytes: deleted."""
 
@@ -73,16 +92,19 @@ _body_decoder = msgspec.msgpack.Decoder(DeltaBody)
 
 def make_delta(
     table: NodeTable,
-    usage_rows: Rows,
-    node_rows: Rows,
+    pods: PodTable,
+    changes: Changes,
     marks: DictionaryMarks,
     *,
     is_full: bool = False,
     has_order: bool = False,
     image_sizes: dict[str, int] | None = None,
+    classes: Sequence[ClassDefinition] = (),
+    retired_classes: Sequence[int] = (),
     objects: Sequence[tuple[str, str, bytes]] = (),
 ) -> tuple[bytes, list[Buffer], DictionaryMarks]:
     """The encoded body, the buffers after it, and the marks for the next delta."""
+    usage_rows, node_rows, pod_rows = changes
     dictionaries, new_marks = _dictionaries_since(table, marks)
     port_ids, port_indices = np.unique(table.ports_id[usage_rows], return_inverse=True)
     body = DeltaBody(
@@ -92,10 +114,14 @@ def make_delta(
         node_row_count=len(node_rows),
         resource_count=len(table.resources),
         label_key_count=len(table.label_keys),
+        pod_row_count=len(pod_rows),
+        pods_used_count=pods.row_count,
         has_order=has_order,
         dictionaries=dictionaries,
         port_sets=[sorted(table.ports.values[port_id]) for port_id in port_ids.tolist()],
         image_sizes=image_sizes or {},
+        classes=list(classes),
+        retired_classes=list(retired_classes),
         objects=list(objects),
     )
     buffers: list[AnyArray] = []
@@ -111,6 +137,12 @@ def make_delta(
         buffers.extend(getattr(table, c.name)[node_rows] for c in NODE_COLUMNS)
         buffers.append(table.allocatable[: body.resource_count, node_rows])
         buffers.append(table.labels[: body.label_key_count, node_rows])
+    if len(pod_rows):
+        buffers.append(pod_rows.astype(np.int64))
+        buffers.append(pods.class_id[pod_rows])
+        buffers.append(pods.node_row[pod_rows])
+        buffers.append(pods.is_terminating[pod_rows])
+        buffers.append(pods.start_s[pod_rows])
     if has_order:
         buffers.append(table.order.astype(np.int64))
     return (
@@ -124,13 +156,14 @@ class AppliedDelta(msgspec.Struct, frozen=True):
     """What a delta changed; rows as in the delta."""
 
     is_full: bool
-    usage_rows: Rows
-    node_rows: Rows
+    changes: Changes
+    classes: list[ClassDefinition]
+    retired_classes: list[int]
     objects: list[tuple[str, str, bytes]]
 
 
 def apply_delta(
-    table: NodeTable, body: bytes | msgspec.Raw, buffers: Sequence[Buffer]
+    table: NodeTable, pods: PodTable, body: bytes | msgspec.Raw, buffers: Sequence[Buffer]
 ) -> AppliedDelta:
     """Writes a delta into a copy. FrameError when body and buffers do not agree."""
     try:
@@ -143,33 +176,66 @@ def apply_delta(
     table.reserve_resources(delta.resource_count)
     table.reserve_labels(delta.label_key_count)
     table.image_sizes.update(delta.image_sizes)
-    empty = np.zeros(0, np.intp)
-    usage_rows = node_rows = empty
-    if delta.usage_row_count:
-        count = delta.usage_row_count
-        usage_rows = reader.take(np.int64, (count,)).astype(np.intp)
-        table.generation[usage_rows] = reader.take(np.int64, (count,))
-        for column in _SENT_USAGE_COLUMNS:
-            getattr(table, column.name)[usage_rows] = reader.take(column.dtype, (count,))
-        port_ids = [table.ports.id_of(frozenset(ports)) for ports in delta.port_sets]
-        table.ports_id[usage_rows] = np.array(port_ids, np.int32)[reader.take(np.int32, (count,))]
-        requested = reader.take(np.int64, (delta.resource_count, count))
-        table.requested[: delta.resource_count, usage_rows] = requested
-    if delta.node_row_count:
-        count = delta.node_row_count
-        node_rows = reader.take(np.int64, (count,)).astype(np.intp)
-        table.generation[node_rows] = reader.take(np.int64, (count,))
-        for column in NODE_COLUMNS:
-            getattr(table, column.name)[node_rows] = reader.take(column.dtype, (count,))
-        shape = (delta.resource_count, count)
-        table.allocatable[: delta.resource_count, node_rows] = reader.take(np.int64, shape)
-        shape = (delta.label_key_count, count)
-        table.labels[: delta.label_key_count, node_rows] = reader.take(np.int32, shape)
-        table.reindex_names(node_rows)
+    usage_rows = _read_usage(table, delta, reader)
+    node_rows = _read_nodes(table, delta, reader)
+    pod_rows = _read_pods(pods, delta, reader)
     if delta.has_order:
         table.order = reader.take_rest(np.int64).astype(np.intp)
     reader.assert_empty()
-    return AppliedDelta(delta.is_full, usage_rows, node_rows, delta.objects)
+    return AppliedDelta(
+        delta.is_full,
+        Changes(usage_rows, node_rows, pod_rows),
+        delta.classes,
+        delta.retired_classes,
+        delta.objects,
+    )
+
+
+def _read_usage(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> Rows:
+    count = delta.usage_row_count
+    if not count:
+        return _NO_ROWS
+    rows: Rows = reader.take(np.int64, (count,)).astype(np.intp)
+    table.generation[rows] = reader.take(np.int64, (count,))
+    for column in _SENT_USAGE_COLUMNS:
+        getattr(table, column.name)[rows] = reader.take(column.dtype, (count,))
+    port_ids = [table.ports.id_of(frozenset(ports)) for ports in delta.port_sets]
+    table.ports_id[rows] = np.array(port_ids, np.int32)[reader.take(np.int32, (count,))]
+    requested = reader.take(np.int64, (delta.resource_count, count))
+    table.requested[: delta.resource_count, rows] = requested
+    return rows
+
+
+def _read_nodes(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> Rows:
+    count = delta.node_row_count
+    if not count:
+        return _NO_ROWS
+    rows: Rows = reader.take(np.int64, (count,)).astype(np.intp)
+    table.generation[rows] = reader.take(np.int64, (count,))
+    for column in NODE_COLUMNS:
+        getattr(table, column.name)[rows] = reader.take(column.dtype, (count,))
+    shape = (delta.resource_count, count)
+    table.allocatable[: delta.resource_count, rows] = reader.take(np.int64, shape)
+    shape = (delta.label_key_count, count)
+    table.labels[: delta.label_key_count, rows] = reader.take(np.int32, shape)
+    table.reindex_names(rows)
+    return rows
+
+
+def _read_pods(pods: PodTable, delta: DeltaBody, reader: "_BufferReader") -> Rows:
+    pods.reserve(delta.pods_used_count)
+    count = delta.pod_row_count
+    if not count:
+        return _NO_ROWS
+    rows: Rows = reader.take(np.int64, (count,)).astype(np.intp)
+    pods.class_id[rows] = reader.take(np.int64, (count,))
+    pods.node_row[rows] = reader.take(np.int32, (count,))
+    pods.is_terminating[rows] = reader.take(np.bool_, (count,))
+    pods.start_s[rows] = reader.take(np.int64, (count,))
+    return rows
+
+
+_NO_ROWS: Rows = np.zeros(0, np.intp)
 
 
 class _BufferReader:

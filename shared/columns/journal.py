@@ -53,6 +53,7 @@ class Position(NamedTuple):
 
     usage: int
     node: int
+    pods: int
 
 
 class Changes(NamedTuple):
@@ -62,21 +63,24 @@ class Changes(NamedTuple):
     """Rows whose usage columns changed."""
     node_rows: Rows
     """Rows whose node columns changed."""
+    pod_rows: Rows
+    """Rows of the pod table. The node of each is in `usage_rows` as well."""
 
 
 class Journal:
     """Changes of a table, by group of columns."""
 
-    __slots__ = ("node", "usage")
+    __slots__ = ("node", "pods", "usage")
 
     def __init__(self) -> None:
         self.usage = RowLog()
         self.node = RowLog()
+        self.pods = RowLog()
 
     @property
     def position(self) -> Position:
         """Where a reader stands that has seen everything."""
-        return Position(self.usage.position, self.node.position)
+        return Position(self.usage.position, self.node.position, self.pods.position)
 
     def usage_changed(self, row: int) -> None:
         self.usage.append(row)
@@ -84,13 +88,17 @@ class Journal:
     def node_changed(self, row: int) -> None:
         self.node.append(row)
 
+    def pod_changed(self, row: int) -> None:
+        self.pods.append(row)
+
     def since(self, position: Position) -> Changes | None:
         """What changed after `position`; None if that is longer ago than the journal reaches."""
         usage = self.usage.since(position.usage)
         node = self.node.since(position.node)
-        if usage is None or node is None:
+        pods = self.pods.since(position.pods)
+        if usage is None or node is None or pods is None:
             return None
-        return Changes(usage, node)
+        return Changes(usage, node, pods)
 
 
-START: Final = Position(0, 0)
+START: Final = Position(0, 0, 0)

@@ -1,11 +1,14 @@
-"""What plugins may read: the columns of the nodes, and the objects of the other kinds.
+"""What plugins may read: the columns of nodes and pods, and the objects of the other kinds.
 
 Plugins never write it. The owner has one over its cache, each scoring worker one over its copy.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
+from shared.columns.pods import PodTable
 from shared.columns.table import NodeTable
+from shared.framework.pod_info import PodInfo
 
 
 class ObjectStore:
@@ -35,6 +38,23 @@ class ObjectStore:
 class ClusterView:
     """One consistent state of the cluster."""
 
-    def __init__(self, nodes: NodeTable, objects: ObjectStore) -> None:
+    def __init__(
+        self,
+        nodes: NodeTable,
+        objects: ObjectStore,
+        pods: PodTable,
+        classes: Mapping[int, PodInfo],
+    ) -> None:
         self.nodes = nodes
         self.objects = objects
+        self.pods = pods
+        """Pods on nodes, assumed ones included."""
+        self.tentative = PodTable()
+        """Placements of this worker that the owner has not settled yet; empty in the owner."""
+        self.classes = classes
+        """Class id -> what the pods of the class have in common; for every pod in the tables."""
+
+    @property
+    def pod_tables(self) -> tuple[PodTable, PodTable]:
+        """All pods that count."""
+        return self.pods, self.tentative

@@ -58,6 +58,8 @@ class Proposals(_Message, frozen=True, tag="wp"):
     is_last: bool
     placements: list[Placement]
     failures: list[Failure]
+    skipped: list[int]
+    """Tickets whose class was retired before the worker came to them: their pods are gone or changed."""
 
 
 class ScorerHeartbeat(_Message, frozen=True, tag="wb"):

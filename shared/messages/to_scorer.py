@@ -36,17 +36,6 @@ class SnapshotDelta(_Message, frozen=True, tag="sD"):
     body: msgspec.Raw
 
 
-class ClassDefinition(_Message, frozen=True, tag="cD"):
-    """A pod class, sent to a worker once per epoch before the first work that names it."""
-
-    class_id: int
-    namespace: str
-    profile: str
-    """schedulerName"""
-    template: msgspec.Raw
-    """A `PodTemplate`."""
-
-
 class PodTask(msgspec.Struct, array_like=True, frozen=True):
     """One pod to place."""
 
@@ -61,11 +50,7 @@ class SchedulePods(_Message, frozen=True, tag="sP"):
     epoch: int
     batch_id: int
     min_sequence: int
-    """The PUB sequence that the worker's copy must have reached."""
-    classes: list[ClassDefinition]
-    """Classes that this worker has not been told of yet."""
-    retired: list[int]
-    """Classes that will not be named again."""
+    """The PUB sequence that the worker's copy must have reached; it then knows all classes."""
     tasks: list[PodTask]
 
 

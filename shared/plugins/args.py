@@ -92,7 +92,8 @@ def parse_args(
         parsed = msgspec.convert(args, kind)
     except msgspec.ValidationError as error:
         raise ConfigurationError(source, [_with_path(str(error))]) from error
-    problems = check(parsed) if check is not None else []
+    problems = _unknown_fields(parsed, args, "")
+    problems += check(parsed) if check is not None else []
     if problems:
         raise ConfigurationError(source, problems)
     return parsed
@@ -102,6 +103,27 @@ def _with_path(text: str) -> str:
     """msgspec says "Expected `int`, got `str` - at `$.a.b`"; ours put the path first."""
     what, separator, where = text.partition(" - at `$")
     return f"{where.rstrip('`').lstrip('.')}: {what}" if separator else what
+
+
+def _unknown_fields(parsed: object, given: object, path: str) -> list[str]:
+    """Fields that API structs skip while decoding, and that arguments must not have."""
+    if isinstance(parsed, list) and isinstance(given, list):
+        return [
+            problem
+            for i, (item, raw) in enumerate(zip(parsed, given, strict=True))
+            for problem in _unknown_fields(item, raw, f"{path}[{i}]")
+        ]
+    if not isinstance(parsed, msgspec.Struct) or not isinstance(given, dict):
+        return []
+    fields = {f.encode_name: f.name for f in msgspec.structs.fields(parsed)}
+    problems: list[str] = []
+    for key, raw in given.items():
+        where = f"{path}.{key}" if path else str(key)
+        if key not in fields:
+            problems.append(f"{where}: no such field; there are {', '.join(fields)}")
+        else:
+            problems += _unknown_fields(getattr(parsed, fields[key]), raw, where)
+    return problems
 
 
 # Checks -------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from daemon.core.cache import Cache
 from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.delta import apply_delta
+from shared.columns.pods import PodTable
 from shared.columns.schema import COMMON_COLUMNS, NODE_COLUMNS, USAGE_COLUMNS
 from shared.columns.table import NodeTable
 from shared.kube.pod_record import PodRecord
@@ -57,7 +58,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.ttl_s = 30.0
         self.cache = Cache(assumed_pod_ttl_s=self.ttl_s)
         self.log = SnapshotLog(self.cache, epoch=1)
-        self.copy = NodeTable()
+        self.copy, self.copy_pods = NodeTable(), PodTable()
         self.now_s = 0.0
         self.nodes: dict[str, dict[str, Any]] = {}
         self.pods: dict[str, ModelPod] = {}
@@ -176,6 +177,7 @@ class CacheMachine(RuleBasedStateMachine):
             assert table.ports.values[int(table.ports_id[row])] == ports
             claims = Counter("default/data" for p in on_node if "claim" in SHAPES[p.shape])
             assert info.pvc_refs == claims
+            assert len(self.cache.pod_table.rows_on(row)) == len(on_node)
             if name in self.nodes:
                 assert table.allocatable[0, row] == self.nodes[name]["cpu"] * 1000
                 zone = self.nodes[name]["labels"].get("topology.kubernetes.io/zone")
@@ -198,11 +200,13 @@ class CacheMachine(RuleBasedStateMachine):
         """A copy brought up to date by deltas equals one made from a full snapshot, and the cache."""
         snapshot = self.log.delta({})
         if snapshot is not None:
-            apply_delta(self.copy, snapshot.message.body, snapshot.buffers)
+            apply_delta(self.copy, self.copy_pods, snapshot.message.body, snapshot.buffers)
         full = self.log.full({})
-        fresh = NodeTable()
-        apply_delta(fresh, full.message.body, full.buffers)
+        fresh, fresh_pods = NodeTable(), PodTable()
+        apply_delta(fresh, fresh_pods, full.message.body, full.buffers)
         rows = self.cache.used_rows()
+        for pods in (self.copy_pods, fresh_pods):
+            assert _pods_of(pods) == _pods_of(self.cache.pod_table)
         for copy in (self.copy, fresh):
             _assert_equal_rows(copy, self.cache.nodes, rows)
             present = self.cache.nodes.present_rows().tolist()
@@ -211,6 +215,13 @@ class CacheMachine(RuleBasedStateMachine):
                 assert copy.row_of(self.cache.nodes.name_of(row)) == row
             assert copy.order.tolist() == self.cache.nodes.order.tolist()
             assert sorted(copy.order.tolist()) == present
+
+
+def _pods_of(pods: PodTable) -> list[tuple[int, int, int, bool]]:
+    return [
+        (row, int(pods.class_id[row]), int(pods.node_row[row]), bool(pods.is_terminating[row]))
+        for row in pods.used_rows().tolist()
+    ]
 
 
 def _assert_equal_rows(copy: NodeTable, table: NodeTable, rows: np.ndarray) -> None:

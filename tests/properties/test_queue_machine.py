@@ -245,7 +245,11 @@ class QueueMachine(RuleBasedStateMachine):
         pod = self.queue.update(record, info=info, class_id=class_id, now_s=self.now_s)
         assert pod.record is record
 
-    @rule(uid=st.sampled_from(UIDS), priority=st.sampled_from([0, 10]), is_gated=st.booleans())
+    @rule(
+        uid=st.sampled_from(UIDS),
+        priority=st.sampled_from([0, 10]),
+        is_gated=st.sampled_from([False, False, False, True]),
+    )
     def add(self, uid: str, priority: int, is_gated: bool) -> None:
         if uid in self.model.pods:
             return
@@ -264,15 +268,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.model.requeue(pod, "wait", self.now_s)
         self.put(pod.uid, pod.priority, is_gated=pod.is_gated)
 
-    @rule(data=st.data())
-    @precondition(lambda self: self.model.pods)
-    def delete(self, data: st.DataObject) -> None:
-        uid = data.draw(st.sampled_from(sorted(self.model.pods)))
-        del self.model.pods[uid]
-        assert self.queue.delete(uid) is not None
-        assert self.queue.delete(uid) is None
-
-    @rule(limit=st.integers(0, 4))
+    @rule(limit=st.integers(1, 4))
     def pop(self, limit: int) -> None:
         expected = self.model.pop(limit)
         popped = self.queue.pop_batch(limit, self.now_s)
@@ -291,21 +287,39 @@ class QueueMachine(RuleBasedStateMachine):
         place = self.queue.requeue_unschedulable(uid, plugins, pending, self.now_s)
         assert place is self.model.pods[uid].place
 
-    @rule(data=st.data())
+    @rule(data=st.data(), plugins=PLUGIN_SETS, pending=PLUGIN_SETS)
+    @precondition(lambda self: self.model.pods)
+    def attempt(
+        self, data: st.DataObject, plugins: frozenset[str], pending: frozenset[str]
+    ) -> None:
+        """One pod is tried while things happen, and rejected."""
+        self.pop(1)
+        for event in data.draw(st.lists(st.sampled_from(EVENTS), max_size=2)):
+            self.event(event)
+        if self._in_flight():
+            self.reject(data, plugins, pending)
+
+    @rule(data=st.data(), how=st.sampled_from(["delete", "bind", "give back"]))
     @precondition(lambda self: self._in_flight())
-    def give_back(self, data: st.DataObject) -> None:
+    def end_otherwise(self, data: st.DataObject, how: str) -> None:
         uid = data.draw(st.sampled_from(self._in_flight()))
-        pod = self.model.pods[uid]
-        pod.place, pod.is_returned = Place.ACTIVE, True
-        pod.attempts -= 1
-        assert self.queue.requeue_head(uid, self.now_s) is Place.ACTIVE
+        if how == "give back":
+            pod = self.model.pods[uid]
+            pod.place, pod.is_returned = Place.ACTIVE, True
+            pod.attempts -= 1
+            assert self.queue.requeue_head(uid, self.now_s) is Place.ACTIVE
+            return
+        del self.model.pods[uid]
+        end = self.queue.delete if how == "delete" else self.queue.done
+        assert end(uid) is not None
+        assert end(uid) is None
 
     @rule(data=st.data())
-    @precondition(lambda self: self._in_flight())
-    def bind(self, data: st.DataObject) -> None:
-        uid = data.draw(st.sampled_from(self._in_flight()))
+    @precondition(lambda self: len(self.model.pods) > 5)
+    def delete(self, data: st.DataObject) -> None:
+        uid = data.draw(st.sampled_from(sorted(self.model.pods)))
         del self.model.pods[uid]
-        assert self.queue.done(uid) is not None
+        assert self.queue.delete(uid) is not None
 
     @rule(event=st.sampled_from(EVENTS))
     def event(self, event: ClusterEvent) -> None:
@@ -321,7 +335,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.model.to_active(pod)
         self.queue.activate([uid], self.now_s)
 
-    @rule(by_s=st.sampled_from([0.25, 1.0, 2.75, 31.0, 290.0]))
+    @rule(by_s=st.sampled_from([0.25, 0.25, 0.5, 1.0, 1.0, 2.75, 31.0, 290.0]))
     def wait(self, by_s: float) -> None:
         """The model looks every second, the queue only when it asked to be woken."""
         until_s = self.now_s + by_s

@@ -195,7 +195,7 @@ class Pipeline:
 
     def _place(self, index: int, scorer: FakeScorer, work: SchedulePods) -> None:
         scorer.proposal_sequence += 1
-        placements, failures = scorer.cycle.run(work, scorer.proposal_sequence)
+        answers = scorer.cycle.run(work, scorer.proposal_sequence)
         proposals = Proposals(
             index,
             EPOCH,
@@ -203,8 +203,9 @@ class Pipeline:
             scorer.proposal_sequence,
             scorer.replica.generation,
             True,
-            placements,
-            failures,
+            answers.placements,
+            answers.failures,
+            answers.skipped,
         )
         self.to_owner.append(ScorerSaid(scorer.peer, proposals))
 

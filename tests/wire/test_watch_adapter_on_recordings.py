@@ -91,7 +91,12 @@ async def read(
                 for line in splitter.feed(chunk):
                     feed.line(line)
         transport.lose(None)
-        assert await stream.chunks() == []
+        if raw.endswith(b"0\r\n\r\n"):
+            assert await stream.chunks() == []
+        else:
+            # The recorder hung up: for us the connection is lost, and what came before is good.
+            with pytest.raises(api_errors.ConnectionLost):
+                await stream.chunks()
         assert splitter.take_rest() == b""
     except ApiError as error:
         return messages, feed, error

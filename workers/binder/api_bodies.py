@@ -29,7 +29,7 @@ class Regarding(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True,
     namespace: str
     name: str
     uid: str
-    api_version: str = "v1"
+    api_version: str
     resource_version: str = ""
 
 

@@ -336,8 +336,8 @@ class Recorder:
     def _on_written(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.result()
             self._pump()
+            task.result()
 
     def _next_write(self) -> Coroutine[Any, Any, None]:
         if self._conditions:

@@ -3,12 +3,25 @@
 Pure: a replica and a batch in, proposals out. START READING HERE.
 """
 
+from typing import NamedTuple
+
 from shared.framework.engine import Engine
 from shared.framework.runtime import Framework
 from shared.messages.from_scorer import Failure, Placement
 from shared.messages.to_scorer import PodTask, SchedulePods
 from workers.scorer.replica import Replica, ReplicaClass
 from workers.scorer.tie_break import by_seed
+
+
+class Answers(NamedTuple):
+    """What became of a batch."""
+
+    placements: list[Placement]
+    """In task order."""
+    failures: list[Failure]
+    """One for all tickets of a class that fit nowhere."""
+    skipped: list[int]
+    """Tickets whose class is not known any more."""
 
 
 class Cycle:
@@ -24,19 +37,19 @@ class Cycle:
         """The replica was replaced as a whole."""
         self._engine = Engine(self._replica.view, self._replica.journal, self._frameworks)
 
-    def run(
-        self, batch: SchedulePods, proposal_sequence: int
-    ) -> tuple[list[Placement], list[Failure]]:
-        """Placements in task order, and one failure for all tickets of a class that fit nowhere."""
-        for class_id in batch.retired:
-            self._replica.classes.pop(class_id, None)
+    def run(self, batch: SchedulePods, proposal_sequence: int) -> Answers:
+        """An answer to every task."""
+        for class_id in self._replica.newly_retired:
             self._engine.forget(class_id)
-        for definition in batch.classes:
-            self._replica.define(definition)
+        self._replica.newly_retired.clear()
         placements: list[Placement] = []
         failed: dict[int, Failure] = {}
+        skipped: list[int] = []
         for task in batch.tasks:
-            pod_class = self._replica.classes[task.class_id]
+            pod_class = self._replica.classes.get(task.class_id)
+            if pod_class is None:
+                skipped.append(task.ticket)
+                continue
             placement = self._place(task, pod_class, proposal_sequence)
             if placement is not None:
                 placements.append(placement)
@@ -45,7 +58,7 @@ class Cycle:
                 failed[task.class_id].tickets.append(task.ticket)
             else:
                 failed[task.class_id] = self._failure(task, pod_class)
-        return placements, list(failed.values())
+        return Answers(placements, list(failed.values()), skipped)
 
     def _place(
         self, task: PodTask, pod_class: ReplicaClass, proposal_sequence: int
@@ -56,7 +69,7 @@ class Cycle:
         )
         if choice is None:
             return None
-        self._replica.place(choice.row, pod_class.usage, proposal_sequence)
+        self._replica.place(task.class_id, choice.row, proposal_sequence)
         evaluated = len(self._replica.nodes.order)
         return Placement(task.ticket, choice.row, choice.score, choice.feasible_count, evaluated)
 

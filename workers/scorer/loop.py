@@ -153,7 +153,7 @@ class ScorerLoop:
             return
         batch = self._work.popleft()
         self._proposal_sequence += 1
-        placements, failures = self._cycle.run(batch, self._proposal_sequence)
+        answers = self._cycle.run(batch, self._proposal_sequence)
         self._send(
             Proposals(
                 worker_index=self._worker_index,
@@ -162,8 +162,9 @@ class ScorerLoop:
                 proposal_sequence=self._proposal_sequence,
                 generation=self._replica.generation,
                 is_last=True,
-                placements=placements,
-                failures=failures,
+                placements=answers.placements,
+                failures=answers.failures,
+                skipped=answers.skipped,
             )
         )
 

@@ -18,13 +18,14 @@ import numpy as np
 
 from shared.columns.delta import AppliedDelta, Buffer, apply_delta
 from shared.columns.journal import Journal
+from shared.columns.pods import NEVER_STARTED, NO_NODE, PodTable
 from shared.columns.schema import USAGE_COLUMNS, Rows
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, add_usage, usage_of
 from shared.framework.cluster_view import ClusterView, ObjectStore
 from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import decode_template
-from shared.messages.to_scorer import ClassDefinition, SnapshotDelta, SnapshotFull
+from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
 
 
 class ReplicaClass(NamedTuple):
@@ -41,6 +42,7 @@ class Tentative(NamedTuple):
     proposal_sequence: int
     row: int
     usage: PodUsage
+    class_id: int
 
 
 DecodeObject = Callable[[str, msgspec.Raw], object]
@@ -57,14 +59,20 @@ class Replica:
         self.sequence = 0
         self.generation = 0
         self.is_whole = False
+        self.newly_retired: list[int] = []
+        """Classes that somebody may want to forget; taken by the cycle."""
         self.classes: dict[int, ReplicaClass] = {}
+        self._infos: dict[int, PodInfo] = {}
         self._tentative: list[Tentative] = []
         self._start_empty()
 
     def _start_empty(self) -> None:
         self.nodes = NodeTable()
         self.objects = ObjectStore()
-        self.view = ClusterView(self.nodes, self.objects)
+        self.pods = PodTable()
+        self.classes.clear()
+        self._infos.clear()
+        self.view = ClusterView(self.nodes, self.objects, self.pods, self._infos)
         self.journal = Journal()
 
     # Snapshots -----------------------------------------------------------------------------------
@@ -72,10 +80,10 @@ class Replica:
     def apply_full(self, message: SnapshotFull, buffers: list[Buffer]) -> None:
         """Starts the copy anew. The caller makes a new engine: all rows have changed."""
         if message.epoch != self.epoch:
-            self.classes.clear()
             self._tentative.clear()
         self._start_empty()
-        applied = apply_delta(self.nodes, message.body, buffers)
+        applied = apply_delta(self.nodes, self.pods, message.body, buffers)
+        self._apply_classes(applied)
         self._apply_objects(applied)
         self.epoch = message.epoch
         self.sequence = message.sequence
@@ -83,6 +91,7 @@ class Replica:
         self._settle(message.settled)
         for tentative in self._tentative:
             self._lay_on(tentative)
+        self._write_tentative_pods()
         self.is_whole = True
 
     def apply_delta(self, message: SnapshotDelta, buffers: list[Buffer]) -> bool:
@@ -95,12 +104,14 @@ class Replica:
             self.is_whole = False
             return False
         before = self._usage_before(message, buffers)
-        applied = apply_delta(self.nodes, message.body, buffers)
+        applied = apply_delta(self.nodes, self.pods, message.body, buffers)
+        self._apply_classes(applied)
         self._settle(message.settled)
-        touched = set(applied.usage_rows.tolist())
+        touched = set(applied.changes.usage_rows.tolist())
         for tentative in self._tentative:
             if tentative.row in touched:
                 self._lay_on(tentative)
+        self._write_tentative_pods()
         self._note_changes(applied, before)
         self._apply_objects(applied)
         self.sequence = message.sequence
@@ -113,21 +124,19 @@ class Replica:
 
     # Own placements ------------------------------------------------------------------------------
 
-    def define(self, definition: ClassDefinition) -> None:
-        info = PodInfo(definition.namespace, decode_template(definition.template))
-        usage = usage_of(self.nodes, info.requests, info.host_ports)
-        self.classes[definition.class_id] = ReplicaClass(info, definition.profile, usage)
-
-    def place(self, row: int, usage: PodUsage, proposal_sequence: int) -> None:
+    def place(self, class_id: int, row: int, proposal_sequence: int) -> None:
         """Counts a pod on a row until the owner settles it."""
-        tentative = Tentative(proposal_sequence, row, usage)
+        usage = self.classes[class_id].usage
+        tentative = Tentative(proposal_sequence, row, usage, class_id)
         self._tentative.append(tentative)
         self._lay_on(tentative)
+        self._write_tentative_pod(len(self._tentative) - 1, tentative)
         self.journal.usage_changed(row)
 
     def drop_tentative(self) -> None:
         """The owner has taken back all pods that were in hand here."""
         self._tentative.clear()
+        self._write_tentative_pods()
 
     def _lay_on(self, tentative: Tentative) -> None:
         row, usage = tentative.row, tentative.usage
@@ -153,14 +162,37 @@ class Replica:
     def _note_changes(self, applied: AppliedDelta, before: "_UsageRows | None") -> None:
         """Tells the engine. Most usage rows of a delta are this worker's own placements coming
         back, equal to what the copy holds; they are no news."""
-        changed = applied.usage_rows
+        changed = applied.changes.usage_rows
         if before is not None:
             same = before.rows_unchanged(self.nodes)
             changed = np.setdiff1d(changed, same, assume_unique=True)
         for row in changed.tolist():
             self.journal.usage_changed(row)
-        for row in applied.node_rows.tolist():
+        for row in applied.changes.node_rows.tolist():
             self.journal.node_changed(row)
+
+    def _write_tentative_pods(self) -> None:
+        table = self.view.tentative
+        table.node_row[: table.row_count] = NO_NODE
+        table.row_count = 0
+        for row, tentative in enumerate(self._tentative):
+            self._write_tentative_pod(row, tentative)
+
+    def _write_tentative_pod(self, row: int, tentative: Tentative) -> None:
+        table = self.view.tentative
+        table.reserve(row + 1)
+        table.write(row, tentative.class_id, tentative.row, NEVER_STARTED, is_terminating=False)
+
+    def _apply_classes(self, applied: AppliedDelta) -> None:
+        for definition in applied.classes:
+            info = PodInfo(definition.namespace, decode_template(definition.template))
+            usage = usage_of(self.nodes, info.requests, info.host_ports)
+            self.classes[definition.class_id] = ReplicaClass(info, definition.profile, usage)
+            self._infos[definition.class_id] = info
+        for class_id in applied.retired_classes:
+            self.classes.pop(class_id, None)
+            self._infos.pop(class_id, None)
+            self.newly_retired.append(class_id)
 
     def _apply_objects(self, applied: AppliedDelta) -> None:
         for kind, key, body in applied.objects:

@@ -186,7 +186,7 @@ class InFlight:
         last = self._last_of_interest.get(_WILDCARD, -1)
         for plugin in pod.unschedulable_plugins | pod.pending_plugins:
             last = max(last, self._last_of_interest.get(plugin, -1))
-        return last > attempt.first_event
+        return last >= attempt.first_event
 
     def _trim(self) -> None:
         """Drops the events that no attempt will ask for."""

@@ -52,10 +52,21 @@ class ApiCaller:
         accept: str = "application/json",
     ) -> Reply:
         data = b"" if body is None else body if isinstance(body, bytes) else _encode(body)
+        return Reply(self.raw(method, path, data, content_type=content_type, accept=accept))
+
+    def raw(
+        self,
+        method: str,
+        path: str,
+        data: bytes = b"",
+        *,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+    ) -> Answer:
         request = Request(method, path, accept, content_type, "", data, True)
         outcome = respond(self.cluster, request, self.now_s, "127.0.0.1:1")
         assert isinstance(outcome, Answer), "use watch() for watches"
-        return Reply(outcome)
+        return outcome
 
     def create_pod(self, name: str, **spec: Any) -> Reply:
         labels = spec.pop("labels", None)

@@ -147,7 +147,7 @@ class TestSurelyNotDone:
         assert time.sleeps == [0.025, 0.05, 0.1]
 
     def test_no_server_at_all_ends_within_bounds(self) -> None:
-        outcome, api, time = bind(*[REFUSED] * 21)
+        outcome, _, time = bind(*[REFUSED] * 21)
         assert outcome == NotBound(BindFailureReason.UNREACHABLE, "connection refused")
         assert sum(time.sleeps) <= Patience().total_s
 

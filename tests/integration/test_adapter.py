@@ -1,0 +1,637 @@
+"""List and watch against a server that does everything that servers do on bad days."""
+
+import asyncio
+import contextlib
+import json
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.adapter.api_source import ApiSource
+from daemon.adapter.kind_watch import KindWatch, WatchSettings
+from daemon.adapter.link import MemoryLink
+from daemon.adapter.process import Adapter
+from daemon.adapter.recording import FileRecorder, RecordedSource
+from shared.clock import SystemClock
+from shared.kube.api_client import ApiClient
+from shared.kube.cluster_access import access_by_url
+from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL
+from shared.messages.to_owner import (
+    AdapterMessage,
+    KindUnavailable,
+    NodeChanged,
+    NodeDeleted,
+    ObjectChanged,
+    ObjectRejected,
+    PodChanged,
+    PodDeleted,
+    StartSync,
+    SyncFinished,
+    SyncStarted,
+)
+from tests.support.scripted_server import Handler, Reply, Request, ScriptedServer
+
+pytestmark = pytest.mark.integration
+
+
+class Collector:
+    """A sink that tells when enough has come."""
+
+    def __init__(self) -> None:
+        self.messages: list[AdapterMessage] = []
+        self._changed = asyncio.Condition()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def put(self, message: AdapterMessage, size_bytes: int) -> None:
+        self.messages.append(message)
+        task = asyncio.ensure_future(self._notify())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def room(self) -> None:
+        pass
+
+    async def until(self, count: int) -> list[str]:
+        """The first `count` messages, put in short."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self.messages) >= count)
+        assert len(self.messages) == count
+        return [short(message) for message in self.messages]
+
+    async def _notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+
+def short(message: AdapterMessage) -> str:
+    match message:
+        case SyncStarted():
+            return "sync"
+        case SyncFinished(_, version):
+            return f"synced {version}"
+        case PodChanged(pod):
+            return f"+{pod.name}"
+        case PodDeleted(pod):
+            return f"-{pod.name}"
+        case NodeChanged(node):
+            return f"+{node.metadata.name}"
+        case NodeDeleted(name):
+            return f"-{name}"
+        case ObjectRejected(_, where, _):
+            return f"!{where}"
+        case KindUnavailable():
+            return "unavailable"
+        case _:
+            return type(message).__name__
+
+
+Step = Callable[[Request, Reply], Awaitable[None]]
+
+
+def script(*steps: Step) -> Handler:
+    """One step for each request; after the last one the server falls silent."""
+    waiting = list(steps)
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if waiting:
+            await waiting.pop(0)(request, reply)
+        else:
+            await asyncio.Event().wait()
+
+    return handler
+
+
+def item(name: str, version: str = "1", plural: str = "pods", **fields: Any) -> dict[str, Any]:
+    meta = {"name": name, "uid": f"uid-{name}", "resourceVersion": version}
+    if KINDS_BY_PLURAL[plural].is_namespaced:
+        meta["namespace"] = "ns"
+    return {"metadata": meta, **fields}
+
+
+def event(event_type: str, name: str, version: str, **fields: Any) -> dict[str, Any]:
+    return {"type": event_type, "object": item(name, version, **fields)}
+
+
+def bookmark(version: str, ends_initial_events: bool = False) -> dict[str, Any]:
+    meta: dict[str, Any] = {"resourceVersion": version}
+    if ends_initial_events:
+        meta["annotations"] = {"k8s.io/initial-events-end": "true"}
+    return {"type": "BOOKMARK", "object": {"metadata": meta, "spec": {"containers": None}}}
+
+
+EXPIRED = {
+    "kind": "Status",
+    "status": "Failure",
+    "reason": "Expired",
+    "code": 410,
+    "message": "old",
+}
+
+
+def lists(*names: str, version: str = "10", token: str = "", expect_token: str = "") -> Step:
+    async def step(request: Request, reply: Reply) -> None:
+        assert "watch" not in request.query
+        assert request.query.get("continue", "") == expect_token
+        meta = {"resourceVersion": version, "continue": token}
+        await reply.json(200, {"metadata": meta, "items": [item(name) for name in names]})
+
+    return step
+
+
+def watches(*events: Any, since: str, then: str = "end") -> Step:
+    async def step(request: Request, reply: Reply) -> None:
+        assert request.query["watch"] == "1"
+        assert request.query["allowWatchBookmarks"] == "true"
+        assert request.query.get("resourceVersion", "") == since
+        await reply.start_stream()
+        for one in events:
+            await (reply.chunk(one) if isinstance(one, bytes) else reply.line(one))
+        if then == "end":
+            await reply.end_stream()
+        elif then == "reset":
+            reply.reset()
+        elif then == "close":
+            await reply.close()
+
+    return step
+
+
+def refuses(status: int, body: Any = b"", **headers: str) -> Step:
+    async def step(request: Request, reply: Reply) -> None:
+        await reply.json(status, body, **headers)
+
+    return step
+
+
+def breaks() -> Step:
+    async def step(request: Request, reply: Reply) -> None:
+        reply.reset()
+
+    return step
+
+
+class Watching:
+    """A KindWatch under test."""
+
+    def __init__(self, server: ScriptedServer, collector: Collector, delays: list[float]) -> None:
+        self.server = server
+        self.collector = collector
+        self.delays = delays
+
+    async def told(self, *expected: str) -> None:
+        """All that is told up to now."""
+        assert await self.collector.until(len(expected)) == list(expected)
+
+
+@contextlib.asynccontextmanager
+async def watching(
+    handler: Handler, plural: str = "pods", **options: Any
+) -> AsyncIterator[Watching]:
+    delays: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        delays.append(seconds)
+        await asyncio.sleep(0)
+
+    async with ScriptedServer(handler) as server:
+        collector = Collector()
+        client = ApiClient(access_by_url(server.url))
+        watch = KindWatch(
+            KINDS_BY_PLURAL[plural],
+            client,
+            collector,
+            random.Random(1),
+            WatchSettings(**options),
+            sleep=sleep,
+        )
+        task = asyncio.create_task(watch.run())
+        try:
+            yield Watching(server, collector, delays)
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            await client.close()
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(20):
+            await main()
+
+    asyncio.run(bounded())
+
+
+def test_list_then_watch_then_resume_where_it_ended() -> None:
+    async def main() -> None:
+        steps = script(
+            lists("a", "b", version="10"),
+            watches(event("ADDED", "c", "11"), bookmark("15"), since="10"),
+            watches(event("DELETED", "a", "16"), since="15"),
+            watches(since="16"),
+        )
+        async with watching(steps) as w:
+            await w.told("sync", "+a", "+b", "synced 10", "+c", "-a")
+            # A watch that ended after it had brought something is no failure.
+            assert w.delays == []
+            query = w.server.requests[0].query
+            assert query["limit"] == "500"
+            assert query["fieldSelector"] == "status.phase!=Succeeded,status.phase!=Failed"
+            query = w.server.requests[1].query
+            assert 300 <= int(query["timeoutSeconds"]) <= 600
+            assert query["fieldSelector"] == "status.phase!=Succeeded,status.phase!=Failed"
+
+    run(main)
+
+
+def test_a_long_list_comes_in_pages() -> None:
+    async def main() -> None:
+        steps = script(
+            lists("a", token="t1"),
+            lists("b", token="t2", expect_token="t1"),
+            lists("c", version="12", expect_token="t2"),
+            watches(event("ADDED", "d", "13"), since="12", then="hang"),
+        )
+        async with watching(steps) as w:
+            await w.told("sync", "+a", "+b", "+c", "synced 12", "+d")
+
+    run(main)
+
+
+def test_an_expired_continue_token_starts_the_list_over_and_then_without_pages() -> None:
+    async def main() -> None:
+        steps = script(
+            lists("a", token="t1"),
+            refuses(410, EXPIRED),
+            lists("a", token="t2"),
+            refuses(410, EXPIRED),
+            lists("a", "b", version="20"),
+            watches(event("ADDED", "c", "21"), since="20", then="hang"),
+        )
+        async with watching(steps) as w:
+            await w.told("sync", "+a", "sync", "+a", "sync", "+a", "+b", "synced 20", "+c")
+            assert ["limit" in request.query for request in w.server.requests[:5]] == [
+                *(True, True, True, True),
+                False,
+            ]
+            assert w.delays == []
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        refuses(410, EXPIRED),
+        refuses(410, b"not a status"),
+        watches({"type": "ERROR", "object": EXPIRED}, since="10"),
+        watches({"type": "ERROR", "object": EXPIRED}, since="10", then="hang"),
+    ],
+    ids=["status", "status without a body", "event", "event on an open stream"],
+)
+def test_410_in_every_form_lists_anew(gone: Step) -> None:
+    async def main() -> None:
+        steps = script(
+            lists("a", version="10"),
+            gone,
+            lists("b", version="20"),
+            watches(event("ADDED", "c", "21"), since="20", then="hang"),
+        )
+        async with watching(steps) as w:
+            await w.told("sync", "+a", "synced 10", "sync", "+b", "synced 20", "+c")
+            assert len(w.delays) == 1
+
+    run(main)
+
+
+def test_410_without_chunks_and_without_a_line_end() -> None:
+    async def gone(request: Request, reply: Reply) -> None:
+        body = json.dumps({"type": "ERROR", "object": EXPIRED}).encode()
+        await reply.raw(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body)
+        await reply.close()
+
+    async def main() -> None:
+        steps = script(
+            lists("a"),
+            gone,
+            lists("b", version="20"),
+            watches(event("ADDED", "c", "21"), since="20", then="hang"),
+        )
+        async with watching(steps) as w:
+            await w.told("sync", "+a", "synced 10", "sync", "+b", "synced 20", "+c")
+
+    run(main)
+
+
+def test_a_server_whose_watches_fail_at_once_is_listed_ever_more_seldom() -> None:
+    async def main() -> None:
+        steps = script(*[lists("a"), refuses(410, EXPIRED)] * 8)
+        async with watching(steps) as w:
+            await w.told(*["sync", "+a", "synced 10"] * 8)
+            for number, delay_s in enumerate(w.delays):
+                assert delay_s >= min(30.0, 0.8 * 2**number) / 2
+
+    run(main)
+
+
+@pytest.mark.parametrize("end", ["reset", "close"])
+def test_a_connection_that_breaks_in_the_middle_of_a_line_resumes(end: str) -> None:
+    async def main() -> None:
+        half = json.dumps(event("ADDED", "half", "12")).encode()[:-20]
+        steps = script(
+            lists("a"),
+            watches(event("ADDED", "b", "11"), half, since="10", then=end),
+            watches(event("ADDED", "half", "12"), since="11", then="hang"),
+        )
+        async with watching(steps) as w:
+            await w.told("sync", "+a", "synced 10", "+b", "+half")
+
+    run(main)
+
+
+def test_errors_that_pass_are_waited_out_without_a_new_list() -> None:
+    async def main() -> None:
+        steps = script(
+            lists("a"),
+            refuses(500, {"reason": "InternalError", "code": 500}),
+            breaks(),
+            refuses(429, {"reason": "TooManyRequests", "code": 429}, Retry_After="17"),
+            watches({"type": "ERROR", "object": {"reason": "InternalError"}}, since="10"),
+            refuses(403, {"reason": "Forbidden", "code": 403}),
+            watches(event("ADDED", "b", "11"), since="10", then="hang"),
+        )
+        async with watching(steps) as w:
+            await w.told("sync", "+a", "synced 10", "+b")
+            assert len(w.delays) == 5
+            assert w.delays[2] >= 17
+
+    run(main)
+
+
+def test_a_list_that_fails_in_the_middle_is_told_anew() -> None:
+    async def main() -> None:
+        steps = script(
+            refuses(503, b"starting"),
+            lists("a", token="t1"),
+            refuses(500, b""),
+            refuses(200, b"<html>not a list</html>"),
+            lists("a", "b", version="20"),
+            watches(event("ADDED", "c", "21"), since="20", then="hang"),
+        )
+        async with watching(steps) as w:
+            # The sync of the page that was no list is void: another one begins.
+            await w.told("sync", "+a", "sync", "sync", "+a", "+b", "synced 20", "+c")
+            assert len(w.delays) == 3
+
+    run(main)
+
+
+def test_a_watch_that_brings_nothing_and_ends_at_once_is_a_failure() -> None:
+    async def main() -> None:
+        steps = script(
+            lists("a"),
+            watches(since="10"),
+            watches(event("ADDED", "b", "11"), since="10", then="hang"),
+        )
+        async with watching(steps) as w:
+            await w.told("sync", "+a", "synced 10", "+b")
+            assert len(w.delays) == 1
+
+    run(main)
+
+
+def test_a_silent_connection_is_taken_for_dead() -> None:
+    async def main() -> None:
+        steps = script(
+            lists("a"),
+            watches(event("ADDED", "b", "11"), since="10", then="hang"),
+            watches(event("ADDED", "c", "12"), since="11", then="hang"),
+        )
+        async with watching(steps, idle_s_max=0.05) as w:
+            await w.told("sync", "+a", "synced 10", "+b", "+c")
+
+    run(main)
+
+
+def test_a_malformed_object_costs_itself_only() -> None:
+    async def main() -> None:
+        steps = script(
+            lists("a"),
+            watches(
+                event("ADDED", "bad", "11", spec={"containers": "none"}),
+                event("ADDED", "good", "12"),
+                since="10",
+                then="hang",
+            ),
+        )
+        async with watching(steps) as w:
+            await w.told("sync", "+a", "synced 10", "!ns/bad", "+good")
+
+    run(main)
+
+
+def test_a_line_that_is_no_json_lists_anew() -> None:
+    async def main() -> None:
+        steps = script(
+            lists("a"),
+            watches(b'{"type":"ADDED",\n', since="10", then="hang"),
+            lists("b", version="20"),
+            watches(event("ADDED", "c", "21"), since="20", then="hang"),
+        )
+        async with watching(steps) as w:
+            told = await w.collector.until(8)
+            assert told[3].startswith("!a watch line of")
+            assert told[4:] == ["sync", "+b", "synced 20", "+c"]
+
+    run(main)
+
+
+def test_pods_that_finish_are_deleted() -> None:
+    async def main() -> None:
+        done = {"status": {"phase": "Succeeded"}}
+        steps = script(
+            lists("a"), watches(event("MODIFIED", "a", "11", **done), since="10", then="hang")
+        )
+        async with watching(steps) as w:
+            await w.told("sync", "+a", "synced 10", "-a")
+
+    run(main)
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_an_optional_kind_that_cannot_be_read_is_reported_once(status: int) -> None:
+    async def main() -> None:
+        no = refuses(status, b"404 page not found")
+        steps = script(
+            *(no, no, no),
+            lists(version="20"),
+            watches(bookmark("21"), since="20"),
+            *(no, no),
+            lists(version="30"),
+        )
+        async with watching(steps, plural="resourceslices") as w:
+            await w.told(*("unavailable", "sync", "synced 20") * 2)
+            assert len(w.delays) == 5
+            assert all(240 <= delay_s <= 360 for delay_s in w.delays)
+
+    # The second list has another version.
+    with pytest.raises(AssertionError, match="synced 30"):
+        run(main)
+
+
+def test_a_required_kind_that_cannot_be_read_is_tried_again_soon() -> None:
+    async def main() -> None:
+        steps = script(refuses(403, b""), refuses(404, b""), lists("a", version="20"))
+        async with watching(steps) as w:
+            await w.told("sync", "+a", "synced 20")
+            assert all(delay_s <= 1.6 for delay_s in w.delays)
+
+    run(main)
+
+
+# Watch lists --------------------------------------------------------------------------------------
+
+
+def initial(*events: Any, then: str = "end") -> Step:
+    inner = watches(*events, since="", then=then)
+
+    async def step(request: Request, reply: Reply) -> None:
+        assert request.query["sendInitialEvents"] == "true"
+        assert request.query["resourceVersionMatch"] == "NotOlderThan"
+        await inner(request, reply)
+
+    return step
+
+
+def test_a_watch_may_send_the_list() -> None:
+    async def main() -> None:
+        steps = script(
+            initial(event("ADDED", "a", "3"), then="reset"),
+            initial(
+                event("ADDED", "a", "3"),
+                event("ADDED", "b", "5"),
+                bookmark("10", ends_initial_events=True),
+                event("DELETED", "a", "11"),
+            ),
+            watches(event("ADDED", "c", "12"), since="11"),
+            refuses(410, EXPIRED),
+            initial(bookmark("20", ends_initial_events=True), then="hang"),
+        )
+        async with watching(steps, use_watch_list=True) as w:
+            await w.told(
+                *("sync", "+a"),
+                *("sync", "+a", "+b", "synced 10", "-a", "+c"),
+                *("sync", "synced 20"),
+            )
+
+    run(main)
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_server_without_watch_lists_is_listed(status: int) -> None:
+    async def main() -> None:
+        steps = script(
+            refuses(status, b""),
+            lists("a"),
+            watches(event("ADDED", "b", "11"), since="10", then="hang"),
+        )
+        async with watching(steps, use_watch_list=True) as w:
+            await w.told("sync", "+a", "synced 10", "+b")
+            assert w.delays == []
+
+    run(main)
+
+
+# The whole source ---------------------------------------------------------------------------------
+
+
+async def small_cluster(request: Request, reply: Reply) -> None:
+    """Two nodes, a pod, nothing else; watches bring a third node."""
+    plural = request.path.rpartition("/")[2]
+    if "watch" in request.query:
+        await reply.start_stream()
+        if plural == "nodes":
+            await reply.line({"type": "ADDED", "object": item("n3", "11", "nodes")})
+        await asyncio.Event().wait()
+    names = {"nodes": ["n1", "n2"], "pods": ["p1"]}.get(plural, [])
+    if plural == "deviceclasses":
+        await reply.json(404, b"404 page not found")
+    items = [item(name, plural=plural) for name in names]
+    await reply.json(200, {"metadata": {"resourceVersion": "10"}, "items": items})
+
+
+async def taken(link: MemoryLink, count: int) -> list[AdapterMessage]:
+    messages: list[AdapterMessage] = []
+    while len(messages) < count:
+        epoch, batch = await link.take_batch()
+        messages += batch if epoch else []
+    return messages
+
+
+EXPECTED_COUNT = 2 * (len(ALL_KINDS) - 1) + 1 + 3 + 1
+"""Starts and ends of every kind but one, that one, two nodes and a pod, and the third node."""
+
+
+def by_kind(messages: list[AdapterMessage]) -> dict[str, list[str]]:
+    sorted_out: dict[str, list[str]] = {}
+    for message in messages:
+        match message:
+            case PodChanged():
+                kind = "pods"
+            case NodeChanged():
+                kind = "nodes"
+            case SyncStarted(kind) | SyncFinished(kind, _) | KindUnavailable(kind, _):
+                pass
+            case _:
+                raise AssertionError(f"unexpected {message}")
+        sorted_out.setdefault(kind, []).append(short(message))
+    return sorted_out
+
+
+EXPECTED = {
+    **{kind.plural: ["sync", "synced 10"] for kind in ALL_KINDS},
+    "nodes": ["sync", "+n1", "+n2", "synced 10", "+n3"],
+    "pods": ["sync", "+p1", "synced 10"],
+    "deviceclasses": ["unavailable"],
+}
+
+
+def test_all_kinds_are_told_side_by_side_and_again_for_a_new_owner(tmp_path: Path) -> None:
+    recording = tmp_path / "events"
+
+    async def main() -> None:
+        async with ScriptedServer(small_cluster) as server:
+            recorder = FileRecorder(recording, SystemClock())
+            source = ApiSource(access_by_url(server.url), seed=1, recorder=recorder)
+            link = MemoryLink()
+            task = asyncio.create_task(Adapter(source, link, instance="one").run())
+            link.order(StartSync(1))
+            assert by_kind(await taken(link, EXPECTED_COUNT)) == EXPECTED
+            recorder.close()
+            source = ApiSource(access_by_url(server.url), seed=1)
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            task = asyncio.create_task(Adapter(source, link, instance="two").run())
+            for epoch in (1, 2):
+                link.order(StartSync(epoch))
+                assert by_kind(await taken(link, EXPECTED_COUNT)) == EXPECTED
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    run(main)
+
+    async def replay() -> None:
+        link = MemoryLink()
+        task = asyncio.create_task(Adapter(RecordedSource(recording), link, instance="r").run())
+        link.order(StartSync(1))
+        assert by_kind(await taken(link, EXPECTED_COUNT)) == EXPECTED
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    run(replay)

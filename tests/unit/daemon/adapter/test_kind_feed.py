@@ -1,0 +1,199 @@
+"""What the owner is told for each thing that a server may say."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
+from shared.kube.api_errors import Expired
+from shared.kube.decode import UnreadableListError
+from shared.kube.objects import PersistentVolumeClaim
+from shared.kube.resources import KINDS_BY_PLURAL
+from shared.messages.to_owner import (
+    AdapterMessage,
+    KindUnavailable,
+    NodeChanged,
+    NodeDeleted,
+    ObjectChanged,
+    ObjectDeleted,
+    ObjectRejected,
+    PodChanged,
+    PodDeleted,
+    SyncFinished,
+    SyncStarted,
+)
+
+
+def feed_of(plural: str) -> tuple[KindFeed, list[AdapterMessage]]:
+    told: list[AdapterMessage] = []
+    return KindFeed(KINDS_BY_PLURAL[plural], lambda message, _: told.append(message)), told
+
+
+def item(name: str, namespace: str = "ns", version: str = "5", **fields: Any) -> dict[str, Any]:
+    meta = {"name": name, "uid": f"uid-{name}", "resourceVersion": version}
+    return {"metadata": {**meta, **({"namespace": namespace} if namespace else {})}, **fields}
+
+
+def page(*items: Any, version: str = "9", token: str = "") -> bytes:
+    return json.dumps(
+        {"metadata": {"resourceVersion": version, "continue": token}, "items": items}
+    ).encode()
+
+
+def line(event_type: str, body: Any) -> bytes:
+    return json.dumps({"type": event_type, "object": body}).encode()
+
+
+def listed(plural: str) -> tuple[KindFeed, list[AdapterMessage]]:
+    feed, told = feed_of(plural)
+    feed.list_started()
+    feed.page(page())
+    feed.list_finished()
+    told.clear()
+    return feed, told
+
+
+def test_a_list_of_pages_is_told_as_one() -> None:
+    feed, told = feed_of("pods")
+    feed.list_started()
+    assert feed.page(page(item("a"), token="more")) == "more"
+    assert feed.resource_version == ""
+    assert feed.page(page(item("b"), version="12")) == ""
+    feed.list_finished()
+    assert [type(message) for message in told] == [
+        SyncStarted,
+        PodChanged,
+        PodChanged,
+        SyncFinished,
+    ]
+    assert told[-1] == SyncFinished("pods", "12")
+    assert feed.resource_version == "12"
+
+
+def test_a_list_that_starts_over_voids_the_last_one() -> None:
+    feed, told = listed("pods")
+    feed.list_started()
+    assert feed.resource_version == ""
+    assert told == [SyncStarted("pods")]
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_finished_pods_are_deleted_pods(phase: str) -> None:
+    feed, told = listed("pods")
+    feed.page(page(item("a", status={"phase": phase})))
+    assert told == []
+    feed.line(line("MODIFIED", item("a", status={"phase": phase})))
+    feed.line(line("ADDED", item("b", status={"phase": "Running"})))
+    feed.line(line("DELETED", item("b", status={"phase": "Running"})))
+    assert [type(message) for message in told] == [PodDeleted, PodChanged, PodDeleted]
+
+
+def test_nodes() -> None:
+    feed, told = listed("nodes")
+    feed.line(line("ADDED", item("n", "", status={"allocatable": {"cpu": "4"}})))
+    feed.line(line("DELETED", item("n", "")))
+    assert isinstance(told[0], NodeChanged)
+    assert told[0].node.status.allocatable == {"cpu": "4"}
+    assert told[1] == NodeDeleted("n")
+
+
+def test_other_kinds_are_kept_whole() -> None:
+    feed, told = listed("persistentvolumeclaims")
+    feed.line(line("ADDED", item("c", spec={"volumeName": "pv"})))
+    feed.line(line("DELETED", item("c")))
+    changed = told[0]
+    assert isinstance(changed, ObjectChanged)
+    assert (changed.kind, changed.key) == ("persistentvolumeclaims", "ns/c")
+    body = msgspec.msgpack.decode(changed.body, type=PersistentVolumeClaim)
+    assert body.spec.volume_name == "pv"
+    assert told[1] == ObjectDeleted("persistentvolumeclaims", "ns/c")
+    feed, told = listed("storageclasses")
+    feed.line(line("DELETED", item("fast", "")))
+    assert told == [ObjectDeleted("storageclasses", "fast")]
+
+
+def test_events_and_bookmarks_move_the_version() -> None:
+    feed, told = listed("pods")
+    assert feed.resource_version == "9"
+    feed.line(line("ADDED", item("a", version="20")))
+    assert feed.resource_version == "20"
+    feed.line(line("BOOKMARK", {"metadata": {"resourceVersion": "30"}}))
+    assert feed.resource_version == "30"
+    assert len(told) == 1
+
+
+def test_initial_events_move_no_version_until_their_end() -> None:
+    feed, told = feed_of("pods")
+    feed.list_started()
+    feed.line(line("ADDED", item("a", version="20")))
+    feed.line(line("BOOKMARK", {"metadata": {"resourceVersion": "21"}}))
+    assert feed.resource_version == ""
+    end = {"resourceVersion": "30", "annotations": {"k8s.io/initial-events-end": "true"}}
+    feed.line(line("BOOKMARK", {"metadata": end}))
+    assert feed.resource_version == "30"
+    assert told[-1] == SyncFinished("pods", "30")
+
+
+def test_a_malformed_object_is_reported_and_the_rest_goes_on() -> None:
+    feed, told = listed("pods")
+    feed.line(line("MODIFIED", item("bad", version="20", spec={"containers": 3})))
+    assert feed.resource_version == "20"
+    feed.line(line("MODIFIED", item("good", version="21")))
+    assert told[0] == ObjectRejected(
+        "pods", "ns/bad", "Expected `array`, got `int` - at `$.spec.containers`"
+    )
+    assert isinstance(told[1], PodChanged)
+    feed.page(page(item("worse", metadata=3)))
+    assert isinstance(told[2], ObjectRejected)
+
+
+@pytest.mark.parametrize(
+    ("plural", "meta", "where"),
+    [
+        ("pods", {"namespace": "ns", "uid": "u"}, "ns/"),
+        ("pods", {"name": "a", "uid": "u"}, "a"),
+        ("pods", {"namespace": "ns", "name": "a"}, "ns/a"),
+        ("nodes", {"uid": "u"}, "an object without a name"),
+        ("nodes", {"namespace": "ns", "name": "n", "uid": "u"}, "ns/n"),
+    ],
+)
+def test_objects_without_an_identity_are_rejected(
+    plural: str, meta: dict[str, str], where: str
+) -> None:
+    feed, told = listed(plural)
+    feed.line(line("ADDED", {"metadata": meta}))
+    feed.page(page({"metadata": meta}))
+    assert len(told) == 2
+    for message in told:
+        assert isinstance(message, ObjectRejected)
+        assert message.where == where
+
+
+def test_an_error_event_ends_the_watch() -> None:
+    feed, told = listed("pods")
+    with pytest.raises(Expired):
+        feed.line(line("ERROR", {"reason": "Expired", "code": 410}))
+    assert told == []
+
+
+def test_a_line_that_is_no_json_is_reported_and_demands_a_new_list() -> None:
+    feed, told = listed("pods")
+    with pytest.raises(DamagedStreamError, match="pods"):
+        feed.line(b'{"type":"ADDED","object":{"metadata":{"name":"a"')
+    assert isinstance(told[0], ObjectRejected)
+    assert feed.resource_version == "9"
+
+
+def test_a_page_that_is_no_list() -> None:
+    feed, _ = feed_of("pods")
+    feed.list_started()
+    with pytest.raises(UnreadableListError):
+        feed.page(b"<html>")
+
+
+def test_a_kind_that_is_not_served() -> None:
+    feed, told = feed_of("resourceslices")
+    feed.unavailable("404 NotFound")
+    assert told == [KindUnavailable("resourceslices", "404 NotFound")]

@@ -1,0 +1,33 @@
+"""Lines from chunks."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.adapter.line_splitter import LineSplitter
+
+
+@given(
+    lines=st.lists(st.binary(max_size=30).filter(lambda b: b"\n" not in b)),
+    rest=st.binary(max_size=30).filter(lambda b: b"\n" not in b),
+    data=st.data(),
+)
+def test_lines_come_out_as_they_were_however_they_are_cut(
+    lines: list[bytes], rest: bytes, data: st.DataObject
+) -> None:
+    whole = b"".join(line + b"\n" for line in lines) + rest
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=10)))
+    splitter = LineSplitter()
+    seen = []
+    for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True):
+        seen += splitter.feed(whole[start:end])
+    assert seen == [line for line in lines if line.strip()]
+    assert splitter.take_rest() == rest.strip()
+    assert splitter.take_rest() == b""
+
+
+def test_a_long_line_is_put_together_once() -> None:
+    splitter = LineSplitter()
+    piece = b"x" * 1000
+    for _ in range(5000):
+        assert splitter.feed(piece) == []
+    assert splitter.feed(b"\n") == [piece * 5000]

@@ -1,0 +1,219 @@
+"""Profiles made into plugins: kube-scheduler's order and override rules, and clear refusals."""
+
+from importlib import metadata
+from typing import Any, ClassVar
+
+import pytest
+
+from shared import plugin_names
+from shared.errors import ConfigurationError
+from shared.framework import registry
+from shared.framework.feature_gates import FeatureGates
+from shared.framework.plugin_api import ON_NODE, Dependence
+from shared.framework.profiles import EXTENSION_POINTS, PluginSet, ProfileConfig
+from shared.framework.registry import BuiltProfile, Registry
+
+SCORES = ["TaintToleration", "NodeAffinity", "NodeResourcesFit",
+          "NodeResourcesBalancedAllocation", "ImageLocality"]  # fmt: skip
+FILTERS = ["NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts",
+           "NodeResourcesFit", "NodeDeclaredFeatures"]  # fmt: skip
+
+
+def build(**plugins: PluginSet) -> BuiltProfile:
+    return Registry(entry_points=()).build(ProfileConfig(plugins=plugins))
+
+
+def problems_of(profile: ProfileConfig, **given: Any) -> list[str]:
+    with pytest.raises(ConfigurationError) as caught:
+        Registry(**{"entry_points": (), **given}).build(profile)
+    assert caught.value.source == f"profile {profile.scheduler_name}"
+    return caught.value.problems
+
+
+def scores_of(built: BuiltProfile) -> list[tuple[str, int]]:
+    return [(entry.plugin.NAME, entry.weight) for entry in built.framework.scores]
+
+
+def filters_of(built: BuiltProfile) -> list[str]:
+    return [plugin.NAME for plugin in built.framework.filters]
+
+
+def test_the_default_profile_runs_upstreams_plugins_in_upstreams_order() -> None:
+    built = build()
+    assert filters_of(built) == FILTERS
+    assert scores_of(built) == list(zip(SCORES, (3, 2, 1, 1, 1), strict=True))
+    assert built.queue_sort.NAME == "PrioritySort"
+    assert [p.NAME for p in built.plugins_at["bind"]] == ["DefaultBinder"]
+    assert [p.NAME for p in built.plugins_at["preEnqueue"]] == ["SchedulingGates"]
+    assert set(built.plugins_at) == set(EXTENSION_POINTS)
+
+
+def test_what_is_not_built_is_missing_by_name_unless_it_is_disabled() -> None:
+    assert set(build().missing) == registry.NOT_BUILT_YET
+    disabled = build(multiPoint=PluginSet(disabled=["PodTopologySpread", "NodePorts"]))
+    assert set(disabled.missing) == registry.NOT_BUILT_YET - {"PodTopologySpread"}
+    assert "NodePorts" not in filters_of(disabled)
+
+
+def test_every_default_plugin_is_either_built_or_named_as_not_built() -> None:
+    defaults = {name for name, _ in plugin_names.DEFAULT_PLUGINS}
+    assert defaults == set(registry.IN_TREE) | registry.NOT_BUILT_YET
+    assert not set(registry.IN_TREE) & registry.NOT_BUILT_YET
+
+
+def test_a_score_that_is_disabled_and_enabled_again_comes_last_with_its_new_weight() -> None:
+    score = PluginSet(enabled=[("NodeAffinity", 9)], disabled=["NodeAffinity"])
+    expected = [s for s in zip(SCORES, (3, 2, 1, 1, 1), strict=True) if s[0] != "NodeAffinity"]
+    assert scores_of(build(score=score)) == [*expected, ("NodeAffinity", 9)]
+
+
+def test_a_score_that_is_only_enabled_again_comes_first_with_its_new_weight() -> None:
+    score = PluginSet(enabled=[("ImageLocality", 7)])
+    expected = list(zip(SCORES, (3, 2, 1, 1), strict=False))
+    assert scores_of(build(score=score)) == [("ImageLocality", 7), *expected]
+
+
+def test_a_weight_of_multi_point_replaces_the_default_in_its_place() -> None:
+    built = build(multiPoint=PluginSet(enabled=[("NodeAffinity", 5)]))
+    assert scores_of(built) == list(zip(SCORES, (3, 5, 1, 1, 1), strict=True))
+
+
+def test_a_star_disables_all_of_an_extension_point() -> None:
+    built = build(score=PluginSet(enabled=[("NodeResourcesFit", 0)], disabled=["*"]))
+    assert scores_of(built) == [("NodeResourcesFit", 1)]
+    assert filters_of(built) == FILTERS
+
+
+def test_a_profile_of_its_own_starts_from_nothing() -> None:
+    own = [("PrioritySort", 0), ("DefaultBinder", 0), ("NodePorts", 0)]
+    built = build(multiPoint=PluginSet(enabled=own, disabled=["*"]))
+    assert filters_of(built) == ["NodePorts"]
+    assert built.missing == ()
+
+
+def test_arguments_reach_their_plugin() -> None:
+    term = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
+    added = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    config = {"NodeAffinity": {"addedAffinity": added}, "PodTopologySpread": {"x": 1}}
+    built = Registry(entry_points=()).build(ProfileConfig(plugin_config=config))
+    affinity = next(p for p in built.framework.filters if p.NAME == "NodeAffinity")
+    assert vars(affinity)["_added_terms"] != ()
+    assert built.notes == (
+        "pluginConfig[PodTopologySpread]: no effect; the plugin is not built yet",
+    )
+
+
+@pytest.mark.parametrize(
+    ("plugins", "problem"),
+    [
+        ({"filter": PluginSet(enabled=[("NodePort", 0)])},
+         "plugins.filter.enabled: there is no plugin NodePort; there are DefaultBinder, "),
+        ({"multiPoint": PluginSet(enabled=[("VolumeZone", 0)])},
+         "plugins.multiPoint.enabled: VolumeZone is not built yet"),
+        ({"score": PluginSet(enabled=[("NodePorts", 1)])},
+         "plugins.score.enabled: NodePorts does not take part in score"),
+        ({"filter": PluginSet(enabled=[("NodePorts", 0), ("NodePorts", 0)])},
+         "plugins.filter.enabled: NodePorts stands there twice"),
+        ({"filters": PluginSet()}, "plugins.filters: is no extension point"),
+        ({"queueSort": PluginSet(disabled=["*"])},
+         "plugins.queueSort: exactly one plugin is needed, not none"),
+        ({"bind": PluginSet(disabled=["DefaultBinder"])}, "plugins.bind: at least one"),
+    ],
+)  # fmt: skip
+def test_a_profile_that_cannot_be_built_is_refused_with_the_place(
+    plugins: dict[str, PluginSet], problem: str
+) -> None:
+    found = problems_of(ProfileConfig("mine", plugins=plugins))
+    assert any(text.startswith(problem) for text in found), found
+
+
+def test_wrong_arguments_are_refused_even_of_plugins_that_do_not_run() -> None:
+    profile = ProfileConfig(
+        plugins={"multiPoint": PluginSet(disabled=["NodePorts"])},
+        plugin_config={"NodePorts": {"x": 1}, "NodeResourcesFit": {"y": 2}, "Nope": {}},
+    )
+    assert problems_of(profile)[0].startswith("pluginConfig: there is no plugin Nope")
+    del profile.plugin_config["Nope"]
+    found = problems_of(profile)
+    assert [text.partition(":")[0] for text in found] == [
+        "pluginConfig[NodePorts].args.Object contains unknown field `x`",
+        "pluginConfig[NodeResourcesFit].args.Object contains unknown field `y`",
+    ]
+
+
+def test_disabling_what_does_not_exist_is_only_noted() -> None:
+    built = build(filter=PluginSet(disabled=["NodePreferAvoidPods"]))
+    assert filters_of(built) == FILTERS
+    assert "NodePreferAvoidPods: no effect" in built.notes[0]
+
+
+# Plugins of others --------------------------------------------------------------------------------
+
+
+class Quiet:
+    NAME: ClassVar[str] = "Quiet"
+    score_depends: ClassVar[Dependence] = ON_NODE
+
+    def __init__(self, args: dict[str, Any]) -> None:
+        self.args = args
+
+    def score(self) -> None: ...
+
+
+class Undeclared:
+    NAME: ClassVar[str] = "Other"
+
+    def __init__(self, args: dict[str, Any]) -> None: ...
+
+    def filter(self) -> None: ...
+
+    def normalize(self) -> None: ...
+
+
+def entry_point(name: str, value: str) -> metadata.EntryPoint:
+    return metadata.EntryPoint(name, f"{__name__}:{value}", registry.ENTRY_POINT_GROUP)
+
+
+def enabling(name: str, args: dict[str, Any] | None = None) -> ProfileConfig:
+    plugins = {"multiPoint": PluginSet(enabled=[(name, 4)])}
+    return ProfileConfig(plugins=plugins, plugin_config={name: args or {}})
+
+
+def test_a_plugin_of_another_package_runs_with_its_arguments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metadata.EntryPoint, "load", lambda _self: Quiet)
+    own = Registry(entry_points=[entry_point("Quiet", "Quiet")])
+    built = own.build(enabling("Quiet", {"a": 1}))
+    assert scores_of(built)[-1] == ("Quiet", 4)
+    assert built.plugins_at["score"][-1].args == {"a": 1}
+    assert "Quiet" in own.names()
+
+
+def test_a_plugin_of_another_package_that_does_not_fit_is_refused_with_what_it_lacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metadata.EntryPoint, "load", lambda _self: Undeclared)
+    found = problems_of(
+        enabling("Undeclared"), entry_points=[entry_point("Undeclared", "Undeclared")]
+    )
+    text = "; ".join(found)
+    assert "NAME must be 'Undeclared'" in text
+    assert "has filter but no filter_depends" in text
+    assert "normalize and normalization go together" in text
+
+
+def test_a_plugin_that_cannot_be_imported_is_named() -> None:
+    point = metadata.EntryPoint("Gone", "no_such_module_here:Gone", registry.ENTRY_POINT_GROUP)
+    (problem,) = problems_of(enabling("Gone"), entry_points=[point])
+    assert problem.startswith("plugin Gone (no_such_module_here:Gone).cannot be loaded")
+
+
+def test_nobody_takes_the_name_of_an_in_tree_plugin() -> None:
+    with pytest.raises(ConfigurationError, match="NodePorts: is the name of an in-tree plugin"):
+        Registry(entry_points=[entry_point("NodePorts", "Quiet")])
+
+
+def test_a_gate_that_nothing_obeys_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="StorageCapacityScoring"):
+        FeatureGates({"StorageCapacityScoring": True})

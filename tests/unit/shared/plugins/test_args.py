@@ -1,0 +1,78 @@
+"""Arguments of plugins: defaults, and errors that name the path."""
+
+from typing import Any
+
+import pytest
+
+from shared.errors import ConfigurationError
+from shared.plugins import args
+
+FIT = ("NodeResourcesFit", args.NodeResourcesFitArgs, args.fit_problems)
+BALANCED = (
+    "NodeResourcesBalancedAllocation",
+    args.NodeResourcesBalancedAllocationArgs,
+    args.balanced_problems,
+)
+AFFINITY = ("NodeAffinity", args.NodeAffinityArgs, args.affinity_problems)
+RATIO = {"type": "RequestedToCapacityRatio"}
+
+
+def shaped(*points: tuple[int, int]) -> dict[str, Any]:
+    shape = [{"utilization": u, "score": s} for u, s in points]
+    return {"scoringStrategy": {**RATIO, "requestedToCapacityRatio": {"shape": shape}}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "problem"),
+    [
+        (FIT, {"scoringStrategie": {}}, "unknown field `scoringStrategie`"),
+        (FIT, {"scoringStrategy": {"type": "Least"}}, "scoringStrategy.type: 'Least' is not one"),
+        (FIT, {"scoringStrategy": {"resources": [{"name": "cpu", "weight": 101}]}},
+         "scoringStrategy.resources[0].weight: 101"),
+        (FIT, {"scoringStrategy": {"resources": [{"name": "cpu", "weight": "x"}]}},
+         "scoringStrategy.resources[0].weight: Expected `int`"),
+        (FIT, {"scoringStrategy": RATIO}, "scoringStrategy.requestedToCapacityRatio: needed"),
+        (FIT, shaped(), "shape: at least one point"),
+        (FIT, shaped((10, 1), (10, 2)), "shape[1].utilization: must be above"),
+        (FIT, shaped((10, 1), (101, 2)), "shape[1].utilization: 101 is not in 0..100"),
+        (FIT, shaped((0, 11)), "shape[0].score: 11 is not in 0..10"),
+        (FIT, {"scoringStrategy": {"requestedToCapacityRatio": {"shape": []}}}, "remove it"),
+        (FIT, {"ignoredResources": ["a b"]}, "ignoredResources[0]: 'a b'"),
+        (FIT, {"ignoredResourceGroups": ["a.io/x"]}, "ignoredResourceGroups[0]: 'a.io/x'"),
+        (BALANCED, {"resources": [{"name": "cpu"}, {"name": "cpu"}]}, "resources[1].name: 'cpu'"),
+        (BALANCED, {"resources": [{"name": "cpu", "weight": 2}]}, "resources[0].weight: 2"),
+        (AFFINITY, {"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Near"}]}]}}},
+         "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]."
+         "matchExpressions[0].operator: 'Near'"),
+        (AFFINITY, {"addedAffinity": {"requiredDuringScheduling": {}}},
+         "addedAffinity.requiredDuringScheduling: no such field"),
+        (AFFINITY, {"addedAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 1, "preference": {"matchFields": [{"key": "x", "operator": "In"}]}}]}},
+         "addedAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference."
+         "matchFields[0].key: 'x'"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_with_its_path(kind: Any, given: Any, problem: str) -> None:
+    plugin, struct, check = kind
+    with pytest.raises(ConfigurationError) as caught:
+        args.parse_args(plugin, struct, given, check)
+    assert caught.value.source == f"pluginConfig[{plugin}].args"
+    assert any(problem in found for found in caught.value.problems), caught.value.problems
+
+
+def test_all_problems_are_reported_at_once() -> None:
+    given = {"ignoredResources": ["-"], "scoringStrategy": {"type": "Least", **shaped()}}
+    del given["scoringStrategy"]["scoringStrategy"]
+    with pytest.raises(ConfigurationError) as caught:
+        args.parse_args(*FIT[:2], given, FIT[2])
+    assert len(caught.value.problems) == 2
+
+
+def test_valid_arguments_pass() -> None:
+    plugin, struct, check = FIT
+    given = {"ignoredResources": ["a.io/x", "plain"], "ignoredResourceGroups": ["a.io"],
+             **shaped((0, 0), (100, 10))}  # fmt: skip
+    parsed = args.parse_args(plugin, struct, given, check)
+    assert parsed.scoring_strategy is not None
+    assert args.parse_args("X", args.NoArgs, {}) == args.NoArgs()

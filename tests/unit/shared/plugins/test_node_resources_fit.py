@@ -1,0 +1,97 @@
+"""NodeResourcesFit: reasons in order, what is ignored, which resources the score counts."""
+
+from typing import Any
+
+from shared.framework.pod_info import PodInfo
+from shared.framework.status import Code
+from shared.plugins.args import NodeResourcesFitArgs, fit_problems, parse_args
+from shared.plugins.node_resources_fit import NodeResourcesFit
+from tests.support.builders import make_node, make_pod
+from tests.support.cluster import cluster_of, pod_with, rows_of
+
+GPU = "example.com/gpu"
+
+
+def plugin(**args: Any) -> NodeResourcesFit:
+    return NodeResourcesFit(
+        parse_args("NodeResourcesFit", NodeResourcesFitArgs, args, fit_problems)
+    )
+
+
+def asking(**requests: str) -> PodInfo:
+    return asking_for(requests)
+
+
+def asking_for(requests: dict[str, str]) -> PodInfo:
+    container = {"name": "c", "image": "i", "resources": {"requests": requests}}
+    return pod_with({"containers": [container]})
+
+
+def test_reasons_come_in_upstreams_order_with_scalars_sorted() -> None:
+    cache = cluster_of([make_node("n0", pods=0, cpu="1", memory="1Gi", extra={GPU: "1"})])
+    pod = asking_for(
+        {"z.io/a": "1", GPU: "2", "ephemeral-storage": "1", "memory": "2Gi", "cpu": "2"}
+    )
+    status = plugin().filter(None, pod, cache.view, rows_of(0)).status(0, "NodeResourcesFit")
+    assert status.reasons == (
+        "Too many pods",
+        "Insufficient cpu",
+        "Insufficient memory",
+        "Insufficient ephemeral-storage",
+        f"Insufficient {GPU}",
+        "Insufficient z.io/a",
+    )
+    assert status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+
+
+def test_what_is_only_taken_by_others_is_resolvable() -> None:
+    cache = cluster_of([make_node("n0", cpu="2")], [make_pod("a", node_name="n0", cpu="1500m")])
+    status = plugin().filter(None, asking(cpu="1"), cache.view, rows_of(0)).status(0, "x")
+    assert (status.code, status.reasons) == (Code.UNSCHEDULABLE, ("Insufficient cpu",))
+
+
+def test_a_pod_that_asks_for_nothing_still_needs_a_place() -> None:
+    cache = cluster_of([make_node("n0", pods=1, cpu="0")], [make_pod("a", node_name="n0", cpu="1")])
+    status = plugin().filter(None, asking(cpu="0"), cache.view, rows_of(0)).status(0, "x")
+    assert status.reasons == ("Too many pods",)
+
+
+def test_ignored_resources_are_not_looked_at_unless_they_are_native() -> None:
+    cache = cluster_of([make_node("n0")])
+    pod = asking_for({"a.io/x": "1", "b.io/y": "1", "hugepages-2Mi": "2Mi"})
+    ignoring = plugin(ignoredResources=["a.io/x", "hugepages-2Mi"], ignoredResourceGroups=["b.io"])
+    status = ignoring.filter(None, pod, cache.view, rows_of(0)).status(0, "x")
+    assert status.reasons == ("Insufficient hugepages-2Mi",)
+
+
+def test_seventy_resources_are_refused_with_the_last_ones_in_one_reason() -> None:
+    cache = cluster_of([make_node("n0")])
+    pod = asking_for({f"r.io/x{i:02}": "1" for i in range(70)})
+    status = plugin().filter(None, pod, cache.view, rows_of(0)).status(0, "x")
+    assert len(status.reasons) == 61
+    assert status.reasons[-1].startswith("Insufficient r.io/x60, Insufficient r.io/x61, ")
+
+
+def test_the_score_counts_defaults_for_what_nobody_states() -> None:
+    cache = cluster_of(
+        [make_node("n0", cpu="1", memory="1000Mi"), make_node("n1", cpu="1", memory="1000Mi")],
+        [make_pod("a", node_name="n0", cpu=None, memory=None)],
+    )
+    scores = plugin().score(None, pod_with({}), cache.view, rows_of(0, 1))
+    assert scores.tolist() == [(80 + 60) // 2, (90 + 80) // 2]
+
+
+def test_a_scalar_resource_counts_only_for_pods_that_ask_for_it() -> None:
+    strategy = {"type": "MostAllocated", "resources": [{"name": GPU, "weight": 3}, {"name": "cpu"}]}
+    rating = plugin(scoringStrategy=strategy)
+    cache = cluster_of([make_node("n0", cpu="1", extra={GPU: "4"}), make_node("n1", cpu="1")])
+    rows = rows_of(0, 1)
+    assert rating.score(None, asking(cpu="500m"), cache.view, rows).tolist() == [50, 50]
+    pod = asking_for({"cpu": "500m", GPU: "1"})
+    assert rating.score(None, pod, cache.view, rows).tolist() == [(3 * 25 + 50) // 4, 50]
+
+
+def test_a_score_over_nothing_that_counts_is_0() -> None:
+    rating = plugin(scoringStrategy={"resources": [{"name": GPU}, {"name": "pods"}]})
+    cache = cluster_of([make_node("n0")])
+    assert rating.score(None, pod_with({}), cache.view, rows_of(0)).tolist() == [0]

@@ -1,0 +1,351 @@
+"""Orders, epochs, reports and the end of a binder, with an owner and bindings that do as told."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from shared.messages.frames import PROTOCOL_VERSION
+from shared.messages.from_binder import (
+    BinderHeartbeat,
+    BinderHello,
+    BinderReady,
+    BindFailed,
+    BindFailureReason,
+    BindFinished,
+    BindReport,
+    FromBinder,
+)
+from shared.messages.to_binder import BindPod, BindPods, Drain, ReportPods, ToBinder, Welcome
+from shared.transport.connection import Connected
+from tests.unit.workers.binder.fake_api import FakeApi, make_order, make_verdict
+from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
+from workers.binder.bind_call import BOUND, NotBound, Outcome
+from workers.binder.binding_cycle import BindingCycle, BindingPlugins
+from workers.binder.loop import Binder, Identity
+from workers.binder.recorder import Recorder, RecorderSettings
+
+M = TypeVar("M", bound=FromBinder)
+
+
+class FakePeer:
+    """The owner's end."""
+
+    def __init__(self) -> None:
+        self._to_binder: asyncio.Queue[ToBinder | Connected] = asyncio.Queue()
+        self.sent: list[FromBinder] = []
+        self.is_full = False
+
+    async def recv(self) -> ToBinder | Connected:
+        return await self._to_binder.get()
+
+    def send_nowait(self, message: FromBinder) -> bool:
+        if not self.is_full:
+            self.sent.append(message)
+        return not self.is_full
+
+    async def say(self, *messages: ToBinder | Connected) -> None:
+        """Says it and lets the binder act on it."""
+        for message in messages:
+            self._to_binder.put_nowait(message)
+        await asyncio.sleep(0.001)
+
+    def take(self, kind: type[M]) -> list[M]:
+        """What of this kind has come since the last time."""
+        found = [m for m in self.sent if isinstance(m, kind)]
+        self.sent = [m for m in self.sent if not isinstance(m, kind)]
+        return found
+
+
+class FakeBinds:
+    """A Bind plugin whose bindings end when told."""
+
+    NAME = "Fake"
+
+    def __init__(self) -> None:
+        self.under_way: dict[int, asyncio.Future[Outcome]] = {}
+        self.begun: list[int] = []
+
+    async def bind(self, order: BindPod) -> Outcome:
+        self.begun.append(order.order_id)
+        self.under_way[order.order_id] = asyncio.get_running_loop().create_future()
+        try:
+            return await self.under_way[order.order_id]
+        finally:
+            del self.under_way[order.order_id]
+
+    async def end(self, *order_ids: int, outcome: Outcome = BOUND) -> None:
+        for order_id in order_ids:
+            self.under_way[order_id].set_result(outcome)
+        await asyncio.sleep(0.001)
+
+    async def fail(self, order_id: int, error: Exception) -> None:
+        self.under_way[order_id].set_exception(error)
+        await asyncio.sleep(0.001)
+
+
+class Stage:
+    """A binder with everything around it."""
+
+    def __init__(self, in_flight_max: int) -> None:
+        self.peer = FakePeer()
+        self.binds = FakeBinds()
+        self.api = FakeApi(*[b"{}"] * 100)
+        loop = asyncio.get_running_loop()
+        settings = RecorderSettings(trickle_per_s=0.001)
+        self.recorder = Recorder(self.api, settings, LoopClock(), "host", loop)
+        self.binder = Binder(
+            Identity(3, "x"),
+            self.peer,
+            BindingCycle(BindingPlugins(binds=(self.binds,))),
+            self.recorder,
+            in_flight_max,
+            LoopClock(),
+        )
+        self.running = loop.create_task(self.binder.run())
+
+    async def welcome(self, epoch: int = 7) -> None:
+        """Up to BinderReady."""
+        await self.peer.say(Connected(), Welcome(epoch))
+        assert self.peer.take(BinderReady) == [BinderReady(3, epoch)]
+        self.peer.sent.clear()
+
+    @property
+    def has_ended(self) -> bool:
+        return self.running.done()
+
+
+def orders(*order_ids: int, epoch: int = 7) -> BindPods:
+    return BindPods(epoch, [make_order(i, uid=f"u{i}") for i in order_ids])
+
+
+def play(scene: Callable[[Stage], Awaitable[None]], in_flight_max: int = 10) -> None:
+    async def main() -> None:
+        stage = Stage(in_flight_max)
+        await scene(stage)
+        stage.binder.stop_now()
+        await stage.running
+        stage.recorder.close()
+
+    run_virtual(main())
+
+
+def test_hello_is_said_on_connection_and_each_second_until_welcomed() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.peer.say(Connected())
+        assert stage.peer.sent == [BinderHello(PROTOCOL_VERSION, 3, "x")]
+        await asyncio.sleep(2.5)
+        assert len(stage.peer.take(BinderHello)) == 3
+        await stage.peer.say(Welcome(7))
+        assert stage.peer.sent == [BinderReady(3, 7)]
+        await asyncio.sleep(2.5)
+        assert stage.peer.take(BinderHello) == []
+        assert stage.peer.take(BinderHeartbeat) == [BinderHeartbeat(3, 0, 0)] * 2
+
+    play(scene)
+
+
+def test_a_second_welcome_of_the_same_epoch_changes_nothing() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.welcome()
+        await stage.peer.say(orders(1), Welcome(7))
+        assert stage.peer.take(BinderReady) == []
+        await stage.binds.end(1)
+        assert stage.peer.take(BindReport) == [BindReport(3, 7, [BindFinished(1)], [])]
+
+    play(scene)
+
+
+def test_no_more_bindings_than_allowed_are_in_flight_and_the_rest_follow_in_order() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.welcome()
+        await stage.peer.say(orders(1, 2, 3), orders(4, 5))
+        assert stage.binds.begun == [1, 2]
+        await stage.binds.end(2)
+        assert stage.binds.begun == [1, 2, 3]
+        await stage.binds.end(1, 3)
+        assert stage.binds.begun == [1, 2, 3, 4, 5]
+        await asyncio.sleep(1)
+        assert stage.peer.take(BinderHeartbeat)[-1] == BinderHeartbeat(3, 2, 0)
+
+    play(scene, in_flight_max=2)
+
+
+def test_outcomes_of_one_turn_are_one_report() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.welcome()
+        await stage.peer.say(orders(1, 2, 3))
+        stage.binds.under_way[3].set_result(NotBound(BindFailureReason.CONFLICT, "taken"))
+        await stage.binds.end(1, 2)
+        finished = [BindFinished(1), BindFinished(2)]
+        failed = [BindFailed(3, BindFailureReason.CONFLICT, "taken")]
+        assert stage.peer.sent == [BindReport(3, 7, finished, failed)]
+
+    play(scene)
+
+
+def test_a_report_that_cannot_be_sent_is_kept_and_grows() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.welcome()
+        await stage.peer.say(orders(1, 2))
+        stage.peer.is_full = True
+        await stage.binds.end(1)
+        await stage.binds.end(2)
+        stage.peer.is_full = False
+        await asyncio.sleep(0.1)
+        assert stage.peer.sent == [BindReport(3, 7, [BindFinished(1), BindFinished(2)], [])]
+
+    play(scene)
+
+
+def test_orders_of_another_epoch_and_before_the_welcome_are_dropped() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.peer.say(Connected(), orders(1))
+        await stage.welcome()
+        await stage.peer.say(orders(2, epoch=6), orders(3))
+        assert stage.binds.begun == [3]
+
+    play(scene)
+
+
+def test_a_new_epoch_drops_what_is_queued_awaits_what_is_in_flight_then_says_ready() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.welcome()
+        await stage.peer.say(orders(1, 2, 3))
+        await stage.peer.say(Welcome(8))
+        await stage.binds.end(1)
+        assert stage.peer.sent == []
+        # An order of the new epoch waits for the last of the old one.
+        await stage.peer.say(orders(9, epoch=8))
+        assert stage.binds.begun == [1, 2]
+        await stage.binds.end(2)
+        assert stage.peer.sent == [BinderReady(3, 8)]
+        assert stage.binds.begun == [1, 2, 9]
+
+    play(scene, in_flight_max=2)
+
+
+def test_a_new_connection_to_the_same_owner_reports_what_was_in_flight_before_ready() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.welcome()
+        await stage.peer.say(orders(1, 2, 3))
+        await stage.peer.say(Connected())
+        assert stage.peer.take(BinderHello) == [BinderHello(PROTOCOL_VERSION, 3, "x")]
+        await stage.binds.end(1)
+        assert stage.peer.sent == []
+        await stage.peer.say(Welcome(7))
+        await stage.binds.end(2)
+        assert stage.peer.sent == [
+            BindReport(3, 7, [BindFinished(1)], []),
+            BindReport(3, 7, [BindFinished(2)], []),
+            BinderReady(3, 7),
+        ]
+        assert stage.binds.begun == [1, 2]
+
+    play(scene, in_flight_max=2)
+
+
+def test_outcomes_for_an_owner_that_is_gone_are_dropped() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.welcome()
+        await stage.peer.say(orders(1))
+        await stage.peer.say(Connected())
+        await stage.binds.end(1)
+        stage.peer.sent.clear()
+        await stage.peer.say(Welcome(8))
+        assert stage.peer.sent == [BinderReady(3, 8)]
+
+    play(scene)
+
+
+def test_a_bug_in_a_plugin_costs_one_binding_and_its_outcome_is_unknown() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.welcome()
+        await stage.peer.say(orders(1, 2))
+        await stage.binds.fail(1, KeyError("oops"))
+        await stage.binds.end(2)
+        told = "internal error: KeyError: 'oops'"
+        assert stage.peer.take(BindReport) == [
+            BindReport(3, 7, [], [BindFailed(1, BindFailureReason.UNREACHABLE, told)]),
+            BindReport(3, 7, [BindFinished(2)], []),
+        ]
+
+    play(scene)
+
+
+def test_drain_finishes_and_reports_what_was_accepted_then_ends() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.welcome()
+        await stage.peer.say(orders(1, 2), Drain(), orders(3))
+        assert not stage.has_ended
+        await stage.binds.end(1)
+        await stage.binds.end(2)
+        assert stage.has_ended
+        assert stage.binds.begun == [1, 2]
+        reported = [f.order_id for r in stage.peer.take(BindReport) for f in r.finished]
+        assert reported == [1, 2]
+
+    play(scene, in_flight_max=1)
+
+
+def test_drain_waits_until_the_last_report_is_sent() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.welcome()
+        await stage.peer.say(orders(1))
+        stage.peer.is_full = True
+        stage.binder.drain()
+        await stage.binds.end(1)
+        assert not stage.has_ended
+        stage.peer.is_full = False
+        await asyncio.sleep(0.1)
+        assert stage.has_ended
+        assert stage.peer.sent == [BindReport(3, 7, [BindFinished(1)], [])]
+
+    play(scene)
+
+
+def test_an_idle_binder_drains_at_once_even_without_an_owner() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.binder.drain()
+        await asyncio.sleep(0.001)
+        assert stage.has_ended
+
+    play(scene)
+
+
+def test_without_an_owner_drain_does_not_wait_for_reports_to_be_heard() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.welcome()
+        await stage.peer.say(orders(1), Connected())
+        stage.binder.drain()
+        await stage.binds.end(1)
+        assert stage.has_ended
+
+    play(scene)
+
+
+def test_verdicts_are_recorded_and_those_of_another_epoch_are_not() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.welcome()
+        await stage.peer.say(
+            ReportPods(7, [make_verdict("u1")]), ReportPods(6, [make_verdict("u2")])
+        )
+        await asyncio.sleep(1)
+        assert {path.split("/")[-2] for _, path in stage.api.requests if "pods" in path} == {
+            "pod-u1"
+        }
+
+    play(scene)
+
+
+def test_bound_pods_are_recorded_once_bindings_are_over() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.welcome()
+        await stage.peer.say(orders(1, 2, 3))
+        await stage.binds.end(1, 2)
+        await asyncio.sleep(1)
+        trickle = len(stage.api.requests)
+        await stage.binds.end(3)
+        await asyncio.sleep(1)
+        assert (trickle, len(stage.api.requests)) == (1, 3)
+
+    play(scene)

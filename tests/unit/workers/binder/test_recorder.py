@@ -1,0 +1,368 @@
+"""Conditions and events: what is written, in which order, how often, and what gives way."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from shared.kube.api_errors import (
+    AlreadyExists,
+    Conflict,
+    ConnectFailed,
+    Forbidden,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+)
+from tests.unit.workers.binder.fake_api import Answer, FakeApi, make_order, make_verdict
+from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
+from workers.binder import recorder as recorder_module
+from workers.binder.recorder import Recorder, RecorderSettings
+
+OK = b"{}"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/ns/events"
+BROKEN = ServerError(500, "InternalError", "etcd")
+GONE = NotFound(404, "NotFound", "gone")
+SETTINGS = RecorderSettings(queue_max=100, quiet_s=0.1, writes_max=1, trickle_per_s=10.0)
+
+Scene = Callable[[Recorder], Awaitable[None]]
+
+
+def play(scene: Scene, *script: Answer, settings: RecorderSettings = SETTINGS) -> FakeApi:
+    """Runs a scene against a scripted API server."""
+    api = FakeApi(*script)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        recorder = Recorder(api, settings, LoopClock(), "host", loop)
+        await scene(recorder)
+        recorder.close()
+
+    run_virtual(main())
+    assert not api.script, "not all of the script was asked for"
+    return api
+
+
+async def settle(seconds: float = 60.0) -> None:
+    """Lets everything happen that will; time is virtual."""
+    await asyncio.sleep(seconds)
+
+
+def written(api: FakeApi) -> list[str]:
+    """Each request as "PATCH u1 reason" or "POST note"."""
+    lines = []
+    for (method, path), body in zip(api.requests, api.bodies, strict=True):
+        if "status" in body:
+            condition = body["status"]["conditions"][0]
+            lines.append(f"{path.split('/')[-2]}: {condition['message']}")
+        elif "series" in body and "note" not in body:
+            lines.append(f"{method} series {body['series']['count']}")
+        else:
+            lines.append(f"{body['regarding']['name']} event: {body['note']}")
+    return lines
+
+
+class TestConditions:
+    def test_a_verdict_writes_condition_then_event(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            recorder.pod_failed(make_verdict(message="no"))
+            await settle()
+
+        api = play(scene, OK, OK)
+        assert api.requests == [
+            ("PATCH", "/api/v1/namespaces/ns/pods/pod-u1/status"),
+            ("POST", EVENTS),
+        ]
+        assert api.bodies[0]["status"]["conditions"][0]["reason"] == "Unschedulable"
+        assert api.bodies[0]["metadata"] == {"uid": "u1"}
+        assert api.bodies[1]["reportingInstance"] == "default-scheduler-host"
+        assert api.bodies[1]["eventTime"] == "2026-11-21T01:37:16.250000Z"
+
+    def test_the_same_condition_is_not_written_again_and_another_is(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            for message in ("a", "a", "b", "a"):
+                recorder.pod_failed(make_verdict(message=message, write_event=False))
+                await settle()
+
+        api = play(scene, OK, OK, OK)
+        assert written(api) == ["pod-u1: a", "pod-u1: b", "pod-u1: a"]
+        transitions = [
+            "lastTransitionTime" in body["status"]["conditions"][0] for body in api.bodies
+        ]
+        assert transitions == [True, False, False]
+
+    def test_only_the_newest_of_those_that_wait_is_written(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            recorder.pod_failed(make_verdict("u0", "x", write_event=False))
+            for message in ("a", "b", "c"):
+                recorder.pod_failed(make_verdict(message=message, write_event=False))
+            await settle()
+
+        assert written(play(scene, OK, OK)) == ["pod-u0: x", "pod-u1: c"]
+
+    def test_news_that_come_while_one_is_written_are_written_after_it(self) -> None:
+        api = FakeApi(OK, OK)
+
+        class SlowApi(FakeApi):
+            async def patch(
+                self, path: str, body: bytes, *, timeout_s: float | None = None
+            ) -> bytes:
+                await asyncio.sleep(1.0)
+                return await api.patch(path, body)
+
+        async def main() -> None:
+            loop = asyncio.get_running_loop()
+            settings = SETTINGS._replace(writes_max=4)
+            recorder = Recorder(SlowApi(), settings, LoopClock(), "host", loop)
+            recorder.pod_failed(make_verdict(message="a", write_event=False))
+            await asyncio.sleep(0.5)
+            recorder.pod_failed(make_verdict(message="b", write_event=False))
+            await asyncio.sleep(1.0)
+            assert written(api) == ["pod-u1: a"]
+            await settle()
+            assert written(api) == ["pod-u1: a", "pod-u1: b"]
+
+        run_virtual(main())
+
+    def test_a_pod_that_is_to_be_bound_loses_its_waiting_condition(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            recorder.pod_failed(make_verdict("u0", "x", write_event=False))
+            recorder.pod_failed(make_verdict(write_event=False))
+            assert recorder.pod_ordered("u1") is None
+            await settle()
+
+        assert written(play(scene, OK)) == ["pod-u0: x"]
+
+    def test_a_binding_waits_for_a_condition_that_is_being_written_and_it_is_not_retried(
+        self,
+    ) -> None:
+        async def scene(recorder: Recorder) -> None:
+            recorder.pod_failed(make_verdict(write_event=False))
+            writing = recorder.pod_ordered("u1")
+            assert writing is not None
+            await writing
+            assert recorder.pod_ordered("u1") is None
+            await settle()
+
+        play(scene, BROKEN)
+
+    @pytest.mark.parametrize("error", [GONE, Conflict(409, "Conflict", "uid")])
+    def test_a_pod_that_is_gone_needs_no_condition(self, error: Answer) -> None:
+        async def scene(recorder: Recorder) -> None:
+            recorder.pod_failed(make_verdict(write_event=False))
+            await settle()
+            assert recorder.conditions_dropped_count == 0
+
+        play(scene, error)
+
+    def test_what_is_known_of_pods_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(recorder_module, "KNOWN_PODS_MAX", 2)
+
+        async def scene(recorder: Recorder) -> None:
+            for uid in ("u1", "u2", "u3", "u3", "u1"):
+                recorder.pod_failed(make_verdict(uid, "m", write_event=False))
+                await settle()
+
+        api = play(scene, *[OK] * 4)
+        assert written(api) == ["pod-u1: m", "pod-u2: m", "pod-u3: m", "pod-u1: m"]
+
+
+class TestTrouble:
+    def test_a_write_is_tried_again_after_growing_pauses(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            recorder.pod_failed(make_verdict(write_event=False))
+            await settle()
+
+        api = play(scene, BROKEN, ConnectFailed("refused"), OK)
+        assert written(api) == ["pod-u1: 0/1 nodes are available."] * 3
+
+    def test_it_is_given_up_in_the_end_and_counted(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            recorder.pod_failed(make_verdict(write_event=False))
+            recorder.pod_bound(make_order(uid="u2"))
+            await settle(600)
+            assert recorder.conditions_dropped_count == 1
+            assert recorder.events_dropped_count == 1
+
+        play(scene, *[BROKEN] * 10)
+
+    def test_what_is_forbidden_is_not_repeated(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            recorder.pod_failed(make_verdict())
+            await settle()
+            assert recorder.conditions_dropped_count == 1
+            assert recorder.events_dropped_count == 1
+
+        forbidden = Forbidden(403, "Forbidden", "no role")
+        play(scene, forbidden, forbidden)
+
+    def test_everything_waits_as_long_as_the_server_wishes(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            recorder.pod_bound(make_order(uid="u1"))
+            await asyncio.sleep(19)
+            assert recorder.waiting_count == 1
+            await settle()
+            assert recorder.waiting_count == 0
+
+        play(scene, TooManyRequests(429, "TooManyRequests", "later", 20.0), OK)
+
+    def test_an_event_that_was_written_before_its_answer_was_lost_is_fine(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            recorder.pod_bound(make_order())
+            await settle()
+            assert recorder.events_dropped_count == 0
+
+        play(scene, BROKEN, AlreadyExists(409, "AlreadyExists", "exists"))
+
+
+class TestSeries:
+    def test_repeats_become_a_series_of_two_and_then_are_only_counted(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            for _ in range(5):
+                recorder.pod_failed(make_verdict(message="no"))
+                await settle(1)
+
+        api = play(scene, OK, OK, OK)
+        assert written(api) == ["pod-u1: no", "pod-u1 event: no", "PATCH series 2"]
+        assert api.requests[2][1] == f"{EVENTS}/{api.bodies[1]['metadata']['name']}"
+
+    def test_the_count_is_written_when_the_series_has_been_quiet(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            for _ in range(5):
+                recorder.pod_failed(make_verdict(message="no"))
+                await settle(1)
+            recorder.tick()
+            await settle(360)
+            recorder.tick()
+            await settle(1)
+            recorder.tick()
+            await settle(1)
+            # It is over: the next is a first one again.
+            recorder.pod_failed(make_verdict(message="no"))
+            await settle(1)
+
+        api = play(scene, *[OK] * 5)
+        assert written(api)[2:] == ["PATCH series 2", "PATCH series 5", "pod-u1 event: no"]
+
+    def test_a_series_that_goes_on_is_refreshed_every_half_hour(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            for _ in range(32):
+                recorder.pod_failed(make_verdict(message="no"))
+                recorder.tick()
+                await settle(60)
+
+        api = play(scene, *[OK] * 4)
+        assert written(api)[2:] == ["PATCH series 2", "PATCH series 32"]
+
+    def test_another_message_is_another_event(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            for message in ("a", "b"):
+                recorder.pod_failed(make_verdict(message=message))
+                await settle(1)
+
+        api = play(scene, *[OK] * 4)
+        assert "pod-u1 event: b" in written(api)
+
+    def test_repeats_before_the_first_was_written_are_one_event_with_a_series(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            for _ in range(3):
+                recorder.pod_failed(make_verdict(message="no"))
+            await settle(1)
+
+        api = play(scene, OK, OK)
+        assert api.bodies[1]["series"]["count"] == 3
+
+    def test_a_series_whose_event_has_expired_is_made_again(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            for _ in range(2):
+                recorder.pod_failed(make_verdict(message="no"))
+                await settle(1)
+
+        api = play(scene, OK, OK, GONE, OK)
+        assert api.bodies[3]["note"] == "no"
+        assert api.bodies[3]["series"]["count"] == 2
+
+
+class TestGivingWay:
+    def test_while_bindings_are_under_way_only_a_trickle_is_written(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            recorder.set_binding(True)
+            for number in range(50):
+                recorder.pod_bound(make_order(uid=f"u{number}"))
+            await asyncio.sleep(0.95)
+            # 10 a second, the first at once.
+            assert 50 - recorder.waiting_count == 10
+            recorder.set_binding(False)
+            await asyncio.sleep(0.2)
+            assert recorder.waiting_count == 0
+
+        play(scene, *[OK] * 50)
+
+    def test_a_short_gap_between_bindings_is_not_taken_for_their_end(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            recorder.set_binding(True)
+            for number in range(50):
+                recorder.pod_bound(make_order(uid=f"u{number}"))
+            for _ in range(10):
+                recorder.set_binding(True)
+                await asyncio.sleep(0.05)
+                recorder.set_binding(False)
+                await asyncio.sleep(0.05)
+            assert 9 <= 50 - recorder.waiting_count <= 11
+            await recorder.drain(10)
+
+        play(scene, *[OK] * 50)
+
+    def test_when_full_the_oldest_events_go_first_and_conditions_last(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            recorder.set_binding(True)
+            recorder.pod_bound(make_order(uid="u0"))  # Written at once: the trickle.
+            for number in range(1, 5):
+                recorder.pod_bound(make_order(uid=f"u{number}"))
+            recorder.pod_failed(make_verdict("c1", write_event=False))
+            recorder.pod_failed(make_verdict("c2", write_event=False))
+            assert recorder.events_dropped_count == 3
+            recorder.pod_failed(make_verdict("c3", write_event=False))
+            recorder.pod_failed(make_verdict("c4", write_event=False))
+            assert (recorder.events_dropped_count, recorder.conditions_dropped_count) == (4, 1)
+            await recorder.drain(10)
+
+        api = play(scene, *[OK] * 4, settings=SETTINGS._replace(queue_max=3))
+        assert [line.split(":")[0] for line in written(api)] == [
+            "pod-u0 event",
+            *("pod-c2", "pod-c3", "pod-c4"),
+        ]
+
+    def test_an_event_that_was_dropped_is_written_when_it_happens_again(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            recorder.set_binding(True)
+            recorder.pod_bound(make_order(uid="u0"))
+            recorder.pod_failed(make_verdict("u1", "no"))
+            recorder.pod_bound(make_order(uid="u2"))
+            assert recorder.events_dropped_count == 1
+            recorder.set_binding(False)
+            await settle(1)
+            recorder.pod_failed(make_verdict("u1", "no"))
+            await settle(1)
+
+        api = play(scene, *[OK] * 4, settings=SETTINGS._replace(queue_max=2))
+        assert "pod-u1 event: no" in written(api)
+
+    def test_draining_writes_everything_though_bindings_are_under_way(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            recorder.set_binding(True)
+            for number in range(20):
+                recorder.pod_bound(make_order(uid=f"u{number}"))
+            await recorder.drain(0.01)
+            assert recorder.events_dropped_count == 0
+
+        play(scene, *[OK] * 20)
+
+    def test_draining_ends_in_time_and_counts_what_it_leaves(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            recorder.pod_bound(make_order(uid="u1"))
+            recorder.pod_bound(make_order(uid="u2"))
+            await recorder.drain(0.1)
+            assert recorder.events_dropped_count == 2
+
+        play(scene, BROKEN)
