@@ -1,1 +1,4 @@
-"""Load, simulation and measurement. Imports anything; nothing imports it but the command line and tests."""
+"""Load, simulation and measurement.
+
+Imports anything; nothing imports it but the command line and tests.
+"""

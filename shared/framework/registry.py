@@ -266,7 +266,7 @@ class Registry:
             try:
                 made[name] = self._make(name, given)
             except ConfigurationError as error:
-                problems.extend(f"{error.source}.{problem}" for problem in error.problems)
+                problems.extend(f"{error.source}: {problem}" for problem in error.problems)
         return made
 
     def _make(self, name: str, given: Args) -> Plugin:

@@ -326,8 +326,11 @@ class Recorder:
         return max(at_s, min(self._quiet_at_s, self._next_trickle_s))
 
     def _call_again(self, delay_s: float) -> None:
-        if self._wakeup is None:
-            self._wakeup = self._loop.call_later(delay_s, self._on_wakeup)
+        if self._wakeup is not None:
+            if self._wakeup.when() <= self._loop.time() + delay_s:
+                return
+            self._wakeup.cancel()
+        self._wakeup = self._loop.call_later(delay_s, self._on_wakeup)
 
     def _on_wakeup(self) -> None:
         self._wakeup = None

@@ -554,7 +554,7 @@ class SchedulingQueue:
 
     def _tick_after(self, time_s: float) -> float:
         """The first moment after the given one at which leftovers are looked for."""
-        ticks = math.floor((time_s - self._start_s) / LEFTOVER_FLUSH_INTERVAL_S) + 2
+        ticks = math.floor((time_s - self._start_s) / LEFTOVER_FLUSH_INTERVAL_S) + 1
         return self._start_s + max(ticks, 0) * LEFTOVER_FLUSH_INTERVAL_S
 
     def _dumped(self, pod: QueuedPod) -> DumpedPod:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from bench.apiserver.resources import EVENTS, NODES, RESOURCES
 from tests.unit.bench.apiserver.api_caller import (
     JSON_PATCH,
     MERGE,
@@ -368,16 +369,12 @@ def test_node_changes_are_seen_by_watchers_of_nodes_only(api: ApiCaller) -> None
     api.call("POST", "/api/v1/nodes", {"metadata": {"name": "n"}})
     patch = {"spec": {"unschedulable": True}}
     assert api.call("PATCH", "/api/v1/nodes/n", patch, content_type=MERGE).code == 200
-    from bench.apiserver.resources import NODES
-
     nodes = everything(api.watch(NODES, resourceVersion=version))
     assert types_and_names(nodes) == [("ADDED", "n"), ("MODIFIED", "n")]
     assert everything(pods) == []
 
 
 def test_every_resource_can_be_created_listed_and_deleted(api: ApiCaller) -> None:
-    from bench.apiserver.resources import EVENTS, RESOURCES
-
     for resource in RESOURCES:
         base = f"/apis/{resource.group}/v1" if resource.group else "/api/v1"
         path = f"{base}/namespaces/default" if resource.is_namespaced else base

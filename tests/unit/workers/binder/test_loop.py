@@ -137,7 +137,7 @@ def test_hello_is_said_on_connection_and_each_second_until_welcomed() -> None:
         assert len(stage.peer.take(BinderHello)) == 3
         await stage.peer.say(Welcome(7))
         assert stage.peer.sent == [BinderReady(3, 7)]
-        await asyncio.sleep(2.5)
+        await asyncio.sleep(2.4)
         assert stage.peer.take(BinderHello) == []
         assert stage.peer.take(BinderHeartbeat) == [BinderHeartbeat(3, 0, 0)] * 2
 

@@ -1,0 +1,157 @@
+"""The adapter as a process, between the simulated API server and an owner's sockets."""
+
+import asyncio
+import contextlib
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from shared.kube.api_client import ApiClient
+from shared.kube.cluster_access import access_by_url
+from shared.kube.pod_record import PodRecord
+from shared.kube.resources import ALL_KINDS
+from shared.messages.to_owner import (
+    AdapterBatch,
+    AdapterHello,
+    AdapterMessage,
+    PodChanged,
+    PodDeleted,
+    StartSync,
+    SyncFinished,
+)
+from shared.transport.channels import Channel
+from shared.transport.endpoints import Endpoints
+from shared.transport.owner_sockets import OwnerSockets
+
+pytestmark = pytest.mark.integration
+
+WAIT_S = 30.0
+"""For what should take milliseconds, on a machine that is busy with other things."""
+
+
+@contextlib.contextmanager
+def process(module: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", module, *arguments]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        with running:
+            yield running
+            running.kill()
+    finally:
+        running.kill()
+
+
+@pytest.fixture
+def server_url() -> Iterator[str]:
+    with process("bench.apiserver", "--port", "0") as server:
+        assert server.stdout is not None
+        yield orjson.loads(server.stdout.readline())["address"]
+
+
+class Owner:
+    """The owner's end: starts a sync and collects what it is told."""
+
+    def __init__(self, runtime_dir: Path, epoch: int) -> None:
+        self.sockets = OwnerSockets(Endpoints(runtime_dir))
+        self.epoch = epoch
+        self.messages: list[AdapterMessage] = []
+
+    def poll_until(self, is_there: Callable[[], bool]) -> None:
+        for _ in range(int(WAIT_S * 10)):
+            if is_there():
+                return
+            for received in self.sockets.poll(100):
+                batch = received.message
+                assert isinstance(batch, AdapterBatch)
+                if isinstance(batch.messages[0], AdapterHello):
+                    order = StartSync(self.epoch)
+                    assert self.sockets.send(Channel.ADAPTER, received.peer, order)
+                elif batch.epoch == self.epoch:
+                    self.messages += batch.messages
+        raise AssertionError(f"not told in {WAIT_S} s; told: {self.messages}")
+
+    def synced(self) -> bool:
+        return len([m for m in self.messages if isinstance(m, SyncFinished)]) == len(ALL_KINDS)
+
+    def pods(self) -> dict[str, PodRecord]:
+        return {m.pod.name: m.pod for m in self.messages if isinstance(m, PodChanged)}
+
+    def deleted_pods(self) -> set[str]:
+        return {m.pod.name for m in self.messages if isinstance(m, PodDeleted)}
+
+
+@contextlib.contextmanager
+def owner_at(runtime_dir: Path, epoch: int) -> Iterator[Owner]:
+    owner = Owner(runtime_dir, epoch)
+    with owner.sockets:
+        yield owner
+
+
+def change(url: str, *requests: tuple[str, str, object]) -> None:
+    """Talk to the API server as anybody would."""
+
+    async def main() -> None:
+        client = ApiClient(access_by_url(url))
+        for method, path, body in requests:
+            await client.request(method, path, orjson.dumps(body) if body else b"")
+        await client.close()
+
+    asyncio.run(main())
+
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def pod(name: str) -> dict[str, object]:
+    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+
+
+def binding(name: str) -> dict[str, object]:
+    return {"metadata": {"name": name}, "target": {"kind": "Node", "name": "n1"}}
+
+
+@pytest.mark.parametrize("options", [[], ["--watch-list"]], ids=["pages", "watch list"])
+def test_the_life_of_a_pod_reaches_the_owner(
+    tmp_path: Path, server_url: str, options: list[str]
+) -> None:
+    change(server_url, ("POST", PODS, pod("before")))
+    arguments = ["--runtime-dir", str(tmp_path), "--server", server_url, "--seed", "1", *options]
+    with owner_at(tmp_path, 7) as owner, process("daemon.adapter", *arguments) as adapter:
+        owner.poll_until(owner.synced)
+        assert set(owner.pods()) == {"before"}
+        change(server_url, ("POST", PODS, pod("p")))
+        owner.poll_until(lambda: "p" in owner.pods())
+        change(server_url, ("POST", f"{PODS}/p/binding", binding("p")))
+        owner.poll_until(lambda: owner.pods()["p"].node_name == "n1")
+        finished = {"status": {"phase": "Succeeded"}}
+        change(server_url, ("PATCH", f"{PODS}/p/status", finished))
+        owner.poll_until(lambda: "p" in owner.deleted_pods())
+        change(server_url, ("DELETE", f"{PODS}/before?gracePeriodSeconds=0", None))
+        owner.poll_until(lambda: "before" in owner.deleted_pods())
+        adapter.send_signal(signal.SIGTERM)
+        assert adapter.wait(WAIT_S) == 0
+
+
+def test_a_new_owner_is_told_everything_again(tmp_path: Path, server_url: str) -> None:
+    change(server_url, ("POST", PODS, pod("p")))
+    arguments = ["--runtime-dir", str(tmp_path), "--server", server_url]
+    with process("daemon.adapter", *arguments):
+        for epoch in (1, 2):
+            with owner_at(tmp_path, epoch) as owner:
+                owner.poll_until(owner.synced)
+                assert set(owner.pods()) == {"p"}
+
+
+def test_what_cannot_work_ends_with_a_clear_line(tmp_path: Path) -> None:
+    arguments = ["--runtime-dir", str(tmp_path), "--kubeconfig", str(tmp_path / "missing")]
+    with process("daemon.adapter", *arguments) as adapter:
+        _, errors = adapter.communicate(timeout=WAIT_S)
+        assert adapter.returncode == 1
+        assert b"missing" in errors
+        assert b"cannot be read" in errors
+        assert b"Traceback" not in errors

@@ -1,0 +1,85 @@
+"""How PreFilter answers are put together, and who is named for a refusal."""
+
+from typing import Any, ClassVar
+
+import pytest
+
+from shared.framework.cluster_view import ClusterView
+from shared.framework.diagnosis import diagnose
+from shared.framework.plugin_api import ON_NODE, Dependence, PreFilterResult, PreScoreResult
+from shared.framework.pod_info import PodInfo
+from shared.framework.runtime import Framework, PreScoreError, ScoreEntry
+from shared.framework.status import Code, Status
+from tests.support.builders import make_node
+from tests.support.cluster import cluster_of, pod_with, rows_of
+
+
+class Narrowing:
+    pre_filter_depends: ClassVar[Dependence | None] = None
+
+    def __init__(self, name: str, nodes: set[str] | None, code: Code = Code.SUCCESS) -> None:
+        self.NAME = name
+        self._result = PreFilterResult(
+            Status(code, ("no",) if code else ()), None if nodes is None else frozenset(nodes)
+        )
+
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        return self._result
+
+
+def refusal_of(*plugins: Any) -> tuple[str, frozenset[str]]:
+    framework = Framework("p", plugins, [], [])
+    view = cluster_of([make_node("n0"), make_node("n1")]).view
+    pod = pod_with({})
+    error = diagnose(framework, pod, view, framework.run_pre_filters(pod, view))
+    return error.message(), error.plugins
+
+
+def test_plugins_that_share_no_node_are_named_together_in_order_of_name() -> None:
+    assert refusal_of(Narrowing("Z", {"n0"}), Narrowing("A", {"n1"})) == (
+        "0/2 nodes are available: node(s) didn't satisfy plugin(s) [A Z] simultaneously.",
+        frozenset({"A", "Z"}),
+    )
+
+
+def test_one_plugin_that_leaves_no_node_is_named_alone() -> None:
+    assert refusal_of(Narrowing("A", set())) == (
+        "0/2 nodes are available: node(s) didn't satisfy plugin A.",
+        frozenset({"A"}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "plugins"),
+    [(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, {"B"}), (Code.UNSCHEDULABLE, {"A", "B"})],
+)
+def test_a_rejection_counts_with_those_that_narrowed_unless_it_is_final(
+    code: Code, plugins: set[str]
+) -> None:
+    message, named = refusal_of(Narrowing("A", {"n0"}), Narrowing("B", None, code))
+    assert message == "0/2 nodes are available: no."
+    assert named == plugins
+
+
+def test_nodes_left_out_by_pre_filter_count_with_the_name_of_who_left_them_out() -> None:
+    message, named = refusal_of(Narrowing("A", {"gone"}))
+    assert message == "0/2 nodes are available: 2 node(s) didn't satisfy plugin(s) [A]."
+    assert named == {"A"}
+
+
+class Failing:
+    NAME: ClassVar[str] = "Failing"
+    pre_score_depends: ClassVar[Dependence | None] = None
+    score_depends: ClassVar[Dependence] = ON_NODE
+
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Any) -> PreScoreResult:
+        return PreScoreResult(Status(Code.ERROR, ("odd term",)))
+
+    def score(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Any) -> Any:
+        raise AssertionError("not to be asked")
+
+
+def test_a_pod_that_cannot_be_rated_is_an_error_with_the_plugins_name() -> None:
+    framework = Framework("p", [], [], [ScoreEntry(Failing(), 1)])
+    with pytest.raises(PreScoreError, match='running PreScore plugin "Failing": odd term'):
+        framework.run_pre_score(pod_with({}), cluster_of([]).view, rows_of())
