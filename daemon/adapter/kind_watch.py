@@ -202,7 +202,7 @@ class KindWatch:
         stream = await self._client.open_stream(self._watch_path())
         if not self._feed.resource_version:
             self._start_list()
-        idle_timer = _IdleTimer(stream, self._settings.idle_s_max)
+        idle_timer = _IdleTimer(stream, self._settings.idle_s_max, self._kind.plural)
         try:
             has_brought = await self._read(stream, idle_timer)
         finally:
@@ -262,8 +262,9 @@ class _IdleTimer:
     One timer that looks at the time of the last bytes when it fires, instead of one per read.
     """
 
-    def __init__(self, stream: HttpStream, idle_s_max: float) -> None:
+    def __init__(self, stream: HttpStream, idle_s_max: float, plural: str) -> None:
         self._stream = stream
+        self._plural = plural
         self._idle_s_max = idle_s_max
         self._loop = asyncio.get_running_loop()
         self._touched_s = self._loop.time()
@@ -278,6 +279,7 @@ class _IdleTimer:
     def _check(self) -> None:
         due_s = self._touched_s + self._idle_s_max
         if due_s <= self._loop.time():
+            log.warning("watch_silent", kind=self._plural, for_s=self._idle_s_max)
             self._stream.close()
         else:
             self._handle = self._loop.call_at(due_s, self._check)

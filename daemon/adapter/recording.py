@@ -27,7 +27,7 @@ import msgspec
 from daemon.adapter.event_source import MessageSink
 from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
 from shared.clock import Clock
-from shared.errors import OperationalError
+from shared.errors import ConfigurationError, OperationalError
 from shared.kube.api_errors import ApiError
 from shared.kube.decode import UnreadableListError
 from shared.kube.resources import KINDS_BY_PLURAL
@@ -73,12 +73,20 @@ _input_decoder: Final = msgspec.json.Decoder(RecordedInput)
 
 
 class FileRecorder:
-    """Writes what it is told to a file. Close it, or the end is missing."""
+    """Writes what it is told to a file. Close it, or the end is missing.
+
+    A disk that is full ends the recording, which is logged once, and not the adapter.
+    """
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._clock = clock
         self._started_s = clock.monotonic_s()
-        self._file: BinaryIO = path.open("wb")
+        self._path = path
+        self._is_broken = False
+        try:
+            self._file: BinaryIO = path.open("wb")
+        except OSError as error:
+            raise ConfigurationError(f"--record {path}", [f"cannot be written: {error}"]) from error
         self._write(_Header(FORMAT, VERSION))
 
     def record(self, kind: str, what: str, content: bytes) -> None:
@@ -93,10 +101,22 @@ class FileRecorder:
 
     def close(self) -> None:
         """Write out what is buffered."""
-        self._file.close()
+        try:
+            self._file.close()
+        except OSError as error:
+            self._give_up(error)
 
     def _write(self, entry: msgspec.Struct) -> None:
-        self._file.write(_encoder.encode(entry) + b"\n")
+        if self._is_broken:
+            return
+        try:
+            self._file.write(_encoder.encode(entry) + b"\n")
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        self._is_broken = True
+        log.error("recording_ended", file=str(self._path), error=str(error))
 
 
 def read_recording(path: Path) -> Iterator[RecordedInput]:

@@ -98,8 +98,8 @@ _raw_event_decoder: Final = msgspec.json.Decoder(_RawEvent)
 _bookmark_decoder: Final = msgspec.json.Decoder(_BookmarkObject)
 _status_decoder: Final = msgspec.json.Decoder(Status)
 
-# Text that is not UTF-8 surfaces as the second one.
-_UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError)
+# The second: text that is not UTF-8. The third: nested deeper than any object is.
+_UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class KindDecoder:

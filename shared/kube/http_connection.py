@@ -24,6 +24,10 @@ STREAM_BUFFER_BYTES_MAX: Final = 4 * 1024 * 1024
 """Body bytes that may wait for a stream's consumer before the socket is no longer read: a few
 hundred of the largest usual objects, and 20 watches together stay below 100 MB."""
 
+HEAD_BYTES_MAX: Final = 1024 * 1024
+"""Status line and headers. An API server sends half a kilobyte; whoever sends more than this is none,
+and must not fill our memory."""
+
 _RETRY_AFTER: Final = re.compile(rb"\r\nretry-after:[ \t]*([0-9]{1,6})[ \t]*\r\n", re.IGNORECASE)
 _HAS_LENGTH: Final = re.compile(rb"\r\n(?:content-length|transfer-encoding):", re.IGNORECASE)
 _HEAD_END: Final = b"\r\n\r\n"
@@ -130,6 +134,9 @@ class HttpConnection(asyncio.Protocol):
             self._head += data
         try:
             self._parser.feed_data(data)
+            if not self._is_head_complete and len(self._head) > HEAD_BYTES_MAX:
+                self._fail(ProtocolViolation(f"a head of more than {HEAD_BYTES_MAX} bytes"))
+                self.abort()
         except httptools.HttpParserUpgrade:
             self._fail(ProtocolViolation("the server switched to another protocol"))
             self.abort()

@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from shared.kube.api_client import ApiClient
+from shared.kube.api_client import JSON, MERGE_PATCH, ApiClient
 from shared.kube.cluster_access import access_by_url
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS
@@ -39,11 +39,10 @@ def process(module: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", module, *arguments]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        with running:
-            yield running
-            running.kill()
+        yield running
     finally:
         running.kill()
+        running.communicate()
 
 
 @pytest.fixture
@@ -98,7 +97,9 @@ def change(url: str, *requests: tuple[str, str, object]) -> None:
     async def main() -> None:
         client = ApiClient(access_by_url(url))
         for method, path, body in requests:
-            await client.request(method, path, orjson.dumps(body) if body else b"")
+            content_type = MERGE_PATCH if method == "PATCH" else JSON
+            encoded = orjson.dumps(body) if body else b""
+            await client.request(method, path, encoded, content_type)
         await client.close()
 
     asyncio.run(main())

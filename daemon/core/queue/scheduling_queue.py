@@ -532,8 +532,10 @@ class SchedulingQueue:
     def _flush_leftovers(self, now_s: float) -> int:
         if now_s < self._leftover_tick_s:
             return 0
+        # As of the last full 30 s, however late the caller is and whatever else woke it.
         self._leftover_tick_s = self._tick_after(now_s)
-        overdue = self._parked.overdue(now_s - self._settings.leftover_after_s)
+        tick_s = self._leftover_tick_s - LEFTOVER_FLUSH_INTERVAL_S
+        overdue = self._parked.overdue(tick_s - self._settings.leftover_after_s)
         moved_count = 0
         for pod in overdue:
             pod.was_flushed = True

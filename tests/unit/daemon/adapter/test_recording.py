@@ -8,6 +8,7 @@ import pytest
 
 from daemon.adapter.recording import FileRecorder, RecordedSource, RecordingError, read_recording
 from shared.clock import ManualClock
+from shared.errors import ConfigurationError
 from shared.messages.to_owner import (
     AdapterMessage,
     KindUnavailable,
@@ -148,3 +149,15 @@ def test_the_first_line_names_the_format(tmp_path: Path) -> None:
     record(path)
     header = json.loads(path.read_text().splitlines()[0])
     assert header == {"format": "berth-events", "version": 1}
+
+
+def test_a_file_that_cannot_be_written_is_told_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="--record"):
+        FileRecorder(tmp_path / "no" / "such" / "folder", ManualClock())
+
+
+def test_a_full_disk_ends_the_recording_and_nothing_else() -> None:
+    recorder = FileRecorder(Path("/dev/full"), ManualClock())
+    recorder.record("nodes", "line", b"x" * 1_000_000)
+    recorder.record("nodes", "line", b"y")
+    recorder.close()

@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shared.kube.api_errors import Expired, ServerError
 from shared.kube.decode import (
@@ -147,3 +149,41 @@ def test_every_kind_decodes_a_bare_object(kind: Any) -> None:
     event = decoder.line(line_of("ADDED", {"metadata": {"name": "x"}}))
     assert isinstance(event, ObjectEvent)
     assert isinstance(event.object, kind.struct_type)
+
+
+def test_what_is_nested_without_end_is_refused_like_anything_else() -> None:
+    deep = b"[" * 100_000 + b"]" * 100_000
+    body = b'{"metadata":{"name":"x","unknown":' + deep + b"}}"
+    event = PODS_DECODER.line(b'{"type":"ADDED","object":' + body + b"}")
+    assert isinstance(event, Rejected)
+    with pytest.raises(UnreadableListError):
+        PODS_DECODER.page(b'{"metadata":{},"items":[' + body + b"]}")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(["metadata", "spec", "status", "name", "containers", "type", "object"]),
+        inner,
+        max_size=4,
+    ),
+    max_leaves=20,
+)
+
+
+@given(json_values)
+def test_whatever_is_sent_is_an_event_or_a_reason(value: Any) -> None:
+    body = json.dumps(value).encode()
+    for event_type in ("ADDED", "BOOKMARK", "ERROR", "ELSE"):
+        event = PODS_DECODER.line(line_of(event_type, value))
+        assert isinstance(event, ObjectEvent | Bookmark | WatchFailure | Rejected)
+    assert PODS_DECODER.line(body) is not None
+    page = PODS_DECODER.page(page_of(value, pod("good")))
+    assert page.items[-1].metadata.name == "good"
+    assert len(page.items) + len(page.rejected) == 2
+
+
+@given(st.binary(max_size=50))
+def test_any_bytes_are_an_event_or_a_reason(line: bytes) -> None:
+    assert PODS_DECODER.line(line) is not None

@@ -169,6 +169,18 @@ def test_a_timeout_ends_the_request_and_the_connection() -> None:
     run(scenario)
 
 
+def test_a_head_without_end_is_a_violation() -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        answer = connection.send(b"request", 0)
+        connection.data_received(b"HTTP/1.1 200 OK\r\n")
+        while not transport.is_closing():
+            connection.data_received(b"X-Filler: " + b"x" * 10_000 + b"\r\n")
+        with pytest.raises(ProtocolViolation, match="head of more than"):
+            await answer
+
+    run(scenario)
+
+
 # Streams ------------------------------------------------------------------------------------------
 
 

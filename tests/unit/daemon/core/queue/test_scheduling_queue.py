@@ -129,6 +129,20 @@ def test_a_pod_woken_during_its_back_off_waits_for_its_end() -> None:
     assert bench.places() == {"p": "active"}
 
 
+def test_a_pod_woken_in_the_very_second_in_which_its_back_off_ends_still_waits() -> None:
+    bench = Bench()
+    bench.park("p", [NODE_NAME], 0.5)
+    wake(bench, 1.75)
+    assert bench.places() == {"p": "backoff"}
+
+
+def test_a_pod_woken_after_the_second_in_which_its_back_off_ends_is_active() -> None:
+    bench = Bench()
+    bench.park("p", [NODE_NAME], 0.5)
+    wake(bench, 2.0)
+    assert bench.places() == {"p": "active"}
+
+
 def test_with_nothing_active_a_rejected_pod_is_taken_out_of_its_back_off() -> None:
     bench = Bench()
     bench.park("p", [NODE_NAME], 0.5)
@@ -533,6 +547,15 @@ def test_exactly_five_minutes_are_not_more_than_five_minutes() -> None:
     assert bench.queue.next_wakeup_s() == 360.0
     assert bench.queue.flush(330.0) == 0
     assert bench.queue.flush(360.0) == 1
+
+
+def test_leftovers_are_looked_for_every_30_s_whatever_else_wakes_the_queue() -> None:
+    bench = Bench()
+    bench.park("old", ["ExamplePlugin"], 1.0)
+    assert bench.queue.flush(303.0) == 0
+    assert bench.queue.flush(329.0) == 0
+    assert bench.queue.next_wakeup_s() == 330.0
+    assert bench.queue.flush(331.5) == 1
 
 
 def test_the_flush_of_leftovers_does_not_open_gates() -> None:

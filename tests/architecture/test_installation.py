@@ -1,0 +1,91 @@
+"""Our packages, the locks that they are installed from, and how children are started."""
+
+import ast
+import importlib.util
+import re
+import tomllib
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from daemon.commands import installation
+from daemon.commands.installation import OPTIONAL, REQUIRED, installation_problems
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_four_packages_are_ours_and_lie_side_by_side() -> None:
+    assert installation_problems() == []
+
+
+def test_a_foreign_package_of_the_same_name_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    owners = {"daemon": ["berth", "python-daemon"], "shared": ["berth"]}
+    monkeypatch.setattr(installation, "packages_distributions", lambda: owners)
+    (problem,) = installation_problems()
+    assert "package daemon also belongs to python-daemon" in problem
+
+
+def test_a_missing_package_is_found_but_bench_may_be_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    find = importlib.util.find_spec
+    hidden = {"workers", "bench"}
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name in hidden else find(name)
+    )
+    assert installation_problems() == ["package workers is missing; install berth again"]
+
+
+def test_the_wheel_holds_exactly_our_packages() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packages = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert set(packages) == {*REQUIRED, *OPTIONAL}
+    assert settings["project"]["scripts"] == {"berth": "daemon.cli:main"}
+
+
+def locked(name: str) -> dict[str, list[str]]:
+    """`package==version ; marker` -> its hashes."""
+    entries: dict[str, list[str]] = {}
+    current = ""
+    for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
+        if "==" in line and not line.startswith((" ", "#")):
+            current = line.rstrip(" \\")
+            entries[current] = []
+        elif line.strip().startswith("--hash="):
+            entries[current].append(line.strip().rstrip(" \\"))
+    return entries
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
+def test_every_locked_package_has_hashes(name: str) -> None:
+    entries = locked(name)
+    assert entries
+    for package, hashes in entries.items():
+        assert hashes, f"{package} in {name}: run .ci/lock"
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for one in hashes)
+
+
+def test_production_runs_the_versions_that_the_tests_ran_with() -> None:
+    production, tested = locked("requirements.lock"), locked("requirements-dev.lock")
+    assert {name: tested.get(name) for name in production} == production
+
+
+def test_the_locks_name_every_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for lock, wanted in (
+        ("requirements.lock", project["dependencies"]),
+        ("requirements-dev.lock", [*chain(*project["optional-dependencies"].values())]),
+    ):
+        names = {entry.partition("==")[0] for entry in locked(lock)}
+        missing = {re.split(r"[<>=!~\[ ]", one)[0].lower() for one in wanted} - names
+        assert missing == set(), f"run .ci/lock: {lock} lacks {missing}"
+
+
+def test_no_process_is_ever_started_without_its_assertions() -> None:
+    for package in ("daemon", "bench"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            strings = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
+            assert "-O" not in strings, path
+            assert "-OO" not in strings, path
