@@ -217,6 +217,9 @@ class HttpProtocol(asyncio.Protocol):
 
     def _answer(self, request: Request, answer: Answer) -> None:
         server = self._server
+        if request.method == "HEAD":
+            # Its answer has no body, or the client would take it for the next answer.
+            answer = answer._replace(body=b"")
         self._out.append(
             server.heads.answer(answer, server.now_s(), keeps_alive=request.keeps_alive)
         )

@@ -214,7 +214,8 @@ class Store:
         assert table.objects.get(key) is before
         version = self.version + 1
         metadata["resourceVersion"] = str(version)
-        item = orjson.dumps(obj)
+        # orjson leaves its buffer at 4 kB or more; a copy has just the size of its text.
+        item = memoryview(orjson.dumps(obj)).tobytes()
         if len(item) > OBJECT_BYTES_MAX:
             raise ValueError(f"the object has {len(item)} bytes; at most {OBJECT_BYTES_MAX} fit")
         now = StoredObject(

@@ -226,6 +226,8 @@ def store_object(
     table = cluster.store.table(resource)
     try:
         stored = cluster.store.put(table, obj, before, kept_fields(resource, obj))
+    except TypeError as error:
+        raise _misshapen(resource, error) from error
     except ValueError as error:
         raise status.internal(f"etcdserver: request is too large: {error}") from None
     if table is cluster.events:

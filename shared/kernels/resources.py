@@ -262,11 +262,9 @@ def _deviation_of_present(shares: Sequence[Floats], present: Sequence[Bools]) ->
         highest = np.where(counts, np.maximum(highest, share), highest)
         lowest = np.where(counts, np.minimum(lowest, share), lowest)
     deviation = np.sqrt(squares / divisor)
-    # With two, upstream takes half the difference, which rounds otherwise; with fewer, nothing.
+    # With two, upstream takes half the difference, which rounds otherwise. With one it is 0.
     with np.errstate(invalid="ignore"):
-        deviation = np.where(count == 2, np.abs((highest - lowest) / 2), deviation)
-    deviation[count < 2] = 0.0
-    return deviation
+        return np.where(count == 2, np.abs((highest - lowest) / 2), deviation)
 
 
 def balance_change_one(used: Sequence[int], amounts: Sequence[int], capacity: Sequence[int]) -> int:

@@ -19,7 +19,6 @@ from shared.kernels.answer_table import AnswerTable
 from shared.kernels.normalize import by_maximum, highest
 from shared.kernels.rows import row_index
 from shared.kernels.tolerations import (
-    PREFER_NO_SCHEDULE,
     TolerationRule,
     is_repelled,
     toleration_rules,
@@ -76,8 +75,7 @@ class TaintToleration:
         return AnswerTable(partial(is_repelled, rules=self._rules(pod)), np.bool_)
 
     def _unwelcome(self, pod: PodInfo) -> AnswerTable[Taints]:
-        soft = [rule for rule in self._rules(pod) if rule.effect in ("", PREFER_NO_SCHEDULE)]
-        return AnswerTable(partial(unwelcome_count, rules=soft), np.int64)
+        return AnswerTable(partial(unwelcome_count, rules=self._rules(pod)), np.int64)
 
     def _rules(self, pod: PodInfo) -> tuple[TolerationRule, ...]:
         return toleration_rules(pod.spec.tolerations, has_comparison=self._has_comparison)

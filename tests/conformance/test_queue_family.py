@@ -22,7 +22,7 @@ from daemon.core.queue.hints import default_registrations
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
 from daemon.core.queue.queued_pod import PodView, QueuedPod
 from daemon.core.queue.scheduling_queue import QueueSettings, SchedulingQueue
-from daemon.core.queue.wakeups import ChangedObject, Wakeups
+from daemon.core.queue.wakeups import Change, ChangedObject, Wakeups
 from shared.framework.cluster_view import ObjectStore
 from shared.framework.pod_info import PodInfo
 from shared.kube.objects import (
@@ -72,8 +72,8 @@ KINDS: Final = {
 }
 
 
-class Change(NamedTuple):
-    """An event of the corpus, decoded."""
+class Decoded(NamedTuple):
+    """An event of the corpus and what it is taken for."""
 
     events: list[ClusterEvent]
     old: ChangedObject | None
@@ -95,7 +95,7 @@ def view_of(body: Json | None) -> PodView | None:
     return PodView(record, PodInfo(record.namespace, decode_template(record.template)))
 
 
-def change_of(event: Json) -> Change:
+def change_of(event: Json) -> Decoded:
     """What an event of the corpus stands for."""
     bodies = event.get("old"), event.get("new")
     action = Action.UPDATE
@@ -104,13 +104,13 @@ def change_of(event: Json) -> Change:
     if event["kind"] == "pods":
         was, now = view_of(bodies[0]), view_of(bodies[1])
         if was is not None and now is not None:
-            return Change(pod_update_events(was, now), was, now)
-        return Change([ClusterEvent(Resource.ASSIGNED_POD, action)], was, now)
+            return Decoded(pod_update_events(was, now), was, now)
+        return Decoded([ClusterEvent(Resource.ASSIGNED_POD, action)], was, now)
     kind = KINDS[event["kind"]]
     old, new = (msgspec.convert(b, kind.struct) if b is not None else None for b in bodies)
     if isinstance(old, Node) and isinstance(new, Node):
-        return Change(node_update_events(old, new), old, new)
-    return Change([ClusterEvent(kind.resource, action)], old, new)
+        return Decoded(node_update_events(old, new), old, new)
+    return Decoded([ClusterEvent(kind.resource, action)], old, new)
 
 
 def store_of(objects: Json) -> ObjectStore:
@@ -247,7 +247,7 @@ def test_every_history_of_the_queue_is_that_of_kube_scheduler() -> None:
 
 
 def hints_of(
-    wakeups: Wakeups, event: ClusterEvent, change: Change, pending: dict[str, QueuedPod]
+    wakeups: Wakeups, event: ClusterEvent, change: Decoded, pending: dict[str, QueuedPod]
 ) -> Json:
     """Pod -> plugin -> hint, for those who are asked."""
     asked = pending
@@ -257,7 +257,7 @@ def hints_of(
     found: Json = {}
     for key, pod in asked.items():
         for plugin in wakeups.plugins_interested_in(event):
-            hint = wakeups.hint_of(plugin, pod, event, change.old, change.new)
+            hint = wakeups.hint_of(plugin, pod, Change(event, change.old, change.new))
             assert hint is not None, f"{plugin} registered {event} and says nothing"
             found.setdefault(key, {})[plugin] = hint.value
     return found

@@ -340,7 +340,7 @@ def test_a_new_epoch_voids_what_is_queued_and_awaits_what_is_in_flight(
 ) -> None:
     # Eight are in flight, held up by the server; the others are queued in the binder.
     for number in range(8):
-        world.faults.before[f"POST p{number}"] = [Delay(0.3)]
+        world.faults.before[f"POST p{number}"] = [Delay(1.0)]
     for number in range(20):
         stage.order(f"p{number}")
     eventually(world, lambda: all(posts(world, f"p{i}") for i in range(8)))

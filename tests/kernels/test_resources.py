@@ -160,3 +160,25 @@ def test_reasons_beyond_the_last_bit_share_it() -> None:
     reasons, _ = resources.fit_reasons(np.array([0]), np.array([1]), [1] * count, none, none)
     one, _ = resources.fit_reasons_one(0, 1, [1] * count, [0] * count, [0] * count)
     assert int(reasons[0]) == one == (1 << 62) - 2
+
+
+@pytest.mark.parametrize(
+    ("used", "capacity", "expected"),
+    [
+        ([0, 0], [10, 0], 75),
+        ([0, 0, 0], [10, 0, 0], 75),
+        ([0, 0, 0], [0, 0, 0], 75),
+        ([2, 5, 0], [10, 20, 0], 50 + (50 + 64 - 97) // 2),
+    ],
+)
+def test_resources_without_capacity_do_not_unbalance_a_node(
+    used: list[int], capacity: list[int], expected: int
+) -> None:
+    """The last case: two of three count, and half their difference (0.36) rounds otherwise than
+    the deviation by the general formula (65)."""
+    amounts = [6, -4, 9] if expected not in (75,) else [10, 0, 9]
+    amounts = amounts[: len(used)]
+    columns = [np.array([u]) for u in used]
+    sizes = [np.array([c]) for c in capacity]
+    assert resources.balance_change(columns, amounts, sizes).tolist() == [expected]
+    assert resources.balance_change_one(used, amounts, capacity) == expected

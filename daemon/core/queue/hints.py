@@ -36,17 +36,17 @@ def default_registrations(
 ) -> Registrations:
     """What the in-tree plugins register. Hints look claims and classes up in `objects`."""
     return {
-        **_of_node_plugins(objects, settings),
-        **_of_pod_plugins(settings),
-        **_of_volume_plugins(objects),
+        **_of_gates_and_nodes(settings),
+        **_of_resources(objects),
+        **_of_pods(settings),
+        **_of_claims_and_limits(objects),
+        **_of_volumes(),
     }
 
 
-def _of_node_plugins(objects: ObjectStore, settings: HintSettings) -> Registrations:
+def _of_gates_and_nodes(settings: HintSettings) -> Registrations:
     taints = hints_node.TaintTolerationHints(has_comparison=settings.has_toleration_comparison)
     affinity = hints_node.NodeAffinityHints(settings.added_affinity)
-    fit = hints_node.NodeResourcesFitHints(objects)
-    devices = DynamicResourcesHints(objects)
     return {
         plugin_names.SCHEDULING_GATES: (
             Registered(
@@ -85,6 +85,21 @@ def _of_node_plugins(objects: ObjectStore, settings: HintSettings) -> Registrati
             Registered(Resource.NODE, (Action.ADD,)),
             Registered(Resource.POD, (Action.DELETE,), hints_node.after_port_freed),
         ),
+        plugin_names.NODE_DECLARED_FEATURES: (
+            Registered(
+                Resource.NODE,
+                (Action.ADD, Action.UPDATE_NODE_DECLARED_FEATURE),
+                hints_node.after_declared_features,
+            ),
+            Registered(Resource.POD, (Action.UPDATE,), hints_node.after_own_required_features),
+        ),
+    }
+
+
+def _of_resources(objects: ObjectStore) -> Registrations:
+    fit = hints_node.NodeResourcesFitHints(objects)
+    devices = DynamicResourcesHints(objects)
+    return {
         plugin_names.NODE_RESOURCES_FIT: (
             Registered(
                 Resource.POD, (Action.DELETE, Action.UPDATE_POD_SCALE_DOWN), fit.after_pod_event
@@ -95,14 +110,6 @@ def _of_node_plugins(objects: ObjectStore, settings: HintSettings) -> Registrati
                 fit.after_node_change,
             ),
             Registered(Resource.DEVICE_CLASS, (Action.ADD, Action.UPDATE), fit.after_device_class),
-        ),
-        plugin_names.NODE_DECLARED_FEATURES: (
-            Registered(
-                Resource.NODE,
-                (Action.ADD, Action.UPDATE_NODE_DECLARED_FEATURE),
-                hints_node.after_declared_features,
-            ),
-            Registered(Resource.POD, (Action.UPDATE,), hints_node.after_own_required_features),
         ),
         plugin_names.DYNAMIC_RESOURCES: (
             Registered(
@@ -126,7 +133,7 @@ def _of_node_plugins(objects: ObjectStore, settings: HintSettings) -> Registrati
     }
 
 
-def _of_pod_plugins(settings: HintSettings) -> Registrations:
+def _of_pods(settings: HintSettings) -> Registrations:
     spread = hints_pod.PodTopologySpreadHints(
         has_hard_defaults=settings.has_hard_default_constraints
     )
@@ -168,7 +175,7 @@ def _of_pod_plugins(settings: HintSettings) -> Registrations:
     }
 
 
-def _of_volume_plugins(objects: ObjectStore) -> Registrations:
+def _of_claims_and_limits(objects: ObjectStore) -> Registrations:
     attachments = hints_volume.AttachmentHints(objects)
     return {
         plugin_names.VOLUME_RESTRICTIONS: (
@@ -195,6 +202,11 @@ def _of_volume_plugins(objects: ObjectStore) -> Registrations:
                 reads_identity=True,
             ),
         ),
+    }
+
+
+def _of_volumes() -> Registrations:
+    return {
         plugin_names.VOLUME_BINDING: (
             Registered(
                 Resource.STORAGE_CLASS,

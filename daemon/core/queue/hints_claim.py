@@ -3,9 +3,8 @@
 Rules: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, v1.36.
 """
 
-from daemon.core.queue.cluster_event import ClusterEvent
 from daemon.core.queue.queued_pod import PodView, QueuedPod
-from daemon.core.queue.wakeups import ChangedObject, Hint, as_kind
+from daemon.core.queue.wakeups import Change, Hint, as_kind
 from shared.framework.cluster_view import ObjectStore
 from shared.kube.objects import ResourceClaim
 from shared.kube.pod_record import PodRecord, PodTemplate
@@ -17,15 +16,9 @@ class DynamicResourcesHints:
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
 
-    def after_claim_change(
-        self,
-        pod: QueuedPod,
-        event: ClusterEvent,  # noqa: ARG002  # Every hint is called alike.
-        old: ChangedObject | None,
-        new: ChangedObject | None,
-    ) -> Hint:
+    def after_claim_change(self, pod: QueuedPod, change: Change) -> Hint:
         """Some claim freed its devices, or a claim of the pod is new or has another status."""
-        was, now = as_kind(ResourceClaim, old), as_kind(ResourceClaim, new)
+        was, now = as_kind(ResourceClaim, change.old), as_kind(ResourceClaim, change.new)
         claims = self._claims_of(pod.record, pod.info.template)
         if now is None or claims is None:
             return Hint.SKIP
@@ -35,15 +28,9 @@ class DynamicResourcesHints:
             return Hint.SKIP
         return Hint.QUEUE if was is None or was.status != now.status else Hint.SKIP
 
-    def after_own_generated_claim(
-        self,
-        pod: QueuedPod,
-        event: ClusterEvent,  # noqa: ARG002  # Every hint is called alike.
-        old: ChangedObject | None,  # noqa: ARG002
-        new: ChangedObject | None,
-    ) -> Hint:
+    def after_own_generated_claim(self, pod: QueuedPod, change: Change) -> Hint:
         """The claims that the pod waited for are made and named in its status."""
-        now = as_kind(PodView, new)
+        now = as_kind(PodView, change.new)
         if now is None or now.record.uid != pod.record.uid:
             return Hint.SKIP
         is_complete = self._claims_of(now.record, now.info.template) is not None

@@ -7,11 +7,10 @@ with each.
 
 from typing import Final
 
-from daemon.core.queue.cluster_event import ClusterEvent
 from daemon.core.queue.object_changes import is_scaled_down_in
 from daemon.core.queue.queued_pod import PodView, QueuedPod
 from daemon.core.queue.selectors import selects_node
-from daemon.core.queue.wakeups import ChangedObject, Hint, as_kind
+from daemon.core.queue.wakeups import Change, ChangedObject, Hint, as_kind
 from shared.columns.table import TaintTuple
 from shared.errors import ObjectError
 from shared.framework.cluster_view import ObjectStore
@@ -33,15 +32,9 @@ class TaintTolerationHints:
     def __init__(self, *, has_comparison: bool) -> None:
         self._has_comparison = has_comparison
 
-    def after_node_change(
-        self,
-        pod: QueuedPod,
-        event: ClusterEvent,  # noqa: ARG002  # Every hint is called alike.
-        old: ChangedObject | None,
-        new: ChangedObject | None,
-    ) -> Hint:
+    def after_node_change(self, pod: QueuedPod, change: Change) -> Hint:
         """The node became one that the pod tolerates."""
-        was, now = as_kind(Node, old), as_kind(Node, new)
+        was, now = as_kind(Node, change.old), as_kind(Node, change.new)
         is_welcome = now is not None and not self._repels(now, pod)
         was_welcome = was is not None and not self._repels(was, pod)
         return _queue_if(is_welcome and not was_welcome)
@@ -52,38 +45,23 @@ class TaintTolerationHints:
         return is_repelled(taints, rules)
 
 
-def after_own_toleration(
-    pod: QueuedPod,
-    event: ClusterEvent,  # noqa: ARG001  # Every hint is called alike.
-    old: ChangedObject | None,  # noqa: ARG001
-    new: ChangedObject | None,
-) -> Hint:
+def after_own_toleration(pod: QueuedPod, change: Change) -> Hint:
     """TaintToleration: the pod itself was given a toleration."""
-    return _queue_if(_is_self(pod, new))
+    return _queue_if(_is_self(pod, change.new))
 
 
-def after_own_unschedulable_toleration(
-    pod: QueuedPod,
-    event: ClusterEvent,  # noqa: ARG001  # Every hint is called alike.
-    old: ChangedObject | None,  # noqa: ARG001
-    new: ChangedObject | None,
-) -> Hint:
+def after_own_unschedulable_toleration(pod: QueuedPod, change: Change) -> Hint:
     """NodeUnschedulable: the pod itself tolerates unschedulable nodes now.
 
     nodeunschedulable/node_unschedulable.go
     """
     rules = toleration_rules(pod.info.spec.tolerations)
-    return _queue_if(_is_self(pod, new) and tolerates(rules, _UNSCHEDULABLE_TAINT))
+    return _queue_if(_is_self(pod, change.new) and tolerates(rules, _UNSCHEDULABLE_TAINT))
 
 
-def after_node_schedulable(
-    pod: QueuedPod,  # noqa: ARG001  # Every hint is called alike.
-    event: ClusterEvent,  # noqa: ARG001
-    old: ChangedObject | None,
-    new: ChangedObject | None,
-) -> Hint:
+def after_node_schedulable(_pod: QueuedPod, change: Change) -> Hint:
     """NodeUnschedulable: the node is new, or was unschedulable, and is schedulable now."""
-    was, now = as_kind(Node, old), as_kind(Node, new)
+    was, now = as_kind(Node, change.old), as_kind(Node, change.new)
     was_closed = was is None or was.spec.unschedulable
     return _queue_if(was_closed and now is not None and not now.spec.unschedulable)
 
@@ -95,15 +73,9 @@ class NodeAffinityHints:
         self._added_terms = added_terms
         """Of the profile's addedAffinity; None: it adds none."""
 
-    def after_node_change(
-        self,
-        pod: QueuedPod,
-        event: ClusterEvent,  # noqa: ARG002  # Every hint is called alike.
-        old: ChangedObject | None,
-        new: ChangedObject | None,
-    ) -> Hint:
+    def after_node_change(self, pod: QueuedPod, change: Change) -> Hint:
         """The node became one that the pod selects."""
-        was, now = as_kind(Node, old), as_kind(Node, new)
+        was, now = as_kind(Node, change.old), as_kind(Node, change.new)
         if now is None or (
             self._added_terms is not None and not selects_node(self._added_terms, now)
         ):
@@ -130,14 +102,9 @@ def wants_node(info: PodInfo, node: Node) -> bool:
     return False
 
 
-def after_port_freed(
-    pod: QueuedPod,
-    event: ClusterEvent,  # noqa: ARG001  # Every hint is called alike.
-    old: ChangedObject | None,
-    new: ChangedObject | None,  # noqa: ARG001
-) -> Hint:
+def after_port_freed(pod: QueuedPod, change: Change) -> Hint:
     """NodePorts: the deleted pod held a host port that this one wants. nodeports/node_ports.go"""
-    deleted = as_kind(PodView, old)
+    deleted = as_kind(PodView, change.old)
     if deleted is None or not _held_node(deleted):
         return Hint.SKIP
     return _queue_if(conflicts(pod.info.host_ports, deleted.info.host_ports))
@@ -151,15 +118,9 @@ class NodeResourcesFitHints:
         self._parsed: tuple[Node, NodeAllocatable] | None = None
         """Of the last node: one event asks about it for many pods."""
 
-    def after_pod_event(
-        self,
-        pod: QueuedPod,
-        event: ClusterEvent,  # noqa: ARG002  # Every hint is called alike.
-        old: ChangedObject | None,
-        new: ChangedObject | None,
-    ) -> Hint:
+    def after_pod_event(self, pod: QueuedPod, change: Change) -> Hint:
         """A pod that held a node went, or asks for less of what this one needs."""
-        was, now = as_kind(PodView, old), as_kind(PodView, new)
+        was, now = as_kind(PodView, change.old), as_kind(PodView, change.new)
         if now is None:
             return _queue_if(was is not None and _held_node(was))
         if now.record.uid == pod.record.uid:
@@ -169,15 +130,9 @@ class NodeResourcesFitHints:
         wanted = pod.info.requests
         return _queue_if(is_scaled_down_in(wanted, was.info.requests, now.info.requests))
 
-    def after_node_change(
-        self,
-        pod: QueuedPod,
-        event: ClusterEvent,  # noqa: ARG002  # Every hint is called alike.
-        old: ChangedObject | None,
-        new: ChangedObject | None,
-    ) -> Hint:
+    def after_node_change(self, pod: QueuedPod, change: Change) -> Hint:
         """The node, if it were empty, has room for the pod, and more of something than before."""
-        was, now = as_kind(Node, old), as_kind(Node, new)
+        was, now = as_kind(Node, change.old), as_kind(Node, change.new)
         if now is None:
             return Hint.SKIP
         has = self._allocatable(now)
@@ -185,15 +140,9 @@ class NodeResourcesFitHints:
             return Hint.SKIP
         return _queue_if(was is None or self._has_grown(pod.info, node_allocatable(was), has))
 
-    def after_device_class(
-        self,
-        pod: QueuedPod,
-        event: ClusterEvent,  # noqa: ARG002  # Every hint is called alike.
-        old: ChangedObject | None,
-        new: ChangedObject | None,
-    ) -> Hint:
+    def after_device_class(self, pod: QueuedPod, change: Change) -> Hint:
         """A device class now stands for an extended resource that the pod asks for."""
-        was, now = as_kind(DeviceClass, old), as_kind(DeviceClass, new)
+        was, now = as_kind(DeviceClass, change.old), as_kind(DeviceClass, change.new)
         if now is None:
             return Hint.SKIP
         scalars = pod.info.requests.scalars
@@ -252,43 +201,28 @@ class NodeResourcesFitHints:
         return any(_extended_name(device_class) == name for device_class in classes.values())
 
 
-def after_declared_features(
-    pod: QueuedPod,  # noqa: ARG001  # Every hint is called alike.
-    event: ClusterEvent,  # noqa: ARG001
-    old: ChangedObject | None,
-    new: ChangedObject | None,
-) -> Hint:
+def after_declared_features(_pod: QueuedPod, change: Change) -> Hint:
     """NodeDeclaredFeatures: the node is new or declares other features.
 
     nodedeclaredfeatures/nodedeclaredfeatures.go
     """
-    was, now = as_kind(Node, old), as_kind(Node, new)
+    was, now = as_kind(Node, change.old), as_kind(Node, change.new)
     if was is None or now is None:
         return Hint.QUEUE
     return _queue_if((was.status.declared_features or []) != (now.status.declared_features or []))
 
 
-def after_own_required_features(
-    pod: QueuedPod,
-    event: ClusterEvent,  # noqa: ARG001  # Every hint is called alike.
-    old: ChangedObject | None,
-    new: ChangedObject | None,
-) -> Hint:
+def after_own_required_features(pod: QueuedPod, change: Change) -> Hint:
     """NodeDeclaredFeatures: the pod itself needs other features than before."""
-    was, now = as_kind(PodView, old), as_kind(PodView, new)
+    was, now = as_kind(PodView, change.old), as_kind(PodView, change.new)
     if was is None or now is None or now.record.uid != pod.record.uid:
         return Hint.SKIP
     return _queue_if(required_features(was.info.spec) != required_features(now.info.spec))
 
 
-def after_own_gates(
-    pod: QueuedPod,
-    event: ClusterEvent,  # noqa: ARG001  # Every hint is called alike.
-    old: ChangedObject | None,  # noqa: ARG001
-    new: ChangedObject | None,
-) -> Hint:
+def after_own_gates(pod: QueuedPod, change: Change) -> Hint:
     """SchedulingGates: the pod's own gates are gone. schedulinggates/scheduling_gates.go"""
-    return _queue_if(_is_self(pod, new) and not pod.info.spec.scheduling_gates)
+    return _queue_if(_is_self(pod, change.new) and not pod.info.spec.scheduling_gates)
 
 
 def _queue_if(may_help: bool) -> Hint:

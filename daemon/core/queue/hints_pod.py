@@ -6,10 +6,9 @@ Files of the rules (under pkg/scheduler/framework/plugins, v1.36) are named with
 from collections.abc import Sequence
 from typing import Final
 
-from daemon.core.queue.cluster_event import ClusterEvent
 from daemon.core.queue.queued_pod import PodView, QueuedPod
 from daemon.core.queue.selectors import Labels, selects
-from daemon.core.queue.wakeups import ChangedObject, Hint, as_kind
+from daemon.core.queue.wakeups import Change, Hint, as_kind
 from shared.framework.pod_info import PodInfo
 from shared.kube.objects import (
     Node,
@@ -24,17 +23,12 @@ _NO_LABELS: Final[Labels] = {}
 # InterPodAffinity: interpodaffinity/plugin.go -----------------------------------------------------
 
 
-def affinity_after_pod_change(
-    pod: QueuedPod,
-    event: ClusterEvent,  # noqa: ARG001  # Every hint is called alike.
-    old: ChangedObject | None,
-    new: ChangedObject | None,
-) -> Hint:
+def affinity_after_pod_change(pod: QueuedPod, change: Change) -> Hint:
     """A pod came that this one wants to be with, or went that it cannot be with.
 
     All terms together are compared: the plugin looks for one pod that satisfies all of them.
     """
-    was, now = as_kind(PodView, old), as_kind(PodView, new)
+    was, now = as_kind(PodView, change.old), as_kind(PodView, change.new)
     if now is not None and now.record.uid == pod.record.uid:
         return Hint.QUEUE
     if any(view is not None and not view.record.node_name for view in (was, now)):
@@ -54,17 +48,12 @@ def _keeps_off(holder: PodView, view: PodView) -> bool:
     return bool(terms) and all(_matches(term, holder.record.namespace, view) for term in terms)
 
 
-def affinity_after_node_change(
-    pod: QueuedPod,
-    event: ClusterEvent,  # noqa: ARG001  # Every hint is called alike.
-    old: ChangedObject | None,
-    new: ChangedObject | None,
-) -> Hint:
+def affinity_after_node_change(pod: QueuedPod, change: Change) -> Hint:
     """A topology domain that the pod's terms name gained or lost a node.
 
     Affinity is helped by a node that joins a domain, anti-affinity also by one that leaves it.
     """
-    was, now = as_kind(Node, old), as_kind(Node, new)
+    was, now = as_kind(Node, change.old), as_kind(Node, change.new)
     had = _labels(was)
     has = _labels(now)
     for term in _affinity_terms(pod.info):
@@ -121,15 +110,9 @@ class PodTopologySpreadHints:
         """Configured default constraints that reject. Their selectors come from services and
         workloads; rather than looking these up, every event wakes the pods that they apply to."""
 
-    def after_pod_change(
-        self,
-        pod: QueuedPod,
-        event: ClusterEvent,  # noqa: ARG002  # Every hint is called alike.
-        old: ChangedObject | None,
-        new: ChangedObject | None,
-    ) -> Hint:
+    def after_pod_change(self, pod: QueuedPod, change: Change) -> Hint:
         """A pod that a constraint counts came, went or changed sides."""
-        was, now = as_kind(PodView, old), as_kind(PodView, new)
+        was, now = as_kind(PodView, change.old), as_kind(PodView, change.new)
         if any(view is not None and not _is_involved(view, pod) for view in (was, now)):
             return Hint.SKIP
         if self._is_defaulted(pod.info):
@@ -142,17 +125,11 @@ class PodTopologySpreadHints:
         is_counted = any(_counts(c, pod.info, view.info.labels) for c in constraints)
         return Hint.QUEUE if is_counted else Hint.SKIP
 
-    def after_node_change(
-        self,
-        pod: QueuedPod,
-        event: ClusterEvent,  # noqa: ARG002  # Every hint is called alike.
-        old: ChangedObject | None,
-        new: ChangedObject | None,
-    ) -> Hint:
+    def after_node_change(self, pod: QueuedPod, change: Change) -> Hint:
         """A node with all topology keys came, went, or moved to another domain or taint."""
         if self._is_defaulted(pod.info):
             return Hint.QUEUE
-        was, now = as_kind(Node, old), as_kind(Node, new)
+        was, now = as_kind(Node, change.old), as_kind(Node, change.new)
         keys = [constraint.topology_key for constraint in _hard_constraints(pod.info)]
         was_counted = was is not None and _has_all(keys, _labels(was))
         is_counted = now is not None and _has_all(keys, _labels(now))

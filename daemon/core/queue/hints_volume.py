@@ -5,9 +5,8 @@ Files of the rules (under pkg/scheduler/framework/plugins, v1.36) are named with
 
 from typing import Final
 
-from daemon.core.queue.cluster_event import ClusterEvent
 from daemon.core.queue.queued_pod import PodView, QueuedPod
-from daemon.core.queue.wakeups import ChangedObject, Hint, as_kind
+from daemon.core.queue.wakeups import Change, Hint, as_kind
 from shared.framework.cluster_view import ObjectStore
 from shared.kube import quantity
 from shared.kube.objects import (
@@ -43,31 +42,21 @@ _CSI_DRIVER_OF_MIGRATED: Final = {
 # Claims: volumebinding/volume_binding.go, nodevolumelimits/csi.go ---------------------------------
 
 
-def after_own_claim(
-    pod: QueuedPod,
-    event: ClusterEvent,  # noqa: ARG001  # Every hint is called alike.
-    old: ChangedObject | None,  # noqa: ARG001
-    new: ChangedObject | None,
-) -> Hint:
+def after_own_claim(pod: QueuedPod, change: Change) -> Hint:
     """VolumeBinding, NodeVolumeLimits: a claim of the pod changed. Ephemeral volumes have claims that
     are named after the pod."""
-    claim = as_kind(PersistentVolumeClaim, new)
+    claim = as_kind(PersistentVolumeClaim, change.new)
     if claim is None or claim.metadata.namespace != pod.record.namespace:
         return Hint.SKIP
     return _queue_if(claim.metadata.name in claim_names(pod.info.template, pod.record.name))
 
 
-def after_named_claim(
-    pod: QueuedPod,
-    event: ClusterEvent,  # noqa: ARG001  # Every hint is called alike.
-    old: ChangedObject | None,  # noqa: ARG001
-    new: ChangedObject | None,
-) -> Hint:
+def after_named_claim(pod: QueuedPod, change: Change) -> Hint:
     """VolumeZone, VolumeRestrictions: a claim that the pod names outright changed.
 
     volumezone/volume_zone.go, volumerestrictions/volume_restrictions.go
     """
-    claim = as_kind(PersistentVolumeClaim, new)
+    claim = as_kind(PersistentVolumeClaim, change.new)
     if claim is None:
         return Hint.SKIP
     return _queue_if(f"{claim.metadata.namespace}/{claim.metadata.name}" in pod.info.claim_keys)
@@ -76,40 +65,25 @@ def after_named_claim(
 # VolumeBinding: volumebinding/volume_binding.go ---------------------------------------------------
 
 
-def binding_after_storage_class(
-    pod: QueuedPod,  # noqa: ARG001  # Every hint is called alike.
-    event: ClusterEvent,  # noqa: ARG001
-    old: ChangedObject | None,
-    new: ChangedObject | None,
-) -> Hint:
+def binding_after_storage_class(_pod: QueuedPod, change: Change) -> Hint:
     """A class is new, or allows other topologies."""
-    was, now = as_kind(StorageClass, old), as_kind(StorageClass, new)
+    was, now = as_kind(StorageClass, change.old), as_kind(StorageClass, change.new)
     if was is None or now is None:
         return Hint.QUEUE
     return _queue_if((was.allowed_topologies or []) != (now.allowed_topologies or []))
 
 
-def binding_after_csi_node(
-    pod: QueuedPod,  # noqa: ARG001  # Every hint is called alike.
-    event: ClusterEvent,  # noqa: ARG001
-    old: ChangedObject | None,
-    new: ChangedObject | None,
-) -> Hint:
+def binding_after_csi_node(_pod: QueuedPod, change: Change) -> Hint:
     """A node's CSI information is new, or other in-tree plugins are migrated there."""
-    was, now = as_kind(CsiNode, old), as_kind(CsiNode, new)
+    was, now = as_kind(CsiNode, change.old), as_kind(CsiNode, change.new)
     if was is None or now is None:
         return Hint.QUEUE
     return _queue_if(_migrated_plugins(was) != _migrated_plugins(now))
 
 
-def binding_after_csi_driver(
-    pod: QueuedPod,
-    event: ClusterEvent,  # noqa: ARG001  # Every hint is called alike.
-    old: ChangedObject | None,
-    new: ChangedObject | None,
-) -> Hint:
+def binding_after_csi_driver(pod: QueuedPod, change: Change) -> Hint:
     """The driver of an inline volume of the pod no longer tracks capacity."""
-    was, now = as_kind(CsiDriver, old), as_kind(CsiDriver, new)
+    was, now = as_kind(CsiDriver, change.old), as_kind(CsiDriver, change.new)
     if was is None or now is None:
         return Hint.SKIP
     drivers = {v.csi.driver for v in pod.info.spec.volumes or () if v.csi is not None}
@@ -117,14 +91,9 @@ def binding_after_csi_driver(
     return _queue_if(is_relaxed and now.metadata.name in drivers)
 
 
-def binding_after_storage_capacity(
-    pod: QueuedPod,  # noqa: ARG001  # Every hint is called alike.
-    event: ClusterEvent,  # noqa: ARG001
-    old: ChangedObject | None,
-    new: ChangedObject | None,
-) -> Hint:
+def binding_after_storage_capacity(_pod: QueuedPod, change: Change) -> Hint:
     """Capacity is new, or larger volumes than before fit into it."""
-    was, now = as_kind(CsiStorageCapacity, old), as_kind(CsiStorageCapacity, new)
+    was, now = as_kind(CsiStorageCapacity, change.old), as_kind(CsiStorageCapacity, change.new)
     if was is None or now is None:
         return Hint.QUEUE
     had, has = _volume_limit(was), _volume_limit(now)
@@ -145,25 +114,15 @@ def _volume_limit(capacity: CsiStorageCapacity) -> int | None:
 # VolumeZone: volumezone/volume_zone.go ------------------------------------------------------------
 
 
-def zone_after_storage_class(
-    pod: QueuedPod,  # noqa: ARG001  # Every hint is called alike.
-    event: ClusterEvent,  # noqa: ARG001
-    old: ChangedObject | None,  # noqa: ARG001
-    new: ChangedObject | None,
-) -> Hint:
+def zone_after_storage_class(_pod: QueuedPod, change: Change) -> Hint:
     """A class is new whose volumes wait for their pod."""
-    added = as_kind(StorageClass, new)
+    added = as_kind(StorageClass, change.new)
     return _queue_if(added is not None and added.volume_binding_mode == _WAIT_FOR_FIRST_CONSUMER)
 
 
-def zone_after_volume(
-    pod: QueuedPod,  # noqa: ARG001  # Every hint is called alike.
-    event: ClusterEvent,  # noqa: ARG001
-    old: ChangedObject | None,
-    new: ChangedObject | None,
-) -> Hint:
+def zone_after_volume(_pod: QueuedPod, change: Change) -> Hint:
     """A volume is new, or lies in other zones or regions than before."""
-    was, now = as_kind(PersistentVolume, old), as_kind(PersistentVolume, new)
+    was, now = as_kind(PersistentVolume, change.old), as_kind(PersistentVolume, change.new)
     if was is None or now is None:
         return Hint.QUEUE
     return _queue_if(_topologies(was) != _topologies(now))
@@ -184,28 +143,18 @@ def _topologies(volume: PersistentVolume) -> dict[str, frozenset[str]]:
 # NodeVolumeLimits: nodevolumelimits/csi.go --------------------------------------------------------
 
 
-def limits_after_csi_node(
-    pod: QueuedPod,  # noqa: ARG001  # Every hint is called alike.
-    event: ClusterEvent,  # noqa: ARG001
-    old: ChangedObject | None,
-    new: ChangedObject | None,
-) -> Hint:
+def limits_after_csi_node(_pod: QueuedPod, change: Change) -> Hint:
     """A driver of the node can attach more volumes than before."""
-    was, now = as_kind(CsiNode, old), as_kind(CsiNode, new)
+    was, now = as_kind(CsiNode, change.old), as_kind(CsiNode, change.new)
     if was is None or now is None:
         return Hint.QUEUE
     had = _attach_limits(was)
     return _queue_if(any(limit > had.get(name, 0) for name, limit in _attach_limits(now).items()))
 
 
-def limits_after_pod_deleted(
-    pod: QueuedPod,  # noqa: ARG001  # Every hint is called alike.
-    event: ClusterEvent,  # noqa: ARG001
-    old: ChangedObject | None,
-    new: ChangedObject | None,  # noqa: ARG001
-) -> Hint:
+def limits_after_pod_deleted(_pod: QueuedPod, change: Change) -> Hint:
     """The deleted pod held a node and had volumes that may have been attached there."""
-    deleted = as_kind(PodView, old)
+    deleted = as_kind(PodView, change.old)
     if deleted is None or not (deleted.record.node_name or deleted.record.nominated_node_name):
         return Hint.SKIP
     return _queue_if(any(_is_attachable(v) for v in deleted.info.spec.volumes or ()))
@@ -217,15 +166,9 @@ class AttachmentHints:
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
 
-    def after_detached(
-        self,
-        pod: QueuedPod,
-        event: ClusterEvent,  # noqa: ARG002  # Every hint is called alike.
-        old: ChangedObject | None,
-        new: ChangedObject | None,  # noqa: ARG002
-    ) -> Hint:
+    def after_detached(self, pod: QueuedPod, change: Change) -> Hint:
         """The attachment was of a volume of the pod's claims, or of its migrated inline volumes."""
-        deleted = as_kind(VolumeAttachment, old)
+        deleted = as_kind(VolumeAttachment, change.old)
         if deleted is None:
             return Hint.SKIP
         if any(_migrated_driver(v) == deleted.spec.attacher for v in pod.info.spec.volumes or ()):
@@ -266,14 +209,9 @@ def _migrated_driver(volume: Volume) -> str | None:
 # VolumeRestrictions: volumerestrictions/volume_restrictions.go ------------------------------------
 
 
-def restrictions_after_pod_deleted(
-    pod: QueuedPod,
-    event: ClusterEvent,  # noqa: ARG001  # Every hint is called alike.
-    old: ChangedObject | None,
-    new: ChangedObject | None,  # noqa: ARG001
-) -> Hint:
+def restrictions_after_pod_deleted(pod: QueuedPod, change: Change) -> Hint:
     """The deleted pod used a disk or a claim that this pod wants."""
-    deleted = as_kind(PodView, old)
+    deleted = as_kind(PodView, change.old)
     if deleted is None or deleted.record.namespace != pod.record.namespace:
         return Hint.SKIP
     if not set(deleted.info.claim_keys).isdisjoint(pod.info.claim_keys):

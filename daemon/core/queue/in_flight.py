@@ -15,11 +15,10 @@ Rules: pkg/scheduler/backend/queue/active_queue.go inFlightEvents, v1.36.
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
-from daemon.core.queue.cluster_event import ClusterEvent
 from daemon.core.queue.queued_pod import Place, QueuedPod
-from daemon.core.queue.wakeups import ChangedObject, Strategy, Wakeups
+from daemon.core.queue.wakeups import Change, Strategy, Wakeups
 
 EVENT_COUNT_MAX: Final = 8192
 """Events kept for attempts under way: 2 s of a cluster with 4,000 bindings a second. An event holds
@@ -27,14 +26,6 @@ its objects, 1 to 10 kB: at most some 80 MB, while attempts last for seconds and
 
 OWN_EVENT_COUNT_MAX: Final = 64
 """Updates of one pod during one attempt of it; more are not told apart."""
-
-
-class LoggedEvent(NamedTuple):
-    """Something that happened while pods were in flight."""
-
-    event: ClusterEvent
-    old: ChangedObject | None
-    new: ChangedObject | None
 
 
 class Attempt:
@@ -46,7 +37,7 @@ class Attempt:
         self.pod = pod
         self.first_event = first_event
         """Number of the first event that the attempt has not seen."""
-        self.own_events: list[LoggedEvent] = []
+        self.own_events: list[Change] = []
         """What concerns this pod alone: its own updates, or a plugin that activates it."""
         self.is_done = False
 
@@ -61,7 +52,7 @@ class InFlight:
         self._attempts: dict[str, Attempt] = {}
         self._order: deque[Attempt] = deque()
         """All attempts by start; those that are done leave when they come to the front."""
-        self._events: list[LoggedEvent] = []
+        self._events: list[Change] = []
         self._events_start = 0
         """The number of the first event in the log."""
         self._last_of_interest: dict[str, int] = {}
@@ -103,34 +94,26 @@ class InFlight:
         self._trim()
         return attempt.pod
 
-    def record(
-        self, event: ClusterEvent, old: ChangedObject | None, new: ChangedObject | None
-    ) -> None:
+    def record(self, change: Change) -> None:
         """Notes an event for every attempt under way."""
         if not self._attempts:
             return
         number = self._events_start + len(self._events)
-        self._events.append(LoggedEvent(event, old, new))
+        self._events.append(change)
         self._verdicts.clear()
-        if event.is_wildcard:
+        if change.event.is_wildcard:
             self._last_of_interest[_WILDCARD] = number
-        for plugin in self._wakeups.plugins_interested_in(event):
+        for plugin in self._wakeups.plugins_interested_in(change.event):
             self._last_of_interest[plugin] = number
         if len(self._events) > self._event_count_max:
             self._drop(self._event_count_max // 2)
 
-    def record_own(
-        self,
-        attempt: Attempt,
-        event: ClusterEvent,
-        old: ChangedObject | None,
-        new: ChangedObject | None,
-    ) -> None:
+    def record_own(self, attempt: Attempt, change: Change) -> None:
         """Notes an event that concerns one pod only."""
         if len(attempt.own_events) >= OWN_EVENT_COUNT_MAX:
             attempt.first_event = _LOST
             return
-        attempt.own_events.append(LoggedEvent(event, old, new))
+        attempt.own_events.append(change)
 
     def strategy(self, attempt: Attempt) -> Strategy:
         """What to do with the pod of an attempt that failed, given what happened meanwhile."""
@@ -172,10 +155,10 @@ class InFlight:
             self._verdicts[key] = verdict
         return verdict
 
-    def _best_of(self, pod: QueuedPod, events: list[LoggedEvent]) -> Strategy:
+    def _best_of(self, pod: QueuedPod, events: list[Change]) -> Strategy:
         best = Strategy.SKIP
-        for event, old, new in events:
-            best = max(best, self._wakeups.strategy(pod, event, old, new))
+        for change in events:
+            best = max(best, self._wakeups.strategy(pod, change))
             if best is Strategy.IMMEDIATELY or (best and not pod.pending_plugins):
                 break
         return best

@@ -47,7 +47,7 @@ from daemon.core.queue.nominator import Nominator
 from daemon.core.queue.object_changes import pod_update_events
 from daemon.core.queue.queued_pod import NO_PLUGINS, Place, PodView, QueuedPod
 from daemon.core.queue.unschedulable import Group, UnschedulablePods
-from daemon.core.queue.wakeups import ChangedObject, Strategy, Wakeups
+from daemon.core.queue.wakeups import Change, ChangedObject, Strategy, Wakeups
 from shared.framework.pod_info import PodInfo
 from shared.ids import NodeName
 from shared.kube.pod_record import PodRecord
@@ -299,7 +299,7 @@ class SchedulingQueue:
                 case Place.IN_FLIGHT:
                     attempt = self._in_flight.get(uid)
                     assert attempt is not None, f"pod {uid} is in flight without an attempt"
-                    self._in_flight.record_own(attempt, FORCE_ACTIVATE, None, pod.view)
+                    self._in_flight.record_own(attempt, Change(FORCE_ACTIVATE, None, pod.view))
                 case Place.ACTIVE | Place.GONE:
                     pass
         return count
@@ -318,20 +318,21 @@ class SchedulingQueue:
         Attempts under way will ask about it when they fail. `priority_max` leaves out more important
         pods: a nomination that ends helps only those that had to respect it.
         """
+        change = Change(event, old, new)
         if event.is_wildcard:
             woken = [(pod, Strategy.AFTER_BACKOFF) for pod in self._parked]
         else:
             interested = self._wakeups.plugins_interested_in(event)
             if not interested:
                 return 0
-            woken = self._woken_by(event, old, new, interested)
+            woken = self._woken_by(change, interested)
         moved_count = 0
         for pod, strategy in woken:
             if priority_max is not None and pod.priority > priority_max:
                 continue
             self._parked.remove(pod)
             moved_count += self._requeue(pod, strategy, now_s, event.label) != Place.UNSCHEDULABLE
-        self._in_flight.record(event, old, new)
+        self._in_flight.record(change)
         return moved_count
 
     def flush(self, now_s: float) -> int:
@@ -417,13 +418,13 @@ class SchedulingQueue:
         assert attempt is not None, f"pod {pod.uid} is in flight without an attempt"
         new = pod.view
         for event in pod_update_events(old, new):
-            self._in_flight.record_own(attempt, event, old, new)
+            self._in_flight.record_own(attempt, Change(event, old, new))
 
     def _requeue_updated(self, old: PodView, pod: QueuedPod, now_s: float) -> None:
         """Gives a parked pod that was updated, and is taken out, its next place."""
         new = pod.view
         for event in pod_update_events(old, new):
-            strategy = self._wakeups.strategy(pod, event, old, new)
+            strategy = self._wakeups.strategy(pod, Change(event, old, new))
             if strategy is not Strategy.SKIP:
                 self._requeue(pod, strategy, now_s, event.label)
                 if pod.place is not Place.UNSCHEDULABLE:
@@ -506,17 +507,13 @@ class SchedulingQueue:
     # Wake-ups -------------------------------------------------------------------------------------
 
     def _woken_by(
-        self,
-        event: ClusterEvent,
-        old: ChangedObject | None,
-        new: ChangedObject | None,
-        interested: tuple[str, ...],
+        self, change: Change, interested: tuple[str, ...]
     ) -> list[tuple[QueuedPod, Strategy]]:
         """Parked pods that the event may help. Hints are asked once for a group."""
         woken: list[tuple[QueuedPod, Strategy]] = []
         for group in self._parked.groups_rejected_by(interested):
-            for pods in self._alike(group, event):
-                strategy = self._wakeups.strategy(pods[0], event, old, new)
+            for pods in self._alike(group, change.event):
+                strategy = self._wakeups.strategy(pods[0], change)
                 if strategy is not Strategy.SKIP:
                     woken.extend((pod, strategy) for pod in pods)
         return woken
@@ -543,7 +540,7 @@ class SchedulingQueue:
             place = self._requeue(pod, Strategy.AFTER_BACKOFF, now_s, UNSCHEDULABLE_TIMEOUT.label)
             moved_count += place is not Place.UNSCHEDULABLE
         if overdue:
-            self._in_flight.record(UNSCHEDULABLE_TIMEOUT, None, None)
+            self._in_flight.record(Change(UNSCHEDULABLE_TIMEOUT, None, None))
         return moved_count
 
     def _next_leftover_s(self) -> float:

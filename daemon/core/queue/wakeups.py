@@ -29,6 +29,14 @@ ChangedObject = PodView | Node | OtherObject
 T = TypeVar("T", bound=ChangedObject)
 
 
+class Change(NamedTuple):
+    """An event with its object before and after; an addition has no `old`, a deletion no `new`."""
+
+    event: ClusterEvent
+    old: ChangedObject | None
+    new: ChangedObject | None
+
+
 def as_kind(kind: type[T], changed: ChangedObject | None) -> T | None:
     """The object of an event as the kind that the event is about."""
     assert changed is None or isinstance(changed, kind), f"{type(changed)} is not a {kind}"
@@ -50,8 +58,8 @@ class Strategy(enum.IntEnum):
     IMMEDIATELY = 2
 
 
-HintFunction = Callable[[QueuedPod, ClusterEvent, ChangedObject | None, ChangedObject | None], Hint]
-"""(pod, event, old, new) -> Hint. Raises only `ObjectError`."""
+HintFunction = Callable[[QueuedPod, Change], Hint]
+"""Whether the change may help the pod. Raises only `ObjectError`."""
 
 
 class Registered(NamedTuple):
@@ -100,28 +108,22 @@ class Wakeups:
             for interest in self._by_event.get(event, ())
         )
 
-    def strategy(
-        self,
-        pod: QueuedPod,
-        event: ClusterEvent,
-        old: ChangedObject | None,
-        new: ChangedObject | None,
-    ) -> Strategy:
+    def strategy(self, pod: QueuedPod, change: Change) -> Strategy:
         """What to do with a rejected pod now that this happened.
 
         A plugin that said Pending only waited for the event: the pod has done nothing wrong and skips
         the back-off.
         """
-        if pod.is_error or event.is_wildcard:
+        if pod.is_error or change.event.is_wildcard:
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
-        for interest in self._by_event.get(event, ()):
+        for interest in self._by_event.get(change.event, ()):
             is_pending = interest.plugin in pod.pending_plugins
             if not is_pending and (
                 best is not Strategy.SKIP or interest.plugin not in pod.unschedulable_plugins
             ):
                 continue
-            if self._ask(interest.hint, pod, event, old, new) is Hint.SKIP:
+            if self._ask(interest.hint, pod, change) is Hint.SKIP:
                 continue
             if is_pending:
                 return Strategy.IMMEDIATELY
@@ -130,36 +132,22 @@ class Wakeups:
                 return best
         return best
 
-    def hint_of(
-        self,
-        plugin: str,
-        pod: QueuedPod,
-        event: ClusterEvent,
-        old: ChangedObject | None,
-        new: ChangedObject | None,
-    ) -> Hint | None:
+    def hint_of(self, plugin: str, pod: QueuedPod, change: Change) -> Hint | None:
         """What one plugin says of an event; None if it did not register it. For explanations."""
         said = [
-            self._ask(interest.hint, pod, event, old, new)
-            for interest in self._by_event.get(event, ())
+            self._ask(interest.hint, pod, change)
+            for interest in self._by_event.get(change.event, ())
             if interest.plugin == plugin
         ]
         if not said:
             return None
         return Hint.QUEUE if Hint.QUEUE in said else Hint.SKIP
 
-    def _ask(
-        self,
-        hint: HintFunction | None,
-        pod: QueuedPod,
-        event: ClusterEvent,
-        old: ChangedObject | None,
-        new: ChangedObject | None,
-    ) -> Hint:
+    def _ask(self, hint: HintFunction | None, pod: QueuedPod, change: Change) -> Hint:
         if hint is None:
             return Hint.QUEUE
         try:
-            return hint(pod, event, old, new)
+            return hint(pod, change)
         except ObjectError:
             self.hint_error_count += 1
             return Hint.QUEUE

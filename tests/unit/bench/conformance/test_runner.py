@@ -89,6 +89,13 @@ def test_only_scores_of_0_of_dynamic_resources_are_left_out(raw: int, count: int
     assert left_out["scores.skipped: VolumeBinding is not built"] == 1
 
 
+def test_scores_of_0_of_other_plugins_are_differences() -> None:
+    score = {"weight": 2, "raw": {"n": 0}, "normalized": {"n": 0}}
+    wanted = decision(scores={"plugins": {"InterPodAffinity": score}, "skipped": []})
+    got = decision(scores={"plugins": {}, "skipped": []})
+    assert len(compared(wanted, got, "InterPodAffinity", "DynamicResources")[0]) == 1
+
+
 def test_a_message_is_compared_up_to_where_preemption_speaks() -> None:
     whole = "0/1 nodes are available: 1 Too many pods. preemption: ..."
     got = decision(message_without_preemption="0/1 nodes are available: 1 Too many pods.")

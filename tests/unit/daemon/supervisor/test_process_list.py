@@ -25,7 +25,10 @@ def runtime_dir(tmp_path: Path) -> Path:
 
 
 def test_a_second_supervisor_is_refused_and_told_who_is_there(runtime_dir: Path) -> None:
-    with SupervisorLock(runtime_dir), pytest.raises(AlreadyRunningError, match=f"pid {os.getpid()}"):
+    with (
+        SupervisorLock(runtime_dir),
+        pytest.raises(AlreadyRunningError, match=f"pid {os.getpid()}"),
+    ):
         SupervisorLock(runtime_dir)
     with SupervisorLock(runtime_dir):
         pass

@@ -93,6 +93,20 @@ def test_image_sizes_are_shared_out_over_the_nodes() -> None:
     assert ImageLocality().score(None, unknown, cache.view, rows_of(0, 1)).tolist() == [0, 0]
 
 
+def test_images_of_init_containers_and_volumes_count_too() -> None:
+    images = [
+        {"names": [f"{name}:latest"], "sizeBytes": 300 * MEBIBYTE} for name in ("app", "init", "vol")
+    ]
+    cache = cluster_of([make_node("n0", images=images)])
+    spec = {
+        "containers": [{"name": "c", "image": "app"}],
+        "initContainers": [{"name": "i", "image": "init"}],
+        "volumes": [{"name": "v", "image": {"reference": "vol"}}],
+    }
+    score = ImageLocality().score(None, pod_with(spec), cache.view, rows_of(0))
+    assert score.tolist() == [100 * (900 - 23) // (2000 - 23)]
+
+
 def test_nodes_must_declare_what_a_pod_cannot_do_without() -> None:
     rule = {"action": "RestartAllContainers"}
     container = {"name": "c", "image": "i", "restartPolicyRules": [rule]}

@@ -8,7 +8,7 @@ import pytest
 from daemon.core.queue.cluster_event import Action, ClusterEvent, Registration, Resource
 from daemon.core.queue.hints import default_registrations
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
-from daemon.core.queue.wakeups import Hint, Registered, Wakeups, with_implied_taint
+from daemon.core.queue.wakeups import Change, Hint, Registered, Wakeups, with_implied_taint
 from shared.errors import ObjectError
 from shared.framework.cluster_view import ObjectStore
 from shared.kube.objects import Node
@@ -204,6 +204,6 @@ def test_what_a_plugin_says_can_be_asked_for_an_explanation() -> None:
     event = ClusterEvent(Resource.NODE, Action.ADD)
     wakeups = Wakeups(default_registrations(ObjectStore()))
     pod = Bench().add("p")
-    assert wakeups.hint_of("NodeName", pod, event, None, node()) is Hint.QUEUE
-    assert wakeups.hint_of("NodeResourcesFit", pod, event, None, node()) is Hint.SKIP
-    assert wakeups.hint_of("ImageLocality", pod, event, None, node()) is None
+    assert wakeups.hint_of("NodeName", pod, Change(event, None, node())) is Hint.QUEUE
+    assert wakeups.hint_of("NodeResourcesFit", pod, Change(event, None, node())) is Hint.SKIP
+    assert wakeups.hint_of("ImageLocality", pod, Change(event, None, node())) is None

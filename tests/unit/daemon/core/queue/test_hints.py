@@ -15,7 +15,7 @@ from daemon.core.queue.cluster_event import (
 )
 from daemon.core.queue.hints import HintSettings, default_registrations
 from daemon.core.queue.queued_pod import QueuedPod
-from daemon.core.queue.wakeups import ChangedObject, Hint, Wakeups
+from daemon.core.queue.wakeups import Change, ChangedObject, Hint, Wakeups
 from shared import plugin_names
 from shared.framework.cluster_view import ObjectStore
 from shared.kernels.node_selector import parse_selector
@@ -53,7 +53,7 @@ class Asking:
         old: ChangedObject | None,
         new: ChangedObject | None,
     ) -> Hint | None:
-        said = self._wakeups.hint_of(self._plugin, pod, event, old, new)
+        said = self._wakeups.hint_of(self._plugin, pod, Change(event, old, new))
         self.error_count = self._wakeups.hint_error_count
         return said
 

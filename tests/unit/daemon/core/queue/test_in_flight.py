@@ -3,7 +3,7 @@
 from daemon.core.queue.cluster_event import NODE_ADD, Action, ClusterEvent, Resource
 from daemon.core.queue.in_flight import OWN_EVENT_COUNT_MAX, InFlight
 from daemon.core.queue.queued_pod import QueuedPod
-from daemon.core.queue.wakeups import ChangedObject, Hint, Registered, Strategy, Wakeups
+from daemon.core.queue.wakeups import Change, Hint, Registered, Strategy, Wakeups
 from tests.support.builders import make_node, make_pod
 from tests.unit.daemon.core.queue.builders import view_of
 
@@ -11,13 +11,8 @@ NODE = make_node("n1")
 REMOVED = ClusterEvent(Resource.NODE, Action.DELETE)
 
 
-def only_n2(
-    pod: QueuedPod,
-    event: ClusterEvent,
-    old: ChangedObject | None,
-    new: ChangedObject | None,
-) -> Hint:
-    return Hint.QUEUE if getattr(new, "metadata", NODE.metadata).name == "n2" else Hint.SKIP
+def only_n2(pod: QueuedPod, change: Change) -> Hint:
+    return Hint.QUEUE if getattr(change.new, "metadata", NODE.metadata).name == "n2" else Hint.SKIP
 
 
 WAKEUPS = Wakeups({"P": (Registered(Resource.NODE, (Action.ADD,), only_n2),)})
@@ -45,10 +40,10 @@ def strategy(in_flight: InFlight, uid: str) -> Strategy:
 
 def test_no_events_are_kept_for_nobody() -> None:
     in_flight = InFlight(WAKEUPS)
-    in_flight.record(NODE_ADD, None, NODE)
+    in_flight.record(Change(NODE_ADD, None, NODE))
     assert in_flight.event_count == 0
     in_flight.start(queued("p"))
-    in_flight.record(NODE_ADD, None, NODE)
+    in_flight.record(Change(NODE_ADD, None, NODE))
     assert in_flight.event_count == 1
     in_flight.finish("p")
     assert in_flight.event_count == 0
@@ -59,7 +54,7 @@ def test_events_go_when_the_attempts_that_need_them_end() -> None:
     in_flight = InFlight(WAKEUPS)
     for i in range(10):
         in_flight.start(queued(f"p{i}"))
-        in_flight.record(NODE_ADD, None, NODE)
+        in_flight.record(Change(NODE_ADD, None, NODE))
     for i in (5, 3, 9, 0, 1, 2, 4, 6, 7):
         in_flight.finish(f"p{i}")
         in_flight.check_invariants()
@@ -71,13 +66,13 @@ def test_events_go_when_the_attempts_that_need_them_end() -> None:
 def test_the_hint_sees_each_event_since_the_start_and_no_other() -> None:
     in_flight = InFlight(WAKEUPS)
     in_flight.start(queued("early"))
-    in_flight.record(NODE_ADD, None, make_node("n2"))
+    in_flight.record(Change(NODE_ADD, None, make_node("n2")))
     in_flight.start(queued("late"))
-    in_flight.record(NODE_ADD, None, NODE)
-    in_flight.record(REMOVED, NODE, None)
+    in_flight.record(Change(NODE_ADD, None, NODE))
+    in_flight.record(Change(REMOVED, NODE, None))
     assert strategy(in_flight, "early") is Strategy.AFTER_BACKOFF
     assert strategy(in_flight, "late") is Strategy.SKIP
-    in_flight.record(NODE_ADD, None, make_node("n2"))
+    in_flight.record(Change(NODE_ADD, None, make_node("n2")))
     assert strategy(in_flight, "late") is Strategy.AFTER_BACKOFF
 
 
@@ -85,14 +80,14 @@ def test_an_attempt_whose_events_were_dropped_is_treated_as_helped() -> None:
     in_flight = InFlight(WAKEUPS, event_count_max=10)
     in_flight.start(queued("long"))
     for _ in range(11):
-        in_flight.record(NODE_ADD, None, NODE)
+        in_flight.record(Change(NODE_ADD, None, NODE))
     in_flight.check_invariants()
     assert in_flight.event_count <= 10
     assert in_flight.events_dropped_count > 0
     assert strategy(in_flight, "long") is Strategy.AFTER_BACKOFF
     in_flight.start(queued("short"))
     assert strategy(in_flight, "short") is Strategy.SKIP
-    in_flight.record(NODE_ADD, None, NODE)
+    in_flight.record(Change(NODE_ADD, None, NODE))
     assert strategy(in_flight, "short") is Strategy.SKIP
     for uid in ("long", "short"):
         in_flight.finish(uid)
@@ -105,7 +100,7 @@ def test_the_log_stays_bounded_however_long_an_attempt_lasts() -> None:
     in_flight.start(queued("hangs"))
     for i in range(1000):
         in_flight.start(queued(f"p{i}"))
-        in_flight.record(NODE_ADD, None, NODE)
+        in_flight.record(Change(NODE_ADD, None, NODE))
         in_flight.finish(f"p{i}")
         assert in_flight.event_count <= 10
     in_flight.check_invariants()
@@ -119,8 +114,8 @@ def test_more_updates_of_one_pod_than_can_be_kept_are_treated_as_help() -> None:
     attempt = in_flight.get("p")
     assert attempt is not None
     for _ in range(OWN_EVENT_COUNT_MAX):
-        in_flight.record_own(attempt, REMOVED, pod.view, pod.view)
+        in_flight.record_own(attempt, Change(REMOVED, pod.view, pod.view))
     assert strategy(in_flight, "p") is Strategy.SKIP
-    in_flight.record_own(attempt, REMOVED, pod.view, pod.view)
+    in_flight.record_own(attempt, Change(REMOVED, pod.view, pod.view))
     assert strategy(in_flight, "p") is Strategy.AFTER_BACKOFF
     assert len(attempt.own_events) == OWN_EVENT_COUNT_MAX

@@ -14,7 +14,7 @@ from daemon.core.queue.cluster_event import (
 )
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import QueueSettings
-from daemon.core.queue.wakeups import ChangedObject, Hint, Registered
+from daemon.core.queue.wakeups import Change, Hint, Registered
 from shared.ids import NodeName
 from shared.messages.admin import QueueLengths
 from shared.plugin_names import (
@@ -409,12 +409,7 @@ def test_a_gated_pod_waits_until_its_last_gate_is_gone() -> None:
 def test_a_gated_pod_is_not_even_asked_about_events_that_its_gate_does_not_wait_for() -> None:
     asked: list[str] = []
 
-    def hint(
-        pod: QueuedPod,
-        event: ClusterEvent,
-        old: ChangedObject | None,
-        new: ChangedObject | None,
-    ) -> Hint:
+    def hint(pod: QueuedPod, change: Change) -> Hint:
         asked.append(pod.record.name)
         return Hint.QUEUE
 
@@ -489,12 +484,7 @@ def test_an_event_may_be_kept_from_more_important_pods() -> None:
 def test_a_hint_is_asked_once_for_all_pods_of_a_class() -> None:
     asked: list[str] = []
 
-    def hint(
-        pod: QueuedPod,
-        event: ClusterEvent,
-        old: ChangedObject | None,
-        new: ChangedObject | None,
-    ) -> Hint:
+    def hint(pod: QueuedPod, change: Change) -> Hint:
         asked.append(pod.record.name)
         return Hint.QUEUE if pod.record.name.startswith("a") else Hint.SKIP
 
@@ -509,12 +499,7 @@ def test_a_hint_is_asked_once_for_all_pods_of_a_class() -> None:
 
 
 def test_pods_of_a_class_are_asked_one_by_one_when_a_hint_reads_their_names() -> None:
-    def hint(
-        pod: QueuedPod,
-        event: ClusterEvent,
-        old: ChangedObject | None,
-        new: ChangedObject | None,
-    ) -> Hint:
+    def hint(pod: QueuedPod, change: Change) -> Hint:
         return Hint.QUEUE if pod.record.name == "a2" else Hint.SKIP
 
     registered = Registered(Resource.NODE, (Action.ADD,), hint, reads_identity=True)

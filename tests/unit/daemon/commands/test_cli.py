@@ -1,0 +1,206 @@
+"""The command line: what it refuses, with which exit code, and what check-config prints."""
+
+import builtins
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon import cli
+from daemon.commands.check_config import check, effective_yaml
+from daemon.commands.run import with_configuration
+from shared import exit_codes
+from shared.config import RuntimeOptions, parse_configuration
+from shared.framework.profiles import DEFAULT_SCHEDULER_NAME
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+CUSTOM = (
+    HEAD
+    + """\
+parallelism: 3
+percentageOfNodesToScore: 40
+profiles:
+- schedulerName: packing
+  plugins:
+    score:
+      disabled: [{name: ImageLocality}]
+      enabled: [{name: NodeResourcesFit, weight: 7}]
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated}}
+- schedulerName: default-scheduler
+"""
+)
+
+
+@pytest.fixture
+def custom(tmp_path: Path) -> str:
+    path = tmp_path / "custom.yaml"
+    path.write_text(CUSTOM)
+    return str(path)
+
+
+def test_every_command_is_listed_with_its_purpose(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--help"])
+    assert ended.value.code == 0
+    told = capsys.readouterr().out
+    for command in (
+        *("run", "demo", "simulate", "status", "check-config"),
+        *("conformance", "dump", "version", "test"),
+    ):
+        assert f"\n    {command}" in told
+
+
+def test_a_command_is_needed() -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([])
+    assert ended.value.code == exit_codes.UNUSABLE
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--workers", "0"], "--workers 0"),
+        (["--server", "http://a", "--kubeconfig", "b"], "give one of them"),
+        (["--server", "http://a", "--config", "/nowhere.yaml"], "/nowhere.yaml cannot be used"),
+        (["--kubeconfig", "/nowhere/kubeconfig"], "/nowhere/kubeconfig cannot be used"),
+    ],
+)
+def test_run_refuses_what_cannot_work_before_it_starts_anything(
+    options: list[str], told: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    runtime_dir = tmp_path / "run"
+    code = cli.main(["run", "--runtime-dir", str(runtime_dir), *options])
+    assert code == exit_codes.UNUSABLE
+    assert told in capsys.readouterr().err
+    assert not runtime_dir.exists()
+
+
+def test_status_and_dump_say_when_nothing_is_running(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in ("status", "dump"):
+        assert cli.main([command, "--runtime-dir", str(tmp_path)]) == exit_codes.NOT_RUNNING
+        assert "no berth is running" in capsys.readouterr().err
+
+
+def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["version"]) == exit_codes.OK
+    assert capsys.readouterr().out.startswith("berth 0.")
+
+
+def test_an_installation_without_bench_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    assert cli.main(["demo"]) == exit_codes.UNUSABLE
+    assert "not part of this installation" in capsys.readouterr().err
+
+
+def test_a_missing_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(_: str) -> Any:
+        raise ModuleNotFoundError("No module named 'rich'", name="rich")
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    assert cli.main(["demo"]) == exit_codes.UNUSABLE
+    assert "needs rich" in capsys.readouterr().err
+
+
+def test_the_commands_of_bench_get_their_own_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[str] = []
+
+    class Module:
+        @staticmethod
+        def main(arguments: Sequence[str]) -> int:
+            given.extend(arguments)
+            return 7
+
+    monkeypatch.setattr(importlib, "import_module", lambda _: Module)
+    assert cli.main(["simulate", "--port", "1", "--help"]) == 7
+    assert given == ["--port", "1", "--help"]
+
+
+def test_every_bench_command_can_be_imported_and_has_a_main() -> None:
+    for command in cli.BENCH_COMMANDS.values():
+        assert builtins.callable(importlib.import_module(command.module).main)
+
+
+# check-config -------------------------------------------------------------------------------------
+
+
+def test_what_check_config_prints_means_the_same_as_what_it_read(
+    custom: str, tmp_path: Path
+) -> None:
+    printed = tmp_path / "printed.yaml"
+    printed.write_text(effective_yaml(custom))
+    _, read = check(custom)
+    _, again = check(str(printed))
+
+    def plugins(built: Any) -> Any:
+        return [
+            (
+                one.scheduler_name,
+                one.percentage_of_nodes_to_score,
+                {
+                    point: [p.NAME for p in at]
+                    for point, at in one.plugins_at.items()
+                    # It follows from score and is not written out.
+                    if point != "preScore"
+                },
+                [(entry.plugin.NAME, entry.weight) for entry in one.framework.scores],
+            )
+            for one in built
+        ]
+
+    assert plugins(again) == plugins(read)
+
+
+def test_check_config_shows_weights_arguments_and_what_is_not_built(custom: str) -> None:
+    text = effective_yaml(custom)
+    assert "- name: NodeResourcesFit\n        weight: 7\n" in text
+    assert "type: MostAllocated" in text
+    assert "percentageOfNodesToScore: 40" in text
+    assert "ImageLocality" not in text.partition("default-scheduler\n")[0].rpartition("packing")[2]
+
+
+def test_check_config_ends_with_1_and_all_problems(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(HEAD + "profiles: [{plugins: {score: {enabled: [{name: Nobody}]}}}]\n")
+    assert cli.main(["check-config", str(bad)]) == exit_codes.FAILED
+    told = capsys.readouterr().err
+    assert "there is no plugin Nobody" in told
+    bad.write_text(HEAD + "nonsense: 1\nparallelism: 0\n")
+    assert cli.main(["check-config", str(bad)]) == exit_codes.FAILED
+    told = capsys.readouterr().err
+    assert "nonsense (line 3)" in told
+    assert "parallelism (line 4)" in told
+
+
+def test_check_config_without_a_file_shows_the_defaults(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["check-config", "-"]) == exit_codes.OK
+    assert f"schedulerName: {DEFAULT_SCHEDULER_NAME}" in capsys.readouterr().out
+
+
+def test_the_configuration_completes_the_options() -> None:
+    configuration = parse_configuration(
+        HEAD + "parallelism: 2\nclientConnection: {kubeconfig: /k}\n", "file"
+    )
+    completed = with_configuration(RuntimeOptions(workers=8), configuration)
+    assert (completed.kubeconfig, completed.workers) == ("/k", 2)
+    named = with_configuration(RuntimeOptions(kubeconfig="/own"), configuration)
+    assert named.kubeconfig == "/own"
+    by_server = with_configuration(RuntimeOptions(server="http://a"), configuration)
+    assert by_server.kubeconfig == ""

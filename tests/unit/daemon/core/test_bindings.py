@@ -1,0 +1,68 @@
+"""Orders for binders: answered once, and never lost with a binder."""
+
+from daemon.core.bindings import BinderPool
+from daemon.core.effects import Effect, TellBinder
+from shared.messages.to_binder import BindPod, BindPods
+from tests.support.builders import make_pod
+
+
+def sent(effects: list[Effect]) -> dict[bytes, list[BindPod]]:
+    found: dict[bytes, list[BindPod]] = {}
+    for effect in effects:
+        assert isinstance(effect, TellBinder)
+        assert isinstance(effect.message, BindPods)
+        found.setdefault(effect.peer, []).extend(effect.message.orders)
+    return found
+
+
+def pool(*peers: bytes) -> BinderPool:
+    made = BinderPool(epoch=1)
+    for index, peer in enumerate(peers):
+        made.join(peer, index, "i", now_s=0.0)
+        made.ready(peer)
+    return made
+
+
+def test_orders_wait_until_a_binder_is_ready() -> None:
+    binders = BinderPool(epoch=1)
+    binders.order(make_pod("p"), "n0", "default-scheduler")
+    assert binders.flush() == []
+    binders.join(b"a", 0, "i", now_s=0.0)
+    assert binders.flush() == [], "it has said Hello, but may still bind for an earlier owner"
+    binders.ready(b"a")
+    assert [order.name for order in sent(binders.flush())[b"a"]] == ["p"]
+    assert binders.in_flight_count() == 1
+
+
+def test_orders_are_spread_over_the_binders() -> None:
+    binders = pool(b"a", b"b")
+    for i in range(10):
+        binders.order(make_pod(f"p{i}"), "n0", "default-scheduler")
+    assert {peer: len(orders) for peer, orders in sent(binders.flush()).items()} == {
+        b"a": 5,
+        b"b": 5,
+    }
+
+
+def test_the_orders_of_a_lost_binder_go_to_another_that_looks_first() -> None:
+    binders = pool(b"a")
+    binders.order(make_pod("p"), "n0", "default-scheduler")
+    (first,) = sent(binders.flush())[b"a"]
+    assert not first.look_first
+    assert binders.join(b"a2", 0, "next life", now_s=1.0) == 1
+    binders.ready(b"a2")
+    (again,) = sent(binders.flush())[b"a2"]
+    assert again.look_first
+    assert again.order_id == first.order_id
+    assert binders.settle(b"a", first.order_id) is None, "the lost binder has no say any more"
+    assert binders.settle(b"a2", first.order_id) is not None
+    assert binders.settle(b"a2", first.order_id) is None, "an order is answered once"
+    assert binders.in_flight_count() == 0
+
+
+def test_a_silent_binder_is_found_by_when_it_was_last_heard() -> None:
+    binders = pool(b"a", b"b")
+    binders.heard(b"b", now_s=20.0)
+    assert binders.silent_since(10.0) == [b"a"]
+    assert binders.oldest_heard_s() == 0.0
+    assert not binders.heard(b"unknown", now_s=20.0)

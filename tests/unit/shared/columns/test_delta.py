@@ -1,0 +1,73 @@
+"""Deltas that are damaged are refused with a reason, never half believed without notice."""
+
+import pytest
+
+from daemon.core.cache import Cache
+from shared.columns.delta import NOTHING_SENT, apply_delta, make_delta
+from shared.columns.interning import Interner
+from shared.columns.journal import ENTRIES_MAX, Journal
+from shared.columns.pods import PodTable
+from shared.columns.table import NodeTable
+from shared.errors import FrameError
+from tests.support.builders import make_node
+
+
+def some_delta() -> tuple[bytes, list[memoryview]]:
+    cache = Cache()
+    cache.add_node(make_node("n0", labels={"a": "b"}))
+    body, buffers, _ = make_delta(cache.nodes, cache.pod_table, cache.all_changes(), NOTHING_SENT)
+    return body, [memoryview(b) for b in buffers]
+
+
+def test_a_missing_buffer_is_an_error() -> None:
+    body, buffers = some_delta()
+    with pytest.raises(FrameError, match="missing"):
+        apply_delta(NodeTable(), PodTable(), body, buffers[:-1])
+
+
+def test_a_buffer_of_the_wrong_length_is_an_error() -> None:
+    body, buffers = some_delta()
+    buffers[1] = memoryview(b"\0" * 16)
+    with pytest.raises(FrameError, match="shape"):
+        apply_delta(NodeTable(), PodTable(), body, buffers)
+
+
+def test_a_buffer_too_many_is_an_error() -> None:
+    body, buffers = some_delta()
+    with pytest.raises(FrameError, match="left over"):
+        apply_delta(NodeTable(), PodTable(), body, [*buffers, memoryview(b"")])
+
+
+def test_a_body_that_is_not_ours_is_an_error() -> None:
+    with pytest.raises(FrameError):
+        apply_delta(NodeTable(), PodTable(), b"\xc1", [])
+
+
+def test_an_interner_takes_over_ids_that_overlap_equally() -> None:
+    interner = Interner[str](["a", "b"])
+    interner.extend(1, ["b", "c"])
+    assert interner.values == ["a", "b", "c"]
+    assert interner.find("c") == 2
+    assert interner.find("d") == -1
+
+
+def test_a_journal_tells_each_changed_row_once_and_in_order() -> None:
+    journal = Journal()
+    journal.usage_changed(3)
+    start = journal.position
+    for row in (5, 2, 5):
+        journal.usage_changed(row)
+    journal.node_changed(7)
+    changes = journal.since(start)
+    assert changes is not None
+    assert changes.usage_rows.tolist() == [2, 5]
+    assert changes.node_rows.tolist() == [7]
+
+
+def test_a_reader_that_fell_behind_the_bound_is_told_to_start_over() -> None:
+    journal = Journal()
+    start = journal.position
+    for _ in range(ENTRIES_MAX + 1):
+        journal.usage_changed(0)
+    assert journal.since(start) is None
+    assert journal.since(journal.position) is not None

@@ -1,0 +1,143 @@
+"""The worker's copy: gaps, epochs, and own placements that are not settled yet."""
+
+from daemon.core.cache import Cache
+from daemon.core.snapshot_log import Snapshot, SnapshotLog
+from shared.kube.object_codec import decode_object
+from shared.kube.pod_record import PodRecord
+from tests.support.builders import make_node, make_pod
+from workers.scorer.replica import Replica
+
+
+class Owner:
+    """A cache and its snapshots."""
+
+    def __init__(self, epoch: int = 1) -> None:
+        self.cache = Cache()
+        self.log = SnapshotLog(self.cache, epoch)
+        self.settled: dict[int, int] = {0: 0}
+
+    def delta(self) -> Snapshot:
+        snapshot = self.log.delta(self.settled)
+        assert snapshot is not None
+        return snapshot
+
+    def assume(self, record: PodRecord, node: str) -> int:
+        pod_class = self.cache.classes.acquire(record)
+        self.cache.assume_pod(record, node, pod_class)
+        return pod_class.class_id
+
+
+def started(owner: Owner) -> Replica:
+    replica = Replica(0, decode_object)
+    owner.log.skip(owner.settled)
+    full = owner.log.full(owner.settled)
+    replica.apply_full(full.message, full.buffers)
+    return replica
+
+
+def cpu_of(replica: Replica, node: str) -> int:
+    return int(replica.nodes.requested[0, replica.nodes.row_of(node)])
+
+
+def test_a_missed_delta_is_noticed_and_a_full_snapshot_heals_it() -> None:
+    owner = Owner()
+    owner.cache.add_node(make_node("n0"))
+    replica = started(owner)
+    owner.cache.add_node(make_node("n1"))
+    owner.delta()  # Lost.
+    owner.cache.add_node(make_node("n2"))
+    later = owner.delta()
+    assert not replica.apply_delta(later.message, later.buffers)
+    assert not replica.is_whole
+    full = owner.log.full(owner.settled)
+    replica.apply_full(full.message, full.buffers)
+    assert replica.is_whole
+    assert {replica.nodes.name_of(row) for row in replica.nodes.order.tolist()} == {
+        "n0",
+        "n1",
+        "n2",
+    }
+
+
+def test_a_delta_that_the_full_snapshot_contains_is_passed_over() -> None:
+    owner = Owner()
+    owner.cache.add_node(make_node("n0"))
+    old = owner.delta()
+    replica = started(owner)
+    assert replica.apply_delta(old.message, old.buffers)
+    assert replica.sequence == old.message.sequence
+
+
+def test_a_delta_of_another_epoch_is_a_hole() -> None:
+    replica = started(Owner(epoch=1))
+    other = Owner(epoch=2)
+    other.cache.add_node(make_node("n0"))
+    snapshot = other.delta()
+    assert not replica.apply_delta(snapshot.message, snapshot.buffers)
+    assert not replica.is_whole
+
+
+def test_an_unsettled_placement_survives_a_delta_of_its_row() -> None:
+    owner = Owner()
+    owner.cache.add_node(make_node("n0"))
+    class_id = owner.cache.classes.acquire(make_pod("p", cpu="1")).class_id
+    replica = started(owner)
+    row = replica.nodes.row_of("n0")
+    replica.place(class_id, row, proposal_sequence=1)
+    assert cpu_of(replica, "n0") == 1000
+    # Somebody else's pod lands on the node before the owner has seen the proposal.
+    owner.cache.add_pod(make_pod("other", cpu="500m", node_name="n0"))
+    snapshot = owner.delta()
+    assert replica.apply_delta(snapshot.message, snapshot.buffers)
+    assert cpu_of(replica, "n0") == 1500
+
+
+def test_a_settled_placement_counts_once() -> None:
+    owner = Owner()
+    owner.cache.add_node(make_node("n0"))
+    pod = make_pod("p", cpu="1", host_port=80)
+    class_id = owner.cache.classes.acquire(pod).class_id
+    replica = started(owner)
+    replica.place(class_id, replica.nodes.row_of("n0"), proposal_sequence=1)
+    position = replica.journal.position
+    owner.assume(pod, "n0")
+    owner.settled = {0: 1}
+    snapshot = owner.delta()
+    replica.apply_delta(snapshot.message, snapshot.buffers)
+    assert cpu_of(replica, "n0") == 1000
+    assert len(replica.view.pods.used_rows()) == 1
+    assert len(replica.view.tentative.used_rows()) == 0
+    # The owner told nothing new: no class need be evaluated again.
+    changes = replica.journal.since(position)
+    assert changes is not None
+    assert changes.usage_rows.tolist() == []
+
+
+def test_a_rejected_placement_is_taken_off_when_it_is_settled() -> None:
+    owner = Owner()
+    owner.cache.add_node(make_node("n0"))
+    class_id = owner.cache.classes.acquire(make_pod("p", cpu="1")).class_id
+    replica = started(owner)
+    row = replica.nodes.row_of("n0")
+    replica.place(class_id, row, proposal_sequence=1)
+    owner.cache.touch_row(row)
+    owner.settled = {0: 1}
+    snapshot = owner.delta()
+    replica.apply_delta(snapshot.message, snapshot.buffers)
+    assert cpu_of(replica, "n0") == 0
+
+
+def test_a_full_snapshot_keeps_what_is_not_settled() -> None:
+    owner = Owner()
+    owner.cache.add_node(make_node("n0"))
+    class_id = owner.cache.classes.acquire(make_pod("p", cpu="1")).class_id
+    replica = started(owner)
+    replica.place(class_id, replica.nodes.row_of("n0"), proposal_sequence=1)
+    full = owner.log.full(owner.settled)
+    replica.apply_full(full.message, full.buffers)
+    assert cpu_of(replica, "n0") == 1000
+    owner.settled = {0: 1}
+    owner.log.skip(owner.settled)
+    full = owner.log.full(owner.settled)
+    replica.apply_full(full.message, full.buffers)
+    assert cpu_of(replica, "n0") == 0
