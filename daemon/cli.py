@@ -212,11 +212,12 @@ def _check_config(parsed: argparse.Namespace) -> int:
 
 
 def _dump(parsed: argparse.Namespace) -> int:
-    from daemon.commands.status import ask_for_text
+    from daemon.commands.status import NO_CONTRADICTIONS, ask_for_text
 
     lines = ask_for_text(parsed.runtime_dir, is_compare=parsed.compare)
     print("\n".join(lines))
-    return exit_codes.FAILED if parsed.compare and lines else exit_codes.OK
+    is_wrong = parsed.compare and lines != NO_CONTRADICTIONS
+    return exit_codes.FAILED if is_wrong else exit_codes.OK
 
 
 def _version(_: argparse.Namespace) -> int:

@@ -80,6 +80,13 @@ def _parser() -> argparse.ArgumentParser:
         help="changes that a watcher may be behind before it is dropped (default: the history)",
     )
     add(
+        "--watch-pause-s",
+        type=float,
+        default=defaults.watch_pause_s,
+        metavar="S",
+        help="at most how long changes are held back to be sent together (default %(default)s)",
+    )
+    add(
         "--kubelet-delay-s",
         type=float,
         metavar="S",
@@ -114,6 +121,7 @@ def _options(arguments: argparse.Namespace) -> ServerOptions:
         tls_key=arguments.tls_key,
         bookmark_interval_s=arguments.bookmark_interval_s,
         watch_lag_max=arguments.watch_lag_max,
+        watch_pause_s=arguments.watch_pause_s,
         cluster=ClusterOptions(
             history_limit=arguments.history,
             disabled_admission=frozenset(disabled),

@@ -17,7 +17,12 @@ from bench.apiserver.resources import DISRUPTION_BUDGETS, PODS
 from bench.apiserver.selection import kept_fields, label_selector_matches
 from bench.apiserver.store import StoredObject
 from bench.apiserver.validation import required, unsupported_value
-from bench.apiserver.writes import decode_object, store_object
+from bench.apiserver.writes import (
+    bad_shape,
+    check_metadata_shape,
+    decode_object,
+    store_object,
+)
 
 _BOUND: Answer = Answer(201, status.CREATED_STATUS)
 _EVICTED: Answer = Answer(201, status.CREATED_STATUS)
@@ -65,8 +70,11 @@ def bind_by_body(cluster: Cluster, namespace: str, body: bytes, now_s: float) ->
 def _check_binding(metadata: JsonObject, target: JsonObject, name: str) -> None:
     if metadata.get("name", name) != name:
         raise status.bad_request("name in URL does not match name in Binding object")
+    check_metadata_shape(PODS, metadata)
     causes = []
     kind = target.get("kind", "")
+    if not isinstance(kind, str) or not isinstance(target.get("name", ""), str):
+        raise bad_shape(PODS, "Go struct field ObjectReference.target")
     if kind not in ("", "Node"):
         causes.append(unsupported_value("target.kind", kind, ("Node", "<empty>")))
     if not target.get("name"):

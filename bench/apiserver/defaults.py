@@ -45,11 +45,11 @@ def apply_defaults(resource: Resource, obj: JsonObject) -> None:
 def apply_zero_values(resource: Resource, obj: JsonObject) -> None:
     """Add the members that Go prints although they are zero; called on every write."""
     if resource is PODS:
-        for condition in children(child(obj, "status"), "conditions"):
+        for condition in child(obj, "status").get("conditions") or ():
             condition.setdefault("lastProbeTime", None)
             condition.setdefault("lastTransitionTime", None)
     elif resource is NODES:
-        for condition in children(child(obj, "status"), "conditions"):
+        for condition in child(obj, "status").get("conditions") or ():
             condition.setdefault("lastHeartbeatTime", None)
             condition.setdefault("lastTransitionTime", None)
 

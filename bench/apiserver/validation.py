@@ -17,6 +17,7 @@ from bench.apiserver.json_objects import JsonObject, child, children
 from bench.apiserver.quantities import BAD_QUANTITY, quantity_of
 from bench.apiserver.resources import (
     CORE_EVENTS,
+    DISRUPTION_BUDGETS,
     EVENTS,
     NAMESPACES,
     PODS,
@@ -48,6 +49,7 @@ _USER_PRIORITY_MAX: Final = 1_000_000_000
 _SYSTEM_PREFIX: Final = "system-"
 _EVENT_TEXT_CHARS_MAX: Final = {"action": 128, "reason": 128, "reportingInstance": 128}
 _EVENT_NOTE_BYTES_MAX: Final = 1024
+_SELECTOR_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 # Namespaces whose events may be about cluster-scoped objects.
 _CLUSTER_EVENT_NAMESPACES: Final = ("default", "kube-system")
 
@@ -221,6 +223,30 @@ def _validate_priority_class(priority_class: JsonObject) -> list[Cause]:
     return causes
 
 
+def validate_budget(budget: JsonObject) -> list[Cause]:
+    """Validate a PodDisruptionBudget's selector; evictions rely on it."""
+    selector = child(budget, "spec").get("selector")
+    if selector is None:
+        return []
+    causes = []
+    for key, value in (selector.get("matchLabels") or {}).items():
+        if not isinstance(value, str):
+            raise TypeError(f"the value of the label {key} is no string")
+    for index, expression in enumerate(selector.get("matchExpressions") or ()):
+        path = f"spec.selector.matchExpressions[{index}]"
+        operator, values = expression.get("operator", ""), expression.get("values") or []
+        if not isinstance(expression.get("key"), str) or not expression["key"]:
+            causes.append(required(f"{path}.key"))
+        if operator not in _SELECTOR_OPERATORS:
+            causes.append(invalid_value(f"{path}.operator", operator, "not a valid operator"))
+        elif (operator in ("In", "NotIn")) != bool(values):
+            detail = "must be specified when `operator` is 'In' or 'NotIn', and only then"
+            causes.append(required(f"{path}.values", detail))
+        if not all(isinstance(each, str) for each in values):
+            raise TypeError("a label selector's values are not strings")
+    return causes
+
+
 def validate_event(resource: Resource, event: JsonObject) -> list[Cause]:
     """Validate an event in its stored form (pkg/apis/core/validation/events.go, v1.36)."""
     causes = _validate_event_basics(resource, event)
@@ -323,4 +349,5 @@ def _with_old_images(containers: Any, old: list[JsonObject]) -> Any:
 _VALIDATORS: Final[dict[str, Callable[[JsonObject], list[Cause]]]] = {
     PODS.qualified: _validate_pod,
     PRIORITY_CLASSES.qualified: _validate_priority_class,
+    DISRUPTION_BUDGETS.qualified: validate_budget,
 }

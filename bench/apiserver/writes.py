@@ -29,6 +29,7 @@ from bench.apiserver.reads import Answer
 from bench.apiserver.representation import representation_of
 from bench.apiserver.resources import (
     CORE_EVENTS,
+    DISRUPTION_BUDGETS,
     EVENTS,
     NAMESPACES,
     PODS,
@@ -42,6 +43,7 @@ from bench.apiserver.validation import (
     forbidden_value,
     invalid_value,
     required,
+    validate_budget,
     validate_new,
     validate_pod_update,
 )
@@ -116,7 +118,7 @@ def decode_object(resource: Resource, kind: str, body: bytes) -> JsonObject:
     for member in _OBJECT_MEMBERS:
         if not isinstance(obj.get(member, _NOTHING), dict):
             if obj[member] is not None:
-                raise _bad_shape(resource, f"Go struct field {kind}.{member}")
+                raise bad_shape(resource, f"Go struct field {kind}.{member}")
             del obj[member]
     if has_nulls(body):
         pruned: JsonObject = without_nulls(obj)
@@ -127,7 +129,8 @@ def decode_object(resource: Resource, kind: str, body: bytes) -> JsonObject:
 _NOTHING: Final[JsonObject] = {}
 
 
-def _bad_shape(resource: Resource, where: str) -> status.ApiError:
+def bad_shape(resource: Resource, where: str) -> status.ApiError:
+    """Make the 400 of a member that has the wrong type."""
     return status.bad_request(
         f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
         f"json: cannot unmarshal into {where}"
@@ -136,11 +139,11 @@ def _bad_shape(resource: Resource, where: str) -> status.ApiError:
 
 # What walking an object of the wrong shape raises. The schema is not checked up front: that would
 # cost every good request for the sake of bad ones.
-_SHAPE_ERRORS: Final = (AttributeError, TypeError, KeyError, IndexError)
+_SHAPE_ERRORS: Final = (AttributeError, TypeError, KeyError, IndexError, ValueError)
 
 
 def _misshapen(resource: Resource, error: Exception) -> status.ApiError:
-    return _bad_shape(resource, f"the object ({type(error).__name__}: {error})")
+    return bad_shape(resource, f"the object ({type(error).__name__}: {error})")
 
 
 def _with_new_metadata(
@@ -162,7 +165,7 @@ def _with_new_metadata(
             raise status.invalid(resource.kind, _message_group(resource), "", [cause])
         name = cluster.generated_name(prefix)
     elif not isinstance(name, str):
-        raise _bad_shape(resource, f"Go struct field {resource.kind}.metadata.name of type string")
+        raise bad_shape(resource, f"Go struct field {resource.kind}.metadata.name of type string")
     metadata["name"] = name
     if prefix:
         metadata["generateName"] = prefix
@@ -178,20 +181,21 @@ def _with_new_metadata(
         value = given.get(member)
         if value:
             metadata[member] = value
-    _check_metadata_shape(resource, metadata)
+    check_metadata_shape(resource, metadata)
     return {"metadata": metadata, **obj}
 
 
-def _check_metadata_shape(resource: Resource, metadata: JsonObject) -> None:
+def check_metadata_shape(resource: Resource, metadata: JsonObject) -> None:
+    """Refuse members of metadata of the wrong type; labels in particular are relied on."""
     for member in ("labels", "annotations"):
         texts = metadata.get(member)
         if texts is None:
             continue
         if not isinstance(texts, dict) or not all(isinstance(each, str) for each in texts.values()):
-            raise _bad_shape(resource, f"Go struct field {resource.kind}.metadata.{member}")
+            raise bad_shape(resource, f"Go struct field {resource.kind}.metadata.{member}")
     for member in ("ownerReferences", "finalizers"):
         if not isinstance(metadata.get(member, []), list):
-            raise _bad_shape(resource, f"Go struct field {resource.kind}.metadata.{member}")
+            raise bad_shape(resource, f"Go struct field {resource.kind}.metadata.{member}")
 
 
 def _prepare_event(resource: Resource, event: JsonObject) -> JsonObject:
@@ -304,7 +308,7 @@ def patch(
     if has_nulls(body):
         patched = without_nulls(patched)
     if not isinstance(patched.get("metadata"), dict):
-        raise _bad_shape(resource, f"Go struct field {resource.kind}.metadata")
+        raise bad_shape(resource, f"Go struct field {resource.kind}.metadata")
     if resource is CORE_EVENTS:
         patched = stored_form(patched)
     return _update(cluster, resource, stored, patched, subresource, now_s)
@@ -383,7 +387,7 @@ def _merged(
         kept = old_metadata if subresource and member == "ownerReferences" else given
         if kept.get(member):
             metadata[member] = kept[member]
-    _check_metadata_shape(resource, metadata)
+    check_metadata_shape(resource, metadata)
     if subresource == "status":
         result = {**current, "metadata": metadata, "status": new.get("status", {})}
         if resource is PODS and "qosClass" in current["status"]:
@@ -423,6 +427,8 @@ def _check_update(
             if result.get(field) != current.get(field):
                 causes.append(forbidden_value(field, "may not be changed in an update."))
         check_priority_class(cluster, result)
+    elif resource is DISRUPTION_BUDGETS:
+        causes = validate_budget(result)
     if causes:
         name = current["metadata"]["name"]
         raise status.invalid(resource.kind, _message_group(resource), name, causes)

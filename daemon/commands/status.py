@@ -22,6 +22,7 @@ from shared.messages.admin import (
     StatusRequest,
     TextAnswer,
 )
+from shared.telemetry.metrics import OWNER_COUNTERS
 from shared.transport.admin_client import AdminClient, NoAnswerError
 from shared.transport.endpoints import Endpoints
 
@@ -33,6 +34,8 @@ RATES: Final = ("scheduled", "bound", "unschedulable")
 """The owner's counters that are also shown per second."""
 
 DUMP_TIMEOUT_S: Final = 60.0
+NO_CONTRADICTIONS: Final = ["no contradictions"]
+"""The owner's answer to a `CompareRequest` when all is well."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -147,8 +150,16 @@ def status_lines(status: Status) -> list[str]:
     rows = (_process_row(one, status.cpu_percent[one.name]) for one in status.processes)
     lines += ["", *_table(_PROCESS_HEAD, rows)]
     if owner is not None and owner.counters:
-        counts = sorted((name, f"{count}") for name, count in owner.counters.items())
-        lines += ["", *_table(("SINCE THE OWNER'S START", "COUNT"), counts)]
+        lines += ["", "since the owner's start:", *_counter_lines(owner.counters)]
+    return lines
+
+
+def _counter_lines(counters: dict[str, int]) -> list[str]:
+    lines = []
+    for name, count in sorted(counters.items()):
+        metric = OWNER_COUNTERS.get(name)
+        told = metric.sentence if metric is not None else ""
+        lines.append(f"{count:12,}  {name:19} {told}".rstrip())
     return lines
 
 

@@ -16,8 +16,10 @@ import numpy as np
 
 from daemon.core.cache import Cache
 from daemon.core.dispatch import Attempt, Scorer
+from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.queue.queued_pod import Place
 from shared.framework.engine import Checker
+from shared.framework.status import Status
 from shared.messages.from_scorer import Placement, Proposals
 
 
@@ -34,20 +36,31 @@ class Rejected(NamedTuple):
     attempt: Attempt
 
 
+class NotReserved(NamedTuple):
+    """A Reserve plugin refused the placement; the pod is unschedulable by it."""
+
+    attempt: Attempt
+    status: Status
+
+
 class Verdicts(NamedTuple):
     """What became of one worker's placements."""
 
     accepted: list[Accepted]
     rejected: list[Rejected]
+    not_reserved: list[NotReserved]
     stale_count: int
     """Answers for attempts that are not out with this worker (any more)."""
 
 
-def judge(cache: Cache, checker: Checker, scorer: Scorer, proposals: Proposals) -> Verdicts:
+def judge(
+    cache: Cache, checker: Checker, plugins: OwnerPlugins, scorer: Scorer, proposals: Proposals
+) -> Verdicts:
     """Checks placements in order and assumes what passes. Rejected rows are marked as changed, so
     that the next delta puts the worker's copy of them right."""
     accepted: list[Accepted] = []
     rejected: list[Rejected] = []
+    not_reserved: list[NotReserved] = []
     known: list[tuple[Attempt, int]] = []
     stale_count = 0
     for placement in proposals.placements:
@@ -60,14 +73,20 @@ def judge(cache: Cache, checker: Checker, scorer: Scorer, proposals: Proposals) 
     for run in _runs(known):
         passes = _passing(cache, checker, run, proposals.generation)
         for (attempt, row), is_ok in zip(run, passes, strict=True):
-            if is_ok and _is_wanted(cache, attempt):
-                node_name = cache.nodes.name_of(row)
-                cache.assume_pod(attempt.pod.record, node_name, attempt.pod_class)
-                accepted.append(Accepted(attempt, node_name))
-            else:
+            if not (is_ok and _is_wanted(cache, attempt)):
                 rejected.append(Rejected(attempt))
                 cache.touch_row(row)
-    return Verdicts(accepted, rejected, stale_count)
+                continue
+            record, info = attempt.pod.record, attempt.pod_class.info
+            node_name = cache.nodes.name_of(row)
+            cache.assume_pod(record, node_name, attempt.pod_class)
+            status = plugins.run_reserve(record, info, cache.view, row)
+            if status.is_success:
+                accepted.append(Accepted(attempt, node_name))
+            else:
+                cache.forget_pod(record.uid)
+                not_reserved.append(NotReserved(attempt, status))
+    return Verdicts(accepted, rejected, not_reserved, stale_count)
 
 
 def _is_wanted(cache: Cache, attempt: Attempt) -> bool:

@@ -39,6 +39,7 @@ from daemon.core.events import (
     ScorerSaid,
 )
 from daemon.core.invariants import problems
+from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.proposals import judge
 from daemon.core.queue.hints import default_registrations
 from daemon.core.queue.queued_pod import QueuedPod
@@ -98,6 +99,7 @@ class SchedulerState:
         epoch: int,
         settings: Settings,
         frameworks: dict[str, Framework],
+        plugins: OwnerPlugins,
         now_s: float,
     ) -> None:
         self._epoch = epoch
@@ -106,7 +108,10 @@ class SchedulerState:
         self.counters = Counters()
         self.cache = Cache(settings.assumed_pod_ttl_s)
         wakeups = Wakeups(default_registrations(self.cache.objects))
-        self.queue = SchedulingQueue(wakeups, start_s=now_s, settings=settings.queue)
+        self._plugins = plugins
+        self.queue = SchedulingQueue(
+            wakeups, start_s=now_s, settings=settings.queue, pre_enqueue=plugins.gate_of
+        )
         self.scorers = ScorerFleet(epoch)
         self.binders = BinderPool(epoch)
         self._snapshots = SnapshotLog(self.cache, epoch)
@@ -220,13 +225,18 @@ class SchedulerState:
         if scorer is None or proposals.epoch != self._epoch:
             self.counters["proposals_stale"] += len(proposals.placements)
             return
-        verdicts = judge(self.cache, self._checker, scorer, proposals)
+        verdicts = judge(self.cache, self._checker, self._plugins, scorer, proposals)
         scorer.proposal_sequence = proposals.proposal_sequence
         for accepted in verdicts.accepted:
             record = accepted.attempt.pod.record
             self.binders.order(record, accepted.node_name, accepted.attempt.pod_class.profile)
         for rejected in verdicts.rejected:
             self.queue.requeue_head(rejected.attempt.pod.record.uid, now_s)
+        for refused in verdicts.not_reserved:
+            status = refused.status
+            plugins = [status.plugin] if status.is_rejected else []
+            failure = Failure([], status.message, plugins, [], not plugins)
+            self._on_failure(refused.attempt, failure, now_s)
         self.counters["scheduled"] += len(verdicts.accepted)
         self.counters["proposals_rejected"] += len(verdicts.rejected)
         self.counters["proposals_stale"] += verdicts.stale_count
@@ -315,8 +325,12 @@ class SchedulerState:
         if failed.reason is BindFailureReason.UNREACHABLE:
             self.binders.order_again(order)
             return
+        row = self.cache.nodes.row_of(order.node_name)
         forgotten = self.cache.forget_pod(order.record.uid)
-        if forgotten is None:
+        if forgotten is not None:
+            info = forgotten.pod_class.info
+            self._plugins.run_unreserve(order.record, info, self.cache.view, row)
+        else:
             return  # Confirmed by the watch, or deleted meanwhile: the API server's word stands.
         self.queue.requeue_error(order.record.uid, now_s)
         self._changes.wake_as_deleted(forgotten, now_s)

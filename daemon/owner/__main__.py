@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.queue.scheduling_queue import QueueSettings
 from daemon.core.state import SchedulerState, Settings
 from daemon.owner.loop import OwnerLoop
@@ -50,7 +51,11 @@ def _run(options: argparse.Namespace) -> int:
     # Nanoseconds since 1970: greater than that of any earlier life on this machine.
     epoch = time.time_ns()
     frameworks = {profile.scheduler_name: profile.framework for profile in built}
-    state = SchedulerState(epoch, settings, frameworks, clock.monotonic_s())
+    plugins = OwnerPlugins(
+        pre_enqueue={p.scheduler_name: p.plugins_at["preEnqueue"] for p in built},
+        reserve={p.scheduler_name: p.plugins_at["reserve"] for p in built},
+    )
+    state = SchedulerState(epoch, settings, frameworks, plugins, clock.monotonic_s())
     stop = StopSignals((signal.SIGTERM, signal.SIGINT))
     with OwnerSockets(Endpoints(Path(options.runtime_dir))) as sockets:
         sockets.watch_fd(stop.fd)

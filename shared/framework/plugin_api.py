@@ -22,6 +22,7 @@ from shared.columns.schema import Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import SKIP, SUCCESS, Status, Verdicts
+from shared.kube.pod_record import PodRecord
 
 SCORE_MAX = 100
 """Scores after normalisation lie in 0..SCORE_MAX (MaxNodeScore upstream)."""
@@ -87,6 +88,26 @@ SKIP_SCORE = PreScoreResult(SKIP)
 
 
 @runtime_checkable
+class QueueSortPlugin(Protocol):
+    """Orders the active queue. All profiles must have the same one."""
+
+    NAME: ClassVar[str]
+
+    def queue_key(self, priority: int, queued_at_s: float) -> tuple[float, ...]:
+        """Pods are taken in ascending order of this key."""
+        ...
+
+
+@runtime_checkable
+class PreEnqueuePlugin(Protocol):
+    """Keeps a pod out of the active queue; asked whenever the pod could enter it."""
+
+    NAME: ClassVar[str]
+
+    def pre_enqueue(self, pod: PodInfo) -> Status: ...
+
+
+@runtime_checkable
 class PreFilterPlugin(Protocol):
     """Looks at the pod once, before any node. Every Filter plugin may leave it out."""
 
@@ -142,3 +163,23 @@ class NormalizeScorePlugin(Protocol):
     def normalization(self, state: Any, raw: Int64s) -> Hashable: ...
 
     def normalize(self, raw: Int64s, normalization: Any) -> Int64s: ...
+
+
+@runtime_checkable
+class ReservePlugin(Protocol):
+    """Keeps book in the owner of what a placement takes beside the node's columns.
+
+    `reserve` is called when a placement was accepted and the pod is assumed; a rejection takes the
+    assumption back, and the pod is unschedulable by this plugin. `unreserve` undoes it, must not
+    fail, and may be called for a pod that was never reserved here.
+    """
+
+    NAME: ClassVar[str]
+
+    def reserve(
+        self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
+    ) -> Status: ...
+
+    def unreserve(
+        self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
+    ) -> None: ...

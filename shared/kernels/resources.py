@@ -224,9 +224,7 @@ def _balanced(requested: Columns, sizes: Sequence[Floats], present: Sequence[Boo
         share = used / size
         np.minimum(share, 1.0, out=share)
         shares.append(share)
-    if (
-        len(shares) == 2
-    ):  # The usual case: cpu and memory. In place, as memory costs more than sums.
+    if len(shares) == 2:  # The usual case. In place, as memory costs more than sums.
         deviation = shares[0]
         deviation -= shares[1]
         deviation /= 2
@@ -263,8 +261,7 @@ def _deviation_of_present(shares: Sequence[Floats], present: Sequence[Bools]) ->
         lowest = np.where(counts, np.minimum(lowest, share), lowest)
     deviation = np.sqrt(squares / divisor)
     # With two, upstream takes half the difference, which rounds otherwise. With one it is 0.
-    with np.errstate(invalid="ignore"):
-        return np.where(count == 2, np.abs((highest - lowest) / 2), deviation)
+    return np.where(count == 2, np.abs((highest - lowest) / 2), deviation)
 
 
 def balance_change_one(used: Sequence[int], amounts: Sequence[int], capacity: Sequence[int]) -> int:

@@ -402,6 +402,26 @@ def test_a_watch_that_brings_nothing_and_ends_at_once_is_a_failure() -> None:
     run(main)
 
 
+def test_empty_watches_are_tried_ever_more_seldom() -> None:
+    async def main() -> None:
+        steps = script(
+            lists("a"),
+            *[watches(since="10")] * 5,
+            watches(event("ADDED", "b", "11"), since="10"),
+            refuses(500, b""),
+            watches(event("ADDED", "c", "12"), since="11", then="hang"),
+        )
+        async with watching(steps) as w:
+            await w.told("sync", "+a", "synced 10", "+b", "+c")
+            *growing, last = w.delays
+            for number, delay_s in enumerate(growing):
+                assert 0.8 * 2**number / 2 <= delay_s <= 0.8 * 2**number
+            # The event was progress: the next failure is a first one.
+            assert last <= 0.8
+
+    run(main)
+
+
 def test_a_silent_connection_is_taken_for_dead() -> None:
     async def main() -> None:
         steps = script(

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from shared.columns.table import NodeTable
 from shared.kernels import node_selector
+from shared.kernels.label_match import value_accepted, value_in
 from shared.kernels.rows import row_index
 from shared.kube.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tests.support import slow_twins
@@ -81,6 +82,19 @@ def test_a_node_matches_if_one_term_holds_as_a_whole(
     for row in rows.tolist():
         alone = np.array([row])
         assert node_selector.match_any(parsed, nodes, row_index(alone), 1).tolist() == [wanted[row]]
+
+
+def test_values_that_no_node_has_match_nothing() -> None:
+    column = np.array([0, 1, 2, 3], np.int32)
+    assert value_in(column, [-1] * 20).tolist() == [False] * 4
+    assert value_in(column, [*range(4, 20), -1, 1]).tolist() == [False, True, False, False]
+
+
+@pytest.mark.parametrize("count", [3, 30])
+def test_a_missing_label_is_never_asked_about(count: int) -> None:
+    column = np.array([0, 5, 7] * (count // 3), np.int32)
+    got = value_accepted(column, lambda value_id: value_id in (0, 7))
+    assert got.tolist() == [False, False, True] * (count // 3)
 
 
 def test_many_nodes_with_many_values_compare_as_numbers() -> None:

@@ -47,7 +47,9 @@ fates = st.one_of(
     st.tuples(st.sampled_from(UNSEEN), st.just(False)),
     st.tuples(st.sampled_from(UNKNOWN), st.booleans()),
 )
-meddlers = st.sampled_from(["", "deletes", "replaces", "binds elsewhere", "gates"])
+meddlers = st.sampled_from(
+    ["", "deletes", "replaces", "binds elsewhere", "gates", "carries out an earlier order"]
+)
 
 
 class ApiServer:
@@ -98,6 +100,8 @@ class ApiServer:
                 self.uid, self.node = OTHER_UID, ""
             case "binds elsewhere" if self.uid and not self.node:
                 self.node = "n2"
+            case "carries out an earlier order" if self.uid == OUR_UID and not self.node:
+                self.node = "n1"
             case "gates" if not self.node:
                 self.is_gated = True
 

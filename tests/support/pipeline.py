@@ -18,10 +18,10 @@ from daemon.core.effects import (
 )
 from daemon.core.events import AdapterSaid, BinderSaid, Event, ScorerGone, ScorerSaid
 from daemon.core.invariants import problems
+from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.state import SchedulerState, Settings
 from shared.framework.profiles import ProfileConfig
-from shared.framework.registry import Registry
-from shared.framework.runtime import Framework
+from shared.framework.registry import BuiltProfile, Registry
 from shared.kube.object_codec import decode_object
 from shared.kube.objects import Node
 from shared.kube.pod_record import PodRecord
@@ -57,10 +57,9 @@ ADAPTER = b"adapter"
 BINDER = b"binder-0"
 
 
-def default_frameworks() -> dict[str, Framework]:
-    """The default profile."""
-    built = Registry().build(ProfileConfig())
-    return {built.scheduler_name: built.framework}
+def default_profile() -> BuiltProfile:
+    """The default profile, made."""
+    return Registry().build(ProfileConfig())
 
 
 @dataclass
@@ -81,9 +80,14 @@ class Pipeline:
 
     def __init__(self, worker_count: int = 1, seed: int = 0) -> None:
         self.now_s = 1000.0
-        self.frameworks = default_frameworks()
+        built = default_profile()
+        self.frameworks = {built.scheduler_name: built.framework}
+        plugins = OwnerPlugins(
+            pre_enqueue={built.scheduler_name: built.plugins_at["preEnqueue"]},
+            reserve={built.scheduler_name: built.plugins_at["reserve"]},
+        )
         settings = Settings(profiles=frozenset(self.frameworks), binder_count=1)
-        self.state = SchedulerState(EPOCH, settings, self.frameworks, self.now_s)
+        self.state = SchedulerState(EPOCH, settings, self.frameworks, plugins, self.now_s)
         self.scorers: dict[int, FakeScorer] = {}
         self.to_owner: deque[Event] = deque()
         self.orders: deque[BindPod] = deque()

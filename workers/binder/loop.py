@@ -5,11 +5,11 @@ messages be lost. So:
 
 - On each new connection the binder forgets what it has not begun yet and says `BinderHello`, again
   every second until it is answered.
-- `Welcome(epoch)` of a new epoch, or the first on this connection, makes all orders of before void:
-  what is not begun is dropped, what is in flight is awaited, then `BinderReady(epoch)` is sent. After
-  that the owner knows that nothing of before is under way here, and orders anew (`look_first`)
-  whatever it has no outcome of.
-- `Welcome` of the epoch that holds already answers a Hello that crossed the first; nothing changes.
+- `Welcome(epoch)` makes all orders of before void, of whatever epoch they were: what is not begun is
+  dropped, what is in flight is awaited, then `BinderReady(epoch)` is sent. An owner that took a
+  binder for dead and hears of it again says `Welcome` too; it has given the orders to others.
+- Several Hellos may be answered by several Welcomes. They all arrive before the first order that
+  follows from them, because the owner hears all these Hellos before the first `BinderReady`.
 - Orders that come before `BinderReady` wait; orders of another epoch are dropped.
 
 An owner cannot be replaced without a new connection, so nobody has to watch for its silence.
@@ -159,8 +159,6 @@ class Binder:
         self._hello()
 
     def _on_welcome(self, epoch: int) -> None:
-        if epoch == self._epoch:
-            return
         if self._orders:
             self._log.warning("orders_void", epoch=epoch, dropped_orders=len(self._orders))
         self._orders.clear()

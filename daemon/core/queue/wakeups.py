@@ -16,7 +16,13 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
-from daemon.core.queue.cluster_event import Action, ClusterEvent, Registration, Resource
+from daemon.core.queue.cluster_event import (
+    Action,
+    ClusterEvent,
+    Registration,
+    Resource,
+    actions_of,
+)
 from daemon.core.queue.queued_pod import PodView, QueuedPod
 from shared.errors import ObjectError
 from shared.kube.objects import Node
@@ -74,7 +80,8 @@ class Registered(NamedTuple):
 
 
 Registrations = Mapping[str, tuple[Registered, ...]]
-"""Plugin -> what it registers. A plugin that is missing here is woken by the leftover flush only."""
+"""Plugin -> what it registers. A plugin that is missing here is woken by the leftover flush only;
+give one that says nothing `ANY_EVENT`."""
 
 
 class _Interest(NamedTuple):
@@ -178,5 +185,12 @@ def with_implied_taint(lines: tuple[Registered, ...]) -> tuple[Registered, ...]:
         return lines
     return (*lines, Registered(Resource.NODE, (Action.UPDATE_NODE_TAINT,)))
 
+
+ANY_EVENT: Final = tuple(
+    Registered(resource, tuple(sorted(actions_of(resource))))
+    for resource in Resource
+    if resource not in (Resource.POD, Resource.WILDCARD)
+)
+"""For a plugin that does not say which events help it: every one does, as upstream."""
 
 _TAINT_UPDATES: Final = frozenset({Action.UPDATE, Action.UPDATE_NODE_TAINT})

@@ -1,6 +1,5 @@
 """The command line: what it refuses, with which exit code, and what check-config prints."""
 
-import builtins
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -131,7 +130,7 @@ def test_the_commands_of_bench_get_their_own_arguments(monkeypatch: pytest.Monke
 
 def test_every_bench_command_can_be_imported_and_has_a_main() -> None:
     for command in cli.BENCH_COMMANDS.values():
-        assert builtins.callable(importlib.import_module(command.module).main)
+        assert callable(importlib.import_module(command.module).main)
 
 
 # check-config -------------------------------------------------------------------------------------

@@ -20,7 +20,9 @@ def rich_cluster() -> Cache:
     nodes = [
         make_node("n0", labels={"zone": "a", "size": "4"}, extra={GPU: "2"}),
         make_node("n1", labels={"zone": "b", "size": "9"}, cpu="1", unschedulable=True),
-        make_node("n2", memory="4Gi", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}], pods=1),
+        make_node(
+            "n2", memory="4Gi", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}], pods=1
+        ),
         make_node(
             "n3",
             labels={"zone": "a", "size": "x"},

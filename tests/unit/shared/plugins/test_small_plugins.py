@@ -95,7 +95,8 @@ def test_image_sizes_are_shared_out_over_the_nodes() -> None:
 
 def test_images_of_init_containers_and_volumes_count_too() -> None:
     images = [
-        {"names": [f"{name}:latest"], "sizeBytes": 300 * MEBIBYTE} for name in ("app", "init", "vol")
+        {"names": [f"{name}:latest"], "sizeBytes": 300 * MEBIBYTE}
+        for name in ("app", "init", "vol")
     ]
     cache = cluster_of([make_node("n0", images=images)])
     spec = {

@@ -144,13 +144,24 @@ def test_hello_is_said_on_connection_and_each_second_until_welcomed() -> None:
     play(scene)
 
 
-def test_a_second_welcome_of_the_same_epoch_changes_nothing() -> None:
+def test_a_welcome_of_the_same_epoch_voids_what_was_ordered_before_it() -> None:
     async def scene(stage: Stage) -> None:
         await stage.welcome()
-        await stage.peer.say(orders(1), Welcome(7))
+        await stage.peer.say(orders(1, 2), Welcome(7), orders(3))
         assert stage.peer.take(BinderReady) == []
         await stage.binds.end(1)
-        assert stage.peer.take(BindReport) == [BindReport(3, 7, [BindFinished(1)], [])]
+        assert stage.peer.sent == [BindReport(3, 7, [BindFinished(1)], []), BinderReady(3, 7)]
+        assert stage.binds.begun == [1, 3]
+
+    play(scene, in_flight_max=1)
+
+
+def test_welcomes_that_answer_several_hellos_cost_no_order() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.peer.say(Connected())
+        await stage.peer.say(Welcome(7), Welcome(7), orders(1))
+        assert stage.peer.take(BinderReady) == [BinderReady(3, 7)] * 2
+        assert stage.binds.begun == [1]
 
     play(scene)
 

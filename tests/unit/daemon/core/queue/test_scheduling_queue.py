@@ -14,7 +14,7 @@ from daemon.core.queue.cluster_event import (
 )
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import QueueSettings
-from daemon.core.queue.wakeups import Change, Hint, Registered
+from daemon.core.queue.wakeups import ANY_EVENT, Change, Hint, Registered
 from shared.ids import NodeName
 from shared.messages.admin import QueueLengths
 from shared.plugin_names import (
@@ -479,6 +479,33 @@ def test_an_event_may_be_kept_from_more_important_pods() -> None:
     )
     assert moved == 1
     assert bench.places() == {"low": "active", "high": "unschedulable"}
+
+
+def test_an_event_that_no_rejecting_plugin_registered_asks_nobody() -> None:
+    asked: list[str] = []
+
+    def hint(pod: QueuedPod, change: Change) -> Hint:
+        asked.append(pod.record.name)
+        return Hint.QUEUE
+
+    bench = Bench(
+        registrations={
+            "P": (Registered(Resource.NODE, (Action.ADD,), hint),),
+            "Q": (Registered(Resource.ASSIGNED_POD, (Action.ADD,), hint),),
+        }
+    )
+    for i in range(10):
+        bench.park(f"p{i}", ["P"], labels={"app": f"a{i}"})
+    assert bench.queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, BOUND, 20.0) == 0
+    assert asked == []
+
+
+def test_a_plugin_that_does_not_say_what_helps_it_is_woken_by_everything() -> None:
+    bench = Bench(registrations={"P": ANY_EVENT})
+    for event in (NODE_ADD, ASSIGNED_POD_DELETE, ClusterEvent(Resource.CSI_NODE, Action.UPDATE)):
+        bench.park("p", ["P"])
+        assert bench.queue.move_all_to_active_or_backoff(event, None, None, 20.0) == 1
+        bench.queue.delete("p")
 
 
 def test_a_hint_is_asked_once_for_all_pods_of_a_class() -> None:

@@ -1,0 +1,46 @@
+"""The plugins that run in the owner: PreEnqueue and Reserve, of each profile.
+
+Filter runs here too, but through `shared.framework.engine.Checker`, with the scorers' own code.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from daemon.core.queue.queued_pod import QueuedPod
+from shared.framework.cluster_view import ClusterView
+from shared.framework.plugin_api import PreEnqueuePlugin, ReservePlugin
+from shared.framework.pod_info import PodInfo
+from shared.framework.status import SUCCESS, Status
+from shared.kube.pod_record import PodRecord
+
+
+class OwnerPlugins(NamedTuple):
+    """By profile (schedulerName), in the order in which they run."""
+
+    pre_enqueue: Mapping[str, tuple[PreEnqueuePlugin, ...]]
+    reserve: Mapping[str, tuple[ReservePlugin, ...]]
+
+    def gate_of(self, pod: QueuedPod) -> str | None:
+        """The first PreEnqueue plugin that keeps the pod out, if any does."""
+        for plugin in self.pre_enqueue.get(pod.info.spec.scheduler_name, ()):
+            if not plugin.pre_enqueue(pod.info).is_success:
+                return plugin.NAME
+        return None
+
+    def run_reserve(
+        self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
+    ) -> Status:
+        """Runs Reserve in order; after a failure everything is unreserved again."""
+        for plugin in self.reserve.get(pod.spec.scheduler_name, ()):
+            status = plugin.reserve(record, pod, cluster, row)
+            if not status.is_success:
+                self.run_unreserve(record, pod, cluster, row)
+                return status._replace(plugin=plugin.NAME)
+        return SUCCESS
+
+    def run_unreserve(
+        self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
+    ) -> None:
+        """Runs Unreserve in reverse order."""
+        for plugin in reversed(self.reserve.get(pod.spec.scheduler_name, ())):
+            plugin.unreserve(record, pod, cluster, row)

@@ -1,0 +1,41 @@
+"""The table of metrics is complete and well-formed."""
+
+import inspect
+import re
+from collections.abc import Iterable
+
+from daemon.core.counters import Counters
+from shared.messages.admin import QueueLengths
+from shared.telemetry.metrics import OWNER_COUNTERS, QUEUE_GAUGES, Metric
+
+
+def every() -> Iterable[Metric]:
+    return [*OWNER_COUNTERS.values(), *QUEUE_GAUGES.values()]
+
+
+def test_every_counter_of_the_owner_is_declared() -> None:
+    told = inspect.getdoc(Counters) or ""
+    assert set(OWNER_COUNTERS) == set(re.findall(r"^(\w+): ", told, re.MULTILINE))
+
+
+def test_every_length_of_the_queue_is_declared() -> None:
+    assert set(QUEUE_GAUGES) == set(QueueLengths.__struct_fields__)
+
+
+def test_names_follow_prometheus_and_every_metric_has_a_sentence() -> None:
+    for metric in every():
+        assert re.fullmatch(r"(?:scheduler|berth)_[a-z_]+", metric.name)
+        assert metric.name.endswith("_total") is (metric.kind.value == "counter")
+        assert re.fullmatch(r"[A-Z].*\.", metric.sentence)
+
+
+def test_no_two_metrics_are_told_by_the_same_name_and_labels() -> None:
+    series = [(metric.name, metric.labels) for metric in every()]
+    assert len(set(series)) == len(series)
+
+
+def test_one_metric_has_the_same_labels_everywhere() -> None:
+    labels: dict[str, tuple[str, ...]] = {}
+    for metric in every():
+        names = tuple(name for name, _ in metric.labels)
+        assert labels.setdefault(metric.name, names) == names
