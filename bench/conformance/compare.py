@@ -8,7 +8,7 @@ node. Anything else that it did stays in the comparison and fails it.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from bench.conformance.evaluator import Outcome
@@ -139,7 +139,7 @@ def _without(
     missing: frozenset[str],
     what: str,
     left_out: LeftOut,
-    has_no_say: Any,
+    has_no_say: Callable[[dict[str, Any]], bool],
 ) -> dict[str, Any]:
     dropped = {name for name, entry in entries.items() if name in missing and has_no_say(entry)}
     left_out.update(f"{what}: {name} is not built" for name in dropped)

@@ -70,7 +70,8 @@ class EngineEvaluator:
 
     def run(self, scenario: Scenario, *, is_compact: bool) -> Outcome:
         """Decides all attempts of a scenario."""
-        profile = Registry(FeatureGates(scenario.feature_gates)).build(_profile(scenario))
+        gates = FeatureGates(scenario.feature_gates)
+        profile = Registry(gates, entry_points=()).build(_profile(scenario))
         cache = _filled_cache(scenario.objects)
         session = _Session(cache, profile)
         pods = {_key(pod): split_pod(pod) for pod in scenario.pending}

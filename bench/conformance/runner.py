@@ -173,7 +173,7 @@ def _differences(report: Report, show: int) -> list[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0 all passed, 1 some failed, 2 the corpus cannot be read."""
+    """Returns the exit code: 0 all passed, 1 some failed, 2 nothing could be read or run."""
     parser = argparse.ArgumentParser(
         prog="berth conformance", description="Replay recorded decisions of kube-scheduler."
     )
@@ -190,4 +190,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_UNUSABLE
     for line in report_lines(report, options.show):
         print(line)
+    if not any(result.total or result.not_run for result in report.families):
+        print("nothing to run: no family or scenario is called so", file=sys.stderr)
+        return EXIT_UNUSABLE
     return EXIT_FAILED if any(result.failures for result in report.families) else 0

@@ -1,4 +1,4 @@
-"""The plugins that run in the owner: PreEnqueue and Reserve, of each profile.
+"""The plugins that run in the owner: QueueSort, and PreEnqueue and Reserve of each profile.
 
 Filter runs here too, but through `shared.framework.engine.Checker`, with the scorers' own code.
 """
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_api import PreEnqueuePlugin, ReservePlugin
+from shared.framework.plugin_api import PreEnqueuePlugin, QueueSortPlugin, ReservePlugin
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import SUCCESS, Status
 from shared.kube.pod_record import PodRecord
@@ -17,6 +17,8 @@ from shared.kube.pod_record import PodRecord
 class OwnerPlugins(NamedTuple):
     """By profile (schedulerName), in the order in which they run."""
 
+    queue_sort: QueueSortPlugin
+    """The same for all profiles: there is one queue."""
     pre_enqueue: Mapping[str, tuple[PreEnqueuePlugin, ...]]
     reserve: Mapping[str, tuple[ReservePlugin, ...]]
 

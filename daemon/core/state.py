@@ -110,7 +110,11 @@ class SchedulerState:
         wakeups = Wakeups(default_registrations(self.cache.objects))
         self._plugins = plugins
         self.queue = SchedulingQueue(
-            wakeups, start_s=now_s, settings=settings.queue, pre_enqueue=plugins.gate_of
+            wakeups,
+            start_s=now_s,
+            settings=settings.queue,
+            pre_enqueue=plugins.gate_of,
+            queue_key=plugins.queue_sort.queue_key,
         )
         self.scorers = ScorerFleet(epoch)
         self.binders = BinderPool(epoch)

@@ -12,8 +12,9 @@ from daemon.core.state import SchedulerState, Settings
 from daemon.owner.loop import OwnerLoop
 from shared.clock import SystemClock
 from shared.config import SchedulerConfiguration, load_configuration
-from shared.errors import OperationalError
-from shared.framework.registry import Registry
+from shared.errors import ConfigurationError, OperationalError
+from shared.framework.plugin_api import QueueSortPlugin
+from shared.framework.registry import BuiltProfile, Registry
 from shared.telemetry.log import EventLog, start_logging
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_sockets import OwnerSockets
@@ -52,6 +53,7 @@ def _run(options: argparse.Namespace) -> int:
     epoch = time.time_ns()
     frameworks = {profile.scheduler_name: profile.framework for profile in built}
     plugins = OwnerPlugins(
+        queue_sort=_queue_sort(built),
         pre_enqueue={p.scheduler_name: p.plugins_at["preEnqueue"] for p in built},
         reserve={p.scheduler_name: p.plugins_at["reserve"] for p in built},
     )
@@ -67,6 +69,17 @@ def _run(options: argparse.Namespace) -> int:
         loop.run(lambda: stop.is_set or (lifeline is not None and lifeline.is_cut()))
     log.info("owner_stopped", **state.counters)
     return 0
+
+
+def _queue_sort(built: list[BuiltProfile]) -> QueueSortPlugin:
+    """There is one queue, so all profiles must order it alike (as in kube-scheduler)."""
+    plugins = {profile.queue_sort.NAME: profile.queue_sort for profile in built}
+    if len(plugins) > 1:
+        problem = f"profiles enable different plugins ({', '.join(sorted(plugins))}); choose one"
+        raise ConfigurationError("profiles[].plugins.queueSort", [problem])
+    (plugin,) = plugins.values()
+    assert isinstance(plugin, QueueSortPlugin), "the registry checks what a plugin can do"
+    return plugin
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:

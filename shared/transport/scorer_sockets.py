@@ -65,6 +65,7 @@ class ScorerSockets:
         self._work = new_socket(self._context, zmq.DEALER, Channel.SCORERS, LINGER_MS)
         self._work.setsockopt(zmq.ROUTING_ID, name)
         self._connection = ConnectionWatch(self._work)
+        self._is_newly_connected = False
         for socket, channel in (
             (self._snapshots, Channel.SNAPSHOTS),
             (self._work, Channel.SCORERS),
@@ -90,7 +91,8 @@ class ScorerSockets:
         """What has come; waits up to `timeout_ms` (-1: for ever) if there is nothing."""
         ready, self.ready_fds = wait_ready(self._poll_list, timeout_ms)
         received: list[FromOwner] = []
-        if self._connection.monitor in ready and self._connection.refresh():
+        if self._connection.refresh() or self._is_newly_connected:
+            self._is_newly_connected = False
             received.append(FromOwner(Connected(), ()))
         if self._snapshots in ready:
             self._take_snapshots(received)
@@ -99,12 +101,24 @@ class ScorerSockets:
         return received
 
     def send(self, message: FromScorer, timeout_ms: int = 0) -> bool:
-        """False: not sent; the owner is away (nothing of it will arrive), or its queue is full."""
+        """False: not sent; the owner is away (nothing of it will arrive), or its queue is full.
+
+        Waits up to `timeout_ms` (-1: for ever) for room in the queue, but not for an owner.
+        """
         parts = codec.FROM_SCORER.encode(message)
         if send_now(self._work, parts):
             return True
-        if timeout_ms and self._work.poll(timeout_ms, zmq.POLLOUT):
-            return send_now(self._work, parts)
+        room_or_news: list[tuple[RawSocket | int, int]] = [
+            (self._work, zmq.POLLOUT),
+            (self._connection.monitor, zmq.POLLIN),
+        ]
+        while timeout_ms:
+            self._is_newly_connected |= self._connection.refresh()
+            if not self._connection.is_connected:
+                return False
+            ready, _ = wait_ready(room_or_news, timeout_ms)
+            if self._work in ready or not ready:
+                return send_now(self._work, parts)
         return False
 
     def close(self) -> None:

@@ -336,6 +336,21 @@ def test_a_server_whose_watches_fail_at_once_is_listed_ever_more_seldom() -> Non
     run(main)
 
 
+def test_half_a_line_is_no_progress() -> None:
+    async def main() -> None:
+        steps = script(
+            lists("a"),
+            *[watches(b'{"type":"ADDED","obj', since="10", then="reset")] * 5,
+            watches(event("ADDED", "b", "11"), since="10", then="hang"),
+        )
+        async with watching(steps) as w:
+            await w.told("sync", "+a", "synced 10", "+b")
+            for number, delay_s in enumerate(w.delays):
+                assert delay_s >= 0.8 * 2**number / 2
+
+    run(main)
+
+
 @pytest.mark.parametrize("end", ["reset", "close"])
 def test_a_connection_that_breaks_in_the_middle_of_a_line_resumes(end: str) -> None:
     async def main() -> None:

@@ -20,10 +20,10 @@ from shared.messages import codec
 from shared.messages.admin import StatusRequest, TextAnswer
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_binder import BinderHello, BindFinished, BindReport
-from shared.messages.from_scorer import ScorerHeartbeat, ScorerHello
+from shared.messages.from_scorer import ResyncRequest, ScorerHeartbeat, ScorerHello
 from shared.messages.to_binder import BindPods, Welcome
 from shared.messages.to_owner import AdapterBatch, AdapterHello, NodeChanged, StartSync
-from shared.messages.to_scorer import SchedulePods, SnapshotDelta, SnapshotFull
+from shared.messages.to_scorer import Drain, SnapshotDelta, SnapshotFull
 from shared.transport.admin_client import AdminClient, NoAnswerError
 from shared.transport.async_peer import adapter_peer, binder_peer
 from shared.transport.channels import LIMITS, Channel
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.integration
 WAIT_MS = 10_000
 EMPTY = msgspec.Raw(msgspec.msgpack.encode({}))
 FULL = SnapshotFull(epoch=1, sequence=0, generation=1, settled={}, body=EMPTY)
-WORK = SchedulePods(epoch=1, batch_id=1, min_sequence=0, classes=[], retired=[], tasks=[])
+WORK = Drain()
 
 
 @pytest.fixture
@@ -219,7 +219,28 @@ class TestScorers:
     def test_send_while_there_is_no_owner_says_no(self, endpoints: Endpoints) -> None:
         with ScorerSockets(endpoints, "scorer-0-a") as scorer:
             assert not scorer.send(ScorerHeartbeat(0, 1, 1))
+            assert not scorer.send(ScorerHeartbeat(0, 1, 1), WAIT_MS)
             assert scorer.poll(0) == []
+
+    def test_a_send_that_waits_gives_up_when_the_owner_dies_and_the_next_is_greeted(
+        self, endpoints: Endpoints
+    ) -> None:
+        with ScorerSockets(endpoints, "scorer-0-a") as scorer:
+            with OwnerSockets(endpoints) as owner:
+                hello(scorer)
+                one(owner)
+                message = ResyncRequest(0, "x" * 60_000)
+                while scorer.send(message):
+                    pass
+                thread = threading.Thread(target=owner.close)
+                thread.start()
+                # Without a limit: nothing but the loss of the owner ends the last of these.
+                while scorer.send(message, -1):
+                    pass
+                thread.join()
+            with OwnerSockets(endpoints) as owner:
+                greeting = hello(scorer)
+                assert one(owner).message == greeting
 
 
 class TestOwner:

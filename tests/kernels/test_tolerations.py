@@ -1,5 +1,6 @@
 """Taints and tolerations against plain Python."""
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -37,7 +38,7 @@ TOLERATIONS = st.lists(
 
 
 def rules_of(tolerations: list[dict[str, str]]) -> tuple[TolerationRule, ...]:
-    return toleration_rules([Toleration(**toleration) for toleration in tolerations])
+    return toleration_rules(msgspec.convert(tolerations, list[Toleration]))
 
 
 @given(TAINTS, TOLERATIONS)

@@ -10,7 +10,7 @@ class FakeTransport(asyncio.Transport):
         super().__init__()
         self._protocol = protocol
         self.written: list[bytes] = []
-        self.is_reading = True
+        self.reads = True
         self._is_closed = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -32,7 +32,7 @@ class FakeTransport(asyncio.Transport):
             self._protocol.connection_lost(error)
 
     def pause_reading(self) -> None:
-        self.is_reading = False
+        self.reads = False
 
     def resume_reading(self) -> None:
-        self.is_reading = True
+        self.reads = True

@@ -83,6 +83,7 @@ class Pipeline:
         built = default_profile()
         self.frameworks = {built.scheduler_name: built.framework}
         plugins = OwnerPlugins(
+            queue_sort=built.queue_sort,
             pre_enqueue={built.scheduler_name: built.plugins_at["preEnqueue"]},
             reserve={built.scheduler_name: built.plugins_at["reserve"]},
         )

@@ -1,7 +1,8 @@
 """Pods that can be tried now, the most important first; and who is kept out (PreEnqueue).
 
-The order is PrioritySort's: higher priority first, then the earlier timestamp; the arrival number
-makes it total, so that the same calls always give the same order. Pods whose placement the owner
+The order is the QueueSort plugin's, PrioritySort's by default: higher priority first, then the
+earlier timestamp; the arrival number makes it total, so that the same calls always give the same
+order. Pods whose placement the owner
 refused go before all others of their priority, in the order in which they were tried.
 
 Deleting leaves a dead entry in the heap, which `pop` skips; when half of the heap is dead it is
@@ -21,7 +22,17 @@ PreEnqueue = Callable[[QueuedPod], str | None]
 """The plugin that keeps a pod out of the queue for now, or None. Asked whenever the pod could become
 active, and not while nothing changes for it."""
 
-_Entry = tuple[int, float, int, QueuedPod]
+QueueKey = Callable[[int, float], tuple[float, ...]]
+"""QueueSort: (priority, time of queueing in seconds) -> pods are taken in ascending order of it. The
+first part is the pod's importance: pods whose placement was refused go before all others that have
+the same."""
+
+_Entry = tuple[tuple[float, ...], int, QueuedPod]
+
+
+def priority_sort(priority: int, queued_at_s: float) -> tuple[float, ...]:
+    """PrioritySort's order, for queues without a profile."""
+    return (-priority, queued_at_s)
 
 
 def scheduling_gates(pod: QueuedPod) -> str | None:
@@ -32,7 +43,8 @@ def scheduling_gates(pod: QueuedPod) -> str | None:
 class ActiveQueue:
     """A heap of pods by importance."""
 
-    def __init__(self) -> None:
+    def __init__(self, queue_key: QueueKey = priority_sort) -> None:
+        self._queue_key = queue_key
         self._heap: list[_Entry] = []
         self._returned: list[_Entry] = []
         """Pods that go before all others of their priority; same order among themselves."""
@@ -44,17 +56,17 @@ class ActiveQueue:
     def __iter__(self) -> Iterator[QueuedPod]:
         for heap in (self._returned, self._heap):
             for entry in heap:
-                if entry[3].place is Place.ACTIVE:
-                    yield entry[3]
+                if entry[2].place is Place.ACTIVE:
+                    yield entry[2]
 
     def push(self, pod: QueuedPod) -> None:
         pod.place = Place.ACTIVE
-        heapq.heappush(self._heap, (-pod.priority, pod.timestamp_s, pod.arrival, pod))
+        heapq.heappush(self._heap, self._entry(pod))
 
     def push_head(self, pod: QueuedPod) -> None:
         """Puts a pod before all others of its priority."""
         pod.place = Place.ACTIVE
-        heapq.heappush(self._returned, (-pod.priority, pod.timestamp_s, pod.arrival, pod))
+        heapq.heappush(self._returned, self._entry(pod))
 
     def pop(self) -> QueuedPod | None:
         """The most important pod, taken out; None when there is none."""
@@ -62,7 +74,7 @@ class ActiveQueue:
             heap = self._first_heap()
             if not heap:
                 return None
-            pod = heapq.heappop(heap)[3]
+            pod = heapq.heappop(heap)[2]
             if pod.place is Place.ACTIVE:
                 return pod
             self._dead_count -= 1
@@ -75,16 +87,19 @@ class ActiveQueue:
         if self._dead_count * 2 > len(self._heap) + len(self._returned):
             self._rebuild()
 
+    def _entry(self, pod: QueuedPod) -> _Entry:
+        return (self._queue_key(pod.priority, pod.timestamp_s), pod.arrival, pod)
+
     def _first_heap(self) -> list[_Entry]:
         if not self._returned:
             return self._heap
-        if self._heap and self._heap[0][0] < self._returned[0][0]:
+        if self._heap and self._heap[0][0][0] < self._returned[0][0][0]:
             return self._heap
         return self._returned
 
     def _rebuild(self) -> None:
-        self._heap = [entry for entry in self._heap if entry[3].place is Place.ACTIVE]
-        self._returned = [entry for entry in self._returned if entry[3].place is Place.ACTIVE]
+        self._heap = [entry for entry in self._heap if entry[2].place is Place.ACTIVE]
+        self._returned = [entry for entry in self._returned if entry[2].place is Place.ACTIVE]
         heapq.heapify(self._heap)
         heapq.heapify(self._returned)
         self._dead_count = 0

@@ -29,7 +29,13 @@ from typing import Final
 
 import msgspec
 
-from daemon.core.queue.active import ActiveQueue, PreEnqueue, scheduling_gates
+from daemon.core.queue.active import (
+    ActiveQueue,
+    PreEnqueue,
+    QueueKey,
+    priority_sort,
+    scheduling_gates,
+)
 from daemon.core.queue.backoff import BackoffQueue
 from daemon.core.queue.cluster_event import (
     BACKOFF_COMPLETE,
@@ -94,6 +100,7 @@ class SchedulingQueue:
         start_s: float,
         settings: QueueSettings = QueueSettings(),  # noqa: B008  # Frozen: sharing it is safe.
         pre_enqueue: PreEnqueue = scheduling_gates,
+        queue_key: QueueKey = priority_sort,
     ) -> None:
         """`start_s` is the first moment; looking for leftovers happens every 30 s from it."""
         self.nominator = Nominator()
@@ -103,7 +110,7 @@ class SchedulingQueue:
         self._settings = settings
         self._pre_enqueue = pre_enqueue
         self._pods: dict[str, QueuedPod] = {}
-        self._active = ActiveQueue()
+        self._active = ActiveQueue(queue_key)
         self._backoff = BackoffQueue(settings.initial_backoff_s, settings.max_backoff_s)
         self._parked = UnschedulablePods()
         self._in_flight = InFlight(wakeups)

@@ -167,6 +167,15 @@ def test_main_runs_a_folder_and_fails_when_a_scenario_does(
     assert out[-1] == "0 passed, 1 failed"
 
 
+@pytest.mark.parametrize("option", ["--family", "--scenario"])
+def test_a_name_that_matches_nothing_is_no_success(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    write(tmp_path / "quantities.jsonl", {"text": "1k", "canonical": "1k", "value": 1000})
+    assert runner.main([str(tmp_path), option, "typo"]) == 2
+    assert "nothing to run" in capsys.readouterr().err
+
+
 def test_a_scenario_is_decided_from_its_objects(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -69,10 +69,11 @@ def test_it_greets_until_it_is_told_to_start() -> None:
     async def main() -> None:
         source, link = MemorySource(), MemoryLink()
         async with running(source, link, hello_interval_s=0.0):
+            epoch, messages = await link.take_batch()
             for _ in range(3):
-                epoch, messages = await link.take_batch()
                 assert epoch == 0
                 assert [type(m) for m in messages] == [AdapterHello]
+                epoch, messages = await link.take_batch()
             link.order(StartSync(4))
             while epoch == 0:
                 epoch, messages = await link.take_batch()

@@ -94,7 +94,10 @@ def test_a_profile_of_its_own_starts_from_nothing() -> None:
 def test_arguments_reach_their_plugin() -> None:
     term = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
     added = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-    config = {"NodeAffinity": {"addedAffinity": added}, "PodTopologySpread": {"x": 1}}
+    config: dict[str, dict[str, Any]] = {
+        "NodeAffinity": {"addedAffinity": added},
+        "PodTopologySpread": {"x": 1},
+    }
     built = Registry(entry_points=()).build(ProfileConfig(plugin_config=config))
     affinity = next(p for p in built.framework.filters if p.NAME == "NodeAffinity")
     assert vars(affinity)["_added_terms"] != ()

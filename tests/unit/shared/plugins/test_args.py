@@ -62,8 +62,7 @@ def test_what_is_wrong_is_named_with_its_path(kind: Any, given: Any, problem: st
 
 
 def test_all_problems_are_reported_at_once() -> None:
-    given = {"ignoredResources": ["-"], "scoringStrategy": {"type": "Least", **shaped()}}
-    del given["scoringStrategy"]["scoringStrategy"]
+    given = {"ignoredResources": ["-"], "scoringStrategy": {"type": "Least"}}
     with pytest.raises(ConfigurationError) as caught:
         args.parse_args(*FIT[:2], given, FIT[2])
     assert len(caught.value.problems) == 2
