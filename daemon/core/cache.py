@@ -55,7 +55,7 @@ class CachedPod:
 class NodeInfo:
     """What the cache holds of one node beside its row of the table."""
 
-    __slots__ = ("name", "node", "pods", "port_counts", "pvc_refs", "row")
+    __slots__ = ("name", "node", "pods", "ports", "pvc_refs", "row")
 
     def __init__(self, name: str, row: int) -> None:
         self.name = name
@@ -64,7 +64,9 @@ class NodeInfo:
         """None for a ghost: pods are on it, but the API server shows no such node."""
         self.pods: dict[str, CachedPod] = {}
         """By uid."""
-        self.port_counts: Counter[PortTuple] = Counter()
+        self.ports: set[PortTuple] = set()
+        """Host ports in use. A set as in kube-scheduler (HostPortInfo): where two pods of a node came
+        to share a port, the first to leave frees it."""
         self.pvc_refs: Counter[str] = Counter()
         """`namespace/claim` -> pods on this node that use it."""
 
@@ -349,7 +351,7 @@ class Cache:
         add_usage(self.nodes, info.row, pod.pod_class.usage)
         ports = pod.pod_class.usage.ports
         if ports:
-            info.port_counts.update(ports)
+            info.ports.update(ports)
             self._write_ports(info)
         if pod.claims:
             info.pvc_refs.update(pod.claims)
@@ -374,7 +376,7 @@ class Cache:
         add_usage(self.nodes, info.row, pod.pod_class.usage, -1)
         ports = pod.pod_class.usage.ports
         if ports:
-            _subtract(info.port_counts, ports)
+            info.ports.difference_update(ports)
             self._write_ports(info)
         if pod.claims:
             _subtract(info.pvc_refs, pod.claims)
@@ -424,7 +426,7 @@ class Cache:
             _subtract(self._image_nodes, image.names or ())
 
     def _write_ports(self, info: NodeInfo) -> None:
-        self.nodes.ports_id[info.row] = self.nodes.ports.id_of(frozenset(info.port_counts))
+        self.nodes.ports_id[info.row] = self.nodes.ports.id_of(frozenset(info.ports))
 
     def _free_if_empty(self, info: NodeInfo) -> None:
         """Gives the row back once neither node nor pods need it."""

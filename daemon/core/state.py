@@ -41,7 +41,7 @@ from daemon.core.events import (
 from daemon.core.invariants import problems
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.proposals import judge
-from daemon.core.queue.hints import default_registrations
+from daemon.core.queue.hints import HintSettings, default_registrations
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.scheduling_queue import QueueSettings, SchedulingQueue
 from daemon.core.queue.wakeups import Wakeups
@@ -89,6 +89,7 @@ class Settings(msgspec.Struct, frozen=True):
     binder_count: int = 1
     assumed_pod_ttl_s: float = 0.0
     queue: QueueSettings = QueueSettings()
+    hints: HintSettings = HintSettings()
 
 
 class SchedulerState:
@@ -107,7 +108,7 @@ class SchedulerState:
         self._start_s = now_s
         self.counters = Counters()
         self.cache = Cache(settings.assumed_pod_ttl_s)
-        wakeups = Wakeups(default_registrations(self.cache.objects))
+        wakeups = Wakeups(default_registrations(self.cache.objects, settings.hints))
         self._plugins = plugins
         self.queue = SchedulingQueue(
             wakeups,

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from daemon.core.owner_plugins import OwnerPlugins
+from daemon.core.queue.hints import HintSettings
 from daemon.core.queue.scheduling_queue import QueueSettings
 from daemon.core.state import SchedulerState, Settings
 from daemon.owner.loop import OwnerLoop
@@ -15,6 +16,7 @@ from shared.config import SchedulerConfiguration, load_configuration
 from shared.errors import ConfigurationError, OperationalError
 from shared.framework.plugin_api import QueueSortPlugin
 from shared.framework.registry import BuiltProfile, Registry
+from shared.plugins.node_affinity import NodeAffinity
 from shared.telemetry.log import EventLog, start_logging
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_sockets import OwnerSockets
@@ -48,6 +50,7 @@ def _run(options: argparse.Namespace) -> int:
             initial_backoff_s=config.pod_initial_backoff_s,
             max_backoff_s=config.pod_max_backoff_s,
         ),
+        hints=_hint_settings(built),
     )
     # Nanoseconds since 1970: greater than that of any earlier life on this machine.
     epoch = time.time_ns()
@@ -69,6 +72,18 @@ def _run(options: argparse.Namespace) -> int:
         loop.run(lambda: stop.is_set or (lifeline is not None and lifeline.is_cut()))
     log.info("owner_stopped", **state.counters)
     return 0
+
+
+def _hint_settings(built: list[BuiltProfile]) -> HintSettings:
+    """Where profiles differ, hints take the weaker view: a pod tried in vain beats one forgotten."""
+    added = [
+        plugin.added_terms
+        for profile in built
+        for plugin in profile.framework.filters
+        if isinstance(plugin, NodeAffinity)
+    ]
+    is_common = bool(added) and all(terms == added[0] for terms in added)
+    return HintSettings(added_affinity=added[0] if is_common else None)
 
 
 def _queue_sort(built: list[BuiltProfile]) -> QueueSortPlugin:

@@ -72,6 +72,11 @@ class NodeAffinity:
         self._has_added_preferences = bool(preferred)
         assert not errors, "checked when the arguments were read"
 
+    @property
+    def added_terms(self) -> Terms | None:
+        """The required part of addedAffinity, for the queueing hint."""
+        return self._added_terms
+
     # Filter ----------------------------------------------------------------------------------------
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:  # noqa: ARG002  # The extension point's signature.

@@ -88,7 +88,10 @@ class ScorerSockets:
         self._poll_list.remove((fd, zmq.POLLIN))
 
     def poll(self, timeout_ms: int) -> list[FromOwner]:
-        """What has come; waits up to `timeout_ms` (-1: for ever) if there is nothing."""
+        """What has come; waits up to `timeout_ms` (-1: for ever) if there is nothing.
+
+        May return early with nothing (the owner went away, a descriptor is ready).
+        """
         ready, self.ready_fds = wait_ready(self._poll_list, timeout_ms)
         received: list[FromOwner] = []
         if self._connection.refresh() or self._is_newly_connected:

@@ -62,6 +62,8 @@ class CacheMachine(RuleBasedStateMachine):
         self.now_s = 0.0
         self.nodes: dict[str, dict[str, Any]] = {}
         self.pods: dict[str, ModelPod] = {}
+        self.ports: dict[str, set[tuple[str, str, int]]] = {}
+        """Node -> ports in use: as in kube-scheduler, whoever leaves takes its ports along."""
 
     # Nodes ---------------------------------------------------------------------------------------
 
@@ -85,6 +87,20 @@ class CacheMachine(RuleBasedStateMachine):
 
     # Pods ----------------------------------------------------------------------------------------
 
+    def comes(self, uid: str, pod: ModelPod) -> None:
+        old = self.pods.get(uid)
+        if old is not None and (old.shape, old.node) == (pod.shape, pod.node):
+            self.pods[uid] = pod
+            return  # Nothing that counts has changed.
+        if old is not None:
+            self.goes(uid)
+        self.pods[uid] = pod
+        self.ports.setdefault(pod.node, set()).update(PORTS[pod.shape])
+
+    def goes(self, uid: str) -> None:
+        pod = self.pods.pop(uid)
+        self.ports[pod.node] -= PORTS[pod.shape]
+
     def record(self, name: str, shape: int, node: str = "") -> PodRecord:
         return make_pod(name, node_name=node, **SHAPES[shape])
 
@@ -100,7 +116,7 @@ class CacheMachine(RuleBasedStateMachine):
         pod_class = self.cache.classes.acquire(record)
         self.cache.assume_pod(record, node, pod_class)
         self.cache.classes.release(pod_class)
-        self.pods[record.uid] = ModelPod(shape, node, assumed=True)
+        self.comes(record.uid, ModelPod(shape, node, assumed=True))
 
     @rule(
         name=st.sampled_from(POD_NAMES),
@@ -110,7 +126,7 @@ class CacheMachine(RuleBasedStateMachine):
     def add_or_update(self, name: str, shape: int, node: str) -> None:
         record = self.record(name, shape, node)
         self.cache.add_pod(record)
-        self.pods[record.uid] = ModelPod(shape, node, assumed=False)
+        self.comes(record.uid, ModelPod(shape, node, assumed=False))
 
     @rule(name=st.sampled_from(POD_NAMES))
     def forget(self, name: str) -> None:
@@ -119,7 +135,7 @@ class CacheMachine(RuleBasedStateMachine):
         forgotten = self.cache.forget_pod(uid)
         assert (forgotten is not None) == (held is not None and held.assumed)
         if forgotten is not None:
-            del self.pods[uid]
+            self.goes(uid)
 
     @rule(name=st.sampled_from(POD_NAMES))
     def finish_binding(self, name: str) -> None:
@@ -134,7 +150,8 @@ class CacheMachine(RuleBasedStateMachine):
         uid = self.record(name, 0).uid
         removed = self.cache.remove_pod(uid)
         assert (removed is not None) == (uid in self.pods)
-        self.pods.pop(uid, None)
+        if removed is not None:
+            self.goes(uid)
 
     @rule(by_s=st.floats(0.0, 40.0))
     def time_passes(self, by_s: float) -> None:
@@ -150,7 +167,7 @@ class CacheMachine(RuleBasedStateMachine):
         expired = {pod.record.uid for pod in self.cache.cleanup_expired(self.now_s)}
         assert expired == due
         for uid in expired:
-            del self.pods[uid]
+            self.goes(uid)
 
     # What must hold ------------------------------------------------------------------------------
 
@@ -173,8 +190,7 @@ class CacheMachine(RuleBasedStateMachine):
             assert table.requested[1, row] == sum(EXPECTED[p.shape][1] for p in on_node)
             assert table.nonzero_cpu_milli[row] == sum(NONZERO[p.shape][0] for p in on_node)
             assert table.nonzero_memory_bytes[row] == sum(NONZERO[p.shape][1] for p in on_node)
-            ports = set().union(*(PORTS[p.shape] for p in on_node)) if on_node else set()
-            assert table.ports.values[int(table.ports_id[row])] == ports
+            assert table.ports.values[int(table.ports_id[row])] == self.ports.get(name, set())
             claims = Counter("default/data" for p in on_node if "claim" in SHAPES[p.shape])
             assert info.pvc_refs == claims
             assert len(self.cache.pod_table.rows_on(row)) == len(on_node)

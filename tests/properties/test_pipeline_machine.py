@@ -123,7 +123,8 @@ class PipelineMachine(RuleBasedStateMachine):
         rows = nodes.present_rows()
         assert (nodes.requested[:, rows] <= nodes.allocatable[:, rows]).all()
         for info in self.pipeline.state.cache.node_infos():
-            assert all(count == 1 for count in info.port_counts.values())
+            wanted = [port for pod in info.pods.values() for port in pod.pod_class.usage.ports]
+            assert len(wanted) == len(set(wanted))
 
     def teardown(self) -> None:
         """Everything comes to rest; what still waits then fits nowhere."""
