@@ -220,7 +220,7 @@ class Cache:
         node = info.node
         self._forget_images(node)
         info.node = None
-        self.nodes.present[info.row] = False
+        self.nodes.set_present(info.row, is_present=False)
         self._tree.remove(info.row)
         self.is_order_stale = True
         self._touch_node(info.row)
@@ -410,7 +410,7 @@ class Cache:
             self._forget_images(info.node)
         info.node = node
         self._remember_images(node)
-        self.nodes.present[info.row] = True
+        self.nodes.set_present(info.row, is_present=True)
         self._touch_node(info.row)
 
     def _remember_images(self, node: Node) -> None:

@@ -212,12 +212,16 @@ def _read_nodes(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> 
         return _NO_ROWS
     rows: Rows = reader.take(np.int64, (count,)).astype(np.intp)
     table.generation[rows] = reader.take(np.int64, (count,))
+    present = table.present[rows]
     for column in NODE_COLUMNS:
         getattr(table, column.name)[rows] = reader.take(column.dtype, (count,))
     shape = (delta.resource_count, count)
     table.allocatable[: delta.resource_count, rows] = reader.take(np.int64, shape)
-    shape = (delta.label_key_count, count)
-    table.labels[: delta.label_key_count, rows] = reader.take(np.int32, shape)
+    labels = reader.take(np.int32, (delta.label_key_count, count))
+    same_labels = np.array_equal(table.labels[: delta.label_key_count, rows], labels)
+    if not same_labels or not np.array_equal(present, table.present[rows]):
+        table.topology_version += 1
+    table.labels[: delta.label_key_count, rows] = labels
     table.reindex_names(rows)
     return rows
 
@@ -228,10 +232,11 @@ def _read_pods(pods: PodTable, delta: DeltaBody, reader: "_BufferReader") -> Row
     if not count:
         return _NO_ROWS
     rows: Rows = reader.take(np.int64, (count,)).astype(np.intp)
-    pods.class_id[rows] = reader.take(np.int64, (count,))
-    pods.node_row[rows] = reader.take(np.int32, (count,))
-    pods.is_terminating[rows] = reader.take(np.bool_, (count,))
-    pods.start_s[rows] = reader.take(np.int64, (count,))
+    class_id = reader.take(np.int64, (count,))
+    node_row = reader.take(np.int32, (count,))
+    is_terminating = reader.take(np.bool_, (count,))
+    start_s = reader.take(np.int64, (count,))
+    pods.write_rows(rows, class_id, node_row, start_s, is_terminating)
     return rows
 
 

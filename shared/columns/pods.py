@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from shared.columns.pod_log import PodLog
 from shared.columns.schema import Bools, Int32s, Int64s, Rows
 
 FIRST_CAPACITY: Final = 256
@@ -28,9 +29,10 @@ def start_time_s(text: str) -> int:
 
 
 class PodTable:
-    """The arrays; `row_count` rows were ever used."""
+    """The arrays; `row_count` rows were ever used. Written by its methods only: they keep the log."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: PodLog | None = None) -> None:
+        self.log = log if log is not None else PodLog()
         self.capacity = FIRST_CAPACITY
         self.row_count = 0
         self.class_id: Int64s = np.zeros(self.capacity, np.int64)
@@ -56,13 +58,49 @@ class PodTable:
     def write(
         self, row: int, class_id: int, node_row: int, start_s: int, *, is_terminating: bool
     ) -> None:
+        self._log_gone(row)
         self.class_id[row] = class_id
         self.node_row[row] = node_row
         self.start_s[row] = start_s
         self.is_terminating[row] = is_terminating
+        self.log.came(class_id, node_row, is_terminating=is_terminating)
+
+    def write_rows(
+        self,
+        rows: Rows,
+        class_id: Int64s,
+        node_row: Int32s,
+        start_s: Int64s,
+        is_terminating: Bools,
+    ) -> None:
+        """Writes many rows at once; those whose `node_row` is NO_NODE become free."""
+        self._log_all_gone(rows)
+        self.class_id[rows] = class_id
+        self.node_row[rows] = node_row
+        self.start_s[rows] = start_s
+        self.is_terminating[rows] = is_terminating
+        used = node_row != NO_NODE
+        self.log.many_came(class_id[used], node_row[used], is_terminating[used])
 
     def clear(self, row: int) -> None:
+        self._log_gone(row)
         self.node_row[row] = NO_NODE
+
+    def clear_all(self) -> None:
+        """Frees all rows, and counts none as used any more."""
+        self._log_all_gone(np.arange(self.row_count))
+        self.node_row[: self.row_count] = NO_NODE
+        self.row_count = 0
+
+    def _log_gone(self, row: int) -> None:
+        node_row = self.node_row.item(row)
+        if node_row != NO_NODE:
+            class_id = self.class_id.item(row)
+            self.log.went(class_id, node_row, is_terminating=self.is_terminating.item(row))
+
+    def _log_all_gone(self, rows: Rows) -> None:
+        used = rows[self.node_row[rows] != NO_NODE]
+        self.log.many_went(self.class_id[used], self.node_row[used], self.is_terminating[used])
 
     def used_rows(self) -> Rows:
         """Rows that hold a pod, ascending."""

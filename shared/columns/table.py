@@ -74,6 +74,9 @@ class NodeTable:
         self.image_sizes: dict[str, int] = {}
         """Bytes; of the node that was first to have the image, as in kube-scheduler's cache."""
         self.features = Interner[frozenset[str]]((frozenset(),))
+        self.topology_version = 0
+        """Raised when a label of a row changes, or whether a node is behind it; see `write_labels`
+        and `set_present`. Most updates of a Node object change neither."""
         self.order: Rows = np.zeros(0, np.intp)
         """Rows of all present nodes in nodeTree order (round-robin over zones)."""
         self._row_by_name_id: dict[int, int] = {}
@@ -106,6 +109,12 @@ class NodeTable:
         for row in rows.tolist():
             if self.present[row]:
                 by_id[int(self.name_id[row])] = row
+
+    def set_present(self, row: int, *, is_present: bool) -> None:
+        """Says whether a Node object stands behind the row."""
+        if self.present.item(row) is not is_present:
+            self.present[row] = is_present
+            self.topology_version += 1
 
     def present_rows(self) -> Rows:
         """Rows with a Node object, ascending."""
@@ -163,9 +172,12 @@ class NodeTable:
     def write_labels(self, row: int, labels: dict[str, str]) -> None:
         key_ids = [self.label_keys.id_of(key) for key in labels]
         self.reserve_labels(len(self.label_keys))
-        self.labels[:, row] = 0
+        column = np.zeros(self.labels.shape[0], np.int32)
         for key_id, value in zip(key_ids, labels.values(), strict=True):
-            self.labels[key_id, row] = self.value_id(value)
+            column[key_id] = self.value_id(value)
+        if (self.labels[:, row] != column).any():
+            self.labels[:, row] = column
+            self.topology_version += 1
 
     def labels_of(self, row: int) -> dict[str, str]:
         """The labels of one node; for people and slow paths."""

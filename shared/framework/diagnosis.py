@@ -74,6 +74,12 @@ def diagnose(
     return FitError(node_count, "", reasons, frozenset(plugins), frozenset(pending), error)
 
 
+def plugin_error(cluster: ClusterView, message: str) -> FitError:
+    """The attempt ended because a plugin failed, not because it refused."""
+    node_count = len(cluster.nodes.order)
+    return FitError(node_count, "", Counter(), frozenset(), frozenset(), message)
+
+
 def node_verdicts(framework: Framework, filtered: FilterOutcome) -> list[NodeVerdict]:
     """The status of each row that failed, by the first filter that failed it."""
     found: list[NodeVerdict] = []

@@ -20,10 +20,15 @@ import numpy as np
 from shared.columns.journal import START, Changes, Journal
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
-from shared.framework.diagnosis import FitError, diagnose
+from shared.framework.diagnosis import FitError, diagnose, plugin_error
 from shared.framework.plugin_api import Dependence, Reads, Scope
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime import ActiveScore, Framework, PreFilterOutcome
+from shared.framework.runtime import (
+    ActiveScore,
+    Framework,
+    PreFilterOutcome,
+    PreScoreError,
+)
 
 TieBreak = Callable[[Rows], int]
 """Chooses one of the rows (ascending, at least two) that share the best score."""
@@ -118,7 +123,11 @@ class Engine:
             return Choice(int(evaluation.feasible.argmax()), 0, 1)
         scores = evaluation.scores
         if scores is None:
-            scores = evaluation.scores = self._scored(evaluation)
+            try:
+                scores = evaluation.scores = self._scored(evaluation)
+            except PreScoreError as error:
+                evaluation.failure = plugin_error(self._cluster, str(error))
+                return None
         best = scores.total.max()
         ties = np.flatnonzero(scores.total == best)
         row = int(ties[0]) if len(ties) == 1 else tie_break(ties)

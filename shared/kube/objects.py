@@ -239,6 +239,18 @@ class Cinder(ApiStruct):
     volume_id: str = msgspec.field(default="", name="volumeID")
 
 
+class PortworxVolume(ApiStruct):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class AzureFile(ApiStruct):
+    """Only its being there is read: it is one of the sources that CSI has taken over."""
+
+
+class VsphereVolume(ApiStruct):
+    """As `AzureFile`."""
+
+
 class Iscsi(ApiStruct):
     iqn: str = ""
     target_portal: str = ""
@@ -273,6 +285,9 @@ class Volume(ApiStruct):
     aws_elastic_block_store: AwsElasticBlockStore | None = None
     azure_disk: AzureDisk | None = None
     cinder: Cinder | None = None
+    portworx_volume: PortworxVolume | None = None
+    azure_file: AzureFile | None = None
+    vsphere_volume: VsphereVolume | None = None
     iscsi: Iscsi | None = None
     rbd: Rbd | None = None
     csi: CsiVolume | None = None
@@ -510,6 +525,9 @@ class PersistentVolumeSpec(ApiStruct):
     aws_elastic_block_store: AwsElasticBlockStore | None = None
     azure_disk: AzureDisk | None = None
     cinder: Cinder | None = None
+    portworx_volume: PortworxVolume | None = None
+    azure_file: AzureFile | None = None
+    vsphere_volume: VsphereVolume | None = None
 
 
 class PersistentVolumeStatus(ApiStruct):

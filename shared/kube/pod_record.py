@@ -14,10 +14,18 @@ from shared.kube.objects import (
     ContainerStatus,
     OwnerReference,
     Pod,
+    PodMeta,
     PodSpec,
     PodStatus,
     Volume,
 )
+
+
+class PodIdentity(ApiStruct):
+    """Which pod it is, for the few whose placement depends on that."""
+
+    name: str = ""
+    uid: str = ""
 
 
 class PodTemplate(ApiStruct):
@@ -32,6 +40,9 @@ class PodTemplate(ApiStruct):
     labels: dict[str, str] | None = None
     controller: OwnerReference | None = None
     status: PodStatus | None = None
+    identity: PodIdentity | None = None
+    """Only of a pod with ephemeral volumes, whose claims are named after it and belong to it: such
+    a pod is like no other."""
 
 
 class PodRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -73,6 +84,7 @@ def split_pod(pod: Pod) -> PodRecord:
         labels=meta.labels,
         controller=_controller(meta.owner_references),
         status=_resource_status(status),
+        identity=_identity(meta, spec),
     )
     return PodRecord(
         namespace=meta.namespace,
@@ -101,6 +113,12 @@ def _controller(owners: list[OwnerReference] | None) -> OwnerReference | None:
     return None
 
 
+def _identity(meta: PodMeta, spec: PodSpec) -> PodIdentity | None:
+    if any(volume.ephemeral is not None for volume in spec.volumes or ()):
+        return PodIdentity(name=meta.name, uid=meta.uid)
+    return None
+
+
 def _is_read(volume: Volume) -> bool:
     return (
         volume.persistent_volume_claim is not None
@@ -109,6 +127,9 @@ def _is_read(volume: Volume) -> bool:
         or volume.aws_elastic_block_store is not None
         or volume.azure_disk is not None
         or volume.cinder is not None
+        or volume.portworx_volume is not None
+        or volume.azure_file is not None
+        or volume.vsphere_volume is not None
         or volume.iscsi is not None
         or volume.rbd is not None
         or volume.csi is not None

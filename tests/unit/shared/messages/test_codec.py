@@ -81,6 +81,7 @@ OTHER_MESSAGES = [
             is_last=True,
             placements=[Placement(1, 2, 3, 4, 5)],
             failures=[Failure([1], "m", ["P"], [], is_error=False)],
+            skipped=[2],
         ),
     ),
     (codec.FROM_SCORER, ScorerHeartbeat(0, 1, 2)),

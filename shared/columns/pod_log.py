@@ -1,0 +1,111 @@
+"""PodLog: which pods came to and left nodes, with what they were, so that counts can follow.
+
+A journal of rows (`journal.py`) is enough for somebody who copies rows. Somebody who counts pods
+(so many of this class on that node) must also know what a row held before, and keeping the old
+contents for each reader would cost each of them a copy of the table. Here every write leaves one
+number for what went and one for what came, and a reader that adds them up gets the difference
+between then and now; a pod that came and went meanwhile cancels out.
+
+All tables of one view share one log: a worker's tentative placement that comes back as the owner's
+word is then no change at all.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from shared.columns.schema import Bools, Int32s, Int64s
+
+ENTRIES_MAX: Final = 1 << 17
+"""About 4 MB of numbers; a reader that is further behind counts all pods again."""
+
+# A pod as one number: class id, node row, whether it is terminating. Class ids stay below 2^30 and
+# rows below 2^32, so that the number fits an int64 with its sign free.
+_CLASS_SHIFT: Final = 33
+_ROW_MASK: Final = (1 << 32) - 1
+
+
+class PodChange(NamedTuple):
+    """How many more pods (fewer, if negative) of a class there are on a node."""
+
+    class_id: int
+    node_row: int
+    is_terminating: bool
+    count: int
+
+
+class PodLog:
+    """An append-only list of pods that came (positive) and went (negative), cut at the old end."""
+
+    __slots__ = ("_base", "_entries")
+
+    def __init__(self) -> None:
+        self._base = 0
+        self._entries: list[int] = []
+
+    @property
+    def position(self) -> int:
+        """Where a reader stands that has seen everything."""
+        return self._base + len(self._entries)
+
+    def came(self, class_id: int, node_row: int, *, is_terminating: bool) -> None:
+        self._entries.append(_code(class_id, node_row, is_terminating))
+        self._cut()
+
+    def went(self, class_id: int, node_row: int, *, is_terminating: bool) -> None:
+        self._entries.append(-_code(class_id, node_row, is_terminating))
+        self._cut()
+
+    def many_came(self, class_ids: Int64s, node_rows: Int32s, is_terminating: Bools) -> None:
+        self._entries += _codes(class_ids, node_rows, is_terminating).tolist()
+        self._cut()
+
+    def many_went(self, class_ids: Int64s, node_rows: Int32s, is_terminating: Bools) -> None:
+        self._entries += (-_codes(class_ids, node_rows, is_terminating)).tolist()
+        self._cut()
+
+    def since(self, position: int, entries_max: int) -> list[PodChange] | None:
+        """The difference since `position`, in no order that means anything.
+
+        None where that is longer ago than the log reaches, or more than `entries_max` entries.
+        """
+        start = position - self._base
+        length = len(self._entries) - start
+        if start < 0 or length > entries_max:
+            return None
+        if length == 0:
+            return []
+        if length == 1:
+            entry = self._entries[-1]
+            return [_change(entry, 1) if entry > 0 else _change(-entry, -1)]
+        counts: dict[int, int] = {}
+        for entry in self._entries[start:]:
+            if entry > 0:
+                counts[entry] = counts.get(entry, 0) + 1
+            else:
+                counts[-entry] = counts.get(-entry, 0) - 1
+        return [_change(code, count) for code, count in counts.items() if count]
+
+    def _cut(self) -> None:
+        if len(self._entries) > ENTRIES_MAX:
+            dropped = len(self._entries) // 2
+            del self._entries[:dropped]
+            self._base += dropped
+
+
+def _code(class_id: int, node_row: int, is_terminating: bool) -> int:
+    # Plus 1, so that no pod is 0, which has no sign.
+    return (class_id << _CLASS_SHIFT | node_row << 1 | is_terminating) + 1
+
+
+def _codes(class_ids: Int64s, node_rows: Int32s, is_terminating: Bools) -> Int64s:
+    codes: Int64s = class_ids << _CLASS_SHIFT
+    codes |= node_rows.astype(np.int64) << 1
+    codes |= is_terminating
+    codes += 1
+    return codes
+
+
+def _change(code: int, count: int) -> PodChange:
+    code -= 1
+    return PodChange(code >> _CLASS_SHIFT, code >> 1 & _ROW_MASK, bool(code & 1), count)

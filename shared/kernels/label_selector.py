@@ -1,0 +1,107 @@
+"""Label selectors of pods and namespaces: parsed once, matched against the labels of one object.
+
+Nodes are selected by columns (`node_selector.py`); pods share few distinct classes, so a selector
+is matched once against each class, in plain Python.
+
+Rules: `LabelSelectorAsSelector` in staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go and
+pkg/labels/selector.go, v1.36. An absent selector selects nothing, an empty one everything.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from shared.errors import OperationalError
+from shared.kube.objects import LabelSelector, LabelSelectorRequirement
+
+Labels = Mapping[str, str]
+
+_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+class SelectorError(OperationalError):
+    """A selector that the API server would not have let in."""
+
+
+class Requirement(NamedTuple):
+    """One condition on one label. `is_wanted` False turns it round: NotIn, DoesNotExist."""
+
+    key: str
+    values: frozenset[str] | None
+    """None: any value."""
+    is_wanted: bool
+
+
+class Selector(NamedTuple):
+    """All of it must hold."""
+
+    equal: tuple[tuple[str, str], ...]
+    """(label, value) pairs; the usual selector has nothing else."""
+    requirements: tuple[Requirement, ...] = ()
+    selects_nothing: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it selects everything for lack of any condition (`Selector.Empty` upstream)."""
+        return not self.equal and not self.requirements and not self.selects_nothing
+
+    def matches(self, labels: Labels) -> bool:
+        if self.selects_nothing:
+            return False
+        for key, value in self.equal:
+            if labels.get(key) != value:
+                return False
+        for requirement in self.requirements:
+            value_there = labels.get(requirement.key)
+            holds = value_there is not None and (
+                requirement.values is None or value_there in requirement.values
+            )
+            if holds is not requirement.is_wanted:
+                return False
+        return True
+
+    def and_equal(self, labels: Labels) -> "Selector":
+        """This selector with more labels to match. What selects nothing has no conditions to keep,
+        so only the labels are left (`mergeLabelSetWithSelector` upstream)."""
+        return Selector((*labels.items(), *self.equal), self.requirements)
+
+    def and_selector(self, other: "Selector") -> "Selector":
+        """Both sets of conditions; of one that selects nothing there are none."""
+        if other.selects_nothing:
+            return self
+        return Selector(
+            (*self.equal, *other.equal),
+            (*self.requirements, *other.requirements),
+            self.selects_nothing,
+        )
+
+
+NOTHING: Final = Selector((), selects_nothing=True)
+EVERYTHING: Final = Selector(())
+
+
+def parse_label_selector(selector: LabelSelector | None) -> Selector:
+    """Raises SelectorError for an operator that does not exist, or values that do not suit it."""
+    if selector is None:
+        return NOTHING
+    return Selector(
+        tuple((selector.match_labels or {}).items()),
+        tuple(_requirement(expression) for expression in selector.match_expressions or ()),
+    )
+
+
+def _requirement(expression: LabelSelectorRequirement) -> Requirement:
+    operator, values = expression.operator, frozenset(expression.values or ())
+    if operator not in _OPERATORS:
+        raise SelectorError(f'"{operator}" is not a valid label selector operator')
+    if operator in ("In", "NotIn"):
+        if not values:
+            raise SelectorError(
+                "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
+            )
+        return Requirement(expression.key, values, operator == "In")
+    if values:
+        raise SelectorError(
+            f"values: Invalid value: {sorted(values)}: values set must be empty for exists and "
+            "does not exist"
+        )
+    return Requirement(expression.key, None, operator == "Exists")
