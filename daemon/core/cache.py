@@ -22,7 +22,7 @@ from daemon.core.node_tree import NodeTree
 from daemon.core.pod_classes import PodClass, PodClasses
 from daemon.core.pod_lifecycle import Cause, PodPhase, Story, next_phase
 from shared.columns.journal import Changes, Journal
-from shared.columns.pods import PodTable, start_time_s
+from shared.columns.pods import PodTable, name_hash, start_time_s
 from shared.columns.schema import Rows
 from shared.columns.table import NodeTable, PortTuple
 from shared.columns.usage import add_usage
@@ -32,6 +32,8 @@ from shared.kube.pod_record import PodRecord
 
 NEVER: Final = float("inf")
 K = TypeVar("K")
+DICTIONARY_WASTE_MAX: Final = 4096
+"""A set of 50 image names takes about 4 kB: at most some 16 MB are kept for nothing."""
 
 
 class CachedPod:
@@ -250,6 +252,14 @@ class Cache:
         """Makes the next delta carry this row, for a worker whose copy of it is off."""
         self._touch_usage(row)
 
+    def compact(self) -> bool:
+        """Drops dictionary entries that nothing uses, once they are many; says whether it did so.
+        Whoever keeps ids of the columns must then start over."""
+        if self.nodes.dictionary_waste() < DICTIONARY_WASTE_MAX:
+            return False
+        self.nodes.compact_dictionaries()
+        return True
+
     def all_changes(self) -> Changes:
         """Every row, as if all of them had changed."""
         rows = self.used_rows()
@@ -320,9 +330,9 @@ class Cache:
             record.namespace == old_class.namespace and bytes(record.template) == old_class.template
         )
         if is_same_class and record.node_name == pod.node_name:
-            looked = pod.record.deleted, pod.record.started
+            looked = pod.record.deleted, pod.record.started, pod.record.is_preempted
             pod.record = record
-            if looked != (record.deleted, record.started):
+            if looked != (record.deleted, record.started, record.is_preempted):
                 row = self._node_infos[pod.node_name].row
                 self._write_pod_row(pod, row)
                 self._touch_usage(row)
@@ -367,6 +377,8 @@ class Cache:
             node_row,
             start_time_s(pod.record.started),
             is_terminating=bool(pod.record.deleted),
+            is_preempted=bool(pod.record.deleted) and pod.record.is_preempted,
+            name_hash=name_hash(pod.record.name),
         )
         self.journal.pod_changed(pod.row)
 
@@ -405,6 +417,9 @@ class Cache:
         return info
 
     def _write_node(self, info: NodeInfo, node: Node) -> None:
+        if info.node is not None and _looks_the_same(info.node, node):
+            info.node = node  # A heartbeat: conditions and the like, which no plugin reads.
+            return
         write_node_columns(self.nodes, info.row, node)  # First: it may raise.
         if info.node is not None:
             self._forget_images(info.node)
@@ -423,7 +438,11 @@ class Cache:
 
     def _forget_images(self, node: Node) -> None:
         for image in node.status.images or ():
-            _subtract(self._image_nodes, image.names or ())
+            for name in image.names or ():
+                self._image_nodes[name] -= 1
+                if self._image_nodes[name] <= 0:
+                    del self._image_nodes[name]
+                    del self.nodes.image_sizes[name]
 
     def _write_ports(self, info: NodeInfo) -> None:
         self.nodes.ports_id[info.row] = self.nodes.ports.id_of(frozenset(info.ports))
@@ -445,6 +464,17 @@ class Cache:
         self.generation += 1
         self.nodes.generation[row] = self.generation
         self.journal.node_changed(row)
+
+
+def _looks_the_same(old: Node, new: Node) -> bool:
+    """Whether the columns of two states of a node are equal."""
+    return (
+        old.spec == new.spec
+        and old.metadata.labels == new.metadata.labels
+        and old.status.allocatable == new.status.allocatable
+        and old.status.images == new.status.images
+        and old.status.declared_features == new.status.declared_features
+    )
 
 
 def _subtract(counts: Counter[K], keys: Iterable[K]) -> None:

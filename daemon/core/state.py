@@ -358,6 +358,9 @@ class SchedulerState:
         for peer in self.binders.silent_since(now_s - BINDER_SILENCE_MAX_S):
             self._lose_binder(peer, "silent")
 
+        if self.cache.compact():
+            self._checker.forget_all()
+
     def _note_disagreements(self) -> None:
         for kind, subject, detail in self.cache.disagreements:
             self.counters["disagreements"] += 1

@@ -32,7 +32,6 @@ class Dictionaries(msgspec.Struct, array_like=True, frozen=True):
     label_values: list[str]
     names: list[str]
     taints: list[tuple[TaintTuple, ...]]
-    images: list[list[str]]
     features: list[list[str]]
 
 
@@ -65,6 +64,9 @@ class DeltaBody(msgspec.Struct, array_like=True, frozen=True):
     port_sets: list[list[PortTuple]]
     """Sets of used host ports; the usage rows' `ports_id` on the wire are indices of this list.
     They are not interned for all: workers make sets of their own by tentative placements."""
+    image_sets: list[list[str]]
+    """The same for the node rows' `images_id`: kubelets report ever new lists, and sets that nobody
+    has any more can only be dropped where ids are private."""
     image_sizes: dict[str, int]
     """Images whose size is new."""
     classes: list[ClassDefinition]
@@ -78,9 +80,10 @@ class DeltaBody(msgspec.Struct, array_like=True, frozen=True):
 class DictionaryMarks(msgspec.Struct, frozen=True):
     """How far each dictionary was already sent."""
 
-    counts: tuple[int, ...] = (0,) * 7
+    counts: tuple[int, ...] = (0,) * 6
 
 
+_SENT_NODE_COLUMNS = tuple(column for column in NODE_COLUMNS if column.name != "images_id")
 _SENT_USAGE_COLUMNS = tuple(column for column in USAGE_COLUMNS if column.name != "ports_id")
 NOTHING_SENT = DictionaryMarks()
 AnyArray = NDArray[Any]
@@ -107,6 +110,7 @@ def make_delta(
     usage_rows, node_rows, pod_rows = changes
     dictionaries, new_marks = _dictionaries_since(table, marks)
     port_ids, port_indices = np.unique(table.ports_id[usage_rows], return_inverse=True)
+    image_ids, image_indices = np.unique(table.images_id[node_rows], return_inverse=True)
     body = DeltaBody(
         is_full=is_full,
         row_count=table.row_count,
@@ -119,6 +123,7 @@ def make_delta(
         has_order=has_order,
         dictionaries=dictionaries,
         port_sets=[sorted(table.ports.values[port_id]) for port_id in port_ids.tolist()],
+        image_sets=[sorted(table.images.values[image_id]) for image_id in image_ids.tolist()],
         image_sizes=image_sizes or {},
         classes=list(classes),
         retired_classes=list(retired_classes),
@@ -134,7 +139,8 @@ def make_delta(
     if len(node_rows):
         buffers.append(node_rows.astype(np.int64))
         buffers.append(table.generation[node_rows])
-        buffers.extend(getattr(table, c.name)[node_rows] for c in NODE_COLUMNS)
+        buffers.extend(getattr(table, c.name)[node_rows] for c in _SENT_NODE_COLUMNS)
+        buffers.append(image_indices.astype(np.int32))
         buffers.append(table.allocatable[: body.resource_count, node_rows])
         buffers.append(table.labels[: body.label_key_count, node_rows])
     if len(pod_rows):
@@ -143,6 +149,8 @@ def make_delta(
         buffers.append(pods.node_row[pod_rows])
         buffers.append(pods.is_terminating[pod_rows])
         buffers.append(pods.start_s[pod_rows])
+        buffers.append(pods.is_preempted[pod_rows])
+        buffers.append(pods.name_hash[pod_rows])
     if has_order:
         buffers.append(table.order.astype(np.int64))
     return (
@@ -213,8 +221,10 @@ def _read_nodes(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> 
     rows: Rows = reader.take(np.int64, (count,)).astype(np.intp)
     table.generation[rows] = reader.take(np.int64, (count,))
     present = table.present[rows]
-    for column in NODE_COLUMNS:
+    for column in _SENT_NODE_COLUMNS:
         getattr(table, column.name)[rows] = reader.take(column.dtype, (count,))
+    image_ids = [table.images.id_of(frozenset(images)) for images in delta.image_sets]
+    table.images_id[rows] = np.array(image_ids, np.int32)[reader.take(np.int32, (count,))]
     shape = (delta.resource_count, count)
     table.allocatable[: delta.resource_count, rows] = reader.take(np.int64, shape)
     labels = reader.take(np.int32, (delta.label_key_count, count))
@@ -237,6 +247,8 @@ def _read_pods(pods: PodTable, delta: DeltaBody, reader: "_BufferReader") -> Row
     is_terminating = reader.take(np.bool_, (count,))
     start_s = reader.take(np.int64, (count,))
     pods.write_rows(rows, class_id, node_row, start_s, is_terminating)
+    pods.is_preempted[rows] = reader.take(np.bool_, (count,))
+    pods.name_hash[rows] = reader.take(np.uint32, (count,))
     return rows
 
 
@@ -274,7 +286,7 @@ class _BufferReader:
 def _dictionaries_since(
     table: NodeTable, marks: DictionaryMarks
 ) -> tuple[Dictionaries, DictionaryMarks]:
-    resources, keys, values, names, taints, images, features = marks.counts
+    resources, keys, values, names, taints, features = marks.counts
     news = Dictionaries(
         first=list(marks.counts),
         resources=table.resources.values[resources:],
@@ -282,7 +294,6 @@ def _dictionaries_since(
         label_values=table.label_values.values[values:],
         names=table.names.values[names:],
         taints=table.taints.values[taints:],
-        images=[sorted(value) for value in table.images.values[images:]],
         features=[sorted(value) for value in table.features.values[features:]],
     )
     return news, dictionary_marks(table)
@@ -297,7 +308,6 @@ def dictionary_marks(table: NodeTable) -> DictionaryMarks:
             len(table.label_values),
             len(table.names),
             len(table.taints),
-            len(table.images),
             len(table.features),
         )
     )
@@ -312,5 +322,4 @@ def _extend_dictionaries(table: NodeTable, news: Dictionaries) -> None:
     table.label_values.extend(first[2], news.label_values)
     table.names.extend(first[3], news.names)
     table.taints.extend(first[4], news.taints)
-    table.images.extend(first[5], [frozenset(value) for value in news.images])
-    table.features.extend(first[6], [frozenset(value) for value in news.features])
+    table.features.extend(first[5], [frozenset(value) for value in news.features])

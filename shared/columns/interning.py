@@ -40,5 +40,12 @@ class Interner(Generic[V]):
         for offset, value in enumerate(values):
             assert self.id_of(value) == first_id + offset, "ids disagree"
 
+    def restart(self, initial: Sequence[V]) -> None:
+        """Forgets everything but `initial`; ids change."""
+        self.values.clear()
+        self._ids.clear()
+        for value in initial:
+            self.id_of(value)
+
     def __len__(self) -> int:
         return len(self.values)

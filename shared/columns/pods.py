@@ -1,12 +1,14 @@
 """PodTable: the pods on nodes, as columns, so that counting them is a group-by and not a loop.
 
 A row is one pod that counts on a node: its class (which holds labels, namespace, affinity terms,
-requests, priority, volumes), the node's row, whether it is being deleted, and when it started. What
+requests, priority, volumes), the node's row, whether it is being deleted, when it started, and a hash
+of its name (budgets name the pods that they have let go; nothing else asks for names). What
 depends on the class alone is computed once for each class and looked up for all pods by an index.
 
 Rows are recycled; `node_row` is -1 for a free one.
 """
 
+import zlib
 from datetime import datetime
 from typing import Final
 
@@ -28,6 +30,11 @@ def start_time_s(text: str) -> int:
     return int(datetime.fromisoformat(text).timestamp())
 
 
+def name_hash(name: str) -> int:
+    """What the table holds of a pod's name: 32 bits."""
+    return zlib.crc32(name.encode())
+
+
 class PodTable:
     """The arrays; `row_count` rows were ever used. Written by its methods only: they keep the log."""
 
@@ -40,6 +47,10 @@ class PodTable:
         self.is_terminating: Bools = np.zeros(self.capacity, np.bool_)
         self.start_s: Int64s = np.zeros(self.capacity, np.int64)
         """status.startTime in seconds since 1970; the latest possible where it is not set."""
+        self.is_preempted: Bools = np.zeros(self.capacity, np.bool_)
+        """Being deleted because a scheduler preempted it."""
+        self.name_hash = np.zeros(self.capacity, np.uint32)
+        """See `name_hash`; 0 for placements that the owner has not settled."""
 
     def reserve(self, row_count: int) -> None:
         """Makes room for rows 0..row_count-1 and counts them as used."""
@@ -54,15 +65,27 @@ class PodTable:
         self.node_row[old:] = NO_NODE
         self.is_terminating = np.resize(self.is_terminating, self.capacity)
         self.start_s = np.resize(self.start_s, self.capacity)
+        self.is_preempted = np.resize(self.is_preempted, self.capacity)
+        self.name_hash = np.resize(self.name_hash, self.capacity)
 
     def write(
-        self, row: int, class_id: int, node_row: int, start_s: int, *, is_terminating: bool
+        self,
+        row: int,
+        class_id: int,
+        node_row: int,
+        start_s: int,
+        *,
+        is_terminating: bool,
+        is_preempted: bool = False,
+        name_hash: int = 0,
     ) -> None:
         self._log_gone(row)
         self.class_id[row] = class_id
         self.node_row[row] = node_row
         self.start_s[row] = start_s
         self.is_terminating[row] = is_terminating
+        self.is_preempted[row] = is_preempted
+        self.name_hash[row] = name_hash
         self.log.came(class_id, node_row, is_terminating=is_terminating)
 
     def write_rows(
@@ -85,6 +108,12 @@ class PodTable:
     def clear(self, row: int) -> None:
         self._log_gone(row)
         self.node_row[row] = NO_NODE
+
+    def put_back(self, row: int, node_row: int) -> None:
+        """Undoes `clear` of a row that nobody wrote since."""
+        self.node_row[row] = node_row
+        class_id = self.class_id.item(row)
+        self.log.came(class_id, node_row, is_terminating=self.is_terminating.item(row))
 
     def clear_all(self) -> None:
         """Frees all rows, and counts none as used any more."""

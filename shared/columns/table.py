@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from shared.columns.interning import Interner
+from shared.columns.interning import Interner, V
 from shared.columns.schema import (
     BASE_RESOURCES,
     COMMON_COLUMNS,
@@ -133,6 +133,17 @@ class NodeTable:
         self.allocatable = _grown(self.allocatable, self.capacity)
         self.labels = _grown(self.labels, self.capacity)
 
+    def dictionary_waste(self) -> int:
+        """How many interned sets of images and ports no row has any more (at most: some do)."""
+        return len(self.images) + len(self.ports) - 2 * self.row_count
+
+    def compact_dictionaries(self) -> None:
+        """Drops sets of images and ports that no row has. Ids change: whoever keeps some must start
+        over."""
+        rows = slice(0, self.row_count)
+        self.images_id[rows] = _compacted(self.images, self.images_id[rows], frozenset())
+        self.ports_id[rows] = _compacted(self.ports, self.ports_id[rows], frozenset())
+
     # Resources and labels ----------------------------------------------------------------
 
     def resource_id(self, name: str) -> int:
@@ -192,3 +203,12 @@ def _grown(array: np.ndarray, capacity: int) -> np.ndarray:
     bigger = np.zeros((*array.shape[:-1], capacity), array.dtype)
     bigger[..., : array.shape[-1]] = array
     return bigger
+
+
+def _compacted(dictionary: Interner[V], ids: Int32s, nothing: V) -> Int32s:
+    """Restarts a dictionary with the values in use, and returns their new ids."""
+    used, indices = np.unique(ids, return_inverse=True)
+    kept = [dictionary.values[i] for i in used.tolist()]
+    dictionary.restart([nothing, *kept])
+    new_ids = np.array([dictionary.find(value) for value in kept], np.int32)
+    return new_ids[indices] if kept else ids

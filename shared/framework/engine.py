@@ -321,6 +321,9 @@ class Checker:
     def forget(self, class_id: int) -> None:
         self._kept.pop(class_id, None)
 
+    def forget_all(self) -> None:
+        self._kept.clear()
+
     def _current(self, class_id: int, info: PodInfo, framework: Framework) -> "_CheckedClass":
         kept = self._kept.get(class_id)
         capacity = self._cluster.nodes.capacity

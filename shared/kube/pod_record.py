@@ -28,6 +28,11 @@ class PodIdentity(ApiStruct):
     uid: str = ""
 
 
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
+"""Type and reason of the condition by which a scheduler marks the pods that it preempts."""
+
+
 class PodTemplate(ApiStruct):
     """All that scheduling reads of a pod apart from its identity and its progress.
 
@@ -62,6 +67,8 @@ class PodRecord(msgspec.Struct, array_like=True, frozen=True):
     nominated_node_name: str
     template: msgspec.Raw
     """A `PodTemplate` as msgpack."""
+    is_preempted: bool = False
+    """Has the condition that a scheduler preempted it (it goes once `deleted` is set)."""
 
     @property
     def key(self) -> str:
@@ -98,6 +105,7 @@ def split_pod(pod: Pod) -> PodRecord:
         started=status.start_time or "",
         nominated_node_name=status.nominated_node_name,
         template=msgspec.Raw(_encoder.encode(template)),
+        is_preempted=_is_preempted(status),
     )
 
 
@@ -117,6 +125,14 @@ def _identity(meta: PodMeta, spec: PodSpec) -> PodIdentity | None:
     if any(volume.ephemeral is not None for volume in spec.volumes or ()):
         return PodIdentity(name=meta.name, uid=meta.uid)
     return None
+
+
+def _is_preempted(status: PodStatus) -> bool:
+    """Of several conditions of the type the first counts (podTerminatingByPreemption upstream)."""
+    for condition in status.conditions or ():
+        if condition.type == DISRUPTION_TARGET:
+            return condition.status == "True" and condition.reason == PREEMPTION_BY_SCHEDULER
+    return False
 
 
 def _is_read(volume: Volume) -> bool:

@@ -131,6 +131,9 @@ class AsyncPeer(Generic[Out, In]):
     async def _wait_writable(self) -> None:
         writer = self._loop.create_future()
         self._writers.append(writer)
+        # Since the send was refused, the one notice that there is room may have been swallowed by
+        # a look at the socket's state: look once more, now that somebody waits.
+        self._loop.call_soon(self._pump)
         try:
             await writer
         finally:

@@ -31,6 +31,8 @@ log = EventLog("scorer")
 HEARTBEAT_S: Final = 1.0
 RESYNC_INTERVAL_S: Final = 1.0
 """A full snapshot that cannot be used either is not asked for in a loop."""
+DICTIONARY_WASTE_MAX: Final = 16_384
+"""Sets of images and ports that no row has any more; a new copy starts without them."""
 SEND_TIMEOUT_MS: Final = 5_000
 """For proposals: the owner's queue is full only when the owner is in trouble."""
 
@@ -174,7 +176,10 @@ class ScorerLoop:
             return
         self._next_heartbeat_s = now_s + HEARTBEAT_S
         replica = self._replica
-        if not replica.is_whole and replica.epoch:
+        if replica.nodes.dictionary_waste() > DICTIONARY_WASTE_MAX:
+            replica.mark_broken()
+            self._ask_for_resync("sets that no row has any more")
+        elif not replica.is_whole and replica.epoch:
             self._ask_for_resync("the copy is still not whole")
         self._send(ScorerHeartbeat(self._worker_index, replica.sequence, replica.generation))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daemon.core.cache import Cache
+from daemon.core.cache import DICTIONARY_WASTE_MAX, Cache
 from daemon.core.pod_lifecycle import (
     TRANSITIONS,
     Cause,
@@ -142,3 +142,26 @@ def test_every_step_that_the_table_does_not_list_is_refused() -> None:
             else:
                 with pytest.raises(InvalidTransitionError):
                     next_phase(phase, cause, "p")
+
+
+def test_a_heartbeat_that_changes_no_column_is_no_change() -> None:
+    cache = Cache()
+    cache.add_node(make_node("n0"))
+    before = cache.generation
+    cache.add_node(make_node("n0"))
+    assert cache.generation == before
+    cache.add_node(make_node("n0", labels={"new": "label"}))
+    assert cache.generation > before
+
+
+def test_image_sets_that_no_node_has_any_more_are_dropped() -> None:
+    cache = Cache()
+    for number in range(DICTIONARY_WASTE_MAX + 10):
+        cache.add_node(make_node("n0", images=[{"names": [f"image-{number}"], "sizeBytes": 1}]))
+    cache.add_node(make_node("n1", images=[{"names": ["kept"], "sizeBytes": 1}]))
+    assert cache.compact()
+    assert not cache.compact()
+    assert len(cache.nodes.images) < 5
+    held = cache.nodes.images.values[int(cache.nodes.images_id[cache.nodes.row_of("n1")])]
+    assert held == {"kept"}
+    assert set(cache.nodes.image_sizes) == {"kept", f"image-{DICTIONARY_WASTE_MAX + 9}"}

@@ -1,0 +1,237 @@
+"""In-tree volumes as the CSI volumes that they are in truth: driver, handle, node affinity.
+
+Apart from the plugins because binding and limits both look through it. Only what those two read is
+translated; everything else of a translated volume does not matter to scheduling.
+
+Rules: staging/src/k8s.io/csi-translation-lib/{translate.go,plugins/*.go}, v1.36.
+"""
+
+import re
+from typing import Final, NamedTuple
+
+from shared.kube.objects import (
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PersistentVolume,
+    PersistentVolumeSpec,
+    Volume,
+)
+
+ZONE: Final = "topology.kubernetes.io/zone"
+REGION: Final = "topology.kubernetes.io/region"
+BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
+BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
+ZONE_SEPARATOR: Final = "__"
+_UNSPECIFIED: Final = "UNSPECIFIED"
+_EBS_VOLUME: Final = re.compile(r"vol-[^/]*")
+
+
+class InTreePlugin(NamedTuple):
+    """A plugin whose volumes a CSI driver can serve."""
+
+    name: str
+    driver: str
+    topology_key: str
+    """The node label that stands in for the zone label; empty where zones are left as they are."""
+    is_migrated: bool
+    """The driver has taken the volumes over. Of the others kube-scheduler only says that it could."""
+
+
+class Untranslatable(NamedTuple):
+    """A volume that cannot be expressed as a CSI volume."""
+
+    problem: str
+
+
+_PLUGIN_BY_FIELD: Final = {
+    "gce_persistent_disk": InTreePlugin(
+        "kubernetes.io/gce-pd", "pd.csi.storage.gke.io", "topology.gke.io/zone", True
+    ),
+    "aws_elastic_block_store": InTreePlugin(
+        "kubernetes.io/aws-ebs", "ebs.csi.aws.com", "topology.ebs.csi.aws.com/zone", True
+    ),
+    "azure_disk": InTreePlugin("kubernetes.io/azure-disk", "disk.csi.azure.com", "", True),
+    "cinder": InTreePlugin(
+        "kubernetes.io/cinder",
+        "cinder.csi.openstack.org",
+        "topology.cinder.csi.openstack.org/zone",
+        True,
+    ),
+    "portworx_volume": InTreePlugin("kubernetes.io/portworx-volume", "pxd.portworx.com", "", True),
+    "azure_file": InTreePlugin("kubernetes.io/azure-file", "file.csi.azure.com", "", False),
+    "vsphere_volume": InTreePlugin(
+        "kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com", "", False
+    ),
+}
+"""Source field of a volume -> its plugin (migrated: isCSIMigrationOnForPlugin in
+pkg/scheduler/framework/plugins/volumebinding/binder.go, v1.36)."""
+
+_PLUGIN_BY_NAME: Final = {plugin.name: plugin for plugin in _PLUGIN_BY_FIELD.values()}
+
+
+def in_tree_plugin(source: Volume | PersistentVolumeSpec) -> InTreePlugin | None:
+    """The plugin of an in-tree source that CSI knows of; None for any other source."""
+    for field, plugin in _PLUGIN_BY_FIELD.items():
+        if getattr(source, field) is not None:
+            return plugin
+    return None
+
+
+def in_tree_plugin_named(provisioner: str) -> InTreePlugin | None:
+    """The plugin that a storage class names as its provisioner; None for a CSI driver."""
+    return _PLUGIN_BY_NAME.get(provisioner)
+
+
+# Handles ------------------------------------------------------------------------------------------
+
+
+def inline_handle(volume: Volume) -> str | Untranslatable:
+    """The CSI volume handle of a migrated in-tree volume of a pod."""
+    if volume.gce_persistent_disk is not None:
+        return _gce_handle("zones", _UNSPECIFIED, volume.gce_persistent_disk.pd_name)
+    return _plain_handle(volume)
+
+
+def volume_handle(volume: PersistentVolume) -> str | Untranslatable:
+    """The CSI volume handle of a migrated in-tree persistent volume."""
+    disk = volume.spec.gce_persistent_disk
+    if disk is None:
+        return _plain_handle(volume.spec)
+    labels = volume.metadata.labels or {}
+    zones = (labels.get(BETA_ZONE) or labels.get(ZONE, "")).split(ZONE_SEPARATOR)
+    if len(zones) == 1:
+        return _gce_handle("zones", zones[0] or _UNSPECIFIED, disk.pd_name)
+    region = _gce_region(zones)
+    if isinstance(region, Untranslatable):
+        return region
+    return _gce_handle("regions", region, disk.pd_name)
+
+
+def _plain_handle(source: Volume | PersistentVolumeSpec) -> str | Untranslatable:
+    if source.aws_elastic_block_store is not None:
+        return _ebs_handle(source.aws_elastic_block_store.volume_id)
+    if source.azure_disk is not None:
+        return source.azure_disk.disk_uri
+    if source.cinder is not None:
+        return source.cinder.volume_id
+    if source.portworx_volume is not None:
+        return source.portworx_volume.volume_id
+    raise AssertionError("asked for the handle of a volume that is not migrated")
+
+
+def _gce_handle(kind: str, place: str, disk: str) -> str:
+    return f"projects/{_UNSPECIFIED}/{kind}/{place}/disks/{disk}"
+
+
+def _gce_region(zones: list[str]) -> str | Untranslatable:
+    """The region of a regional disk, whose zones must all lie in it."""
+    regions: set[str] = set()
+    for zone in zones:
+        parts = zone.split("-")
+        if len(parts) != 3:
+            return Untranslatable(
+                "failed to get region from zones: zone in unexpected format, "
+                f"expected: {{locale}}-{{region}}-{{zone}}, got: {zone}"
+            )
+        regions.add("-".join(parts[:2]))
+    if len(regions) != 1:
+        found = " ".join(f"{region}:{{}}" for region in sorted(regions))
+        return Untranslatable(
+            "failed to get region from zones: multiple or no regions gotten from zones, "
+            f"got: map[{found}]"
+        )
+    return regions.pop()
+
+
+def _ebs_handle(volume_id: str) -> str | Untranslatable:
+    """`vol-1`, `aws://zone/vol-1` and `aws:///vol-1` are the same volume."""
+    if not volume_id.startswith("aws://"):
+        return volume_id
+    address = re.split(r"[?#]", volume_id.removeprefix("aws://"), maxsplit=1)[0]
+    handle = address.partition("/")[2].strip("/")
+    if _EBS_VOLUME.fullmatch(handle) is None:
+        return Untranslatable(
+            "failed to translate Kubernetes ID to EBS Volume ID "
+            f"Invalid format for AWS volume ({volume_id})"
+        )
+    return handle
+
+
+# Node affinity --------------------------------------------------------------------------------------
+
+
+def translated_affinity(volume: PersistentVolume) -> NodeSelector | None | Untranslatable:
+    """The required node affinity of a migrated volume on a node where its CSI driver serves it.
+
+    The zone becomes the driver's own topology label; a zone that only the volume's labels state
+    becomes a requirement.
+    """
+    plugin = in_tree_plugin(volume.spec)
+    assert plugin is not None, "asked to translate a volume that is not in-tree"
+    if plugin.is_migrated:
+        handle = volume_handle(volume)
+        if isinstance(handle, Untranslatable):
+            return handle
+    affinity = volume.spec.node_affinity
+    required = None if affinity is None else affinity.required
+    if not plugin.topology_key:
+        return required
+    terms = (required.node_selector_terms or []) if required is not None else []
+    zone, region = _topology_labels(volume, terms)
+    if _has_values(terms, zone):
+        terms = _with_key(terms, zone, plugin.topology_key)
+    else:
+        stated = (volume.metadata.labels or {}).get(zone, "").split(ZONE_SEPARATOR)
+        zones = sorted({part.strip() for part in stated} - {""})
+        if zones:
+            terms = _with_requirement(terms, plugin.topology_key, zones)
+    if region == BETA_REGION and _has_values(terms, region):
+        terms = _with_key(terms, region, REGION)
+    if required is None and not terms:
+        return None
+    return NodeSelector(node_selector_terms=terms)
+
+
+def _topology_labels(volume: PersistentVolume, terms: list[NodeSelectorTerm]) -> tuple[str, str]:
+    """The zone and region labels that the volume speaks of: the GA ones, or the beta ones."""
+    keys = {r.key for term in terms for r in term.match_expressions or ()}
+    labels = volume.metadata.labels or {}
+    for stated in (keys, labels):
+        if ZONE in stated:
+            return ZONE, REGION
+        if BETA_ZONE in stated:
+            return BETA_ZONE, BETA_REGION
+    return ZONE, REGION
+
+
+def _has_values(terms: list[NodeSelectorTerm], key: str) -> bool:
+    return any(r.key == key and r.values for term in terms for r in term.match_expressions or ())
+
+
+def _with_key(terms: list[NodeSelectorTerm], old: str, new: str) -> list[NodeSelectorTerm]:
+    return [
+        NodeSelectorTerm(
+            match_expressions=[
+                NodeSelectorRequirement(
+                    key=new if r.key == old else r.key, operator=r.operator, values=r.values
+                )
+                for r in term.match_expressions or ()
+            ],
+            match_fields=term.match_fields,
+        )
+        for term in terms
+    ]
+
+
+def _with_requirement(
+    terms: list[NodeSelectorTerm], key: str, values: list[str]
+) -> list[NodeSelectorTerm]:
+    more = NodeSelectorRequirement(key=key, operator="In", values=values)
+    return [
+        NodeSelectorTerm(
+            match_expressions=[*(term.match_expressions or ()), more],
+            match_fields=term.match_fields,
+        )
+        for term in terms or [NodeSelectorTerm()]
+    ]

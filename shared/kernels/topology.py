@@ -1,0 +1,140 @@
+"""Topologies: nodes grouped by the value of one label, and pods counted by these groups.
+
+A domain is a value of the label that some present node has; domains are numbered 0, 1, ... for one
+topology. Rows without a node or without the label are in domain -1. Arrays by domain have one slot
+more than there are domains: index -1 reaches it, so a look-up by a column of domains needs no mask.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from shared.columns.pods import NO_NODE, PodTable
+from shared.columns.schema import Bools, Int32s, Int64s, Rows
+from shared.columns.table import NodeTable
+
+NO_DOMAIN: Final = -1
+CLASSES_COMPARED_MAX: Final = 4
+"""Up to so many classes, comparing the column with each is cheaper than a look-up table."""
+
+
+class Topology:
+    """The nodes of a table by one label. Immutable: valid for one `topology_version`."""
+
+    __slots__ = ("_order", "_starts", "domain_count", "domain_of_row", "empty_value_domain")
+
+    def __init__(self, domain_of_row: Rows, domain_count: int, empty_value_domain: int) -> None:
+        self.domain_of_row = domain_of_row
+        """Shape (capacity,)."""
+        self.domain_count = domain_count
+        self.empty_value_domain = empty_value_domain
+        """Of nodes that have the label with an empty value; NO_DOMAIN where none has."""
+        self._order: Rows | None = None
+        self._starts: list[int] = []
+
+    def rows_of(self, domain: int) -> Rows:
+        """The rows in a domain, ascending. Read only."""
+        if self._order is None:
+            # Sorted once, so that the rows of a domain are one run from then on.
+            self._order = np.argsort(self.domain_of_row, kind="stable")
+            sizes = np.bincount(self.domain_of_row + 1, minlength=self.domain_count + 1)
+            self._starts = np.cumsum(sizes).tolist()
+        return self._order[self._starts[domain] : self._starts[domain + 1]]
+
+    def rows_of_all(self, domains: Iterable[int]) -> Rows:
+        """The rows in any of the domains, which are distinct."""
+        runs = [self.rows_of(domain) for domain in domains]
+        if len(runs) == 1:
+            return runs[0]
+        return np.concatenate(runs) if runs else NO_ROWS
+
+    def by_domain(self) -> Int64s:
+        """Zeros, one for each domain and the slot for none."""
+        return np.zeros(self.domain_count + 1, np.int64)
+
+
+NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
+
+
+def make_topology(nodes: NodeTable, key: str) -> Topology:
+    """The present nodes by the label `key`."""
+    domain_of_row = np.full(nodes.capacity, NO_DOMAIN, np.intp)
+    column = nodes.label_column(key)
+    if column is None:
+        return Topology(domain_of_row, 0, NO_DOMAIN)
+    count = nodes.row_count
+    values = column * nodes.present[:count]
+    occurs = np.zeros(len(nodes.label_values), np.bool_)
+    occurs[values] = True
+    occurs[0] = False
+    domain_of_value = np.cumsum(occurs) - 1
+    domain_of_value[~occurs] = NO_DOMAIN
+    domain_of_row[:count] = domain_of_value[values]
+    empty = nodes.find_value_id("")
+    empty_domain = int(domain_of_value[empty]) if empty >= 0 else NO_DOMAIN
+    return Topology(domain_of_row, int(np.count_nonzero(occurs)), empty_domain)
+
+
+# Counting pods --------------------------------------------------------------------------------------
+
+
+def pods_of_classes(
+    tables: Sequence[PodTable], class_ids: Sequence[int], *, with_terminating: bool
+) -> tuple[Int64s, Int32s]:
+    """Class and node row of each pod of these classes, in no order that means anything."""
+    if not class_ids:
+        return np.zeros(0, np.int64), np.zeros(0, np.int32)
+    classes: list[Int64s] = []
+    nodes: list[Int32s] = []
+    for table in tables:
+        count = table.row_count
+        if not count:
+            continue
+        column, node_row = table.class_id[:count], table.node_row[:count]
+        picked = _is_among(column, class_ids)
+        picked &= node_row != NO_NODE
+        if not with_terminating:
+            picked &= ~table.is_terminating[:count]
+        rows = np.flatnonzero(picked)
+        classes.append(column[rows])
+        nodes.append(node_row[rows])
+    if len(classes) == 1:
+        return classes[0], nodes[0]
+    if not classes:
+        return np.zeros(0, np.int64), np.zeros(0, np.int32)
+    return np.concatenate(classes), np.concatenate(nodes)
+
+
+def _is_among(column: Int64s, class_ids: Sequence[int]) -> Bools:
+    if len(class_ids) <= CLASSES_COMPARED_MAX:
+        found: Bools = column == class_ids[0]
+        for class_id in class_ids[1:]:
+            found |= column == class_id
+        return found
+    table = np.zeros(max(int(column.max()), *class_ids) + 1, np.bool_)
+    table[class_ids] = True
+    return table[column]
+
+
+def weights_of(classes: Int64s, weights: Mapping[int, int]) -> Int64s:
+    """The weight of each pod by its class, which must be among `weights`."""
+    ids = np.array(sorted(weights), np.int64)
+    values = np.array([weights[class_id] for class_id in ids.tolist()], np.int64)
+    return values[np.searchsorted(ids, classes)]
+
+
+def sum_by_domain(domains: Rows, slots: int, weights: Int64s | None = None) -> Int64s:
+    """Weights (1 each, if None) summed up by domain, shape (slots,); NO_DOMAIN is the last slot.
+
+    Sums go through float64, which is exact below 2^53.
+    """
+    index = domains + 1
+    sums = np.bincount(index, weights, slots).astype(np.int64)
+    return np.roll(sums, -1)
+
+
+def clear_no_domain(by_domain: Int64s) -> Int64s:
+    """The same with nothing in the slot for no domain."""
+    by_domain[NO_DOMAIN] = 0
+    return by_domain
