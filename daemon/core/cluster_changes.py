@@ -261,18 +261,26 @@ class ClusterChanges:
         seen = self._seen.pop(kind, None)
         if seen is None:
             return  # A finish without a start: of an adapter that was replaced meanwhile.
+        was_synced = kind not in self._unsynced
         if kind == PODS.plural:
             held = [pod.record.uid for pod in self._cache.pods()]
             held += [pod.record.uid for pod in self._queue]
-            for uid in set(held) - seen:
+            missed = sorted(set(held) - seen)
+            for uid in missed:
                 self._pod_deleted(uid, now_s)
         elif kind == NODES.plural:
             held = [info.name for info in self._cache.node_infos() if info.node is not None]
-            for name in sorted(set(held) - seen):
+            missed = sorted(set(held) - seen)
+            for name in missed:
                 self._node_deleted(name, now_s)
         else:
-            for key in sorted(set(self._cache.object_keys(kind)) - seen):
+            missed = sorted(set(self._cache.object_keys(kind)) - seen)
+            for key in missed:
                 self._object_deleted(kind, key, now_s)
+        if missed and was_synced:
+            self._counters["missed_deletes"] += len(missed)
+            fields: dict[str, object] = {"kind": kind, "count": len(missed), "first": missed[0]}
+            self._note(Note("missed_deletes_repaired", fields, True))
         self._unsynced.discard(kind)
 
     # Inside --------------------------------------------------------------------------------------

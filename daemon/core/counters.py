@@ -15,6 +15,7 @@ class Counters(Counter[str]):
     binds_failed: bindings that were refused or lost
     binds_repeated: orders sent again because their binder was lost
     disagreements: contradictions between cache and API server, repaired
+    missed_deletes: objects that a re-list no longer showed, and that no watch event had removed
     foreign_binds: pods that another scheduler bound
     foreign_pods: pending pods of other schedulers, left alone
     objects_rejected: API objects left out because they could not be understood

@@ -38,11 +38,12 @@ class Attempt:
 class Scorer:
     """One connected worker."""
 
-    __slots__ = ("attempts", "instance", "is_ready", "peer", "proposal_sequence",
+    __slots__ = ("attempts", "instance", "is_ready", "last_heard_s", "peer", "proposal_sequence",
                  "worker_index")  # fmt: skip
 
-    def __init__(self, peer: bytes, worker_index: int, instance: str) -> None:
+    def __init__(self, peer: bytes, worker_index: int, instance: str, now_s: float) -> None:
         self.peer = peer
+        self.last_heard_s = now_s
         self.worker_index = worker_index
         self.instance = instance
         self.is_ready = False
@@ -70,12 +71,14 @@ class ScorerFleet:
     def __len__(self) -> int:
         return len(self._by_peer)
 
-    def join(self, peer: bytes, worker_index: int, instance: str) -> tuple[Scorer, list[Attempt]]:
+    def join(
+        self, peer: bytes, worker_index: int, instance: str, now_s: float
+    ) -> tuple[Scorer, list[Attempt]]:
         """A worker said Hello. Returns what its former life, if any, had in hand."""
         lost = self.leave(peer)
         for other in [s for s in self._by_peer.values() if s.worker_index == worker_index]:
             lost += self.leave(other.peer)
-        scorer = Scorer(peer, worker_index, instance)
+        scorer = Scorer(peer, worker_index, instance, now_s)
         self._by_peer[peer] = scorer
         return scorer, lost
 
@@ -89,6 +92,20 @@ class ScorerFleet:
 
     def get(self, peer: bytes) -> Scorer | None:
         return self._by_peer.get(peer)
+
+    def heard(self, peer: bytes, now_s: float) -> bool:
+        """Says whether the worker is known."""
+        scorer = self._by_peer.get(peer)
+        if scorer is not None:
+            scorer.last_heard_s = now_s
+        return scorer is not None
+
+    def oldest_heard_s(self) -> float:
+        """When the most silent worker was last heard; there must be one."""
+        return min(scorer.last_heard_s for scorer in self._by_peer.values())
+
+    def silent_since(self, deadline_s: float) -> list[bytes]:
+        return [s.peer for s in self._by_peer.values() if s.last_heard_s < deadline_s]
 
     def ready(self) -> list[Scorer]:
         return [scorer for scorer in self._by_peer.values() if scorer.is_ready]

@@ -1,7 +1,14 @@
-"""Cache and queue as text, for people (kube-scheduler's SIGUSR2 dump)."""
+"""Cache and queue as text for people (kube-scheduler's SIGUSR2 dump), and typed for programs."""
+
+from typing import Final
 
 from daemon.core.cache import Cache, NodeInfo
 from daemon.core.queue.scheduling_queue import SchedulingQueue
+from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Int64s
+from shared.columns.table import NodeTable
+from shared.messages.admin import Amounts, NodeUsage, PendingPod
+
+_NAMED: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
 def dump_lines(cache: Cache, queue: SchedulingQueue) -> list[str]:
@@ -33,3 +40,53 @@ def _node_line(cache: Cache, info: NodeInfo) -> str:
     )
     pods = f"pods {table.pod_count[row]}/{table.allowed_pod_count[row]}"
     return f"node {info.name}{ghost} generation {table.generation[row]} {pods} {amounts}"
+
+
+def pending_pods(queue: SchedulingQueue) -> list[PendingPod]:
+    """Every pod of the queue, by place and key."""
+    return [
+        PendingPod(
+            key=pod.key,
+            uid=pod.uid,
+            place=pod.place,
+            attempts=pod.attempts,
+            unschedulable_plugins=pod.unschedulable_plugins,
+            pending_plugins=pod.pending_plugins,
+            gated_by=pod.gated_by,
+            nominated_node=pod.nominated_node,
+        )
+        for pod in queue.dump()
+    ]
+
+
+def node_usages(cache: Cache) -> list[NodeUsage]:
+    """What is on each node that the API server shows, in order of name."""
+    shown = (info for info in cache.node_infos() if info.node is not None)
+    return [_node_usage(cache.nodes, info) for info in sorted(shown, key=lambda i: i.name)]
+
+
+def _node_usage(table: NodeTable, info: NodeInfo) -> NodeUsage:
+    row = info.row
+    return NodeUsage(
+        name=info.name,
+        requested=_amounts(table, table.requested[:, row]),
+        allocatable=_amounts(table, table.allocatable[:, row]),
+        nonzero_cpu_milli=table.nonzero_cpu_milli.item(row),
+        nonzero_memory_bytes=table.nonzero_memory_bytes.item(row),
+        pod_count=table.pod_count.item(row),
+        allowed_pod_count=table.allowed_pod_count.item(row),
+        pods=sorted(pod.record.key for pod in info.pods.values()),
+        ports=sorted(table.ports.values[table.ports_id.item(row)]),
+        claim_pod_counts=dict(info.pvc_refs),
+    )
+
+
+def _amounts(table: NodeTable, column: Int64s) -> Amounts:
+    amounts = column.tolist()
+    names = table.resources.values
+    scalars = {
+        name: amount
+        for i, (name, amount) in enumerate(zip(names, amounts, strict=False))
+        if amount and i not in _NAMED
+    }
+    return Amounts(amounts[CPU], amounts[MEMORY], amounts[EPHEMERAL_STORAGE], scalars)

@@ -77,6 +77,9 @@ from shared.messages.to_owner import AdapterHello, StartSync
 BINDER_SILENCE_MAX_S: Final = 15.0
 """A binder says something each second. One that has been silent for so long is stuck, or its host is
 gone; its orders go to another, which looks first."""
+SCORER_SILENCE_MAX_S: Final = 60.0
+"""A worker says something each second, except while it places a batch: 256 pods of as many classes on
+a million nodes take about 10 s. One that is silent for so long is stuck; others get its pods."""
 BINDERS_AWAITED_S: Final = 10.0
 """At its start the owner waits for the binders to have nothing of an earlier owner in flight, so that
 the list of pods that follows shows every binding ever ordered; but not longer than this."""
@@ -157,6 +160,8 @@ class SchedulerState:
         wakeup_s = min(self.queue.next_wakeup_s(), self.cache.next_deadline_s())
         if not self._is_sync_asked and self._adapter is not None:
             wakeup_s = min(wakeup_s, self._start_s + BINDERS_AWAITED_S)
+        if self.scorers.attempt_count():
+            wakeup_s = min(wakeup_s, self.scorers.oldest_heard_s() + SCORER_SILENCE_MAX_S)
         if self.binders.peers():
             wakeup_s = min(wakeup_s, self.binders.oldest_heard_s() + BINDER_SILENCE_MAX_S)
         return wakeup_s
@@ -206,9 +211,15 @@ class SchedulerState:
 
     def _on_scorer(self, event: ScorerSaid, now_s: float) -> None:
         message = event.message
+        if not self.scorers.heard(event.peer, now_s) and not isinstance(message, ScorerHello):
+            # Given up as stuck, and back: its pods are elsewhere. It ends, and is started anew.
+            self._effects.append(TellScorer(event.peer, to_scorer.Drain()))
+            return
         match message:
             case ScorerHello():
-                _, lost = self.scorers.join(event.peer, message.worker_index, message.instance)
+                _, lost = self.scorers.join(
+                    event.peer, message.worker_index, message.instance, now_s
+                )
                 self._take_back(lost, now_s)
                 self._resyncs[event.peer] = "hello"
             case ResyncRequest():
@@ -355,6 +366,10 @@ class SchedulerState:
             self._effects.append(Note("assumed_pod_expired", {"pod": pod.record.key}, True))
             self._changes.wake_as_deleted(pod, now_s)
             self._changes.requeue(pod, now_s)
+        for peer in self.scorers.silent_since(now_s - SCORER_SILENCE_MAX_S):
+            lost = self.scorers.leave(peer)
+            self._effects.append(Note("scorer_lost", {"pods": len(lost), "reason": "silent"}, True))
+            self._take_back(lost, now_s)
         for peer in self.binders.silent_since(now_s - BINDER_SILENCE_MAX_S):
             self._lose_binder(peer, "silent")
 

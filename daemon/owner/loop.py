@@ -24,7 +24,14 @@ from daemon.core.events import (
 )
 from daemon.core.state import SchedulerState
 from shared.clock import Clock
-from shared.messages.admin import CompareRequest, DumpRequest, StatusRequest, StopRequest
+from shared.messages.admin import (
+    CompareRequest,
+    DumpRequest,
+    NodesRequest,
+    QueueRequest,
+    StatusRequest,
+    StopRequest,
+)
 from shared.messages.from_binder import BinderHeartbeat, BinderHello, BinderReady, BindReport
 from shared.messages.from_scorer import Proposals, ResyncRequest, ScorerHeartbeat, ScorerHello
 from shared.messages.to_owner import AdapterBatch
@@ -102,6 +109,8 @@ def to_event(received: Received) -> Event:
         case BinderHello() | BinderReady() | BindReport() | BinderHeartbeat():
             return BinderSaid(peer, message)
         case StatusRequest() | DumpRequest() | CompareRequest() | StopRequest():
+            return AdminAsked(peer, message)
+        case QueueRequest() | NodesRequest():
             return AdminAsked(peer, message)
         case _:
             assert_never(message)

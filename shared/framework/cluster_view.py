@@ -3,29 +3,67 @@
 Plugins never write it. The owner has one over its cache, each scoring worker one over its copy.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final, NamedTuple
 
+from shared.columns.nominations import Nominations
 from shared.columns.pods import PodTable
 from shared.columns.table import NodeTable
+from shared.framework.class_index import ClassIndex
+from shared.framework.class_usages import ClassUsages
 from shared.framework.pod_info import PodInfo
+from shared.kernels.topology import Topology, make_topology
+
+CHANGES_MAX: Final = 1 << 16
+"""Remembered changes of objects; a reader that is further behind reads all objects again."""
+
+
+class Assumed(NamedTuple):
+    """An object as it will be once the API server has been told."""
+
+    value: Any
+    pod_uid: str
+    """The pod for which it was assumed."""
 
 
 class ObjectStore:
-    """Objects of every kind but pods and nodes, by kind (plural) and key (`namespace/name`)."""
+    """Objects of every kind but pods and nodes, by kind (plural) and key (`namespace/name`).
+
+    On top of what the API server said lie assumptions: a volume that was given to a claim, a claim
+    whose node was chosen, before anybody has been told. They hold for those who ask for `latest`,
+    until the API server says something newer of the object, or they are taken back.
+    """
 
     def __init__(self) -> None:
         self._by_kind: dict[str, dict[str, Any]] = {}
-        self.version = 0
+        self._by_namespace: dict[tuple[str, str], dict[str, Any]] = {}
+        self._assumed: dict[str, dict[str, Assumed]] = {}
+        self.assumption_news: dict[tuple[str, str], None] = {}
+        """Kind and key of assumptions that came or went since somebody last took this."""
+        self._changes: list[tuple[str, str]] = []
+        self._changes_base = 0
+
+    @property
+    def version(self) -> int:
         """Raised by each change; what was computed from objects is valid for one version."""
+        return self._changes_base + len(self._changes)
 
     def put(self, kind: str, key: str, value: Any) -> None:
         self._by_kind.setdefault(kind, {})[key] = value
-        self.version += 1
+        self._by_namespace.setdefault((kind, _namespace(key)), {})[key] = value
+        assumed = self._assumed.get(kind, {}).get(key)
+        if assumed is not None and _version_of(assumed.value) != _version_of(value):
+            self._drop_assumed(kind, key)
+        self._note(kind, key)
 
     def remove(self, kind: str, key: str) -> None:
         if self._by_kind.get(kind, {}).pop(key, None) is not None:
-            self.version += 1
+            siblings = self._by_namespace[kind, _namespace(key)]
+            del siblings[key]
+            if not siblings:
+                del self._by_namespace[kind, _namespace(key)]
+            if key in self._assumed.get(kind, {}):
+                self._drop_assumed(kind, key)
+            self._note(kind, key)
 
     def get(self, kind: str, key: str) -> Any | None:
         return self._by_kind.get(kind, {}).get(key)
@@ -33,6 +71,63 @@ class ObjectStore:
     def all(self, kind: str) -> dict[str, Any]:
         """Objects of a kind by key, in the order they came; read only."""
         return self._by_kind.get(kind, {})
+
+    def in_namespace(self, kind: str, namespace: str) -> dict[str, Any]:
+        """The same of one namespace only; "" for kinds without namespace."""
+        return self._by_namespace.get((kind, namespace), {})
+
+    def changes_since(self, version: int) -> list[tuple[str, str]] | None:
+        """Kind and key of what changed after `version`, oldest first, perhaps several times; None
+        where that is longer ago than is remembered."""
+        start = version - self._changes_base
+        return None if start < 0 else self._changes[start:]
+
+    # Assumptions -----------------------------------------------------------------------------
+
+    def assume(self, kind: str, key: str, value: Any, pod_uid: str) -> None:
+        """Lays `value` over the object, which it was made from; the last assumption counts."""
+        self._assumed.setdefault(kind, {})[key] = Assumed(value, pod_uid)
+        self.assumption_news[kind, key] = None
+        self._note(kind, key)
+
+    def forget_assumed(self, kind: str, key: str) -> None:
+        """Takes an assumption back; nothing where there is none."""
+        if key in self._assumed.get(kind, {}):
+            self._drop_assumed(kind, key)
+            self._note(kind, key)
+
+    def assumed(self, kind: str) -> dict[str, Assumed]:
+        """Assumptions about a kind by key; read only. Usually few."""
+        return self._assumed.get(kind, {})
+
+    def assumed_kinds(self) -> list[str]:
+        """Kinds that may have assumptions."""
+        return list(self._assumed)
+
+    def latest(self, kind: str, key: str) -> Any | None:
+        """The object with what is assumed of it."""
+        assumed = self._assumed.get(kind, {}).get(key)
+        return self.get(kind, key) if assumed is None else assumed.value
+
+    def _drop_assumed(self, kind: str, key: str) -> None:
+        del self._assumed[kind][key]
+        self.assumption_news[kind, key] = None
+
+    def _note(self, kind: str, key: str) -> None:
+        self._changes.append((kind, key))
+        if len(self._changes) > CHANGES_MAX:
+            dropped = len(self._changes) // 2
+            del self._changes[:dropped]
+            self._changes_base += dropped
+
+
+def _namespace(key: str) -> str:
+    return key.rpartition("/")[0]
+
+
+def _version_of(value: Any) -> str:
+    version: str = value.metadata.resource_version
+    return version
 
 
 class ClusterView:
@@ -43,18 +138,40 @@ class ClusterView:
         nodes: NodeTable,
         objects: ObjectStore,
         pods: PodTable,
-        classes: Mapping[int, PodInfo],
+        classes: dict[int, PodInfo],
     ) -> None:
         self.nodes = nodes
         self.objects = objects
         self.pods = pods
         """Pods on nodes, assumed ones included."""
-        self.tentative = PodTable()
+        self.pod_log = pods.log
+        """What came to and left nodes, of all pods that count."""
+        self.tentative = PodTable(pods.log)
         """Placements of this worker that the owner has not settled yet; empty in the owner."""
+        self.nominations = Nominations()
+        """Pending pods that preemption gave a node to; they are on no node."""
+        self.usages = ClassUsages(nodes, classes)
         self.classes = classes
         """Class id -> what the pods of the class have in common; for every pod in the tables."""
+        self.class_index = ClassIndex(classes)
+        self._topologies: dict[str, Topology] = {}
+        self._topologies_of = (-1, -1)
+        self.kept: dict[str, Any] = {}
+        """What plugins have derived from this view and bring up to date themselves, by a name of
+        their own. Never a source: it may be dropped at any time."""
 
     @property
     def pod_tables(self) -> tuple[PodTable, PodTable]:
         """All pods that count."""
         return self.pods, self.tentative
+
+    def topology(self, key: str) -> Topology:
+        """The nodes by one label; the same object as long as no label or node came or went."""
+        version = (self.nodes.topology_version, self.nodes.capacity)
+        if version != self._topologies_of:
+            self._topologies.clear()
+            self._topologies_of = version
+        found = self._topologies.get(key)
+        if found is None:
+            found = self._topologies[key] = make_topology(self.nodes, key)
+        return found

@@ -10,7 +10,13 @@ from typing import NamedTuple
 from shared.columns.schema import Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime import FilterOutcome, Framework, NodeVerdict, PreFilterOutcome
+from shared.framework.runtime import (
+    FilterOutcome,
+    FilterVerdicts,
+    Framework,
+    NodeVerdict,
+    PreFilterOutcome,
+)
 from shared.framework.status import Code
 
 
@@ -59,7 +65,8 @@ def diagnose(
         if left_out > 0:
             reasons[_left_out_text(outcome)] += left_out
     error = ""
-    for index, (_, verdict) in filtered.verdicts.items():
+    for item in filtered.verdicts:
+        verdict = item.verdicts
         name = framework.filters[index].NAME
         for bit, text in enumerate(verdict.texts):
             count = int((verdict.reasons >> bit & 1).sum())
@@ -70,7 +77,7 @@ def diagnose(
         if (verdict.codes > Code.ERROR).any():
             plugins.add(name)
         if (verdict.codes == Code.ERROR).any() and not error:
-            error = _first_error(cluster, filtered, index, name)
+            error = _first_error(cluster, item, name)
     return FitError(node_count, "", reasons, frozenset(plugins), frozenset(pending), error)
 
 
@@ -83,7 +90,7 @@ def plugin_error(cluster: ClusterView, message: str) -> FitError:
 def node_verdicts(framework: Framework, filtered: FilterOutcome) -> list[NodeVerdict]:
     """The status of each row that failed, by the first filter that failed it."""
     found: list[NodeVerdict] = []
-    for index, (seen, verdict) in filtered.verdicts.items():
+    for index, seen, verdict in filtered.verdicts:
         name = framework.filters[index].NAME
         failed = (verdict.codes != 0).nonzero()[0].tolist()
         found.extend(NodeVerdict(int(seen[p]), verdict.status(p, name)) for p in failed)
@@ -113,8 +120,8 @@ def _left_out_text(outcome: PreFilterOutcome) -> str:
     return f"node(s) didn't satisfy plugin(s) [{' '.join(outcome.narrowed_by)}]"
 
 
-def _first_error(cluster: ClusterView, filtered: FilterOutcome, index: int, name: str) -> str:
-    seen, verdict = filtered.verdicts[index]
+def _first_error(cluster: ClusterView, item: FilterVerdicts, name: str) -> str:
+    _, seen, verdict = item
     failed = (verdict.codes == Code.ERROR).nonzero()[0].tolist()
     position = min(failed, key=lambda p: cluster.nodes.name_of(int(seen[p])))
     message = verdict.status(position, name).message

@@ -24,6 +24,7 @@ from shared.framework.diagnosis import FitError, diagnose, plugin_error
 from shared.framework.plugin_api import Dependence, Reads, Scope
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import (
+    MOVING,
     ActiveScore,
     Framework,
     PreFilterOutcome,
@@ -37,8 +38,6 @@ EVALUATION_BYTES_MAX: Final = 256 << 20
 """All kept classes together. A class takes about 60 bytes a node: 0.3 MB at 5,000 nodes, 60 MB at a
 million; the least recently used go first, and one is always kept."""
 
-MOVING: Final = Reads.USAGE | Reads.PODS
-"""What a placement changes."""
 FIXED: Final = Reads.NODE | Reads.IMAGES
 """What only an edited Node object changes."""
 

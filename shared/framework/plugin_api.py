@@ -11,19 +11,24 @@ not depend on which other rows were asked for at the same time. That is what let
 evaluate all nodes once for a class of pods and after a placement only the touched row again.
 
 Dependence: each plugin states what its result for a row is computed from, so that the engine knows
-what to evaluate again after which change.
+what to evaluate again after which change. A plugin that looks beyond the row (`Scope`) makes the
+engine start a class of pods afresh at each change of what it reads, unless it can bring its own
+state up to date (`UpdatableFilter`, `UpdatableScore`).
 """
 
 import enum
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from shared.columns.schema import Int64s, Rows
+from shared.columns.pod_log import PodChange
+from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import SKIP, SUCCESS, Status, Verdicts
 from shared.kube.pod_record import PodRecord
 
+UNRATED = -(1 << 62)
+"""A raw score that says: this node takes no part in normalisation and gets 0. Shown as 0."""
 SCORE_MAX = 100
 """Scores after normalisation lie in 0..SCORE_MAX (MaxNodeScore upstream)."""
 
@@ -72,7 +77,9 @@ class PreFilterResult(NamedTuple):
     node_names: frozenset[str] | None = None
     """Only these nodes need be looked at; None: all. They need not exist."""
     state: Any = None
-    """Handed to `filter`."""
+    """Handed to `filter`, and to `update_filter` even where the status is SKIP."""
+    is_final: bool = False
+    """The cluster has no say: of this pod, the plugin says the same whatever changes there."""
 
 
 class PreScoreResult(NamedTuple):
@@ -80,11 +87,15 @@ class PreScoreResult(NamedTuple):
 
     status: Status = SUCCESS
     state: Any = None
-    """Handed to `score` and `normalization`."""
+    """Handed to `score` and `normalization`, and to `update_score` even where the status is SKIP."""
+    is_final: bool = False
+    """As of PreFilterResult; it also does not matter which nodes are feasible."""
 
 
 SKIP_FILTER = PreFilterResult(SKIP)
 SKIP_SCORE = PreScoreResult(SKIP)
+NEVER_FILTERS = PreFilterResult(SKIP, is_final=True)
+NEVER_SCORES = PreScoreResult(SKIP, is_final=True)
 
 
 @runtime_checkable
@@ -134,7 +145,7 @@ class PreScorePlugin(Protocol):
 
     NAME: ClassVar[str]
     pre_score_depends: ClassVar[Dependence | None]
-    """None: on the pod alone (not on which nodes are feasible)."""
+    """None: on the pod alone. What depends on which nodes are feasible reads all that filters do."""
 
     def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult: ...
 
@@ -163,6 +174,51 @@ class NormalizeScorePlugin(Protocol):
     def normalization(self, state: Any, raw: Int64s) -> Hashable: ...
 
     def normalize(self, raw: Int64s, normalization: Any) -> Int64s: ...
+
+
+class Delta(NamedTuple):
+    """What changed since a state was last up to date."""
+
+    node_rows: Rows
+    """Rows whose node columns were written; they may hold what they held."""
+    pods: Sequence[PodChange]
+    """Pods that came to nodes and left them."""
+
+
+@runtime_checkable
+class UpdatableFilter(Protocol):
+    """A filter of wide scope whose state follows changes, so that it need not be made again."""
+
+    NAME: ClassVar[str]
+
+    def update_filter(
+        self, state: Any, pod: PodInfo, cluster: ClusterView, delta: Delta
+    ) -> Rows | None:
+        """Brings the state up to date, and returns the rows whose verdict may have changed (in any
+        order, perhaps several times); those of `delta.node_rows` are filtered again anyway. None:
+        make a new state. PreFilter's status is the same as before unless None is returned."""
+        ...
+
+
+@runtime_checkable
+class UpdatableScore(Protocol):
+    """The same for a score."""
+
+    NAME: ClassVar[str]
+
+    def update_score(
+        self,
+        state: Any,
+        pod: PodInfo,
+        cluster: ClusterView,
+        delta: Delta,
+        feasible: Bools,
+        flipped: Rows,
+    ) -> Rows | None:
+        """Returns the rows whose raw score may have changed. `feasible` has the table's capacity;
+        `flipped` are the rows, distinct, where it is another than before. None: make a new state;
+        PreScore's status is the same as before unless None is returned."""
+        ...
 
 
 @runtime_checkable

@@ -2,6 +2,7 @@
 
 from functools import cached_property
 
+from shared.kernels.pod_terms import PodTerms, parse_pod_terms
 from shared.kube.objects import PodSpec
 from shared.kube.pod_record import PodTemplate
 from shared.kube.pod_resources import (
@@ -56,6 +57,19 @@ class PodInfo:
     def claim_keys(self) -> tuple[str, ...]:
         """`namespace/claim` of each volume that names a claim outright."""
         return tuple(f"{self.namespace}/{name}" for name in referenced_claim_names(self.template))
+
+    @property
+    def has_pod_terms(self) -> bool:
+        """Affinity or anti-affinity to other pods."""
+        affinity = self.spec.affinity
+        return affinity is not None and (
+            affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
+        )
+
+    @cached_property
+    def pod_terms(self) -> PodTerms:
+        """Its affinity and anti-affinity to other pods."""
+        return parse_pod_terms(self.namespace, self.spec.affinity)
 
     @property
     def priority(self) -> int:

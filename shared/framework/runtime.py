@@ -6,7 +6,7 @@ pkg/scheduler/schedule_one.go, v1.36.2.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -19,10 +19,15 @@ from shared.framework.plugin_api import (
     PreFilterPlugin,
     PreScorePlugin,
     Reads,
+    Scope,
     ScorePlugin,
 )
 from shared.framework.pod_info import PodInfo
-from shared.framework.status import SUCCESS, Code, Status, Verdicts
+from shared.framework.status import SUCCESS, Code, Codes, Status, Verdicts
+from shared.framework.what_if import WhatIf
+
+MOVING: Final = Reads.USAGE | Reads.PODS
+"""What a placement changes."""
 
 
 class ScoreEntry(NamedTuple):
@@ -69,14 +74,38 @@ class NodeVerdict(NamedTuple):
     status: Status
 
 
+class FilterVerdicts(NamedTuple):
+    """What one filter said; it may have been asked several times, about different rows."""
+
+    index: int
+    """Of the framework's filters."""
+    rows: Rows
+    verdicts: Verdicts
+
+
 class FilterOutcome(NamedTuple):
     """What Filter said of `rows`; arrays of shape (n,)."""
 
     rows: Rows
     failed_by: Int64s
     """Index into the framework's filters of the first one that failed; -1 where all passed."""
-    verdicts: dict[int, tuple[Rows, Verdicts]]
-    """Filter index -> the rows that it saw and what it said of them."""
+    verdicts: list[FilterVerdicts]
+    """Of the filters that had something against some row, in the order in which they ran."""
+
+    @property
+    def passes(self) -> Bools:
+        passed: Bools = self.failed_by < 0
+        return passed
+
+    def codes(self) -> Codes:
+        """`Code` of the first filter that failed for each row, shape (n,); 0 where all passed."""
+        codes = np.zeros(len(self.rows), np.uint8)
+        at = np.full(int(self.rows.max(initial=0)) + 1, 0, np.intp)
+        at[self.rows] = np.arange(len(self.rows))
+        for _, seen, verdict in self.verdicts:
+            failed = verdict.codes != 0
+            codes[at[seen[failed]]] = verdict.codes[failed]
+        return codes
 
 
 class Framework:
@@ -100,6 +129,7 @@ class Framework:
         # Looked up once: asking a Protocol what an object can do takes several microseconds.
         self._pre_scorers = [_as_pre_scorer(entry.plugin) for entry in self.scores]
         self._normalizers = [_as_normalizer(entry.plugin) for entry in self.scores]
+        self._refreshes = [_pre_filter_of_pods(plugin) for plugin in self.filters]
 
     # PreFilter and Filter ----------------------------------------------------------------
 
@@ -163,11 +193,97 @@ class Framework:
         ]
 
     def run_filters(
+        self,
+        pod: PodInfo,
+        cluster: ClusterView,
+        outcome: PreFilterOutcome,
+        rows: Rows,
+        own_uid: str = "",
+    ) -> FilterOutcome:
+        """Runs the filters in order; each sees only the rows that all before it let pass.
+
+        Rows with nominated pods that the pod has to respect (`own_uid` is none of them) must pass
+        with these added, and without: they may be there in time or not
+        (RunFilterPluginsWithNominatedPods upstream).
+        """
+        slots = _respected(pod, cluster, rows, own_uid)
+        if not len(slots):
+            return self._run_filters(pod, cluster, outcome, rows)
+        is_marked = np.isin(rows, cluster.nominations.node_row[slots])
+        parts = [self._run_filters(pod, cluster, outcome, rows[~is_marked])]
+        with_them = self._run_with_nominated(pod, cluster, outcome, rows[is_marked], slots)
+        without = self._run_filters(pod, cluster, outcome, with_them.rows[with_them.passes])
+        failed_by = np.full(len(rows), -1, np.int64)
+        failed_by[~is_marked] = parts[0].failed_by
+        marked_failed_by = with_them.failed_by.copy()
+        marked_failed_by[with_them.passes] = without.failed_by
+        failed_by[is_marked] = marked_failed_by
+        verdicts = [*parts[0].verdicts, *with_them.verdicts, *without.verdicts]
+        verdicts.sort(key=lambda item: item.index)
+        return FilterOutcome(rows, failed_by, verdicts)
+
+    def _run_with_nominated(
+        self,
+        pod: PodInfo,
+        cluster: ClusterView,
+        outcome: PreFilterOutcome,
+        rows: Rows,
+        slots: Rows,
+    ) -> FilterOutcome:
+        """The filters as if the nominated pods in `slots` were on their nodes already."""
+        nominations = cluster.nominations
+        if not self.is_wide(outcome):
+            with WhatIf(cluster, rows, with_pods=False) as what_if:
+                what_if.put_on(nominations.class_id[slots], nominations.node_row[slots])
+                return self._run_filters(pod, cluster, outcome, rows)
+        failed_by = np.full(len(rows), -1, np.int64)
+        verdicts: list[FilterVerdicts] = []
+        for position in range(len(rows)):
+            row = rows[position : position + 1]
+            on_row = slots[nominations.node_row[slots] == row[0]]
+            with WhatIf(cluster, row, with_pods=True) as what_if:
+                what_if.put_on(nominations.class_id[on_row], nominations.node_row[on_row])
+                alone = self.run_refreshed(pod, cluster, outcome, row)
+            failed_by[position] = alone.failed_by[0]
+            verdicts += alone.verdicts
+        return FilterOutcome(rows, failed_by, verdicts)
+
+    def is_wide(self, outcome: PreFilterOutcome) -> bool:
+        """Whether pods elsewhere count for what some filter says of a row: then one cannot ask about
+        changes on many rows at a time, as each question is about one change alone."""
+        for index in self.active_filters(outcome):
+            plugin = self.filters[index]
+            if plugin.filter_depends.scope is not Scope.ROW and plugin.filter_depends.reads & MOVING:
+                return True
+            if self._refreshes[index]:
+                return True
+        return False
+
+    def run_refreshed(
         self, pod: PodInfo, cluster: ClusterView, outcome: PreFilterOutcome, rows: Rows
     ) -> FilterOutcome:
-        """Runs the filters in order; each sees only the rows that all before it let pass."""
+        """The filters on pods that are not those PreFilter saw: what counts pods counts again.
+
+        A plugin that PreFilter skipped stays skipped, as upstream.
+        """
+        each, states = dict(outcome.each), dict(outcome.states)
+        for index in self.active_filters(outcome):
+            plugin = self._refreshes[index]
+            if plugin is None:
+                continue
+            result = plugin.pre_filter(pod, cluster)
+            each[plugin.NAME] = result.status
+            states[plugin.NAME] = result.state
+            if not result.status.is_success and result.status.code is not Code.SKIP:
+                return _all_failed(rows, index, result.status)
+        refreshed = outcome._replace(each=each, states=states)
+        return self._run_filters(pod, cluster, refreshed, rows)
+
+    def _run_filters(
+        self, pod: PodInfo, cluster: ClusterView, outcome: PreFilterOutcome, rows: Rows
+    ) -> FilterOutcome:
         failed_by = np.full(len(rows), -1, np.int64)
-        verdicts: dict[int, tuple[Rows, Verdicts]] = {}
+        verdicts: list[FilterVerdicts] = []
         left = np.arange(len(rows))
         for index in self.active_filters(outcome):
             if not len(left):
@@ -178,7 +294,7 @@ class Framework:
             passes = verdict.passes
             if passes.all():
                 continue
-            verdicts[index] = (seen, verdict)
+            verdicts.append(FilterVerdicts(index, seen, verdict))
             failed_by[left[~passes]] = index
             left = left[passes]
         return FilterOutcome(rows, failed_by, verdicts)
@@ -192,8 +308,34 @@ class Framework:
         *,
         reading: Reads | None = None,
         excluding: Reads | None = None,
+        own_uid: str = "",
     ) -> Bools:
-        """Which rows pass, shape (n,), by all filters, or those that do (or do not) read some facts."""
+        """Which rows pass, shape (n,), by all filters, or those that do (or do not) read some facts.
+
+        Nominated pods count as in `run_filters`.
+        """
+        ok = self._passing(pod, cluster, outcome, rows, reading=reading, excluding=excluding)
+        if excluding is not None and MOVING in excluding:
+            return ok
+        slots = _respected(pod, cluster, rows, own_uid)
+        if len(slots):
+            marked = np.flatnonzero(ok & np.isin(rows, cluster.nominations.node_row[slots]))
+            if len(marked):
+                slots = _respected(pod, cluster, rows[marked], own_uid)
+                there = self._run_with_nominated(pod, cluster, outcome, rows[marked], slots)
+                ok[marked] = there.passes
+        return ok
+
+    def _passing(
+        self,
+        pod: PodInfo,
+        cluster: ClusterView,
+        outcome: PreFilterOutcome,
+        rows: Rows,
+        *,
+        reading: Reads | None,
+        excluding: Reads | None,
+    ) -> Bools:
         ok = np.ones(len(rows), np.bool_)
         for index in self.active_filters(outcome):
             plugin = self.filters[index]
@@ -247,6 +389,32 @@ class Framework:
             normalized.append(score)
             total += score * weight
         return raws, normalized, total
+
+
+def _respected(pod: PodInfo, cluster: ClusterView, rows: Rows, own_uid: str) -> Rows:
+    """The nominations to `rows` that a pod must leave room for."""
+    if not cluster.nominations or not len(rows):
+        return _NONE
+    return cluster.nominations.slots_on(rows, pod.priority, own_uid)
+
+
+def _all_failed(rows: Rows, index: int, status: Status) -> FilterOutcome:
+    count = len(rows)
+    codes = np.full(count, int(status.code), np.uint8)
+    reasons = np.full(count, (1 << len(status.reasons)) - 1, np.int64)
+    verdict = FilterVerdicts(index, rows, Verdicts(codes, reasons, status.reasons))
+    return FilterOutcome(rows, np.full(count, index, np.int64), [verdict])
+
+
+_NONE: Final[Rows] = np.zeros(0, np.intp)
+
+
+def _pre_filter_of_pods(plugin: FilterPlugin) -> PreFilterPlugin | None:
+    """The same plugin, if what its PreFilter says depends on which pods are where."""
+    if not isinstance(plugin, PreFilterPlugin):
+        return None
+    depends = plugin.pre_filter_depends
+    return plugin if depends is not None and depends.reads & MOVING else None
 
 
 def _as_pre_scorer(plugin: ScorePlugin) -> PreScorePlugin | None:

@@ -1,7 +1,7 @@
 """What somebody makes of each pod class (does it match a selector, which terms does it bring).
 
 Part of the state of one pod class: the value for another class is worked out when a pod of it is
-first met, and remembered. Most are nothing, and those are dropped again when there are many.
+first met, and remembered.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,17 +11,19 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 REMEMBERED_MAX: Final = 4096
+"""Beyond what was known at the start. A class takes about 100 bytes here."""
 
 
 class ClassValues(Generic[T, V]):
     """Values by class id. `nothing` is also the answer for a class that is gone."""
 
-    __slots__ = ("_known", "_nothing", "_work_out")
+    __slots__ = ("_known", "_known_max", "_nothing", "_work_out")
 
     def __init__(self, work_out: Callable[[T], V], nothing: V) -> None:
         self._work_out = work_out
         self._nothing = nothing
         self._known: dict[int, V] = {}
+        self._known_max = REMEMBERED_MAX
 
     def learn(self, classes: Iterable[tuple[int, T]]) -> dict[int, V]:
         """Works out the values of all these classes; returns those that are something."""
@@ -31,6 +33,7 @@ class ClassValues(Generic[T, V]):
             if value != self._nothing:
                 found[class_id] = value
         self._known.update(found)
+        self._known_max = 2 * len(self._known) + REMEMBERED_MAX
         return found
 
     def of(self, class_id: int, classes: Mapping[int, T]) -> V:
@@ -44,20 +47,21 @@ class ClassValues(Generic[T, V]):
             description = classes.get(class_id)
             if description is None:
                 return self._nothing
-            value = self._work_out(description)
-            if len(self._known) >= REMEMBERED_MAX:
-                self._drop(classes)
-            self._known[class_id] = value
+            value = self._known[class_id] = self._work_out(description)
         return value
 
-    def _drop(self, classes: Mapping[int, T]) -> None:
-        """Forgets what can be worked out again.
+    @property
+    def is_overgrown(self) -> bool:
+        """So many classes came and went that starting anew is the better memory.
 
-        What a class that is gone was worth must be kept as long as changes of its pods may still be
-        on their way, so half of those stay: the younger ones.
+        Dropping some of them here would be wrong: the last change of a pod may come after its class
+        is gone, and must be taken off with the value with which it was counted.
         """
-        kept = {i: v for i, v in self._known.items() if v != self._nothing}
-        gone = sorted(class_id for class_id in kept if class_id not in classes)
-        for class_id in gone[: len(gone) // 2]:
-            del kept[class_id]
-        self._known = kept
+        return len(self._known) > self._known_max
+
+    def copy(self) -> "ClassValues[T, V]":
+        """One that learns on its own."""
+        twin = ClassValues(self._work_out, self._nothing)
+        twin._known = dict(self._known)  # noqa: SLF001  # Its own kind.
+        twin._known_max = self._known_max  # noqa: SLF001
+        return twin

@@ -129,9 +129,11 @@ def sum_by_domain(domains: Rows, slots: int, weights: Int64s | None = None) -> I
 
     Sums go through float64, which is exact below 2^53.
     """
-    index = domains + 1
-    sums = np.bincount(index, weights, slots).astype(np.int64)
-    return np.roll(sums, -1)
+    sums = np.bincount(domains + 1, weights, slots)
+    by_domain = np.empty(slots, np.int64)
+    by_domain[:-1] = sums[1:]
+    by_domain[-1] = sums[0]
+    return by_domain
 
 
 def clear_no_domain(by_domain: Int64s) -> Int64s:

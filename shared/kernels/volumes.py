@@ -8,13 +8,14 @@ Rules: staging/src/k8s.io/component-helpers/storage/volume/{helpers.go,pv_helper
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, assert_never
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shared.columns.schema import Bools
 from shared.columns.table import NodeTable
+from shared.kernels.label_selector import Selector
 from shared.kernels.node_selector import (
     LabelRequirement,
     Operator,
@@ -128,42 +129,23 @@ def affinity_terms(required: NodeSelector | None) -> Terms | None:
     )
 
 
-def selector_term(selector: LabelSelector) -> Term | None:
-    """A label selector as a term; None for one with an operator that does not exist."""
+def selector_terms(selector: LabelSelector | None) -> Terms:
+    """A label selector as terms for columns; an absent one, or one that cannot be read, has none."""
+    if selector is None:
+        return ()
     found = [
         LabelRequirement(key, Operator.IN, (value,))
         for key, value in (selector.match_labels or {}).items()
     ]
     for requirement in selector.match_expressions or ():
         if requirement.operator not in _LABEL_OPERATORS:
-            return None
+            return ()
         operator = Operator(requirement.operator)
         found.append(LabelRequirement(requirement.key, operator, tuple(requirement.values or ())))
-    return Term(tuple(found), (), ())
+    return (Term(tuple(found), (), ()),)
 
 
 _LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
-
-
-def selects(term: Term, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector's term holds for one object."""
-    return all(_holds(requirement, labels.get(requirement.key)) for requirement in term.labels)
-
-
-def _holds(requirement: LabelRequirement, value: str | None) -> bool:
-    match requirement.operator:
-        case Operator.IN:
-            return value is not None and value in requirement.values
-        case Operator.NOT_IN:
-            return value is None or value not in requirement.values
-        case Operator.EXISTS:
-            return value is not None
-        case Operator.DOES_NOT_EXIST:
-            return value is None
-        case Operator.GREATER | Operator.LESS:
-            raise AssertionError("label selectors do not compare")
-        case _:
-            assert_never(requirement.operator)
 
 
 def match_topologies(
@@ -219,7 +201,7 @@ NO_OFFERS: Final = Offers((), ())
 
 
 def offers(
-    claim: PersistentVolumeClaim, candidates: Sequence[Candidate], selector: Term | None
+    claim: PersistentVolumeClaim, candidates: Sequence[Candidate], selector: Selector
 ) -> Offers:
     """Sorts out the candidates (of the claim's class) that do not suit the claim on any node.
 
@@ -247,7 +229,7 @@ def offers(
         elif (
             volume.status.phase == VOLUME_AVAILABLE
             and modes.issubset(spec.access_modes or ())
-            and (selector is None or selects(selector, volume.metadata.labels or {}))
+            and selector.matches(volume.metadata.labels or {})
         ):
             free.append(i)
     free.sort(key=lambda i: candidates[i].capacity_nanos)
@@ -276,11 +258,23 @@ def choose(
     if not offered.free or not is_open.any():
         return chosen
     place = np.full(count, len(offered.free), np.intp)
-    for places in _by_affinity(offered.free, candidates, nodes, index, count, len(taken) + 1):
+    affinities = [candidates[i].terms for i in offered.free]
+    for places in _by_affinity(affinities, nodes, index, count, len(taken) + 1):
         _improve(place, places, offered.free, taken)
     is_open &= place < len(offered.free)
     chosen[is_open] = np.array(offered.free, np.intp)[place[is_open]]
     return chosen
+
+
+def first_match(
+    affinities: Sequence[Terms | None], nodes: NodeTable, index: RowIndex, count: int
+) -> Indices:
+    """For each row the first of the affinities that it meets, or NONE; shape (count,)."""
+    place = np.full(count, len(affinities), np.intp)
+    for places in _by_affinity(affinities, nodes, index, count, 1):
+        np.minimum(place, places[0], out=place)
+    place[place == len(affinities)] = NONE
+    return place
 
 
 def _is_free(i: int, taken: Sequence[Indices]) -> Bools | bool:
@@ -314,19 +308,17 @@ def _improve(
 
 
 def _by_affinity(
-    free: Sequence[int],
-    candidates: Sequence[Candidate],
+    affinities: Sequence[Terms | None],
     nodes: NodeTable,
     index: RowIndex,
     count: int,
     depth: int,
 ) -> Iterable[list[Indices]]:
-    """For volumes that share an affinity: the places (in `free`) of the first `depth` of them that
-    each row can have."""
+    """For those that are alike: the places of the first `depth` of them that each row meets. What
+    is not there has the place behind the last."""
     by_label: dict[str, dict[str, list[int]]] = {}
     by_terms: dict[Terms | None, list[int]] = {}
-    for place, i in enumerate(free):
-        terms = candidates[i].terms
+    for place, terms in enumerate(affinities):
         single = _single_requirement(terms)
         if single is None:
             by_terms.setdefault(terms, []).append(place)
@@ -334,7 +326,7 @@ def _by_affinity(
             by_value = by_label.setdefault(single.key, {})
             for value in dict.fromkeys(single.values):
                 by_value.setdefault(value, []).append(place)
-    nowhere = len(free)
+    nowhere = len(affinities)
     for key, places_by_value in by_label.items():
         column = nodes.label_column(key)
         if column is not None:

@@ -46,8 +46,8 @@ class PodTemplate(ApiStruct):
     controller: OwnerReference | None = None
     status: PodStatus | None = None
     identity: PodIdentity | None = None
-    """Only of a pod with ephemeral volumes, whose claims are named after it and belong to it: such
-    a pod is like no other."""
+    """Only of a pod with ephemeral volumes, whose claims are named after it and belong to it, or with
+    resource claims, which are reserved for it by name: such a pod is like no other."""
 
 
 class PodRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -122,7 +122,7 @@ def _controller(owners: list[OwnerReference] | None) -> OwnerReference | None:
 
 
 def _identity(meta: PodMeta, spec: PodSpec) -> PodIdentity | None:
-    if any(volume.ephemeral is not None for volume in spec.volumes or ()):
+    if spec.resource_claims or any(v.ephemeral is not None for v in spec.volumes or ()):
         return PodIdentity(name=meta.name, uid=meta.uid)
     return None
 

@@ -23,7 +23,19 @@ class StopRequest(_Message, frozen=True, tag="qx"):
     """Stop giving out work; answer when nothing is in flight."""
 
 
-AdminRequest = StatusRequest | DumpRequest | CompareRequest | StopRequest
+class QueueRequest(_Message, frozen=True, tag="qq"):
+    """Every pending pod, for programs."""
+
+
+class NodesRequest(_Message, frozen=True, tag="qn"):
+    """What is on each node, for programs, and how one profile weighs scores."""
+
+    profile: str
+
+
+AdminRequest = (
+    StatusRequest | DumpRequest | CompareRequest | StopRequest | QueueRequest | NodesRequest
+)
 
 
 class QueueLengths(msgspec.Struct, array_like=True, frozen=True):
@@ -53,4 +65,60 @@ class TextAnswer(_Message, frozen=True, tag="at"):
     lines: list[str]
 
 
-AdminAnswer = StatusAnswer | TextAnswer
+class PendingPod(msgspec.Struct, array_like=True, frozen=True):
+    """One pod of the queue."""
+
+    key: str
+    uid: str
+    place: str
+    """"active", "backoff", "unschedulable" or "in_flight"."""
+    attempts: int
+    unschedulable_plugins: list[str]
+    pending_plugins: list[str]
+    gated_by: str
+    """The PreEnqueue plugin that holds it; empty if none does."""
+    nominated_node: str
+
+
+class QueueAnswer(_Message, frozen=True, tag="aq"):
+    pods: list[PendingPod]
+    binds_in_flight: int
+    counters: dict[str, int]
+    """As in `StatusAnswer`. `adapter_batches` tells up to where the adapter was heard."""
+
+
+class Amounts(msgspec.Struct, array_like=True, frozen=True):
+    """Quantities of resources, of a node or used on it."""
+
+    cpu_milli: int
+    memory_bytes: int
+    ephemeral_storage_bytes: int
+    scalars: dict[str, int]
+    """Those above 0."""
+
+
+class NodeUsage(msgspec.Struct, array_like=True, frozen=True):
+    """One node that the API server shows, and what is on it, assumed pods included."""
+
+    name: str
+    requested: Amounts
+    allocatable: Amounts
+    nonzero_cpu_milli: int
+    nonzero_memory_bytes: int
+    pod_count: int
+    allowed_pod_count: int
+    pods: list[str]
+    """`namespace/name`, sorted."""
+    ports: list[tuple[str, str, int]]
+    """(IP, protocol, port), sorted."""
+    claim_pod_counts: dict[str, int]
+    """`namespace/claim` -> pods on this node that use it."""
+
+
+class NodesAnswer(_Message, frozen=True, tag="an"):
+    nodes: list[NodeUsage]
+    score_weights: dict[str, int]
+    """Of the profile asked for; empty for one that does not exist."""
+
+
+AdminAnswer = StatusAnswer | TextAnswer | QueueAnswer | NodesAnswer

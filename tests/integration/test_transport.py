@@ -22,8 +22,9 @@ from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_binder import BinderHello, BindFinished, BindReport
 from shared.messages.from_scorer import ResyncRequest, ScorerHeartbeat, ScorerHello
 from shared.messages.to_binder import BindPods, Welcome
-from shared.messages.to_owner import AdapterBatch, AdapterHello, NodeChanged, StartSync
+from shared.messages.to_owner import AdapterBatch, AdapterHello, NodeChanged, NodeDeleted, StartSync
 from shared.messages.to_scorer import Drain, SnapshotDelta, SnapshotFull
+from shared.transport.adapter_link import AdapterLink, EventsLostError
 from shared.transport.admin_client import AdminClient, NoAnswerError
 from shared.transport.async_peer import adapter_peer, binder_peer
 from shared.transport.channels import LIMITS, Channel
@@ -440,6 +441,7 @@ class TestAsyncPeer:
         batch_size = 250
         count = 2 * (limits.owner_high_water + limits.peer_high_water) + 100
         waited = threading.Event()
+        is_received = threading.Event()
 
         async def adapter() -> None:
             with adapter_peer(endpoints, "adapter-a") as peer:
@@ -452,14 +454,37 @@ class TestAsyncPeer:
                     if not sending.done():
                         waited.set()
                     assert await sending
+                await asyncio.to_thread(is_received.wait)
 
         thread = threading.Thread(target=lambda: asyncio.run(adapter()))
         thread.start()
         assert waited.wait(WAIT_MS / 1000)
         got = receive(owner, lambda got: len(got) == count)
+        is_received.set()
         thread.join()
         names = [r.message.messages[0].node.metadata.name for r in got]  # type: ignore[union-attr] # all are NodeChanged
         assert names == [str(number) for number in range(count)]
+
+    def test_a_sender_and_a_receiver_at_full_speed_do_not_miss_one_another(
+        self, endpoints: Endpoints, owner: OwnerSockets
+    ) -> None:
+        # The notice that there is room comes once; whoever looks at the wrong moment swallows it.
+        count = 10_000
+        is_received = threading.Event()
+
+        async def adapter() -> None:
+            batch = AdapterBatch(1, [NodeDeleted("n")])
+            with adapter_peer(endpoints, "adapter-a") as peer:
+                assert await peer.recv() == Connected()
+                for _ in range(count):
+                    assert await peer.send(batch)
+                await asyncio.to_thread(is_received.wait)
+
+        thread = threading.Thread(target=lambda: asyncio.run(adapter()))
+        thread.start()
+        assert len(receive(owner, lambda got: len(got) >= count)) == count
+        is_received.set()
+        thread.join()
 
     def test_a_send_that_waits_gives_up_when_the_owner_dies(self, endpoints: Endpoints) -> None:
         async def adapter(owner: OwnerSockets) -> bool:
@@ -490,6 +515,71 @@ class TestAsyncPeer:
                         assert got.message == hello
                         assert owner.send(Channel.ADAPTER, got.peer, StartSync(epoch))
                         assert await peer.recv() == StartSync(epoch)
+
+        asyncio.run(adapter())
+
+
+class TestAdapterLink:
+    """The adapter's channel across owners; `play` serves a first owner, then a second."""
+
+    HELLO = AdapterHello(PROTOCOL_VERSION, "a")
+    NODE = NodeDeleted("n")
+
+    def test_a_new_owner_hears_a_hello_and_nothing_of_the_old_sync(
+        self, endpoints: Endpoints
+    ) -> None:
+        async def adapter() -> None:
+            async with AdapterLink(endpoints, "a") as link:
+                first = asyncio.ensure_future(link.next_order())
+                with OwnerSockets(endpoints) as owner:
+                    await link.send_batch(0, [self.HELLO])
+                    got = await asyncio.to_thread(one, owner)
+                    assert got.message == AdapterBatch(0, [self.HELLO])
+                    assert owner.send(Channel.ADAPTER, got.peer, StartSync(1))
+                    assert await first == StartSync(1)
+                    await link.send_batch(1, [self.NODE])
+                    got = await asyncio.to_thread(one, owner)
+                    assert got.message == AdapterBatch(1, [self.NODE])
+                second = asyncio.ensure_future(link.next_order())
+                with OwnerSockets(endpoints) as owner:
+                    got = await asyncio.to_thread(one, owner)
+                    assert got.message == AdapterBatch(0, [self.HELLO])
+                    await link.send_batch(1, [self.NODE])
+                    assert owner.send(Channel.ADAPTER, got.peer, StartSync(2))
+                    assert await second == StartSync(2)
+                    await link.send_batch(2, [self.NODE])
+                    got = await asyncio.to_thread(one, owner)
+                    assert got.message == AdapterBatch(2, [self.NODE])
+
+        asyncio.run(adapter())
+
+    def test_a_connection_that_breaks_while_the_owner_lives_on_ends_the_adapter(
+        self, endpoints: Endpoints
+    ) -> None:
+        async def adapter() -> None:
+            async with AdapterLink(endpoints, "a") as link:
+                for _ in range(2):
+                    order = asyncio.ensure_future(link.next_order())
+                    with OwnerSockets(endpoints) as owner:
+                        await link.send_batch(0, [self.HELLO])
+                        got = await asyncio.to_thread(one, owner)
+                        assert owner.send(Channel.ADAPTER, got.peer, StartSync(1))
+                        await order
+
+        with pytest.raises(EventsLostError):
+            asyncio.run(adapter())
+
+    def test_without_an_owner_batches_wait(self, endpoints: Endpoints) -> None:
+        async def adapter() -> None:
+            async with AdapterLink(endpoints, "a") as link:
+                order = asyncio.ensure_future(link.next_order())
+                sending = asyncio.ensure_future(link.send_batch(0, [self.HELLO]))
+                await asyncio.sleep(0)
+                assert not sending.done()
+                with OwnerSockets(endpoints) as owner:
+                    await sending
+                    await asyncio.to_thread(one, owner)
+                order.cancel()
 
         asyncio.run(adapter())
 

@@ -35,7 +35,7 @@ from shared.messages.from_binder import (
     BindFinished,
     BindReport,
 )
-from shared.messages.from_scorer import Proposals, ScorerHello
+from shared.messages.from_scorer import Proposals, ScorerHeartbeat, ScorerHello
 from shared.messages.to_binder import BindPod, BindPods, ReportPods
 from shared.messages.to_owner import (
     AdapterBatch,
@@ -96,6 +96,8 @@ class Pipeline:
         self.notes: list[Note] = []
         self.bound: dict[str, list[str]] = {}
         """uid -> nodes that the fake API server was asked to bind it to, and did."""
+        self.stuck: set[int] = set()
+        """Scorers that say nothing any more."""
         self._lives = 0
         self._seed = seed
         self.handle(BinderSaid(BINDER, BinderHello(1, 0, "b")))
@@ -142,6 +144,9 @@ class Pipeline:
     def advance(self, by_s: float) -> None:
         self.now_s += by_s
         self.handle(BinderSaid(BINDER, BinderHeartbeat(0, len(self.orders), 0)))
+        for index, scorer in self.scorers.items():
+            if index not in self.stuck:
+                self.handle(ScorerSaid(scorer.peer, ScorerHeartbeat(index, 0, 0)))
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:

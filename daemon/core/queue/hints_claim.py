@@ -22,7 +22,7 @@ class DynamicResourcesHints:
         claims = self._claims_of(pod.record, pod.info.template)
         if now is None or claims is None:
             return Hint.SKIP
-        if was is not None and was.status.get("allocation") and not now.status.get("allocation"):
+        if was is not None and was.status.allocation and not now.status.allocation:
             return Hint.QUEUE
         if all(claim.metadata.uid != now.metadata.uid for claim in claims):
             return Hint.SKIP

@@ -198,7 +198,7 @@ class NodeResourcesFitHints:
         implicit = name.removeprefix(_IMPLICIT_RESOURCE_PREFIX)
         if implicit != name and implicit in classes:
             return True
-        return any(_extended_name(device_class) == name for device_class in classes.values())
+        return any(c.spec.extended_resource_name == name for c in classes.values())
 
 
 def after_declared_features(_pod: QueuedPod, change: Change) -> Hint:
@@ -237,8 +237,3 @@ def _is_self(pod: QueuedPod, changed: ChangedObject | None) -> bool:
 def _held_node(view: PodView) -> bool:
     """Whether the pod counted on a node: bound, or nominated and counted as if it were."""
     return bool(view.record.node_name or view.record.nominated_node_name)
-
-
-def _extended_name(device_class: DeviceClass) -> str | None:
-    name = device_class.spec.get("extendedResourceName")
-    return name if isinstance(name, str) else None

@@ -2,6 +2,9 @@
 
 import numpy as np
 
+from daemon.core.events import ScorerSaid
+from shared.messages.from_scorer import ScorerHeartbeat
+from shared.messages.to_scorer import Drain
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
@@ -109,6 +112,7 @@ def test_a_relist_drops_what_it_no_longer_shows() -> None:
     assert pipeline.state.cache.node_count() == 1
     assert {pod.record.name for pod in pipeline.state.cache.pods()} == {"kept"}
     assert len(pipeline.state.queue) == 0
+    assert pipeline.state.counters["missed_deletes"] == 3
     pipeline.check()
 
 
@@ -130,3 +134,22 @@ def test_equal_events_and_seed_give_equal_decisions() -> None:
         return pipeline.bound
 
     assert decide() == decide()
+
+
+def test_the_pods_of_a_stuck_scorer_go_to_another_and_it_is_told_to_end() -> None:
+    pipeline = Pipeline(worker_count=2)
+    while pipeline.step_owner():
+        pass
+    pipeline.sync([make_node("n0")], [make_pod(f"p{i}") for i in range(4)])
+    stuck = pipeline.scorers[0]
+    assert pipeline.state.scorers.get(stuck.peer) is not None
+    pipeline.stuck.add(0)
+    for _ in range(70):
+        pipeline.advance(1.0)
+        while pipeline.step_scorer(1) or pipeline.step_owner() or pipeline.step_binder():
+            pass
+    assert len(pipeline.bound) == 4
+    assert pipeline.state.scorers.get(stuck.peer) is None
+    pipeline.handle(ScorerSaid(stuck.peer, ScorerHeartbeat(0, 0, 0)))
+    assert isinstance(stuck.inbox[-1].message, Drain)
+    pipeline.check()

@@ -1,0 +1,136 @@
+"""What if some pods were not on their nodes, or others were: a view changed in place, and put back.
+
+A copy of the columns for each question would cost more than the answer. So the questions of
+preemption (these pods gone) and of nominations (those pods there) are asked of the real columns,
+changed in the rows concerned and restored at the end; nobody else looks meanwhile, since one process
+has one thread. The journal hears nothing of it: afterwards nothing has changed.
+
+    with WhatIf(cluster, rows, with_pods=True) as what_if:
+        what_if.take_off(pod_rows)
+        ... filter `rows` ...
+
+`with_pods` also hides and shows rows of the pod tables, which only plugins that count pods beyond
+one node read. Without it many nodes can be asked about at once, as if each were the only one.
+"""
+
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from shared.columns.pods import NEVER_STARTED
+from shared.columns.schema import Int64s, Rows
+from shared.framework.class_usages import EXTRA_COLUMNS
+from shared.framework.cluster_view import ClusterView
+
+
+class WhatIf:
+    """Changes to `rows` (node rows) of a view, undone on leaving."""
+
+    def __init__(self, cluster: ClusterView, rows: Rows, *, with_pods: bool) -> None:
+        self._cluster = cluster
+        self._rows = rows
+        self._with_pods = with_pods
+        self._hidden: dict[int, int] = {}
+        """Row of the pod table -> its node."""
+
+    def __enter__(self) -> Self:
+        nodes, rows = self._cluster.nodes, self._rows
+        self._first_shown = self._cluster.tentative.row_count
+        self._shown_count = 0
+        self._requested = nodes.requested[:, rows]
+        self._pod_count = nodes.pod_count[rows]
+        self._nonzero_cpu = nodes.nonzero_cpu_milli[rows]
+        self._nonzero_memory = nodes.nonzero_memory_bytes[rows]
+        self._ports_id = nodes.ports_id[rows]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        nodes, rows = self._cluster.nodes, self._rows
+        count = len(self._requested)
+        nodes.requested[:count, rows] = self._requested
+        nodes.requested[count:, rows] = 0
+        nodes.pod_count[rows] = self._pod_count
+        nodes.nonzero_cpu_milli[rows] = self._nonzero_cpu
+        nodes.nonzero_memory_bytes[rows] = self._nonzero_memory
+        nodes.ports_id[rows] = self._ports_id
+        for pod_row, node_row in self._hidden.items():
+            self._cluster.pods.put_back(pod_row, node_row)
+        tentative = self._cluster.tentative
+        for row in range(self._first_shown, self._first_shown + self._shown_count):
+            tentative.clear(row)
+        tentative.row_count = self._first_shown
+
+    def take_off(self, pod_rows: Rows) -> None:
+        """Pods of `cluster.pods` are not there."""
+        pods = self._cluster.pods
+        self._add(pods.class_id[pod_rows], self._node_rows(pod_rows), -1)
+        if self._with_pods:
+            for pod_row in pod_rows.tolist():
+                self._hidden[pod_row] = pods.node_row.item(pod_row)
+                pods.clear(pod_row)
+
+    def put_back(self, pod_rows: Rows) -> None:
+        """Pods that were taken off are there after all."""
+        pods = self._cluster.pods
+        if self._with_pods:
+            for pod_row in pod_rows.tolist():
+                pods.put_back(pod_row, self._hidden.pop(pod_row))
+        self._add(pods.class_id[pod_rows], self._node_rows(pod_rows), 1)
+
+    def put_on(self, class_ids: Int64s, node_rows: Rows) -> None:
+        """More pods, of these classes on these nodes."""
+        self._add(class_ids, node_rows, 1)
+        if self._with_pods:
+            tentative = self._cluster.tentative
+            for class_id, node_row in zip(class_ids.tolist(), node_rows.tolist(), strict=True):
+                row = self._first_shown + self._shown_count
+                tentative.reserve(row + 1)
+                tentative.write(row, class_id, node_row, NEVER_STARTED, is_terminating=False)
+                self._shown_count += 1
+
+    def _node_rows(self, pod_rows: Rows) -> Rows:
+        rows: Rows = self._cluster.pods.node_row[pod_rows].astype(np.intp)
+        return rows
+
+    def _add(self, class_ids: Int64s, node_rows: Rows, sign: int) -> None:
+        if not len(class_ids):
+            return
+        usages, nodes = self._cluster.usages, self._cluster.nodes
+        indices = usages.indices(class_ids)
+        amounts = usages.matrix[indices]
+        if sign < 0:
+            amounts = -amounts
+        if len(node_rows) > 1:
+            node_rows_once, inverse = np.unique(node_rows, return_inverse=True)
+            if len(node_rows_once) < len(node_rows):
+                sums = np.zeros((len(node_rows_once), amounts.shape[1]), np.int64)
+                np.add.at(sums, inverse, amounts)
+                amounts, targets = sums, node_rows_once
+            else:
+                targets = node_rows
+        else:
+            targets = node_rows
+        nodes.pod_count[targets] += amounts[:, 0]
+        nodes.nonzero_cpu_milli[targets] += amounts[:, 1]
+        nodes.nonzero_memory_bytes[targets] += amounts[:, 2]
+        width = min(amounts.shape[1] - EXTRA_COLUMNS, len(nodes.requested))
+        nodes.requested[:width, targets] += amounts[:, EXTRA_COLUMNS : EXTRA_COLUMNS + width].T
+        has_ports = usages.has_ports[indices]
+        if has_ports.any():
+            self._change_ports(indices, node_rows, np.flatnonzero(has_ports), sign)
+
+    def _change_ports(self, indices: Rows, node_rows: Rows, which: Rows, sign: int) -> None:
+        """A set, as the cache keeps it: what one of two pods with a port gives back is free."""
+        usages, nodes = self._cluster.usages, self._cluster.nodes
+        for position in which.tolist():
+            row = int(node_rows[position])
+            ports = usages.usage_at(int(indices[position])).ports
+            used = nodes.ports.values[nodes.ports_id.item(row)]
+            changed = used | ports if sign > 0 else used - ports
+            nodes.ports_id[row] = nodes.ports.id_of(changed)
