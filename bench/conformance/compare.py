@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from bench.conformance.evaluator import Outcome
+from bench.conformance.evaluator import UNSEEN, Outcome
 from bench.conformance.scenario import Expected
 from shared import plugin_names
 
@@ -162,6 +162,11 @@ def _observed(
         f"{field}: not seen by this evaluator" for field in wanted if field not in observes
     )
     wanted = {field: value for field, value in wanted.items() if field in observes}
+    unseen = {field for field, value in got.items() if value is UNSEEN}
+    if unseen:
+        left_out.update(f"{field}: not seen by this evaluator" for field in unseen & wanted.keys())
+        wanted = {field: value for field, value in wanted.items() if field not in unseen}
+        got = {field: value for field, value in got.items() if field not in unseen}
     if "pre_filter" in got:
         statuses = got["pre_filter"]
         own = {n: s for n, s in statuses.items() if n not in WITHOUT_UPSTREAM_PRE_FILTER}

@@ -1,8 +1,18 @@
 """The seam between the corpus and whatever is being tested: the engine alone, or the pipeline."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from bench.conformance.scenario import Scenario
+
+
+class Unseen:
+    """Stands for a field that is there, but that this evaluator cannot see in this decision."""
+
+    def __repr__(self) -> str:
+        return "something unseen"
+
+
+UNSEEN: Final = Unseen()
 
 
 class Outcome(NamedTuple):

@@ -82,6 +82,18 @@ class Entry(msgspec.Struct, forbid_unknown_fields=True):
         return not any("requests" in decision for decision in self.expected.decisions)
 
 
+class Configuration(msgspec.Struct):
+    """Of a scenario, what it says of the scheduler."""
+
+    config: dict[str, Any] = {}
+    feature_gates: dict[str, bool] = {}
+
+
+class _Line(msgspec.Struct):
+    scenario: Configuration
+
+
+_configuration_decoder: Final = msgspec.json.Decoder(_Line)
 _entry_decoder: Final = msgspec.json.Decoder(Entry)
 _json_decoder: Final = msgspec.json.Decoder(dict[str, Any])
 
@@ -116,6 +128,15 @@ def read_entries(path: Path) -> Iterator[Entry]:
     for number, line in _lines(path):
         try:
             yield _entry_decoder.decode(line)
+        except msgspec.DecodeError as error:
+            raise CorpusError(f"{path}, line {number}: {error}") from error
+
+
+def read_configurations(path: Path) -> Iterator[Configuration]:
+    """Of each scenario of a file."""
+    for number, line in _lines(path):
+        try:
+            yield _configuration_decoder.decode(line).scenario
         except msgspec.DecodeError as error:
             raise CorpusError(f"{path}, line {number}: {error}") from error
 

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 import orjson
@@ -50,6 +51,7 @@ IDLE_SAMPLES: Final = 4
 CHANGES_PER_POD: Final = 8
 """Versions that the server keeps per pod. A pod is created, bound, and may get some conditions."""
 STATUS_TIMEOUT_S: Final = 10.0
+PAGE_OBJECTS: Final = 5000
 NODES_PATH: Final = "/api/v1/nodes"
 
 
@@ -90,6 +92,9 @@ def run_demo(workload: Workload, options: DemoOptions, progress: Progress) -> Ou
     folder = Path(tempfile.mkdtemp(prefix="berth-demo-"))
     try:
         outcome = asyncio.run(_run(workload, options, progress, folder))
+    except KeyboardInterrupt:
+        shutil.rmtree(folder)
+        raise
     except BaseException as error:
         first = _first_of(error)
         if not isinstance(first, OperationalError):
@@ -273,9 +278,16 @@ class _Run:
     # The end --------------------------------------------------------------------------------------
 
     async def _items(self, path: str) -> list[Any]:
-        listed = orjson.loads(await self._client.get(path))
-        items: list[Any] = listed["items"]
-        return items
+        """All objects of a kind, in pages: a whole large cluster would be one answer of gigabytes."""
+        items: list[Any] = []
+        place = ""
+        while True:
+            page = orjson.loads(await self._client.get(f"{path}?limit={PAGE_OBJECTS}{place}"))
+            items += page["items"]
+            token = page["metadata"].get("continue", "")
+            if not token:
+                return items
+            place = f"&continue={quote(token)}"
 
     def _stop_berth(self) -> None:
         assert self._berth is not None, "started before"

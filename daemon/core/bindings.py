@@ -5,6 +5,7 @@ An order is answered exactly once. When a binder is lost, its orders go to anoth
 second blind POST is never sent. While no binder is there, orders wait.
 """
 
+import zlib
 from collections import deque
 from typing import Final, NamedTuple
 
@@ -34,6 +35,7 @@ class Order(NamedTuple):
             uid=self.record.uid,
             node_name=self.node_name,
             look_first=self.look_first,
+            resource_version=self.record.resource_version,
         )
 
 
@@ -65,12 +67,8 @@ class BinderPool:
 
     def join(self, peer: bytes, binder_index: int, instance: str, now_s: float) -> int:
         """A binder said Hello. Returns how many orders its former life left to be sent again."""
-        known = self._by_peer.get(peer)
-        if known is not None:
-            known.last_heard_s = now_s
-            known.is_ready = False
-            return 0
-        lost = 0
+        # Also one that is known: a binder that says Hello again forgets what it had not begun.
+        lost = self.leave(peer)
         for other in [b for b in self._by_peer.values() if b.binder_index == binder_index]:
             lost += self.leave(other.peer)
         self._by_peer[peer] = Binder(peer, binder_index, instance, now_s)
@@ -104,10 +102,11 @@ class BinderPool:
         """When the most silent binder was last heard; there must be one."""
         return min(binder.last_heard_s for binder in self._by_peer.values())
 
-    def any_ready(self) -> bytes | None:
-        """The least busy binder that takes orders."""
-        ready = [binder for binder in self._by_peer.values() if binder.is_ready]
-        return min(ready, key=lambda b: len(b.orders)).peer if ready else None
+    def for_pod(self, uid: str) -> bytes | None:
+        """The binder that writes about this pod: always the same while the pool does not change, so
+        that a condition of an earlier attempt never lands after the binding of a later one."""
+        ready = self._ready()
+        return ready[_spread(uid, len(ready))].peer if ready else None
 
     def peers(self) -> list[bytes]:
         return list(self._by_peer)
@@ -135,14 +134,26 @@ class BinderPool:
         return len(self._waiting) + sum(len(b.orders) for b in self._by_peer.values())
 
     def flush(self) -> list[Effect]:
-        """Sends what waits to the least busy binders."""
+        """Sends what waits, each order to its pod's binder."""
         batches: dict[bytes, list[BindPod]] = {}
-        binders = [b for b in self._by_peer.values() if b.is_ready]
-        while self._waiting and binders:
-            binder = min(binders, key=lambda b: len(b.orders))
-            if len(binder.orders) >= ORDERS_PER_BINDER_MAX:
-                break
+        ready = self._ready()
+        held: list[Order] = []
+        while self._waiting and ready:
             order = self._waiting.popleft()
+            binder = ready[_spread(order.record.uid, len(ready))]
+            if len(binder.orders) >= ORDERS_PER_BINDER_MAX:
+                held.append(order)
+                continue
             binder.orders[order.order_id] = order
             batches.setdefault(binder.peer, []).append(order.message())
+        self._waiting.extendleft(reversed(held))
         return [TellBinder(peer, BindPods(self._epoch, orders)) for peer, orders in batches.items()]
+
+    def _ready(self) -> list[Binder]:
+        ready = [binder for binder in self._by_peer.values() if binder.is_ready]
+        return sorted(ready, key=lambda binder: binder.binder_index)
+
+
+def _spread(uid: str, count: int) -> int:
+    """An even choice of `count`, always the same for a pod."""
+    return zlib.crc32(uid.encode()) % count

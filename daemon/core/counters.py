@@ -16,6 +16,7 @@ class Counters(Counter[str]):
     binds_repeated: orders sent again because their binder was lost
     disagreements: contradictions between cache and API server, repaired
     missed_deletes: objects that a re-list no longer showed, and that no watch event had removed
+    adapter_batches: messages of the watch adapter that were applied
     foreign_binds: pods that another scheduler bound
     foreign_pods: pending pods of other schedulers, left alone
     objects_rejected: API objects left out because they could not be understood

@@ -7,6 +7,8 @@ as one of its pods does.
 
 from collections.abc import Iterator
 
+import msgspec
+
 from shared.columns.delta import ClassDefinition
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, usage_of
@@ -17,7 +19,16 @@ from shared.kube.pod_record import PodRecord, decode_template
 class PodClass:
     """One class, with what is computed from its template."""
 
-    __slots__ = ("class_id", "info", "key", "pod_count", "profile", "template", "usage")
+    __slots__ = (
+        "class_id",
+        "info",
+        "key",
+        "pod_count",
+        "profile",
+        "raw_template",
+        "template",
+        "usage",
+    )
 
     def __init__(self, class_id: int, key: tuple[str, bytes], table: NodeTable) -> None:
         namespace, template = key
@@ -25,6 +36,7 @@ class PodClass:
         self.key = key
         self.template = template
         """A `PodTemplate` as msgpack, as the adapter sent it."""
+        self.raw_template = msgspec.Raw(template)
         self.info = PodInfo(namespace, decode_template(template))
         self.usage: PodUsage = usage_of(table, self.info.requests, self.info.host_ports)
         self.profile = self.info.spec.scheduler_name
@@ -54,7 +66,11 @@ class PodClasses:
         """Ids of classes that died since somebody last took this list."""
 
     def acquire(self, record: PodRecord) -> PodClass:
-        """The class of a pod, counted as used once more. Raises msgspec errors for a bad template."""
+        """The class of a pod, counted as used once more. Raises msgspec errors for a bad template.
+
+        The record's template becomes the class's own: as it came, it is a window on the whole message
+        that brought it, and would keep that in memory as long as the pod lives.
+        """
         key = (record.namespace, bytes(record.template))
         found = self._by_key.get(key)
         if found is None:
@@ -64,6 +80,7 @@ class PodClasses:
             self.infos[found.class_id] = found.info
             self.born.append(found)
         found.pod_count += 1
+        msgspec.structs.force_setattr(record, "template", found.raw_template)
         return found
 
     def retain(self, pod_class: PodClass) -> None:

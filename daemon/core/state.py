@@ -18,7 +18,7 @@ from daemon.core.cache import Cache
 from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.counters import Counters
 from daemon.core.dispatch import Attempt, ScorerFleet
-from daemon.core.dump import dump_lines
+from daemon.core.dump import dump_lines, node_usages, pending_pods
 from daemon.core.effects import (
     AnswerAdmin,
     Effect,
@@ -52,6 +52,10 @@ from shared.messages import to_binder, to_scorer
 from shared.messages.admin import (
     CompareRequest,
     DumpRequest,
+    NodesAnswer,
+    NodesRequest,
+    QueueAnswer,
+    QueueRequest,
     StatusAnswer,
     StatusRequest,
     StopRequest,
@@ -123,6 +127,7 @@ class SchedulerState:
         self.scorers = ScorerFleet(epoch)
         self.binders = BinderPool(epoch)
         self._snapshots = SnapshotLog(self.cache, epoch)
+        self._frameworks = frameworks
         self._checker = Checker(self.cache.view, self.cache.journal, frameworks)
         self._effects: list[Effect] = []
         self._changes = ClusterChanges(
@@ -190,6 +195,7 @@ class SchedulerState:
 
     def _on_adapter(self, event: AdapterSaid, now_s: float) -> None:
         is_current = event.batch.epoch == self._epoch and event.peer == self._adapter
+        self.counters["adapter_batches"] += is_current
         for message in event.batch.messages:
             if isinstance(message, AdapterHello):
                 self._adapter = event.peer
@@ -287,6 +293,7 @@ class SchedulerState:
                 reason="SchedulerError" if failure.is_error else "Unschedulable",
                 message=failure.message,
                 write_event=True,
+                resource_version=record.resource_version,
             )
         )
 
@@ -435,14 +442,17 @@ class SchedulerState:
         return True
 
     def _report(self) -> None:
-        """Conditions and events of the attempts that failed; any binder will do."""
-        if not self._verdicts:
+        """Conditions and events of the attempts that failed."""
+        if not self._verdicts or not self.binders.ready_count():
             return
-        peer = self.binders.any_ready()
-        if peer is None:
-            return
-        verdicts, self._verdicts = self._verdicts, []
-        self._effects.append(TellBinder(peer, to_binder.ReportPods(self._epoch, verdicts)))
+        by_binder: dict[bytes, list[to_binder.PodVerdict]] = {}
+        for verdict in self._verdicts:
+            peer = self.binders.for_pod(verdict.uid)
+            assert peer is not None, "one is ready"
+            by_binder.setdefault(peer, []).append(verdict)
+        self._verdicts = []
+        for peer, verdicts in by_binder.items():
+            self._effects.append(TellBinder(peer, to_binder.ReportPods(self._epoch, verdicts)))
 
     # Administration ------------------------------------------------------------------------------
 
@@ -457,11 +467,25 @@ class SchedulerState:
             case CompareRequest():
                 lines = problems(self.cache, self.queue) or ["no contradictions"]
                 self._effects.append(AnswerAdmin(event.peer, TextAnswer(lines)))
+            case QueueRequest():
+                self._effects.append(AnswerAdmin(event.peer, self._queue_answer()))
+            case NodesRequest(profile):
+                self._effects.append(AnswerAdmin(event.peer, self._nodes_answer(profile)))
             case StopRequest():
                 self._is_stopping = True
                 self._stop_waiters.append(event.peer)
             case _:
                 assert_never(request)
+
+    def _queue_answer(self) -> QueueAnswer:
+        in_flight = self.binders.in_flight_count()
+        return QueueAnswer(pending_pods(self.queue), in_flight, dict(self.counters))
+
+    def _nodes_answer(self, profile: str) -> NodesAnswer:
+        framework = self._frameworks.get(profile)
+        scores = () if framework is None else framework.scores
+        weights = {entry.plugin.NAME: entry.weight for entry in scores}
+        return NodesAnswer(node_usages(self.cache), weights)
 
     def _answer_stop(self) -> None:
         if not self._stop_waiters or self.scorers.attempt_count() or self.binders.in_flight_count():

@@ -14,6 +14,11 @@ from daemon.owner.loop import OwnerLoop
 from shared.clock import SystemClock
 from shared.config import SchedulerConfiguration, load_configuration
 from shared.errors import ConfigurationError, OperationalError
+from shared.framework.feature_gates import (
+    TAINT_TOLERATION_COMPARISON_OPERATORS,
+    FeatureGates,
+    parse_feature_gates,
+)
 from shared.framework.plugin_api import QueueSortPlugin
 from shared.framework.registry import BuiltProfile, Registry
 from shared.plugins.node_affinity import NodeAffinity
@@ -39,7 +44,8 @@ def main(argv: list[str]) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     config = load_configuration(options.config) if options.config else SchedulerConfiguration()
-    registry = Registry()
+    gates = parse_feature_gates(options.feature_gates)
+    registry = Registry(gates)
     built = [registry.build(profile) for profile in config.profiles]
     clock = SystemClock()
     settings = Settings(
@@ -50,7 +56,7 @@ def _run(options: argparse.Namespace) -> int:
             initial_backoff_s=config.pod_initial_backoff_s,
             max_backoff_s=config.pod_max_backoff_s,
         ),
-        hints=_hint_settings(built),
+        hints=_hint_settings(built, gates),
     )
     # Nanoseconds since 1970: greater than that of any earlier life on this machine.
     epoch = time.time_ns()
@@ -74,7 +80,7 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _hint_settings(built: list[BuiltProfile]) -> HintSettings:
+def _hint_settings(built: list[BuiltProfile], gates: FeatureGates) -> HintSettings:
     """Where profiles differ, hints take the weaker view: a pod tried in vain beats one forgotten."""
     added = [
         plugin.added_terms
@@ -83,7 +89,10 @@ def _hint_settings(built: list[BuiltProfile]) -> HintSettings:
         if isinstance(plugin, NodeAffinity)
     ]
     is_common = bool(added) and all(terms == added[0] for terms in added)
-    return HintSettings(added_affinity=added[0] if is_common else None)
+    return HintSettings(
+        added_affinity=added[0] if is_common else None,
+        has_toleration_comparison=gates[TAINT_TOLERATION_COMPARISON_OPERATORS],
+    )
 
 
 def _queue_sort(built: list[BuiltProfile]) -> QueueSortPlugin:
@@ -106,6 +115,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--binders", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--feature-gates", default="", help="Name=true,Name=false,...")
     parser.add_argument("--assume-ttl-s", type=float, default=0.0)
     return parser.parse_args(argv)
 

@@ -25,7 +25,11 @@ class ClassUsages:
     def __init__(self, nodes: NodeTable, classes: Mapping[int, PodInfo]) -> None:
         self._nodes = nodes
         self._classes = classes
-        self._start_over()
+        self._usages: list[PodUsage] = []
+        self._index = np.full(64, -1, np.int32)
+        self._matrix: Int64s = np.zeros((64, EXTRA_COLUMNS + 4), np.int64)
+        self._priority: Int64s = np.zeros(64, np.int64)
+        self._has_ports: Int64s = np.zeros(64, np.int64)
 
     def usage(self, class_id: int) -> PodUsage:
         """The usage of one class, ports included."""
@@ -45,7 +49,7 @@ class ClassUsages:
         if (found < 0).any():
             if len(self._usages) > 2 * len(self._classes) + SLACK:
                 self._start_over()
-                return self.indices(class_ids)
+                found = np.full(len(class_ids), -1, np.int32)
             for class_id in np.unique(class_ids[found < 0]).tolist():
                 self._add(class_id)
             found = self._index[class_ids]
@@ -70,11 +74,9 @@ class ClassUsages:
         return self._usages[index]
 
     def _start_over(self) -> None:
-        self._usages: list[PodUsage] = []
-        self._index = np.full(64, -1, np.int32)
-        self._matrix: Int64s = np.zeros((64, EXTRA_COLUMNS + 4), np.int64)
-        self._priority: Int64s = np.zeros(64, np.int64)
-        self._has_ports: Int64s = np.zeros(64, np.int64)
+        self._usages.clear()
+        self._index.fill(-1)
+        self._matrix.fill(0)
 
     def _add(self, class_id: int) -> None:
         info = self._classes[class_id]

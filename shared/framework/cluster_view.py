@@ -154,8 +154,8 @@ class ClusterView:
         self.classes = classes
         """Class id -> what the pods of the class have in common; for every pod in the tables."""
         self.class_index = ClassIndex(classes)
-        self._topologies: dict[str, Topology] = {}
-        self._topologies_of = (-1, -1)
+        self._topologies: dict[str, tuple[tuple[int, int], Topology]] = {}
+        """Label key -> the version of the nodes for which it was last looked at, and the answer."""
         self.kept: dict[str, Any] = {}
         """What plugins have derived from this view and bring up to date themselves, by a name of
         their own. Never a source: it may be dropped at any time."""
@@ -166,12 +166,13 @@ class ClusterView:
         return self.pods, self.tentative
 
     def topology(self, key: str) -> Topology:
-        """The nodes by one label; the same object as long as no label or node came or went."""
+        """The nodes by one label; the same object as long as that label is the same everywhere."""
         version = (self.nodes.topology_version, self.nodes.capacity)
-        if version != self._topologies_of:
-            self._topologies.clear()
-            self._topologies_of = version
         found = self._topologies.get(key)
-        if found is None:
-            found = self._topologies[key] = make_topology(self.nodes, key)
-        return found
+        if found is not None and found[0] == version:
+            return found[1]
+        topology = make_topology(self.nodes, key)
+        if found is not None and found[1].is_equal(topology):
+            topology = found[1]
+        self._topologies[key] = (version, topology)
+        return topology

@@ -5,7 +5,9 @@ The message is read by people and matched by tools, so it is equal to the last c
 """
 
 from collections import Counter
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+import numpy as np
 
 from shared.columns.schema import Rows
 from shared.framework.cluster_view import ClusterView
@@ -18,6 +20,8 @@ from shared.framework.runtime import (
     PreFilterOutcome,
 )
 from shared.framework.status import Code
+
+_NONE: Final[Rows] = np.zeros(0, np.intp)
 
 
 class FitError(NamedTuple):
@@ -47,15 +51,34 @@ class FitError(NamedTuple):
         return text
 
 
+def filter_candidates(
+    framework: Framework,
+    pod: PodInfo,
+    cluster: ClusterView,
+    outcome: PreFilterOutcome,
+    own_uid: str = "",
+) -> FilterOutcome:
+    """Runs the filters over all candidate nodes; over none for a pod that PreFilter rejected."""
+    rows = _NONE
+    if outcome.status.is_success:
+        rows = framework.candidate_rows(outcome, cluster)
+    return framework.run_filters(pod, cluster, outcome, rows, own_uid)
+
+
 def diagnose(
-    framework: Framework, pod: PodInfo, cluster: ClusterView, outcome: PreFilterOutcome
+    framework: Framework,
+    pod: PodInfo,
+    cluster: ClusterView,
+    outcome: PreFilterOutcome,
+    filtered: FilterOutcome | None = None,
 ) -> FitError:
-    """Runs the filters over all candidate nodes and sums up their reasons."""
+    """Sums up the reasons of all candidate nodes; runs the filters if the caller did not."""
     node_count = len(cluster.nodes.order)
     if not outcome.status.is_success:
         return _rejected_by_pre_filter(outcome, node_count)
     rows = framework.candidate_rows(outcome, cluster)
-    filtered = framework.run_filters(pod, cluster, outcome, rows)
+    if filtered is None:
+        filtered = framework.run_filters(pod, cluster, outcome, rows)
     reasons: Counter[str] = Counter()
     plugins: set[str] = set()
     pending: set[str] = set()
@@ -67,7 +90,7 @@ def diagnose(
     error = ""
     for item in filtered.verdicts:
         verdict = item.verdicts
-        name = framework.filters[index].NAME
+        name = framework.filters[item.filter_index].NAME
         for bit, text in enumerate(verdict.texts):
             count = int((verdict.reasons >> bit & 1).sum())
             if count:

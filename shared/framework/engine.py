@@ -20,12 +20,15 @@ import numpy as np
 from shared.columns.journal import START, Changes, Journal
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
-from shared.framework.diagnosis import FitError, diagnose, plugin_error
+from shared.framework.diagnosis import FitError, diagnose, filter_candidates, plugin_error
 from shared.framework.plugin_api import Dependence, Reads, Scope
 from shared.framework.pod_info import PodInfo
+from shared.framework.post_filter import FailedAttempt, PostFilterResult, run_post_filters
+from shared.framework.preemption import Preemptor
 from shared.framework.runtime import (
     MOVING,
     ActiveScore,
+    FilterOutcome,
     Framework,
     PreFilterOutcome,
     PreScoreError,
@@ -54,11 +57,15 @@ class Choice(NamedTuple):
 class ClassEvaluation:
     """One pod class over all rows. Arrays have the table's capacity."""
 
-    __slots__ = ("failure", "feasible", "feasible_count", "framework", "info", "outcome", "position",
-                 "scores", "static_ok")  # fmt: skip
+    __slots__ = ("failure", "feasible", "feasible_count", "filtered", "framework", "info", "outcome",
+                 "own_uid", "position", "scores", "static_ok")  # fmt: skip
 
-    def __init__(self, info: PodInfo, framework: Framework, outcome: PreFilterOutcome) -> None:
+    def __init__(
+        self, info: PodInfo, framework: Framework, outcome: PreFilterOutcome, own_uid: str = ""
+    ) -> None:
         self.info = info
+        self.own_uid = own_uid
+        """Of a pod that is evaluated by itself, because its own nomination does not count."""
         self.framework = framework
         self.outcome = outcome
         self.static_ok: Bools = np.zeros(0, np.bool_)
@@ -71,6 +78,8 @@ class ClassEvaluation:
         """Of the journal: everything before is contained."""
         self.failure: FitError | None = None
         """The diagnosis, as long as nothing changed since."""
+        self.filtered: FilterOutcome | None = None
+        """What the diagnosis sums up."""
 
 
 class _Scores:
@@ -113,6 +122,23 @@ class Engine:
                 found = self._kept[class_id] = self._caught_up(found)
         return found
 
+    def evaluate_alone(self, info: PodInfo, profile: str, own_uid: str) -> ClassEvaluation:
+        """The evaluation of a nominated pod, whose own nomination takes no room from it."""
+        return self._fresh(info, self._frameworks[profile], own_uid)
+
+    def takes_nominated(self, evaluation: ClassEvaluation, row: int, own_uid: str) -> bool:
+        """Whether the node that a pod of the class is nominated to takes it: then no other is looked
+        at (evaluateNominatedNode in pkg/scheduler/schedule_one.go, v1.36.2)."""
+        if row < 0 or not self._cluster.nodes.present[row]:
+            return False
+        if not evaluation.outcome.status.is_success:
+            return False
+        rows = np.array([row], np.intp)
+        passes = evaluation.framework.passing(
+            evaluation.info, self._cluster, evaluation.outcome, rows, own_uid=own_uid
+        )
+        return bool(passes[0])
+
     def choose(self, evaluation: ClassEvaluation, tie_break: TieBreak) -> Choice | None:
         """The best node, or None where the pod fits nowhere (see `failure`)."""
         count = evaluation.feasible_count
@@ -136,9 +162,43 @@ class Engine:
         """Why the class fits nowhere."""
         if evaluation.failure is None:
             evaluation.failure = diagnose(
-                evaluation.framework, evaluation.info, self._cluster, evaluation.outcome
+                evaluation.framework,
+                evaluation.info,
+                self._cluster,
+                evaluation.outcome,
+                self._filtered(evaluation),
             )
         return evaluation.failure
+
+    def post_filter(
+        self,
+        evaluation: ClassEvaluation,
+        preemptor: Preemptor,
+        tie_break: TieBreak,
+        offset: int = 0,
+    ) -> PostFilterResult:
+        """Whether room can be made for a pod of a class that fits nowhere."""
+        attempt = FailedAttempt(
+            evaluation.framework,
+            preemptor,
+            self._cluster,
+            evaluation.outcome,
+            self._filtered(evaluation),
+            tie_break,
+            offset,
+        )
+        return run_post_filters(evaluation.framework.post_filters, attempt)
+
+    def _filtered(self, evaluation: ClassEvaluation) -> FilterOutcome:
+        if evaluation.filtered is None:
+            evaluation.filtered = filter_candidates(
+                evaluation.framework,
+                evaluation.info,
+                self._cluster,
+                evaluation.outcome,
+                evaluation.own_uid,
+            )
+        return evaluation.filtered
 
     def forget(self, class_id: int) -> None:
         self._kept.pop(class_id, None)
@@ -149,10 +209,10 @@ class Engine:
 
     # Evaluating afresh -------------------------------------------------------------------------
 
-    def _fresh(self, info: PodInfo, framework: Framework) -> ClassEvaluation:
+    def _fresh(self, info: PodInfo, framework: Framework, own_uid: str = "") -> ClassEvaluation:
         cluster = self._cluster
         outcome = framework.run_pre_filters(info, cluster)
-        evaluation = ClassEvaluation(info, framework, outcome)
+        evaluation = ClassEvaluation(info, framework, outcome, own_uid)
         evaluation.position = self._journal.position
         capacity = cluster.nodes.capacity
         evaluation.static_ok = np.zeros(capacity, np.bool_)
@@ -162,7 +222,8 @@ class Engine:
         rows = framework.candidate_rows(outcome, cluster)
         rows = rows[framework.passing(info, cluster, outcome, rows, excluding=MOVING)]
         evaluation.static_ok[rows] = True
-        rows = rows[framework.passing(info, cluster, outcome, rows, reading=MOVING)]
+        passes = framework.passing(info, cluster, outcome, rows, reading=MOVING, own_uid=own_uid)
+        rows = rows[passes]
         evaluation.feasible[rows] = True
         evaluation.feasible_count = len(rows)
         return evaluation
@@ -207,6 +268,7 @@ class Engine:
             return self._fresh(evaluation.info, evaluation.framework)
         evaluation.position = self._journal.position
         evaluation.failure = None
+        evaluation.filtered = None
         if not evaluation.outcome.status.is_success:
             return evaluation
         if len(changes.node_rows):
@@ -295,8 +357,11 @@ class Checker:
         self._frameworks = frameworks
         self._kept: OrderedDict[int, _CheckedClass] = OrderedDict()
 
-    def passing(self, class_id: int, info: PodInfo, profile: str, rows: Rows) -> Bools:
-        """Shape (n,): the pod may be placed on the row. Rows must be distinct."""
+    def passing(
+        self, class_id: int, info: PodInfo, profile: str, rows: Rows, own_uid: str = ""
+    ) -> Bools:
+        """Shape (n,): the pod may be placed on the row. Rows must be distinct. `own_uid` names a pod
+        that is nominated itself."""
         checked = self._current(class_id, info, self._frameworks[profile])
         if not checked.outcome.status.is_success:
             return np.zeros(len(rows), np.bool_)
@@ -314,7 +379,9 @@ class Checker:
             checked.known[unknown] = True
         passes = checked.static_ok[rows]
         if passes.any():
-            passes &= framework.passing(info, self._cluster, checked.outcome, rows, reading=MOVING)
+            passes &= framework.passing(
+                info, self._cluster, checked.outcome, rows, reading=MOVING, own_uid=own_uid
+            )
         return passes
 
     def forget(self, class_id: int) -> None:

@@ -14,6 +14,9 @@ TAINT_TOLERATION_COMPARISON_OPERATORS: Final = "TaintTolerationComparisonOperato
 DEFAULTS: Final[Mapping[str, bool]] = {TAINT_TOLERATION_COMPARISON_OPERATORS: False}
 
 
+_BOOLEANS: Final[Mapping[str, bool]] = {"true": True, "false": False}
+
+
 class FeatureGates:
     """Which gates are on."""
 
@@ -27,3 +30,17 @@ class FeatureGates:
 
     def __getitem__(self, name: str) -> bool:
         return self._gates[name]
+
+
+def parse_feature_gates(text: str) -> FeatureGates:
+    """Reads `Name=true,Name=false`, as kube-scheduler's --feature-gates; empty: all as by default."""
+    changed: dict[str, bool] = {}
+    problems: list[str] = []
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = entry.partition("=")
+        if value.lower() not in _BOOLEANS:
+            problems.append(f"{entry}: write {name or 'Name'}=true or {name or 'Name'}=false")
+        changed[name] = _BOOLEANS.get(value.lower(), False)
+    if problems:
+        raise ConfigurationError("--feature-gates", problems)
+    return FeatureGates(changed)

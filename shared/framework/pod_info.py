@@ -3,6 +3,7 @@
 from functools import cached_property
 
 from shared.kernels.pod_terms import PodTerms, parse_pod_terms
+from shared.kernels.pod_volumes import ClaimUse, claim_uses
 from shared.kube.objects import PodSpec
 from shared.kube.pod_record import PodTemplate
 from shared.kube.pod_resources import (
@@ -57,6 +58,11 @@ class PodInfo:
     def claim_keys(self) -> tuple[str, ...]:
         """`namespace/claim` of each volume that names a claim outright."""
         return tuple(f"{self.namespace}/{name}" for name in referenced_claim_names(self.template))
+
+    @cached_property
+    def claim_uses(self) -> tuple[ClaimUse, ...]:
+        """Every volume that is a claim, those made for ephemeral volumes included."""
+        return claim_uses(self.namespace, self.template)
 
     @property
     def has_pod_terms(self) -> bool:

@@ -23,7 +23,10 @@ from shared.framework.profiles import EXTENSION_POINTS, MULTI_POINT, PluginSet, 
 from shared.framework.runtime import Framework, ScoreEntry
 from shared.plugins import args
 from shared.plugins.default_binder import DefaultBinder
+from shared.plugins.default_preemption import DefaultPreemption
+from shared.plugins.dynamic_resources_post_filter import DynamicResourcesPostFilter
 from shared.plugins.image_locality import ImageLocality
+from shared.plugins.inter_pod_affinity import InterPodAffinity
 from shared.plugins.node_affinity import NodeAffinity
 from shared.plugins.node_declared_features import NodeDeclaredFeatures
 from shared.plugins.node_name import NodeName
@@ -31,6 +34,7 @@ from shared.plugins.node_ports import NodePorts
 from shared.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from shared.plugins.node_resources_fit import NodeResourcesFit
 from shared.plugins.node_unschedulable import NodeUnschedulable
+from shared.plugins.pod_topology_spread import PodTopologySpread
 from shared.plugins.priority_sort import PrioritySort
 from shared.plugins.scheduling_gates import SchedulingGates
 from shared.plugins.taint_toleration import TaintToleration
@@ -92,6 +96,15 @@ def _with_args(
     return make
 
 
+def _with_args_and_gates(
+    plugin: type[Plugin], kind: type[args.A], check: Callable[[args.A], list[str]]
+) -> Factory:
+    def make(given: Args, gates: FeatureGates) -> Plugin:
+        return plugin(args.parse_args(plugin.NAME, kind, given, check), gates)
+
+    return make
+
+
 IN_TREE: Final[Mapping[str, Factory]] = {
     plugin_names.SCHEDULING_GATES: _without_args(SchedulingGates),
     plugin_names.PRIORITY_SORT: _without_args(PrioritySort),
@@ -110,8 +123,17 @@ IN_TREE: Final[Mapping[str, Factory]] = {
         args.NodeResourcesBalancedAllocationArgs,
         args.balanced_problems,
     ),
+    plugin_names.POD_TOPOLOGY_SPREAD: _with_args_and_gates(
+        PodTopologySpread, args.PodTopologySpreadArgs, args.spread_problems
+    ),
+    plugin_names.INTER_POD_AFFINITY: _with_args(
+        InterPodAffinity, args.InterPodAffinityArgs, args.interpod_problems
+    ),
     plugin_names.IMAGE_LOCALITY: _without_args(ImageLocality),
     plugin_names.DEFAULT_BINDER: _without_args(DefaultBinder),
+    plugin_names.DEFAULT_PREEMPTION: _with_args(
+        DefaultPreemption, args.DefaultPreemptionArgs, args.preemption_problems
+    ),
     plugin_names.NODE_DECLARED_FEATURES: _without_args(NodeDeclaredFeatures),
 }
 
@@ -121,10 +143,7 @@ NOT_BUILT_YET: Final = frozenset(
         plugin_names.NODE_VOLUME_LIMITS,
         plugin_names.VOLUME_BINDING,
         plugin_names.VOLUME_ZONE,
-        plugin_names.POD_TOPOLOGY_SPREAD,
-        plugin_names.INTER_POD_AFFINITY,
         plugin_names.DYNAMIC_RESOURCES,
-        plugin_names.DEFAULT_PREEMPTION,
     }
 )
 """Of the default profile: left out of it (`BuiltProfile.missing`), and an error where a profile
@@ -179,6 +198,7 @@ class Registry:
         sets = {point: profile.plugins.get(point, PluginSet()) for point in EXTENSION_POINTS}
         multi_point = _merged_with_default(profile.plugins.get(MULTI_POINT, PluginSet()))
         missing = tuple(name for name, _ in multi_point if name in NOT_BUILT_YET)
+        speaking = _order_of_post_filters(multi_point)
         multi_point = [entry for entry in multi_point if entry[0] not in NOT_BUILT_YET]
         made = self._make_all(profile, sets, multi_point, problems)
         _raise_if(problems, profile)
@@ -186,6 +206,7 @@ class Registry:
             point: _expanded(point, sets[point], multi_point, made, problems)
             for point in EXTENSION_POINTS
         }
+        plugins_at["postFilter"] = _post_filters(plugins_at["postFilter"], speaking)
         if len(plugins_at["queueSort"]) != 1:
             found = ", ".join(p.NAME for p in plugins_at["queueSort"]) or "none"
             problems.append(f"plugins.queueSort: exactly one plugin is needed, not {found}")
@@ -200,6 +221,7 @@ class Registry:
             plugins_at["preFilter"],
             plugins_at["filter"],
             [ScoreEntry(p, weights[p.NAME]) for p in plugins_at["score"]],
+            plugins_at["postFilter"],
         )
         return BuiltProfile(
             profile.scheduler_name,
@@ -355,6 +377,24 @@ def _expanded(
     from_multi_point = [name for name in spread if name not in own]
     only_here = [name for name in own if name not in spread]
     return tuple(made[name] for name in (*named_again, *from_multi_point, *only_here))
+
+
+def _order_of_post_filters(multi_point: list[tuple[str, int]]) -> list[str] | None:
+    """The names of multiPoint, if DynamicResources is among them and is to be spoken for."""
+    names = [name for name, _ in multi_point]
+    is_spoken_for = plugin_names.DYNAMIC_RESOURCES in NOT_BUILT_YET
+    return names if is_spoken_for and plugin_names.DYNAMIC_RESOURCES in names else None
+
+
+def _post_filters(built: tuple[Plugin, ...], names: list[str] | None) -> tuple[Plugin, ...]:
+    """With the stand-in for DynamicResources before what follows it in multiPoint."""
+    if names is None:
+        return built
+    position = names.index(plugin_names.DYNAMIC_RESOURCES)
+    earlier = frozenset(names[:position])
+    ahead = tuple(plugin for plugin in built if plugin.NAME in earlier)
+    stand_in = DynamicResourcesPostFilter(earlier)
+    return (*ahead, stand_in, *(plugin for plugin in built if plugin.NAME not in earlier))
 
 
 def _twice(where: str, names: list[str]) -> list[str]:

@@ -77,8 +77,7 @@ class NodeVerdict(NamedTuple):
 class FilterVerdicts(NamedTuple):
     """What one filter said; it may have been asked several times, about different rows."""
 
-    index: int
-    """Of the framework's filters."""
+    filter_index: int
     rows: Rows
     verdicts: Verdicts
 
@@ -117,11 +116,14 @@ class Framework:
         pre_filters: Sequence[PreFilterPlugin],
         filters: Sequence[FilterPlugin],
         scores: Sequence[ScoreEntry],
+        post_filters: Sequence[Any] = (),
     ) -> None:
         self.profile_name = profile_name
         self.pre_filters = tuple(pre_filters)
         self.filters = tuple(filters)
         self.scores = tuple(scores)
+        self.post_filters = tuple(post_filters)
+        """See `post_filter.py`, which runs them."""
         self.has_dependent_pre_filter = any(
             plugin.pre_filter_depends is not None for plugin in self.pre_filters
         )
@@ -199,27 +201,32 @@ class Framework:
         outcome: PreFilterOutcome,
         rows: Rows,
         own_uid: str = "",
+        *,
+        is_hypothetical: bool = False,
     ) -> FilterOutcome:
         """Runs the filters in order; each sees only the rows that all before it let pass.
+
+        `is_hypothetical`: the pods in the view are not those that PreFilter saw.
 
         Rows with nominated pods that the pod has to respect (`own_uid` is none of them) must pass
         with these added, and without: they may be there in time or not
         (RunFilterPluginsWithNominatedPods upstream).
         """
+        run = self._run_refreshed if is_hypothetical else self._run_filters
         slots = _respected(pod, cluster, rows, own_uid)
         if not len(slots):
-            return self._run_filters(pod, cluster, outcome, rows)
+            return run(pod, cluster, outcome, rows)
         is_marked = np.isin(rows, cluster.nominations.node_row[slots])
-        parts = [self._run_filters(pod, cluster, outcome, rows[~is_marked])]
+        unmarked = run(pod, cluster, outcome, rows[~is_marked])
         with_them = self._run_with_nominated(pod, cluster, outcome, rows[is_marked], slots)
-        without = self._run_filters(pod, cluster, outcome, with_them.rows[with_them.passes])
+        without = run(pod, cluster, outcome, with_them.rows[with_them.passes])
         failed_by = np.full(len(rows), -1, np.int64)
-        failed_by[~is_marked] = parts[0].failed_by
+        failed_by[~is_marked] = unmarked.failed_by
         marked_failed_by = with_them.failed_by.copy()
         marked_failed_by[with_them.passes] = without.failed_by
         failed_by[is_marked] = marked_failed_by
-        verdicts = [*parts[0].verdicts, *with_them.verdicts, *without.verdicts]
-        verdicts.sort(key=lambda item: item.index)
+        verdicts = [*unmarked.verdicts, *with_them.verdicts, *without.verdicts]
+        verdicts.sort(key=lambda item: item.filter_index)
         return FilterOutcome(rows, failed_by, verdicts)
 
     def _run_with_nominated(
@@ -243,7 +250,7 @@ class Framework:
             on_row = slots[nominations.node_row[slots] == row[0]]
             with WhatIf(cluster, row, with_pods=True) as what_if:
                 what_if.put_on(nominations.class_id[on_row], nominations.node_row[on_row])
-                alone = self.run_refreshed(pod, cluster, outcome, row)
+                alone = self._run_refreshed(pod, cluster, outcome, row)
             failed_by[position] = alone.failed_by[0]
             verdicts += alone.verdicts
         return FilterOutcome(rows, failed_by, verdicts)
@@ -253,13 +260,16 @@ class Framework:
         changes on many rows at a time, as each question is about one change alone."""
         for index in self.active_filters(outcome):
             plugin = self.filters[index]
-            if plugin.filter_depends.scope is not Scope.ROW and plugin.filter_depends.reads & MOVING:
+            if (
+                plugin.filter_depends.scope is not Scope.ROW
+                and plugin.filter_depends.reads & MOVING
+            ):
                 return True
             if self._refreshes[index]:
                 return True
         return False
 
-    def run_refreshed(
+    def _run_refreshed(
         self, pod: PodInfo, cluster: ClusterView, outcome: PreFilterOutcome, rows: Rows
     ) -> FilterOutcome:
         """The filters on pods that are not those PreFilter saw: what counts pods counts again.

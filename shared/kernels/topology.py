@@ -49,6 +49,14 @@ class Topology:
             return runs[0]
         return np.concatenate(runs) if runs else NO_ROWS
 
+    def is_equal(self, other: "Topology") -> bool:
+        """Whether every row is in the same domain there."""
+        return (
+            self.domain_count == other.domain_count
+            and self.empty_value_domain == other.empty_value_domain
+            and np.array_equal(self.domain_of_row, other.domain_of_row)
+        )
+
     def by_domain(self) -> Int64s:
         """Zeros, one for each domain and the slot for none."""
         return np.zeros(self.domain_count + 1, np.int64)
@@ -133,10 +141,4 @@ def sum_by_domain(domains: Rows, slots: int, weights: Int64s | None = None) -> I
     by_domain = np.empty(slots, np.int64)
     by_domain[:-1] = sums[1:]
     by_domain[-1] = sums[0]
-    return by_domain
-
-
-def clear_no_domain(by_domain: Int64s) -> Int64s:
-    """The same with nothing in the slot for no domain."""
-    by_domain[NO_DOMAIN] = 0
     return by_domain

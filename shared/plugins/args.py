@@ -15,12 +15,16 @@ import msgspec
 
 from shared.errors import ConfigurationError
 from shared.kernels import node_selector
-from shared.kube.objects import NodeAffinity
+from shared.kube.objects import LabelSelector, NodeAffinity, TopologySpreadConstraint
 
 WEIGHT_MAX: Final = 100
+PERCENTAGE_MAX: Final = 100
 SHAPE_SCORE_MAX: Final = 10
 """MaxCustomPriorityScore upstream: shape scores are 0..10 and are scaled to 0..100."""
 UTILIZATION_MAX: Final = 100
+SYSTEM_DEFAULTING: Final = "System"
+LIST_DEFAULTING: Final = "List"
+SPREAD_ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
 STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 
 _QUALIFIED_NAME: Final = re.compile(
@@ -78,6 +82,51 @@ class NodeResourcesBalancedAllocationArgs(ArgsStruct):
 class NodeAffinityArgs(ArgsStruct):
     added_affinity: NodeAffinity | None = None
     """Applies to every pod of the profile, beside the pod's own."""
+
+
+class DefaultPreemptionArgs(ArgsStruct):
+    min_candidate_nodes_percentage: int = 10
+    """Of the nodes that may help, so many percent are tried ..."""
+    min_candidate_nodes_absolute: int = 100
+    """... but not fewer than this."""
+
+
+class DefaultConstraint(ArgsStruct):
+    """A topology spread constraint of the profile; its selector follows from each pod."""
+
+    max_skew: int = 0
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: list[str] | None = None
+
+
+class PodTopologySpreadArgs(ArgsStruct):
+    default_constraints: list[DefaultConstraint] = []
+    """For pods that state none. Only with defaultingType List."""
+    defaulting_type: str = ""
+    """System (or empty): spread over host names and zones, softly. List: `default_constraints`."""
+
+    @property
+    def is_system_defaulting(self) -> bool:
+        return self.defaulting_type in ("", SYSTEM_DEFAULTING)
+
+    def constraints(self) -> tuple[TopologySpreadConstraint, ...]:
+        """The constraints of the list as pods state them."""
+        return tuple(
+            msgspec.convert(constraint, TopologySpreadConstraint, from_attributes=True)
+            for constraint in self.default_constraints
+        )
+
+
+class InterPodAffinityArgs(ArgsStruct):
+    hard_pod_affinity_weight: int = 1
+    """The score of a required affinity term of a pod on a node that means the incoming pod."""
+    ignore_preferred_terms_of_existing_pods: bool = False
+    """Preferred terms of pods on nodes do not count for a pod without preferred terms."""
 
 
 A = TypeVar("A", bound=ArgsStruct)
@@ -215,3 +264,70 @@ def affinity_problems(args: NodeAffinityArgs) -> list[str]:
         if entry.weight and not node_selector.is_empty(entry.preference):
             problems += node_selector.parse_term(entry.preference, path).errors
     return problems
+
+
+def preemption_problems(args: DefaultPreemptionArgs) -> list[str]:
+    """What is wrong with DefaultPreemption's arguments."""
+    percentage, absolute = args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
+    problems = []
+    if not 0 <= percentage <= PERCENTAGE_MAX:
+        problems.append(f"minCandidateNodesPercentage: {percentage} is not in 0..{PERCENTAGE_MAX}")
+    if absolute < 0:
+        problems.append(f"minCandidateNodesAbsolute: {absolute} must not be negative")
+    if percentage == 0 and absolute == 0:
+        problems.append(
+            "minCandidateNodesPercentage: this and minCandidateNodesAbsolute cannot both be 0"
+        )
+    return problems
+
+
+def spread_problems(args: PodTopologySpreadArgs) -> list[str]:
+    """What is wrong with PodTopologySpread's arguments."""
+    problems: list[str] = []
+    if not args.is_system_defaulting and args.defaulting_type != LIST_DEFAULTING:
+        problems.append(
+            f"defaultingType: {args.defaulting_type!r} is not one of {LIST_DEFAULTING}, "
+            f"{SYSTEM_DEFAULTING}"
+        )
+    if args.is_system_defaulting and args.default_constraints:
+        problems.append(
+            f"defaultingType: must be {LIST_DEFAULTING} where defaultConstraints are given"
+        )
+    seen: set[tuple[str, str]] = set()
+    for i, constraint in enumerate(args.default_constraints):
+        path = f"defaultConstraints[{i}]"
+        problems += _constraint_problems(constraint, path)
+        pair = constraint.topology_key, constraint.when_unsatisfiable
+        if pair in seen:
+            problems.append(f"{path}: {{{', '.join(pair)}}} stands there twice")
+        seen.add(pair)
+    return problems
+
+
+def _constraint_problems(constraint: DefaultConstraint, path: str) -> list[str]:
+    problems: list[str] = []
+    if constraint.max_skew <= 0:
+        problems.append(f"{path}.maxSkew: {constraint.max_skew} must be above 0")
+    if _QUALIFIED_NAME.fullmatch(constraint.topology_key) is None:
+        problems.append(
+            f"{path}.topologyKey: {constraint.topology_key!r} cannot be the key of a label"
+        )
+    if constraint.when_unsatisfiable not in SPREAD_ACTIONS:
+        problems.append(
+            f"{path}.whenUnsatisfiable: {constraint.when_unsatisfiable!r} is not one of "
+            f"{', '.join(SPREAD_ACTIONS)}"
+        )
+    if constraint.label_selector is not None:
+        problems.append(
+            f"{path}.labelSelector: must not be stated, it follows from each pod's services and "
+            "controller; remove it"
+        )
+    return problems
+
+
+def interpod_problems(args: InterPodAffinityArgs) -> list[str]:
+    """What is wrong with InterPodAffinity's arguments."""
+    weight = args.hard_pod_affinity_weight
+    if 0 <= weight <= WEIGHT_MAX:
+        return []
+    return [f"hardPodAffinityWeight: {weight} is not in 0..{WEIGHT_MAX}"]

@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import re
+import subprocess
 import tomllib
 from itertools import chain
 from pathlib import Path
@@ -89,3 +90,11 @@ def test_no_process_is_ever_started_without_its_assertions() -> None:
             strings = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
             assert "-O" not in strings, path
             assert "-OO" not in strings, path
+
+
+@pytest.mark.parametrize("script", ["berth", ".ci/run", ".ci/lock"])
+def test_the_shell_scripts_are_executable_and_well_formed(script: str) -> None:
+    path = ROOT / script
+    assert path.stat().st_mode & 0o111 == 0o111
+    assert path.read_text(encoding="utf-8").startswith("#!/bin/sh\n")
+    subprocess.run(["sh", "-n", str(path)], check=True)

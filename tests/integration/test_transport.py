@@ -520,7 +520,7 @@ class TestAsyncPeer:
 
 
 class TestAdapterLink:
-    """The adapter's channel across owners; `play` serves a first owner, then a second."""
+    """The adapter's channel, from one owner to the next."""
 
     HELLO = AdapterHello(PROTOCOL_VERSION, "a")
     NODE = NodeDeleted("n")

@@ -134,6 +134,8 @@ def failed_scheduling_event(profile: str, pod: Regarding, message: str) -> Event
 
 def cut_note(note: str) -> str:
     """At most NOTE_BYTES_MAX bytes, as pkg/scheduler/schedule_one.go truncateMessage cuts it."""
+    if len(note) <= NOTE_BYTES_MAX // 4:
+        return note  # However its characters are encoded.
     encoded = note.encode()
     if len(encoded) <= NOTE_BYTES_MAX:
         return note

@@ -94,7 +94,8 @@ class _EventEntry:
 
     def __init__(self, event: Event, now_s: float) -> None:
         self.event = event
-        self.name = event_name(event.regarding.name, now_s)
+        self.name = ""
+        """Made when first written: most events of a busy time never are."""
         self.first_s = self.last_s = self.written_s = now_s
         self.count = 1
         self.written_count = 0
@@ -196,7 +197,9 @@ class Recorder:
         pod = pod_reference(order.namespace, order.name, order.uid, order.resource_version)
         event = scheduled_event(order.profile, pod, order.node_name)
         self._wait_to_write(_EventEntry(event, self._clock.wall_s()))
-        self._pump()
+        if self._wakeup is None or not self._is_binding:
+            # Else the next of the trickle is due at a time that one more event does not change.
+            self._pump()
 
     def pod_failed(self, verdict: PodVerdict) -> None:
         """Writes the condition if it is news, and the FailedScheduling event."""
@@ -436,6 +439,7 @@ class Recorder:
                 entry.is_created = False  # It has expired meanwhile; below it is made again.
             else:
                 return
+        entry.name = entry.name or event_name(event.regarding.name, entry.first_s)
         instance = f"{event.profile}-{self._host_name}"
         body = event_body(event, entry.name, instance, entry.first_s, series)
         try:

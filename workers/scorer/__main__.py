@@ -9,6 +9,7 @@ from pathlib import Path
 from shared.clock import SystemClock
 from shared.config import SchedulerConfiguration, load_configuration
 from shared.errors import OperationalError
+from shared.framework.feature_gates import parse_feature_gates
 from shared.framework.registry import Registry
 from shared.kube.object_codec import decode_object
 from shared.telemetry.log import EventLog, start_logging
@@ -17,6 +18,7 @@ from shared.transport.parent import Lifeline
 from shared.transport.scorer_sockets import ScorerSockets
 from shared.transport.stop import StopSignals
 from workers.scorer.loop import ScorerLoop
+from workers.scorer.tie_break import BY_SEED, TIE_BREAKS
 
 log = EventLog("scorer")
 
@@ -34,7 +36,7 @@ def main(argv: list[str]) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     config = load_configuration(options.config) if options.config else SchedulerConfiguration()
-    registry = Registry()
+    registry = Registry(parse_feature_gates(options.feature_gates))
     built = [registry.build(profile) for profile in config.profiles]
     instance = f"scorer-{options.index}-{os.getpid()}-{os.urandom(4).hex()}"
     stop = StopSignals((signal.SIGTERM, signal.SIGINT))
@@ -49,6 +51,7 @@ def _run(options: argparse.Namespace) -> int:
             instance=instance,
             # Workers break ties differently, so that they do not meet on the same nodes.
             seed=options.seed * 1_000_003 + options.index,
+            tie_break=options.tie_break,
             frameworks={profile.scheduler_name: profile.framework for profile in built},
             decode_object=decode_object,
             clock=SystemClock(),
@@ -67,6 +70,8 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--index", type=int, default=0)
     parser.add_argument("--config", default="")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--tie-break", choices=TIE_BREAKS, default=BY_SEED)
+    parser.add_argument("--feature-gates", default="", help="Name=true,Name=false,...")
     return parser.parse_args(argv)
 
 

@@ -5,12 +5,13 @@ Pure: a replica and a batch in, proposals out. START READING HERE.
 
 from typing import NamedTuple
 
+from shared.columns.schema import Rows
 from shared.framework.engine import Engine
 from shared.framework.runtime import Framework
 from shared.messages.from_scorer import Failure, Placement
 from shared.messages.to_scorer import PodTask, SchedulePods
 from workers.scorer.replica import Replica, ReplicaClass
-from workers.scorer.tie_break import by_seed
+from workers.scorer.tie_break import BY_NAME, BY_SEED, by_seed, first_by_name
 
 
 class Answers(NamedTuple):
@@ -27,10 +28,17 @@ class Answers(NamedTuple):
 class Cycle:
     """Places batches on a replica. `frameworks` by schedulerName; `seed` breaks ties."""
 
-    def __init__(self, replica: Replica, frameworks: dict[str, Framework], seed: int) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        frameworks: dict[str, Framework],
+        seed: int,
+        tie_break: str = BY_SEED,
+    ) -> None:
         self._replica = replica
         self._frameworks = frameworks
         self._seed = seed
+        self._tie_break = tie_break
         self.start_over()
 
     def start_over(self) -> None:
@@ -64,14 +72,17 @@ class Cycle:
         self, task: PodTask, pod_class: ReplicaClass, proposal_sequence: int
     ) -> Placement | None:
         evaluation = self._engine.evaluate(task.class_id, pod_class.info, pod_class.profile)
-        choice = self._engine.choose(
-            evaluation, lambda ties: by_seed(ties, self._seed, task.ticket)
-        )
+        choice = self._engine.choose(evaluation, lambda ties: self._among(ties, task.ticket))
         if choice is None:
             return None
         self._replica.place(task.class_id, choice.row, proposal_sequence)
         evaluated = len(self._replica.nodes.order)
         return Placement(task.ticket, choice.row, choice.score, choice.feasible_count, evaluated)
+
+    def _among(self, ties: Rows, ticket: int) -> int:
+        if self._tie_break == BY_NAME:
+            return first_by_name(ties, self._replica.nodes)
+        return by_seed(ties, self._seed, ticket)
 
     def _failure(self, task: PodTask, pod_class: ReplicaClass) -> Failure:
         evaluation = self._engine.evaluate(task.class_id, pod_class.info, pod_class.profile)

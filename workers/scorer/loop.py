@@ -47,6 +47,7 @@ class ScorerLoop:
         worker_index: int,
         instance: str,
         seed: int,
+        tie_break: str,
         frameworks: dict[str, Framework],
         decode_object: DecodeObject,
         clock: Clock,
@@ -56,7 +57,7 @@ class ScorerLoop:
         self._instance = instance
         self._clock = clock
         self._replica = Replica(worker_index, decode_object)
-        self._cycle = Cycle(self._replica, frameworks, seed)
+        self._cycle = Cycle(self._replica, frameworks, seed, tie_break)
         self._work: deque[SchedulePods] = deque()
         self._proposal_sequence = 0
         self._is_draining = False

@@ -10,6 +10,12 @@ from typing import Final
 from shared.columns.schema import Rows
 from shared.columns.table import NodeTable
 
+BY_SEED: Final = "seed"
+BY_NAME: Final = "name"
+TIE_BREAKS: Final = (BY_SEED, BY_NAME)
+"""What `--tie-break` takes. By name is for comparisons with recorded decisions: it makes workers meet
+on the same nodes."""
+
 _MASK: Final = (1 << 64) - 1
 
 

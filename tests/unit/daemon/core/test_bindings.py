@@ -36,12 +36,30 @@ def test_orders_wait_until_a_binder_is_ready() -> None:
 
 def test_orders_are_spread_over_the_binders() -> None:
     binders = pool(b"a", b"b")
-    for i in range(10):
+    for i in range(200):
         binders.order(make_pod(f"p{i}"), "n0", "default-scheduler")
-    assert {peer: len(orders) for peer, orders in sent(binders.flush()).items()} == {
-        b"a": 5,
-        b"b": 5,
-    }
+    counts = {peer: len(orders) for peer, orders in sent(binders.flush()).items()}
+    assert sum(counts.values()) == 200
+    assert min(counts.values()) > 60
+
+
+def test_one_binder_writes_all_about_a_pod() -> None:
+    binders = pool(b"a", b"b", b"c")
+    for i in range(20):
+        pod = make_pod(f"p{i}")
+        binders.order(pod, "n0", "default-scheduler")
+        (peer,) = sent(binders.flush())
+        assert binders.for_pod(pod.uid) == peer
+
+
+def test_a_binder_that_says_hello_again_has_forgotten_its_orders() -> None:
+    binders = pool(b"a")
+    binders.order(make_pod("p"), "n0", "default-scheduler")
+    binders.flush()
+    assert binders.join(b"a", 0, "i", now_s=1.0) == 1
+    binders.ready(b"a")
+    (again,) = sent(binders.flush())[b"a"]
+    assert again.look_first
 
 
 def test_the_orders_of_a_lost_binder_go_to_another_that_looks_first() -> None:

@@ -1,0 +1,334 @@
+"""Scenarios decided by owner, scoring worker and null binder as real processes.
+
+This process plays the cluster. A scenario is what a watch would tell: the objects of the one before
+go, its own come, then its pending pods appear one at a time, each when its turn comes; a pod that
+was bound comes back with its node, as the API server would show it. All pods exist from the start in
+the scenario, but only those with a nomination count for others, and these are shown from the start
+with a scheduling gate, so that they are known and not tried.
+
+A pod whose attempt failed is taken away and, if the owner gave it a nomination, shown with the gate
+again. When its next turn comes, it appears as if it were new, with the same uid: a second attempt
+starts from nothing, and does not wait for back-off or for an event.
+
+Not seen from outside, and counted as left out by the runner: everything that a plugin said of a
+single node or before Filter, and scores. What is seen: result, node, message, the plugins that
+rejected the pod, nominations, and at the end what is on each node in the owner's cache.
+"""
+
+import queue
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from bench.conformance.evaluator import UNSEEN, Outcome
+from bench.conformance.pipeline_processes import PipelineError, PipelineProcesses
+from bench.conformance.pipeline_profiles import Gates, Profile, ProfileBook
+from bench.conformance.scenario import ClusterObjects, Scenario
+from bench.conformance.shapes import FINISHED, node_shape, object_kind, pod_key
+from bench.null_binder import Bound, Line, Refused
+from shared import plugin_names
+from shared.errors import OperationalError
+from shared.kube.objects import Pod, PodSchedulingGate
+from shared.kube.pod_record import PodRecord, split_pod
+from shared.messages.admin import PendingPod, QueueAnswer
+from shared.messages.to_owner import (
+    AdapterMessage,
+    NodeChanged,
+    ObjectChanged,
+    PodChanged,
+    PodDeleted,
+)
+
+Json = dict[str, Any]
+
+HOLD: Final = PodSchedulingGate("berth.conformance/not-yet")
+FIRST_START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+ASK_AFTER_S: Final = 0.004
+"""Gated and skipped pods cause no message: when nothing was heard for so long, the owner is asked
+what became of the pod. The answer decides, not the time that went by."""
+ASK_AFTER_S_MAX: Final = 0.5
+ATTEMPT_S_MAX: Final = 60.0
+
+BETRAYING: Final = (
+    "proposals_rejected", "proposals_stale", "binds_failed", "binds_repeated", "disagreements",
+    "foreign_binds", "foreign_pods", "objects_rejected", "assumed_expired", "missed_deletes",
+)  # fmt: skip
+"""Counters of the owner that stand still as long as all is well, with one worker and one binder."""
+
+_encoder: Final = msgspec.msgpack.Encoder()
+
+
+class UnexpectedError(OperationalError):
+    """The processes did what a scenario does not allow for; they go on."""
+
+
+class PipelineEvaluator:
+    """Runs on several sets of processes at a time, one for each lane; `run` may be called by so many
+    threads. To be closed."""
+
+    observes: frozenset[str] = frozenset(
+        {
+            "pod",
+            "result",
+            "node",
+            "message",
+            "message_without_preemption",
+            "unschedulable_plugins",
+            "pending_plugins",
+            "nominated_node",
+        }
+    )
+
+    def __init__(self, book: ProfileBook, lane_count: int) -> None:
+        self._lanes: queue.Queue[_Lane] = queue.Queue()
+        self._all_lanes = [_Lane(book) for _ in range(lane_count)]
+        for lane in self._all_lanes:
+            self._lanes.put(lane)
+        self._book = book
+
+    def run(self, scenario: Scenario, *, is_compact: bool) -> Outcome:  # noqa: ARG002 # The protocol's.
+        """Decides all attempts of a scenario."""
+        profile = self._book.profile_of(scenario.config, scenario.feature_gates)
+        lane = self._lanes.get()
+        try:
+            return lane.run(scenario, profile)
+        finally:
+            self._lanes.put(lane)
+
+    def close(self) -> None:
+        for lane in self._all_lanes:
+            lane.close()
+
+
+class _Lane:
+    """One set of processes at a time, replaced when a scenario wants other feature gates."""
+
+    def __init__(self, book: ProfileBook) -> None:
+        self._book = book
+        self._gates: Gates = ()
+        self._processes: PipelineProcesses | None = None
+
+    def run(self, scenario: Scenario, profile: Profile) -> Outcome:
+        processes = self._ready(profile.gates)
+        try:
+            return _Replay(scenario, profile, processes).run()
+        except UnexpectedError:
+            raise
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._processes is not None:
+            self._processes.close()
+        self._processes = None
+
+    def _ready(self, gates: Gates) -> PipelineProcesses:
+        if self._processes is None or self._gates != gates:
+            self.close()
+            text = ",".join(f"{name}={str(is_on).lower()}" for name, is_on in gates)
+            self._processes = PipelineProcesses(self._book.document(gates), text)
+            self._gates = gates
+        return self._processes
+
+
+class _Pending:
+    """A pod of the scenario on its way to a node."""
+
+    def __init__(self, pod: Pod, scheduler_name: str) -> None:
+        pod.spec.scheduler_name = scheduler_name
+        self.record = split_pod(pod)
+        self._pod = pod
+        self.is_bound = False
+        self.shown: PodRecord | None = None
+        """As the owner knows it now."""
+
+    def held(self) -> PodRecord:
+        """The pod with a gate that keeps it from being tried."""
+        spec = self._pod.spec
+        gates = [*(spec.scheduling_gates or ()), HOLD]
+        held = msgspec.structs.replace(spec, scheduling_gates=gates)
+        record = split_pod(msgspec.structs.replace(self._pod, spec=held))
+        nominated = self.record.nominated_node_name
+        return msgspec.structs.replace(record, nominated_node_name=nominated)
+
+
+class _Replay:
+    """One scenario on one set of processes."""
+
+    def __init__(
+        self, scenario: Scenario, profile: Profile, processes: PipelineProcesses
+    ) -> None:
+        self._scenario = scenario
+        self._profile = profile
+        self._processes = processes
+        name = profile.scheduler_name
+        self._pods = {pod_key(pod): _Pending(pod, name) for pod in scenario.pending}
+        self._bound_count = 0
+        self._to_tell: list[AdapterMessage] = []
+        """Changes that go out with the next pod."""
+
+    def run(self) -> Outcome:
+        before = self._processes.ask_queue().counters
+        self._to_tell = [*self._processes.farewell(), *_arrivals(self._scenario.objects)]
+        for pending in self._pods.values():
+            if pending.record.nominated_node_name:
+                self._hold(pending)
+        decisions: list[Json] = []
+        for key in self._scenario.attempts or list(self._pods):
+            if not self._pods[key].is_bound:
+                decisions.append({"pod": key, **self._attempt(self._pods[key])})
+        settled = self._settle()
+        nodes = self._processes.ask_nodes(self._profile.scheduler_name)
+        self._check_counters(before, settled.counters)
+        return Outcome(
+            decisions,
+            {node.name: node_shape(node) for node in nodes.nodes},
+            nodes.score_weights,
+            self._profile.missing_plugins,
+        )
+
+    # One attempt ---------------------------------------------------------------------------------
+
+    def _attempt(self, pending: _Pending) -> Json:
+        self._withdraw(pending)
+        self._show(pending, pending.record)
+        self._processes.feed(self._to_tell)
+        self._to_tell = []
+        line = self._outcome_of(pending.record)
+        if isinstance(line, Bound):
+            return self._bound(pending, line.node)
+        decision: Json
+        if isinstance(line, Refused):
+            decision = self._refused(pending, line)
+        elif line is not None:
+            decision = {"result": "gated", "pre_enqueue": UNSEEN}
+        else:
+            decision = {"result": "skipped", "message": UNSEEN}
+        self._withdraw(pending)
+        if pending.record.nominated_node_name:
+            self._hold(pending)
+        return decision
+
+    def _outcome_of(self, record: PodRecord) -> Line | PendingPod | None:
+        """What became of the pod: the binder's line, the pod if it is gated, None if skipped."""
+        deadline_s = time.monotonic() + ATTEMPT_S_MAX
+        wait_s = ASK_AFTER_S
+        while True:
+            line = self._next_line(record, wait_s)
+            if line is not None:
+                return line
+            wait_s = min(2 * wait_s, ASK_AFTER_S_MAX)
+            answer = self._processes.ask_queue()
+            if not self._processes.has_heard_all(answer):
+                continue
+            held = _find(answer, record.uid)
+            if held is None:
+                # Bound meanwhile? Then the line was written before the owner heard of it.
+                return self._next_line(record, 0.0)
+            if held.gated_by:
+                return held
+            self._processes.check()
+            if time.monotonic() > deadline_s:
+                raise PipelineError(f"{record.key} is still {held.place}; {answer.counters}")
+
+    def _next_line(self, record: PodRecord, timeout_s: float) -> Line | None:
+        line = self._processes.next_line(timeout_s)
+        if line is not None and line.uid != record.uid:
+            raise PipelineError(f"while {record.key} was tried, {line.pod} got {line}")
+        return line
+
+    def _bound(self, pending: _Pending, node: str) -> Json:
+        started = FIRST_START + timedelta(minutes=self._bound_count)
+        self._bound_count += 1
+        pending.is_bound = True
+        bound = msgspec.structs.replace(
+            pending.record, node_name=node, started=f"{started:%Y-%m-%dT%H:%M:%SZ}"
+        )
+        self._show(pending, bound)
+        return {"result": "scheduled", "node": node}
+
+    def _refused(self, pending: _Pending, line: Refused) -> Json:
+        held = _find(self._processes.ask_queue(), pending.record.uid)
+        if held is None:
+            raise PipelineError(f"{line.pod} got a verdict and is not in the queue")
+        pending.record = msgspec.structs.replace(
+            pending.record, nominated_node_name=held.nominated_node
+        )
+        if line.reason != "Unschedulable":
+            return {"result": "error", "message": line.message}
+        decision: Json = {"result": "unschedulable", **self._message(line.message)}
+        if held.unschedulable_plugins:
+            decision["unschedulable_plugins"] = held.unschedulable_plugins
+        if held.pending_plugins:
+            decision["pending_plugins"] = held.pending_plugins
+        if held.nominated_node:
+            decision["nominated_node"] = held.nominated_node
+        return decision
+
+    def _message(self, message: str) -> Json:
+        if plugin_names.DEFAULT_PREEMPTION in self._profile.missing_plugins:
+            return {"message_without_preemption": message}
+        return {"message": message, "message_without_preemption": UNSEEN}
+
+    # What the cluster shows ----------------------------------------------------------------------
+
+    def _show(self, pending: _Pending, record: PodRecord) -> None:
+        pending.shown = record
+        self._to_tell.append(PodChanged(record))
+
+    def _hold(self, pending: _Pending) -> None:
+        self._show(pending, pending.held())
+
+    def _withdraw(self, pending: _Pending) -> None:
+        if pending.shown is not None:
+            self._to_tell.append(PodDeleted(pending.shown))
+            pending.shown = None
+
+    # At the end ----------------------------------------------------------------------------------
+
+    def _settle(self) -> QueueAnswer:
+        """Until the owner has heard everything and nothing is on its way."""
+        self._processes.feed(self._to_tell)
+        deadline_s = time.monotonic() + ATTEMPT_S_MAX
+        while True:
+            answer = self._processes.ask_queue()
+            if self._processes.has_heard_all(answer) and not answer.binds_in_flight:
+                return answer
+            self._processes.check()
+            if time.monotonic() > deadline_s:
+                raise PipelineError(f"the owner does not come to rest; {answer.counters}")
+
+    def _check_counters(self, before: dict[str, int], after: dict[str, int]) -> None:
+        moved = {
+            name: after.get(name, 0) - before.get(name, 0)
+            for name in BETRAYING
+            if after.get(name, 0) != before.get(name, 0)
+        }
+        if moved:
+            told = ", ".join(f"{name} by {count}" for name, count in moved.items())
+            raise UnexpectedError(f"the owner's counters rose: {told}")
+
+
+def _arrivals(objects: ClusterObjects) -> list[AdapterMessage]:
+    """The cluster at the start: other kinds, then nodes, then bound pods."""
+    messages: list[AdapterMessage] = []
+    for field in objects.__struct_fields__:
+        if field in ("nodes", "pods"):
+            continue
+        for item in getattr(objects, field):
+            namespace = item.metadata.namespace
+            key = f"{namespace}/{item.metadata.name}" if namespace else item.metadata.name
+            body = msgspec.Raw(_encoder.encode(item))
+            messages.append(ObjectChanged(object_kind(field), key, body))
+    messages += [NodeChanged(node) for node in objects.nodes]
+    messages += [
+        PodChanged(split_pod(pod)) for pod in objects.pods if pod.status.phase not in FINISHED
+    ]
+    return messages
+
+
+def _find(answer: QueueAnswer, uid: str) -> PendingPod | None:
+    return next((pod for pod in answer.pods if pod.uid == uid), None)

@@ -1,0 +1,231 @@
+"""Owner, scoring worker and null binder as real processes, and the wires to play the cluster to them.
+
+Whoever uses this is the watch adapter (`feed`), hears what a binder would tell the API server
+(`next_line`), and may put questions to the owner as the command line does. Nothing here sleeps: every
+wait ends with the message that it waits for, or with `PipelineError` after a time limit.
+"""
+
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+import msgspec
+
+from bench.null_binder import Line
+from shared.errors import OperationalError
+from shared.kube.resources import ALL_KINDS, NODES, PODS
+from shared.messages.admin import NodesAnswer, NodesRequest, QueueAnswer, QueueRequest
+from shared.messages.frames import PROTOCOL_VERSION
+from shared.messages.to_owner import (
+    AdapterBatch,
+    AdapterHello,
+    AdapterMessage,
+    NodeChanged,
+    NodeDeleted,
+    ObjectChanged,
+    ObjectDeleted,
+    PodChanged,
+    PodDeleted,
+    StartSync,
+    SyncFinished,
+    SyncStarted,
+)
+from shared.transport.admin_client import AdminClient
+from shared.transport.endpoints import Endpoints
+from shared.transport.parent import make_lifeline
+from shared.transport.sync_peer import sync_adapter_peer
+
+START_TIMEOUT_S: Final = 60.0
+SEND_TIMEOUT_MS: Final = 20_000
+STOP_TIMEOUT_S: Final = 10.0
+BATCH_MESSAGES_MAX: Final = 1024
+"""As the watch adapter sends."""
+READ_BYTES: Final = 1 << 16
+LOG_TAIL_LINES: Final = 10
+NO_EPOCH: Final = 0
+
+_lines: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
+
+
+class PipelineError(OperationalError):
+    """The processes are of no more use: one of them ended, or does not answer."""
+
+
+class PipelineProcesses:
+    """One owner, one scoring worker, one null binder, from start to end."""
+
+    def __init__(self, configuration: dict[str, Any], feature_gates: str) -> None:
+        """`configuration` as in a configuration file; `feature_gates` as on the command line."""
+        self._folder = Path(tempfile.mkdtemp(prefix="berth-conformance-"))
+        self._lifeline, self._lifeline_end = make_lifeline()
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._present: dict[tuple[str, str], AdapterMessage] = {}
+        """(kind, key) of everything that was fed and is still there -> the message that ends it."""
+        self._received: deque[Line] = deque()
+        self._unfinished = b""
+        self._sent_batches = 0
+        self._epoch = NO_EPOCH
+        endpoints = Endpoints(self._folder)
+        self._adapter = sync_adapter_peer(endpoints, f"replay-{os.getpid()}")
+        self._admin = AdminClient(endpoints)
+        try:
+            self._start(configuration, feature_gates)
+            self._sync()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # The cluster ---------------------------------------------------------------------------------
+
+    def feed(self, messages: Sequence[AdapterMessage]) -> None:
+        """Changes of the cluster, in order, as the watch adapter tells them."""
+        for message in messages:
+            self._note(message)
+        for start in range(0, len(messages), BATCH_MESSAGES_MAX):
+            batch = AdapterBatch(self._epoch, list(messages[start : start + BATCH_MESSAGES_MAX]))
+            self._adapter.send(batch, SEND_TIMEOUT_MS)
+            self._sent_batches += 1
+
+    def farewell(self) -> list[AdapterMessage]:
+        """What makes everything that was fed go away: pods first, then nodes, then the rest."""
+        order = {PODS.plural: 0, NODES.plural: 1}
+        gone = sorted(self._present, key=lambda one: order.get(one[0], 2))
+        return [self._present[one] for one in gone]
+
+    # What the processes say ----------------------------------------------------------------------
+
+    def next_line(self, timeout_s: float) -> Line | None:
+        """What the null binder was told next; None if nothing came in time."""
+        if not self._received:
+            self._read_lines(timeout_s)
+        return self._received.popleft() if self._received else None
+
+    def ask_queue(self) -> QueueAnswer:
+        answer = self._admin.ask(QueueRequest(), START_TIMEOUT_S)
+        assert isinstance(answer, QueueAnswer), f"the owner answered {type(answer).__name__}"
+        return answer
+
+    def has_heard_all(self, answer: QueueAnswer) -> bool:
+        """Whether the owner had applied everything that was fed when it gave the answer."""
+        return answer.counters.get("adapter_batches", 0) >= self._sent_batches
+
+    def ask_nodes(self, profile: str) -> NodesAnswer:
+        answer = self._admin.ask(NodesRequest(profile), START_TIMEOUT_S)
+        assert isinstance(answer, NodesAnswer), f"the owner answered {type(answer).__name__}"
+        return answer
+
+    def close(self) -> None:
+        """Ends the processes. Twice is harmless."""
+        for process in self._processes.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in self._processes.values():
+            try:
+                process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+        self._processes.clear()
+        self._adapter.close()
+        self._admin.close()
+        for fd in (self._lifeline, self._lifeline_end):
+            if fd >= 0:
+                os.close(fd)
+        self._lifeline = self._lifeline_end = -1
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    # Inside --------------------------------------------------------------------------------------
+
+    def _start(self, configuration: dict[str, Any], feature_gates: str) -> None:
+        path = self._folder / "config.yaml"
+        path.write_bytes(msgspec.json.encode(configuration))  # JSON is YAML.
+        common = ["--config", f"{path}", "--feature-gates", feature_gates, "--log-level", "warning"]
+        self._spawn("owner", "daemon.owner", [*common, "--binders", "1"])
+        self._spawn("scorer", "workers.scorer", [*common, "--tie-break", "name"])
+        self._spawn("binder", "bench.null_binder", [])
+
+    def _spawn(self, name: str, module: str, arguments: list[str]) -> None:
+        given = ["--runtime-dir", f"{self._folder}", "--lifeline-fd", f"{self._lifeline}"]
+        with (self._folder / f"{name}.log").open("wb") as log:
+            self._processes[name] = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                [sys.executable, "-P", "-m", module, *given, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if name == "binder" else log,
+                stderr=log,
+                pass_fds=[self._lifeline],
+            )
+
+    def _sync(self) -> None:
+        """Says Hello, is asked for lists, and lists an empty cluster."""
+        hello = AdapterHello(PROTOCOL_VERSION, f"replay-{os.getpid()}")
+        deadline_s = time.monotonic() + START_TIMEOUT_S
+        self._adapter.send(AdapterBatch(NO_EPOCH, [hello]), int(START_TIMEOUT_S * 1000))
+        while self._epoch == NO_EPOCH:
+            message = self._adapter.receive(200)
+            if isinstance(message, StartSync):
+                self._epoch = message.epoch
+            self.check()
+            if time.monotonic() > deadline_s:
+                raise PipelineError(f"the owner did not start; {self._log_tail('owner')}")
+        lists: list[AdapterMessage] = []
+        for kind in ALL_KINDS:
+            lists += [SyncStarted(kind.plural), SyncFinished(kind.plural, "1")]
+        self.feed(lists)
+
+    def check(self) -> None:
+        """PipelineError if a process has ended."""
+        for name, process in self._processes.items():
+            code = process.poll()
+            if code is not None:
+                raise PipelineError(f"{name} ended with {code}; {self._log_tail(name)}")
+
+    def _log_tail(self, name: str) -> str:
+        text = (self._folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+        return "the end of its log: " + " | ".join(text.splitlines()[-LOG_TAIL_LINES:])
+
+    def _read_lines(self, timeout_s: float) -> None:
+        stream = self._processes["binder"].stdout
+        assert stream is not None, "the binder speaks to us"
+        ready, _, _ = select.select([stream], [], [], timeout_s)
+        if not ready:
+            return
+        data = os.read(stream.fileno(), READ_BYTES)
+        if not data:
+            raise PipelineError(f"the null binder ended; {self._log_tail('binder')}")
+        *whole, self._unfinished = (self._unfinished + data).split(b"\n")
+        self._received.extend(_lines.decode(line) for line in whole)
+
+    def _note(self, message: AdapterMessage) -> None:
+        match message:
+            case PodChanged(pod):
+                self._present[PODS.plural, pod.uid] = PodDeleted(pod)
+            case NodeChanged(node):
+                name = node.metadata.name
+                self._present[NODES.plural, name] = NodeDeleted(name)
+            case ObjectChanged(kind, key, _):
+                self._present[kind, key] = ObjectDeleted(kind, key)
+            case PodDeleted(pod):
+                self._present.pop((PODS.plural, pod.uid), None)
+            case NodeDeleted(name):
+                self._present.pop((NODES.plural, name), None)
+            case ObjectDeleted(kind, key):
+                self._present.pop((kind, key), None)
+            case _:
+                assert isinstance(message, SyncStarted | SyncFinished), f"not played: {message}"

@@ -1,0 +1,85 @@
+"""Many scenarios' configurations in few processes: each becomes one profile of one berth.
+
+A scenario's configuration is a profile, and berth takes any number of profiles, told apart by
+schedulerName. So all scenarios with the same feature gates share a set of processes, and starting
+processes (a second or so of both cores) is paid a few times and not some hundred times.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from bench.conformance.scenario import Configuration
+from shared.config import API_VERSION, KIND, parse_configuration
+from shared.errors import ConfigurationError
+from shared.framework.feature_gates import FeatureGates
+from shared.framework.registry import Registry
+
+NEVER_RETRIED_S: Final = 3600
+"""Attempts are made when the scenario says so; no pod may be tried again by itself."""
+
+Json = dict[str, Any]
+Gates = tuple[tuple[str, bool], ...]
+"""Sorted by name."""
+
+
+class Profile(NamedTuple):
+    """One configuration, under the name by which pods ask for it."""
+
+    scheduler_name: str
+    gates: Gates
+    missing_plugins: frozenset[str]
+    """Of this profile, not built."""
+
+
+class ProfileBook:
+    """The profiles of a whole run."""
+
+    def __init__(self, configurations: Iterable[Configuration]) -> None:
+        self._profiles: dict[bytes, Profile | ConfigurationError] = {}
+        self._documents: dict[Gates, list[Json]] = {}
+        for configuration in configurations:
+            key = _key(configuration.config, configuration.feature_gates)
+            if key not in self._profiles:
+                try:
+                    self._profiles[key] = self._made(configuration)
+                except ConfigurationError as error:
+                    self._profiles[key] = error
+
+    def profile_of(self, config: Json, feature_gates: dict[str, bool]) -> Profile:
+        """ConfigurationError where this configuration is not supported."""
+        found = self._profiles[_key(config, feature_gates)]
+        if isinstance(found, ConfigurationError):
+            raise found
+        return found
+
+    def document(self, gates: Gates) -> Json:
+        """The configuration file of the processes that run with these gates."""
+        return {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "podInitialBackoffSeconds": NEVER_RETRIED_S,
+            "podMaxBackoffSeconds": NEVER_RETRIED_S,
+            "profiles": self._documents[gates],
+        }
+
+    def _made(self, configuration: Configuration) -> Profile:
+        gates = tuple(sorted(configuration.feature_gates.items()))
+        registry = Registry(FeatureGates(configuration.feature_gates))
+        others = sorted(configuration.config.keys() - {"profiles"})
+        if others:
+            told = "only profiles can differ from one scenario to the next here"
+            raise ConfigurationError("config", [f"{key}: {told}" for key in others])
+        written = (configuration.config.get("profiles") or [{}])[0]
+        documents = self._documents.setdefault(gates, [])
+        document = {**written, "schedulerName": f"scenario-{len(documents)}"}
+        whole = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [document]}
+        text = msgspec.json.encode(whole).decode()  # JSON is YAML.
+        built = registry.build(parse_configuration(text, "config").profiles[0])
+        documents.append(document)
+        return Profile(document["schedulerName"], gates, frozenset(built.missing))
+
+
+def _key(config: Json, feature_gates: dict[str, bool]) -> bytes:
+    return msgspec.json.encode([config, feature_gates], order="sorted")

@@ -1,0 +1,152 @@
+"""`python -m bench.null_binder`: a binder that binds nothing and says at once that it did.
+
+It speaks the binder's channel, so that owner and workers run as they do in a cluster, but there is
+no API server: what it is told, it passes on as JSON lines on standard output, for whoever plays the
+cluster. A line is written before the owner is answered; who knows the owner's answer has the line.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, assert_never
+
+import msgspec
+
+from shared.errors import OperationalError
+from shared.messages.from_binder import (
+    BinderHeartbeat,
+    BinderHello,
+    BinderReady,
+    BindFinished,
+    BindReport,
+)
+from shared.messages.frames import PROTOCOL_VERSION
+from shared.messages.to_binder import BindPods, Drain, ReportPods, ToBinder, Welcome
+from shared.telemetry.log import EventLog, start_logging
+from shared.transport.connection import Connected
+from shared.transport.endpoints import Endpoints
+from shared.transport.parent import Lifeline
+from shared.transport.stop import StopSignals
+from shared.transport.sync_peer import SyncPeer, sync_binder_peer
+
+BEAT_MS: Final = 1000
+SEND_TIMEOUT_MS: Final = 5000
+
+log = EventLog("null_binder")
+
+
+class Bound(msgspec.Struct, frozen=True, tag="bound"):
+    """An order that was carried out, as far as the owner knows."""
+
+    uid: str
+    pod: str
+    node: str
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused"):
+    """A verdict that a binder would have written into the pod's condition."""
+
+    uid: str
+    pod: str
+    reason: str
+    message: str
+
+
+Line = Bound | Refused
+"""What is written: one JSON object a line."""
+
+_encoder: Final = msgspec.json.Encoder()
+
+
+class NullBinder:
+    """Everything between the owner's messages and the lines; no clock, no sockets of its own."""
+
+    def __init__(self, index: int, instance: str, write: Callable[[bytes], None]) -> None:
+        self._index = index
+        self._instance = instance
+        self._write = write
+        self._epoch: int | None = None
+        self.is_drained = False
+
+    def answers(self, message: ToBinder | Connected) -> list[Any]:
+        """What to tell the owner."""
+        match message:
+            case Connected():
+                self._epoch = None
+                return [BinderHello(PROTOCOL_VERSION, self._index, self._instance)]
+            case Welcome(epoch):
+                self._epoch = epoch
+                return [BinderReady(self._index, epoch)]
+            case BindPods(epoch, orders):
+                if epoch != self._epoch:
+                    log.warning("orders_refused", epoch=epoch, orders=len(orders))
+                    return []
+                self._tell([Bound(o.uid, f"{o.namespace}/{o.name}", o.node_name) for o in orders])
+                finished = [BindFinished(order.order_id) for order in orders]
+                return [BindReport(self._index, epoch, finished, [])]
+            case ReportPods(epoch, verdicts):
+                if epoch == self._epoch:
+                    self._tell(
+                        [
+                            Refused(v.uid, f"{v.namespace}/{v.name}", v.reason, v.message)
+                            for v in verdicts
+                        ]
+                    )
+                return []
+            case Drain():
+                self.is_drained = True
+                return []
+            case _:
+                assert_never(message)
+
+    def heartbeat(self) -> BinderHeartbeat:
+        return BinderHeartbeat(self._index, 0, 0)
+
+    def _tell(self, lines: Sequence[Line]) -> None:
+        self._write(b"".join(_encoder.encode(line) + b"\n" for line in lines))
+
+
+def _serve(
+    peer: SyncPeer[Any, ToBinder], binder: NullBinder, is_stopped: Callable[[], bool]
+) -> None:
+    while not is_stopped() and not binder.is_drained:
+        message = peer.receive(BEAT_MS)
+        answers = [binder.heartbeat()] if message is None else binder.answers(message)
+        for answer in answers:
+            peer.send(answer, SEND_TIMEOUT_MS)
+
+
+def _write_all(data: bytes) -> None:
+    while data:
+        data = data[os.write(sys.stdout.fileno(), data) :]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs until drained, SIGTERM, or the end of whoever started it."""
+    parser = argparse.ArgumentParser(prog="bench.null_binder", description=__doc__)
+    parser.add_argument("--runtime-dir", required=True)
+    parser.add_argument("--lifeline-fd", type=int)
+    parser.add_argument("--index", type=int, default=0)
+    options = parser.parse_args(arguments)
+    start_logging(f"null-binder-{options.index}", "info")
+    stop = StopSignals((signal.SIGTERM, signal.SIGINT))
+    instance = f"null-binder-{options.index}-{os.getpid()}-{os.urandom(4).hex()}"
+    try:
+        with sync_binder_peer(Endpoints(Path(options.runtime_dir)), instance) as peer:
+            peer.watch_fd(stop.fd)
+            lifeline = Lifeline(options.lifeline_fd) if options.lifeline_fd is not None else None
+            if lifeline is not None:
+                peer.watch_fd(lifeline.fd)
+            binder = NullBinder(options.index, instance, _write_all)
+            _serve(peer, binder, lambda: stop.is_set or (lifeline is not None and lifeline.is_cut()))
+    except OperationalError as error:
+        log.error("null_binder_failed", problem=str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

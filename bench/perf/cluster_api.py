@@ -1,0 +1,55 @@
+"""The cluster as the executor of a workload sees it, whatever stands behind it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from bench.apiserver.resources import Resource
+from bench.perf.book import PodBook
+from bench.perf.object_template import JsonObject, Series
+from daemon.supervisor.process_list import ProcessEntry
+from shared.messages.admin import StatusAnswer
+
+
+class Prepared(Protocol):
+    """A series that is ready to be sent; everything that takes time has been done."""
+
+    @property
+    def series(self) -> Series: ...
+
+
+class ClusterApi(Protocol):
+    """Creates and deletes objects; tells the book what becomes of pods."""
+
+    book: PodBook
+
+    async def prepare(self, series: Series) -> Prepared:
+        """Encode what will be created."""
+
+    async def create(self, prepared: Prepared, arrivals_s: Sequence[float] | None = None) -> None:
+        """Create all, in order, as fast as it goes, or each at its time after now."""
+
+    async def update(
+        self, resource: Resource, namespace: str, body: JsonObject, subresources: Sequence[str]
+    ) -> None:
+        """Replace an object that is there, and its status."""
+
+    async def delete(self, resource: Resource, namespace: str, name: str) -> None:
+        """Ask for an object to go."""
+
+    async def status(self) -> StatusAnswer | None:
+        """What the owner says; None when no owner of ours is there."""
+
+    def check(self) -> None:
+        """Raise if a process has ended that should not have."""
+
+    def processes(self) -> list[ProcessEntry]:
+        """All processes whose use is to be measured."""
+
+    async def close(self) -> None:
+        """Stop and remove what was started and created."""
+
+
+def labels_of(body: JsonObject) -> Mapping[str, str]:
+    """The labels of an object."""
+    labels: Mapping[str, str] = (body.get("metadata") or {}).get("labels") or {}
+    return labels

@@ -1,0 +1,541 @@
+"""A CEL expression compiled to Python closures, for device selectors.
+
+cel-go would be the reference; of what PyPI offers, cel-python brings five dependencies (one native),
+its own error texts and no Kubernetes types, and common-expression-language is a compiled Rust module
+that cannot be taught methods of quantities and versions. A selector is evaluated for each device
+and its error text is shown to users, so this is our own: the subset of the language that a device
+selector can use, evaluated in a few microseconds.
+
+Not here: static types (the API server checked them when the object was stored; a wrong type is a
+runtime error `no such overload`), durations, timestamps, URLs, IP addresses. What is not known does
+not compile and says so.
+
+Rules: staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go, v1.36.
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, assert_never
+
+from shared.dra.cel_functions import FUNCTIONS, NAMESPACES, Signature
+from shared.dra.cel_syntax import Call, Ident, Index, ListNode, Literal, MapNode, Node, Select, parse
+from shared.dra.cel_values import (
+    DEVICE_FIELDS,
+    NONE,
+    CelCompileError,
+    CelError,
+    DefaultMap,
+    DeviceObject,
+    Optional,
+    key_of,
+    no_overload,
+    type_name,
+)
+
+COST_MAX: Final = 1_000_000
+"""Function calls and iterations of one evaluation (CELSelectorExpressionMaxCost upstream)."""
+EXPRESSIONS_MAX: Final = 1024
+"""Compiled expressions that are kept. A cluster has a handful of classes."""
+DEVICE: Final = "device"
+
+
+class Scope:
+    """The variables of an evaluation, and what it may still cost."""
+
+    __slots__ = ("left", "variables")
+
+    def __init__(self, variables: dict[str, Any]) -> None:
+        self.variables = variables
+        self.left = COST_MAX
+
+    def charge(self, cost: int = 1) -> None:
+        """Ends an evaluation that goes on for too long."""
+        self.left -= cost
+        if self.left < 0:
+            raise CelError("operation cancelled: actual cost limit exceeded")
+
+
+Evaluate = Callable[[Scope], Any]
+
+
+class Expression:
+    """A compiled selector."""
+
+    __slots__ = ("_evaluate", "source")
+
+    def __init__(self, source: str, evaluate: Evaluate) -> None:
+        self.source = source
+        self._evaluate = evaluate
+
+    def matches(self, device: DeviceObject) -> bool:
+        """Whether the device is selected; CelError where that cannot be told."""
+        value = self._evaluate(Scope({DEVICE: device}))
+        if not isinstance(value, bool):
+            raise CelError(
+                f"CEL result of type {type_name(value)} could not be converted to bool: "
+                f"type conversion error from '{type_name(value)}' to 'bool'"
+            )
+        return value
+
+
+@functools.lru_cache(maxsize=EXPRESSIONS_MAX)
+def compile_selector(source: str) -> Expression | CelCompileError:
+    """The compiled expression, or why it is none (a value, so that it is remembered as well)."""
+    try:
+        node = parse(source)
+        result = _static_type(node)
+        if result not in ("bool", "dyn"):
+            raise CelCompileError(f"must evaluate to bool or the unknown type, not {result}")
+        return Expression(source, _compiled(node, frozenset((DEVICE,))))
+    except CelCompileError as error:
+        return error
+
+
+_RESULTS: Final[Mapping[str, str]] = {
+    "size": "int", "quantity": "kubernetes.Quantity", "semver": "kubernetes.Semver", "int": "int",
+    "string": "string", "double": "double", "uint": "uint", "bytes": "bytes", "compareTo": "int",
+    "major": "int", "minor": "int", "patch": "int", "asInteger": "int", "sign": "int",
+    "lowerAscii": "string", "upperAscii": "string", "trim": "string", "replace": "string",
+    "substring": "string", "charAt": "string", "join": "string", "indexOf": "int",
+    "lastIndexOf": "int", "asApproximateFloat": "double",
+}  # fmt: skip
+
+
+def _static_type(node: Node) -> str:
+    """The type of the result as far as it can be told without types of the parts."""
+    match node:
+        case Literal():
+            return type_name(node.value)
+        case ListNode():
+            return "list"
+        case MapNode():
+            return "map"
+        case Call():
+            return _RESULTS.get(node.function, "dyn")
+        case Select():
+            is_device = node.operand == Ident(DEVICE) and not node.is_optional
+            return {"driver": "string", "attributes": "map", "capacity": "map"}.get(
+                node.field if is_device else "", "dyn"
+            )
+        case _:
+            return "dyn"
+
+
+# Compiling ------------------------------------------------------------------------------------------
+
+
+def _compiled(node: Node, names: frozenset[str]) -> Evaluate:
+    match node:
+        case Literal():
+            value = node.value
+            return lambda scope: value  # noqa: ARG005  # Every closure takes the scope.
+        case Ident():
+            return _identifier(node.name, names)
+        case Select():
+            return _select(node, names)
+        case Index():
+            return _index(node, names)
+        case Call():
+            return _call(node, names)
+        case ListNode():
+            return _list(node, names)
+        case MapNode():
+            return _map(node, names)
+        case _:
+            assert_never(node)
+
+
+def _identifier(name: str, names: frozenset[str]) -> Evaluate:
+    if name not in names:
+        raise CelCompileError(f"undeclared reference to '{name}' (in container '')")
+    return lambda scope: scope.variables[name]
+
+
+def _select(node: Select, names: frozenset[str]) -> Evaluate:
+    if node.operand == Ident(DEVICE) and node.field not in DEVICE_FIELDS:
+        raise CelCompileError(f"undefined field '{node.field}'")
+    operand, field = _compiled(node.operand, names), node.field
+    if node.is_optional:
+        return lambda scope: _optional_member(operand(scope), field)
+    return lambda scope: _member(operand(scope), field)
+
+
+def _index(node: Index, names: frozenset[str]) -> Evaluate:
+    operand, index = _compiled(node.operand, names), _compiled(node.index, names)
+    if node.is_optional:
+        return lambda scope: _optional_member(operand(scope), index(scope))
+    return lambda scope: _member(operand(scope), index(scope))
+
+
+def _list(node: ListNode, names: frozenset[str]) -> Evaluate:
+    parts = [(_compiled(element, names), optional) for element, optional in node.elements]
+
+    def evaluate(scope: Scope) -> list[Any]:
+        found = []
+        for part, is_optional in parts:
+            value = part(scope)
+            if not is_optional:
+                found.append(value)
+            elif _as_optional(value).is_present:
+                found.append(value.value)
+        return found
+
+    return evaluate
+
+
+def _map(node: MapNode, names: frozenset[str]) -> Evaluate:
+    parts = [(_compiled(k, names), _compiled(v, names), o) for k, v, o in node.entries]
+
+    def evaluate(scope: Scope) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        for key_part, value_part, is_optional in parts:
+            key, value = key_of(key_part(scope)), value_part(scope)
+            if is_optional:
+                if not _as_optional(value).is_present:
+                    continue
+                value = value.value
+            if key in found:
+                raise CelError(f"insert failed: key {key} already exists")
+            found[key] = value
+        return found
+
+    return evaluate
+
+
+def _call(node: Call, names: frozenset[str]) -> Evaluate:
+    special = _SPECIAL.get((node.function, node.target is not None, len(node.args)))
+    if special is not None:
+        compiled = special(node, names)
+        if compiled is not None:
+            return compiled
+    function, target = node.function, node.target
+    if isinstance(target, Ident) and target.name in NAMESPACES and target.name not in names:
+        function, target = f"{target.name}.{function}", None
+    implementation = FUNCTIONS.get(Signature(function, target is not None, len(node.args)))
+    if implementation is None:
+        raise CelCompileError(f"undeclared reference to '{function}' (in container '')")
+    nodes = node.args if target is None else (target, *node.args)
+    return _applied(implementation, [_compiled(each, names) for each in nodes])
+
+
+def _applied(implementation: Callable[..., Any], parts: list[Evaluate]) -> Evaluate:
+    if len(parts) == 1:
+        only = parts[0]
+
+        def one(scope: Scope) -> Any:
+            scope.charge()
+            return implementation(only(scope))
+
+        return one
+    if len(parts) == 2:
+        first, second = parts
+
+        def two(scope: Scope) -> Any:
+            scope.charge()
+            return implementation(first(scope), second(scope))
+
+        return two
+
+    def many(scope: Scope) -> Any:
+        scope.charge()
+        return implementation(*[part(scope) for part in parts])
+
+    return many
+
+
+# Members --------------------------------------------------------------------------------------------
+
+
+def _member(value: Any, key: Any) -> Any:
+    """value.key or value[key]."""
+    if isinstance(value, dict):
+        found = value.get(key, _MISSING) if isinstance(key, str | int | float) else _MISSING
+        if found is not _MISSING:
+            return found
+        if isinstance(value, DefaultMap):
+            return {}
+        raise CelError(f"no such key: {_shown(key)}")
+    if isinstance(value, DeviceObject):
+        return getattr(value, DEVICE_FIELDS[key])
+    if isinstance(value, list):
+        return _element(value, key)
+    if isinstance(value, Optional):
+        return _optional_member(value, key)
+    raise no_overload()
+
+
+def _element(values: list[Any], index: Any) -> Any:
+    if isinstance(index, bool) or not isinstance(index, int | float) or index != int(index):
+        raise CelError(f"unsupported index type '{type_name(index)}' in list")
+    if not 0 <= index < len(values):
+        raise CelError(f"index out of bounds: {int(index)}")
+    return values[int(index)]
+
+
+def _optional_member(value: Any, key: Any) -> Optional:
+    """value.?key or value[?key]."""
+    if isinstance(value, Optional):
+        if not value.is_present:
+            return NONE
+        value = value.value
+    if isinstance(value, list) and isinstance(key, int) and not 0 <= key < len(value):
+        return NONE
+    if isinstance(value, dict) and key not in value and not isinstance(value, DefaultMap):
+        return NONE
+    return Optional(True, _member(value, key))
+
+
+def _as_optional(value: Any) -> Optional:
+    if not isinstance(value, Optional):
+        raise no_overload()
+    return value
+
+
+def _shown(key: Any) -> str:
+    return str(key).lower() if isinstance(key, bool) else str(key)
+
+
+_MISSING: Final = object()
+
+
+# Operators and macros that do not evaluate all of their arguments -------------------------------------
+
+
+def _and(node: Call, names: frozenset[str]) -> Evaluate:
+    return _logic(node, names, decisive=False)
+
+
+def _or(node: Call, names: frozenset[str]) -> Evaluate:
+    return _logic(node, names, decisive=True)
+
+
+def _logic(node: Call, names: frozenset[str], *, decisive: bool) -> Evaluate:
+    """&& and ||: where one side decides, an error of the other does not matter."""
+    left, right = (_compiled(each, names) for each in node.args)
+
+    def evaluate(scope: Scope) -> bool:
+        failed: CelError | None = None
+        for side in (left, right):
+            try:
+                value = side(scope)
+            except CelError as error:
+                failed = failed or error
+                continue
+            if value is decisive:
+                return decisive
+            if not isinstance(value, bool):
+                failed = failed or no_overload()
+        if failed is not None:
+            raise failed
+        return not decisive
+
+    return evaluate
+
+
+def _choice(node: Call, names: frozenset[str]) -> Evaluate:
+    condition, yes, no = (_compiled(each, names) for each in node.args)
+
+    def evaluate(scope: Scope) -> Any:
+        chosen = condition(scope)
+        if not isinstance(chosen, bool):
+            raise no_overload()
+        return yes(scope) if chosen else no(scope)
+
+    return evaluate
+
+
+def _has(node: Call, names: frozenset[str]) -> Evaluate:
+    argument = node.args[0]
+    if not isinstance(argument, Select):
+        raise CelCompileError("invalid argument to has() macro")
+    if argument.operand == Ident(DEVICE) and argument.field not in DEVICE_FIELDS:
+        raise CelCompileError(f"undefined field '{argument.field}'")
+    operand, field = _compiled(argument.operand, names), argument.field
+
+    def evaluate(scope: Scope) -> bool:
+        value = operand(scope)
+        if isinstance(value, Optional):
+            if not value.is_present:
+                return False
+            value = value.value
+        if isinstance(value, DeviceObject | DefaultMap):
+            return True
+        if not isinstance(value, dict):
+            raise no_overload()
+        return field in value
+
+    return evaluate
+
+
+def _bind(node: Call, names: frozenset[str]) -> Evaluate | None:
+    if node.target != Ident("cel"):
+        return None
+    name = _variable(node.args[0])
+    value, body = _compiled(node.args[1], names), _compiled(node.args[2], names | {name})
+    return lambda scope: _with(scope, name, value(scope), body)
+
+
+def _with(scope: Scope, name: str, value: Any, body: Evaluate) -> Any:
+    shadowed = scope.variables.get(name, _MISSING)
+    scope.variables[name] = value
+    try:
+        return body(scope)
+    finally:
+        if shadowed is _MISSING:
+            del scope.variables[name]
+        else:
+            scope.variables[name] = shadowed
+
+
+def _variable(node: Node) -> str:
+    if not isinstance(node, Ident):
+        raise CelCompileError("argument must be a simple name")
+    return node.name
+
+
+def _opt_map(node: Call, names: frozenset[str]) -> Evaluate:
+    assert node.target is not None, "looked up as a method"
+    target, name = _compiled(node.target, names), _variable(node.args[0])
+    body, is_flat = _compiled(node.args[1], names | {name}), node.function == "optFlatMap"
+
+    def evaluate(scope: Scope) -> Optional:
+        value = _as_optional(target(scope))
+        if not value.is_present:
+            return NONE
+        result = _with(scope, name, value.value, body)
+        return _as_optional(result) if is_flat else Optional(True, result)
+
+    return evaluate
+
+
+def _alternative(node: Call, names: frozenset[str]) -> Evaluate:
+    """or and orValue: the argument is evaluated only where there is no value."""
+    assert node.target is not None, "looked up as a method"
+    target, other = _compiled(node.target, names), _compiled(node.args[0], names)
+    is_value = node.function == "orValue"
+
+    def evaluate(scope: Scope) -> Any:
+        value = _as_optional(target(scope))
+        if not value.is_present:
+            return other(scope) if is_value else _as_optional(other(scope))
+        return value.value if is_value else value
+
+    return evaluate
+
+
+# Comprehensions ---------------------------------------------------------------------------------------
+
+
+def _comprehension(node: Call, names: frozenset[str]) -> Evaluate:
+    assert node.target is not None, "looked up as a method"
+    target = _compiled(node.target, names)
+    pair = node.function in _QUANTIFIERS and len(node.args) == 3
+    variables = [_variable(each) for each in node.args[: 2 if pair else 1]]
+    inner = names | set(variables)
+    bodies = [_compiled(each, inner) for each in node.args[len(variables) :]]
+    run = _RUNS[node.function]
+
+    def evaluate(scope: Scope) -> Any:
+        return run(scope, _bindings(target(scope), variables, scope), bodies)
+
+    return evaluate
+
+
+def _bindings(
+    value: Any, variables: list[str], scope: Scope
+) -> Iterable[tuple[tuple[str, Any], ...]]:
+    """What the variables stand for in each round."""
+    if isinstance(value, dict):
+        rounds: Iterable[tuple[Any, ...]] = value.items()
+    elif isinstance(value, list):
+        rounds = enumerate(value) if len(variables) == 2 else ((each,) for each in value)
+    else:
+        raise CelError(f"got '{type_name(value)}', expected iterable type")
+    for each in rounds:
+        scope.charge()
+        yield tuple(zip(variables, each, strict=False))
+
+
+def _in_round(scope: Scope, bound: tuple[tuple[str, Any], ...], body: Evaluate) -> Any:
+    if len(bound) == 1:
+        return _with(scope, *bound[0], body)
+    (name, value), (second, other) = bound
+    return _with(scope, name, value, lambda s: _with(s, second, other, body))
+
+
+Rounds = Iterable[tuple[tuple[str, Any], ...]]
+
+
+def _quantified(scope: Scope, rounds: Rounds, body: Evaluate, *, decisive: bool) -> bool:
+    failed: CelError | None = None
+    for bound in rounds:
+        try:
+            value = _in_round(scope, bound, body)
+        except CelError as error:
+            failed = failed or error
+            continue
+        if value is decisive:
+            return decisive
+        if not isinstance(value, bool):
+            failed = failed or no_overload()
+    if failed is not None:
+        raise failed
+    return not decisive
+
+
+def _all(scope: Scope, rounds: Rounds, bodies: list[Evaluate]) -> bool:
+    return _quantified(scope, rounds, bodies[0], decisive=False)
+
+
+def _exists(scope: Scope, rounds: Rounds, bodies: list[Evaluate]) -> bool:
+    return _quantified(scope, rounds, bodies[0], decisive=True)
+
+
+def _exists_one(scope: Scope, rounds: Rounds, bodies: list[Evaluate]) -> bool:
+    return sum(_is_true(_in_round(scope, bound, bodies[0])) for bound in rounds) == 1
+
+
+def _filter(scope: Scope, rounds: Rounds, bodies: list[Evaluate]) -> list[Any]:
+    return [b[0][1] for b in rounds if _is_true(_in_round(scope, b, bodies[0]))]
+
+
+def _mapped(scope: Scope, rounds: Rounds, bodies: list[Evaluate]) -> list[Any]:
+    *conditions, body = bodies
+    return [
+        _in_round(scope, bound, body)
+        for bound in rounds
+        if all(_is_true(_in_round(scope, bound, each)) for each in conditions)
+    ]
+
+
+def _is_true(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise no_overload()
+    return value
+
+
+_RUNS: Final[Mapping[str, Callable[[Scope, Rounds, list[Evaluate]], Any]]] = {
+    "all": _all,
+    "exists": _exists,
+    "exists_one": _exists_one,
+    "existsOne": _exists_one,
+    "filter": _filter,
+    "map": _mapped,
+}
+_QUANTIFIERS: Final = frozenset({"all", "exists", "existsOne"})
+"""Those that may bind two variables (ext.TwoVarComprehensions)."""
+
+Special = Callable[[Call, frozenset[str]], Evaluate | None]
+_SPECIAL: Final[Mapping[tuple[str, bool, int], Special]] = {
+    ("_&&_", False, 2): _and,
+    ("_||_", False, 2): _or,
+    ("_?_:_", False, 3): _choice,
+    ("has", False, 1): _has,
+    ("bind", True, 3): _bind,
+    ("optMap", True, 2): _opt_map,
+    ("optFlatMap", True, 2): _opt_map,
+    ("or", True, 1): _alternative,
+    ("orValue", True, 1): _alternative,
+    **{(name, True, 2): _comprehension for name in _RUNS},
+    **{(name, True, 3): _comprehension for name in (*_QUANTIFIERS, "map")},
+}

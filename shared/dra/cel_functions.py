@@ -1,0 +1,551 @@
+"""CEL's functions, as the environment of Kubernetes' device selectors offers them.
+
+Each takes Python values (see `cel_values`), the target of a method first, and raises `CelError` with
+cel-go's text. What cannot occur in a device selector is not here: durations, timestamps and
+authorisation; an expression that uses it does not compile and says so.
+
+Rules: google/cel-go ext/{strings,sets}.go, staging/src/k8s.io/apiserver/pkg/cel/library/{lists,
+quantity,regex,semverlib}.go, v1.36.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from shared.dra.cel_regex import compile_regex
+from shared.dra.cel_values import (
+    NONE,
+    UINT_MAX,
+    CelError,
+    CelQuantity,
+    Optional,
+    Semver,
+    Uint,
+    checked_int,
+    compare,
+    equals,
+    is_number,
+    no_overload,
+    normalized_semver,
+    parse_semver,
+)
+from shared.kube import quantity as quantities
+from shared.kube.quantity import NANOS_PER_UNIT, ExactQuantity, QuantityError
+
+
+class Signature(NamedTuple):
+    """How a function is called."""
+
+    name: str
+    is_method: bool
+    argument_count: int
+    """Without the target."""
+
+
+Function = Callable[..., Any]
+
+
+def _typed(function: Function, *types: type | tuple[type, ...]) -> Function:
+    """The function for arguments of these types only; others have no overload."""
+
+    def checked(*values: Any) -> Any:
+        for value, kind in zip(values, types, strict=True):
+            if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
+                raise no_overload()
+        return function(*values)
+
+    return checked
+
+
+# Operators ------------------------------------------------------------------------------------------
+
+
+def _add(a: Any, b: Any) -> Any:
+    if _same_number(a, b):
+        return _bounded(a, a + b)
+    if type(a) is type(b) and isinstance(a, str | bytes | list):
+        return a + b
+    raise no_overload()
+
+
+def _subtract(a: Any, b: Any) -> Any:
+    if not _same_number(a, b):
+        raise no_overload()
+    return _bounded(a, a - b)
+
+
+def _multiply(a: Any, b: Any) -> Any:
+    if not _same_number(a, b):
+        raise no_overload()
+    return _bounded(a, a * b)
+
+
+def _divide(a: Any, b: Any) -> Any:
+    if not _same_number(a, b):
+        raise no_overload()
+    if isinstance(a, float):
+        return _divide_floats(a, b)
+    if b == 0:
+        raise CelError("division by zero")
+    quotient = abs(a) // abs(b)
+    return _bounded(a, quotient if (a < 0) == (b < 0) else -quotient)
+
+
+def _divide_floats(a: float, b: float) -> float:
+    if b:
+        return a / b
+    return float("nan") if a == 0 or a != a else float("inf") * (1 if a > 0 else -1)
+
+
+def _modulo(a: Any, b: Any) -> Any:
+    if not _same_number(a, b) or isinstance(a, float):
+        raise no_overload()
+    if b == 0:
+        raise CelError("modulus by zero")
+    rest = abs(a) % abs(b)
+    return _bounded(a, rest if a >= 0 else -rest)
+
+
+def _negate(a: Any) -> Any:
+    if not is_number(a) or isinstance(a, Uint):
+        raise no_overload()
+    return _bounded(a, -a)
+
+
+def _same_number(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and is_number(a)
+
+
+def _bounded(like: Any, value: Any) -> Any:
+    if isinstance(like, float):
+        return value
+    if isinstance(like, Uint):
+        if not 0 <= value <= UINT_MAX:
+            raise CelError("unsigned integer overflow")
+        return Uint(value)
+    return checked_int(value)
+
+
+def _not(a: Any) -> bool:
+    if not isinstance(a, bool):
+        raise no_overload()
+    return not a
+
+
+def _contains(element: Any, container: Any) -> bool:
+    if isinstance(container, list):
+        return any(equals(element, each) for each in container)
+    if isinstance(container, dict):
+        return isinstance(element, str | int | float) and element in container
+    raise no_overload()
+
+
+# Conversions ----------------------------------------------------------------------------------------
+
+
+def _to_int(value: Any) -> int:
+    try:
+        match value:
+            case bool():
+                raise no_overload()
+            case int():
+                return checked_int(int(value))
+            case float():
+                return checked_int(int(value))
+            case str():
+                return checked_int(int(value, 10))
+            case _:
+                raise no_overload()
+    except (ValueError, OverflowError) as error:
+        raise CelError(f"type conversion error from '{value!r}' to 'int'") from error
+
+
+def _to_uint(value: Any) -> Uint:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise no_overload()
+    try:
+        number = int(value)
+    except (ValueError, OverflowError) as error:
+        raise CelError(f"type conversion error from '{value!r}' to 'uint'") from error
+    if not 0 <= number <= UINT_MAX:
+        raise CelError("unsigned integer overflow")
+    return Uint(number)
+
+
+def _to_double(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise no_overload()
+    try:
+        return float(value)
+    except (ValueError, OverflowError) as error:
+        raise CelError(f"type conversion error from '{value!r}' to 'double'") from error
+
+
+def _to_string(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return value
+        case int():
+            return str(int(value))
+        case float():
+            return f"{value:g}" if value % 1 else str(int(value))
+        case bytes():
+            return value.decode(errors="replace")
+        case _:
+            raise no_overload()
+
+
+def _to_bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, str):
+        raise no_overload()
+    if value in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    if value in ("0", "f", "F", "false", "FALSE", "False"):
+        return False
+    raise CelError(f"type conversion error from '{value}' to 'bool'")
+
+
+def _to_bytes(value: Any) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes):
+        return value
+    raise no_overload()
+
+
+def _size(value: Any) -> int:
+    if not isinstance(value, str | bytes | list | dict):
+        raise no_overload()
+    return len(value)
+
+
+# Strings --------------------------------------------------------------------------------------------
+
+
+def _char_at(text: str, at: int) -> str:
+    if not 0 <= at <= len(text):
+        raise CelError(f"index out of range: {at}")
+    return text[at : at + 1]
+
+
+def _index_of(text: str, part: str, start: int = 0) -> int:
+    if part == "":
+        return start
+    if not 0 <= start < max(len(text), 1):
+        raise CelError(f"index out of range: {start}")
+    return text.find(part, start)
+
+
+def _last_index_of(text: str, part: str, end: int | None = None) -> int:
+    last = len(text) if end is None else end
+    if part == "":
+        return last
+    if end is not None and not 0 <= end < len(text):
+        raise CelError(f"index out of range: {end}")
+    return text.rfind(part, 0, last + len(part))
+
+
+def _substring(text: str, start: int, end: int | None = None) -> str:
+    end = len(text) if end is None else end
+    if not 0 <= start <= len(text):
+        raise CelError(f"index out of range: {start}")
+    if not 0 <= end <= len(text):
+        raise CelError(f"index out of range: {end}")
+    if start > end:
+        raise CelError(f"invalid substring range. start: {start}, end: {end}")
+    return text[start:end]
+
+
+def _split(text: str, separator: str, limit: int = -1) -> list[str]:
+    if limit == 0:
+        return []
+    if limit == 1:
+        return [text]
+    if separator == "":
+        parts = list(text)
+        if 0 < limit < len(parts):
+            parts = [*parts[: limit - 1], "".join(parts[limit - 1 :])]
+        return parts
+    return text.split(separator, limit - 1 if limit > 0 else -1)
+
+
+def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    return text.replace(old, new, limit if limit >= 0 else -1)
+
+
+def _join(parts: list[Any], separator: str = "") -> str:
+    if not all(isinstance(part, str) for part in parts):
+        raise no_overload()
+    return separator.join(parts)
+
+
+_WHITE: Final = (
+    " \t\n\v\f\r\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
+
+
+def _matches(text: str, pattern: str) -> bool:
+    return compile_regex(pattern).search(text) is not None
+
+
+def _find(text: str, pattern: str) -> str:
+    span = compile_regex(pattern).search(text)
+    return "" if span is None else text[span[0] : span[1]]
+
+
+def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    regex, found, at = compile_regex(pattern), [], 0
+    while at <= len(text) and (limit < 0 or len(found) < limit):
+        span = regex.search(text, at)
+        if span is None:
+            break
+        found.append(text[span[0] : span[1]])
+        at = span[1] if span[1] > span[0] else span[1] + 1
+    return found
+
+
+# Lists and sets -------------------------------------------------------------------------------------
+
+
+def _is_sorted(values: list[Any]) -> bool:
+    return all(compare(a, b) <= 0 for a, b in zip(values, values[1:], strict=False))
+
+
+def _sum(values: list[Any]) -> Any:
+    total: Any = 0
+    for i, value in enumerate(values):
+        total = value if i == 0 else _add(total, value)
+    return total
+
+
+def _extreme(values: list[Any], sign: int, name: str) -> Any:
+    if not values:
+        raise CelError(f"{name} called on empty list")
+    best = values[0]
+    for value in values[1:]:
+        if compare(value, best) * sign > 0:
+            best = value
+    return best
+
+
+def _list_index_of(values: list[Any], wanted: Any) -> int:
+    return next((i for i, value in enumerate(values) if equals(value, wanted)), -1)
+
+
+def _list_last_index_of(values: list[Any], wanted: Any) -> int:
+    found = [i for i, value in enumerate(values) if equals(value, wanted)]
+    return found[-1] if found else -1
+
+
+def _some_index_of(target: Any, wanted: Any) -> int:
+    if isinstance(target, list):
+        return _list_index_of(target, wanted)
+    if isinstance(target, str) and isinstance(wanted, str):
+        return _index_of(target, wanted)
+    raise no_overload()
+
+
+def _some_last_index_of(target: Any, wanted: Any) -> int:
+    if isinstance(target, list):
+        return _list_last_index_of(target, wanted)
+    if isinstance(target, str) and isinstance(wanted, str):
+        return _last_index_of(target, wanted)
+    raise no_overload()
+
+
+def _set_contains(values: list[Any], wanted: list[Any]) -> bool:
+    return all(_contains(each, values) for each in wanted)
+
+
+def _set_intersects(a: list[Any], b: list[Any]) -> bool:
+    return any(_contains(each, b) for each in a)
+
+
+def _set_equivalent(a: list[Any], b: list[Any]) -> bool:
+    return _set_contains(a, b) and _set_contains(b, a)
+
+
+def _includes(target: Any, wanted: Any) -> bool:
+    """Whether a list attribute has the value, or a plain one is it."""
+    return _contains(wanted, target) if isinstance(target, list) else equals(target, wanted)
+
+
+# Quantities and versions ------------------------------------------------------------------------------
+
+
+def _quantity(text: str) -> CelQuantity:
+    try:
+        return CelQuantity(quantities.parse(text))
+    except QuantityError as error:
+        raise CelError(f"error parsing quantity: {error}") from error
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        quantities.parse(text)
+    except QuantityError:
+        return False
+    return True
+
+
+def _as_integer(value: CelQuantity) -> int:
+    if not value.is_integer:
+        raise CelError("cannot convert value to integer")
+    return value.nanos // NANOS_PER_UNIT
+
+
+def _semver(text: str, is_normalized: bool = False) -> Semver:  # noqa: FBT001, FBT002, RUF100  # CEL passes it by position.
+    if not isinstance(text, str) or not isinstance(is_normalized, bool):
+        raise no_overload()
+    version = parse_semver(normalized_semver(text) if is_normalized else text)
+    if version is None:
+        raise CelError(f"invalid semantic version: {text!r}")
+    return version
+
+
+def _is_semver(text: str, is_normalized: bool = False) -> bool:  # noqa: FBT001, FBT002, RUF100  # CEL passes it by position.
+    return parse_semver(normalized_semver(text) if is_normalized else text) is not None
+
+
+def _order(a: Any, b: Any) -> int:
+    """compareTo, of quantities as of versions."""
+    if isinstance(a, CelQuantity) and isinstance(b, CelQuantity):
+        return (a.nanos > b.nanos) - (a.nanos < b.nanos)
+    if isinstance(a, Semver) and isinstance(b, Semver):
+        return (a.order() > b.order()) - (a.order() < b.order())
+    raise no_overload()
+
+
+def _shifted(a: CelQuantity, b: Any, sign: int) -> CelQuantity:
+    if isinstance(b, CelQuantity):
+        amount = b.nanos
+    elif isinstance(b, int) and not isinstance(b, bool):
+        amount = b * NANOS_PER_UNIT
+    else:
+        raise no_overload()
+    return CelQuantity(ExactQuantity(a.nanos + sign * amount, a.exact.format))
+
+
+def _sign(a: CelQuantity) -> int:
+    return (a.nanos > 0) - (a.nanos < 0)
+
+
+# Optionals ------------------------------------------------------------------------------------------
+
+
+def _value(a: Optional) -> Any:
+    if not a.is_present:
+        raise CelError("optional.none() dereference")
+    return a.value
+
+
+def _of_non_zero(value: Any) -> Optional:
+    is_zero = value is None or (isinstance(value, bool | int | float | str | bytes | list | dict)
+                                and not value)  # fmt: skip
+    return NONE if is_zero else Optional(True, value)
+
+
+def _methods() -> dict[Signature, Function]:
+    text: Final = str
+    quantity: Final = CelQuantity
+    table: dict[tuple[str, int], Function] = {
+        ("contains", 1): _typed(lambda t, p: p in t, text, text),
+        ("startsWith", 1): _typed(str.startswith, text, text),
+        ("endsWith", 1): _typed(str.endswith, text, text),
+        ("matches", 1): _typed(_matches, text, text),
+        ("find", 1): _typed(_find, text, text),
+        ("findAll", 1): _typed(_find_all, text, text),
+        ("findAll", 2): _typed(_find_all, text, text, int),
+        ("size", 0): _size,
+        ("charAt", 1): _typed(_char_at, text, int),
+        ("indexOf", 1): _some_index_of,
+        ("indexOf", 2): _typed(_index_of, text, text, int),
+        ("lastIndexOf", 1): _some_last_index_of,
+        ("lastIndexOf", 2): _typed(_last_index_of, text, text, int),
+        ("lowerAscii", 0): _typed(lambda t: t.translate(_LOWER), text),
+        ("upperAscii", 0): _typed(lambda t: t.translate(_UPPER), text),
+        ("replace", 2): _typed(_replace, text, text, text),
+        ("replace", 3): _typed(_replace, text, text, text, int),
+        ("split", 1): _typed(_split, text, text),
+        ("split", 2): _typed(_split, text, text, int),
+        ("substring", 1): _typed(_substring, text, int),
+        ("substring", 2): _typed(_substring, text, int, int),
+        ("trim", 0): _typed(lambda t: t.strip(_WHITE), text),
+        ("reverse", 0): _typed(lambda t: t[::-1], text),
+        ("join", 0): _typed(_join, list),
+        ("join", 1): _typed(_join, list, text),
+        ("isSorted", 0): _typed(_is_sorted, list),
+        ("sum", 0): _typed(_sum, list),
+        ("min", 0): _typed(lambda v: _extreme(v, -1, "min"), list),
+        ("max", 0): _typed(lambda v: _extreme(v, 1, "max"), list),
+        ("includes", 1): _includes,
+        ("isGreaterThan", 1): lambda a, b: _order(a, b) > 0,
+        ("isLessThan", 1): lambda a, b: _order(a, b) < 0,
+        ("compareTo", 1): _order,
+        ("isInteger", 0): _typed(lambda q: q.is_integer, quantity),
+        ("asInteger", 0): _typed(_as_integer, quantity),
+        ("asApproximateFloat", 0): _typed(lambda q: q.nanos / NANOS_PER_UNIT, quantity),
+        ("sign", 0): _typed(_sign, quantity),
+        ("add", 1): lambda a, b: _typed(_shifted, quantity, object, int)(a, b, 1),
+        ("sub", 1): lambda a, b: _typed(_shifted, quantity, object, int)(a, b, -1),
+        ("major", 0): _typed(lambda v: v.major, Semver),
+        ("minor", 0): _typed(lambda v: v.minor, Semver),
+        ("patch", 0): _typed(lambda v: v.patch, Semver),
+        ("hasValue", 0): _typed(lambda o: o.is_present, Optional),
+        ("value", 0): _typed(_value, Optional),
+    }
+    return {Signature(name, True, count): function for (name, count), function in table.items()}
+
+
+def _globals() -> dict[Signature, Function]:
+    text: Final = str
+    table: dict[tuple[str, int], Function] = {
+        ("_+_", 2): _add,
+        ("_-_", 2): _subtract,
+        ("_*_", 2): _multiply,
+        ("_/_", 2): _divide,
+        ("_%_", 2): _modulo,
+        ("-_", 1): _negate,
+        ("!_", 1): _not,
+        ("_==_", 2): equals,
+        ("_!=_", 2): lambda a, b: not equals(a, b),
+        ("_<_", 2): lambda a, b: compare(a, b) < 0,
+        ("_<=_", 2): lambda a, b: compare(a, b) <= 0,
+        ("_>_", 2): lambda a, b: compare(a, b) > 0,
+        ("_>=_", 2): lambda a, b: compare(a, b) >= 0,
+        ("@in", 2): _contains,
+        ("size", 1): _size,
+        ("int", 1): _to_int,
+        ("uint", 1): _to_uint,
+        ("double", 1): _to_double,
+        ("string", 1): _to_string,
+        ("bool", 1): _to_bool,
+        ("bytes", 1): _to_bytes,
+        ("dyn", 1): lambda value: value,
+        ("matches", 2): _typed(_matches, text, text),
+        ("quantity", 1): _typed(_quantity, text),
+        ("isQuantity", 1): _typed(_is_quantity, text),
+        ("semver", 1): _typed(_semver, text),
+        ("semver", 2): _semver,
+        ("isSemver", 1): _typed(_is_semver, text),
+        ("isSemver", 2): _typed(_is_semver, text, bool),
+        ("sets.contains", 2): _typed(_set_contains, list, list),
+        ("sets.intersects", 2): _typed(_set_intersects, list, list),
+        ("sets.equivalent", 2): _typed(_set_equivalent, list, list),
+        ("optional.of", 1): lambda value: Optional(True, value),
+        ("optional.none", 0): lambda: NONE,
+        ("optional.ofNonZeroValue", 1): _of_non_zero,
+    }
+    return {Signature(name, False, count): function for (name, count), function in table.items()}
+
+
+FUNCTIONS: Final[Mapping[Signature, Function]] = {**_methods(), **_globals()}
+NAMESPACES: Final = frozenset({"sets", "optional", "cel"})
+"""Names before a dot that belong to a function's name."""
+

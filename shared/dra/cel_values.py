@@ -1,0 +1,208 @@
+"""CEL's values in Python, and what is equal, greater or an error among them.
+
+CEL type -> Python type: bool, int, double -> bool, int, float; uint -> `Uint`; string, bytes, null ->
+str, bytes, None; list -> list; map -> dict; and the types of this module. A runtime error is the
+exception `CelError`, whose text is cel-go's.
+
+Rules: google/cel-go common/types; staging/src/k8s.io/apiserver/pkg/cel/{quantity,semver}.go, v1.36.
+"""
+
+import re
+from typing import Any, Final, NamedTuple, TypeVar
+
+from shared.errors import OperationalError
+from shared.kube.quantity import NANOS_PER_UNIT, ExactQuantity
+
+INT_MIN: Final = -(2**63)
+INT_MAX: Final = 2**63 - 1
+UINT_MAX: Final = 2**64 - 1
+
+
+class CelError(OperationalError):
+    """An expression that could not be evaluated."""
+
+
+class CelCompileError(OperationalError):
+    """A text that is no valid expression."""
+
+
+class Uint(int):
+    """An unsigned 64-bit integer."""
+
+    __slots__ = ()
+
+
+class CelQuantity(NamedTuple):
+    """kubernetes.Quantity."""
+
+    exact: ExactQuantity
+
+    @property
+    def nanos(self) -> int:
+        return self.exact.nanos
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it is a whole number within 64 bits."""
+        units, rest = divmod(self.exact.nanos, NANOS_PER_UNIT)
+        return rest == 0 and INT_MIN <= units <= INT_MAX
+
+
+_SEMVER: Final = re.compile(
+    r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
+    r"(?:-((?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+    r"(?:\.(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*))?"
+    r"(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?",
+    re.ASCII,
+)
+
+
+class Semver(NamedTuple):
+    """kubernetes.Semver, without build metadata, which does not count in comparisons."""
+
+    major: int
+    minor: int
+    patch: int
+    pre: tuple[str, ...]
+
+    def order(self) -> tuple[Any, ...]:
+        """Compares as semver.org 2.0.0 says: a pre-release comes first, numbers before words."""
+        parts = tuple((0, int(p), "") if p.isdigit() else (1, 0, p) for p in self.pre)
+        return (self.major, self.minor, self.patch, not self.pre, parts)
+
+
+def parse_semver(text: str) -> Semver | None:
+    """The version, or None for a text that is not strictly one."""
+    match = _SEMVER.fullmatch(text)
+    if match is None or any(int(match[i]) > UINT_MAX for i in (1, 2, 3)):
+        return None
+    pre = tuple(match[4].split(".")) if match[4] else ()
+    return Semver(int(match[1]), int(match[2]), int(match[3]), pre)
+
+
+def normalized_semver(text: str) -> str:
+    """What `semver(x, true)` reads: a leading v, leading zeros and missing parts are forgiven."""
+    head = text.removeprefix("v")
+    cut = min((at for at in (head.find("-"), head.find("+")) if at >= 0), default=len(head))
+    numbers, rest = head[:cut], head[cut:]
+    parts = numbers.split(".")
+    parts = [part.lstrip("0") or "0" if part.isdigit() else part for part in parts]
+    parts += ["0"] * (3 - len(parts))
+    return ".".join(parts) + rest
+
+
+class Optional(NamedTuple):
+    """optional(T)."""
+
+    is_present: bool
+    value: Any = None
+
+
+NONE: Final = Optional(False)
+
+
+class DefaultMap(dict[str, Any]):
+    """`device.attributes` and `device.capacity`: an unknown domain reads as an empty map."""
+
+    __slots__ = ()
+
+
+class DeviceObject(NamedTuple):
+    """kubernetes.DRADevice: what the variable `device` holds."""
+
+    driver: str
+    attributes: DefaultMap
+    capacity: DefaultMap
+    allow_multiple_allocations: bool
+
+
+DEVICE_FIELDS: Final = {
+    "driver": "driver",
+    "attributes": "attributes",
+    "capacity": "capacity",
+    "allowMultipleAllocations": "allow_multiple_allocations",
+}
+
+
+def no_overload() -> CelError:
+    """The error for arguments of types that the function does not take."""
+    return CelError("no such overload")
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def equals(a: Any, b: Any) -> bool:
+    """CEL's ==: numbers of different types compare by value, anything else of different types is
+    not equal."""
+    if is_number(a) and is_number(b):
+        return bool(a == b)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(equals(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return len(a) == len(b) and all(k in b and equals(v, b[k]) for k, v in a.items())
+    if isinstance(a, CelQuantity) and isinstance(b, CelQuantity):
+        return a.nanos == b.nanos
+    if isinstance(a, Optional) and isinstance(b, Optional):
+        return a.is_present == b.is_present and equals(a.value, b.value)
+    return type(a) is type(b) and bool(a == b)
+
+
+def compare(a: Any, b: Any) -> int:
+    """-1, 0 or 1 by CEL's order; CelError for types that have none."""
+    if not (is_number(a) and is_number(b)) and not (
+        type(a) is type(b) and isinstance(a, str | bool | bytes)
+    ):
+        raise no_overload()
+    return (a > b) - (a < b)
+
+
+def checked_int(value: int) -> int:
+    """The value, unless it does not fit into 64 bits."""
+    if not INT_MIN <= value <= INT_MAX:
+        raise CelError("integer overflow")
+    return value
+
+
+T = TypeVar("T")
+
+
+def key_of(value: T) -> T:
+    """A value as the key of a map; CelError for types that cannot be one."""
+    if not isinstance(value, str | bool | int):
+        raise CelError(f"unsupported key type: {type_name(value)}")
+    return value
+
+
+def type_name(value: Any) -> str:
+    """CEL's name of a value's type."""
+    match value:
+        case None:
+            return "null_type"
+        case bool():
+            return "bool"
+        case Uint():
+            return "uint"
+        case int():
+            return "int"
+        case float():
+            return "double"
+        case str():
+            return "string"
+        case bytes():
+            return "bytes"
+        case list():
+            return "list"
+        case dict():
+            return "map"
+        case CelQuantity():
+            return "kubernetes.Quantity"
+        case Semver():
+            return "kubernetes.Semver"
+        case Optional():
+            return "optional_type"
+        case DeviceObject():
+            return "kubernetes.DRADevice"
+        case _:
+            return type(value).__name__

@@ -1,0 +1,119 @@
+"""CSINode objects as columns over nodes: limits by driver, which in-tree plugins are migrated.
+
+Made for what is asked (a driver, a plugin), kept with the view, and brought up to date where a
+CSINode object changed. A node without one has no limits, and nothing is migrated there.
+
+Rules: getVolumeLimits in pkg/scheduler/framework/plugins/nodevolumelimits/csi.go and
+isPluginMigratedToCSIOnNode in .../volumebinding/binder.go, v1.36.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from shared.columns.schema import Bools, Int64s
+from shared.framework.cluster_view import ClusterView
+from shared.kube.objects import CsiNode
+
+CSI_NODES: Final = "csinodes"
+NO_LIMIT: Final = -1
+_MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
+_KEY: Final = "csi node columns"
+
+_EXISTS: Final = ("exists", "")
+_HAS_LIMITS: Final = ("has limits", "")
+
+
+class CsiNodeColumns:
+    """Arrays have the node table's capacity."""
+
+    def __init__(self, cluster: ClusterView) -> None:
+        self._cluster = cluster
+        self._columns: dict[tuple[str, str], tuple[NDArray[Any], Callable[[CsiNode], Any]]] = {}
+        self._objects_version = -1
+        self._nodes_version = (-1, -1)
+
+    def limits(self, driver: str) -> Int64s:
+        """How many volumes of the driver a node takes; NO_LIMIT where it does not say."""
+        return self._column(("limit", driver), np.int64, NO_LIMIT, lambda n: _limit(n, driver))
+
+    def exist(self) -> Bools:
+        """Nodes that have a CSINode object."""
+        return self._column(_EXISTS, np.bool_, False, lambda _: True)
+
+    def have_limits(self) -> Bools:
+        """Nodes with a limit for any driver at all."""
+        return self._column(_HAS_LIMITS, np.bool_, False, _has_limits)
+
+    def migrated(self, plugin: str) -> Bools:
+        """Nodes where the CSI driver serves the volumes of an in-tree plugin."""
+        return self._column(
+            ("migrated", plugin), np.bool_, False, lambda n: plugin in _migrated_plugins(n)
+        )
+
+    def catch_up(self) -> None:
+        """Brings the columns to the view's present state."""
+        nodes, objects = self._cluster.nodes, self._cluster.objects
+        nodes_version = (nodes.topology_version, nodes.capacity)
+        changed = objects.changes_since(self._objects_version) if self._columns else None
+        if changed is None or nodes_version != self._nodes_version:
+            self._columns.clear()
+        else:
+            for name in {key for kind, key in changed if kind == CSI_NODES}:
+                self._rewrite(name)
+        self._objects_version = objects.version
+        self._nodes_version = nodes_version
+
+    def _rewrite(self, name: str) -> None:
+        row = self._cluster.nodes.row_of(name)
+        if row < 0:
+            return
+        csi_node = self._cluster.objects.get(CSI_NODES, name)
+        for (what, _), (column, read) in self._columns.items():
+            nothing = NO_LIMIT if what == "limit" else False
+            column[row] = nothing if csi_node is None else read(csi_node)
+
+    def _column(
+        self, key: tuple[str, str], dtype: DTypeLike, nothing: int, read: Callable[[CsiNode], Any]
+    ) -> NDArray[Any]:
+        found = self._columns.get(key)
+        if found is not None:
+            return found[0]
+        nodes = self._cluster.nodes
+        column = np.full(nodes.capacity, nothing, dtype)
+        for name, csi_node in self._cluster.objects.all(CSI_NODES).items():
+            row = nodes.row_of(name)
+            if row >= 0:
+                column[row] = read(csi_node)
+        self._columns[key] = column, read
+        return column
+
+
+def csi_node_columns(cluster: ClusterView) -> CsiNodeColumns:
+    """The view's columns, up to date."""
+    columns = cluster.kept.get(_KEY)
+    if columns is None:
+        columns = cluster.kept[_KEY] = CsiNodeColumns(cluster)
+    assert isinstance(columns, CsiNodeColumns), "kept under another's name"
+    columns.catch_up()
+    return columns
+
+
+def _limit(csi_node: CsiNode, driver: str) -> int:
+    limit = NO_LIMIT
+    for entry in csi_node.spec.drivers or ():
+        if entry.name == driver and entry.allocatable is not None:
+            count = entry.allocatable.count
+            limit = limit if count is None else count
+    return limit
+
+
+def _has_limits(csi_node: CsiNode) -> bool:
+    drivers = csi_node.spec.drivers or ()
+    return any(d.allocatable is not None and d.allocatable.count is not None for d in drivers)
+
+
+def _migrated_plugins(csi_node: CsiNode) -> list[str]:
+    return (csi_node.metadata.annotations or {}).get(_MIGRATED_PLUGINS, "").split(",")

@@ -1,0 +1,482 @@
+"""PodTopologySpread: pods that are alike are spread over the values of a node label.
+
+Counts are kept by constraint and domain (`shared.kernels.spread`) and follow what comes and goes.
+
+Rules: pkg/scheduler/framework/plugins/podtopologyspread/{plugin,common,filtering,scoring}.go,
+v1.36.2.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar, Final, NamedTuple
+
+import numpy as np
+
+from shared.columns.schema import Bools, Int64s, Rows
+from shared.columns.table import NodeTable, TaintTuple
+from shared.framework.cluster_view import ClusterView
+from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
+from shared.framework.plugin_api import (
+    NEVER_FILTERS,
+    NEVER_SCORES,
+    SKIP_FILTER,
+    SKIP_SCORE,
+    UNRATED,
+    Delta,
+    Dependence,
+    PreFilterResult,
+    PreScoreResult,
+    Reads,
+    Scope,
+)
+from shared.framework.pod_info import PodInfo
+from shared.framework.status import Code, Status, Verdicts, all_pass
+from shared.kernels.answer_table import AnswerTable
+from shared.kernels.class_values import ClassValues
+from shared.kernels.label_selector import Selector, SelectorError, parse_label_selector
+from shared.kernels.node_inclusion import (
+    RequiredNodeAffinity,
+    included_rows,
+    required_node_affinity,
+)
+from shared.kernels.rows import row_index
+from shared.kernels.spread import HardCounts, SoftDomains, SoftNodes, by_range, rounded
+from shared.kernels.tolerations import is_repelled, toleration_rules
+from shared.kernels.topology import NO_DOMAIN, NO_ROWS, Topology, pods_of_classes
+from shared.kernels.workload_selector import controller_kind, workload_selector
+from shared.kube.objects import TopologySpreadConstraint
+from shared.plugin_names import POD_TOPOLOGY_SPREAD
+from shared.plugins.args import PodTopologySpreadArgs
+
+REASON_SKEW: Final = "node(s) didn't match pod topology spread constraints"
+REASON_LABEL: Final = REASON_SKEW + " (missing required label)"
+TEXTS: Final = (REASON_SKEW, REASON_LABEL)
+SKEW_BIT: Final = 1
+LABEL_BIT: Final = 2
+
+HARD: Final = "DoNotSchedule"
+SOFT: Final = "ScheduleAnyway"
+HONOR: Final = "Honor"
+IGNORE: Final = "Ignore"
+HOST_NAME: Final = "kubernetes.io/hostname"
+ZONE: Final = "topology.kubernetes.io/zone"
+SYSTEM_DEFAULTS: Final = (
+    TopologySpreadConstraint(max_skew=3, topology_key=HOST_NAME, when_unsatisfiable=SOFT),
+    TopologySpreadConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable=SOFT),
+)
+
+Taints = tuple[TaintTuple, ...]
+
+
+class Constraint(NamedTuple):
+    """One constraint with its selector parsed and its defaults filled in."""
+
+    key: str
+    max_skew: int
+    min_domains: int
+    selector: Selector
+    honors_affinity: bool
+    honors_taints: bool
+
+
+Constraints = tuple[Constraint, ...]
+
+
+class Inclusion:
+    """Which nodes count for each constraint: those with all keys that the policies let in."""
+
+    __slots__ = ("_affinity", "_constraints", "_repelled", "eligible", "has_all_keys", "topologies")
+
+    def __init__(
+        self,
+        constraints: Constraints,
+        cluster: ClusterView,
+        affinity: RequiredNodeAffinity,
+        repelled: AnswerTable[Taints],
+        *,
+        requires_all_keys: bool,
+    ) -> None:
+        self._constraints = constraints
+        self._affinity = affinity
+        self._repelled = repelled
+        self.topologies: tuple[Topology, ...] = tuple(cluster.topology(c.key) for c in constraints)
+        nodes = cluster.nodes
+        self.has_all_keys: Bools = np.zeros(nodes.capacity, np.bool_)
+        """Shape (capacity,); without `requires_all_keys` simply all present nodes."""
+        self.has_all_keys[: nodes.row_count] = nodes.present[: nodes.row_count]
+        if requires_all_keys:
+            for topology in self.topologies:
+                self.has_all_keys &= topology.domain_of_row != NO_DOMAIN
+        rows = np.arange(nodes.row_count)
+        self.eligible: list[Bools] = []
+        """By constraint; shape (capacity,)."""
+        for policies in self._policies(nodes, rows):
+            eligible = self.has_all_keys.copy()
+            eligible[: nodes.row_count] &= policies
+            self.eligible.append(eligible)
+
+    def is_current(self, cluster: ClusterView, rows: Rows) -> bool:
+        """Whether writing the node columns of `rows` has changed nothing here."""
+        for topology, constraint in zip(self.topologies, self._constraints, strict=True):
+            if cluster.topology(constraint.key) is not topology:
+                return False
+        has_all_keys = self.has_all_keys[rows]
+        return all(
+            bool(((policies & has_all_keys) == eligible[rows]).all())
+            for policies, eligible in zip(
+                self._policies(cluster.nodes, rows), self.eligible, strict=True
+            )
+        )
+
+    def _policies(self, nodes: NodeTable, rows: Rows) -> list[Bools]:
+        """By constraint, which of `rows` its policies let in."""
+        found: dict[tuple[bool, bool], Bools] = {}
+        index = row_index(rows)
+        for c in self._constraints:
+            policies = (c.honors_affinity, c.honors_taints)
+            if policies not in found:
+                found[policies] = included_rows(
+                    nodes,
+                    index,
+                    len(rows),
+                    self._affinity if c.honors_affinity else None,
+                    self._repelled if c.honors_taints else None,
+                )
+        return [found[c.honors_affinity, c.honors_taints] for c in self._constraints]
+
+
+class HardState:
+    """Of PreFilter; follows the cluster."""
+
+    __slots__ = ("counts", "inclusion", "matches")
+
+    def __init__(
+        self, inclusion: Inclusion, matches: ClassValues[PodInfo, int], counts: list[HardCounts]
+    ) -> None:
+        self.inclusion = inclusion
+        self.matches = matches
+        """Class -> bit i: the selector of constraint i matches."""
+        self.counts = counts
+
+
+class SoftState:
+    """Of PreScore; follows the cluster."""
+
+    __slots__ = ("counts", "inclusion", "matches")
+
+    def __init__(
+        self,
+        inclusion: Inclusion,
+        matches: ClassValues[PodInfo, int],
+        counts: list[SoftDomains | SoftNodes],
+    ) -> None:
+        self.inclusion = inclusion
+        self.matches = matches
+        self.counts = counts
+
+
+class PodTopologySpread:
+    """A pod without constraints of its own has those of the profile, or the system's."""
+
+    NAME: ClassVar[str] = POD_TOPOLOGY_SPREAD
+    pre_filter_depends: ClassVar[Dependence | None] = Dependence(
+        Reads.NODE | Reads.PODS | Reads.OBJECTS, Scope.CLUSTER
+    )
+    filter_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.PODS, Scope.CLUSTER)
+    # Which nodes are feasible counts as well, and so whatever filters read.
+    pre_score_depends: ClassVar[Dependence | None] = Dependence(
+        Reads.NODE | Reads.USAGE | Reads.PODS | Reads.OBJECTS, Scope.CLUSTER
+    )
+    score_depends: ClassVar[Dependence] = Dependence(
+        Reads.NODE | Reads.USAGE | Reads.PODS, Scope.CLUSTER
+    )
+
+    def __init__(self, args: PodTopologySpreadArgs, gates: FeatureGates) -> None:
+        self._is_system_defaulted = args.is_system_defaulting
+        self._defaults: Sequence[TopologySpreadConstraint] = (
+            SYSTEM_DEFAULTS if args.is_system_defaulting else args.constraints()
+        )
+        self._has_comparison = gates[TAINT_TOLERATION_COMPARISON_OPERATORS]
+
+    # Filter ----------------------------------------------------------------------------------------
+
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        try:
+            constraints = self._constraints(pod, cluster, HARD)
+        except SelectorError as error:
+            text = f"get constraints from pod: {error}"
+            return PreFilterResult(Status(Code.ERROR, (text,)), is_final=True)
+        if constraints:
+            return PreFilterResult(state=self._hard_state(constraints, pod, cluster))
+        return SKIP_FILTER if self._asks_objects(pod, HARD) else NEVER_FILTERS
+
+    def filter(
+        self, state: HardState | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Verdicts:
+        if state is None:
+            state = self.pre_filter(pod, cluster).state
+            if state is None:
+                return all_pass(len(rows))
+        reasons = np.zeros(len(rows), np.int64)
+        index = row_index(rows)
+        for counts in state.counts:
+            domains = counts.topology.domain_of_row[index]
+            # The first constraint that a node fails is the one that is named.
+            found = counts.is_full[domains] * np.int64(SKEW_BIT)
+            found[domains == NO_DOMAIN] = LABEL_BIT
+            reasons = np.where(reasons == 0, found, reasons)
+        # By bit: 1 may be helped by preemption, 2 not.
+        return Verdicts(_CODE_OF_REASON[reasons], reasons, TEXTS)
+
+    def update_filter(
+        self,
+        state: HardState | None,
+        pod: PodInfo,  # noqa: ARG002  # The extension point's signature.
+        cluster: ClusterView,
+        delta: Delta,
+    ) -> Rows | None:
+        if state is None:
+            return NO_ROWS
+        if len(delta.node_rows) and not state.inclusion.is_current(cluster, delta.node_rows):
+            return None
+        if not _add_pods(state, cluster, delta):
+            return NO_ROWS
+        if state.matches.is_overgrown:
+            return None
+        flipped = [
+            counts.topology.rows_of_all(domains)
+            for counts in state.counts
+            if (domains := counts.settle())
+        ]
+        return np.concatenate(flipped) if flipped else NO_ROWS
+
+    def _hard_state(
+        self, constraints: Constraints, pod: PodInfo, cluster: ClusterView
+    ) -> HardState:
+        inclusion = self._inclusion(constraints, pod, cluster, requires_all_keys=True)
+        matches, node_rows = _matching_pods(constraints, pod, cluster)
+        counts = [
+            HardCounts(
+                inclusion.topologies[i],
+                inclusion.eligible[i],
+                node_rows[i],
+                max_skew=constraint.max_skew,
+                min_domains=constraint.min_domains,
+                self_match=constraint.selector.matches(pod.labels),
+            )
+            for i, constraint in enumerate(constraints)
+        ]
+        return HardState(inclusion, matches, counts)
+
+    # Score -----------------------------------------------------------------------------------------
+
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
+        try:
+            constraints = self._constraints(pod, cluster, SOFT)
+        except SelectorError as error:
+            text = (
+                "calculating preScoreState: obtaining pod's soft topology spread constraints: "
+                f"{error}"
+            )
+            return PreScoreResult(Status(Code.ERROR, (text,)))
+        if constraints:
+            return PreScoreResult(state=self._soft_state(constraints, pod, cluster, feasible))
+        return SKIP_SCORE if self._asks_objects(pod, SOFT) else NEVER_SCORES
+
+    def score(
+        self, state: SoftState | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Int64s:
+        if state is None:
+            state = self.pre_score(pod, cluster, cluster.nodes.present_rows()).state
+            if state is None:
+                return np.zeros(len(rows), np.int64)
+        index = row_index(rows)
+        total = np.zeros(len(rows))
+        for counts in state.counts:
+            total += counts.parts(index)
+        scores = rounded(total)
+        scores[~state.inclusion.has_all_keys[index]] = UNRATED
+        return scores
+
+    def normalization(self, state: SoftState | None, raw: Int64s) -> tuple[int, int]:  # noqa: ARG002  # The extension point's signature.
+        """The lowest and the highest score of the nodes that are rated."""
+        highest = max(int(raw.max(initial=0)), 0)
+        lowest = int(raw.min(initial=highest))
+        if lowest == UNRATED:
+            lowest = int(raw.min(where=raw != UNRATED, initial=highest))
+        return lowest, highest
+
+    def normalize(self, raw: Int64s, normalization: tuple[int, int]) -> Int64s:
+        unrated = raw == UNRATED
+        if not unrated.any():
+            return by_range(raw, *normalization)
+        scores = by_range(np.where(unrated, 0, raw), *normalization)
+        scores[unrated] = 0
+        return scores
+
+    def update_score(
+        self,
+        state: SoftState | None,
+        pod: PodInfo,  # noqa: ARG002  # The extension point's signature.
+        cluster: ClusterView,
+        delta: Delta,
+        feasible: Bools,
+        flipped: Rows,
+    ) -> Rows | None:
+        if state is None:
+            return NO_ROWS
+        inclusion = state.inclusion
+        if len(delta.node_rows) and not inclusion.is_current(cluster, delta.node_rows):
+            return None
+        is_changed = _add_pods(state, cluster, delta)
+        if state.matches.is_overgrown:
+            return None
+        if len(flipped):
+            flipped = flipped[inclusion.has_all_keys[flipped]]
+            signs = np.where(feasible[flipped], 1, -1)
+            for counts in state.counts:
+                counts.flip(flipped, signs)
+            is_changed = True
+        if not is_changed:
+            return NO_ROWS
+        changed = [counts.settle() for counts in state.counts]
+        if any(rows is None for rows in changed):
+            return cluster.nodes.present_rows()
+        return np.concatenate([rows for rows in changed if rows is not None])
+
+    def _soft_state(
+        self, constraints: Constraints, pod: PodInfo, cluster: ClusterView, feasible: Rows
+    ) -> SoftState:
+        # With the system's constraints, a node without a zone is still rated by its host name.
+        requires_all_keys = bool(_own_constraints(pod)) or not self._is_system_defaulted
+        inclusion = self._inclusion(
+            constraints, pod, cluster, requires_all_keys=requires_all_keys
+        )
+        rated = feasible[inclusion.has_all_keys[feasible]]
+        matches, node_rows = _matching_pods(constraints, pod, cluster)
+        counts: list[SoftDomains | SoftNodes] = []
+        for i, constraint in enumerate(constraints):
+            topology, max_skew = inclusion.topologies[i], constraint.max_skew
+            if constraint.key == HOST_NAME:
+                counts.append(SoftNodes(topology, node_rows[i], len(rated), max_skew=max_skew))
+            else:
+                eligible = inclusion.eligible[i]
+                counts.append(
+                    SoftDomains(topology, eligible, node_rows[i], rated, max_skew=max_skew)
+                )
+        return SoftState(inclusion, matches, counts)
+
+    # Constraints -----------------------------------------------------------------------------------
+
+    def _constraints(self, pod: PodInfo, cluster: ClusterView, action: str) -> Constraints:
+        """Raises SelectorError."""
+        own = _own_constraints(pod)
+        if own:
+            return tuple(_parsed(c, pod) for c in own if c.when_unsatisfiable == action)
+        defaults = [c for c in self._defaults if c.when_unsatisfiable == action]
+        if not defaults:
+            return ()
+        selector = _default_selector(pod, cluster)
+        if selector.is_empty:
+            return ()
+        return tuple(_parsed(c, pod)._replace(selector=selector) for c in defaults)
+
+    def _asks_objects(self, pod: PodInfo, action: str) -> bool:
+        """Whether services and controllers have a say in what constraints there are."""
+        return not _own_constraints(pod) and any(
+            c.when_unsatisfiable == action for c in self._defaults
+        )
+
+    def _inclusion(
+        self,
+        constraints: Constraints,
+        pod: PodInfo,
+        cluster: ClusterView,
+        *,
+        requires_all_keys: bool,
+    ) -> Inclusion:
+        rules = toleration_rules(pod.spec.tolerations, has_comparison=self._has_comparison)
+        return Inclusion(
+            constraints,
+            cluster,
+            required_node_affinity(pod.spec),
+            AnswerTable(partial(is_repelled, rules=rules), np.bool_),
+            requires_all_keys=requires_all_keys,
+        )
+
+
+_CODE_OF_REASON: Final = np.array(
+    [Code.SUCCESS, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE], np.uint8
+)
+
+
+def _own_constraints(pod: PodInfo) -> Sequence[TopologySpreadConstraint]:
+    return pod.spec.topology_spread_constraints or ()
+
+
+def _parsed(constraint: TopologySpreadConstraint, pod: PodInfo) -> Constraint:
+    selector = parse_label_selector(constraint.label_selector)
+    keys = constraint.match_label_keys or ()
+    labels = {key: pod.labels[key] for key in keys if key in pod.labels}
+    if labels:
+        selector = selector.and_equal(labels)
+    return Constraint(
+        constraint.topology_key,
+        constraint.max_skew,
+        1 if constraint.min_domains is None else constraint.min_domains,
+        selector,
+        (constraint.node_affinity_policy or HONOR) == HONOR,
+        (constraint.node_taints_policy or IGNORE) == HONOR,
+    )
+
+
+def _default_selector(pod: PodInfo, cluster: ClusterView) -> Selector:
+    objects, namespace = cluster.objects, pod.namespace
+    owner = pod.template.controller
+    kind = controller_kind(owner)
+    controller = objects.get(kind, f"{namespace}/{owner.name}") if kind and owner else None
+    services = objects.in_namespace("services", namespace).values()
+    return workload_selector(pod.labels, services, controller)
+
+
+# Counting -------------------------------------------------------------------------------------------
+
+
+def _matching_pods(
+    constraints: Constraints, pod: PodInfo, cluster: ClusterView
+) -> tuple[ClassValues[PodInfo, int], list[Rows]]:
+    """Which constraints match a class, and for each constraint the node of each pod it matches."""
+    namespace = pod.namespace
+    # An empty selector matches the pod itself and no other, as upstream's counting does.
+    selectors = [None if c.selector.is_empty else c.selector for c in constraints]
+
+    def matching(other: PodInfo) -> int:
+        if other.namespace != namespace:
+            return 0
+        return sum(
+            1 << i
+            for i, selector in enumerate(selectors)
+            if selector is not None and selector.matches(other.labels)
+        )
+
+    matches = ClassValues(matching, 0)
+    found = matches.learn(cluster.class_index.in_namespaces((namespace,)))
+    node_rows: list[Rows] = []
+    for i in range(len(constraints)):
+        ids = [class_id for class_id, bits in found.items() if bits >> i & 1]
+        _, rows = pods_of_classes(cluster.pod_tables, ids, with_terminating=False)
+        node_rows.append(rows.astype(np.intp))
+    return matches, node_rows
+
+
+def _add_pods(state: HardState | SoftState, cluster: ClusterView, delta: Delta) -> bool:
+    """Counts what came and went; says whether any of it matters."""
+    is_changed = False
+    for class_id, node_row, is_terminating, count in delta.pods:
+        bits = state.matches.of(class_id, cluster.classes)
+        if bits and not is_terminating:
+            is_changed = True
+            for i, counts in enumerate(state.counts):
+                if bits >> i & 1:
+                    counts.add(node_row, count)
+    return is_changed

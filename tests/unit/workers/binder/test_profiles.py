@@ -1,0 +1,61 @@
+"""Which plugins bind a profile's pods."""
+
+from pathlib import Path
+
+import pytest
+
+from shared.errors import ConfigurationError
+from tests.unit.workers.binder.fake_api import FakeApi
+from workers.binder import profiles
+from workers.binder.bind_call import DefaultBinder
+from workers.binder.profiles import plugins_by_profile
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+- schedulerName: batch
+"""
+
+
+class Custom:
+    NAME = "Custom"
+
+    async def bind(self, order: object) -> None: ...
+
+
+class ByName:
+    def __init__(self, way: str) -> None:
+        self.NAME = "ByName"
+        self._way = way
+
+    def binder_name(self) -> str:
+        return self._way
+
+
+def test_profiles_bind_with_the_default_binder_unless_they_say_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIG)
+    binder = DefaultBinder(FakeApi())
+    found = plugins_by_profile(str(path), binder)
+    assert set(found) == {"default-scheduler", "batch"}
+    assert all(plugins.binds == (binder,) for plugins in found.values())
+
+
+def test_a_plugin_with_a_bind_method_binds_itself_and_a_known_way_is_ours() -> None:
+    binder, custom = DefaultBinder(FakeApi()), Custom()
+    assert profiles._bind_plugin(custom, binder) is custom
+    assert profiles._bind_plugin(ByName("DefaultBinder"), binder) is binder
+
+
+def test_an_unknown_way_of_binding_is_refused_by_name() -> None:
+    with pytest.raises(ConfigurationError, match=r"plugin ByName: binder_name\(\) is 'Teleport'"):
+        profiles._bind_plugin(ByName("Teleport"), DefaultBinder(FakeApi()))
+
+
+def test_a_configuration_that_cannot_be_used_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("kind: Nonsense\n")
+    with pytest.raises(ConfigurationError, match=r"config\.yaml"):
+        plugins_by_profile(str(path), DefaultBinder(FakeApi()))
