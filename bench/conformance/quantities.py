@@ -16,8 +16,8 @@ def differences(line: dict[str, Any]) -> list[str]:
         return [f"{text!r}: read as {quantity.canonical(parsed)}, expected an error"]
     got = {
         "canonical": quantity.canonical(parsed),
-        "value": quantity.value_of_nanos(parsed.nanos),
-        "milli_value": quantity.milli_value_of_nanos(parsed.nanos),
+        "value": quantity.value(text),
+        "milli_value": quantity.milli_value(text),
         "stored": quantity.canonical(quantity.rounded_up_to_milli(parsed)),
     }
     return [

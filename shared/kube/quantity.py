@@ -45,6 +45,9 @@ class ExactQuantity(msgspec.Struct, frozen=True, gc=False):
 
     nanos: int
     format: QuantityFormat
+    is_big_negative: bool = False
+    """Negative, and not of the short forms that Kubernetes holds in 64 bits. Such amounts are rounded
+    towards zero and up by one, in wrapping arithmetic; see `_big_negative_value`."""
 
 
 _DECIMAL_EXPONENTS: Final = {
@@ -112,9 +115,21 @@ def _parse_general(text: str) -> ExactQuantity:
     else:
         exponent, quantity_format = _decimal_suffix(text, suffix)
         quantity = ExactQuantity(_nanos(digits, exponent - len(fraction)), quantity_format)
-    if match["sign"] == "-":
-        quantity = ExactQuantity(-quantity.nanos, quantity.format)
+    if match["sign"] == "-" and quantity.nanos:
+        is_big = not _fits_64_bits(whole.lstrip("0"), fraction, suffix)
+        quantity = ExactQuantity(-quantity.nanos, quantity.format, is_big)
     return quantity
+
+
+def _fits_64_bits(whole: str, fraction: str, suffix: str) -> bool:
+    """Whether ParseQuantity keeps the amount as an integer and a scale (its fast path)."""
+    if suffix in _BINARY_EXPONENTS:
+        exponent = _BINARY_EXPONENTS[suffix]
+        if fraction or 15 - len(whole) - int(exponent * 0.3) - 1 < 0:
+            return False
+        return int(whole or "0") << exponent <= INT64_MAX
+    exponent, _ = _decimal_suffix(suffix, suffix)
+    return len(whole) + len(fraction) <= 18 and exponent - len(fraction) >= -9
 
 
 def _decimal_suffix(text: str, suffix: str) -> tuple[int, QuantityFormat]:
@@ -177,12 +192,31 @@ def milli_value_of_nanos(amount: int) -> int:
 
 def value(quantity: Quantity) -> int:
     """Whole units (bytes, counts), rounded up away from zero, cut to 64 bits."""
-    return value_of_nanos(parse(quantity).nanos)
+    parsed = parse(quantity)
+    if parsed.is_big_negative:
+        return _big_negative_value(parsed.nanos, NANOS_PER_UNIT)
+    return value_of_nanos(parsed.nanos)
 
 
 def milli_value(quantity: Quantity) -> int:
     """Thousandths (milli-CPU), rounded up away from zero, cut to 64 bits."""
-    return milli_value_of_nanos(parse(quantity).nanos)
+    parsed = parse(quantity)
+    if parsed.is_big_negative:
+        return _big_negative_value(parsed.nanos, NANOS_PER_MILLI)
+    return milli_value_of_nanos(parsed.nanos)
+
+
+def _big_negative_value(amount: int, divisor: int) -> int:
+    """What Kubernetes makes of a negative amount that it holds as a big decimal.
+
+    Its division takes the low 64 bits, cuts towards zero and adds one where something was cut off
+    (`scaledValue` in scale_int.go). Requests and allocatables are never negative, so this only shows
+    where somebody writes such an amount by hand; equal to Kubernetes is then the best answer.
+    """
+    low = -amount & (1 << 64) - 1
+    wrapped = -(low - (1 << 64) if low > INT64_MAX else low)
+    quotient = abs(wrapped) // divisor * (1 if wrapped > 0 else -1)
+    return quotient + (abs(wrapped) % divisor != 0)
 
 
 def rounded_up_to_milli(quantity: ExactQuantity) -> ExactQuantity:
