@@ -3,7 +3,7 @@
 Exit codes (`shared/exit_codes.py`): 0 done; 1 tried and failed; 2 arguments, configuration or
 surroundings cannot be used; 3 no berth is running there; 4 another berth is.
 
-The commands of `bench` (demo, simulate, conformance) are imported when they are asked for: a
+The commands of `bench` (demo, simulate, bench, conformance) are imported when they are asked for: a
 production installation may lack that package, and is told so.
 """
 
@@ -34,6 +34,7 @@ BENCH_COMMANDS: Final = {
         "bench.demo.__main__", "run a cluster's trace through berth and a simulated API server"
     ),
     "simulate": BenchCommand("bench.apiserver.__main__", "run the simulated API server alone"),
+    "bench": BenchCommand("bench.perf.__main__", "run benchmarks in scheduler_perf's format"),
     "conformance": BenchCommand(
         "bench.conformance.__main__", "compare berth's decisions with recorded ones"
     ),

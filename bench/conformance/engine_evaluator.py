@@ -5,27 +5,39 @@ that keeps results from one attempt to the next. Where they disagree, the decisi
 field that the corpus does not have (`engine`), and so fails.
 """
 
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 
 from bench.conformance.evaluator import Outcome
+from bench.conformance.nominated_pods import NominatedPods, status_shape
 from bench.conformance.scenario import ClusterObjects, Scenario
 from daemon.core.cache import Cache
 from daemon.core.pod_classes import PodClass
 from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.config import API_VERSION, KIND, parse_configuration
-from shared.framework.diagnosis import FitError, diagnose, node_verdicts, rows_without_verdict
-from shared.framework.engine import Choice, Engine
+from shared.framework.diagnosis import (
+    FitError,
+    diagnose,
+    filter_candidates,
+    node_verdicts,
+    rows_without_verdict,
+)
+from shared.framework.engine import Choice, ClassEvaluation, Engine
 from shared.framework.feature_gates import FeatureGates
+from shared.framework.post_filter import FailedAttempt, run_post_filters
+from shared.framework.preemption import Preemption
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import BuiltProfile, Registry
 from shared.framework.runtime import PreFilterOutcome, PreScoreError
-from shared.framework.status import CODE_NAMES, SUCCESS, Status
+from shared.framework.status import SUCCESS
 from shared.kube.objects import Pod
 from shared.kube.pod_record import PodRecord, split_pod
+from shared.plugin_names import DEFAULT_PREEMPTION
 
 Json = dict[str, Any]
 
@@ -35,10 +47,12 @@ OBJECT_KINDS: Final = {"pvs": "persistentvolumes", "pvcs": "persistentvolumeclai
 FINISHED: Final = ("Succeeded", "Failed")
 NO_NODES: Final = "no nodes available to schedule pods"
 BEING_DELETED: Final = "pod is being deleted"
+FIRST_START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+"""Start of the pod that is bound first; each further one starts a minute later."""
 
 
 class EngineEvaluator:
-    """Preemption and nominations are not part of the engine; decisions that need them differ."""
+    """All fields of a decision are seen."""
 
     observes: frozenset[str] = frozenset(
         {
@@ -73,8 +87,9 @@ class EngineEvaluator:
         gates = FeatureGates(scenario.feature_gates)
         profile = Registry(gates, entry_points=()).build(_profile(scenario))
         cache = _filled_cache(scenario.objects)
-        session = _Session(cache, profile)
+        session = _Session(cache, profile, scenario.preemption_mode)
         pods = {_key(pod): split_pod(pod) for pod in scenario.pending}
+        session.nominate_all(pods.values())
         decisions = []
         for key in scenario.attempts or list(pods):
             if session.is_bound(pods[key]):
@@ -116,15 +131,25 @@ def _key(pod: Pod) -> str:
 class _Session:
     """The attempts of one scenario, one after the other on the same cache."""
 
-    def __init__(self, cache: Cache, profile: BuiltProfile) -> None:
+    def __init__(self, cache: Cache, profile: BuiltProfile, preemption_mode: str) -> None:
         self._cache = cache
+        self._nominated = NominatedPods(cache, preemption_mode)
+        self._bound_uids: set[str] = set()
         self._profile = profile
         self._framework = profile.framework
         frameworks = {profile.scheduler_name: profile.framework}
         self._engine = Engine(cache.view, cache.journal, frameworks)
 
+    def nominate_all(self, records: Iterable[PodRecord]) -> None:
+        """Nominations stand from the start, whoever comes first."""
+        for record in records:
+            if record.nominated_node_name:
+                pod_class = self._cache.classes.acquire(record)
+                self._nominated.nominate(record, pod_class, record.nominated_node_name)
+
     def is_bound(self, record: PodRecord) -> bool:
-        return self._cache.get_pod(record.uid) is not None
+        """Also a pod that was bound and became a victim since: it is gone."""
+        return record.uid in self._bound_uids
 
     def decide(self, record: PodRecord) -> Json:
         """One attempt with every detail."""
@@ -140,11 +165,15 @@ class _Session:
         if outcome.status.is_success and outcome.node_names is not None:
             decision["pre_filter_nodes"] = sorted(outcome.node_names)
         if not outcome.status.is_success:
-            decision["pre_filter_status"] = _status(outcome.status, outcome.status.plugin)
-            return {**decision, **self._unschedulable(pod_class, outcome)}
-        feasible = self._filtered(pod_class, outcome, decision)
+            decision["pre_filter_status"] = status_shape(outcome.status, outcome.status.plugin)
+            return {**decision, **self._unschedulable(record, pod_class, outcome)}
+        nominated = self._takes_nominated(record, pod_class, outcome, decision)
+        if nominated is not None:
+            feasible = nominated
+        else:
+            feasible = self._filtered(record, pod_class, outcome, decision)
         if not len(feasible):
-            return {**decision, **self._unschedulable(pod_class, outcome)}
+            return {**decision, **self._unschedulable(record, pod_class, outcome)}
         if len(feasible) == 1:
             choice = Choice(int(feasible[0]), 0, 1)
         else:
@@ -152,7 +181,7 @@ class _Session:
                 choice = self._scored(pod_class, feasible, decision)
             except PreScoreError as error:
                 return {**decision, "result": "error", "message": str(error)}
-        decision.update(self._engine_disagreement(pod_class, choice))
+        decision.update(self._engine_disagreement(record, pod_class, choice))
         return {**decision, **self._bound(record, pod_class, choice.row)}
 
     def decide_compactly(self, record: PodRecord) -> Json:
@@ -161,13 +190,16 @@ class _Session:
         refused = self._refused_early(record, pod_class)
         if refused is not None:
             return refused
-        evaluation = self._engine.evaluate(
-            pod_class.class_id, pod_class.info, self._profile.scheduler_name
-        )
-        choice = self._engine.choose(evaluation, self._first_by_name)
+        evaluation, choice = self._engines_choice(record, pod_class)
         if choice is None:
             error = self._engine.failure(evaluation)
-            return {"result": "unschedulable", "message_without_preemption": error.message()}
+            if error.error:
+                return {"result": "error", "message": error.error}
+            preemptor = self._nominated.preemptor(record, pod_class)
+            result = self._engine.post_filter(evaluation, preemptor, self._first_by_name)
+            if result.preemption is not None:
+                self._nominated.carry_out(record, pod_class, result.preemption)
+            return {"result": "unschedulable", "message": error.message(result.status.message)}
         decision: Json = {"feasible_count": choice.feasible_count}
         if choice.feasible_count > 1:
             decision["total"] = choice.score
@@ -182,23 +214,44 @@ class _Session:
         for plugin in self._profile.plugins_at["preEnqueue"]:
             status = plugin.pre_enqueue(pod_class.info)
             if not status.is_success:
-                return {"result": "gated", "pre_enqueue": _status(status, status.plugin)}
+                return {"result": "gated", "pre_enqueue": status_shape(status, status.plugin)}
         self._cache.refresh_order()
         if not len(self._cache.nodes.order):
-            return {"result": "unschedulable", "message": NO_NODES}
+            self._nominated.nominate(record, pod_class, "")
+            return {"result": "unschedulable", "message": NO_NODES, "nominated_node": ""}
         return None
 
-    def _filtered(self, pod_class: PodClass, outcome: PreFilterOutcome, decision: Json) -> Rows:
+    def _takes_nominated(
+        self, record: PodRecord, pod_class: PodClass, outcome: PreFilterOutcome, decision: Json
+    ) -> Rows | None:
+        """The node that the pod is nominated to, where it is enough; None otherwise."""
+        row = self._nominated.preemptor(record, pod_class).nominated_row
+        if row < 0 or not self._cache.nodes.present[row]:
+            return None
+        rows = np.array([row], np.intp)
+        view = self._cache.view
+        filtered = self._framework.run_filters(pod_class.info, view, outcome, rows, record.uid)
+        if not filtered.passes.all():
+            return None
+        name = self._cache.nodes.name_of(row)
+        decision["filter"] = {name: {"code": "Success"}}
+        decision["feasible"] = [name]
+        decision["used_nominated_node"] = True
+        return rows
+
+    def _filtered(
+        self, record: PodRecord, pod_class: PodClass, outcome: PreFilterOutcome, decision: Json
+    ) -> Rows:
         """The feasible rows; writes what the filters said into the decision."""
         framework, view = self._framework, self._cache.view
         nodes = self._cache.nodes
         rows = framework.candidate_rows(outcome, view)
-        filtered = framework.run_filters(pod_class.info, view, outcome, rows)
+        filtered = framework.run_filters(pod_class.info, view, outcome, rows, record.uid)
         feasible = rows_without_verdict(filtered)
         names = [nodes.name_of(row) for row in feasible.tolist()]
         said = {name: {"code": "Success"} for name in names}
         for verdict in node_verdicts(framework, filtered):
-            said[nodes.name_of(verdict.row)] = _status(verdict.status, verdict.status.plugin)
+            said[nodes.name_of(verdict.row)] = status_shape(verdict.status, verdict.status.plugin)
         decision["filter"] = said
         decision["feasible"] = sorted(names)
         decision["filter_each"] = self._each_filter(pod_class, outcome, rows)
@@ -214,7 +267,7 @@ class _Session:
             for position in np.flatnonzero(verdicts.codes).tolist():
                 name = self._cache.nodes.name_of(int(rows[position]))
                 status = verdicts.status(position, plugin.NAME)
-                each.setdefault(name, {})[plugin.NAME] = _status(status)
+                each.setdefault(name, {})[plugin.NAME] = status_shape(status)
         return each
 
     def _scored(self, pod_class: PodClass, feasible: Rows, decision: Json) -> Choice:
@@ -237,17 +290,31 @@ class _Session:
         row = self._first_by_name(feasible[totals == best])
         return Choice(row, best, len(feasible))
 
-    def _engine_disagreement(self, pod_class: PodClass, choice: Choice) -> Json:
-        evaluation = self._engine.evaluate(
-            pod_class.class_id, pod_class.info, self._profile.scheduler_name
-        )
-        chosen = self._engine.choose(evaluation, self._first_by_name)
+    def _engines_choice(
+        self, record: PodRecord, pod_class: PodClass
+    ) -> tuple[ClassEvaluation, Choice | None]:
+        """What the engine makes of the same pod."""
+        info, profile = pod_class.info, self._profile.scheduler_name
+        evaluation = self._engine.evaluate(pod_class.class_id, info, profile)
+        if self._nominated.node_of(record):
+            row = self._nominated.preemptor(record, pod_class).nominated_row
+            if self._engine.takes_nominated(evaluation, row, record.uid):
+                return evaluation, Choice(row, 0, 1)
+            evaluation = self._engine.evaluate_alone(info, profile, record.uid)
+        return evaluation, self._engine.choose(evaluation, self._first_by_name)
+
+    def _engine_disagreement(self, record: PodRecord, pod_class: PodClass, choice: Choice) -> Json:
+        _, chosen = self._engines_choice(record, pod_class)
         if chosen == choice:
             return {}
         return {"engine": f"chose {chosen}, the framework {choice}"}
 
-    def _unschedulable(self, pod_class: PodClass, outcome: PreFilterOutcome) -> Json:
-        error = diagnose(self._framework, pod_class.info, self._cache.view, outcome)
+    def _unschedulable(
+        self, record: PodRecord, pod_class: PodClass, outcome: PreFilterOutcome
+    ) -> Json:
+        framework, info, view = self._framework, pod_class.info, self._cache.view
+        filtered = filter_candidates(framework, info, view, outcome, record.uid)
+        error = diagnose(framework, info, view, outcome, filtered)
         if error.error:
             return {"result": "error", "message": error.error}
         decision: Json = {
@@ -257,11 +324,39 @@ class _Session:
         }
         if error.pending_plugins:
             decision["pending_plugins"] = sorted(error.pending_plugins)
-        evaluation = self._engine.evaluate(
-            pod_class.class_id, pod_class.info, self._profile.scheduler_name
-        )
+        evaluation, _ = self._engines_choice(record, pod_class)
         decision.update(self._failure_disagreement(self._engine.failure(evaluation), error))
+        if framework.post_filters:
+            attempt = FailedAttempt(
+                framework,
+                self._nominated.preemptor(record, pod_class),
+                view,
+                outcome,
+                filtered,
+                self._first_by_name,
+            )
+            decision.update(self._post_filtered(record, pod_class, error, attempt))
         return decision
+
+    def _post_filtered(
+        self, record: PodRecord, pod_class: PodClass, error: FitError, attempt: FailedAttempt
+    ) -> Json:
+        """What PostFilter found, and carries it out."""
+        result = run_post_filters(self._framework.post_filters, attempt)
+        decision: Json = {"message": error.message(result.status.message)}
+        # Where another plugin ended PostFilter, the corpus says nevertheless who could preempt.
+        preemption = result.preemption or self._preemption_alone(attempt)
+        if preemption is not None:
+            said = status_shape(result.status, result.status.plugin)
+            decision["post_filter"] = self._nominated.shape(pod_class, preemption, said)
+        if result.preemption is not None:
+            self._nominated.carry_out(record, pod_class, result.preemption)
+        decision["nominated_node"] = self._nominated.node_of(record)
+        return decision
+
+    def _preemption_alone(self, attempt: FailedAttempt) -> Preemption | None:
+        plugins = [p for p in self._framework.post_filters if p.NAME == DEFAULT_PREEMPTION]
+        return run_post_filters(plugins, attempt).preemption
 
     @staticmethod
     def _failure_disagreement(engines: FitError, full: FitError) -> Json:
@@ -271,7 +366,17 @@ class _Session:
         """Assumes and then confirms the pod on its node, as the API server would."""
         name = self._cache.nodes.name_of(row)
         self._cache.assume_pod(record, name, pod_class)
-        self._cache.add_pod(msgspec.structs.replace(record, node_name=name))
+        for plugin in self._profile.plugins_at["reserve"]:
+            status = plugin.reserve(record, pod_class.info, self._cache.view, row)
+            if not status.is_success:
+                self._cache.forget_pod(record.uid)
+                return {"result": "reserve_failed", "message": status.message}
+        started = FIRST_START + timedelta(minutes=len(self._bound_uids))
+        self._bound_uids.add(record.uid)
+        self._nominated.nominate(record, pod_class, "")
+        self._cache.add_pod(
+            msgspec.structs.replace(record, node_name=name, started=started.isoformat())
+        )
         return {"result": "scheduled", "node": name}
 
     def _first_by_name(self, rows: Rows) -> int:
@@ -286,17 +391,8 @@ class _Session:
 # Shapes of the corpus -------------------------------------------------------------------------------
 
 
-def _status(status: Status, plugin: str = "") -> Json:
-    shape: Json = {"code": CODE_NAMES[status.code]}
-    if plugin:
-        shape["plugin"] = plugin
-    if status.reasons:
-        shape["reasons"] = list(status.reasons)
-    return shape
-
-
 def _pre_filter(name: str, outcome: PreFilterOutcome) -> Json:
-    shape = _status(outcome.each.get(name, SUCCESS))
+    shape = status_shape(outcome.each.get(name, SUCCESS))
     names = outcome.each_node_names.get(name)
     if names is not None:
         shape["nodes"] = sorted(names)

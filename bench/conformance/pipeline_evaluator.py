@@ -57,6 +57,9 @@ BETRAYING: Final = (
 )  # fmt: skip
 """Counters of the owner that stand still as long as all is well, with one worker and one binder."""
 
+COMPACT: Final = frozenset({"pod", "result", "node", "message", "message_without_preemption"})
+"""What compact decisions record of what is seen here."""
+
 _encoder: Final = msgspec.msgpack.Encoder()
 
 
@@ -78,6 +81,8 @@ class PipelineEvaluator:
             "unschedulable_plugins",
             "pending_plugins",
             "nominated_node",
+            "pre_enqueue",
+            "post_filter",
         }
     )
 
@@ -88,14 +93,21 @@ class PipelineEvaluator:
             self._lanes.put(lane)
         self._book = book
 
-    def run(self, scenario: Scenario, *, is_compact: bool) -> Outcome:  # noqa: ARG002 # The protocol's.
+    def run(self, scenario: Scenario, *, is_compact: bool) -> Outcome:
         """Decides all attempts of a scenario."""
         profile = self._book.profile_of(scenario.config, scenario.feature_gates)
         lane = self._lanes.get()
         try:
-            return lane.run(scenario, profile)
+            outcome = lane.run(scenario, profile)
         finally:
             self._lanes.put(lane)
+        if not is_compact:
+            return outcome
+        compact = [
+            {field: value for field, value in decision.items() if field in COMPACT}
+            for decision in outcome.decisions
+        ]
+        return outcome._replace(decisions=compact)
 
     def close(self) -> None:
         for lane in self._all_lanes:
@@ -158,9 +170,7 @@ class _Pending:
 class _Replay:
     """One scenario on one set of processes."""
 
-    def __init__(
-        self, scenario: Scenario, profile: Profile, processes: PipelineProcesses
-    ) -> None:
+    def __init__(self, scenario: Scenario, profile: Profile, processes: PipelineProcesses) -> None:
         self._scenario = scenario
         self._profile = profile
         self._processes = processes
@@ -259,19 +269,22 @@ class _Replay:
         )
         if line.reason != "Unschedulable":
             return {"result": "error", "message": line.message}
-        decision: Json = {"result": "unschedulable", **self._message(line.message)}
+        decision: Json = {"result": "unschedulable", **self._after_filters(line.message, held)}
         if held.unschedulable_plugins:
             decision["unschedulable_plugins"] = held.unschedulable_plugins
         if held.pending_plugins:
             decision["pending_plugins"] = held.pending_plugins
-        if held.nominated_node:
-            decision["nominated_node"] = held.nominated_node
         return decision
 
-    def _message(self, message: str) -> Json:
+    def _after_filters(self, message: str, held: PendingPod) -> Json:
         if plugin_names.DEFAULT_PREEMPTION in self._profile.missing_plugins:
             return {"message_without_preemption": message}
-        return {"message": message, "message_without_preemption": UNSEEN}
+        return {
+            "message": message,
+            "message_without_preemption": UNSEEN,
+            "nominated_node": held.nominated_node,
+            "post_filter": UNSEEN,
+        }
 
     # What the cluster shows ----------------------------------------------------------------------
 

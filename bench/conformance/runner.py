@@ -1,31 +1,46 @@
 """`berth conformance FILE_OR_FOLDER...`: replays the corpus and reports passed and failed.
 
-The last line is always `N passed, M failed`, and the exit code 1 if anything failed. Families that
-cannot be run yet are named with their size and count as neither.
+By default the engine decides in this process; with `--pipeline` the processes of a berth do. The
+families that are not about placing pods (quantities, queue, hints) are the same in both.
+
+The last line is always `N passed, M failed`, and the exit code 1 if anything failed.
 """
 
 import argparse
 import sys
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.conformance import compare, quantities
 from bench.conformance.engine_evaluator import EngineEvaluator
-from bench.conformance.evaluator import Evaluator
+from bench.conformance.evaluator import Evaluator, Outcome
+from bench.conformance.pipeline_evaluator import PipelineEvaluator
+from bench.conformance.pipeline_profiles import ProfileBook
+from bench.conformance.queue_replay import hint_differences, queue_differences
 from bench.conformance.scenario import (
     CorpusError,
     Entry,
     family_of,
     find_files,
+    read_configurations,
     read_entries,
     read_plain,
 )
-from shared.errors import ConfigurationError
+from shared.errors import OperationalError
 
 QUANTITIES: Final = "quantities"
-NEEDS_QUEUE: Final = frozenset({"hints", "queue"})
+REPLAYED: Final = {"hints": hint_differences, "queue": queue_differences}
+"""Families that are run by a function of their own."""
+LANES_MAX: Final = 8
+LOOK_AHEAD: Final = 4
+"""Scenarios that are read ahead of each lane."""
+SWITCH_INTERVAL_S: Final = 0.0005
+"""How long a thread may keep the others waiting when their message has come; Python's own 5 ms are
+several times what an attempt takes."""
 EXIT_FAILED: Final = 1
 EXIT_UNUSABLE: Final = 2
 
@@ -43,8 +58,6 @@ class FamilyResult(NamedTuple):
     name: str
     passed: int
     failures: list[Failure]
-    not_run: int = 0
-    why_not_run: str = ""
 
     @property
     def total(self) -> int:
@@ -66,8 +79,13 @@ class Report(NamedTuple):
     missing_plugins: frozenset[str]
 
 
-def run(files: Sequence[Path], evaluator: Evaluator, filters: Filters) -> Report:
-    """Runs all files; CorpusError for one that cannot be read."""
+def run(
+    files: Sequence[Path], evaluator: Evaluator, filters: Filters, lane_count: int = 1
+) -> Report:
+    """Runs all files; CorpusError for one that cannot be read.
+
+    `lane_count` scenarios are decided at a time; the evaluator must bear so many threads.
+    """
     results: list[FamilyResult] = []
     left_out: compare.LeftOut = Counter()
     missing: set[str] = set()
@@ -75,49 +93,87 @@ def run(files: Sequence[Path], evaluator: Evaluator, filters: Filters) -> Report
         family = family_of(path)
         if filters.families and family not in filters.families:
             continue
-        if family in NEEDS_QUEUE:
-            count = sum(1 for _ in read_plain(path))
-            results.append(FamilyResult(family, 0, [], count, "needs the queue"))
+        if family in REPLAYED:
+            results.append(_run_replayed(family, path, filters))
         elif family == QUANTITIES:
             results.append(_run_quantities(family, path, filters))
         else:
-            results.append(_run_scenarios(family, path, evaluator, filters, left_out, missing))
+            decided = _decided(path, evaluator, filters, lane_count)
+            results.append(_compared(family, decided, evaluator, left_out, missing))
     return Report(results, left_out, frozenset(missing))
 
 
-def _run_scenarios(
+def _compared(
     family: str,
-    path: Path,
+    decided: Iterator[tuple[Entry, Outcome | OperationalError]],
     evaluator: Evaluator,
-    filters: Filters,
     left_out: compare.LeftOut,
     missing: set[str],
 ) -> FamilyResult:
     passed = 0
     failures: list[Failure] = []
-    for entry in read_entries(path):
-        name = entry.scenario.name
-        if filters.scenarios and name not in filters.scenarios:
-            continue
-        details = _run_one(entry, evaluator, left_out, missing)
+    for entry, outcome in decided:
+        if isinstance(outcome, OperationalError):
+            # Such as a profile that is not possible here: a difference too.
+            details = [f"{type(outcome).__name__}: {outcome}"]
+        else:
+            missing |= outcome.missing_plugins
+            found = compare.differences(entry.expected, outcome, evaluator.observes, left_out)
+            details = [str(difference) for difference in found]
         if details:
-            failures.append(Failure(name, details))
+            failures.append(Failure(entry.scenario.name, details))
         else:
             passed += 1
     return FamilyResult(family, passed, failures)
 
 
-def _run_one(
-    entry: Entry, evaluator: Evaluator, left_out: compare.LeftOut, missing: set[str]
-) -> list[str]:
-    """What differs in one scenario; its profile being impossible here is a difference too."""
-    try:
-        outcome = evaluator.run(entry.scenario, is_compact=entry.is_compact)
-    except ConfigurationError as error:
-        return [f"configuration: {error}"]
-    missing |= outcome.missing_plugins
-    found = compare.differences(entry.expected, outcome, evaluator.observes, left_out)
-    return [str(difference) for difference in found]
+def _decided(
+    path: Path, evaluator: Evaluator, filters: Filters, lane_count: int
+) -> Iterator[tuple[Entry, Outcome | OperationalError]]:
+    """The scenarios of a file in its order, and what was decided."""
+
+    def decide(entry: Entry) -> Outcome | OperationalError:
+        try:
+            return evaluator.run(entry.scenario, is_compact=entry.is_compact)
+        except OperationalError as error:
+            return error
+
+    entries = (
+        entry
+        for entry in read_entries(path)
+        if not filters.scenarios or entry.scenario.name in filters.scenarios
+    )
+    if lane_count == 1:
+        for entry in entries:
+            yield entry, decide(entry)
+        return
+    with ThreadPoolExecutor(lane_count) as pool:
+        waiting: deque[tuple[Entry, Future[Outcome | OperationalError]]] = deque()
+        for entry in entries:
+            waiting.append((entry, pool.submit(decide, entry)))
+            if len(waiting) > LOOK_AHEAD * lane_count:
+                first, future = waiting.popleft()
+                yield first, future.result()
+        for first, future in waiting:
+            yield first, future.result()
+
+
+def _run_replayed(family: str, path: Path, filters: Filters) -> FamilyResult:
+    differences = REPLAYED[family]
+    passed = 0
+    failures: list[Failure] = []
+    for number, line in read_plain(path):
+        if not isinstance(line.get("scenario"), dict) or not isinstance(line.get("expected"), dict):
+            raise CorpusError(f"{path}, line {number}: has no `scenario` with `expected`")
+        name = f"{line['scenario'].get('name')}"
+        if filters.scenarios and name not in filters.scenarios:
+            continue
+        details = differences(line["scenario"], line["expected"])
+        if details:
+            failures.append(Failure(name, details))
+        else:
+            passed += 1
+    return FamilyResult(family, passed, failures)
 
 
 def _run_quantities(family: str, path: Path, filters: Filters) -> FamilyResult:
@@ -145,10 +201,7 @@ def report_lines(report: Report, show: int) -> list[str]:
     lines: list[str] = []
     width = max((len(result.name) for result in report.families), default=0)
     for result in report.families:
-        if result.why_not_run:
-            lines.append(f"{result.name:<{width}} not run: {result.why_not_run} ({result.not_run})")
-        else:
-            lines.append(f"{result.name:<{width}} {result.passed}/{result.total}")
+        lines.append(f"{result.name:<{width}} {result.passed}/{result.total}")
     lines += _differences(report, show)
     if report.missing_plugins:
         lines.append(f"plugins not built: {', '.join(sorted(report.missing_plugins))}")
@@ -181,16 +234,48 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--show", type=int, default=0, metavar="N", help="print N differences")
     parser.add_argument("--family", action="append", default=[], help="only this family")
     parser.add_argument("--scenario", action="append", default=[], help="only this scenario")
+    parser.add_argument(
+        "--pipeline", action="store_true", help="decide by the processes of a berth"
+    )
+    parser.add_argument(
+        "--lanes", type=int, default=2, metavar="N", help="sets of processes at a time (--pipeline)"
+    )
     options = parser.parse_args(argv)
+    if not 1 <= options.lanes <= LANES_MAX:
+        parser.error(f"--lanes {options.lanes}: must lie in 1..{LANES_MAX}")
     filters = Filters(frozenset(options.family), frozenset(options.scenario))
     try:
-        report = run(find_files(options.paths), EngineEvaluator(), filters)
+        files = find_files(options.paths)
+        if options.pipeline:
+            report = run_pipeline(files, filters, options.lanes)
+        else:
+            report = run(files, EngineEvaluator(), filters)
     except CorpusError as error:
         print(error, file=sys.stderr)
         return EXIT_UNUSABLE
     for line in report_lines(report, options.show):
         print(line)
-    if not any(result.total or result.not_run for result in report.families):
+    if not any(result.total for result in report.families):
         print("nothing to run: no family or scenario is called so", file=sys.stderr)
         return EXIT_UNUSABLE
     return EXIT_FAILED if any(result.failures for result in report.families) else 0
+
+
+def run_pipeline(files: Sequence[Path], filters: Filters, lane_count: int) -> Report:
+    """Runs all files on real processes."""
+    families = {path: family_of(path) for path in files}
+    book = ProfileBook(
+        configuration
+        for path, family in families.items()
+        if (not filters.families or family in filters.families)
+        and family not in REPLAYED
+        and family != QUANTITIES
+        for configuration in read_configurations(path)
+    )
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    try:
+        with closing(PipelineEvaluator(book, lane_count)) as evaluator:
+            return run(files, evaluator, filters, lane_count)
+    finally:
+        sys.setswitchinterval(interval_s)

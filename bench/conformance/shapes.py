@@ -36,7 +36,9 @@ def node_shape(usage: NodeUsage) -> Json:
         "pods": usage.pods,
     }
     if usage.ports:
-        shape["used_ports"] = sorted(f"{protocol}/{ip}/{port}" for ip, protocol, port in usage.ports)
+        shape["used_ports"] = sorted(
+            f"{protocol}/{ip}/{port}" for ip, protocol, port in usage.ports
+        )
     if usage.claim_pod_counts:
         shape["pvc_refs"] = usage.claim_pod_counts
     return shape

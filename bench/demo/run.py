@@ -176,7 +176,6 @@ class _Run:
             tasks.create_task(self._create_pods())
             await self._wait_until_settled()
             watching.cancel()
-        self._meter.sample()
         self._show("checking the cluster")
         check = check_cluster(await self._items(NODES_PATH), await self._items(PODS_PATH))
         self._stop_berth()

@@ -14,8 +14,8 @@ import yaml
 
 from bench.perf.operations import (
     CreateAny,
-    CreatePodSets,
     CreatePods,
+    CreatePodSets,
     Operation,
     Sleep,
     UpdateAny,
@@ -39,9 +39,7 @@ class Workload(
     feature_gates: dict[str, bool] = {}
 
 
-class Case(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True
-):
+class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
     """Operations in order, and the workloads that they are run with."""
 
     name: str
@@ -106,9 +104,7 @@ def read_cases(file: Path) -> list[Case]:
     return cases
 
 
-def matching(
-    cases: list[Case], names: str, labels: str
-) -> Iterator[tuple[Case, Workload]]:
+def matching(cases: list[Case], names: str, labels: str) -> Iterator[tuple[Case, Workload]]:
     """Workloads by name (CASE/NAME, or CASE for all of it; empty: all) and by labels.
 
     `labels` is upstream's filter: comma-separated, `+x` or `x` must be there, `-x` must not.
@@ -210,9 +206,7 @@ def _resolved(operation: Operation, params: Params, used: set[str]) -> Operation
     if isinstance(operation, CreatePodSets):
         changes["create_pods_op"] = _resolved(operation.create_pods_op, params, used)
     try:
-        changed = msgspec.convert(
-            msgspec.structs.asdict(operation) | changes, dict[str, Any]
-        )
+        changed = msgspec.convert(msgspec.structs.asdict(operation) | changes, dict[str, Any])
         fields = {name: changed[name] for name in operation.__struct_fields__}
         made: Operation = type(operation)(**fields)
     except (TypeError, msgspec.ValidationError) as error:
@@ -236,8 +230,8 @@ def _check(operation: Operation) -> None:
     count = getattr(operation, "count", None)
     is_optional = isinstance(operation, CreateAny | UpdateAny)
     if hasattr(operation, "count") and not (is_optional and count is None):
-        is_number = isinstance(count, int) and not isinstance(count, bool)
-        if not is_number or count < 0:
+        is_number = isinstance(count, int) and not isinstance(count, bool) and count >= 0
+        if not is_number:
             problems.append(f"count {count!r}: must be a number, 0 or more")
     if isinstance(operation, Sleep) and not operation.duration:
         problems.append("duration or durationParam must be given")
@@ -253,7 +247,12 @@ def _check(operation: Operation) -> None:
 
 
 _UNITS_S: Final[Mapping[str, float]] = {
-    "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0,
+    "ns": 1e-9,
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "h": 3600.0,
 }
 
 

@@ -67,7 +67,9 @@ class ObjectTemplate:
         try:
             self._text = path.read_text(encoding="utf-8")
         except OSError as error:
-            problem = f"cannot be read: {error.strerror}; template paths count from the workload file"
+            problem = (
+                f"cannot be read: {error.strerror}; template paths count from the workload file"
+            )
             raise ConfigurationError(str(path), [problem]) from error
         self._fixed = None if has_actions(self._text) else self._parsed(self._text)
         first = self._fixed or self.body(0, 1, {})

@@ -11,7 +11,9 @@ from typing import Any, Literal
 import msgspec
 
 
-class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+class _Fields(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True
+):
     """Base: camelCase in the file, no unknown members."""
 
 

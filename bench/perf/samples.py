@@ -96,8 +96,14 @@ def throughput(
             break
     figures = percentiles(samples) or Percentiles(overall, overall, overall, overall, overall)
     return Throughput(
-        figures.average, figures.p50, figures.p90, figures.p95, figures.p99,
-        overall, interval_s, len(samples),
+        figures.average,
+        figures.p50,
+        figures.p90,
+        figures.p95,
+        figures.p99,
+        overall,
+        interval_s,
+        len(samples),
     )
 
 

@@ -78,12 +78,17 @@ def _profile(profile: ProfileConfig, made: BuiltProfile) -> dict[str, Any]:
     weights = {entry.plugin.NAME: entry.weight for entry in made.framework.scores}
     points: dict[str, Any] = {MULTI_POINT: {"disabled": _EVERYTHING}}
     for point, plugins in made.plugins_at.items():
-        # PreScore runs for the plugins of Score, so it is not configured by itself.
-        if not plugins or point == "preScore":
+        # PreScore runs for the plugins of Score, so it is not configured by itself. A stand-in for a
+        # plugin that is not built yet is none that a file could name.
+        names = [plugin.NAME for plugin in plugins if plugin.NAME not in made.missing]
+        if not names or point == "preScore":
             continue
-        enabled = [{"name": plugin.NAME} for plugin in plugins]
+        enabled: list[dict[str, Any]] = [{"name": name} for name in names]
         if point == "score":
-            enabled = [{**entry, "weight": weights[entry["name"]]} for entry in enabled]
+            enabled = [
+                {**entry, "weight": weights[name]}
+                for entry, name in zip(enabled, names, strict=True)
+            ]
         points[point] = {"enabled": enabled}
     shown: dict[str, Any] = {"schedulerName": profile.scheduler_name}
     if made.percentage_of_nodes_to_score is not None:

@@ -11,6 +11,7 @@ from daemon.core.queue.hints import HintSettings
 from daemon.core.queue.scheduling_queue import QueueSettings
 from daemon.core.state import SchedulerState, Settings
 from daemon.owner.loop import OwnerLoop
+from shared import exit_codes
 from shared.clock import SystemClock
 from shared.config import SchedulerConfiguration, load_configuration
 from shared.errors import ConfigurationError, OperationalError
@@ -37,9 +38,12 @@ def main(argv: list[str]) -> int:
     start_logging("owner", options.log_level)
     try:
         return _run(options)
+    except ConfigurationError as error:
+        log.error("unusable_configuration", problem=str(error))
+        return exit_codes.UNUSABLE
     except OperationalError as error:
         log.error("owner_failed", problem=str(error))
-        return 1
+        return exit_codes.FAILED
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -77,7 +81,7 @@ def _run(options: argparse.Namespace) -> int:
         loop = OwnerLoop(sockets, state, clock)
         loop.run(lambda: stop.is_set or (lifeline is not None and lifeline.is_cut()))
     log.info("owner_stopped", **state.counters)
-    return 0
+    return exit_codes.OK
 
 
 def _hint_settings(built: list[BuiltProfile], gates: FeatureGates) -> HintSettings:

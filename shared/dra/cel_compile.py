@@ -18,7 +18,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, assert_never
 
 from shared.dra.cel_functions import FUNCTIONS, NAMESPACES, Signature
-from shared.dra.cel_syntax import Call, Ident, Index, ListNode, Literal, MapNode, Node, Select, parse
+from shared.dra.cel_syntax import (
+    Call,
+    Ident,
+    Index,
+    ListNode,
+    Literal,
+    MapNode,
+    Node,
+    Select,
+    parse,
+)
 from shared.dra.cel_values import (
     DEVICE_FIELDS,
     NONE,
@@ -69,7 +79,10 @@ class Expression:
 
     def matches(self, device: DeviceObject) -> bool:
         """Whether the device is selected; CelError where that cannot be told."""
-        value = self._evaluate(Scope({DEVICE: device}))
+        try:
+            value = self._evaluate(Scope({DEVICE: device}))
+        except RecursionError as error:
+            raise CelError("expression recursion limit exceeded") from error
         if not isinstance(value, bool):
             raise CelError(
                 f"CEL result of type {type_name(value)} could not be converted to bool: "
@@ -83,12 +96,15 @@ def compile_selector(source: str) -> Expression | CelCompileError:
     """The compiled expression, or why it is none (a value, so that it is remembered as well)."""
     try:
         node = parse(source)
-        result = _static_type(node)
-        if result not in ("bool", "dyn"):
-            raise CelCompileError(f"must evaluate to bool or the unknown type, not {result}")
-        return Expression(source, _compiled(node, frozenset((DEVICE,))))
+        compiled = _compiled(node, frozenset((DEVICE,)))
     except CelCompileError as error:
         return error
+    except RecursionError:  # Within the limits of each chain and still too deep altogether.
+        return CelCompileError("expression recursion limit exceeded")
+    result = _static_type(node)
+    if result not in ("bool", "dyn"):
+        return CelCompileError(f"must evaluate to bool or the unknown type, not {result}")
+    return Expression(source, compiled)
 
 
 _RESULTS: Final[Mapping[str, str]] = {
@@ -161,7 +177,7 @@ def _select(node: Select, names: frozenset[str]) -> Evaluate:
 
 
 def _index(node: Index, names: frozenset[str]) -> Evaluate:
-    operand, index = _compiled(node.operand, names), _compiled(node.index, names)
+    operand, index = _compiled(node.operand, names), _compiled(node.key, names)
     if node.is_optional:
         return lambda scope: _optional_member(operand(scope), index(scope))
     return lambda scope: _member(operand(scope), index(scope))
@@ -311,11 +327,11 @@ def _or(node: Call, names: frozenset[str]) -> Evaluate:
 
 def _logic(node: Call, names: frozenset[str], *, decisive: bool) -> Evaluate:
     """&& and ||: where one side decides, an error of the other does not matter."""
-    left, right = (_compiled(each, names) for each in node.args)
+    sides = [_compiled(each, names) for each in _operands(node)]
 
     def evaluate(scope: Scope) -> bool:
         failed: CelError | None = None
-        for side in (left, right):
+        for side in sides:
             try:
                 value = side(scope)
             except CelError as error:
@@ -330,6 +346,17 @@ def _logic(node: Call, names: frozenset[str], *, decisive: bool) -> Evaluate:
         return not decisive
 
     return evaluate
+
+
+def _operands(node: Call) -> list[Node]:
+    """Those of a whole chain (a && b && c), which leans to the left."""
+    found: list[Node] = []
+    left: Node = node
+    while isinstance(left, Call) and left.function == node.function and left.target is None:
+        left, right = left.args
+        found.append(right)
+    found.append(left)
+    return found[::-1]
 
 
 def _choice(node: Call, names: frozenset[str]) -> Evaluate:

@@ -8,6 +8,7 @@ Rules: google/cel-go ext/{strings,sets}.go, staging/src/k8s.io/apiserver/pkg/cel
 quantity,regex,semverlib}.go, v1.36.
 """
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -300,7 +301,8 @@ def _find(text: str, pattern: str) -> str:
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    regex, found, at = compile_regex(pattern), [], 0
+    regex, at = compile_regex(pattern), 0
+    found: list[str] = []
     while at <= len(text) and (limit < 0 or len(found) < limit):
         span = regex.search(text, at)
         if span is None:
@@ -314,7 +316,7 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 
 
 def _is_sorted(values: list[Any]) -> bool:
-    return all(compare(a, b) <= 0 for a, b in zip(values, values[1:], strict=False))
+    return all(compare(a, b) <= 0 for a, b in itertools.pairwise(values))
 
 
 def _sum(values: list[Any]) -> Any:
@@ -445,9 +447,11 @@ def _value(a: Optional) -> Any:
     return a.value
 
 
+_HAVE_ZERO: Final = (type(None), bool, int, float, str, bytes, list, dict)
+
+
 def _of_non_zero(value: Any) -> Optional:
-    is_zero = value is None or (isinstance(value, bool | int | float | str | bytes | list | dict)
-                                and not value)  # fmt: skip
+    is_zero = not value and isinstance(value, _HAVE_ZERO)
     return NONE if is_zero else Optional(True, value)
 
 
@@ -548,4 +552,3 @@ def _globals() -> dict[Signature, Function]:
 FUNCTIONS: Final[Mapping[Signature, Function]] = {**_methods(), **_globals()}
 NAMESPACES: Final = frozenset({"sets", "optional", "cel"})
 """Names before a dot that belong to a function's name."""
-

@@ -12,8 +12,10 @@ from typing import Any, Final, NamedTuple
 
 from shared.dra.cel_values import CelCompileError, Uint
 
-DEPTH_MAX: Final = 250
-"""Nested expressions (cel-go's default recursion limit)."""
+DEPTH_MAX: Final = 80
+"""Nested expressions. cel-go takes 250; each costs a dozen frames of Python's stack here."""
+CHAIN_MAX: Final = 250
+"""Links of one chain (a.b.c, 1 + 2 + 3). Chains of && and || have no limit."""
 
 
 class Literal(NamedTuple):
@@ -32,7 +34,7 @@ class Select(NamedTuple):
 
 class Index(NamedTuple):
     operand: "Node"
-    index: "Node"
+    key: "Node"
     is_optional: bool
 
 
@@ -67,9 +69,11 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _RESERVED: Final = frozenset(
-    "as break const continue else for function if import let loop package namespace return var void"
-    " while".split()
-)
+    (
+        "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop",
+        "package", "namespace", "return", "var", "void", "while",
+    )
+)  # fmt: skip
 _RELATIONS: Final = {
     "<": "_<_", "<=": "_<=_", ">": "_>_", ">=": "_>=_", "==": "_==_", "!=": "_!=_", "in": "@in",
 }  # fmt: skip
@@ -147,6 +151,12 @@ class _Parser:
         if self._depth > DEPTH_MAX:
             raise CelCompileError(f"expression recursion limit exceeded: {DEPTH_MAX}")
 
+    @staticmethod
+    def _longer(length: int) -> int:
+        if length > CHAIN_MAX:
+            raise CelCompileError(f"expression chain limit exceeded: {CHAIN_MAX}")
+        return length + 1
+
     # Operators, from the loosest -----------------------------------------------------------------
 
     def _expression(self) -> Node:
@@ -173,9 +183,11 @@ class _Parser:
 
     def _relation(self) -> Node:
         node = self._binary(_SUMS)
+        length = 0
         while (function := _RELATIONS.get(self._peek().text)) and self._is_operator():
             self._next += 1
             node = Call(function, None, (node, self._binary(_SUMS)))
+            length = self._longer(length)
         return node
 
     def _is_operator(self) -> bool:
@@ -184,10 +196,11 @@ class _Parser:
 
     def _binary(self, operators: dict[str, str]) -> Node:
         tighter = self._unary if operators is _PRODUCTS else self._product
-        node = tighter()
+        node, length = tighter(), 0
         while self._peek().kind == "op" and (function := operators.get(self._peek().text)):
             self._next += 1
             node = Call(function, None, (node, tighter()))
+            length = self._longer(length)
         return node
 
     def _product(self) -> Node:
@@ -210,8 +223,9 @@ class _Parser:
     # Members -------------------------------------------------------------------------------------
 
     def _member(self, *, is_negative: bool = False) -> Node:
-        node = self._primary(is_negative=is_negative)
+        node, length = self._primary(is_negative=is_negative), 0
         while True:
+            length = self._longer(length)
             if self._take("."):
                 is_optional = self._take("?")
                 name = self._name()

@@ -130,6 +130,7 @@ def no_overload() -> CelError:
 
 
 def is_number(value: Any) -> bool:
+    """Whether it is an int, uint or double."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -155,7 +156,7 @@ def compare(a: Any, b: Any) -> int:
         type(a) is type(b) and isinstance(a, str | bool | bytes)
     ):
         raise no_overload()
-    return (a > b) - (a < b)
+    return int(a > b) - int(a < b)
 
 
 def checked_int(value: int) -> int:

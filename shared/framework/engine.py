@@ -3,8 +3,9 @@
 The simple way evaluates every node for every pod; at 5,000 nodes that is most of a scheduler's time,
 and nearly all of it repeats what was computed for the pod before. Here the results of a class stay
 in arrays. A placement changes one row; the journal says which, and only the plugins that read what
-changed are asked again, for that row alone. What a plugin computes from more than the row itself
-(`Scope`) makes the engine start that class afresh, so a plugin can be right without being clever.
+changed are asked again, for that row alone. A plugin that computes its answer from more than the row
+(`Scope`) names the rows to ask again, or makes the engine start that class afresh, so that a plugin
+can be right without being clever.
 
 The scorer uses the engine for all nodes, the owner uses `Checker` for the few rows that were
 proposed. Both run the same plugin code on the same columns: where a worker and the committer
@@ -12,22 +13,23 @@ disagree on more than freshness, a proposal would loop for ever.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from shared.columns.journal import START, Changes, Journal
-from shared.columns.schema import Bools, Int64s, Rows
+from shared.columns.schema import Bools, Rows
+from shared.framework.class_filters import ClassFilters
+from shared.framework.class_scores import ClassScores
 from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import FitError, diagnose, filter_candidates, plugin_error
-from shared.framework.plugin_api import Dependence, Reads, Scope
+from shared.framework.plugin_api import Delta, Reads
 from shared.framework.pod_info import PodInfo
 from shared.framework.post_filter import FailedAttempt, PostFilterResult, run_post_filters
 from shared.framework.preemption import Preemptor
 from shared.framework.runtime import (
     MOVING,
-    ActiveScore,
     FilterOutcome,
     Framework,
     PreFilterOutcome,
@@ -41,6 +43,9 @@ EVALUATION_BYTES_MAX: Final = 256 << 20
 """All kept classes together. A class takes about 60 bytes a node: 0.3 MB at 5,000 nodes, 60 MB at a
 million; the least recently used go first, and one is always kept."""
 
+POD_CHANGES_MAX: Final = 4096
+"""So many pods that came and went since a class was last asked for are counted one by one; with more,
+counting all pods again is quicker."""
 FIXED: Final = Reads.NODE | Reads.IMAGES
 """What only an edited Node object changes."""
 
@@ -57,42 +62,43 @@ class Choice(NamedTuple):
 class ClassEvaluation:
     """One pod class over all rows. Arrays have the table's capacity."""
 
-    __slots__ = ("failure", "feasible", "feasible_count", "filtered", "framework", "info", "outcome",
-                 "own_uid", "position", "scores", "static_ok")  # fmt: skip
+    __slots__ = ("failure", "filtered", "filters", "framework", "info", "outcome", "own_uid",
+                 "pod_position", "position", "scores", "stale_by")  # fmt: skip
 
     def __init__(
-        self, info: PodInfo, framework: Framework, outcome: PreFilterOutcome, own_uid: str = ""
+        self,
+        info: PodInfo,
+        framework: Framework,
+        outcome: PreFilterOutcome,
+        filters: ClassFilters,
+        own_uid: str = "",
     ) -> None:
         self.info = info
         self.own_uid = own_uid
         """Of a pod that is evaluated by itself, because its own nomination does not count."""
         self.framework = framework
         self.outcome = outcome
-        self.static_ok: Bools = np.zeros(0, np.bool_)
-        """Passes the filters that read nothing that a placement changes."""
-        self.feasible: Bools = np.zeros(0, np.bool_)
-        self.feasible_count = 0
-        self.scores: _Scores | None = None
+        self.filters = filters
+        self.stale_by = framework.filters_stale_by(outcome)
+        """Changes after which to start afresh."""
+        self.scores: ClassScores | None = None
         """None until a pod of the class has two feasible nodes to choose from."""
         self.position = START
         """Of the journal: everything before is contained."""
+        self.pod_position = 0
+        """The same of the log of pods."""
         self.failure: FitError | None = None
         """The diagnosis, as long as nothing changed since."""
         self.filtered: FilterOutcome | None = None
         """What the diagnosis sums up."""
 
+    @property
+    def feasible(self) -> Bools:
+        return self.filters.feasible
 
-class _Scores:
-    """Raw and weighted scores of one class."""
-
-    __slots__ = ("active", "normalizations", "raws", "total")
-
-    def __init__(self, active: list[ActiveScore], capacity: int) -> None:
-        self.active = active
-        self.raws: list[Int64s] = [np.zeros(capacity, np.int64) for _ in active]
-        self.normalizations: list[Hashable] = [None] * len(active)
-        self.total: Int64s = np.full(capacity, -1, np.int64)
-        """-1 where the pod does not fit."""
+    @property
+    def feasible_count(self) -> int:
+        return self.filters.feasible_count
 
 
 class Engine:
@@ -118,7 +124,10 @@ class Engine:
             self._evict()
         else:
             self._kept.move_to_end(class_id)
-            if found.position != self._journal.position:
+            if (
+                found.position != self._journal.position
+                or found.pod_position != self._cluster.pod_log.position
+            ):
                 found = self._kept[class_id] = self._caught_up(found)
         return found
 
@@ -149,7 +158,13 @@ class Engine:
         scores = evaluation.scores
         if scores is None:
             try:
-                scores = evaluation.scores = self._scored(evaluation)
+                scores = evaluation.scores = ClassScores(
+                    evaluation.framework,
+                    evaluation.info,
+                    self._cluster,
+                    evaluation.filters.static_ok,
+                    evaluation.feasible,
+                )
             except PreScoreError as error:
                 evaluation.failure = plugin_error(self._cluster, str(error))
                 return None
@@ -210,131 +225,49 @@ class Engine:
     # Evaluating afresh -------------------------------------------------------------------------
 
     def _fresh(self, info: PodInfo, framework: Framework, own_uid: str = "") -> ClassEvaluation:
-        cluster = self._cluster
-        outcome = framework.run_pre_filters(info, cluster)
-        evaluation = ClassEvaluation(info, framework, outcome, own_uid)
+        outcome = framework.run_pre_filters(info, self._cluster)
+        filters = ClassFilters(framework, info, self._cluster, outcome, own_uid)
+        evaluation = ClassEvaluation(info, framework, outcome, filters, own_uid)
         evaluation.position = self._journal.position
-        capacity = cluster.nodes.capacity
-        evaluation.static_ok = np.zeros(capacity, np.bool_)
-        evaluation.feasible = np.zeros(capacity, np.bool_)
-        if not outcome.status.is_success:
-            return evaluation
-        rows = framework.candidate_rows(outcome, cluster)
-        rows = rows[framework.passing(info, cluster, outcome, rows, excluding=MOVING)]
-        evaluation.static_ok[rows] = True
-        passes = framework.passing(info, cluster, outcome, rows, reading=MOVING, own_uid=own_uid)
-        rows = rows[passes]
-        evaluation.feasible[rows] = True
-        evaluation.feasible_count = len(rows)
+        evaluation.pod_position = self._cluster.pod_log.position
         return evaluation
-
-    def _scored(self, evaluation: ClassEvaluation) -> _Scores:
-        feasible = np.flatnonzero(evaluation.feasible)
-        active, _ = evaluation.framework.run_pre_score(evaluation.info, self._cluster, feasible)
-        scores = _Scores(active, len(evaluation.feasible))
-        rows = np.flatnonzero(evaluation.static_ok)
-        for raw, entry in zip(scores.raws, active, strict=True):
-            # A node that a plugin cannot see from the feasible ones alone is still rated, as it
-            # may become feasible; it does not take part in normalisation until then.
-            raw[rows] = entry.plugin.score(entry.state, evaluation.info, self._cluster, rows)
-        self._normalize(scores, feasible)
-        return scores
-
-    @staticmethod
-    def _normalize(scores: _Scores, feasible: Rows) -> None:
-        """Sums up and weighs all feasible rows."""
-        scores.total.fill(-1)
-        total = np.zeros(len(feasible), np.int64)
-        for i, (_, weight, state, normalizer) in enumerate(scores.active):
-            score = scores.raws[i][feasible]
-            if normalizer is not None:
-                normalization = normalizer.normalization(state, score)
-                scores.normalizations[i] = normalization
-                score = normalizer.normalize(score, normalization)
-            total += score * weight
-        scores.total[feasible] = total
 
     # Catching up -------------------------------------------------------------------------------
 
     def _caught_up(self, evaluation: ClassEvaluation) -> ClassEvaluation:
+        capacity = self._cluster.nodes.capacity
         changes = self._journal.since(evaluation.position)
+        pods = self._cluster.pod_log.since(evaluation.pod_position, POD_CHANGES_MAX)
         if (
             changes is None
-            or len(evaluation.feasible) != self._cluster.nodes.capacity
-            or _reaches_beyond_rows(evaluation, _reads_changed(changes))
+            or pods is None
+            or len(evaluation.feasible) != capacity
+            or len(changes.usage_rows) + len(changes.node_rows) > capacity // 4
             or (evaluation.outcome.node_names is not None and len(changes.node_rows))
-            or len(changes.usage_rows) + len(changes.node_rows) > len(evaluation.feasible) // 4
         ):
             return self._fresh(evaluation.info, evaluation.framework)
+        reads = _reads_changed(changes, has_pods=bool(pods))
+        if reads and evaluation.stale_by & reads:
+            return self._fresh(evaluation.info, evaluation.framework)
         evaluation.position = self._journal.position
+        evaluation.pod_position = self._cluster.pod_log.position
         evaluation.failure = None
         evaluation.filtered = None
-        if not evaluation.outcome.status.is_success:
-            return evaluation
-        if len(changes.node_rows):
-            self._refilter_fixed(evaluation, changes.node_rows)
-            rows = np.union1d(changes.usage_rows, changes.node_rows)
-        else:
-            rows = changes.usage_rows
-        flipped = self._refilter_moving(evaluation, rows)
-        if evaluation.scores is not None:
-            self._rescore(evaluation, evaluation.scores, rows, changes, flipped=flipped)
+        delta = Delta(changes.node_rows, pods)
+        refiltered = evaluation.filters.update(changes.usage_rows, delta)
+        if refiltered is None:
+            return self._fresh(evaluation.info, evaluation.framework)
+        scores = evaluation.scores
+        if scores is not None and (
+            bool(reads and scores.prepared.stale_by & reads)
+            or not scores.update(changes.usage_rows, delta, refiltered)
+        ):
+            evaluation.scores = None
         return evaluation
 
-    def _refilter_fixed(self, evaluation: ClassEvaluation, rows: Rows) -> None:
-        present = self._cluster.nodes.present[rows]
-        passes = evaluation.framework.passing(
-            evaluation.info, self._cluster, evaluation.outcome, rows, excluding=MOVING
-        )
-        evaluation.static_ok[rows] = passes & present
-
-    def _refilter_moving(self, evaluation: ClassEvaluation, rows: Rows) -> bool:
-        """Brings `feasible` up to date in `rows`; says whether any of them flipped."""
-        passes = evaluation.static_ok[rows]
-        if passes.any():
-            passes &= evaluation.framework.passing(
-                evaluation.info, self._cluster, evaluation.outcome, rows, reading=MOVING
-            )
-        before = evaluation.feasible[rows]
-        if bool((before == passes).all()):
-            return False
-        evaluation.feasible[rows] = passes
-        evaluation.feasible_count += int(np.count_nonzero(passes)) - int(np.count_nonzero(before))
-        return True
-
-    def _rescore(
-        self,
-        evaluation: ClassEvaluation,
-        scores: _Scores,
-        rows: Rows,
-        changes: Changes,
-        *,
-        flipped: bool,
-    ) -> None:
-        """Rates `rows` again; all feasible rows only where a normalisation changed."""
-        reads = _reads_changed(changes)
-        rated = rows[evaluation.static_ok[rows]]
-        total = np.zeros(len(rated), np.int64)
-        for i, (plugin, weight, state, normalizer) in enumerate(scores.active):
-            raw = scores.raws[i]
-            is_stale = bool(plugin.score_depends.reads & reads)
-            if is_stale and len(rated):
-                raw[rated] = plugin.score(state, evaluation.info, self._cluster, rated)
-            score = raw[rated]
-            if normalizer is not None:
-                if is_stale or flipped:
-                    summary = normalizer.normalization(state, raw[evaluation.feasible])
-                    if summary != scores.normalizations[i]:
-                        self._normalize(scores, np.flatnonzero(evaluation.feasible))
-                        return
-                score = normalizer.normalize(score, scores.normalizations[i])
-            total += score * weight
-        scores.total[rows] = -1
-        scores.total[rated] = np.where(evaluation.feasible[rated], total, -1)
-
     def _evict(self) -> None:
-        # static_ok and feasible, total, and a raw array a score plugin.
-        row_bytes = 10 + 8 * max((len(f.scores) for f in self._frameworks.values()), default=0)
+        # Four masks, two sums, and two arrays a score plugin (some have one, some counts beside).
+        row_bytes = 20 + 16 * max((len(f.scores) for f in self._frameworks.values()), default=0)
         class_bytes = row_bytes * self._cluster.nodes.capacity
         while len(self._kept) > 1 and len(self._kept) * class_bytes > EVALUATION_BYTES_MAX:
             self._kept.popitem(last=False)
@@ -392,93 +325,72 @@ class Checker:
 
     def _current(self, class_id: int, info: PodInfo, framework: Framework) -> "_CheckedClass":
         kept = self._kept.get(class_id)
-        capacity = self._cluster.nodes.capacity
-        if (
-            kept is None
-            or kept.objects_version != self._cluster.objects.version
-            or len(kept.known) != capacity
-        ) or framework.has_dependent_pre_filter:
-            kept = self._made(info, framework, capacity)
-        elif kept.position != self._journal.node.position:
-            node_rows = self._journal.node.since(kept.position)
-            if node_rows is None:
-                kept = self._made(info, framework, capacity)
-            else:
-                kept.known[node_rows] = False
-                kept.position = self._journal.node.position
-        self._kept[class_id] = kept
+        if kept is None or not self._catch_up(kept):
+            kept = _CheckedClass(framework, info, self._cluster, self._journal)
+            self._kept[class_id] = kept
+            if len(self._kept) > self.CLASSES_MAX:
+                self._kept.popitem(last=False)
         self._kept.move_to_end(class_id)
-        if len(self._kept) > self.CLASSES_MAX:
-            self._kept.popitem(last=False)
         return kept
 
-    def _made(self, info: PodInfo, framework: Framework, capacity: int) -> "_CheckedClass":
-        outcome = framework.run_pre_filters(info, self._cluster)
-        return _CheckedClass(
-            framework,
-            outcome,
-            capacity,
-            self._journal.node.position,
-            self._cluster.objects.version,
-        )
+    def _catch_up(self, kept: "_CheckedClass") -> bool:
+        """False where the class is to be prepared anew."""
+        cluster = self._cluster
+        if kept.objects_version != cluster.objects.version:
+            return False
+        if len(kept.known) != cluster.nodes.capacity:
+            return False
+        position, pod_position = self._journal.position, cluster.pod_log.position
+        if kept.position == position and kept.pod_position == pod_position:
+            return True
+        if kept.stale_by & MOVING:
+            return False
+        node_rows = self._journal.node.since(kept.position.node)
+        if node_rows is None or (len(node_rows) and kept.stale_by & FIXED):
+            return False
+        kept.known[node_rows] = False
+        if kept.updatable:
+            pods = cluster.pod_log.since(kept.pod_position, POD_CHANGES_MAX)
+            if pods is None:
+                return False
+            delta = Delta(node_rows, pods)
+            for plugin, state in kept.updatable:
+                if plugin.update_filter(state, kept.info, cluster, delta) is None:
+                    return False
+        kept.position, kept.pod_position = position, pod_position
+        return True
 
 
 class _CheckedClass:
     """What the checker remembers of a class."""
 
-    __slots__ = ("framework", "known", "objects_version", "outcome", "position", "static_ok")
+    __slots__ = ("framework", "info", "is_wide", "known", "objects_version", "outcome",
+                 "pod_position", "position", "stale_by", "static_ok", "updatable")  # fmt: skip
 
     def __init__(
-        self,
-        framework: Framework,
-        outcome: PreFilterOutcome,
-        capacity: int,
-        position: int,
-        objects_version: int,
+        self, framework: Framework, info: PodInfo, cluster: ClusterView, journal: Journal
     ) -> None:
         self.framework = framework
-        self.outcome = outcome
-        self.position = position
-        self.objects_version = objects_version
-        self.known: Bools = np.zeros(capacity, np.bool_)
+        self.info = info
+        self.outcome = framework.run_pre_filters(info, cluster)
+        self.updatable = framework.updatable_filters(self.outcome)
+        self.stale_by = framework.filters_stale_by(self.outcome)
+        self.is_wide = framework.is_wide(self.outcome)
+        self.position = journal.position
+        self.pod_position = cluster.pod_log.position
+        self.objects_version = cluster.objects.version
+        self.known: Bools = np.zeros(cluster.nodes.capacity, np.bool_)
         """`static_ok` holds the answer for this row."""
-        self.static_ok: Bools = np.zeros(capacity, np.bool_)
+        self.static_ok: Bools = np.zeros(cluster.nodes.capacity, np.bool_)
 
 
-def _reads_changed(changes: Changes) -> Reads:
-    reads = Reads(0)
-    if len(changes.usage_rows):
-        reads |= MOVING
+def _reads_changed(changes: Changes, *, has_pods: bool) -> Reads:
     if len(changes.node_rows):
-        reads |= FIXED | MOVING  # A node that takes a row brings its own usage.
-    return reads
+        return _EVERYTHING  # A node that takes a row brings its own usage.
+    if len(changes.usage_rows):
+        return MOVING
+    return Reads.PODS if has_pods else _NOTHING
 
 
-def _pre_filter_is_stale(framework: Framework, reads: Reads) -> bool:
-    return any(
-        plugin.pre_filter_depends is not None and plugin.pre_filter_depends.reads & reads
-        for plugin in framework.pre_filters
-    )
-
-
-def _reaches_beyond_rows(evaluation: ClassEvaluation, reads: Reads) -> bool:
-    """Whether a change of `reads` may alter results in rows that did not change themselves."""
-    framework = evaluation.framework
-    if _pre_filter_is_stale(framework, reads):
-        return True
-    filters = (framework.filters[i] for i in framework.active_filters(evaluation.outcome))
-    if any(_is_wide(plugin.filter_depends, reads) for plugin in filters):
-        return True
-    if evaluation.scores is None:
-        return False
-    for plugin, _, _, _ in evaluation.scores.active:
-        pre_score: Dependence | None = getattr(plugin, "pre_score_depends", None)
-        if _is_wide(plugin.score_depends, reads):
-            return True
-        if pre_score is not None and pre_score.reads & reads:
-            return True
-    return False
-
-
-def _is_wide(depends: Dependence, reads: Reads) -> bool:
-    return depends.scope is not Scope.ROW and bool(depends.reads & reads)
+_EVERYTHING: Final = FIXED | MOVING
+_NOTHING: Final = Reads(0)

@@ -10,9 +10,12 @@ from typing import Final
 from shared.errors import ConfigurationError
 
 TAINT_TOLERATION_COMPARISON_OPERATORS: Final = "TaintTolerationComparisonOperators"
+STORAGE_CAPACITY_SCORING: Final = "StorageCapacityScoring"
 
-DEFAULTS: Final[Mapping[str, bool]] = {TAINT_TOLERATION_COMPARISON_OPERATORS: False}
-
+DEFAULTS: Final[Mapping[str, bool]] = {
+    TAINT_TOLERATION_COMPARISON_OPERATORS: False,
+    STORAGE_CAPACITY_SCORING: False,
+}
 
 _BOOLEANS: Final[Mapping[str, bool]] = {"true": True, "false": False}
 

@@ -130,6 +130,22 @@ class PreFilterPlugin(Protocol):
 
 
 @runtime_checkable
+class WhatIfPlugin(Protocol):
+    """A PreFilter plugin that adds and subtracts where others count again.
+
+    For preemption and nominations pods are taken off a node or put there to see what would be then.
+    PreFilter runs again for that, unless a plugin has this method (AddPod and RemovePod upstream,
+    which may come to another result than counting again).
+    """
+
+    NAME: ClassVar[str]
+
+    def pre_filter_what_if(self, state: Any, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        """`state` is PreFilter's, of before the pods in the view were changed."""
+        ...
+
+
+@runtime_checkable
 class FilterPlugin(Protocol):
     """Says which nodes cannot take the pod, and why."""
 

@@ -25,7 +25,13 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import FitError, node_verdicts
 from shared.framework.pod_info import PodInfo
 from shared.framework.preemption_budgets import Budgets
-from shared.framework.runtime import FilterOutcome, Framework, NodeVerdict, PreFilterOutcome
+from shared.framework.runtime import (
+    FilterOutcome,
+    Framework,
+    NodeVerdict,
+    PodShift,
+    PreFilterOutcome,
+)
 from shared.framework.status import SUCCESS, Code, Status
 from shared.framework.what_if import WhatIf
 from shared.plugin_names import DEFAULT_PREEMPTION
@@ -166,7 +172,8 @@ def _potential_rows(
 
 
 def _priorities(cluster: ClusterView, pod_rows: Rows) -> Int64s:
-    return cluster.usages.priority[cluster.usages.indices(cluster.pods.class_id[pod_rows])]
+    indices = cluster.usages.indices(cluster.pods.class_id[pod_rows])
+    return cluster.usages.priority[indices]
 
 
 def _no_candidate(cluster: ClusterView, failed: tuple[NodeVerdict, ...]) -> tuple[Status, bool]:
@@ -223,6 +230,10 @@ class _Search:
         self._cluster = cluster
         self._outcome = outcome
         self._is_wide = framework.is_wide(outcome)
+        self._reads_pods = framework.reads_pods(outcome)
+        self._shift = (
+            PodShift(framework, preemptor.info, cluster, outcome) if self._is_wide else None
+        )
         self._budgets = Budgets(cluster)
         self._keeping: list[Candidate] = []
         """Candidates that violate no budget."""
@@ -281,7 +292,13 @@ class _Search:
         if not len(stretch.rows):
             return
         is_victim = np.ones(len(stretch.pods), np.bool_)
-        with WhatIf(self._cluster, stretch.rows, with_pods=self._is_wide) as what_if:
+        shift = self._shift
+        with WhatIf(
+            self._cluster,
+            stretch.rows,
+            with_pods=self._is_wide or self._reads_pods,
+            on_change=None if shift is None else shift.move,
+        ) as what_if:
             what_if.take_off(stretch.pods)
             filtered = self._filter(stretch.rows)
             fits = filtered.passes
@@ -317,7 +334,7 @@ class _Search:
     def _filter(self, rows: Rows) -> FilterOutcome:
         framework, pod, uid = self._framework, self._preemptor.info, self._preemptor.uid
         return framework.run_filters(
-            pod, self._cluster, self._outcome, rows, uid, is_hypothetical=self._is_wide
+            pod, self._cluster, self._outcome, rows, uid, shift=self._shift
         )
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from shared import plugin_names
 from shared.errors import ConfigurationError
-from shared.framework.feature_gates import FeatureGates
+from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
 from shared.framework.profiles import EXTENSION_POINTS, MULTI_POINT, PluginSet, ProfileConfig
 from shared.framework.runtime import Framework, ScoreEntry
 from shared.plugins import args
@@ -34,10 +34,14 @@ from shared.plugins.node_ports import NodePorts
 from shared.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from shared.plugins.node_resources_fit import NodeResourcesFit
 from shared.plugins.node_unschedulable import NodeUnschedulable
+from shared.plugins.node_volume_limits import NodeVolumeLimits
 from shared.plugins.pod_topology_spread import PodTopologySpread
 from shared.plugins.priority_sort import PrioritySort
 from shared.plugins.scheduling_gates import SchedulingGates
 from shared.plugins.taint_toleration import TaintToleration
+from shared.plugins.volume_binding import VolumeBinding
+from shared.plugins.volume_restrictions import VolumeRestrictions
+from shared.plugins.volume_zone import VolumeZone
 
 ENTRY_POINT_GROUP: Final = "berth.plugins"
 
@@ -105,6 +109,14 @@ def _with_args_and_gates(
     return make
 
 
+def _volume_binding(given: Args, gates: FeatureGates) -> Plugin:
+    def check(parsed: args.VolumeBindingArgs) -> list[str]:
+        return args.volume_binding_problems(parsed, scores=gates[STORAGE_CAPACITY_SCORING])
+
+    parsed = args.parse_args(VolumeBinding.NAME, args.VolumeBindingArgs, given, check)
+    return VolumeBinding(parsed, gates)
+
+
 IN_TREE: Final[Mapping[str, Factory]] = {
     plugin_names.SCHEDULING_GATES: _without_args(SchedulingGates),
     plugin_names.PRIORITY_SORT: _without_args(PrioritySort),
@@ -118,6 +130,10 @@ IN_TREE: Final[Mapping[str, Factory]] = {
     plugin_names.NODE_RESOURCES_FIT: _with_args(
         NodeResourcesFit, args.NodeResourcesFitArgs, args.fit_problems
     ),
+    plugin_names.VOLUME_RESTRICTIONS: _without_args(VolumeRestrictions),
+    plugin_names.NODE_VOLUME_LIMITS: _without_args(NodeVolumeLimits),
+    plugin_names.VOLUME_BINDING: _volume_binding,
+    plugin_names.VOLUME_ZONE: _without_args(VolumeZone),
     plugin_names.NODE_RESOURCES_BALANCED_ALLOCATION: _with_args(
         NodeResourcesBalancedAllocation,
         args.NodeResourcesBalancedAllocationArgs,
@@ -139,10 +155,6 @@ IN_TREE: Final[Mapping[str, Factory]] = {
 
 NOT_BUILT_YET: Final = frozenset(
     {
-        plugin_names.VOLUME_RESTRICTIONS,
-        plugin_names.NODE_VOLUME_LIMITS,
-        plugin_names.VOLUME_BINDING,
-        plugin_names.VOLUME_ZONE,
         plugin_names.DYNAMIC_RESOURCES,
     }
 )

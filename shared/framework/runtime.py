@@ -10,10 +10,14 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from shared.columns.pod_log import PodChange
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.errors import OperationalError
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
+    UNRATED,
+    Delta,
+    Dependence,
     FilterPlugin,
     NormalizeScorePlugin,
     PreFilterPlugin,
@@ -21,6 +25,9 @@ from shared.framework.plugin_api import (
     Reads,
     Scope,
     ScorePlugin,
+    UpdatableFilter,
+    UpdatableScore,
+    WhatIfPlugin,
 )
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import SUCCESS, Code, Codes, Status, Verdicts
@@ -48,6 +55,33 @@ class PreFilterOutcome(NamedTuple):
     """The intersection of what the plugins narrowed the search to; None: all nodes."""
     narrowed_by: tuple[str, ...]
     """The plugins that narrowed it."""
+    final: frozenset[str] = frozenset()
+    """The plugins that will not change their mind about this pod, whatever happens."""
+
+
+class FilterGroups(NamedTuple):
+    """The filters that PreFilter did not skip, as indices, by what makes them change their mind."""
+
+    fixed: list[int]
+    """An edited Node object, or an object of another kind."""
+    moving: list[int]
+    """A pod that comes to the row, or leaves it."""
+    wide: list[int]
+    """Pods elsewhere."""
+
+
+class PreparedScores(NamedTuple):
+    """What PreScore said of a pod."""
+
+    active: list["ActiveScore"]
+    updatable: list[UpdatableScore | None]
+    """The same plugins, where they can bring their state up to date."""
+    skipped: list[str]
+    """Names of the plugins that have no say."""
+    skipped_updatable: list[tuple[UpdatableScore, Any]]
+    """Those of them that may come to have one, with their state."""
+    stale_by: Reads
+    """Changes after which PreScore would have to run again for those that cannot follow."""
 
 
 class PreScoreError(OperationalError):
@@ -132,6 +166,14 @@ class Framework:
         self._pre_scorers = [_as_pre_scorer(entry.plugin) for entry in self.scores]
         self._normalizers = [_as_normalizer(entry.plugin) for entry in self.scores]
         self._refreshes = [_pre_filter_of_pods(plugin) for plugin in self.filters]
+        self._updates = [
+            plugin if isinstance(plugin, UpdatableFilter) else None for plugin in self.filters
+        ]
+        self._what_ifs = [_as_what_if(plugin) for plugin in self.filters]
+        self._updatable_filters = [
+            plugin for plugin in self.pre_filters if isinstance(plugin, UpdatableFilter)
+        ]
+        self._updatable_scores = [_as_updatable_score(entry.plugin) for entry in self.scores]
 
     # PreFilter and Filter ----------------------------------------------------------------
 
@@ -143,11 +185,15 @@ class Framework:
         names: frozenset[str] | None = None
         narrowed: list[str] = []
         rejection: Status | None = None
+        final: set[str] = set()
         for plugin in self.pre_filters:
             result = plugin.pre_filter(pod, cluster)
             status = result.status
             each[plugin.NAME] = status
+            if result.is_final:
+                final.add(plugin.NAME)
             if status.code is Code.SKIP:
+                states[plugin.NAME] = result.state
                 continue
             if status.is_rejected:
                 rejection = status._replace(plugin=plugin.NAME)
@@ -166,7 +212,7 @@ class Framework:
                     rejection = self._no_common_node(tuple(narrowed))
                     break
         return PreFilterOutcome(
-            rejection or SUCCESS, each, each_names, states, names, tuple(narrowed)
+            rejection or SUCCESS, each, each_names, states, names, tuple(narrowed), frozenset(final)
         )
 
     @staticmethod
@@ -194,6 +240,46 @@ class Framework:
             if outcome.each.get(plugin.NAME, SUCCESS).code is not Code.SKIP
         ]
 
+    def filter_groups(self, outcome: PreFilterOutcome) -> FilterGroups:
+        """The active filters by what makes them change their mind."""
+        groups = FilterGroups([], [], [])
+        for index in self.active_filters(outcome):
+            depends = self.filters[index].filter_depends
+            if not depends.reads & MOVING:
+                groups.fixed.append(index)
+            elif depends.scope is Scope.ROW:
+                groups.moving.append(index)
+            else:
+                groups.wide.append(index)
+        return groups
+
+    def updatable_filters(self, outcome: PreFilterOutcome) -> list[tuple[UpdatableFilter, Any]]:
+        """The plugins, skipped ones included, that bring their PreFilter state up to date."""
+        return [
+            (plugin, outcome.states[plugin.NAME])
+            for plugin in self._updatable_filters
+            if plugin.NAME in outcome.states and plugin.NAME not in outcome.final
+        ]
+
+    def filters_stale_by(self, outcome: PreFilterOutcome) -> Reads:
+        """Changes after which PreFilter, or a wide filter, would have to start anew for the plugins
+        that cannot follow."""
+        reads = Reads(0)
+        follows = {plugin.NAME for plugin in self._updatable_filters}
+        for plugin in self.pre_filters:
+            depends = plugin.pre_filter_depends
+            if depends is None or plugin.NAME in outcome.final or plugin.NAME not in outcome.each:
+                continue
+            if plugin.NAME not in follows:
+                reads |= depends.reads
+        for index in self.active_filters(outcome):
+            filter_plugin = self.filters[index]
+            if filter_plugin.filter_depends.scope is Scope.ROW:
+                continue
+            if filter_plugin.NAME not in follows:
+                reads |= filter_plugin.filter_depends.reads
+        return reads
+
     def run_filters(
         self,
         pod: PodInfo,
@@ -201,25 +287,26 @@ class Framework:
         outcome: PreFilterOutcome,
         rows: Rows,
         own_uid: str = "",
-        *,
-        is_hypothetical: bool = False,
+        shift: "PodShift | None" = None,
     ) -> FilterOutcome:
         """Runs the filters in order; each sees only the rows that all before it let pass.
 
-        `is_hypothetical`: the pods in the view are not those that PreFilter saw.
+        `shift`: the pods in the view are not those that PreFilter saw.
 
         Rows with nominated pods that the pod has to respect (`own_uid` is none of them) must pass
         with these added, and without: they may be there in time or not
         (RunFilterPluginsWithNominatedPods upstream).
         """
-        run = self._run_refreshed if is_hypothetical else self._run_filters
+        shifted = outcome if shift is None else shift.outcome()
         slots = _respected(pod, cluster, rows, own_uid)
         if not len(slots):
-            return run(pod, cluster, outcome, rows)
+            return self._run_filters(pod, cluster, shifted, rows)
         is_marked = np.isin(rows, cluster.nominations.node_row[slots])
-        unmarked = run(pod, cluster, outcome, rows[~is_marked])
-        with_them = self._run_with_nominated(pod, cluster, outcome, rows[is_marked], slots)
-        without = run(pod, cluster, outcome, with_them.rows[with_them.passes])
+        unmarked = self._run_filters(pod, cluster, shifted, rows[~is_marked])
+        with_them = self._run_with_nominated(pod, cluster, outcome, rows[is_marked], slots, shift)
+        if shift is not None:
+            shifted = shift.outcome()
+        without = self._run_filters(pod, cluster, shifted, with_them.rows[with_them.passes])
         failed_by = np.full(len(rows), -1, np.int64)
         failed_by[~is_marked] = unmarked.failed_by
         marked_failed_by = with_them.failed_by.copy()
@@ -236,21 +323,23 @@ class Framework:
         outcome: PreFilterOutcome,
         rows: Rows,
         slots: Rows,
+        shift: "PodShift | None" = None,
     ) -> FilterOutcome:
         """The filters as if the nominated pods in `slots` were on their nodes already."""
         nominations = cluster.nominations
         if not self.is_wide(outcome):
-            with WhatIf(cluster, rows, with_pods=False) as what_if:
+            with WhatIf(cluster, rows, with_pods=self.reads_pods(outcome)) as what_if:
                 what_if.put_on(nominations.class_id[slots], nominations.node_row[slots])
                 return self._run_filters(pod, cluster, outcome, rows)
+        shift = shift or PodShift(self, pod, cluster, outcome)
         failed_by = np.full(len(rows), -1, np.int64)
         verdicts: list[FilterVerdicts] = []
         for position in range(len(rows)):
             row = rows[position : position + 1]
             on_row = slots[nominations.node_row[slots] == row[0]]
-            with WhatIf(cluster, row, with_pods=True) as what_if:
+            with WhatIf(cluster, row, with_pods=True, on_change=shift.move) as what_if:
                 what_if.put_on(nominations.class_id[on_row], nominations.node_row[on_row])
-                alone = self._run_refreshed(pod, cluster, outcome, row)
+                alone = self._run_filters(pod, cluster, shift.outcome(), row)
             failed_by[position] = alone.failed_by[0]
             verdicts += alone.verdicts
         return FilterOutcome(rows, failed_by, verdicts)
@@ -265,33 +354,36 @@ class Framework:
                 and plugin.filter_depends.reads & MOVING
             ):
                 return True
-            if self._refreshes[index]:
-                return True
-        return False
+        return bool(self.pod_counting(outcome))
 
-    def _run_refreshed(
-        self, pod: PodInfo, cluster: ClusterView, outcome: PreFilterOutcome, rows: Rows
-    ) -> FilterOutcome:
-        """The filters on pods that are not those PreFilter saw: what counts pods counts again.
+    def reads_pods(self, outcome: PreFilterOutcome) -> bool:
+        """Whether some filter looks at the pods themselves, and not only at what they take."""
+        return any(
+            self.filters[index].filter_depends.reads & Reads.PODS
+            for index in self.active_filters(outcome)
+        )
 
-        A plugin that PreFilter skipped stays skipped, as upstream.
-        """
-        each, states = dict(outcome.each), dict(outcome.states)
+    def what_if_of(self, index: int) -> WhatIfPlugin | None:
+        """The filter at `index`, if it adds and subtracts pods where others count again."""
+        return self._what_ifs[index]
+
+    def pod_counting(
+        self, outcome: PreFilterOutcome
+    ) -> list[tuple[int, PreFilterPlugin, UpdatableFilter | None]]:
+        """The filters whose PreFilter looked at pods, by index; as something that follows changes,
+        where they can."""
+        found: list[tuple[int, PreFilterPlugin, UpdatableFilter | None]] = []
         for index in self.active_filters(outcome):
             plugin = self._refreshes[index]
-            if plugin is None:
-                continue
-            result = plugin.pre_filter(pod, cluster)
-            each[plugin.NAME] = result.status
-            states[plugin.NAME] = result.state
-            if not result.status.is_success and result.status.code is not Code.SKIP:
-                return _all_failed(rows, index, result.status)
-        refreshed = outcome._replace(each=each, states=states)
-        return self._run_filters(pod, cluster, refreshed, rows)
+            if plugin is not None and plugin.NAME not in outcome.final:
+                found.append((index, plugin, self._updates[index]))
+        return found
 
     def _run_filters(
         self, pod: PodInfo, cluster: ClusterView, outcome: PreFilterOutcome, rows: Rows
     ) -> FilterOutcome:
+        if not outcome.status.is_success:
+            return _all_failed(rows, self._index_of(outcome.status.plugin), outcome.status)
         failed_by = np.full(len(rows), -1, np.int64)
         verdicts: list[FilterVerdicts] = []
         left = np.arange(len(rows))
@@ -308,6 +400,9 @@ class Framework:
             failed_by[left[~passes]] = index
             left = left[passes]
         return FilterOutcome(rows, failed_by, verdicts)
+
+    def _index_of(self, plugin_name: str) -> int:
+        return next(i for i, plugin in enumerate(self.filters) if plugin_name == plugin.NAME)
 
     def passing(
         self,
@@ -327,6 +422,37 @@ class Framework:
         ok = self._passing(pod, cluster, outcome, rows, reading=reading, excluding=excluding)
         if excluding is not None and MOVING in excluding:
             return ok
+        return self.passing_with_nominated(pod, cluster, outcome, rows, ok, own_uid)
+
+    def passing_of(
+        self,
+        indices: Sequence[int],
+        pod: PodInfo,
+        cluster: ClusterView,
+        outcome: PreFilterOutcome,
+        rows: Rows,
+    ) -> Bools:
+        """Which rows pass these filters, shape (n,), without regard to nominated pods."""
+        ok = np.ones(len(rows), np.bool_)
+        if not len(rows):
+            return ok
+        for index in indices:
+            plugin = self.filters[index]
+            verdict = plugin.filter(outcome.states.get(plugin.NAME), pod, cluster, rows)
+            ok &= verdict.codes == 0
+        return ok
+
+    def passing_with_nominated(
+        self,
+        pod: PodInfo,
+        cluster: ClusterView,
+        outcome: PreFilterOutcome,
+        rows: Rows,
+        ok: Bools,
+        own_uid: str = "",
+    ) -> Bools:
+        """`ok`, the rows that pass as they are, less those that would not with the nominated pods
+        that the pod must leave room for. Takes `ok` over."""
         slots = _respected(pod, cluster, rows, own_uid)
         if len(slots):
             marked = np.flatnonzero(ok & np.isin(rows, cluster.nominations.node_row[slots]))
@@ -367,21 +493,35 @@ class Framework:
 
         Raises PreScoreError for a pod that a plugin cannot make sense of.
         """
-        active: list[ActiveScore] = []
-        skipped: list[str] = []
+        prepared = self.prepare_scores(pod, cluster, feasible)
+        return prepared.active, prepared.skipped
+
+    def prepare_scores(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreparedScores:
+        """Runs PreScore. Raises PreScoreError for a pod that a plugin cannot make sense of."""
+        prepared = PreparedScores([], [], [], [], Reads(0))
+        stale_by = Reads(0)
         for i, (plugin, weight) in enumerate(self.scores):
             state = None
+            updatable = self._updatable_scores[i]
             pre_scorer = self._pre_scorers[i]
+            if updatable is None:
+                stale_by |= _wide_reads(plugin.score_depends)
             if pre_scorer is not None:
                 result = pre_scorer.pre_score(pod, cluster, feasible)
+                state = result.state
+                depends = pre_scorer.pre_score_depends
+                if updatable is None and depends is not None and not result.is_final:
+                    stale_by |= depends.reads
                 if result.status.code is Code.SKIP:
-                    skipped.append(plugin.NAME)
+                    prepared.skipped.append(plugin.NAME)
+                    if updatable is not None and not result.is_final:
+                        prepared.skipped_updatable.append((updatable, state))
                     continue
                 if not result.status.is_success:
                     raise PreScoreError(plugin.NAME, result.status)
-                state = result.state
-            active.append(ActiveScore(plugin, weight, state, self._normalizers[i]))
-        return active, skipped
+            prepared.active.append(ActiveScore(plugin, weight, state, self._normalizers[i]))
+            prepared.updatable.append(updatable)
+        return prepared._replace(stale_by=stale_by)
 
     def run_scores(
         self, pod: PodInfo, cluster: ClusterView, active: Sequence[ActiveScore], rows: Rows
@@ -395,10 +535,67 @@ class Framework:
             score = raw
             if normalizer is not None:
                 score = normalizer.normalize(raw, normalizer.normalization(state, raw))
-            raws.append(raw)
+            raws.append(np.where(raw == UNRATED, 0, raw))
             normalized.append(score)
             total += score * weight
         return raws, normalized, total
+
+
+class PodShift:
+    """What PreFilter would have said of a pod if other pods came or went: states of its own that
+    follow each change. A plugin that PreFilter skipped stays skipped, as upstream (AddPod and
+    RemovePod of the PreFilter extensions)."""
+
+    def __init__(
+        self, framework: Framework, pod: PodInfo, cluster: ClusterView, outcome: PreFilterOutcome
+    ) -> None:
+        self._pod = pod
+        self._cluster = cluster
+        self._outcome = outcome
+        self._before = outcome
+        self._framework = framework
+        self._counting = framework.pod_counting(outcome)
+        self._stale = set(range(len(self._counting)))
+        """Positions in `_counting` whose state has to be made again."""
+
+    def move(self, changes: list[PodChange]) -> None:
+        """Pods came or went; the view shows it already."""
+        delta = Delta(_NONE, changes)
+        for position, (_, plugin, updatable) in enumerate(self._counting):
+            if position in self._stale:
+                continue
+            state = self._outcome.states[plugin.NAME]
+            if (
+                updatable is None
+                or updatable.update_filter(state, self._pod, self._cluster, delta) is None
+            ):
+                self._stale.add(position)
+
+    def outcome(self) -> PreFilterOutcome:
+        """As of now; good until the next change."""
+        for position in sorted(self._stale):
+            index, plugin, _ = self._counting[position]
+            what_if = self._framework.what_if_of(index)
+            if what_if is None:
+                result = plugin.pre_filter(self._pod, self._cluster)
+            else:
+                state = self._before.states.get(plugin.NAME)
+                result = what_if.pre_filter_what_if(state, self._pod, self._cluster)
+            status = result.status
+            each = {**self._outcome.each, plugin.NAME: status}
+            states = {**self._outcome.states, plugin.NAME: result.state}
+            self._outcome = self._outcome._replace(each=each, states=states)
+        self._stale.clear()
+        rejection = next(
+            (
+                status._replace(plugin=plugin.NAME)
+                for _, plugin, _ in self._counting
+                if not (status := self._outcome.each[plugin.NAME]).is_success
+                and status.code is not Code.SKIP
+            ),
+            SUCCESS,
+        )
+        return self._outcome._replace(status=rejection)
 
 
 def _respected(pod: PodInfo, cluster: ClusterView, rows: Rows, own_uid: str) -> Rows:
@@ -427,9 +624,21 @@ def _pre_filter_of_pods(plugin: FilterPlugin) -> PreFilterPlugin | None:
     return plugin if depends is not None and depends.reads & MOVING else None
 
 
+def _as_what_if(plugin: FilterPlugin) -> WhatIfPlugin | None:
+    return plugin if isinstance(plugin, WhatIfPlugin) else None
+
+
 def _as_pre_scorer(plugin: ScorePlugin) -> PreScorePlugin | None:
     return plugin if isinstance(plugin, PreScorePlugin) else None
 
 
 def _as_normalizer(plugin: ScorePlugin) -> NormalizeScorePlugin | None:
     return plugin if isinstance(plugin, NormalizeScorePlugin) else None
+
+
+def _as_updatable_score(plugin: ScorePlugin) -> UpdatableScore | None:
+    return plugin if isinstance(plugin, UpdatableScore) else None
+
+
+def _wide_reads(depends: Dependence) -> Reads:
+    return Reads(0) if depends.scope is Scope.ROW else depends.reads

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple, TypeVar
 
 from shared.columns.pod_log import PodChange
-from shared.framework.cluster_view import ClusterView
+from shared.framework.cluster_view import ClusterView, ObjectStore
 from shared.framework.pod_info import PodInfo
 from shared.kernels.attach_counts import AttachCounts
 from shared.kernels.csi_translation import (
@@ -123,10 +123,6 @@ class VolumeIndex:
         """Node row -> what is wrong with volumes of pods there. Read only; usually empty."""
         return self._problems
 
-    def attachable(self, claim: PersistentVolumeClaim) -> Attachable | None:
-        """What a claim attaches; None where no driver is known."""
-        return self._resolved(claim)[0]
-
     # Catching up ---------------------------------------------------------------------------------
 
     def catch_up(self) -> None:
@@ -212,7 +208,7 @@ class VolumeIndex:
                 info = self._classes[ref.class_id].info
                 claim.problem = ownership_problem(info.namespace, info.template, found)
             if claim.problem is None:
-                claim.attachable, more = self._resolved(found)
+                claim.attachable, more = _resolved(found, self._cluster.objects)
                 claim.depends += more
         for object_key in claim.depends:
             self._users_of.setdefault(object_key, {})[ref] = None
@@ -223,35 +219,6 @@ class VolumeIndex:
             del users[ref]
             if not users:
                 del self._users_of[object_key]
-
-    def _resolved(
-        self, claim: PersistentVolumeClaim
-    ) -> tuple[Attachable | None, tuple[ObjectKey, ...]]:
-        """What a claim attaches (getCSIDriverInfo), and the objects that say so."""
-        objects = self._cluster.objects
-        depends: tuple[ObjectKey, ...] = ()
-        if claim.spec.volume_name:
-            depends = ((VOLUMES, claim.spec.volume_name),)
-            volume = objects.get(VOLUMES, claim.spec.volume_name)
-            if volume is not None:
-                return _attachable_volume(volume), depends
-        class_name = claim_class(claim)
-        if not class_name:
-            return None, depends
-        depends += ((STORAGE_CLASSES, class_name),)
-        storage_class = objects.get(STORAGE_CLASSES, class_name)
-        if storage_class is None:
-            return None, depends
-        driver = storage_class.provisioner
-        plugin = in_tree_plugin_named(driver)
-        if plugin is not None:
-            if not plugin.is_migrated:
-                return None, depends
-            driver = plugin.driver
-        # A name that no volume has: until it is provisioned, the claim's own name has to do.
-        meta = claim.metadata
-        name = f"{driver}/claim:{meta.namespace}/{meta.name}"
-        return (Attachable(driver, name) if driver else None), depends
 
     # Objects -------------------------------------------------------------------------------------
 
@@ -340,6 +307,40 @@ def _class_volumes(info: PodInfo) -> _ClassVolumes:
         disks(info.template),
         tuple(volume for volume in inline if volume is not None),
     )
+
+
+def attachable_of(claim: PersistentVolumeClaim, objects: ObjectStore) -> Attachable | None:
+    """What a claim attaches; None where no driver is known."""
+    return _resolved(claim, objects)[0]
+
+
+def _resolved(
+    claim: PersistentVolumeClaim, objects: ObjectStore
+) -> tuple[Attachable | None, tuple[ObjectKey, ...]]:
+    """What a claim attaches (getCSIDriverInfo), and the objects that say so."""
+    depends: tuple[ObjectKey, ...] = ()
+    if claim.spec.volume_name:
+        depends = ((VOLUMES, claim.spec.volume_name),)
+        volume = objects.get(VOLUMES, claim.spec.volume_name)
+        if volume is not None:
+            return _attachable_volume(volume), depends
+    class_name = claim_class(claim)
+    if not class_name:
+        return None, depends
+    depends += ((STORAGE_CLASSES, class_name),)
+    storage_class = objects.get(STORAGE_CLASSES, class_name)
+    if storage_class is None:
+        return None, depends
+    driver = storage_class.provisioner
+    plugin = in_tree_plugin_named(driver)
+    if plugin is not None:
+        if not plugin.is_migrated:
+            return None, depends
+        driver = plugin.driver
+    # A name that no volume has: until it is provisioned, the claim's own name has to do.
+    meta = claim.metadata
+    name = f"{driver}/claim:{meta.namespace}/{meta.name}"
+    return (Attachable(driver, name) if driver else None), depends
 
 
 def _attachable_volume(volume: PersistentVolume) -> Attachable | None:

@@ -13,24 +13,37 @@ has one thread. The journal hears nothing of it: afterwards nothing has changed.
 one node read. Without it many nodes can be asked about at once, as if each were the only one.
 """
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 
+from shared.columns.pod_log import PodChange
 from shared.columns.pods import NEVER_STARTED
 from shared.columns.schema import Int64s, Rows
 from shared.framework.class_usages import EXTRA_COLUMNS
 from shared.framework.cluster_view import ClusterView
 
+OnChange = Callable[[list[PodChange]], None]
+
 
 class WhatIf:
     """Changes to `rows` (node rows) of a view, undone on leaving."""
 
-    def __init__(self, cluster: ClusterView, rows: Rows, *, with_pods: bool) -> None:
+    def __init__(
+        self,
+        cluster: ClusterView,
+        rows: Rows,
+        *,
+        with_pods: bool,
+        on_change: OnChange | None = None,
+    ) -> None:
         self._cluster = cluster
         self._rows = rows
         self._with_pods = with_pods
+        self._on_change = on_change
+        """Hears of every pod, of those that return at the end as well."""
         self._hidden: dict[int, int] = {}
         """Row of the pod table -> its node."""
 
@@ -59,21 +72,28 @@ class WhatIf:
         nodes.nonzero_cpu_milli[rows] = self._nonzero_cpu
         nodes.nonzero_memory_bytes[rows] = self._nonzero_memory
         nodes.ports_id[rows] = self._ports_id
+        pods, tentative = self._cluster.pods, self._cluster.tentative
         for pod_row, node_row in self._hidden.items():
-            self._cluster.pods.put_back(pod_row, node_row)
-        tentative = self._cluster.tentative
-        for row in range(self._first_shown, self._first_shown + self._shown_count):
+            pods.put_back(pod_row, node_row)
+        hidden = np.fromiter(self._hidden, np.intp, len(self._hidden))
+        self._tell(pods.class_id[hidden], self._node_rows(hidden), 1)
+        shown = np.arange(self._first_shown, self._first_shown + self._shown_count)
+        class_ids, node_rows = tentative.class_id[shown], tentative.node_row[shown]
+        for row in shown.tolist():
             tentative.clear(row)
         tentative.row_count = self._first_shown
+        self._tell(class_ids, node_rows.astype(np.intp), -1)
 
     def take_off(self, pod_rows: Rows) -> None:
         """Pods of `cluster.pods` are not there."""
         pods = self._cluster.pods
-        self._add(pods.class_id[pod_rows], self._node_rows(pod_rows), -1)
+        class_ids, node_rows = pods.class_id[pod_rows], self._node_rows(pod_rows)
+        self._add(class_ids, node_rows, -1)
         if self._with_pods:
             for pod_row in pod_rows.tolist():
                 self._hidden[pod_row] = pods.node_row.item(pod_row)
                 pods.clear(pod_row)
+            self._tell(class_ids, node_rows, -1)
 
     def put_back(self, pod_rows: Rows) -> None:
         """Pods that were taken off are there after all."""
@@ -81,7 +101,10 @@ class WhatIf:
         if self._with_pods:
             for pod_row in pod_rows.tolist():
                 pods.put_back(pod_row, self._hidden.pop(pod_row))
-        self._add(pods.class_id[pod_rows], self._node_rows(pod_rows), 1)
+        class_ids, node_rows = pods.class_id[pod_rows], self._node_rows(pod_rows)
+        self._add(class_ids, node_rows, 1)
+        if self._with_pods:
+            self._tell(class_ids, node_rows, 1)
 
     def put_on(self, class_ids: Int64s, node_rows: Rows) -> None:
         """More pods, of these classes on these nodes."""
@@ -93,6 +116,19 @@ class WhatIf:
                 tentative.reserve(row + 1)
                 tentative.write(row, class_id, node_row, NEVER_STARTED, is_terminating=False)
                 self._shown_count += 1
+            self._tell(class_ids, node_rows, 1)
+
+    def _tell(self, class_ids: Int64s, node_rows: Rows, count: int) -> None:
+        if self._on_change is None or not len(class_ids):
+            return
+        # A pod that is terminating is taken off as if it were not, although plugins that leave out
+        # such pods never counted it: so upstream (AddPod and RemovePod of PodTopologySpread).
+        self._on_change(
+            [
+                PodChange(class_id, node_row, is_terminating=False, count=count)
+                for class_id, node_row in zip(class_ids.tolist(), node_rows.tolist(), strict=True)
+            ]
+        )
 
     def _node_rows(self, pod_rows: Rows) -> Rows:
         rows: Rows = self._cluster.pods.node_row[pod_rows].astype(np.intp)

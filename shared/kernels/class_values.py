@@ -62,6 +62,6 @@ class ClassValues(Generic[T, V]):
     def copy(self) -> "ClassValues[T, V]":
         """One that learns on its own."""
         twin = ClassValues(self._work_out, self._nothing)
-        twin._known = dict(self._known)  # noqa: SLF001  # Its own kind.
-        twin._known_max = self._known_max  # noqa: SLF001
+        twin._known = dict(self._known)  # Its own kind.
+        twin._known_max = self._known_max
         return twin

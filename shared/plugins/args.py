@@ -129,6 +129,13 @@ class InterPodAffinityArgs(ArgsStruct):
     """Preferred terms of pods on nodes do not count for a pod without preferred terms."""
 
 
+class VolumeBindingArgs(ArgsStruct):
+    bind_timeout_seconds: int = 600
+    """How long the binder waits for the volumes of a pod."""
+    shape: list[UtilizationShapePoint] = []
+    """Score by how full the storage would be; only with the gate StorageCapacityScoring."""
+
+
 A = TypeVar("A", bound=ArgsStruct)
 
 
@@ -331,3 +338,15 @@ def interpod_problems(args: InterPodAffinityArgs) -> list[str]:
     if 0 <= weight <= WEIGHT_MAX:
         return []
     return [f"hardPodAffinityWeight: {weight} is not in 0..{WEIGHT_MAX}"]
+
+
+def volume_binding_problems(args: VolumeBindingArgs, *, scores: bool) -> list[str]:
+    """What is wrong with VolumeBinding's arguments; `scores`: StorageCapacityScoring is on."""
+    problems = []
+    if args.bind_timeout_seconds < 0:
+        problems.append(f"bindTimeoutSeconds: {args.bind_timeout_seconds} must not be negative")
+    if args.shape and not scores:
+        problems.append("shape: remove it, or turn on the feature gate StorageCapacityScoring")
+    elif args.shape:
+        problems += _shape_problems(args.shape, "shape")
+    return problems

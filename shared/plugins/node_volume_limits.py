@@ -14,7 +14,7 @@ from shared.framework.csi_node_columns import CsiNodeColumns, csi_node_columns
 from shared.framework.plugin_api import NEVER_FILTERS, Dependence, PreFilterResult, Reads, Scope
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code, Verdicts
-from shared.framework.volume_index import CLAIMS, VolumeIndex, volume_index
+from shared.framework.volume_index import CLAIMS, VolumeIndex, attachable_of, volume_index
 from shared.kernels.pod_volumes import (
     Attachable,
     UnreadableVolume,
@@ -95,7 +95,7 @@ class _Check:
             if problem is not None:
                 self._fail(everywhere, Code.ERROR, problem)
                 return
-            attachable = volume_index(self._cluster).attachable(claim)
+            attachable = attachable_of(claim, objects)
             if attachable is not None:
                 self._new[attachable.name] = attachable
 

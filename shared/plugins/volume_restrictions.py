@@ -3,6 +3,7 @@
 Rules: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go, v1.36.2.
 """
 
+from collections.abc import Iterable
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -11,13 +12,14 @@ from shared.columns.schema import Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
     NEVER_FILTERS,
+    Delta,
     Dependence,
     PreFilterResult,
     Reads,
     Scope,
 )
 from shared.framework.pod_info import PodInfo
-from shared.framework.status import SKIP, Code, Status, Verdicts
+from shared.framework.status import SKIP, SUCCESS, Code, Status, Verdicts
 from shared.framework.volume_index import CLAIMS, volume_index
 from shared.kernels.pod_volumes import Disk, disks
 from shared.kernels.volumes import READ_WRITE_ONCE_POD
@@ -35,8 +37,12 @@ class Restrictions(NamedTuple):
     """What the pod must not share."""
 
     disks: tuple[Disk, ...]
-    is_claim_in_use: bool
-    """A claim of the pod is for a single pod, and another has it: no node will do."""
+    exclusive: frozenset[str]
+    """The claims that are for a single pod."""
+    used_count: int
+    """How many of these are in use. Above 0, no node will do."""
+    use_count: int
+    """Volumes of pods that are one of these claims."""
 
 
 class VolumeRestrictions:
@@ -54,7 +60,7 @@ class VolumeRestrictions:
         own_disks = disks(pod.template)
         if not own_disks and not pod.claim_keys:
             return NEVER_FILTERS
-        exclusive: set[str] = set()
+        exclusive = set[str]()
         for key in pod.claim_keys:
             claim = cluster.objects.get(CLAIMS, key)
             if claim is None:
@@ -63,16 +69,15 @@ class VolumeRestrictions:
                 return PreFilterResult(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (problem,)))
             if READ_WRITE_ONCE_POD in (claim.spec.access_modes or ()):
                 exclusive.add(key)
-        in_use = bool(exclusive) and _is_any_used(exclusive, cluster)
-        status = Status(Code.SUCCESS) if own_disks or in_use else SKIP
-        return PreFilterResult(status, state=Restrictions(own_disks, in_use))
+        used, uses = _count(exclusive, cluster) if exclusive else (0, 0)
+        return _result(Restrictions(own_disks, frozenset(exclusive), used, uses))
 
     def filter(
         self, state: Restrictions | None, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
         if state is None:
             state = self.pre_filter(pod, cluster).state or _NONE
-        reasons = np.full(len(rows), 2 if state.is_claim_in_use else 0, np.int64)
+        reasons = np.full(len(rows), 2 if state.used_count > 0 else 0, np.int64)
         if state.disks:
             index = volume_index(cluster)
             taken = {row for disk in state.disks for row in index.conflict_rows(disk)}
@@ -81,12 +86,53 @@ class VolumeRestrictions:
         codes = (reasons != 0) * np.uint8(Code.UNSCHEDULABLE)
         return Verdicts(codes, reasons, TEXTS)
 
+    def pre_filter_what_if(
+        self,
+        state: Restrictions,
+        pod: PodInfo,  # noqa: ARG002  # The extension point's signature.
+        cluster: ClusterView,
+    ) -> PreFilterResult:
+        """A claim counts once however many pods have it, but each pod that goes or comes counts."""
+        if not state.exclusive:
+            return PreFilterResult(state=state)
+        _, uses = _count(state.exclusive, cluster)
+        return PreFilterResult(
+            state=state._replace(used_count=state.used_count + uses - state.use_count)
+        )
 
-_NONE: Final = Restrictions((), False)
+    def update_filter(
+        self,
+        state: Restrictions,
+        pod: PodInfo,  # noqa: ARG002  # The extension point's signature.
+        cluster: ClusterView,
+        delta: Delta,  # noqa: ARG002
+    ) -> Rows | None:
+        """Nothing changes beyond the changed rows, unless an exclusive claim was taken or freed."""
+        counts = state.used_count, state.use_count
+        if state.exclusive and _count(state.exclusive, cluster) != counts:
+            return None
+        return _NO_ROWS
 
 
-def _is_any_used(claim_keys: set[str], cluster: ClusterView) -> bool:
-    """Whether a pod on a real node has one of the claims; ghosts do not count, as upstream."""
+_NONE: Final = Restrictions((), frozenset(), 0, 0)
+_NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
+
+
+def _result(found: Restrictions) -> PreFilterResult:
+    has_say = found.disks or found.used_count
+    return PreFilterResult(SUCCESS if has_say else SKIP, state=found)
+
+
+def _count(claim_keys: Iterable[str], cluster: ClusterView) -> tuple[int, int]:
+    """How many of the claims are used by pods, and by how many volumes of pods all in all.
+
+    A claim is in use where a pod on a real node has it: ghosts do not count, as upstream.
+    """
     index = volume_index(cluster)
     present = cluster.nodes.present
-    return any(present[row] for key in claim_keys for row in index.claim_rows(key))
+    used = uses = 0
+    for key in claim_keys:
+        by_row = index.claim_rows(key)
+        used += any(present[row] for row in by_row)
+        uses += by_row.total()
+    return used, uses

@@ -57,6 +57,12 @@ OWNER_COUNTERS: Final[dict[str, Metric]] = {
     "disagreements": _plain(
         "disagreements", "Contradictions between cache and API server, repaired."
     ),
+    "missed_deletes": _plain(
+        "missed_deletes", "Objects gone from a re-list that no watch event had removed."
+    ),
+    "adapter_batches": _plain(
+        "adapter_batches", "Messages of the watch adapter that were applied."
+    ),
     "foreign_binds": _plain("foreign_binds", "Pods of ours that another scheduler bound."),
     "foreign_pods": _plain("foreign_pods", "Pending pods of other schedulers, left alone."),
     "objects_rejected": _plain(

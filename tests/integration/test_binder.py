@@ -202,14 +202,23 @@ class Stage:
         self, name: str, *, uid: str = "", look_first: bool = False, epoch: int = EPOCH
     ) -> int:
         """Orders a binding to node n1; makes the pod unless its UID is stated."""
-        uid = uid or self.world.add_pod(name)
+        order = self._order(name, uid or self.world.add_pod(name), look_first=look_first)
+        self.say(BindPods(epoch, [order]))
+        return order.order_id
+
+    def orders(self, names: list[str]) -> set[int]:
+        """Orders several at once: the binder has either all of them or none."""
+        orders = [self._order(name, self.world.add_pod(name), look_first=False) for name in names]
+        self.say(BindPods(EPOCH, orders))
+        return {order.order_id for order in orders}
+
+    def _order(self, name: str, uid: str, *, look_first: bool) -> BindPod:
         order_id = len(self._orders) + 1
         order = BindPod(
             order_id, "default-scheduler", "default", name, uid, "n1", look_first=look_first
         )
         self._orders[order_id] = order
-        self.say(BindPods(epoch, [order]))
-        return order_id
+        return order
 
     def outcomes(self, count: int, epoch: int = EPOCH) -> dict[int, BindFailed | None]:
         """Order -> how it failed, or None, of the next so many."""
@@ -369,7 +378,7 @@ def test_draining_finishes_and_reports_and_writes_events_then_ends_well(
 ) -> None:
     for number in range(8):
         world.faults.before[f"POST p{number}"] = [Delay(0.2)]
-    order_ids = {stage.order(f"p{number}") for number in range(12)}
+    order_ids = stage.orders([f"p{number}" for number in range(12)])
     eventually(world, lambda: all(posts(world, f"p{i}") for i in range(8)))
     if is_signal:
         stage.process.send_signal(signal.SIGTERM)

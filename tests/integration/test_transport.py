@@ -329,7 +329,7 @@ class TestOwner:
 
     def test_tcp_channels_carry_the_same_messages(self) -> None:
         with tempfile.TemporaryDirectory(prefix="berth-") as folder:
-            endpoints = Endpoints(Path(folder), f"tcp://127.0.0.1:{20000 + os.getpid() % 20000}")
+            endpoints = Endpoints(Path(folder), f"tcp://127.0.0.1:{20000 + os.getpid() % 12000}")
             with OwnerSockets(endpoints) as owner, ScorerSockets(endpoints, "s") as scorer:
                 greeting = hello(scorer)
                 assert one(owner).message == greeting

@@ -6,9 +6,10 @@ import signal
 import sys
 from pathlib import Path
 
+from shared import exit_codes
 from shared.clock import SystemClock
 from shared.config import SchedulerConfiguration, load_configuration
-from shared.errors import OperationalError
+from shared.errors import ConfigurationError, OperationalError
 from shared.framework.feature_gates import parse_feature_gates
 from shared.framework.registry import Registry
 from shared.kube.object_codec import decode_object
@@ -29,9 +30,12 @@ def main(argv: list[str]) -> int:
     start_logging(f"scorer-{options.index}", options.log_level)
     try:
         return _run(options)
+    except ConfigurationError as error:
+        log.error("unusable_configuration", problem=str(error))
+        return exit_codes.UNUSABLE
     except OperationalError as error:
         log.error("scorer_failed", problem=str(error))
-        return 1
+        return exit_codes.FAILED
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -59,7 +63,7 @@ def _run(options: argparse.Namespace) -> int:
         log.info("scorer_started", index=options.index)
         loop.run(lambda: stop.is_set or (lifeline is not None and lifeline.is_cut()))
     log.info("scorer_stopped")
-    return 0
+    return exit_codes.OK
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:

@@ -62,6 +62,7 @@ class ScorerLoop:
         self._proposal_sequence = 0
         self._is_draining = False
         self._is_resync_asked = False
+        self._has_greeted = False
         self._next_heartbeat_s = 0.0
         self._next_resync_s = 0.0
 
@@ -110,6 +111,7 @@ class ScorerLoop:
         self._proposal_sequence = 0
         self._replica.drop_tentative()
         self._is_resync_asked = True  # The owner answers Hello with a full snapshot.
+        self._has_greeted = True
         self._send(ScorerHello(PROTOCOL_VERSION, self._worker_index, self._instance))
 
     def _apply_full(self, message: SnapshotFull, received: FromOwner) -> None:
@@ -176,6 +178,10 @@ class ScorerLoop:
         if now_s < self._next_heartbeat_s:
             return
         self._next_heartbeat_s = now_s + HEARTBEAT_S
+        if not self._has_greeted:
+            # The socket may be connected before we are told so, and an owner that hears anything
+            # but Hello of a worker that it does not know sends it home.
+            return
         replica = self._replica
         if replica.nodes.dictionary_waste() > DICTIONARY_WASTE_MAX:
             replica.mark_broken()

@@ -15,6 +15,7 @@ from bench.conformance.scenario import Expected, Scenario
 FIT = "NodeResourcesFit"
 REQUESTS = {"milli_cpu": 100}
 PATH = "s"
+NO_EVENTS: dict[str, Any] = {"name": "h", "objects": {}, "pending": [], "events": []}
 
 
 class Recorded:
@@ -140,13 +141,13 @@ def write(path: Path, *lines: object) -> Path:
 
 def test_families_are_counted_and_the_last_line_sums_up(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl.gz", entry(decision(node="n")), entry(decision(node="m")))
-    write(tmp_path / "hints.jsonl", {"anything": 1})
+    write(tmp_path / "hints.jsonl", {"scenario": NO_EVENTS, "expected": {"events": []}})
     files = sorted(tmp_path.iterdir())
     evaluator = Recorded([decision(node="n")], frozenset({"VolumeZone"}))
     lines = runner.report_lines(runner.run(files, evaluator, runner.Filters()), show=5)
     assert lines == [
         "a     1/2",
-        "hints not run: needs the queue (1)",
+        "hints 1/1",
         "a/s: 1 differences",
         "  decisions[0] default/p.node: expected 'm', got 'n'",
         "plugins not built: VolumeZone",

@@ -1,0 +1,231 @@
+"""`berth bench run|suite|compare|list`: reads the options, runs, prints the table, writes the result."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from bench.demo.figures import columns
+from bench.perf.comparison import comparison, read_result
+from bench.perf.config_file import Plan, matching, plan_of, read_cases
+from bench.perf.needs import missing_plugins
+from bench.perf.result import Result
+from bench.perf.run import MODES, RunOptions, run_benchmark
+from bench.perf.suite import SUITE, markdown, run_row
+from shared import exit_codes
+from shared.errors import ConfigurationError
+from shared.telemetry.log import start_logging
+
+HERE = Path(__file__).parent
+DEFAULT_FILES = (
+    *sorted(HERE.glob("upstream/*/performance-config.yaml")),
+    *sorted(HERE.glob("workloads/performance-config.yaml")),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0: done; 1: a run failed, or a pod was bound twice; 2: cannot be run."""
+    parsed = _parser().parse_args(arguments)
+    start_logging("bench", "warning")
+    if parsed.command == "compare":
+        print(comparison(read_result(parsed.a), read_result(parsed.b)))
+        return exit_codes.OK
+    if parsed.command == "list":
+        print(_listing(parsed.config or list(DEFAULT_FILES), parsed.labels))
+        return exit_codes.OK
+    if parsed.command == "suite":
+        return _run_suite(parsed)
+    return _run(parsed)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="berth bench",
+        description="Runs workloads in the format of kube-scheduler's scheduler_perf against berth.",
+    )
+    commands = parser.add_subparsers(required=True, dest="command", metavar="COMMAND")
+    _add_run(commands.add_parser("run", help="run a workload and write the result"))
+    compare = commands.add_parser("compare", help="print the ratios of two results")
+    compare.add_argument("a", type=Path, metavar="A.json")
+    compare.add_argument("b", type=Path, metavar="B.json")
+    suite = commands.add_parser("suite", help="run the workloads of bench/RESULTS.md")
+    suite.add_argument("--runs", type=int, default=3, metavar="N", help="default %(default)s")
+    suite.add_argument("--timeout-s", type=float, default=300.0, metavar="S", help="for each run")
+    suite.add_argument("--only", default="", metavar="WORD", help="rows that contain this word")
+    suite.add_argument(
+        "--output", type=Path, required=True, metavar="DIR", help="results and table.md go there"
+    )
+    listing = commands.add_parser("list", help="list workloads")
+    listing.add_argument("--config", type=Path, action="append", metavar="FILE", help=_FILES_HELP)
+    listing.add_argument("--labels", default="", metavar="LABELS", help=_LABELS_HELP)
+    return parser
+
+
+_FILES_HELP = "performance-config.yaml; may be repeated (default: all that come with berth)"
+_LABELS_HELP = "only workloads with these, such as performance,-short"
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    defaults = RunOptions()
+    add = parser.add_argument
+    add("--config", type=Path, required=True, metavar="FILE", help="performance-config.yaml")
+    add("--workload", default="", metavar="CASE/NAME", help="CASE alone: all of its workloads")
+    add("--labels", default="", metavar="LABELS", help=_LABELS_HELP)
+    add("--mode", choices=MODES, default=defaults.mode, help="default %(default)s")
+    add(
+        "--output",
+        type=Path,
+        metavar="RESULT.json",
+        help="a folder when several workloads are run (default: print only)",
+    )
+    add("--runs", type=int, default=defaults.runs, metavar="N", help="default %(default)s")
+    add("--workers", type=int, default=defaults.workers, metavar="W", help="scoring processes")
+    add("--binders", type=int, default=defaults.binders, metavar="B", help="binding processes")
+    add("--seed", type=int, default=defaults.seed, metavar="N")
+    add(
+        "--timeout-s",
+        type=float,
+        default=defaults.timeout_s,
+        metavar="S",
+        help="for each run (default %(default)s)",
+    )
+    add("--scheduler-config", default="", metavar="FILE", help="KubeSchedulerConfiguration")
+    add("--kubeconfig", default="", metavar="FILE", help="the API server of --mode cluster")
+    add(
+        "--external-scheduler",
+        action="store_true",
+        help="--mode cluster: start no berth, measure the scheduler that is there",
+    )
+    add(
+        "--allow-missing-plugins",
+        action="store_true",
+        help="run workloads whose plugins berth does not have yet; the result says so",
+    )
+    add(
+        "--profile-dir",
+        default="",
+        metavar="DIR",
+        help="--mode decisions: run every process under cProfile and leave NAME.prof there; slow",
+    )
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    options = _options(parsed)
+    chosen = list(matching(read_cases(parsed.config), parsed.workload, parsed.labels))
+    if not chosen:
+        problem = "no workload is called so and has these labels; berth bench list shows them"
+        raise ConfigurationError(f"{parsed.config}: {parsed.workload or parsed.labels}", [problem])
+    if parsed.output is not None and len(chosen) > 1:
+        parsed.output.mkdir(parents=True, exist_ok=True)
+    is_good = True
+    for case, workload in chosen:
+        plan = plan_of(parsed.config.absolute(), case, workload)
+        print(f"{plan.name} ({options.mode})", flush=True)
+        result = run_benchmark(plan, options, lambda line: print(f"  {line}", flush=True))
+        print(_table(result))
+        if parsed.output is not None:
+            _write(result, _place(parsed.output, plan, is_folder=len(chosen) > 1))
+        is_good = is_good and not any(run.problems for run in result.runs)
+    return exit_codes.OK if is_good else exit_codes.FAILED
+
+
+def _run_suite(parsed: argparse.Namespace) -> int:
+    parsed.output.mkdir(parents=True, exist_ok=True)
+    outcomes = []
+    for number, row in enumerate(SUITE, 1):
+        if parsed.only not in f"{row.config} {row.workload} {row.mode}":
+            continue
+        print(f"{row.workload} ({row.mode})", flush=True)
+        options = RunOptions(mode=row.mode, runs=parsed.runs, timeout_s=parsed.timeout_s)
+        outcome = run_row(row, options, lambda line: print(f"  {line}", flush=True))
+        outcomes.append(outcome)
+        if outcome.result is None:
+            print(f"  {outcome.why_not}", flush=True)
+        else:
+            _write(outcome.result, parsed.output / f"{number:02d}-{row.mode}.json")
+        # Written after each row: a suite that is stopped has not been in vain.
+        (parsed.output / "table.md").write_text(markdown(outcomes), encoding="utf-8")
+    print(f"table: {parsed.output / 'table.md'}")
+    return exit_codes.OK
+
+
+def _options(parsed: argparse.Namespace) -> RunOptions:
+    problems = [
+        f"--{option}: must be 1 or more"
+        for option in ("runs", "workers", "binders")
+        if getattr(parsed, option) < 1
+    ]
+    if parsed.timeout_s <= 0:
+        problems.append("--timeout-s: must be more than 0")
+    if parsed.output is not None and not parsed.output.absolute().parent.is_dir():
+        problems.append(f"--output {parsed.output}: there is no such folder")
+    if parsed.profile_dir and (parsed.mode != "decisions" or not Path(parsed.profile_dir).is_dir()):
+        problems.append("--profile-dir: needs --mode decisions and a folder that is there")
+    if (parsed.kubeconfig or parsed.external_scheduler) and parsed.mode != "cluster":
+        problems.append("--kubeconfig and --external-scheduler: need --mode cluster")
+    if problems:
+        raise ConfigurationError("command line", problems)
+    if parsed.profile_dir:
+        parsed.profile_dir = str(Path(parsed.profile_dir).absolute())
+    return RunOptions(**{name: getattr(parsed, name) for name in RunOptions.__struct_fields__})
+
+
+def _place(output: Path, plan: Plan, *, is_folder: bool) -> Path:
+    return output / (plan.name.replace("/", "_") + ".json") if is_folder else output
+
+
+def _write(result: Result, path: Path) -> None:
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
+    print(f"  result: {path}")
+
+
+def _table(result: Result) -> str:
+    middle = result.median
+    rates, waits = middle.throughput_pods_per_s, middle.end_to_end_latency_ms
+    lines = [
+        "  "
+        + ", ".join(
+            f"{name} {rates[name]:,.0f}"
+            for name in ("overall", "average", "p50", "p90", "p95", "p99")
+            if name in rates
+        )
+        + " pods/s",
+        "  end to end: " + ", ".join(f"{name} {ms:,.1f}" for name, ms in waits.items()) + " ms",
+    ]
+    rows = [
+        (f"  {name}", f"{cpu_s:.3f}", f"{middle.rss_peak_mib.get(name, 0):.0f}")
+        for name, cpu_s in middle.cpu_s_per_1000_pods.items()
+    ]
+    lines.extend(columns(("  PROCESS", "CPU ms/pod", "PEAK MiB"), rows))
+    lines.extend(f"  note: {note}" for note in result.notes)
+    if result.missing_plugins:
+        lines.append(f"  WITHOUT {', '.join(result.missing_plugins)}: not built yet")
+    for run in result.runs:
+        lines.extend(f"  PROBLEM: {problem}" for problem in run.problems)
+    return "\n".join(lines)
+
+
+def _listing(files: Sequence[Path], labels: str) -> str:
+    rows = []
+    for file in files:
+        for case, workload in matching(read_cases(file), "", labels):
+            try:
+                missing = missing_plugins(plan_of(file.absolute(), case, workload))
+                why = f"needs {', '.join(missing)}" if missing else ""
+            except ConfigurationError as error:
+                why = "; ".join(error.problems)
+            params = " ".join(f"{key}={value}" for key, value in workload.params.items())
+            name = f"{case.name}/{workload.name}"
+            rows.append((name, file.parent.name, ",".join(workload.labels), params, why))
+    head = ("WORKLOAD", "TOPIC", "LABELS", "PARAMETERS", "NOT RUN BECAUSE")
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (head, *rows)
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""Owner, scorers and null binders as processes, without supervisor, adapter or API server.
+
+Started as the supervisor starts them (by module name, with its options), so what is measured is what
+runs in production. With `profile_dir` each runs under cProfile and leaves NAME.prof there.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from bench.demo.processes import ProcessFailedError
+from daemon.adapter.event_source import EventSource
+from daemon.adapter.process import Adapter
+from daemon.supervisor.owner_link import OwnerLink
+from daemon.supervisor.process_list import ProcessEntry, entry_of
+from shared.messages.admin import StatusAnswer, StatusRequest
+from shared.transport.adapter_link import AdapterLink
+from shared.transport.admin_client import NoAnswerError
+from shared.transport.endpoints import Endpoints, prepare_runtime_dir
+from shared.transport.parent import make_lifeline
+
+STOP_S: Final = 20.0
+STATUS_TIMEOUT_S: Final = 10.0
+READ_BYTES: Final = 1 << 18
+LOG_TAIL_LINES: Final = 15
+
+
+class DecisionOptions(NamedTuple):
+    """How the processes are started."""
+
+    workers: int = 1
+    binders: int = 1
+    seed: int = 0
+    scheduler_config: str = ""
+    profile_dir: str = ""
+
+
+class DecisionProcesses:
+    """The processes of one run, in a folder of its own. To be made inside an event loop."""
+
+    def __init__(
+        self, folder: Path, options: DecisionOptions, on_output: Callable[[bytes], None]
+    ) -> None:
+        """`on_output` gets what the null binders write."""
+        self._folder = folder
+        self._options = options
+        self._on_output = on_output
+        self._runtime_dir = folder / "run"
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._owner = OwnerLink(Endpoints(self._runtime_dir))
+        self._lifeline: tuple[int, int] | None = None
+
+    def start(self) -> None:
+        """Starts them all; they find one another by themselves."""
+        prepare_runtime_dir(self._runtime_dir)
+        self._lifeline = make_lifeline()
+        options = self._options
+        config = ("--config", options.scheduler_config) if options.scheduler_config else ()
+        seed = ("--seed", f"{options.seed}")
+        counts = ("--workers", f"{options.workers}", "--binders", f"{options.binders}")
+        self._start("owner", "daemon.owner", (*config, *seed, *counts))
+        for index in range(options.workers):
+            place = ("--index", f"{index}")
+            self._start(f"scorer-{index}", "workers.scorer", (*place, *config, *seed))
+        for index in range(options.binders):
+            self._start(f"null-binder-{index}", "bench.null_binder", ("--index", f"{index}"))
+
+    def _start(self, name: str, module: str, arguments: tuple[str, ...]) -> None:
+        assert self._lifeline is not None
+        lifeline_fd = self._lifeline[0]
+        run = ["-m", module]
+        if self._options.profile_dir:
+            run = ["-m", "cProfile", "-o", f"{self._options.profile_dir}/{name}.prof", *run]
+        common = ("--runtime-dir", f"{self._runtime_dir}", "--lifeline-fd", f"{lifeline_fd}")
+        speaks = module == "bench.null_binder"
+        with (self._folder / f"{name}.log").open("wb") as log:
+            child = subprocess.Popen(  # noqa: S603 - our own interpreter and modules
+                [sys.executable, "-P", *run, *common, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if speaks else log,
+                stderr=log,
+                pass_fds=(lifeline_fd,),
+                process_group=0,
+            )
+        self._children[name] = child
+        if speaks:
+            assert child.stdout is not None
+            fd = child.stdout.fileno()
+            os.set_blocking(fd, False)
+            asyncio.get_running_loop().add_reader(fd, self._read, fd)
+
+    def _read(self, fd: int) -> None:
+        try:
+            data = os.read(fd, READ_BYTES)
+        except BlockingIOError:
+            return
+        if data:
+            self._on_output(data)
+        else:
+            asyncio.get_running_loop().remove_reader(fd)
+
+    async def play_adapter(self, source: EventSource) -> None:
+        """Is the watch adapter, in this process, until cancelled."""
+        instance = f"feeder-{os.getpid()}-{os.urandom(4).hex()}"
+        async with AdapterLink(Endpoints(self._runtime_dir), instance) as link:
+            await Adapter(source, link, instance=instance).run()
+
+    async def status(self) -> StatusAnswer | None:
+        try:
+            answer = await self._owner.ask(StatusRequest(), STATUS_TIMEOUT_S)
+        except NoAnswerError:
+            return None
+        return answer if isinstance(answer, StatusAnswer) else None
+
+    def check(self) -> None:
+        """ProcessFailedError if one has ended."""
+        for name, child in self._children.items():
+            code = child.poll()
+            if code is not None:
+                raise ProcessFailedError(f"{name} ended with {code}; {self.log_tail(name)}")
+
+    def log_tail(self, name: str) -> str:
+        """The last lines of a process's log."""
+        path = self._folder / f"{name}.log"
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_TAIL_LINES:]
+        return f"the end of {path}:\n" + "\n".join(f"  {line}" for line in lines)
+
+    def entries(self) -> list[ProcessEntry]:
+        """The processes, and this one as the feeder."""
+        listed = [entry_of(name, child.pid, 0, "") for name, child in self._children.items()]
+        return [*listed, entry_of("feeder", os.getpid(), 0, "")]
+
+    async def stop(self) -> None:
+        """SIGTERM to all, SIGKILL to who does not go."""
+        self._owner.close()
+        for child in self._children.values():
+            if child.poll() is None:
+                child.send_signal(signal.SIGTERM)
+        for child in self._children.values():
+            if child.stdout is not None:
+                asyncio.get_running_loop().remove_reader(child.stdout.fileno())
+                child.stdout.close()
+            try:
+                await asyncio.to_thread(child.wait, STOP_S)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                await asyncio.to_thread(child.wait)
+        if self._lifeline is not None:
+            for fd in self._lifeline:
+                os.close(fd)
+            self._lifeline = None

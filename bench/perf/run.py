@@ -1,0 +1,349 @@
+"""One benchmark from beginning to end: so many runs of a workload, each in fresh processes.
+
+A run sets its cluster up (`memory_cluster`, or `http_cluster` over a simulated or a real API server),
+waits until the owner has synced and scorers and binders are ready, lets the executor work, and takes
+the figures. Whatever goes wrong ends the benchmark with the reason and leaves the logs.
+"""
+
+import asyncio
+import gc
+import shutil
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+import orjson
+
+from bench.demo.processes import DemoProcess, ProcessFailedError
+from bench.perf.cluster_api import ClusterApi
+from bench.perf.config_file import Plan
+from bench.perf.decision_processes import DecisionOptions, DecisionProcesses
+from bench.perf.executor import Executor, WorkloadFailedError
+from bench.perf.http_cluster import HttpCluster, Place
+from bench.perf.machine import commit, this_machine
+from bench.perf.memory_cluster import FeederSource, MemoryCluster
+from bench.perf.meter import UseMeter
+from bench.perf.needs import missing_plugins
+from bench.perf.result import (
+    FORMAT,
+    MIB,
+    Measurement,
+    ProcessUse,
+    Result,
+    Run,
+    perf_data,
+    summary_of,
+)
+from shared.clock import Clock, SystemClock
+from shared.errors import ConfigurationError, OperationalError
+from shared.kube.api_client import ApiClient
+from shared.kube.cluster_access import access_by_url
+from shared.kube.kubeconfig import find_access
+
+Mode = Literal["decisions", "http", "cluster"]
+MODES: Final[tuple[Mode, ...]] = ("decisions", "http", "cluster")
+CHECK_S: Final = 0.5
+READY_TIMEOUT_S: Final = 60.0
+HISTORY: Final = 2_000_000
+"""Changes that the simulated server keeps: a benchmark's watches must not fall out of it."""
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What `berth bench run` is asked for."""
+
+    mode: Mode = "decisions"
+    runs: int = 1
+    workers: int = 1
+    binders: int = 1
+    seed: int = 0
+    timeout_s: float = 900.0
+    """For each run."""
+    scheduler_config: str = ""
+    kubeconfig: str = ""
+    external_scheduler: bool = False
+    """cluster: start no berth; measure the scheduler that is there."""
+    allow_missing_plugins: bool = False
+    profile_dir: str = ""
+
+
+def run_benchmark(
+    plan: Plan, options: RunOptions, told: Callable[[str], None], *, allow_missing: bool = False
+) -> Result:
+    """All runs; raises OperationalError with the reason when one fails."""
+    missing = missing_plugins(plan)
+    is_allowed = options.allow_missing_plugins or allow_missing or options.external_scheduler
+    if missing and not is_allowed:
+        raise ConfigurationError(
+            f"{plan.file}: {plan.name}",
+            [
+                f"berth does not have the plugin {name} yet, which this workload is about;"
+                " --allow-missing-plugins runs it all the same"
+                for name in missing
+            ],
+        )
+    clock = SystemClock()
+    started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(clock.wall_s()))
+    runs = []
+    for number in range(1, options.runs + 1):
+        run = _run_once(plan, options, clock)
+        runs.append(run)
+        told(_line(number, options.runs, run))
+    return Result(
+        format=FORMAT,
+        config=f"{plan.topic}/{plan.file.name}",
+        workload=plan.name,
+        topic=plan.topic,
+        mode=options.mode,
+        parameters=plan.workload.params,
+        threshold=plan.threshold,
+        options=msgspec.to_builtins(options),
+        notes=list(plan.notes),
+        missing_plugins=[] if options.external_scheduler else missing,
+        started=started,
+        commit=commit(),
+        machine=this_machine(),
+        median=summary_of(runs),
+        runs=runs,
+        perfdata=perf_data(plan.name, runs[-1]),
+    )
+
+
+def _line(number: int, count: int, run: Run) -> str:
+    rates = run.measurements[-1].throughput_pods_per_s if run.measurements else None
+    if rates is None:
+        return f"run {number}/{count}: nothing was measured"
+    return (
+        f"run {number}/{count}: {rates.overall:,.0f} pods/s overall, {rates.average:,.0f} average of"
+        f" {rates.sample_count} samples of {rates.sample_interval_s:g} s"
+    )
+
+
+def _run_once(plan: Plan, options: RunOptions, clock: Clock) -> Run:
+    folder = Path(tempfile.mkdtemp(prefix="berth-bench-"))
+    modes: dict[Mode, Callable[[], Awaitable[Run]]] = {
+        "decisions": lambda: _run_decisions(plan, options, clock, folder),
+        "http": lambda: _run_http(plan, options, clock, folder),
+        "cluster": lambda: _run_cluster(plan, options, clock, folder),
+    }
+
+    async def run() -> Run:
+        return await modes[options.mode]()
+
+    try:
+        finished = asyncio.run(run())
+    except BaseException as error:
+        first = _first_of(error)
+        if not isinstance(first, OperationalError):
+            raise
+        raise WorkloadFailedError(f"{first}\n(all logs are in {folder})") from error
+    shutil.rmtree(folder)
+    gc.collect()
+    return finished
+
+
+def _first_of(error: BaseException) -> BaseException:
+    """The failure that ended a group of tasks; the others were only cancelled for it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+async def _run_decisions(plan: Plan, options: RunOptions, clock: Clock, folder: Path) -> Run:
+    source = FeederSource()
+    processes = DecisionProcesses(
+        folder,
+        DecisionOptions(
+            options.workers,
+            options.binders,
+            options.seed,
+            options.scheduler_config,
+            options.profile_dir,
+        ),
+        lambda data: cluster.take_output(data),
+    )
+    cluster = MemoryCluster(source, processes, clock)
+    processes.start()
+
+    async def ready() -> None:
+        await source.synced.wait()
+        await _until_ready(cluster, options)
+
+    return await _execute(plan, options, clock, cluster, processes.play_adapter(source), ready())
+
+
+async def _run_http(plan: Plan, options: RunOptions, clock: Clock, folder: Path) -> Run:
+    # Templates state priorities by number, which only a server without this plugin takes; upstream
+    # runs its own without it too (test/integration/scheduler_perf/util.go mustSetupCluster).
+    server = DemoProcess(
+        "apiserver",
+        "bench.apiserver",
+        [
+            "--port",
+            "0",
+            "--seed",
+            f"{options.seed}",
+            "--history",
+            f"{HISTORY}",
+            "--disable-admission-plugins",
+            "Priority",
+        ],
+        folder,
+        speaks=True,
+    )
+    try:
+        address = orjson.loads(await server.first_line())["address"]
+        client = ApiClient(access_by_url(address), timeout_s=120.0)
+        arguments = (*_berth_arguments(options), "--server", address)
+        cluster = HttpCluster(Place(client, server, folder, arguments, False), clock)
+        return await _run_with_api(plan, options, clock, cluster)
+    finally:
+        server.stop()
+
+
+async def _run_cluster(plan: Plan, options: RunOptions, clock: Clock, folder: Path) -> Run:
+    access = find_access(server="", kubeconfig=options.kubeconfig, context="")
+    client = ApiClient(access, timeout_s=120.0)
+    arguments = None
+    if not options.external_scheduler:
+        server = ("--kubeconfig", options.kubeconfig) if options.kubeconfig else ()
+        arguments = (*_berth_arguments(options), *server)
+    cluster = HttpCluster(Place(client, None, folder, arguments, True), clock)
+    return await _run_with_api(plan, options, clock, cluster)
+
+
+async def _run_with_api(plan: Plan, options: RunOptions, clock: Clock, cluster: HttpCluster) -> Run:
+    try:
+        await cluster.begin()
+    except BaseException:
+        await cluster.close()
+        raise
+
+    async def ready() -> None:
+        if not options.external_scheduler:
+            await _until_ready(cluster, options)
+
+    return await _execute(plan, options, clock, cluster, cluster.follow(), ready())
+
+
+def _berth_arguments(options: RunOptions) -> tuple[str, ...]:
+    config = ("--config", options.scheduler_config) if options.scheduler_config else ()
+    return (
+        *("--workers", f"{options.workers}", "--binders", f"{options.binders}"),
+        *("--seed", f"{options.seed}"),
+        *config,
+    )
+
+
+async def _until_ready(cluster: ClusterApi, options: RunOptions) -> None:
+    try:
+        async with asyncio.timeout(READY_TIMEOUT_S):
+            while True:
+                cluster.check()
+                status = await cluster.status()
+                if (
+                    status is not None
+                    and status.synced
+                    and status.scorers_ready >= options.workers
+                    and status.binders_ready >= options.binders
+                ):
+                    return
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise ProcessFailedError(
+            f"owner, scorers and binders were not ready after {READY_TIMEOUT_S:g} s"
+        ) from None
+
+
+async def _execute(
+    plan: Plan,
+    options: RunOptions,
+    clock: Clock,
+    cluster: ClusterApi,
+    beside: Awaitable[None],
+    ready: Awaitable[None],
+) -> Run:
+    """Runs the workload; `beside` is what goes on all the time, until cancelled."""
+    meter = UseMeter(clock)
+
+    def on_measuring(begins: bool) -> None:
+        # A collection of the setup's objects must not fall into the measurement (as upstream).
+        gc.collect()
+        (meter.begin if begins else meter.end)(cluster.processes())
+
+    executor = Executor(plan, cluster, clock, on_measuring=on_measuring)
+
+    async def work() -> Run:
+        await ready
+        gc.collect()
+        gc.freeze()
+        start_s = clock.monotonic_s()
+        await executor.run()
+        meter.look(cluster.processes())
+        status = await cluster.status()
+        counters = status.counters if status is not None else {}
+        return _finished(executor, cluster, meter, counters, clock.monotonic_s() - start_s)
+
+    async def watch_processes() -> None:
+        while True:
+            cluster.check()
+            await asyncio.sleep(CHECK_S)
+
+    async def keep_going() -> None:
+        await beside
+
+    try:
+        async with asyncio.timeout(options.timeout_s), asyncio.TaskGroup() as tasks:
+            others = [tasks.create_task(keep_going()), tasks.create_task(watch_processes())]
+            done = await tasks.create_task(work())
+            for task in others:
+                task.cancel()
+    except TimeoutError:
+        status = await cluster.status()
+        raise WorkloadFailedError(
+            f"{plan.name}: not finished after {options.timeout_s:g} s (--timeout-s):"
+            f" {executor.told()}; owner: {status}"
+        ) from None
+    else:
+        return done
+    finally:
+        gc.unfreeze()
+        await cluster.close()
+
+
+def _finished(
+    executor: Executor,
+    cluster: ClusterApi,
+    meter: UseMeter,
+    counters: dict[str, int],
+    whole_s: float,
+) -> Run:
+    measurements = [
+        Measurement(
+            name=one.name,
+            namespaces=list(one.namespaces),
+            pod_count=one.pod_count,
+            duration_s=one.end_s - one.start_s,
+            throughput_pods_per_s=one.rates,
+            end_to_end_latency_ms=one.latency_ms,
+        )
+        for one in executor.intervals
+    ]
+    pod_count = max(1, sum(one.pod_count for one in executor.intervals))
+    processes = {
+        name: ProcessUse(
+            cpu_s=cpu_s,
+            cpu_s_per_1000_pods=cpu_s * 1000 / pod_count,
+            rss_peak_mib=meter.rss_peak_bytes.get(name, 0) / MIB,
+        )
+        for name, cpu_s in meter.cpu_s.items()
+    }
+    return Run(
+        measurements=measurements,
+        processes=processes,
+        owner_counters=counters,
+        whole_s=whole_s,
+        problems=[f"bound twice: {one}" for one in cluster.book.double_binds],
+    )

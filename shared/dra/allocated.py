@@ -1,0 +1,93 @@
+"""Which devices are taken, and how much of those that are shared.
+
+Rules: pkg/scheduler/framework/plugins/dynamicresources/allocateddevices.go, v1.36.2.
+"""
+
+from collections.abc import Iterable
+
+from shared.dra.devices import DeviceId
+from shared.kube.objects import AllocatedDevice, ResourceClaim
+from shared.kube.quantity import QuantityError, parse
+
+
+class AllocatedState:
+    """Kept up by adding and removing claims; reading is a look into a dict."""
+
+    def __init__(self) -> None:
+        self._exclusive: dict[DeviceId, int] = {}
+        self._shares: dict[DeviceId, int] = {}
+        self._capacity: dict[DeviceId, dict[str, int]] = {}
+
+    def is_taken(self, device: DeviceId) -> bool:
+        """Given to one claim alone."""
+        return device in self._exclusive
+
+    def is_allocated(self, device: DeviceId) -> bool:
+        """Given to any claim."""
+        return device in self._exclusive or device in self._shares
+
+    def is_capacity_used(self, device: DeviceId) -> bool:
+        """Somebody holds a share of it that is measured."""
+        return device in self._capacity
+
+    def used(self, device: DeviceId) -> dict[str, int]:
+        """Capacity -> amount in 1e-9 that shares take."""
+        return self._capacity.get(device, _NOTHING)
+
+    def fingerprint(self, device: DeviceId) -> object:
+        """Equal for devices that are taken in the same way."""
+        return (
+            device in self._exclusive,
+            device in self._shares,
+            tuple(sorted(self._capacity[device].items())) if device in self._capacity else None,
+        )
+
+    def add(self, claim: ResourceClaim) -> list[DeviceId]:
+        """Counts a claim's devices and returns them."""
+        return self._count(claim, 1)
+
+    def remove(self, claim: ResourceClaim) -> list[DeviceId]:
+        """Takes back an `add` of the same claim."""
+        return self._count(claim, -1)
+
+    def _count(self, claim: ResourceClaim, sign: int) -> list[DeviceId]:
+        touched: list[DeviceId] = []
+        for result in results_of(claim):
+            if result.admin_access:
+                continue  # Watches over the device without taking it.
+            device = (result.driver, result.pool, result.device)
+            touched.append(device)
+            if result.share_id is None:
+                _step(self._exclusive, device, sign)
+                continue
+            _step(self._shares, device, sign)
+            self._consume(device, result, sign)
+        return touched
+
+    def _consume(self, device: DeviceId, result: AllocatedDevice, sign: int) -> None:
+        if result.consumed_capacity is None:
+            return
+        amounts = self._capacity.setdefault(device, {})
+        for name, quantity in result.consumed_capacity.items():
+            try:
+                amount = parse(quantity).nanos
+            except QuantityError:
+                continue  # Not ours to judge: a share that measures nothing takes nothing.
+            amounts[name] = amounts.get(name, 0) + sign * amount
+        if device not in self._shares:
+            del self._capacity[device]
+
+
+_NOTHING: dict[str, int] = {}
+
+
+def results_of(claim: ResourceClaim) -> Iterable[AllocatedDevice]:
+    """The devices of an allocated claim; none otherwise."""
+    allocation = claim.status.allocation
+    return () if allocation is None else allocation.devices.results or ()
+
+
+def _step(counts: dict[DeviceId, int], device: DeviceId, sign: int) -> None:
+    counts[device] = counts.get(device, 0) + sign
+    if counts[device] <= 0:
+        del counts[device]

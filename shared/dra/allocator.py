@@ -1,0 +1,464 @@
+"""The structured allocator: which devices of a node the claims of a pod get, if they get them.
+
+One claim after the other, one request after the other, one device after the other: every device is
+tried in order, and where something later finds no place, the search comes back and tries the next.
+The first solution counts. The order (pools by name, slices by name, devices as listed) decides
+which device a pod gets, so it is upstream's, as is everything that the search forgets on its way
+back (`_Search.allocate`): a decision that differs is a decision that is wrong.
+
+Rules: structured/internal/incubating/allocator_incubating.go of
+staging/src/k8s.io/dynamic-resource-allocation, v1.36.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from shared.dra import capacity
+from shared.dra.allocated import AllocatedState
+from shared.dra.cel_values import CelCompileError, CelError
+from shared.dra.constraints import Constraint, make_constraint
+from shared.dra.devices import DeviceId, DeviceView, SliceView, shown
+from shared.dra.errors import AllocationError, NodeAllocationError
+from shared.dra.pools import Pool, Reaches
+from shared.dra.requests import (
+    ALL,
+    EXACT_COUNT,
+    Alternative,
+    Given,
+    Selector,
+    alternatives_of,
+    claim_key,
+    tolerates,
+)
+from shared.kube.objects import DeviceClass, ResourceClaim
+
+RESULTS_MAX: Final = 32
+"""Devices of one claim (AllocationResultsMaxSize)."""
+STEPS_MAX: Final = 200_000
+"""Devices tried for one pod on one node, about a second. Upstream gives up after ten seconds."""
+TIMED_OUT: Final = "timed out trying to allocate devices"
+INVALID_POOLS: Final = "invalid resource pools were encountered"
+
+
+class ClaimToAllocate(NamedTuple):
+    """A claim, its requests understood."""
+
+    claim: ResourceClaim
+    key: str
+    requests: tuple[tuple[Alternative, ...], ...]
+
+
+class Solution(NamedTuple):
+    """What one claim gets."""
+
+    claim: ResourceClaim
+    chosen: tuple[Alternative, ...]
+    """The alternative of each request."""
+    given: tuple[Given, ...]
+
+
+class _TooManyResultsError(Exception):
+    """Internal to the search: this way leads beyond RESULTS_MAX."""
+
+
+class _Located(NamedTuple):
+    """A device and where it is."""
+
+    device: DeviceView
+    slice: SliceView
+    pool: Pool
+
+
+def understand(
+    claims: Sequence[ResourceClaim], classes: dict[str, DeviceClass]
+) -> list[ClaimToAllocate]:
+    """The claims, ready to be allocated on any node; AllocationError for what is wrong with them."""
+    return [
+        ClaimToAllocate(
+            claim,
+            claim_key(claim),
+            tuple(alternatives_of(claim, r, classes) for r in claim.spec.devices.requests or ()),
+        )
+        for claim in claims
+    ]
+
+
+def allocate(
+    claims: Sequence[ClaimToAllocate],
+    pools: Sequence[Pool],
+    state: AllocatedState,
+    reaches: Reaches,
+) -> list[Solution] | None:
+    """What the claims get on the node to which `pools` belong; None: they cannot all be allocated.
+
+    AllocationError: something is wrong, whatever the node. NodeAllocationError: on this node.
+    """
+    search = _Search(claims, pools, state, reaches)
+    try:
+        found = search.run()
+    except RecursionError as error:
+        raise NodeAllocationError(
+            f"more devices than can be searched (Python's limit is {sys.getrecursionlimit()} calls)"
+        ) from error
+    except _TooManyResultsError as error:
+        raise AllocationError("allocation max size exceeded") from error
+    if not found and any(pool.invalid for pool in pools):
+        raise NodeAllocationError(INVALID_POOLS)
+    return search.solutions() if found else None
+
+
+class _Search:
+    """One attempt for one node."""
+
+    def __init__(
+        self,
+        claims: Sequence[ClaimToAllocate],
+        pools: Sequence[Pool],
+        state: AllocatedState,
+        reaches: Reaches,
+    ) -> None:
+        self._claims = claims
+        self._pools = pools
+        self._state = state
+        self._reaches = reaches
+        self._steps = 0
+        self._given: list[list[Given]] = [[] for _ in claims]
+        self._constraints: list[list[Constraint]] = []
+        self._selectable: dict[tuple[DeviceId, int, int, int], bool] = {}
+        self._all: dict[tuple[int, int, int], list[_Located]] = {}
+        self._chosen: dict[tuple[int, int], int] = {}
+        self._taken: dict[DeviceId, set[int]] = {}
+        """Device -> claims to which this search has given it."""
+        self._taking: dict[DeviceId, dict[str, int]] = {}
+        """Shared device -> what this search takes of it."""
+        self._available: dict[str, dict[tuple[str, str], int]] = {}
+        """Pool name -> counters that are left by allocated devices. By name alone, as upstream."""
+        self._consumed: dict[str, dict[tuple[str, str], int]] = {}
+        """Pool name -> counters that this search has consumed."""
+
+    def run(self) -> bool:
+        """Whether everything was allocated."""
+        for number, entry in enumerate(self._claims):
+            fewest = 0
+            for r, alternatives in enumerate(entry.requests):
+                fewest += min(
+                    self._prepared_count(number, r, a, each) for a, each in enumerate(alternatives)
+                )
+            if fewest > RESULTS_MAX:
+                raise AllocationError(
+                    f"claim {entry.key}: number of requested devices {fewest} exceeds the claim "
+                    f"limit of {RESULTS_MAX}"
+                )
+            constraints = entry.claim.spec.devices.constraints or ()
+            self._constraints.append(
+                [make_constraint(c, entry.key, i) for i, c in enumerate(constraints)]
+            )
+        return self._claim(0)
+
+    def solutions(self) -> list[Solution]:
+        """What was found."""
+        return [
+            Solution(
+                entry.claim,
+                tuple(
+                    alternatives[self._chosen.get((c, r), 0)]
+                    for r, alternatives in enumerate(entry.requests)
+                ),
+                tuple(self._given[c]),
+            )
+            for c, entry in enumerate(self._claims)
+        ]
+
+    # Before the search ---------------------------------------------------------------------------
+
+    def _prepared_count(self, claim: int, request: int, number: int, asked: Alternative) -> int:
+        """How many devices an alternative needs; for "all" this is where they are found."""
+        where = f"claim {self._claims[claim].key}, request {asked.name}"
+        if asked.mode == EXACT_COUNT:
+            return asked.device_count
+        if asked.mode != ALL:
+            raise AllocationError(f"{where}: unsupported count mode {asked.mode}")
+        found: list[_Located] = []
+        for pool in self._pools:
+            if pool.is_incomplete or pool.invalid:
+                what = "invalid" if pool.invalid else "being updated"
+                raise AllocationError(
+                    f"{where}: asks for all devices, but resource pool {shown(pool.pool_id)} is "
+                    f"currently {what}"
+                )
+            for each in pool.slices:
+                self._need_readable(each)
+                found += [
+                    _Located(device, each, pool)
+                    for device in each.devices
+                    if self._is_selectable((claim, request, number), asked, each, device)
+                    and self._has_capacity(asked, device)
+                ]
+        self._all[claim, request, number] = found
+        return len(found)
+
+    @staticmethod
+    def _need_readable(each: SliceView) -> None:
+        if each.problem:
+            raise AllocationError(each.problem)
+
+    # The search ----------------------------------------------------------------------------------
+
+    def _claim(self, claim: int) -> bool:
+        """Allocates this claim and all after it."""
+        return claim >= len(self._claims) or self._request(claim, 0)
+
+    def _request(self, claim: int, request: int) -> bool:
+        """Allocates this request and all after it."""
+        alternatives = self._claims[claim].requests
+        if request >= len(alternatives):
+            try:
+                return self._claim(claim + 1)
+            except _TooManyResultsError:
+                # An earlier claim may still choose alternatives that leave more room. It does not,
+                # as the limit is per claim, but the search goes back all the same.
+                return False
+        if not alternatives[request][0].sub_request:
+            return self._device(claim, request, 0, 0, (0, 0, 0))
+        has_room = False
+        for number in range(len(alternatives[request])):
+            try:
+                is_found = self._device(claim, request, number, 0, (0, 0, 0))
+            except _TooManyResultsError:
+                continue
+            has_room = True
+            if is_found:
+                self._chosen[claim, request] = number
+                return True
+        if not has_room:
+            raise _TooManyResultsError
+        return False
+
+    def _device(
+        self, claim: int, request: int, number: int, index: int, start: tuple[int, int, int]
+    ) -> bool:
+        """Allocates the device of this index, looking from `start` on, and everything after it."""
+        asked = self._claims[claim].requests[request][number]
+        key = (claim, request, number)
+        is_all = asked.mode == ALL
+        wanted = len(self._all[key]) if is_all else asked.device_count
+        if is_all and not wanted:
+            return False  # "All" of nothing is not enough.
+        if index >= wanted:
+            return self._request(claim, request + 1)
+        if len(self._given[claim]) + wanted - index > RESULTS_MAX:
+            raise _TooManyResultsError
+        if is_all:
+            return self._next_of_all(key, asked, index)
+        return self._first_fitting(key, asked, index, start)
+
+    def _next_of_all(self, key: tuple[int, int, int], asked: Alternative, index: int) -> bool:
+        undo = self._allocate(key, asked, self._all[key][index], is_needed=True)
+        if undo is None:
+            return False  # The order does not matter: one that cannot be had is the end.
+        return self._go_on(undo, key, index, (0, 0, 0))
+
+    def _go_on(
+        self,
+        undo: Callable[[], None],
+        key: tuple[int, int, int],
+        index: int,
+        start: tuple[int, int, int],
+    ) -> bool:
+        """Allocates the rest, or takes the latest device back."""
+        is_found = False
+        try:
+            is_found = self._device(*key, index + 1, start)
+        finally:
+            if not is_found:
+                undo()
+        return is_found
+
+    def _first_fitting(
+        self,
+        key: tuple[int, int, int],
+        asked: Alternative,
+        index: int,
+        start: tuple[int, int, int],
+    ) -> bool:
+        for p in range(start[0], len(self._pools)):
+            pool = self._pools[p]
+            first_slice = start[1] if p == start[0] else 0
+            for s in range(first_slice, len(pool.slices)):
+                each = pool.slices[s]
+                self._need_readable(each)
+                first = start[2] if (p, s) == start[:2] else 0
+                for d in range(first, len(each.devices)):
+                    device = each.devices[d]
+                    if not self._is_candidate(key, asked, each, device):
+                        continue
+                    undo = self._allocate(key, asked, _Located(device, each, pool), is_needed=False)
+                    if undo is not None and self._go_on(undo, key, index, (p, s, d + 1)):
+                        return True
+        return False
+
+    def _is_candidate(
+        self, key: tuple[int, int, int], asked: Alternative, each: SliceView, device: DeviceView
+    ) -> bool:
+        self._steps += 1
+        if self._steps > STEPS_MAX:
+            raise NodeAllocationError(TIMED_OUT)
+        if self._is_in_use(key[0], asked, device):
+            return False
+        return self._is_selectable(key, asked, each, device) and self._has_capacity(asked, device)
+
+    def _is_in_use(self, claim: int, asked: Alternative, device: DeviceView) -> bool:
+        taken_by = self._taken.get(device.identity)
+        if asked.admin_access:
+            return taken_by is not None and claim in taken_by
+        return bool(taken_by) or self._state.is_taken(device.identity)
+
+    # One device ----------------------------------------------------------------------------------
+
+    def _is_selectable(
+        self, key: tuple[int, int, int], asked: Alternative, each: SliceView, device: DeviceView
+    ) -> bool:
+        """Whether class and request select the device, and the node can reach it."""
+        known = self._selectable.get((device.identity, *key))
+        if known is not None:
+            return known
+        claim = self._claims[key[0]]
+        answer = (
+            _selected(asked.class_selectors, device, f"class {asked.device_class.metadata.name}")
+            and _selected(asked.selectors, device, f"claim {claim.key}")
+            and (not each.is_per_device or self._reaches(device.match))
+        )
+        self._selectable[(device.identity, *key)] = answer
+        return answer
+
+    def _has_capacity(self, asked: Alternative, device: DeviceView) -> bool:
+        if not asked.capacity and not device.capacity:
+            return True
+        return capacity.fits(
+            asked.capacity,
+            device.capacity,
+            self._state.used(device.identity),
+            self._taking.get(device.identity, {}),
+        )
+
+    def _allocate(
+        self, key: tuple[int, int, int], asked: Alternative, at: _Located, *, is_needed: bool
+    ) -> Callable[[], None] | None:
+        """Gives a selectable device to the request, and returns how to take it back; None where it
+        cannot be had. Counters that were consumed for a device which is then refused for a taint or
+        a constraint stay consumed, as upstream."""
+        claim, device = key[0], at.device
+        if not (device.is_shared and asked.admin_access) and self._is_in_use(claim, asked, device):
+            return None
+        is_share_of_used = device.is_shared and (
+            self._state.is_capacity_used(device.identity) or device.identity in self._taking
+        )
+        if device.counters and not is_share_of_used and not self._consume_counters(at):
+            return None
+        if any(
+            not any(tolerates(t, taint.key, taint.value, taint.effect) for t in asked.tolerations)
+            for taint in device.taints
+        ):
+            return None
+        if not self._join_constraints(claim, asked, device, is_needed=is_needed):
+            return None
+        taken_by = self._taken.setdefault(device.identity, set())
+        if not device.is_shared:
+            taken_by.add(claim)
+        if not self._has_capacity(asked, device):
+            return None
+        consumed = None
+        if device.is_shared:
+            consumed = capacity.consumption(asked.capacity, device.capacity)
+            _take(self._taking.setdefault(device.identity, {}), consumed, 1)
+        given = Given(asked, device, at.slice, consumed)
+        self._given[claim].append(given)
+        return lambda: self._take_back(claim, at, given)
+
+    def _take_back(self, claim: int, at: _Located, given: Given) -> None:
+        device, asked = at.device, given.alternative
+        for constraint in self._constraints[claim]:
+            constraint.remove(asked.request, asked.sub_request)
+        self._taken[device.identity].discard(claim)
+        if given.consumed is not None:
+            taking = self._taking[device.identity]
+            _take(taking, given.consumed, -1)
+            if given.consumed and not any(taking.values()):
+                del self._taking[device.identity]
+        elif device.counters:
+            self._return_counters(at)
+        self._given[claim].pop()
+
+    def _join_constraints(
+        self, claim: int, asked: Alternative, device: DeviceView, *, is_needed: bool
+    ) -> bool:
+        joined: list[Constraint] = []
+        for constraint in self._constraints[claim]:
+            if constraint.add(asked.request, asked.sub_request, device):
+                joined.append(constraint)
+                continue
+            if is_needed:
+                raise AllocationError(
+                    f"claim {self._claims[claim].key}, request {asked.name}: cannot add device "
+                    f"{shown(device.identity)} because a claim constraint would not be satisfied"
+                )
+            for each in joined:
+                each.remove(asked.request, asked.sub_request)
+            return False
+        return True
+
+    # Counters ------------------------------------------------------------------------------------
+
+    def _consume_counters(self, at: _Located) -> bool:
+        """Takes the device's share of its pool's counters, if there is enough of each."""
+        name = at.pool.pool_id[1]
+        available = self._available.get(name)
+        if available is None:
+            available = self._available[name] = self._counters_left(at.pool)
+        consumed = self._consumed.setdefault(name, {})
+        for counter_set, counter, amount in at.device.counters:
+            where = (counter_set, counter)
+            consumed[where] = consumed.get(where, 0) + amount
+        if any(left < consumed.get(where, 0) for where, left in available.items()):
+            self._return_counters(at)
+            return False
+        return True
+
+    def _return_counters(self, at: _Located) -> None:
+        consumed = self._consumed.setdefault(at.pool.pool_id[1], {})
+        for counter_set, counter, amount in at.device.counters:
+            where = (counter_set, counter)
+            consumed[where] = consumed.get(where, 0) - amount
+
+    def _counters_left(self, pool: Pool) -> dict[tuple[str, str], int]:
+        left = {
+            (counter_set, name): amount
+            for counter_set, amounts in pool.counters.items()
+            for name, amount in amounts.items()
+        }
+        for each in (*pool.slices, *pool.other_slices):
+            for device in each.devices:
+                if device.counters and self._state.is_allocated(device.identity):
+                    for counter_set, name, amount in device.counters:
+                        if (counter_set, name) in left:
+                            left[counter_set, name] -= amount
+        return left
+
+
+def _take(taking: dict[str, int], consumed: capacity.Requested, sign: int) -> None:
+    for name, amount in consumed.items():
+        taking[name] = taking.get(name, 0) + sign * amount.nanos
+
+
+def _selected(selectors: Sequence[Selector], device: DeviceView, owner: str) -> bool:
+    for i, selector in enumerate(selectors):
+        if isinstance(selector, CelCompileError):
+            raise AllocationError(f"{owner}: selector #{i}: CEL compile error: {selector}")
+        try:
+            if not selector.matches(device.cel):
+                return False
+        except (CelError, AllocationError) as error:
+            text = f"{owner}: selector #{i}: CEL runtime error: {error}"
+            raise AllocationError(text) from error
+    return True

@@ -1,0 +1,266 @@
+"""A claim's requests in one shape, and its allocation as the API has it.
+
+A request asks for devices of one class outright or lists alternatives (subrequests) of which the
+first possible one is taken; the allocator sees both as alternatives.
+
+Rules: structured/internal/incubating/allocator_incubating.go of
+staging/src/k8s.io/dynamic-resource-allocation, v1.36 (`requestAccessor`, the end of `Allocate`).
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from shared.dra.cel_compile import Expression, compile_selector
+from shared.dra.cel_values import CelCompileError
+from shared.dra.devices import DeviceView, SliceView
+from shared.dra.errors import AllocationError
+from shared.kube.objects import (
+    AllocatedDevice,
+    AllocationResult,
+    DeviceAllocationConfiguration,
+    DeviceAllocationResult,
+    DeviceClaimConfiguration,
+    DeviceClass,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceSubRequest,
+    DeviceToleration,
+    ExactDeviceRequest,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    ResourceClaim,
+)
+from shared.kube.quantity import ExactQuantity, canonical, parse
+
+ALL: Final = "All"
+EXACT_COUNT: Final = "ExactCount"
+Selector = Expression | CelCompileError
+NO_CLASS: Final = DeviceClass()
+
+
+class Alternative(NamedTuple):
+    """One way to satisfy a request."""
+
+    request: str
+    """Name of the request."""
+    name: str
+    """Of the subrequest, or of the request again."""
+    sub_request: str
+    """Of the subrequest; empty if the request has none."""
+    device_class: DeviceClass
+    class_selectors: tuple[Selector, ...]
+    selectors: tuple[Selector, ...]
+    mode: str
+    device_count: int
+    """Of mode ExactCount."""
+    admin_access: bool
+    tolerations: tuple[DeviceToleration, ...]
+    capacity: dict[str, ExactQuantity]
+
+    @property
+    def full_name(self) -> str:
+        """As an allocation names it."""
+        return f"{self.request}/{self.sub_request}" if self.sub_request else self.request
+
+
+def claim_key(claim: ResourceClaim) -> str:
+    """`namespace/name`."""
+    return f"{claim.metadata.namespace}/{claim.metadata.name}"
+
+
+def alternatives_of(
+    claim: ResourceClaim, request: DeviceRequest, classes: dict[str, DeviceClass]
+) -> tuple[Alternative, ...]:
+    """The ways to satisfy a request; AllocationError for one that cannot be understood."""
+    if request.first_available:
+        return tuple(
+            _alternative(claim, request.name, sub.name, sub, classes)
+            for sub in request.first_available
+        )
+    exactly = request.exactly or ExactDeviceRequest()
+    return (_alternative(claim, request.name, "", exactly, classes),)
+
+
+def _alternative(
+    claim: ResourceClaim,
+    request: str,
+    sub_request: str,
+    asked: ExactDeviceRequest | DeviceSubRequest,
+    classes: dict[str, DeviceClass],
+) -> Alternative:
+    name = sub_request or request
+    where = f"claim {claim_key(claim)}, request {name}"
+    if not asked.device_class_name:
+        raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
+    device_class = classes.get(asked.device_class_name)
+    if device_class is None:
+        raise AllocationError(
+            f"{where}: could not retrieve device class {asked.device_class_name}: "
+            f'deviceclass.resource.k8s.io "{asked.device_class_name}" not found'
+        )
+    capacity = (asked.capacity.requests or {}) if asked.capacity is not None else {}
+    return Alternative(
+        request=request,
+        name=name,
+        sub_request=sub_request,
+        device_class=device_class,
+        class_selectors=_selectors(device_class.spec.selectors, ""),
+        selectors=_selectors(asked.selectors, where),
+        mode=asked.allocation_mode or EXACT_COUNT,
+        device_count=asked.count,
+        admin_access=isinstance(asked, ExactDeviceRequest) and bool(asked.admin_access),
+        tolerations=tuple(asked.tolerations or ()),
+        capacity={key: parse(amount) for key, amount in capacity.items()},
+    )
+
+
+def _selectors(selectors: list[DeviceSelector] | None, where: str) -> tuple[Selector, ...]:
+    found = []
+    for i, selector in enumerate(selectors or ()):
+        if selector.cel is None:
+            raise AllocationError(
+                f"{where}, selector #{i}: CEL expression empty (unsupported selector type?)"
+            )
+        found.append(compile_selector(selector.cel.expression))
+    return tuple(found)
+
+
+def tolerates(toleration: DeviceToleration, key: str, value: str, effect: str) -> bool:
+    """ToleratesTaint of resourceclaim/devicetoleration.go."""
+    if toleration.effect and toleration.effect != effect:
+        return False
+    if toleration.key and toleration.key != key:
+        return False
+    match toleration.operator:
+        case "" | "Equal":
+            return toleration.value == value
+        case "Exists":
+            return True
+        case _:
+            return False
+
+
+# Results --------------------------------------------------------------------------------------------
+
+
+class Given(NamedTuple):
+    """A device that the search gave to a request."""
+
+    alternative: Alternative
+    device: DeviceView
+    slice: SliceView
+    consumed: dict[str, ExactQuantity] | None
+    """Of a shared device: what is taken of it."""
+
+
+def allocation_of(
+    claim: ResourceClaim,
+    chosen: Sequence[Alternative],
+    given: Sequence[Given],
+    node_name: str,
+    share_ids: Sequence[str],
+) -> AllocationResult:
+    """The allocation of a claim; `chosen` has the alternative of each request."""
+    results = [_result(each, share) for each, share in zip(given, share_ids, strict=True)]
+    return AllocationResult(
+        devices=DeviceAllocationResult(results=results, config=_config(claim, chosen) or None),
+        node_selector=_node_selector(given, node_name),
+    )
+
+
+def _result(each: Given, share_id: str) -> AllocatedDevice:
+    device, alternative = each.device.device, each.alternative
+    consumed = each.consumed
+    return AllocatedDevice(
+        request=alternative.full_name,
+        driver=each.device.identity[0],
+        pool=each.device.identity[1],
+        device=device.name,
+        admin_access=True if alternative.admin_access else None,
+        tolerations=list(alternative.tolerations) or None,
+        binding_conditions=device.binding_conditions,
+        binding_failure_conditions=device.binding_failure_conditions,
+        share_id=share_id if each.device.is_shared else None,
+        consumed_capacity={name: canonical(q) for name, q in consumed.items()}
+        if consumed
+        else None,
+    )
+
+
+def _config(
+    claim: ResourceClaim, chosen: Sequence[Alternative]
+) -> list[DeviceAllocationConfiguration]:
+    """Configuration of the classes, then that of the claim, each for the requests it is meant for."""
+    found: list[DeviceAllocationConfiguration] = []
+    of_class: dict[str, list[DeviceAllocationConfiguration]] = {}
+    for alternative in chosen:
+        name = alternative.device_class.metadata.name
+        if name in of_class:
+            for entry in of_class[name]:
+                entry.requests = [*(entry.requests or ()), alternative.full_name]
+            continue
+        of_class[name] = [
+            _configured("FromClass", config, [alternative.full_name])
+            for config in alternative.device_class.spec.config or ()
+        ]
+        found += of_class[name]
+    for config in claim.spec.devices.config or ():
+        names = config.requests or []
+        if not names:
+            found.append(_configured("FromClaim", config, []))
+        found += [
+            _configured("FromClaim", config, list(names))
+            for alternative in chosen
+            if alternative.request in names
+            or (alternative.sub_request and alternative.full_name in names)
+        ]
+    for entry in found:
+        if not entry.requests or len(entry.requests) == len(claim.spec.devices.requests or ()):
+            entry.requests = None  # For all.
+    return found
+
+
+def _configured(
+    source: str, config: DeviceClaimConfiguration, requests: list[str]
+) -> DeviceAllocationConfiguration:
+    return DeviceAllocationConfiguration(source=source, requests=requests, opaque=config.opaque)
+
+
+def _node_selector(given: Sequence[Given], node_name: str) -> NodeSelector | None:
+    """Where the allocation can be used; None: everywhere."""
+    merged = NodeSelectorTerm()
+    for each in given:
+        device = each.device.device
+        is_per_device = each.slice.is_per_device
+        name = device.node_name if is_per_device else each.slice.node_name
+        if name is not None or device.binds_to_node:
+            here = NodeSelectorRequirement(key="metadata.name", operator="In", values=[node_name])
+            return NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[here])])
+        selector = device.node_selector if is_per_device else each.slice.node_selector
+        terms = (selector.node_selector_terms or []) if selector is not None else []
+        if len(terms) > 1:
+            raise AllocationError(
+                f"create NodeSelector: unsupported ResourceSlice.NodeSelector with {len(terms)} terms"
+            )
+        for term in terms:
+            merged.match_fields = _merged(merged.match_fields, term.match_fields)
+            merged.match_expressions = _merged(merged.match_expressions, term.match_expressions)
+    if not merged.match_fields and not merged.match_expressions:
+        return None
+    return NodeSelector(node_selector_terms=[merged])
+
+
+def _merged(
+    held: list[NodeSelectorRequirement] | None, more: list[NodeSelectorRequirement] | None
+) -> list[NodeSelectorRequirement] | None:
+    found = list(held or ())
+    for requirement in more or ():
+        if not any(_same(requirement, each) for each in found):
+            found.append(requirement)
+    return found or None
+
+
+def _same(a: NodeSelectorRequirement, b: NodeSelectorRequirement) -> bool:
+    values_equal = set(a.values or ()) == set(b.values or ())
+    return a.key == b.key and a.operator == b.operator and values_equal

@@ -1,0 +1,152 @@
+"""ClassFilters: which nodes take the pods of one class, kept up to date.
+
+Filters fall into three groups by what they depend on. *Fixed* ones read what only an edited Node
+changes; *moving* ones read what a placement changes on the row itself; *wide* ones look at pods
+elsewhere. A placement asks the moving filters again about its row, and each wide filter about the
+rows that it names itself (`UpdatableFilter`), usually few or none. A wide filter that cannot name
+them makes the caller start afresh.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from shared.columns.schema import Bools, Rows
+from shared.framework.cluster_view import ClusterView
+from shared.framework.plugin_api import Delta
+from shared.framework.pod_info import PodInfo
+from shared.framework.runtime import Framework, PreFilterOutcome
+
+
+class Refiltered(NamedTuple):
+    """What an update of the filters touched."""
+
+    rows: Rows
+    """Rows that were filtered again; perhaps several times the same."""
+    flipped: Rows
+    """Rows, distinct, that take the pod now and did not, or the other way round."""
+
+
+class ClassFilters:
+    """Arrays have the table's capacity."""
+
+    __slots__ = ("_cluster", "_fixed", "_framework", "_moving", "_outcome", "_own_uid", "_pod",
+                 "_updatable", "_wide", "feasible", "feasible_count", "moving_ok", "static_ok",
+                 "wide_ok")  # fmt: skip
+
+    def __init__(
+        self,
+        framework: Framework,
+        pod: PodInfo,
+        cluster: ClusterView,
+        outcome: PreFilterOutcome,
+        own_uid: str = "",
+    ) -> None:
+        self._framework = framework
+        self._pod = pod
+        self._cluster = cluster
+        self._outcome = outcome
+        self._own_uid = own_uid
+        groups = framework.filter_groups(outcome)
+        self._fixed, self._moving, self._wide = groups
+        self._updatable = framework.updatable_filters(outcome)
+        capacity = cluster.nodes.capacity
+        self.static_ok: Bools = np.zeros(capacity, np.bool_)
+        """Passes the fixed filters."""
+        self.moving_ok: Bools = np.zeros(capacity, np.bool_)
+        """Passes these and the moving ones."""
+        self.wide_ok: Bools = np.ones(capacity, np.bool_)
+        """Passes the wide ones; True wherever nobody asked them."""
+        self.feasible: Bools = np.zeros(capacity, np.bool_)
+        """Passes all, with and without nominated pods."""
+        self.feasible_count = 0
+        if outcome.status.is_success:
+            self._start()
+
+    def _start(self) -> None:
+        rows = self._framework.candidate_rows(self._outcome, self._cluster)
+        rows = rows[self._passing(self._fixed, rows)]
+        self.static_ok[rows] = True
+        rows = rows[self._passing(self._moving, rows)]
+        self.moving_ok[rows] = True
+        if self._wide:
+            all_rows = np.flatnonzero(self.static_ok)
+            self.wide_ok[all_rows] = self._passing(self._wide, all_rows)
+            rows = rows[self.wide_ok[rows]]
+        rows = rows[self._with_nominated(rows, np.ones(len(rows), np.bool_))]
+        self.feasible[rows] = True
+        self.feasible_count = len(rows)
+
+    def update(self, usage_rows: Rows, delta: Delta) -> Refiltered | None:
+        """Brings all arrays up to date; None where that takes a new start."""
+        touched = self._update_wide(delta)
+        if touched is None:
+            return None
+        if not self._outcome.status.is_success:
+            return Refiltered(_NO_ROWS, _NO_ROWS)
+        rows = usage_rows
+        if len(delta.node_rows):
+            rows = np.union1d(usage_rows, delta.node_rows)
+            self._refilter_fixed(delta.node_rows)
+            touched.append(delta.node_rows)
+        passes = self.static_ok[rows]
+        if passes.any():
+            passes &= self._passing(self._moving, rows)
+        self.moving_ok[rows] = passes
+        if self._wide:
+            wide_rows = np.concatenate(touched) if touched else _NO_ROWS
+            if len(wide_rows):
+                self.wide_ok[wide_rows] = self._passing(self._wide, wide_rows)
+                rows = np.concatenate((rows, wide_rows))
+            rows = self._and_nominated_rows(rows)
+            passes = self.moving_ok[rows] & self.wide_ok[rows]
+        passes = self._with_nominated(rows, passes)
+        return Refiltered(rows, self._flip(rows, passes))
+
+    def _update_wide(self, delta: Delta) -> list[Rows] | None:
+        """Rows that the wide filters want to be asked about again."""
+        touched: list[Rows] = []
+        if not delta.pods and not len(delta.node_rows):
+            return touched
+        for plugin, state in self._updatable:
+            rows = plugin.update_filter(state, self._pod, self._cluster, delta)
+            if rows is None:
+                return None
+            if len(rows):
+                touched.append(rows)
+        return touched
+
+    def _refilter_fixed(self, rows: Rows) -> None:
+        passes = self._passing(self._fixed, rows)
+        self.static_ok[rows] = passes & self._cluster.nodes.present[rows]
+
+    def _flip(self, rows: Rows, passes: Bools) -> Rows:
+        before = self.feasible[rows]
+        differs = before != passes
+        if not differs.any():
+            return _NO_ROWS
+        self.feasible[rows] = passes
+        flipped = np.unique(rows[differs])
+        gained = int(np.count_nonzero(self.feasible[flipped]))
+        self.feasible_count += 2 * gained - len(flipped)
+        return flipped
+
+    def _passing(self, filters: list[int], rows: Rows) -> Bools:
+        return self._framework.passing_of(filters, self._pod, self._cluster, self._outcome, rows)
+
+    def _with_nominated(self, rows: Rows, passes: Bools) -> Bools:
+        return self._framework.passing_with_nominated(
+            self._pod, self._cluster, self._outcome, rows, passes, self._own_uid
+        )
+
+    def _and_nominated_rows(self, rows: Rows) -> Rows:
+        """With the rows that pods are nominated to: a wide filter may turn against such a row because
+        of a pod elsewhere without turning against it as it is."""
+        nominations = self._cluster.nominations
+        if not nominations:
+            return rows
+        waiting = nominations.node_row[nominations.node_row >= 0]
+        return np.concatenate((rows, waiting))
+
+
+_NO_ROWS: Rows = np.zeros(0, np.intp)

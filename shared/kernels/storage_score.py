@@ -1,0 +1,98 @@
+"""How full the storage of a pod's volumes would be, node by node, as a score.
+
+Rules: pkg/scheduler/framework/plugins/volumebinding/{scorer.go,volume_binding.go Score}, v1.36.2.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from shared.columns.schema import Bools, Int64s
+from shared.kernels.volumes import NONE, STORAGE, Candidate, Indices, claim_class
+from shared.kube import quantity
+from shared.kube.objects import CsiStorageCapacity, PersistentVolumeClaim
+
+UTILIZATION_MAX = 100
+
+
+class ClassTotals:
+    """Requested and available bytes by storage class, each of shape (count,)."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._classes: dict[str, tuple[Int64s, Int64s, Bools]] = {}
+        """Requested, available, and where the class has a say at all."""
+
+    def add_volumes(
+        self, claim: PersistentVolumeClaim, candidates: Sequence[Candidate], chosen: Indices
+    ) -> Bools:
+        """Counts a claim against the volumes chosen for it; returns where there is one."""
+        found: Bools = chosen != NONE
+        if not found.any():
+            return found
+        requested = _requested_bytes(claim)
+        used = np.unique(chosen[found]).tolist()
+        for class_name in {candidates[i].volume.spec.storage_class_name for i in used}:
+            sizes = np.zeros(len(candidates), np.int64)
+            belongs = np.zeros(len(candidates), np.bool_)
+            for i in used:
+                if candidates[i].volume.spec.storage_class_name == class_name:
+                    sizes[i] = quantity.value_of_nanos(candidates[i].capacity_nanos)
+                    belongs[i] = True
+            where = found & belongs[chosen]
+            wanted, available, counts = self._of(class_name)
+            wanted[where] += requested
+            available[where] += sizes[chosen][where]
+            counts |= where
+        return found
+
+    def add_provision(
+        self,
+        claim: PersistentVolumeClaim,
+        capacities: Sequence[CsiStorageCapacity],
+        capacity: Indices,
+        where: Bools,
+    ) -> None:
+        """Counts a claim against the capacity that its volume would come from."""
+        if not where.any():
+            return
+        sizes = np.array([_capacity_bytes(c) for c in capacities], np.int64)
+        wanted, available, counts = self._of(claim_class(claim))
+        wanted[where] += _requested_bytes(claim)
+        # Not a sum: several volumes would come from the same capacity.
+        available[where] = sizes[capacity[where]]
+        counts |= where
+
+    def scores(self, table: Int64s) -> Int64s:
+        """The mean over the classes of `table` at their utilisation; 0 where there is none."""
+        total = np.zeros(self._count, np.int64)
+        class_count = np.zeros(self._count, np.int64)
+        for wanted, available, counts in self._classes.values():
+            is_full = (available == 0) | (wanted > available)
+            share = wanted * UTILIZATION_MAX // np.maximum(available, 1)
+            utilization = np.where(is_full, UTILIZATION_MAX, share)
+            total += np.where(counts, table[np.minimum(utilization, UTILIZATION_MAX)], 0)
+            class_count += counts
+        divisor = np.maximum(class_count, 1)
+        mean: Int64s = (2 * total + divisor) // (2 * divisor)
+        return mean
+
+    def _of(self, class_name: str) -> tuple[Int64s, Int64s, Bools]:
+        found = self._classes.get(class_name)
+        if found is None:
+            found = self._classes[class_name] = (
+                np.zeros(self._count, np.int64),
+                np.zeros(self._count, np.int64),
+                np.zeros(self._count, np.bool_),
+            )
+        return found
+
+
+def _requested_bytes(claim: PersistentVolumeClaim) -> int:
+    resources = claim.spec.resources
+    stated = ((None if resources is None else resources.requests) or {}).get(STORAGE)
+    return 0 if stated is None else quantity.value(stated)
+
+
+def _capacity_bytes(capacity: CsiStorageCapacity) -> int:
+    return 0 if capacity.capacity is None else quantity.value(capacity.capacity)
