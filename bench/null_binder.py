@@ -16,15 +16,17 @@ from typing import Any, Final, assert_never
 import msgspec
 
 from shared.errors import OperationalError
+from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_binder import (
     BinderHeartbeat,
     BinderHello,
     BinderReady,
     BindFinished,
     BindReport,
+    VictimDone,
+    VictimReport,
 )
-from shared.messages.frames import PROTOCOL_VERSION
-from shared.messages.to_binder import BindPods, Drain, ReportPods, ToBinder, Welcome
+from shared.messages.to_binder import BindPods, Drain, PreemptPods, ReportPods, ToBinder, Welcome
 from shared.telemetry.log import EventLog, start_logging
 from shared.transport.connection import Connected
 from shared.transport.endpoints import Endpoints
@@ -55,7 +57,23 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
     message: str
 
 
-Line = Bound | Refused
+class Evicted(msgspec.Struct, frozen=True, tag="evicted"):
+    """A victim of preemption that a binder would have deleted."""
+
+    uid: str
+    pod: str
+    preemptor_uid: str
+
+
+class Nominated(msgspec.Struct, frozen=True, tag="nominated"):
+    """A nomination that a binder would have written; an empty node ends it."""
+
+    uid: str
+    pod: str
+    node: str
+
+
+Line = Bound | Refused | Evicted | Nominated
 """What is written: one JSON object a line."""
 
 _encoder: Final = msgspec.json.Encoder()
@@ -96,6 +114,18 @@ class NullBinder:
                         ]
                     )
                 return []
+            case PreemptPods(epoch, victims, nominations):
+                if epoch != self._epoch:
+                    log.warning("victims_refused", epoch=epoch, victims=len(victims))
+                    return []
+                self._tell(
+                    [Nominated(n.uid, f"{n.namespace}/{n.name}", n.node_name) for n in nominations]
+                )
+                self._tell(
+                    [Evicted(v.uid, f"{v.namespace}/{v.name}", v.preemptor_uid) for v in victims]
+                )
+                done = [VictimDone(victim.order_id) for victim in victims]
+                return [VictimReport(self._index, epoch, done)] if done else []
             case Drain():
                 self.is_drained = True
                 return []
@@ -141,7 +171,9 @@ def main(arguments: Sequence[str]) -> int:
             if lifeline is not None:
                 peer.watch_fd(lifeline.fd)
             binder = NullBinder(options.index, instance, _write_all)
-            _serve(peer, binder, lambda: stop.is_set or (lifeline is not None and lifeline.is_cut()))
+            _serve(
+                peer, binder, lambda: stop.is_set or (lifeline is not None and lifeline.is_cut())
+            )
     except OperationalError as error:
         log.error("null_binder_failed", problem=str(error))
         return 1

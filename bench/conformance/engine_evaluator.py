@@ -12,9 +12,10 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from bench.conformance.claims import bind_claims
 from bench.conformance.evaluator import Outcome
 from bench.conformance.nominated_pods import NominatedPods, status_shape
-from bench.conformance.scenario import ClusterObjects, Scenario
+from bench.conformance.scenario import ClusterObjects, Scenario, as_listed
 from daemon.core.cache import Cache
 from daemon.core.pod_classes import PodClass
 from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Int64s, Rows
@@ -38,6 +39,7 @@ from shared.framework.status import SUCCESS
 from shared.kube.objects import Pod
 from shared.kube.pod_record import PodRecord, split_pod
 from shared.plugin_names import DEFAULT_PREEMPTION
+from shared.plugins.dynamic_resources import DynamicResources
 
 Json = dict[str, Any]
 
@@ -116,7 +118,7 @@ def _filled_cache(objects: ClusterObjects) -> Cache:
             namespace = item.metadata.namespace
             key = f"{namespace}/{item.metadata.name}" if namespace else item.metadata.name
             cache.objects.put(kind, key, item)
-    for node in objects.nodes:
+    for node in as_listed(objects.nodes):
         cache.add_node(node)
     for pod in objects.pods:
         if pod.status.phase not in FINISHED:
@@ -172,6 +174,10 @@ class _Session:
             feasible = nominated
         else:
             feasible = self._filtered(record, pod_class, outcome, decision)
+        if self._framework.has_failed(outcome):
+            failed = self._failed(record, pod_class, outcome, decision)
+            if failed is not None:
+                return failed
         if not len(feasible):
             return {**decision, **self._unschedulable(record, pod_class, outcome)}
         if len(feasible) == 1:
@@ -212,7 +218,7 @@ class _Session:
         if record.deleted:
             return {"result": "skipped", "message": BEING_DELETED}
         for plugin in self._profile.plugins_at["preEnqueue"]:
-            status = plugin.pre_enqueue(pod_class.info)
+            status = plugin.pre_enqueue(pod_class.info, self._cache.view)
             if not status.is_success:
                 return {"result": "gated", "pre_enqueue": status_shape(status, status.plugin)}
         self._cache.refresh_order()
@@ -269,6 +275,23 @@ class _Session:
                 status = verdicts.status(position, plugin.NAME)
                 each.setdefault(name, {})[plugin.NAME] = status_shape(status)
         return each
+
+    def _failed(
+        self, record: PodRecord, pod_class: PodClass, outcome: PreFilterOutcome, decision: Json
+    ) -> Json | None:
+        """The attempt as an error, where a filter came to one on a node that it was asked about."""
+        framework, info, view = self._framework, pod_class.info, self._cache.view
+        filtered = filter_candidates(framework, info, view, outcome, record.uid)
+        error = diagnose(framework, info, view, outcome, filtered)
+        if not error.error:
+            return None
+        kept = {field: decision[field] for field in ("requests", "pre_filter")}
+        evaluation, chosen = self._engines_choice(record, pod_class)
+        if chosen is not None:
+            kept["engine"] = f"chose {chosen}, the framework failed"
+        else:
+            kept.update(self._failure_disagreement(self._engine.failure(evaluation), error))
+        return {**kept, "result": "error", "message": error.error}
 
     def _scored(self, pod_class: PodClass, feasible: Rows, decision: Json) -> Choice:
         framework, view = self._framework, self._cache.view
@@ -371,13 +394,17 @@ class _Session:
             if not status.is_success:
                 self._cache.forget_pod(record.uid)
                 return {"result": "reserve_failed", "message": status.message}
+        decision: Json = {"result": "scheduled", "node": name}
+        for plugin in self._profile.plugins_at["reserve"]:
+            if isinstance(plugin, DynamicResources):
+                decision |= bind_claims(plugin, record, pod_class.info, self._cache, row)
         started = FIRST_START + timedelta(minutes=len(self._bound_uids))
         self._bound_uids.add(record.uid)
         self._nominated.nominate(record, pod_class, "")
         self._cache.add_pod(
             msgspec.structs.replace(record, node_name=name, started=started.isoformat())
         )
-        return {"result": "scheduled", "node": name}
+        return decision
 
     def _first_by_name(self, rows: Rows) -> int:
         named: list[int] = rows.tolist()

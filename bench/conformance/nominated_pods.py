@@ -103,7 +103,9 @@ class NominatedPods:
                     ],
                     "pdb_violations": candidate.pdb_violations,
                 }
-                for candidate in sorted(preemption.candidates, key=lambda c: nodes.name_of(c.row))
+                for candidate in sorted(
+                    preemption.candidates.all(), key=lambda c: nodes.name_of(c.row)
+                )
             ]
         if preemption.failed:
             shape["failed_nodes"] = {

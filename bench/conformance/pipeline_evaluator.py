@@ -18,16 +18,16 @@ rejected the pod, nominations, and at the end what is on each node in the owner'
 import queue
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import msgspec
 
-from bench.conformance.evaluator import UNSEEN, Outcome
+from bench.conformance.evaluator import UNSEEN, Outcome, Unseen
 from bench.conformance.pipeline_processes import PipelineError, PipelineProcesses
 from bench.conformance.pipeline_profiles import Gates, Profile, ProfileBook
-from bench.conformance.scenario import ClusterObjects, Scenario
+from bench.conformance.scenario import ClusterObjects, Scenario, as_listed
 from bench.conformance.shapes import FINISHED, node_shape, object_kind, pod_key
-from bench.null_binder import Bound, Line, Refused
+from bench.null_binder import Bound, Evicted, Line, Nominated, Refused
 from shared import plugin_names
 from shared.errors import OperationalError
 from shared.kube.objects import Pod, PodSchedulingGate
@@ -49,7 +49,10 @@ ASK_AFTER_S: Final = 0.004
 """Gated and skipped pods cause no message: when nothing was heard for so long, the owner is asked
 what became of the pod. The answer decides, not the time that went by."""
 ASK_AFTER_S_MAX: Final = 0.5
-ATTEMPT_S_MAX: Final = 60.0
+ATTEMPT_S_MAX: Final = 20.0
+REJECTIONS_MAX: Final = 16
+"""Proposals that the owner refused in one scenario. None is right, and many mean that owner and worker
+will never agree."""
 
 BETRAYING: Final = (
     "proposals_rejected", "proposals_stale", "binds_failed", "binds_repeated", "disagreements",
@@ -156,6 +159,8 @@ class _Pending:
         self.is_bound = False
         self.shown: PodRecord | None = None
         """As the owner knows it now."""
+        self.is_held = False
+        """It is shown with a gate."""
 
     def held(self) -> PodRecord:
         """The pod with a gate that keeps it from being tried."""
@@ -177,19 +182,22 @@ class _Replay:
         name = profile.scheduler_name
         self._pods = {pod_key(pod): _Pending(pod, name) for pod in scenario.pending}
         self._bound_count = 0
+        self._rejected_max = 0
         self._to_tell: list[AdapterMessage] = []
         """Changes that go out with the next pod."""
 
     def run(self) -> Outcome:
         before = self._processes.ask_queue().counters
+        self._rejected_max = before.get("proposals_rejected", 0) + REJECTIONS_MAX
         self._to_tell = [*self._processes.farewell(), *_arrivals(self._scenario.objects)]
         for pending in self._pods.values():
             if pending.record.nominated_node_name:
                 self._hold(pending)
-        decisions: list[Json] = []
-        for key in self._scenario.attempts or list(self._pods):
-            if not self._pods[key].is_bound:
-                decisions.append({"pod": key, **self._attempt(self._pods[key])})
+        decisions = [
+            {"pod": key, **self._attempt(self._pods[key])}
+            for key in self._scenario.attempts or list(self._pods)
+            if not self._pods[key].is_bound
+        ]
         settled = self._settle()
         nodes = self._processes.ask_nodes(self._profile.scheduler_name)
         self._check_counters(before, settled.counters)
@@ -213,8 +221,12 @@ class _Replay:
         decision: Json
         if isinstance(line, Refused):
             decision = self._refused(pending, line)
-        elif line is not None:
+        elif line is not None and not pending.record.deleted:
             decision = {"result": "gated", "pre_enqueue": UNSEEN}
+        elif line is not None:
+            # Being deleted is looked at when the pod is taken from the queue, and a gated pod never
+            # is; the scenario looks at it first.
+            decision = {"result": UNSEEN, "message": UNSEEN, "pre_enqueue": UNSEEN}
         else:
             decision = {"result": "skipped", "message": UNSEEN}
         self._withdraw(pending)
@@ -234,6 +246,8 @@ class _Replay:
             answer = self._processes.ask_queue()
             if not self._processes.has_heard_all(answer):
                 continue
+            if answer.counters.get("proposals_rejected", 0) > self._rejected_max:
+                raise PipelineError(f"the owner refuses what the worker proposes for {record.key}")
             held = _find(answer, record.uid)
             if held is None:
                 # Bound meanwhile? Then the line was written before the owner heard of it.
@@ -245,18 +259,51 @@ class _Replay:
                 raise PipelineError(f"{record.key} is still {held.place}; {answer.counters}")
 
     def _next_line(self, record: PodRecord, timeout_s: float) -> Line | None:
-        line = self._processes.next_line(timeout_s)
-        if line is not None and line.uid != record.uid:
-            raise PipelineError(f"while {record.key} was tried, {line.pod} got {line}")
-        return line
+        while True:
+            line = self._processes.next_line(timeout_s)
+            match line:
+                case Evicted():
+                    self._evict(line.uid)
+                case Nominated():
+                    self._nominate(line)
+                case None:
+                    return None
+                case Bound() | Refused():
+                    if line.uid != record.uid:
+                        raise PipelineError(f"while {record.key} was tried, {line.pod} got {line}")
+                    return line
+                case _:
+                    assert_never(line)
+
+    def _evict(self, uid: str) -> None:
+        """Does to a victim what the scenario says."""
+        victim = self._processes.shown_pod(uid)
+        if victim is None or self._scenario.preemption_mode == "none":
+            return
+        if self._scenario.preemption_mode == "evict":
+            self._to_tell.append(PodDeleted(victim))
+            return
+        going = msgspec.structs.replace(victim, deleted=_time(0), is_preempted=True)
+        self._to_tell.append(PodChanged(going))
+
+    def _nominate(self, line: Nominated) -> None:
+        """A nomination of another pod is ended by a preemptor."""
+        pending = next((p for p in self._pods.values() if p.record.uid == line.uid), None)
+        if pending is None:
+            return
+        if self._scenario.preemption_mode != "none":
+            pending.record = msgspec.structs.replace(pending.record, nominated_node_name=line.node)
+        if pending.is_held:
+            # Where nothing is to happen, the owner is told anew what it has just given up.
+            self._withdraw(pending)
+            if pending.record.nominated_node_name:
+                self._hold(pending)
 
     def _bound(self, pending: _Pending, node: str) -> Json:
-        started = FIRST_START + timedelta(minutes=self._bound_count)
+        started = _time(self._bound_count)
         self._bound_count += 1
         pending.is_bound = True
-        bound = msgspec.structs.replace(
-            pending.record, node_name=node, started=f"{started:%Y-%m-%dT%H:%M:%SZ}"
-        )
+        bound = msgspec.structs.replace(pending.record, node_name=node, started=started)
         self._show(pending, bound)
         return {"result": "scheduled", "node": node}
 
@@ -264,9 +311,10 @@ class _Replay:
         held = _find(self._processes.ask_queue(), pending.record.uid)
         if held is None:
             raise PipelineError(f"{line.pod} got a verdict and is not in the queue")
-        pending.record = msgspec.structs.replace(
-            pending.record, nominated_node_name=held.nominated_node
-        )
+        if self._scenario.preemption_mode != "none":
+            pending.record = msgspec.structs.replace(
+                pending.record, nominated_node_name=held.nominated_node
+            )
         if line.reason != "Unschedulable":
             return {"result": "error", "message": line.message}
         decision: Json = {"result": "unschedulable", **self._after_filters(line.message, held)}
@@ -282,18 +330,24 @@ class _Replay:
         return {
             "message": message,
             "message_without_preemption": UNSEEN,
-            "nominated_node": held.nominated_node,
+            "nominated_node": self._nominated_node(held),
             "post_filter": UNSEEN,
         }
+
+    def _nominated_node(self, held: PendingPod) -> str | Unseen:
+        """The owner nominates whenever it preempts, also where the scenario says that it shall not."""
+        return UNSEEN if self._scenario.preemption_mode == "none" else held.nominated_node
 
     # What the cluster shows ----------------------------------------------------------------------
 
     def _show(self, pending: _Pending, record: PodRecord) -> None:
         pending.shown = record
+        pending.is_held = False
         self._to_tell.append(PodChanged(record))
 
     def _hold(self, pending: _Pending) -> None:
         self._show(pending, pending.held())
+        pending.is_held = True
 
     def _withdraw(self, pending: _Pending) -> None:
         if pending.shown is not None:
@@ -336,11 +390,15 @@ def _arrivals(objects: ClusterObjects) -> list[AdapterMessage]:
             key = f"{namespace}/{item.metadata.name}" if namespace else item.metadata.name
             body = msgspec.Raw(_encoder.encode(item))
             messages.append(ObjectChanged(object_kind(field), key, body))
-    messages += [NodeChanged(node) for node in objects.nodes]
+    messages += [NodeChanged(node) for node in as_listed(objects.nodes)]
     messages += [
         PodChanged(split_pod(pod)) for pod in objects.pods if pod.status.phase not in FINISHED
     ]
     return messages
+
+
+def _time(minutes: int) -> str:
+    return f"{FIRST_START + timedelta(minutes=minutes):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _find(answer: QueueAnswer, uid: str) -> PendingPod | None:

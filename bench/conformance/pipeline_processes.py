@@ -22,8 +22,16 @@ import msgspec
 
 from bench.null_binder import Line
 from shared.errors import OperationalError
+from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS, NODES, PODS
-from shared.messages.admin import NodesAnswer, NodesRequest, QueueAnswer, QueueRequest
+from shared.messages.admin import (
+    AdminAnswer,
+    AdminRequest,
+    NodesAnswer,
+    NodesRequest,
+    QueueAnswer,
+    QueueRequest,
+)
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.to_owner import (
     AdapterBatch,
@@ -39,12 +47,15 @@ from shared.messages.to_owner import (
     SyncFinished,
     SyncStarted,
 )
-from shared.transport.admin_client import AdminClient
+from shared.transport.admin_client import AdminClient, NoAnswerError
 from shared.transport.endpoints import Endpoints
 from shared.transport.parent import make_lifeline
 from shared.transport.sync_peer import sync_adapter_peer
 
 START_TIMEOUT_S: Final = 60.0
+ANSWER_S_MAX: Final = 30.0
+ASK_AGAIN_S: Final = 2.0
+"""After so long without an answer we look whether the processes are still there."""
 SEND_TIMEOUT_MS: Final = 20_000
 STOP_TIMEOUT_S: Final = 10.0
 BATCH_MESSAGES_MAX: Final = 1024
@@ -107,6 +118,11 @@ class PipelineProcesses:
         gone = sorted(self._present, key=lambda one: order.get(one[0], 2))
         return [self._present[one] for one in gone]
 
+    def shown_pod(self, uid: str) -> PodRecord | None:
+        """A pod as it was fed last."""
+        goodbye = self._present.get((PODS.plural, uid))
+        return goodbye.pod if isinstance(goodbye, PodDeleted) else None
+
     # What the processes say ----------------------------------------------------------------------
 
     def next_line(self, timeout_s: float) -> Line | None:
@@ -116,7 +132,7 @@ class PipelineProcesses:
         return self._received.popleft() if self._received else None
 
     def ask_queue(self) -> QueueAnswer:
-        answer = self._admin.ask(QueueRequest(), START_TIMEOUT_S)
+        answer = self._ask(QueueRequest())
         assert isinstance(answer, QueueAnswer), f"the owner answered {type(answer).__name__}"
         return answer
 
@@ -125,7 +141,7 @@ class PipelineProcesses:
         return answer.counters.get("adapter_batches", 0) >= self._sent_batches
 
     def ask_nodes(self, profile: str) -> NodesAnswer:
-        answer = self._admin.ask(NodesRequest(profile), START_TIMEOUT_S)
+        answer = self._ask(NodesRequest(profile))
         assert isinstance(answer, NodesAnswer), f"the owner answered {type(answer).__name__}"
         return answer
 
@@ -195,6 +211,16 @@ class PipelineProcesses:
             code = process.poll()
             if code is not None:
                 raise PipelineError(f"{name} ended with {code}; {self._log_tail(name)}")
+
+    def _ask(self, request: AdminRequest) -> AdminAnswer:
+        deadline_s = time.monotonic() + ANSWER_S_MAX
+        while True:
+            try:
+                return self._admin.ask(request, ASK_AGAIN_S)
+            except NoAnswerError as error:
+                self.check()
+                if time.monotonic() > deadline_s:
+                    raise PipelineError(str(error)) from error
 
     def _log_tail(self, name: str) -> str:
         text = (self._folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")

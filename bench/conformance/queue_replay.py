@@ -73,6 +73,7 @@ class Decoded(NamedTuple):
 
 
 def view_of(body: Json | None) -> PodView | None:
+    """A pod of the corpus as hints see it."""
     if body is None:
         return None
     record = split_pod(msgspec.convert(body, Pod))
@@ -239,6 +240,7 @@ def hints_of(
 
 
 def queued(view: PodView) -> QueuedPod:
+    """The pod as if it waited in the queue; hints read nothing of where."""
     return QueuedPod(
         record=view.record,
         info=view.info,

@@ -200,8 +200,7 @@ def report_lines(report: Report, show: int) -> list[str]:
     """The report as text; `show` is how many differences to spell out."""
     lines: list[str] = []
     width = max((len(result.name) for result in report.families), default=0)
-    for result in report.families:
-        lines.append(f"{result.name:<{width}} {result.passed}/{result.total}")
+    lines += [f"{r.name:<{width}} {r.passed}/{r.total}" for r in report.families]
     lines += _differences(report, show)
     if report.missing_plugins:
         lines.append(f"plugins not built: {', '.join(sorted(report.missing_plugins))}")

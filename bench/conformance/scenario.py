@@ -47,6 +47,12 @@ class ClusterObjects(msgspec.Struct, forbid_unknown_fields=True):
     resourceslices: list[objects.ResourceSlice] = []
 
 
+def as_listed(nodes: list[objects.Node]) -> list[objects.Node]:
+    """In the order in which a list of the API server shows them: by name. The first node that has an
+    image decides what size the image counts with."""
+    return sorted(nodes, key=lambda node: node.metadata.name)
+
+
 class Scenario(msgspec.Struct, forbid_unknown_fields=True):
     """A small cluster and the pods that are to be placed in it."""
 

@@ -19,6 +19,7 @@ def object_kind(field: str) -> str:
 
 
 def pod_key(pod: Pod) -> str:
+    """`namespace/name`, as attempts name pods."""
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 

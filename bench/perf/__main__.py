@@ -13,7 +13,7 @@ from bench.perf.config_file import Plan, matching, plan_of, read_cases
 from bench.perf.needs import missing_plugins
 from bench.perf.result import Result
 from bench.perf.run import MODES, RunOptions, run_benchmark
-from bench.perf.suite import SUITE, markdown, run_row
+from bench.perf.suite import SUITE, keep, known_outcome, markdown, run_row
 from shared import exit_codes
 from shared.errors import ConfigurationError
 from shared.telemetry.log import start_logging
@@ -133,20 +133,20 @@ def _run(parsed: argparse.Namespace) -> int:
 
 def _run_suite(parsed: argparse.Namespace) -> int:
     parsed.output.mkdir(parents=True, exist_ok=True)
-    outcomes = []
-    for number, row in enumerate(SUITE, 1):
+    outcomes = {row: known_outcome(row, parsed.output) for row in SUITE}
+    for row in SUITE:
         if parsed.only not in f"{row.config} {row.workload} {row.mode}":
             continue
         print(f"{row.workload} ({row.mode})", flush=True)
         options = RunOptions(mode=row.mode, runs=parsed.runs, timeout_s=parsed.timeout_s)
         outcome = run_row(row, options, lambda line: print(f"  {line}", flush=True))
-        outcomes.append(outcome)
+        outcomes[row] = outcome
+        keep(outcome, parsed.output)
         if outcome.result is None:
             print(f"  {outcome.why_not}", flush=True)
-        else:
-            _write(outcome.result, parsed.output / f"{number:02d}-{row.mode}.json")
         # Written after each row: a suite that is stopped has not been in vain.
-        (parsed.output / "table.md").write_text(markdown(outcomes), encoding="utf-8")
+        table = markdown(list(outcomes.values()))
+        (parsed.output / "table.md").write_text(table, encoding="utf-8")
     print(f"table: {parsed.output / 'table.md'}")
     return exit_codes.OK
 

@@ -45,6 +45,25 @@ DEFAULT_NODE: Final[JsonObject] = {
 """A node where the operation names no template (`getNodePreparer` upstream)."""
 
 
+_AMOUNTS: Final = {"cpu": "100m", "memory": "500Mi"}
+DEFAULT_POD: Final[JsonObject] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"generateName": "pod-"},
+    "spec": {
+        "containers": [
+            {
+                "name": "pause",
+                "image": "registry.k8s.io/pause:3.10.1",
+                "ports": [{"containerPort": 80}],
+                "resources": {"limits": _AMOUNTS, "requests": _AMOUNTS},
+            }
+        ]
+    },
+}
+"""A pod where neither operation nor case names a template (`makeBasePod` upstream)."""
+
+
 class WorkloadFailedError(OperationalError):
     """A workload did not come to its end."""
 
@@ -209,15 +228,11 @@ class Executor:
         namespace = namespace or operation.namespace or f"namespace-{index}"
         await self._ensure_namespace(namespace)
         path = operation.pod_template_path or self._plan.case.default_pod_template_path
-        if not path:
-            raise WorkloadFailedError(
-                f"operation {index}: neither podTemplatePath nor defaultPodTemplatePath is given"
-            )
-        template, count = self._template(path), operation.count
-        params = operation.template_params
-        make = partial(_template_body, template, count, params)
-        names = [self._names.take(make(i if not template.is_uniform else 0)) for i in range(count)]
-        series = Series(PODS, namespace, names, make, template.is_uniform)
+        template, count = self._template(path) if path else None, operation.count
+        is_uniform = template is None or template.is_uniform
+        make = partial(_pod_body, template, count, operation.template_params)
+        names = [self._names.take(make(0 if is_uniform else i)) for i in range(count)]
+        series = Series(PODS, namespace, names, make, is_uniform)
         arrivals_s = None
         if operation.arrival_per_second:
             arrivals_s = poisson(count, operation.arrival_per_second, operation.arrival_seed)
@@ -452,6 +467,12 @@ def _template_body(
     template: ObjectTemplate, count: int, params: Mapping[str, Any], index: int
 ) -> JsonObject:
     return template.body(index, count, params)
+
+
+def _pod_body(
+    template: ObjectTemplate | None, count: int, params: Mapping[str, Any], index: int
+) -> JsonObject:
+    return DEFAULT_POD if template is None else template.body(index, count, params)
 
 
 def _moved(body: JsonObject, namespace: str) -> JsonObject:

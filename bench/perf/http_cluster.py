@@ -8,7 +8,7 @@ there before, and is removed at the end together with the nodes.
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -25,7 +25,7 @@ from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.process_list import NotRunningError, ProcessEntry, entry_of, read_list
 from shared.clock import Clock
 from shared.errors import OperationalError
-from shared.kube.api_client import ApiClient
+from shared.kube.api_client import MERGE_PATCH, ApiClient
 from shared.kube.api_errors import AlreadyExists, NotFound
 from shared.messages.admin import StatusAnswer, StatusRequest
 from shared.transport.admin_client import NoAnswerError
@@ -243,26 +243,36 @@ class HttpCluster:
             await self._client.close()
 
     async def _remove_all(self) -> None:
-        async for path in self._removals():
-            try:
-                await self._client.delete(path)
-            except NotFound:
-                continue
-        namespaces = [name for resource, _, name in self._made if resource is NAMESPACES]
-        async with asyncio.timeout(NAMESPACE_GONE_S):
-            for name in namespaces:
-                while await self._is_there(object_path(NAMESPACES, "", name)):
-                    await asyncio.sleep(GONE_POLL_S)
-        self._made.clear()
-
-    async def _removals(self) -> AsyncIterator[str]:
         """Pods at once (no kubelet will end them), then namespaces, then nodes and the like."""
         namespaces = [key for key in self._made if key[0] is NAMESPACES]
-        for _, _, name in namespaces:
-            yield f"{collection_path(PODS, name)}?gracePeriodSeconds=0"
         others = [key for key in self._made if key[0] is not NAMESPACES]
+        for _, _, name in namespaces:
+            await self._client.delete(f"{collection_path(PODS, name)}?gracePeriodSeconds=0")
+            await self._release_pods(name)
         for resource, namespace, name in (*namespaces, *others):
-            yield object_path(resource, namespace, name)
+            with contextlib.suppress(NotFound):
+                await self._client.delete(object_path(resource, namespace, name))
+        for resource, _, name in namespaces:
+            await self._until_gone(object_path(resource, "", name))
+        self._made.clear()
+
+    async def _until_gone(self, path: str) -> None:
+        try:
+            async with asyncio.timeout(NAMESPACE_GONE_S):
+                while await self._is_there(path):  # noqa: ASYNC110 - nothing tells us
+                    await asyncio.sleep(GONE_POLL_S)
+        except TimeoutError:
+            raise OperationalError(
+                f"{path} is still there {NAMESPACE_GONE_S:g} s after it was deleted; see what holds it"
+            ) from None
+
+    async def _release_pods(self, namespace: str) -> None:
+        """Takes away the finalizers that a workload gave its pods: nobody else will."""
+        listed = orjson.loads(await self._client.get(collection_path(PODS, namespace)))
+        for pod in listed["items"]:
+            if pod["metadata"].get("finalizers"):
+                path = object_path(PODS, namespace, pod["metadata"]["name"])
+                await self._client.patch(path, b'{"metadata":{"finalizers":null}}', MERGE_PATCH)
 
     async def _is_there(self, path: str) -> bool:
         try:

@@ -20,7 +20,7 @@ import orjson
 from bench.apiserver import writes
 from bench.apiserver.cluster import Cluster, ClusterOptions
 from bench.apiserver.resources import Resource
-from bench.null_binder import Bound, Line, Refused
+from bench.null_binder import Bound, Evicted, Line, Nominated, Refused
 from bench.perf.book import PodBook
 from bench.perf.cluster_api import Prepared, labels_of
 from bench.perf.decision_processes import DecisionProcesses
@@ -64,7 +64,17 @@ class Shape(NamedTuple):
 class MemoryPod:
     """A pod of the cluster."""
 
-    __slots__ = ("deleting", "name", "namespace", "node", "shape", "status", "uid")
+    __slots__ = (
+        "conditions",
+        "deleting",
+        "name",
+        "namespace",
+        "node",
+        "nominated",
+        "shape",
+        "status",
+        "uid",
+    )
 
     def __init__(self, namespace: str, name: str, uid: str, shape: Shape) -> None:
         self.namespace = namespace
@@ -74,6 +84,9 @@ class MemoryPod:
         self.node = ""
         self.status = shape.pending
         self.deleting = b""
+        self.conditions: list[dict[str, Any]] | None = None
+        """Its own, once it was refused."""
+        self.nominated = ""
 
     def line(self, event: bytes, version: int) -> bytes:
         """The watch line."""
@@ -269,7 +282,10 @@ class MemoryCluster:
         pod = self._pods.get(self._uids.get((namespace, name), ""))
         if pod is None:
             return
-        self.book.deleted(namespace, name)
+        self._delete(pod)
+
+    def _delete(self, pod: MemoryPod) -> None:
+        self.book.deleted(pod.namespace, pod.name)
         grace_s = pod.shape.grace_s if pod.node else 0
         if grace_s or pod.shape.has_finalizers:
             # There is no kubelet and nobody takes finalizers away: it stays so, as upstream.
@@ -281,7 +297,7 @@ class MemoryCluster:
             self._tell_pod(pod, b"MODIFIED")
             return
         del self._pods[pod.uid]
-        del self._uids[namespace, name]
+        del self._uids[pod.namespace, pod.name]
         self._tell_pod(pod, b"DELETED")
 
     # What comes back ------------------------------------------------------------------------------
@@ -303,7 +319,16 @@ class MemoryCluster:
                 pod.status = pod.shape.bound
             case Refused():
                 self.book.refused(pod.namespace, pod.name, line.message)
-                pod.status = _refused_status(pod.shape.status, line.reason, line.message)
+                pod.conditions = [_condition("False", line.reason, line.message)]
+                pod.status = _pending_status(pod)
+            case Nominated():
+                if pod.node:
+                    return  # A server keeps it, and nobody reads it any more.
+                pod.nominated = line.node
+                pod.status = _pending_status(pod)
+            case Evicted():
+                self._delete(pod)
+                return
             case _:
                 assert_never(line)
         self._tell_pod(pod, b"MODIFIED")
@@ -345,8 +370,14 @@ def _shape(stored: JsonObject) -> Shape:
     )
 
 
-def _refused_status(status: JsonObject, reason: str, message: str) -> bytes:
-    return orjson.dumps({**status, "conditions": [_condition("False", reason, message)]})
+def _pending_status(pod: MemoryPod) -> bytes:
+    """Of a pod without a node that was looked at."""
+    status = dict(pod.shape.status)
+    if pod.conditions is not None:
+        status["conditions"] = pod.conditions
+    if pod.nominated:
+        status["nominatedNodeName"] = pod.nominated
+    return orjson.dumps(status)
 
 
 def _condition(status: str, reason: str, message: str) -> dict[str, Any]:

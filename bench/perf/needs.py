@@ -23,7 +23,7 @@ def needed_plugins(plan: Plan) -> set[str]:
     """Names of the plugins beyond those that every pod needs."""
     needed: set[str] = set()
     priorities: set[int] = set()
-    for path in dict.fromkeys(_paths(plan)):
+    for path in dict.fromkeys(filter(None, _paths(plan))):
         body = ObjectTemplate(plan.path(path)).body(0, 1, _params(plan))
         spec: JsonObject = body.get("spec") or {}
         if body.get("kind") == "Pod":
@@ -34,7 +34,7 @@ def needed_plugins(plan: Plan) -> set[str]:
             needed.add(names.POD_TOPOLOGY_SPREAD)
         elif body.get("kind") in ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass"):
             needed.add(names.DYNAMIC_RESOURCES)
-    if len(priorities) > 1:
+    if any(priorities):
         needed.add(names.DEFAULT_PREEMPTION)
     return needed
 

@@ -4,6 +4,7 @@ Most templates hold no action: then the object is read once and each copy is its
 name spliced in, which is what lets a hundred thousand creations be prepared in a second.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -23,6 +24,9 @@ MARK: Final = "@@berth-name@@"
 _BY_KIND: Final[Mapping[tuple[str, str], Resource]] = {
     (resource.group_version, resource.kind): resource for resource in RESOURCES
 }
+
+
+_TOP_LEVEL: Final = re.compile(r"^(apiVersion|kind):[ \t]*[\"']?([^\"'\s#]+)", re.MULTILINE)
 
 
 class Series(NamedTuple):
@@ -72,11 +76,17 @@ class ObjectTemplate:
             )
             raise ConfigurationError(str(path), [problem]) from error
         self._fixed = None if has_actions(self._text) else self._parsed(self._text)
-        first = self._fixed or self.body(0, 1, {})
-        kind = (first.get("apiVersion", ""), first.get("kind", ""))
+        kind = self._kind()
         if kind not in _BY_KIND:
             raise ConfigurationError(str(path), [f"{kind[0]} {kind[1]}: not a kind that is known"])
         self.resource = _BY_KIND[kind]
+
+    def _kind(self) -> tuple[str, str]:
+        if self._fixed is not None:
+            return self._fixed.get("apiVersion", ""), self._fixed.get("kind", "")
+        # Before it is rendered it need not be YAML, and its parameters are not known yet.
+        found = dict(_TOP_LEVEL.findall(self._text))
+        return found.get("apiVersion", ""), found.get("kind", "")
 
     @property
     def is_uniform(self) -> bool:

@@ -269,9 +269,12 @@ async def _execute(
     meter = UseMeter(clock)
 
     def on_measuring(begins: bool) -> None:
-        # A collection of the setup's objects must not fall into the measurement (as upstream).
-        gc.collect()
-        (meter.begin if begins else meter.end)(cluster.processes())
+        if begins:
+            # A collection of the setup's objects must not fall into the measurement (as upstream).
+            gc.collect()
+            meter.begin(cluster.processes())
+        else:
+            meter.end(cluster.processes())
 
     executor = Executor(plan, cluster, clock, on_measuring=on_measuring)
 

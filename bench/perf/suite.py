@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import msgspec
+
+from bench.perf.comparison import read_result
 from bench.perf.config_file import matching, plan_of, read_cases
 from bench.perf.result import Result
 from bench.perf.run import Mode, RunOptions, run_benchmark
@@ -94,6 +97,33 @@ class Outcome(NamedTuple):
     row: Row
     result: Result | None
     why_not: str
+
+
+def keep(outcome: Outcome, folder: Path) -> None:
+    """Writes the result, or the reason why there is none, for a later run of other rows."""
+    result_path, reason_path = _paths(outcome.row, folder)
+    for path in (result_path, reason_path):
+        path.unlink(missing_ok=True)
+    if outcome.result is None:
+        reason_path.write_text(outcome.why_not, encoding="utf-8")
+    else:
+        encoded = msgspec.json.encode(outcome.result)
+        result_path.write_bytes(msgspec.json.format(encoded, indent=2) + b"\n")
+
+
+def known_outcome(row: Row, folder: Path) -> Outcome:
+    """What an earlier run left in the folder."""
+    result_path, reason_path = _paths(row, folder)
+    if result_path.exists():
+        return Outcome(row, read_result(result_path), "")
+    if reason_path.exists():
+        return Outcome(row, None, reason_path.read_text(encoding="utf-8"))
+    return Outcome(row, None, "not run")
+
+
+def _paths(row: Row, folder: Path) -> tuple[Path, Path]:
+    stem = f"{row.workload.replace('/', '_')}-{row.mode}"
+    return folder / f"{stem}.json", folder / f"{stem}.txt"
 
 
 def run_row(row: Row, options: RunOptions, told: Callable[[str], None]) -> Outcome:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from daemon.core.effects import Effect, TellBinder
 from shared.kube.pod_record import PodRecord
-from shared.messages.to_binder import BindPod, BindPods
+from shared.messages.to_binder import BindPod, BindPods, VolumeWork
 
 ORDERS_PER_BINDER_MAX: Final = 2048
 """What a binder is given beyond its requests in flight only waits there instead of here."""
@@ -25,6 +25,7 @@ class Order(NamedTuple):
     node_name: str
     profile: str
     look_first: bool
+    volumes: VolumeWork | None = None
 
     def message(self) -> BindPod:
         return BindPod(
@@ -36,6 +37,7 @@ class Order(NamedTuple):
             node_name=self.node_name,
             look_first=self.look_first,
             resource_version=self.record.resource_version,
+            volumes=self.volumes,
         )
 
 
@@ -116,9 +118,12 @@ class BinderPool:
 
     # Orders --------------------------------------------------------------------------------------
 
-    def order(self, record: PodRecord, node_name: str, profile: str) -> None:
+    def order(
+        self, record: PodRecord, node_name: str, profile: str, volumes: VolumeWork | None = None
+    ) -> None:
         """Asks for a binding; it leaves with the next `flush`."""
-        self._waiting.append(Order(self._next_order_id, record, node_name, profile, False))
+        order = Order(self._next_order_id, record, node_name, profile, False, volumes)
+        self._waiting.append(order)
         self._next_order_id += 1
 
     def order_again(self, order: Order) -> None:

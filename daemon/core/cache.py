@@ -22,6 +22,7 @@ from daemon.core.node_tree import NodeTree
 from daemon.core.pod_classes import PodClass, PodClasses
 from daemon.core.pod_lifecycle import Cause, PodPhase, Story, next_phase
 from shared.columns.journal import Changes, Journal
+from shared.columns.nominations import Nomination
 from shared.columns.pods import PodTable, name_hash, start_time_s
 from shared.columns.schema import Rows
 from shared.columns.table import NodeTable, PortTuple
@@ -39,8 +40,8 @@ DICTIONARY_WASTE_MAX: Final = 4096
 class CachedPod:
     """A pod that counts on a node."""
 
-    __slots__ = ("claims", "deadline_s", "is_binding_finished", "node_name", "phase", "pod_class",
-                 "record", "row")  # fmt: skip
+    __slots__ = ("attached_at", "claims", "deadline_s", "is_binding_finished", "is_evicted",
+                 "node_name", "phase", "pod_class", "record", "row")  # fmt: skip
 
     def __init__(self, record: PodRecord, pod_class: PodClass, node_name: str) -> None:
         self.record = record
@@ -50,7 +51,11 @@ class CachedPod:
         self.phase = PodPhase.INITIAL
         self.row = -1
         """Of the pod table."""
+        self.attached_at = 0
+        """Generation at which it took that row."""
         self.is_binding_finished = False
+        self.is_evicted = False
+        """Ordered to go by preemption; the API server may not have heard yet."""
         self.deadline_s = NEVER
 
 
@@ -98,6 +103,8 @@ class Cache:
         """The set of nodes or a zone changed since `refresh_order`."""
         self.new_image_sizes: dict[str, int] = {}
         """Since somebody last took them."""
+        self.nomination_news: dict[str, Nomination] = {}
+        """By uid, the same; written by `daemon.core.nominations`."""
         self._ttl_s = assumed_pod_ttl_s if assumed_pod_ttl_s > 0 else NEVER
         self._node_infos: dict[str, NodeInfo] = {}
         self._pods: dict[str, CachedPod] = {}
@@ -150,6 +157,15 @@ class Cache:
         if self._ttl_s == NEVER:
             return NEVER
         return min((p.deadline_s for p in self._assumed.values()), default=NEVER)
+
+    def mark_evicted(self, uid: str, *, is_evicted: bool) -> None:
+        """A pod was ordered to go, or that order could not be carried out."""
+        pod = self._pods.get(uid)
+        if pod is not None and pod.is_evicted is not is_evicted:
+            pod.is_evicted = is_evicted
+            row = self._node_infos[pod.node_name].row
+            self._write_pod_row(pod, row)
+            self._touch_usage(row)
 
     # Pods on nodes, by the API server's word -----------------------------------------------------------
 
@@ -369,6 +385,7 @@ class Cache:
         self.pod_table.reserve(pod.row + 1)
         self._write_pod_row(pod, info.row)
         self._touch_usage(info.row)
+        pod.attached_at = self.generation
 
     def _write_pod_row(self, pod: CachedPod, node_row: int) -> None:
         self.pod_table.write(
@@ -377,7 +394,7 @@ class Cache:
             node_row,
             start_time_s(pod.record.started),
             is_terminating=bool(pod.record.deleted),
-            is_preempted=bool(pod.record.deleted) and pod.record.is_preempted,
+            is_preempted=pod.is_evicted or (bool(pod.record.deleted) and pod.record.is_preempted),
             name_hash=name_hash(pod.record.name),
         )
         self.journal.pod_changed(pod.row)

@@ -151,7 +151,9 @@ class ClusterChanges:
 
     def wake_as_deleted(self, pod: CachedPod, now_s: float) -> None:
         """What waits for room may use the room of a pod that is gone, or was forgotten."""
-        view = PodView(pod.record, pod.pod_class.info)
+        # An assumed pod's record names no node yet, and hints look for one.
+        record = msgspec.structs.replace(pod.record, node_name=pod.node_name)
+        view = PodView(record, pod.pod_class.info)
         self._wake(ASSIGNED_POD_DELETE, view, None, now_s)
 
     # Pods ----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ Pods of one class go to the same worker as long as that worker has credit: it ha
 at hand, and two workers that place the same class compete for the same nodes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from daemon.core.effects import Effect, TellScorer
@@ -126,13 +126,20 @@ class ScorerFleet:
         for class_id in class_ids:
             self._by_class.pop(class_id, None)
 
-    def hand_out(self, pods: list[tuple[QueuedPod, PodClass]], min_sequence: int) -> list[Effect]:
-        """Gives pods (at most `credit()`, in queue order) to the workers."""
+    def hand_out(
+        self,
+        pods: list[tuple[QueuedPod, PodClass]],
+        min_sequence: int,
+        own_uid: Callable[[str], str],
+    ) -> list[Effect]:
+        """Gives pods (at most `credit()`, in queue order) to the workers. `own_uid` gives the uid of
+        a nominated pod back, and nothing for others."""
         effects: list[Effect] = []
         for scorer, share in self._shares(pods).items():
             for start in range(0, len(share), BATCH_PODS_MAX):
                 batch = share[start : start + BATCH_PODS_MAX]
-                effects.append(TellScorer(scorer.peer, self._work(scorer, batch, min_sequence)))
+                work = self._work(scorer, batch, min_sequence, own_uid)
+                effects.append(TellScorer(scorer.peer, work))
         return effects
 
     def _shares(
@@ -151,7 +158,11 @@ class ScorerFleet:
         return shares
 
     def _work(
-        self, scorer: Scorer, batch: list[tuple[QueuedPod, PodClass]], min_sequence: int
+        self,
+        scorer: Scorer,
+        batch: list[tuple[QueuedPod, PodClass]],
+        min_sequence: int,
+        own_uid: Callable[[str], str],
     ) -> SchedulePods:
         batch_id = self._next_batch_id
         self._next_batch_id += 1
@@ -160,7 +171,7 @@ class ScorerFleet:
             ticket = self._next_ticket
             self._next_ticket += 1
             scorer.attempts[ticket] = Attempt(ticket, batch_id, pod, pod_class)
-            tasks.append(PodTask(ticket, pod_class.class_id))
+            tasks.append(PodTask(ticket, pod_class.class_id, own_uid(pod.record.uid)))
         return SchedulePods(
             epoch=self._epoch,
             batch_id=batch_id,

@@ -22,10 +22,10 @@ class OwnerPlugins(NamedTuple):
     pre_enqueue: Mapping[str, tuple[PreEnqueuePlugin, ...]]
     reserve: Mapping[str, tuple[ReservePlugin, ...]]
 
-    def gate_of(self, pod: QueuedPod) -> str | None:
+    def gate_of(self, pod: QueuedPod, cluster: ClusterView) -> str | None:
         """The first PreEnqueue plugin that keeps the pod out, if any does."""
         for plugin in self.pre_enqueue.get(pod.info.spec.scheduler_name, ()):
-            if not plugin.pre_enqueue(pod.info).is_success:
+            if not plugin.pre_enqueue(pod.info, cluster).is_success:
                 return plugin.NAME
         return None
 

@@ -16,8 +16,10 @@ import numpy as np
 
 from daemon.core.cache import Cache
 from daemon.core.dispatch import Attempt, Scorer
+from daemon.core.nominations import NominationBook
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.queue.queued_pod import Place
+from shared.columns.nominations import Nominations
 from shared.framework.engine import Checker
 from shared.framework.status import Status
 from shared.messages.from_scorer import Placement, Proposals
@@ -54,7 +56,12 @@ class Verdicts(NamedTuple):
 
 
 def judge(
-    cache: Cache, checker: Checker, plugins: OwnerPlugins, scorer: Scorer, proposals: Proposals
+    cache: Cache,
+    checker: Checker,
+    plugins: OwnerPlugins,
+    nominations: NominationBook,
+    scorer: Scorer,
+    proposals: Proposals,
 ) -> Verdicts:
     """Checks placements in order and assumes what passes. Rejected rows are marked as changed, so
     that the next delta puts the worker's copy of them right."""
@@ -70,7 +77,7 @@ def judge(
             _correct(cache, placement)
         else:
             known.append((attempt, placement.node_row))
-    for run in _runs(known):
+    for run in _runs(known, checker, cache.view.nominations):
         passes = _passing(cache, checker, run, proposals.generation)
         for (attempt, row), is_ok in zip(run, passes, strict=True):
             if not (is_ok and _is_wanted(cache, attempt)):
@@ -80,11 +87,14 @@ def judge(
             record, info = attempt.pod.record, attempt.pod_class.info
             node_name = cache.nodes.name_of(row)
             cache.assume_pod(record, node_name, attempt.pod_class)
+            if cache.view.nominations.get(record.uid) is not None:
+                nominations.placed(record.uid)
             status = plugins.run_reserve(record, info, cache.view, row)
             if status.is_success:
                 accepted.append(Accepted(attempt, node_name))
             else:
                 cache.forget_pod(record.uid)
+                nominations.not_placed(attempt.pod)
                 not_reserved.append(NotReserved(attempt, status))
     return Verdicts(accepted, rejected, not_reserved, stale_count)
 
@@ -99,15 +109,33 @@ def _is_wanted(cache: Cache, attempt: Attempt) -> bool:
     )
 
 
-def _runs(known: list[tuple[Attempt, int]]) -> Iterator[list[tuple[Attempt, int]]]:
+def _runs(
+    known: list[tuple[Attempt, int]], checker: Checker, nominations: Nominations
+) -> Iterator[list[tuple[Attempt, int]]]:
     """Stretches of one class on distinct rows: these do not influence each other's verdict, and are
-    checked by one call."""
+    checked by one call. Pods that keep others of their class away, or count for them, go alone."""
     run: list[tuple[Attempt, int]] = []
     rows: set[int] = set()
+    go_alone: dict[int, bool] = {}
     for attempt, row in known:
-        if run and (run[0][0].pod_class is not attempt.pod_class or row in rows):
-            yield run
-            run, rows = [], set()
+        pod_class = attempt.pod_class
+        if run:
+            goes_on = run[0][0].pod_class is pod_class and row not in rows
+            if len(nominations):
+                # The nomination of one pod takes room from the others, not from itself.
+                goes_on &= nominations.get(attempt.pod.record.uid) is None
+                goes_on &= nominations.get(run[0][0].pod.record.uid) is None
+            if goes_on:
+                goes_alone = go_alone.get(pod_class.class_id)
+                if goes_alone is None:
+                    goes_alone = pod_class.info.takes_claims or checker.is_wide(
+                        pod_class.class_id, pod_class.info, pod_class.profile
+                    )
+                    go_alone[pod_class.class_id] = goes_alone
+                goes_on = not goes_alone
+            if not goes_on:
+                yield run
+                run, rows = [], set()
         run.append((attempt, row))
         rows.add(row)
     if run:
@@ -122,7 +150,9 @@ def _passing(
     if rows.max() >= nodes.row_count or rows.min() < 0:
         return [False] * len(run)  # Of a copy that is not ours; nothing there can be checked.
     pod_class = run[0][0].pod_class
-    ok = checker.passing(pod_class.class_id, pod_class.info, pod_class.profile, rows)
+    uid = run[0][0].pod.record.uid
+    own_uid = uid if cache.view.nominations.get(uid) is not None else ""
+    ok = checker.passing(pod_class.class_id, pod_class.info, pod_class.profile, rows, own_uid)
     # A row that another node has taken since is not the node that the worker meant.
     ok &= nodes.incarnation[rows] <= generation
     passed: list[bool] = ok.tolist()

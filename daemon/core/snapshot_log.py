@@ -11,6 +11,7 @@ import msgspec
 from daemon.core.cache import Cache
 from shared.columns.delta import NOTHING_SENT, Buffer, dictionary_marks, make_delta
 from shared.columns.journal import START
+from shared.framework.assumptions import all_assumptions, take_news
 from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
 
 
@@ -52,8 +53,10 @@ class SnapshotLog:
             self._position == cache.journal.position
             and not has_order
             and not self._object_changes
+            and not cache.objects.assumption_news
             and not classes.born
             and not classes.retired
+            and not cache.nomination_news
             and marks == self._marks
             and settled == self._settled
         )
@@ -69,7 +72,9 @@ class SnapshotLog:
             # A class may be born and die between two deltas; its pods were never seen.
             classes=[born.definition for born in classes.born if born.pod_count],
             retired_classes=classes.retired,
-            objects=self._object_changes,
+            # After the objects: what is assumed lies on top of them.
+            objects=self._object_changes + take_news(cache.objects),
+            nominations=list(cache.nomination_news.values()),
         )
         self.sequence += 1
         message = SnapshotDelta(
@@ -102,7 +107,8 @@ class SnapshotLog:
             has_order=True,
             image_sizes=cache.nodes.image_sizes,
             classes=[pod_class.definition for pod_class in cache.classes],
-            objects=cache.encoded_objects(),
+            objects=cache.encoded_objects() + all_assumptions(cache.objects),
+            nominations=cache.view.nominations.all(),
         )
         message = SnapshotFull(
             epoch=self._epoch,
@@ -118,6 +124,8 @@ class SnapshotLog:
         self._generation = self._cache.generation
         self._settled = dict(settled)
         self._object_changes = []
+        self._cache.objects.assumption_news.clear()
         self._cache.new_image_sizes = {}
+        self._cache.nomination_news = {}
         self._cache.classes.born = []
         self._cache.classes.retired = []

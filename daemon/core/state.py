@@ -9,6 +9,7 @@ nothing. No I/O, no clock, no randomness here or below: equal events at equal ti
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, assert_never
 
 import msgspec
@@ -39,6 +40,7 @@ from daemon.core.events import (
     ScorerSaid,
 )
 from daemon.core.invariants import problems
+from daemon.core.nominations import NominationBook
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.proposals import judge
 from daemon.core.queue.hints import HintSettings, default_registrations
@@ -46,8 +48,11 @@ from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.scheduling_queue import QueueSettings, SchedulingQueue
 from daemon.core.queue.wakeups import Wakeups
 from daemon.core.snapshot_log import SnapshotLog
+from daemon.core.volume_work import volume_work
 from shared.framework.engine import Checker
+from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
+from shared.kube.pod_record import PodRecord, decode_template
 from shared.messages import to_binder, to_scorer
 from shared.messages.admin import (
     CompareRequest,
@@ -68,6 +73,7 @@ from shared.messages.from_binder import (
     BindFailed,
     BindFailureReason,
     BindReport,
+    VictimReport,
 )
 from shared.messages.from_scorer import (
     Failure,
@@ -121,11 +127,12 @@ class SchedulerState:
             wakeups,
             start_s=now_s,
             settings=settings.queue,
-            pre_enqueue=plugins.gate_of,
+            pre_enqueue=partial(plugins.gate_of, cluster=self.cache.view),
             queue_key=plugins.queue_sort.queue_key,
         )
         self.scorers = ScorerFleet(epoch)
         self.binders = BinderPool(epoch)
+        self.nominations = NominationBook(self.cache, self.queue, frameworks, epoch)
         self._snapshots = SnapshotLog(self.cache, epoch)
         self._frameworks = frameworks
         self._checker = Checker(self.cache.view, self.cache.journal, frameworks)
@@ -151,9 +158,11 @@ class SchedulerState:
             self._apply(event, now_s)
         self._pass_time(now_s)
         self._note_disagreements()
+        self.nominations.refresh()
         self._publish()
         self._hand_out(now_s)
         self._effects.extend(self.binders.flush())
+        self._effects.extend(self.nominations.flush(self.binders.for_pod))
         self._report()
         self._answer_stop()
         effects = list(self._effects)
@@ -247,11 +256,17 @@ class SchedulerState:
         if scorer is None or proposals.epoch != self._epoch:
             self.counters["proposals_stale"] += len(proposals.placements)
             return
-        verdicts = judge(self.cache, self._checker, self._plugins, scorer, proposals)
+        self.nominations.refresh()
+        verdicts = judge(
+            self.cache, self._checker, self._plugins, self.nominations, scorer, proposals
+        )
         scorer.proposal_sequence = proposals.proposal_sequence
         for accepted in verdicts.accepted:
             record = accepted.attempt.pod.record
-            self.binders.order(record, accepted.node_name, accepted.attempt.pod_class.profile)
+            pod_class = accepted.attempt.pod_class
+            row = self.cache.nodes.row_of(accepted.node_name)
+            volumes = volume_work(self._plugins, pod_class.info, self.cache.view, row)
+            self.binders.order(record, accepted.node_name, pod_class.profile, volumes)
         for rejected in verdicts.rejected:
             self.queue.requeue_head(rejected.attempt.pod.record.uid, now_s)
         for refused in verdicts.not_reserved:
@@ -270,7 +285,22 @@ class SchedulerState:
             for ticket in failure.tickets:
                 attempt = scorer.attempts.pop(ticket, None)
                 if attempt is not None:
-                    self._on_failure(attempt, failure, now_s)
+                    self._on_refusal(attempt, failure, proposals.generation, now_s)
+
+    def _on_refusal(
+        self, attempt: Attempt, failure: Failure, generation: int, now_s: float
+    ) -> None:
+        """A pod fits nowhere; room may be made for it."""
+        pod = attempt.pod
+        if failure.preemption is not None:
+            if not self.nominations.commit(attempt, failure.preemption, generation):
+                self.counters["preemptions_rejected"] += 1
+                self.queue.requeue_head(pod.record.uid, now_s)
+                return
+            self.counters["preemptions"] += 1
+        elif failure.ends_nomination and self.nominations.own_uid(pod.record.uid):
+            self.nominations.end(pod)
+        self._on_failure(attempt, failure, now_s)
 
     def _on_failure(self, attempt: Attempt, failure: Failure, now_s: float) -> None:
         record = attempt.pod.record
@@ -311,6 +341,10 @@ class SchedulerState:
                 self.binders.heard(event.peer, now_s)
                 if message.epoch == self._epoch:
                     self._on_report(event.peer, message, now_s)
+            case VictimReport():
+                self.binders.heard(event.peer, now_s)
+                if message.epoch == self._epoch:
+                    self._on_victims(message, now_s)
             case BinderHeartbeat():
                 if not self.binders.heard(event.peer, now_s):
                     # It was given up as silent and is back; its orders are with others by now.
@@ -320,6 +354,8 @@ class SchedulerState:
 
     def _welcome(self, peer: bytes, binder_index: int, instance: str, now_s: float) -> None:
         self.counters["binds_repeated"] += self.binders.join(peer, binder_index, instance, now_s)
+        self.nominations.lose_binder(peer)
+        self.nominations.keep_binders(self.binders.peers())
         self._effects.append(TellBinder(peer, to_binder.Welcome(self._epoch)))
 
     def _on_report(self, peer: bytes, report: BindReport, now_s: float) -> None:
@@ -350,15 +386,28 @@ class SchedulerState:
             return
         row = self.cache.nodes.row_of(order.node_name)
         forgotten = self.cache.forget_pod(order.record.uid)
-        if forgotten is not None:
-            info = forgotten.pod_class.info
-            self._plugins.run_unreserve(order.record, info, self.cache.view, row)
-        else:
+        # What was reserved is given back even if the pod is gone: nobody else would.
+        info = _info(order.record) if forgotten is None else forgotten.pod_class.info
+        self._plugins.run_unreserve(order.record, info, self.cache.view, row)
+        if forgotten is None:
             return  # Confirmed by the watch, or deleted meanwhile: the API server's word stands.
         self.queue.requeue_error(order.record.uid, now_s)
+        self.nominations.not_placed(self.queue.get(order.record.uid))
         self._changes.wake_as_deleted(forgotten, now_s)
 
+    def _on_victims(self, report: VictimReport, now_s: float) -> None:
+        for done in report.victims:
+            order = self.nominations.settle(done.order_id, done.problem, now_s)
+            if order is not None and done.problem:
+                fields: dict[str, object] = {
+                    "pod": f"{order.namespace}/{order.name}",
+                    "node": order.node_name,
+                    "problem": done.problem,
+                }
+                self._effects.append(Note("victim_not_deleted", fields, True))
+
     def _lose_binder(self, peer: bytes, reason: str) -> None:
+        self.nominations.lose_binder(peer)
         lost = self.binders.leave(peer)
         self.counters["binds_repeated"] += lost
         self._effects.append(Note("binder_lost", {"orders": lost, "reason": reason}, True))
@@ -431,7 +480,8 @@ class SchedulerState:
             if self._is_wanted(pod)
         ]
         if pods:
-            self._effects.extend(self.scorers.hand_out(pods, self._snapshots.sequence))
+            own_uid = self.nominations.own_uid
+            self._effects.extend(self.scorers.hand_out(pods, self._snapshots.sequence, own_uid))
 
     def _is_wanted(self, pod: QueuedPod) -> bool:
         """Pods that are being deleted or already assumed are not scheduled (skipPodSchedule)."""
@@ -512,3 +562,8 @@ class SchedulerState:
             binds_in_flight=self.binders.in_flight_count(),
             counters=dict(self.counters),
         )
+
+
+def _info(record: PodRecord) -> PodInfo:
+    """Of a pod whose class may be gone."""
+    return PodInfo(record.namespace, decode_template(record.template))

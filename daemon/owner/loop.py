@@ -32,7 +32,13 @@ from shared.messages.admin import (
     StatusRequest,
     StopRequest,
 )
-from shared.messages.from_binder import BinderHeartbeat, BinderHello, BinderReady, BindReport
+from shared.messages.from_binder import (
+    BinderHeartbeat,
+    BinderHello,
+    BinderReady,
+    BindReport,
+    VictimReport,
+)
 from shared.messages.from_scorer import Proposals, ResyncRequest, ScorerHeartbeat, ScorerHello
 from shared.messages.to_owner import AdapterBatch
 from shared.telemetry.log import EventLog
@@ -106,7 +112,7 @@ def to_event(received: Received) -> Event:
             return ScorerGone(peer)
         case ScorerHello() | ResyncRequest() | Proposals() | ScorerHeartbeat():
             return ScorerSaid(peer, message)
-        case BinderHello() | BinderReady() | BindReport() | BinderHeartbeat():
+        case BinderHello() | BinderReady() | BindReport() | VictimReport() | BinderHeartbeat():
             return BinderSaid(peer, message)
         case StatusRequest() | DumpRequest() | CompareRequest() | StopRequest():
             return AdminAsked(peer, message)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.columns.journal import Changes
+from shared.columns.nominations import Nomination
 from shared.columns.pods import PodTable
 from shared.columns.schema import NODE_COLUMNS, USAGE_COLUMNS, Rows
 from shared.columns.table import NodeTable, PortTuple, TaintTuple
@@ -75,6 +76,8 @@ class DeltaBody(msgspec.Struct, array_like=True, frozen=True):
     """Classes without pods; they will not be named again."""
     objects: list[tuple[str, str, bytes]]
     """(kind, key, object as msgpack) of the kinds other than pods and nodes; no bytes: deleted."""
+    nominations: list[Nomination]
+    """Those that are new, or have ended (no node)."""
 
 
 class DictionaryMarks(msgspec.Struct, frozen=True):
@@ -105,6 +108,7 @@ def make_delta(
     classes: Sequence[ClassDefinition] = (),
     retired_classes: Sequence[int] = (),
     objects: Sequence[tuple[str, str, bytes]] = (),
+    nominations: Sequence[Nomination] = (),
 ) -> tuple[bytes, list[Buffer], DictionaryMarks]:
     """The encoded body, the buffers after it, and the marks for the next delta."""
     usage_rows, node_rows, pod_rows = changes
@@ -128,6 +132,7 @@ def make_delta(
         classes=list(classes),
         retired_classes=list(retired_classes),
         objects=list(objects),
+        nominations=list(nominations),
     )
     buffers: list[AnyArray] = []
     if len(usage_rows):
@@ -168,6 +173,7 @@ class AppliedDelta(msgspec.Struct, frozen=True):
     classes: list[ClassDefinition]
     retired_classes: list[int]
     objects: list[tuple[str, str, bytes]]
+    nominations: list[Nomination]
 
 
 def apply_delta(
@@ -196,6 +202,7 @@ def apply_delta(
         delta.classes,
         delta.retired_classes,
         delta.objects,
+        delta.nominations,
     )
 
 

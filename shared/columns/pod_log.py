@@ -31,7 +31,7 @@ class PodChange(NamedTuple):
     class_id: int
     node_row: int
     is_terminating: bool
-    count: int
+    difference: int
 
 
 class PodLog:

@@ -456,7 +456,7 @@ def _selected(selectors: Sequence[Selector], device: DeviceView, owner: str) -> 
         if isinstance(selector, CelCompileError):
             raise AllocationError(f"{owner}: selector #{i}: CEL compile error: {selector}")
         try:
-            if not selector.matches(device.cel):
+            if not device.is_selected_by(selector):
                 return False
         except (CelError, AllocationError) as error:
             text = f"{owner}: selector #{i}: CEL runtime error: {error}"

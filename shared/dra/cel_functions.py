@@ -402,7 +402,7 @@ def _as_integer(value: CelQuantity) -> int:
     return value.nanos // NANOS_PER_UNIT
 
 
-def _semver(text: str, is_normalized: bool = False) -> Semver:  # noqa: FBT001, FBT002, RUF100  # CEL passes it by position.
+def _semver(text: Any, is_normalized: Any = False) -> Semver:
     if not isinstance(text, str) or not isinstance(is_normalized, bool):
         raise no_overload()
     version = parse_semver(normalized_semver(text) if is_normalized else text)
@@ -411,7 +411,7 @@ def _semver(text: str, is_normalized: bool = False) -> Semver:  # noqa: FBT001, 
     return version
 
 
-def _is_semver(text: str, is_normalized: bool = False) -> bool:  # noqa: FBT001, FBT002, RUF100  # CEL passes it by position.
+def _is_semver(text: Any, is_normalized: Any = False) -> bool:
     return parse_semver(normalized_semver(text) if is_normalized else text) is not None
 
 

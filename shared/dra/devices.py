@@ -9,10 +9,11 @@ Rules: staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go, `getAttrib
 """
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
+from shared.dra.cel_compile import Expression
 from shared.dra.cel_values import CelQuantity, DefaultMap, DeviceObject, Semver, parse_semver
 from shared.dra.errors import AllocationError
 from shared.kernels.node_selector import Terms, parse_selector
@@ -27,6 +28,9 @@ from shared.kube.objects import (
     ResourceSlice,
 )
 from shared.kube.quantity import ExactQuantity, QuantityError, parse
+
+ANSWERS_MAX: Final = 64
+"""Selectors of which a device remembers what they say of it. Most devices meet one or two."""
 
 DeviceId = tuple[str, str, str]
 """(driver, pool, device)"""
@@ -84,6 +88,7 @@ class DeviceView:
         self.match = _node_match(device.node_name, device.all_nodes, device.node_selector)
         self.taints = [t for t in device.taints or () if t.effect in ("NoSchedule", "NoExecute")]
         self.counters = _consumed(device.consumes_counters or [])
+        self._answers: dict[str, bool] = {}
 
     @cached_property
     def attributes(self) -> dict[str, tuple[str, object]]:
@@ -112,6 +117,16 @@ class DeviceView:
             domain, identifier = _split(name, driver)
             capacity.setdefault(domain, {})[identifier] = CelQuantity(each.value)
         return DeviceObject(driver, attributes, capacity, self.is_shared)
+
+    def is_selected_by(self, selector: Expression) -> bool:
+        """Whether a CEL selector selects the device; CelError or AllocationError where it cannot be
+        told. Answers are remembered: neither device nor expression ever changes."""
+        answer = self._answers.get(selector.source)
+        if answer is None:
+            if len(self._answers) >= ANSWERS_MAX:
+                self._answers.clear()
+            answer = self._answers[selector.source] = selector.matches(self.cel)
+        return answer
 
 
 class SliceView:

@@ -18,6 +18,7 @@ Reaches = Callable[[NodeMatch], bool]
 
 
 NO_COUNTERS: Final[Counters] = {}
+"""Never written."""
 
 
 class Pool(NamedTuple):
@@ -99,7 +100,7 @@ def _pool(
 def _checked(pool_id: PoolId, found: list[SliceView], others: Iterable[SliceView]) -> Pool:
     slices = tuple(each for each in found if not each.counter_sets)
     others = tuple(others)
-    counters: Counters = NO_COUNTERS
+    counters: Counters = {}
     for each in found:
         for name, amounts in each.counter_sets:
             if name in counters:

@@ -7,7 +7,7 @@ rows that it names itself (`UpdatableFilter`), usually few or none. A wide filte
 them makes the caller start afresh.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework, PreFilterOutcome
+
+FEW_ROWS: Final = 16
+"""Up to so many rows a set is cheaper than a mask."""
 
 
 class Refiltered(NamedTuple):
@@ -90,7 +93,7 @@ class ClassFilters:
             self._refilter_fixed(delta.node_rows)
             touched.append(delta.node_rows)
         passes = self.static_ok[rows]
-        if passes.any():
+        if np.count_nonzero(passes):
             passes &= self._passing(self._moving, rows)
         self.moving_ok[rows] = passes
         if self._wide:
@@ -121,15 +124,24 @@ class ClassFilters:
         self.static_ok[rows] = passes & self._cluster.nodes.present[rows]
 
     def _flip(self, rows: Rows, passes: Bools) -> Rows:
-        before = self.feasible[rows]
-        differs = before != passes
-        if not differs.any():
+        differs = self.feasible[rows] != passes
+        if not np.count_nonzero(differs):
             return _NO_ROWS
         self.feasible[rows] = passes
-        flipped = np.unique(rows[differs])
+        flipped = self._distinct(rows[differs])
         gained = int(np.count_nonzero(self.feasible[flipped]))
         self.feasible_count += 2 * gained - len(flipped)
         return flipped
+
+    def _distinct(self, rows: Rows) -> Rows:
+        """Each row once. A filter may name rows that another one named as well."""
+        if len(rows) == 1:
+            return rows
+        if len(rows) <= FEW_ROWS:
+            return np.array(sorted(set(rows.tolist())), np.intp)
+        named = np.zeros(len(self.feasible), np.bool_)
+        named[rows] = True
+        return np.flatnonzero(named)
 
     def _passing(self, filters: list[int], rows: Rows) -> Bools:
         return self._framework.passing_of(filters, self._pod, self._cluster, self._outcome, rows)

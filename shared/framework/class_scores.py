@@ -17,7 +17,7 @@ from shared.framework.class_filters import Refiltered
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Delta, UpdatableScore
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime import MOVING, ActiveScore, Framework, PreparedScores
+from shared.framework.runtime import MOVING, ActiveScore, Framework
 
 NOT_FEASIBLE: Final = -1
 """In place of a total."""
@@ -34,7 +34,7 @@ class _Column:
         """A placement changes what it says of the row."""
         self.raw: Int64s = np.zeros(capacity, np.int64)
         self.normalization: Hashable = None
-        self.weighted: Int64s | None = None
+        self.weighted: Int64s = _NOTHING
         """Normalised and weighted; of wide plugins only."""
 
     def rate(self, pod: PodInfo, cluster: ClusterView, rows: Rows) -> None:
@@ -57,6 +57,9 @@ class _Column:
         is_other: bool = summary != self.normalization
         self.normalization = summary
         return is_other
+
+
+_NOTHING: Final[Int64s] = np.zeros(0, np.int64)
 
 
 class _Feasible:
@@ -95,7 +98,9 @@ class ClassScores:
         self._feasible = _Feasible(feasible)
         rows = np.flatnonzero(feasible)
         prepared = framework.prepare_scores(pod, cluster, rows)
-        self.prepared: PreparedScores = prepared
+        self.stale_by: int = prepared.stale_by.value
+        """Changes after which to start anew, as bits of Reads."""
+        self._skipped = prepared.skipped_updatable
         capacity = len(feasible)
         self._narrow = [
             _Column(entry, capacity)
@@ -107,8 +112,10 @@ class ClassScores:
             for entry, updatable in zip(prepared.active, prepared.updatable, strict=True)
             if updatable is not None
         ]
+        self._fixed: Int64s = np.zeros(capacity, np.int64)
+        """What those narrow plugins give together that no placement changes."""
         self._base: Int64s = np.zeros(capacity, np.int64)
-        """What the narrow plugins give together."""
+        """What all narrow plugins give together."""
         self.total: Int64s = np.full(capacity, NOT_FEASIBLE, np.int64)
         self._start()
 
@@ -121,7 +128,7 @@ class ClassScores:
             column.summarize(self._feasible)
         self._sum_up_narrow()
         for column, _ in self._wide:
-            column.weighted = column.weigh(column.raw)
+            self._weigh_all(column)
         self._write_all()
 
     def update(self, usage_rows: Rows, delta: Delta, refiltered: Refiltered) -> bool:
@@ -141,10 +148,9 @@ class ClassScores:
             if len(changed):
                 column.rate(self._pod, self._cluster, changed)
             if (len(changed) or len(flipped)) and column.summarize(self._feasible):
-                column.weighted = column.weigh(column.raw)
+                self._weigh_all(column)
                 writes_all = True
             elif len(changed):
-                assert column.weighted is not None
                 column.weighted[changed] = column.weigh(column.raw[changed])
                 dirty.append(changed)
         if writes_all:
@@ -153,6 +159,12 @@ class ClassScores:
             for some in dirty:
                 self._write(some)
         return True
+
+    def _weigh_all(self, column: _Column) -> None:
+        if not len(column.weighted):
+            column.weighted = np.zeros(len(self.total), np.int64)
+        count = self._cluster.nodes.row_count
+        column.weighted[:count] = column.weigh(column.raw[:count])
 
     def _update_wide(self, delta: Delta, flipped: Rows) -> list[Rows] | None:
         """Of each wide plugin, the rows that it wants to rate again."""
@@ -164,7 +176,7 @@ class ClassScores:
             if rows is None:
                 return None
             touched.append(rows)
-        for plugin, state in self.prepared.skipped_updatable:
+        for plugin, state in self._skipped:
             if plugin.update_score(state, pod, cluster, delta, feasible, flipped) is None:
                 return None
         return touched
@@ -183,25 +195,33 @@ class ClassScores:
         if is_any_other:
             self._sum_up_narrow()
             return True
-        total = np.zeros(len(rows), np.int64)
-        for column in self._narrow:
-            total += column.weigh(column.raw[rows])
+        if len(node_rows):
+            self._fixed[rows] = self._weighed(rows, len(rows), is_moving=False)
+        total = self._weighed(rows, len(rows), is_moving=True)
+        total += self._fixed[rows]
         self._base[rows] = total
         return False
 
+    def _weighed(self, index: Rows | slice, count: int, *, is_moving: bool) -> Int64s:
+        """The sum over one half of the narrow plugins."""
+        total = np.zeros(count, np.int64)
+        for column in self._narrow:
+            if column.is_moving is is_moving:
+                total += column.weigh(column.raw[index])
+        return total
+
     def _sum_up_narrow(self) -> None:
         count = self._cluster.nodes.row_count
-        base = np.zeros(count, np.int64)
-        for column in self._narrow:
-            base += column.weigh(column.raw[:count])
-        self._base[:count] = base
+        everything = slice(0, count)
+        self._fixed[everything] = self._weighed(everything, count, is_moving=False)
+        self._base[everything] = self._weighed(everything, count, is_moving=True)
+        self._base[everything] += self._fixed[everything]
 
     def _write(self, rows: Rows) -> None:
         total = self._base[rows]
         for column, _ in self._wide:
-            assert column.weighted is not None
             total += column.weighted[rows]
-        total[~self._feasible_mask[rows]] = NOT_FEASIBLE
+        np.putmask(total, ~self._feasible_mask[rows], NOT_FEASIBLE)
         self.total[rows] = total
 
     def _write_all(self) -> None:
@@ -209,6 +229,5 @@ class ClassScores:
         total = self.total[:count]
         np.copyto(total, self._base[:count])
         for column, _ in self._wide:
-            assert column.weighted is not None
             total += column.weighted[:count]
-        total[~self._feasible_mask[:count]] = NOT_FEASIBLE
+        np.putmask(total, ~self._feasible_mask[:count], NOT_FEASIBLE)

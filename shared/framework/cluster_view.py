@@ -12,6 +12,7 @@ from shared.framework.class_index import ClassIndex
 from shared.framework.class_usages import ClassUsages
 from shared.framework.pod_info import PodInfo
 from shared.kernels.topology import Topology, make_topology
+from shared.kube.objects import ResourceClaim
 
 CHANGES_MAX: Final = 1 << 16
 """Remembered changes of objects; a reader that is further behind reads all objects again."""
@@ -51,7 +52,7 @@ class ObjectStore:
         self._by_kind.setdefault(kind, {})[key] = value
         self._by_namespace.setdefault((kind, _namespace(key)), {})[key] = value
         assumed = self._assumed.get(kind, {}).get(key)
-        if assumed is not None and _version_of(assumed.value) != _version_of(value):
+        if assumed is not None and _overtakes(value, assumed.value):
             self._drop_assumed(kind, key)
         self._note(kind, key)
 
@@ -123,6 +124,20 @@ class ObjectStore:
 
 def _namespace(key: str) -> str:
     return key.rpartition("/")[0]
+
+
+def _overtakes(value: Any, assumed: Any) -> bool:
+    """Whether the API server's word is newer than what an assumption was made from.
+
+    The allocation of a resource claim is told to it in two steps, finalizer first; what was assumed
+    must outlive the first, or its devices would be given away in between.
+    """
+    if _version_of(value) == _version_of(assumed):
+        return False
+    if isinstance(value, ResourceClaim):
+        is_another = value.metadata.uid != assumed.metadata.uid
+        return is_another or value.status.allocation is not None
+    return True
 
 
 def _version_of(value: Any) -> str:

@@ -79,8 +79,8 @@ class ClassEvaluation:
         self.framework = framework
         self.outcome = outcome
         self.filters = filters
-        self.stale_by = framework.filters_stale_by(outcome)
-        """Changes after which to start afresh."""
+        self.stale_by: int = framework.filters_stale_by(outcome).value
+        """Changes after which to start afresh, as bits of Reads."""
         self.scores: ClassScores | None = None
         """None until a pod of the class has two feasible nodes to choose from."""
         self.position = START
@@ -153,6 +153,8 @@ class Engine:
         count = evaluation.feasible_count
         if count == 0:
             return None
+        if evaluation.framework.has_failed(evaluation.outcome) and self.failure(evaluation).error:
+            return None
         if count == 1:
             return Choice(int(evaluation.feasible.argmax()), 0, 1)
         scores = evaluation.scores
@@ -168,8 +170,9 @@ class Engine:
             except PreScoreError as error:
                 evaluation.failure = plugin_error(self._cluster, str(error))
                 return None
-        best = scores.total.max()
-        ties = np.flatnonzero(scores.total == best)
+        total = scores.total[: self._cluster.nodes.row_count]
+        best = total.max()
+        ties = (total == best).nonzero()[0]
         row = int(ties[0]) if len(ties) == 1 else tie_break(ties)
         return Choice(row, int(best), count)
 
@@ -247,7 +250,7 @@ class Engine:
         ):
             return self._fresh(evaluation.info, evaluation.framework)
         reads = _reads_changed(changes, has_pods=bool(pods))
-        if reads and evaluation.stale_by & reads:
+        if evaluation.stale_by & reads:
             return self._fresh(evaluation.info, evaluation.framework)
         evaluation.position = self._journal.position
         evaluation.pod_position = self._cluster.pod_log.position
@@ -259,7 +262,7 @@ class Engine:
             return self._fresh(evaluation.info, evaluation.framework)
         scores = evaluation.scores
         if scores is not None and (
-            bool(reads and scores.prepared.stale_by & reads)
+            scores.stale_by & reads
             or not scores.update(changes.usage_rows, delta, refiltered)
         ):
             evaluation.scores = None
@@ -317,6 +320,11 @@ class Checker:
             )
         return passes
 
+    def is_wide(self, class_id: int, info: PodInfo, profile: str) -> bool:
+        """Whether pods elsewhere matter: then a verdict holds until the next pod is placed, and
+        several pods of the class must be asked about one after the other."""
+        return self._current(class_id, info, self._frameworks[profile]).is_wide
+
     def forget(self, class_id: int) -> None:
         self._kept.pop(class_id, None)
 
@@ -343,10 +351,10 @@ class Checker:
         position, pod_position = self._journal.position, cluster.pod_log.position
         if kept.position == position and kept.pod_position == pod_position:
             return True
-        if kept.stale_by & MOVING:
+        if kept.stale_by & _MOVING:
             return False
         node_rows = self._journal.node.since(kept.position.node)
-        if node_rows is None or (len(node_rows) and kept.stale_by & FIXED):
+        if node_rows is None or (len(node_rows) and kept.stale_by & _EVERYTHING):
             return False
         kept.known[node_rows] = False
         if kept.updatable:
@@ -374,7 +382,7 @@ class _CheckedClass:
         self.info = info
         self.outcome = framework.run_pre_filters(info, cluster)
         self.updatable = framework.updatable_filters(self.outcome)
-        self.stale_by = framework.filters_stale_by(self.outcome)
+        self.stale_by: int = framework.filters_stale_by(self.outcome).value
         self.is_wide = framework.is_wide(self.outcome)
         self.position = journal.position
         self.pod_position = cluster.pod_log.position
@@ -384,13 +392,15 @@ class _CheckedClass:
         self.static_ok: Bools = np.zeros(cluster.nodes.capacity, np.bool_)
 
 
-def _reads_changed(changes: Changes, *, has_pods: bool) -> Reads:
+def _reads_changed(changes: Changes, *, has_pods: bool) -> int:
+    """Bits of Reads: operations on the enumeration itself take a microsecond each."""
     if len(changes.node_rows):
         return _EVERYTHING  # A node that takes a row brings its own usage.
     if len(changes.usage_rows):
-        return MOVING
-    return Reads.PODS if has_pods else _NOTHING
+        return _MOVING
+    return _PODS if has_pods else 0
 
 
-_EVERYTHING: Final = FIXED | MOVING
-_NOTHING: Final = Reads(0)
+_EVERYTHING: Final = (FIXED | MOVING).value
+_MOVING: Final = MOVING.value
+_PODS: Final = Reads.PODS.value

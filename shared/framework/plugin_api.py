@@ -115,7 +115,7 @@ class PreEnqueuePlugin(Protocol):
 
     NAME: ClassVar[str]
 
-    def pre_enqueue(self, pod: PodInfo) -> Status: ...
+    def pre_enqueue(self, pod: PodInfo, cluster: ClusterView) -> Status: ...
 
 
 @runtime_checkable
@@ -153,6 +153,17 @@ class FilterPlugin(Protocol):
     filter_depends: ClassVar[Dependence]
 
     def filter(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts: ...
+
+
+@runtime_checkable
+class FailingFilter(Protocol):
+    """A filter that may come to an error: then the attempt is one, wherever else the pod fits."""
+
+    NAME: ClassVar[str]
+
+    def has_failed(self, state: Any) -> bool:
+        """Whether `filter` came to an error with this state."""
+        ...
 
 
 @runtime_checkable

@@ -65,6 +65,12 @@ class PodInfo:
         return claim_uses(self.namespace, self.template)
 
     @property
+    def takes_claims(self) -> bool:
+        """A placement takes something beside room on the node: of two pods of the class, the second
+        finds the claims otherwise than the first did."""
+        return bool(self.claim_uses or self.spec.resource_claims)
+
+    @property
     def has_pod_terms(self) -> bool:
         """Affinity or anti-affinity to other pods."""
         affinity = self.spec.affinity

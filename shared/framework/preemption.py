@@ -79,15 +79,39 @@ class Candidate(NamedTuple):
     pdb_violations: int
 
 
+class Candidates(NamedTuple):
+    """Many of them, as columns of shape (n,)."""
+
+    rows: Rows
+    violations: Int64s
+    counts: Int64s
+    """Victims of each."""
+    victims: Rows
+    """Of all, one node's after the other's."""
+
+    def at(self, position: int) -> Candidate:
+        first = int(self.counts[:position].sum())
+        victims: list[int] = self.victims[first : first + int(self.counts[position])].tolist()
+        return Candidate(int(self.rows[position]), tuple(victims), int(self.violations[position]))
+
+    def all(self) -> list[Candidate]:
+        return [self.at(position) for position in range(len(self.rows))]
+
+
+_NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
+_NO_COUNTS: Final[Int64s] = np.zeros(0, np.int64)
+NO_CANDIDATES: Final = Candidates(_NO_ROWS, _NO_COUNTS, _NO_COUNTS, _NO_ROWS)
+
+
 class Preemption(NamedTuple):
     """What preemption came to."""
 
     status: Status
     """Success: `best` is to be carried out. Otherwise why not, as PostFilter reports it."""
     ineligible_reason: str = ""
-    potential: Rows = np.zeros(0, np.intp)
+    potential: Rows = _NO_ROWS
     """Nodes that were worth a try, in the order of trying."""
-    candidates: tuple[Candidate, ...] = ()
+    candidates: Candidates = NO_CANDIDATES
     failed: tuple[NodeVerdict, ...] = ()
     """Nodes where it does not help, and why."""
     best: Candidate | None = None
@@ -117,8 +141,8 @@ def preempt(
         potential = np.roll(potential, -(offset % len(potential)))
     search = _Search(framework, preemptor, cluster, outcome)
     search.run(potential, settings.candidates_wanted(len(potential)))
-    candidates, failed = tuple(search.candidates()), tuple(search.failed)
-    if not candidates:
+    candidates, failed = search.candidates(), tuple(search.failed)
+    if not len(candidates.rows):
         status, ends = _no_candidate(cluster, failed)
         return Preemption(status, potential=potential, failed=failed, ends_nomination=ends)
     best, tied = _pick(cluster, candidates, tie_break)
@@ -235,13 +259,17 @@ class _Search:
             PodShift(framework, preemptor.info, cluster, outcome) if self._is_wide else None
         )
         self._budgets = Budgets(cluster)
-        self._keeping: list[Candidate] = []
+        self._found: list[Candidates] = []
+        self._keeping_count = 0
         """Candidates that violate no budget."""
-        self._violating: list[Candidate] = []
+        self._count = 0
         self.failed: list[NodeVerdict] = []
 
-    def candidates(self) -> list[Candidate]:
-        return self._keeping + self._violating
+    def candidates(self) -> Candidates:
+        """In the order in which they were found."""
+        if not self._found:
+            return NO_CANDIDATES
+        return Candidates(*(np.concatenate(columns) for columns in zip(*self._found, strict=True)))
 
     def run(self, potential: Rows, wanted: int) -> None:
         """Tries nodes in order until enough candidates are found, one of them without violation."""
@@ -259,7 +287,7 @@ class _Search:
             size *= 2
 
     def _is_enough(self, wanted: int) -> bool:
-        return bool(self._keeping) and len(self._keeping) + len(self._violating) >= wanted
+        return self._keeping_count > 0 and self._count >= wanted
 
     def _stretch(self, rows: Rows) -> _Stretch:
         """The less important pods on some nodes; nodes without any are done with at once."""
@@ -311,25 +339,38 @@ class _Search:
                 still_fits = self._filter(stretch.rows[asked]).passes
                 is_victim[places] = ~still_fits
                 what_if.take_off(stretch.pods[places[~still_fits]])
-        for node in np.flatnonzero(fits).tolist():
-            if self._is_enough(wanted):
-                return
-            self._note(stretch, node, is_victim)
+        self._keep(stretch, fits, is_victim, wanted)
 
-    def _note(self, stretch: _Stretch, node: int, is_victim: Bools) -> None:
-        """Keeps one node as a candidate."""
-        row = int(stretch.rows[node])
-        span = slice(stretch.starts[node], stretch.starts[node + 1])
-        chosen = np.flatnonzero(is_victim[span])
-        if not len(chosen):
-            text = f'expected at least one victim pod on node "{self._cluster.nodes.name_of(row)}"'
+    def _keep(self, stretch: _Stretch, fits: Bools, is_victim: Bools, wanted: int) -> None:
+        """Adds the nodes with victims to what was found, as many as are wanted."""
+        spans = stretch.starts[:-1]
+        counts = np.add.reduceat(is_victim, spans, dtype=np.int64)
+        violations = np.add.reduceat(is_victim & stretch.violates, spans, dtype=np.int64)
+        for node in np.flatnonzero(fits & (counts == 0)).tolist():
+            row = int(stretch.rows[node])
+            name = self._cluster.nodes.name_of(row)
+            text = f'expected at least one victim pod on node "{name}"'
             self.failed.append(NodeVerdict(row, Status(Code.ERROR, (text,))))
+        chosen = np.flatnonzero(fits & (counts > 0))
+        keeping = self._keeping_count + np.cumsum(violations[chosen] == 0)
+        total = self._count + np.arange(1, len(chosen) + 1)
+        enough = np.flatnonzero((keeping > 0) & (total >= wanted))
+        if len(enough):
+            chosen = chosen[: int(enough[0]) + 1]
+        if not len(chosen):
             return
-        violations = int(np.count_nonzero(stretch.violates[span][chosen]))
-        in_order = chosen[np.argsort(stretch.importance[span][chosen])]
-        victims: list[int] = stretch.pods[span][in_order].tolist()
-        candidate = Candidate(row, tuple(victims), violations)
-        (self._violating if violations else self._keeping).append(candidate)
+        is_chosen = np.zeros(len(stretch.rows), np.bool_)
+        is_chosen[chosen] = True
+        node_of_pod = np.repeat(np.arange(len(stretch.rows)), np.diff(stretch.starts))
+        places = np.flatnonzero(is_victim & is_chosen[node_of_pod])
+        places = places[np.lexsort((stretch.importance[places], node_of_pod[places]))]
+        self._keeping_count = int(keeping[len(chosen) - 1])
+        self._count += len(chosen)
+        self._found.append(
+            Candidates(
+                stretch.rows[chosen], violations[chosen], counts[chosen], stretch.pods[places]
+            )
+        )
 
     def _filter(self, rows: Rows) -> FilterOutcome:
         framework, pod, uid = self._framework, self._preemptor.info, self._preemptor.uid
@@ -353,32 +394,31 @@ def _one_node(stretch: _Stretch, position: int) -> _Stretch:
 
 
 def _pick(
-    cluster: ClusterView, candidates: tuple[Candidate, ...], tie_break: TieBreak
+    cluster: ClusterView, candidates: Candidates, tie_break: TieBreak
 ) -> tuple[Candidate, tuple[int, ...]]:
     """The best candidate, and all that are as good (pickOneNodeForPreemption)."""
-    if len(candidates) == 1:
-        return candidates[0], ()
-    counts = np.array([len(c.victims) for c in candidates])
-    starts = np.concatenate((np.zeros(1, np.intp), np.cumsum(counts)[:-1]))
-    victims = np.array([victim for c in candidates for victim in c.victims], np.intp)
+    if len(candidates.rows) == 1:
+        return candidates.at(0), ()
+    counts, victims = candidates.counts, candidates.victims
+    starts = np.cumsum(counts) - counts
     priority = _priorities(cluster, victims)
     highest = priority[starts]
     is_highest = priority == np.repeat(highest, counts)
     start_s = np.where(is_highest, cluster.pods.start_s[victims], np.iinfo(np.int64).max)
     worse = (
-        np.array([c.pdb_violations for c in candidates]),
+        candidates.violations,
         highest,
         np.add.reduceat(priority + PRIORITY_SHIFT, starts),
         counts,
         -np.minimum.reduceat(start_s, starts),
     )
-    left = np.arange(len(candidates))
+    left = np.arange(len(candidates.rows))
     for column in worse:
         values = column[left]
         left = left[values == values.min()]
     if len(left) == 1:
-        return candidates[int(left[0])], ()
-    rows = np.array(sorted(candidates[i].row for i in left.tolist()), np.intp)
+        return candidates.at(int(left[0])), ()
+    rows = np.sort(candidates.rows[left])
     row = tie_break(rows)
-    best = next(c for c in candidates if c.row == row)
-    return best, tuple(rows.tolist())
+    best = int(np.flatnonzero(candidates.rows == row)[0])
+    return candidates.at(best), tuple(rows.tolist())

@@ -24,7 +24,7 @@ from shared.framework.runtime import Framework, ScoreEntry
 from shared.plugins import args
 from shared.plugins.default_binder import DefaultBinder
 from shared.plugins.default_preemption import DefaultPreemption
-from shared.plugins.dynamic_resources_post_filter import DynamicResourcesPostFilter
+from shared.plugins.dynamic_resources import DynamicResources
 from shared.plugins.image_locality import ImageLocality
 from shared.plugins.inter_pod_affinity import InterPodAffinity
 from shared.plugins.node_affinity import NodeAffinity
@@ -145,6 +145,9 @@ IN_TREE: Final[Mapping[str, Factory]] = {
     plugin_names.INTER_POD_AFFINITY: _with_args(
         InterPodAffinity, args.InterPodAffinityArgs, args.interpod_problems
     ),
+    plugin_names.DYNAMIC_RESOURCES: _with_args(
+        DynamicResources, args.DynamicResourcesArgs, args.dynamic_resources_problems
+    ),
     plugin_names.IMAGE_LOCALITY: _without_args(ImageLocality),
     plugin_names.DEFAULT_BINDER: _without_args(DefaultBinder),
     plugin_names.DEFAULT_PREEMPTION: _with_args(
@@ -153,11 +156,7 @@ IN_TREE: Final[Mapping[str, Factory]] = {
     plugin_names.NODE_DECLARED_FEATURES: _without_args(NodeDeclaredFeatures),
 }
 
-NOT_BUILT_YET: Final = frozenset(
-    {
-        plugin_names.DYNAMIC_RESOURCES,
-    }
-)
+NOT_BUILT_YET: Final = frozenset[str]()
 """Of the default profile: left out of it (`BuiltProfile.missing`), and an error where a profile
 enables one by name."""
 
@@ -210,7 +209,6 @@ class Registry:
         sets = {point: profile.plugins.get(point, PluginSet()) for point in EXTENSION_POINTS}
         multi_point = _merged_with_default(profile.plugins.get(MULTI_POINT, PluginSet()))
         missing = tuple(name for name, _ in multi_point if name in NOT_BUILT_YET)
-        speaking = _order_of_post_filters(multi_point)
         multi_point = [entry for entry in multi_point if entry[0] not in NOT_BUILT_YET]
         made = self._make_all(profile, sets, multi_point, problems)
         _raise_if(problems, profile)
@@ -218,7 +216,6 @@ class Registry:
             point: _expanded(point, sets[point], multi_point, made, problems)
             for point in EXTENSION_POINTS
         }
-        plugins_at["postFilter"] = _post_filters(plugins_at["postFilter"], speaking)
         if len(plugins_at["queueSort"]) != 1:
             found = ", ".join(p.NAME for p in plugins_at["queueSort"]) or "none"
             problems.append(f"plugins.queueSort: exactly one plugin is needed, not {found}")
@@ -389,24 +386,6 @@ def _expanded(
     from_multi_point = [name for name in spread if name not in own]
     only_here = [name for name in own if name not in spread]
     return tuple(made[name] for name in (*named_again, *from_multi_point, *only_here))
-
-
-def _order_of_post_filters(multi_point: list[tuple[str, int]]) -> list[str] | None:
-    """The names of multiPoint, if DynamicResources is among them and is to be spoken for."""
-    names = [name for name, _ in multi_point]
-    is_spoken_for = plugin_names.DYNAMIC_RESOURCES in NOT_BUILT_YET
-    return names if is_spoken_for and plugin_names.DYNAMIC_RESOURCES in names else None
-
-
-def _post_filters(built: tuple[Plugin, ...], names: list[str] | None) -> tuple[Plugin, ...]:
-    """With the stand-in for DynamicResources before what follows it in multiPoint."""
-    if names is None:
-        return built
-    position = names.index(plugin_names.DYNAMIC_RESOURCES)
-    earlier = frozenset(names[:position])
-    ahead = tuple(plugin for plugin in built if plugin.NAME in earlier)
-    stand_in = DynamicResourcesPostFilter(earlier)
-    return (*ahead, stand_in, *(plugin for plugin in built if plugin.NAME not in earlier))
 
 
 def _twice(where: str, names: list[str]) -> list[str]:

@@ -18,6 +18,7 @@ from shared.framework.plugin_api import (
     UNRATED,
     Delta,
     Dependence,
+    FailingFilter,
     FilterPlugin,
     NormalizeScorePlugin,
     PreFilterPlugin,
@@ -108,6 +109,16 @@ class NodeVerdict(NamedTuple):
     status: Status
 
 
+class PodCountingFilter(NamedTuple):
+    """A filter whose PreFilter depends on which pods are where, and what it can do about changes."""
+
+    filter_index: int
+    name: str
+    pre_filter: PreFilterPlugin
+    follower: UpdatableFilter | None
+    what_if: WhatIfPlugin | None
+
+
 class FilterVerdicts(NamedTuple):
     """What one filter said; it may have been asked several times, about different rows."""
 
@@ -165,14 +176,15 @@ class Framework:
         # Looked up once: asking a Protocol what an object can do takes several microseconds.
         self._pre_scorers = [_as_pre_scorer(entry.plugin) for entry in self.scores]
         self._normalizers = [_as_normalizer(entry.plugin) for entry in self.scores]
-        self._refreshes = [_pre_filter_of_pods(plugin) for plugin in self.filters]
-        self._updates = [
-            plugin if isinstance(plugin, UpdatableFilter) else None for plugin in self.filters
+        self._pod_counting = [
+            counting
+            for index, plugin in enumerate(self.filters)
+            if (counting := _as_pod_counting(index, plugin)) is not None
         ]
-        self._what_ifs = [_as_what_if(plugin) for plugin in self.filters]
         self._updatable_filters = [
             plugin for plugin in self.pre_filters if isinstance(plugin, UpdatableFilter)
         ]
+        self._failing_filters = [f for f in self.filters if isinstance(f, FailingFilter)]
         self._updatable_scores = [_as_updatable_score(entry.plugin) for entry in self.scores]
 
     # PreFilter and Filter ----------------------------------------------------------------
@@ -260,6 +272,14 @@ class Framework:
             for plugin in self._updatable_filters
             if plugin.NAME in outcome.states and plugin.NAME not in outcome.final
         ]
+
+    def has_failed(self, outcome: PreFilterOutcome) -> bool:
+        """Whether a filter came to an error on some node, perhaps one that another filter refused
+        before it would have been asked."""
+        return any(
+            plugin.NAME in outcome.states and plugin.has_failed(outcome.states[plugin.NAME])
+            for plugin in self._failing_filters
+        )
 
     def filters_stale_by(self, outcome: PreFilterOutcome) -> Reads:
         """Changes after which PreFilter, or a wide filter, would have to start anew for the plugins
@@ -363,21 +383,14 @@ class Framework:
             for index in self.active_filters(outcome)
         )
 
-    def what_if_of(self, index: int) -> WhatIfPlugin | None:
-        """The filter at `index`, if it adds and subtracts pods where others count again."""
-        return self._what_ifs[index]
-
-    def pod_counting(
-        self, outcome: PreFilterOutcome
-    ) -> list[tuple[int, PreFilterPlugin, UpdatableFilter | None]]:
-        """The filters whose PreFilter looked at pods, by index; as something that follows changes,
-        where they can."""
-        found: list[tuple[int, PreFilterPlugin, UpdatableFilter | None]] = []
-        for index in self.active_filters(outcome):
-            plugin = self._refreshes[index]
-            if plugin is not None and plugin.NAME not in outcome.final:
-                found.append((index, plugin, self._updates[index]))
-        return found
+    def pod_counting(self, outcome: PreFilterOutcome) -> list[PodCountingFilter]:
+        """The active filters whose PreFilter looked at pods."""
+        active = set(self.active_filters(outcome))
+        return [
+            plugin
+            for plugin in self._pod_counting
+            if plugin.filter_index in active and plugin.name not in outcome.final
+        ]
 
     def _run_filters(
         self, pod: PodInfo, cluster: ClusterView, outcome: PreFilterOutcome, rows: Rows
@@ -544,58 +557,59 @@ class Framework:
 class PodShift:
     """What PreFilter would have said of a pod if other pods came or went: states of its own that
     follow each change. A plugin that PreFilter skipped stays skipped, as upstream (AddPod and
-    RemovePod of the PreFilter extensions)."""
+    RemovePod of the PreFilter extensions). To be made before the first change."""
 
     def __init__(
         self, framework: Framework, pod: PodInfo, cluster: ClusterView, outcome: PreFilterOutcome
     ) -> None:
         self._pod = pod
         self._cluster = cluster
-        self._outcome = outcome
-        self._before = outcome
-        self._framework = framework
-        self._counting = framework.pod_counting(outcome)
-        self._stale = set(range(len(self._counting)))
-        """Positions in `_counting` whose state has to be made again."""
+        self._original = self._shifted = outcome
+        self._following: list[PodCountingFilter] = []
+        self._repeating: list[PodCountingFilter] = []
+        """Those that cannot follow; their state is made again after each change."""
+        self._is_stale = False
+        """Of `_repeating`."""
+        for plugin in framework.pod_counting(outcome):
+            if plugin.follower is not None and plugin.what_if is None:
+                self._following.append(plugin)
+                self._ask_again(plugin)  # A state of its own: the given one is others' as well.
+            else:
+                self._repeating.append(plugin)
 
     def move(self, changes: list[PodChange]) -> None:
         """Pods came or went; the view shows it already."""
+        self._is_stale = True
         delta = Delta(_NONE, changes)
-        for position, (_, plugin, updatable) in enumerate(self._counting):
-            if position in self._stale:
-                continue
-            state = self._outcome.states[plugin.NAME]
-            if (
-                updatable is None
-                or updatable.update_filter(state, self._pod, self._cluster, delta) is None
-            ):
-                self._stale.add(position)
+        for plugin in list(self._following):
+            assert plugin.follower is not None, "it follows"
+            state = self._shifted.states[plugin.name]
+            rows = plugin.follower.update_filter(state, self._pod, self._cluster, delta)
+            if rows is None:
+                self._following.remove(plugin)
+                self._repeating.append(plugin)
 
     def outcome(self) -> PreFilterOutcome:
         """As of now; good until the next change."""
-        for position in sorted(self._stale):
-            index, plugin, _ = self._counting[position]
-            what_if = self._framework.what_if_of(index)
-            if what_if is None:
-                result = plugin.pre_filter(self._pod, self._cluster)
-            else:
-                state = self._before.states.get(plugin.NAME)
-                result = what_if.pre_filter_what_if(state, self._pod, self._cluster)
-            status = result.status
-            each = {**self._outcome.each, plugin.NAME: status}
-            states = {**self._outcome.states, plugin.NAME: result.state}
-            self._outcome = self._outcome._replace(each=each, states=states)
-        self._stale.clear()
-        rejection = next(
-            (
-                status._replace(plugin=plugin.NAME)
-                for _, plugin, _ in self._counting
-                if not (status := self._outcome.each[plugin.NAME]).is_success
-                and status.code is not Code.SKIP
-            ),
-            SUCCESS,
-        )
-        return self._outcome._replace(status=rejection)
+        if self._is_stale:
+            self._is_stale = False
+            for plugin in self._repeating:
+                self._ask_again(plugin)
+        return self._shifted
+
+    def _ask_again(self, plugin: PodCountingFilter) -> None:
+        if plugin.what_if is not None:
+            state = self._original.states[plugin.name]
+            result = plugin.what_if.pre_filter_what_if(state, self._pod, self._cluster)
+        else:
+            result = plugin.pre_filter.pre_filter(self._pod, self._cluster)
+        each = {**self._shifted.each, plugin.name: result.status}
+        states = {**self._shifted.states, plugin.name: result.state}
+        rejection = SUCCESS
+        for name, status in each.items():
+            if status.code is not Code.SKIP and not status.is_success and not rejection.plugin:
+                rejection = status._replace(plugin=name)
+        self._shifted = self._shifted._replace(status=rejection, each=each, states=states)
 
 
 def _respected(pod: PodInfo, cluster: ClusterView, rows: Rows, own_uid: str) -> Rows:
@@ -616,16 +630,20 @@ def _all_failed(rows: Rows, index: int, status: Status) -> FilterOutcome:
 _NONE: Final[Rows] = np.zeros(0, np.intp)
 
 
-def _pre_filter_of_pods(plugin: FilterPlugin) -> PreFilterPlugin | None:
+def _as_pod_counting(index: int, plugin: FilterPlugin) -> PodCountingFilter | None:
     """The same plugin, if what its PreFilter says depends on which pods are where."""
     if not isinstance(plugin, PreFilterPlugin):
         return None
     depends = plugin.pre_filter_depends
-    return plugin if depends is not None and depends.reads & MOVING else None
-
-
-def _as_what_if(plugin: FilterPlugin) -> WhatIfPlugin | None:
-    return plugin if isinstance(plugin, WhatIfPlugin) else None
+    if depends is None or not depends.reads & MOVING:
+        return None
+    return PodCountingFilter(
+        index,
+        plugin.NAME,
+        plugin,
+        plugin if isinstance(plugin, UpdatableFilter) else None,
+        plugin if isinstance(plugin, WhatIfPlugin) else None,
+    )
 
 
 def _as_pre_scorer(plugin: ScorePlugin) -> PreScorePlugin | None:

@@ -15,31 +15,24 @@ from shared.columns.schema import Bools, Rows
 from shared.errors import ObjectError
 from shared.framework.cluster_view import ClusterView
 from shared.framework.csi_node_columns import csi_node_columns
-from shared.framework.volume_catalog import volume_catalog
+from shared.framework.volume_catalog import Capacities, volume_catalog
+from shared.kernels.affinity_columns import NONE, Places, match_affinity
 from shared.kernels.csi_translation import Untranslatable, in_tree_plugin, translated_affinity
 from shared.kernels.label_selector import EVERYTHING, SelectorError, parse_label_selector
-from shared.kernels.node_selector import Terms, match_any
+from shared.kernels.node_selector import Terms
 from shared.kernels.rows import row_index
+from shared.kernels.volume_pool import Slots, VolumePool
 from shared.kernels.volumes import (
     NO_PROVISIONER,
-    NONE,
     STORAGE,
-    Candidate,
-    Indices,
     affinity_terms,
-    choose,
     claim_class,
-    first_match,
     match_topologies,
-    offers,
     requested_nanos,
     selected_node,
-    selector_terms,
-    volume_size_max,
 )
 from shared.kube import quantity
 from shared.kube.objects import (
-    CsiStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
@@ -65,8 +58,8 @@ class Choice(NamedTuple):
     """The volumes that one claim would get."""
 
     claim: PersistentVolumeClaim
-    candidates: tuple[Candidate, ...]
-    chosen: Indices
+    pool: VolumePool
+    chosen: Slots
     """By position of the row; NONE where there is no volume for it."""
 
 
@@ -76,9 +69,16 @@ class Provision(NamedTuple):
     claim: PersistentVolumeClaim
     wanted: Bools
     """By position of the row."""
-    capacities: tuple[CsiStorageCapacity, ...]
-    capacity: Indices | None
-    """Which of them it would be taken from, by position of the row; None where nobody counts."""
+    source: "Source | None"
+    """None where nobody counts."""
+
+
+class Source(NamedTuple):
+    """The storage that a new volume would come from."""
+
+    capacities: Capacities
+    places: Places
+    """By position of the row."""
 
 
 class PodVolumes(NamedTuple):
@@ -122,8 +122,8 @@ class VolumeSearch:
     def at(self, position: int) -> PodVolumes:
         """What the pod gets on one of the rows, which must pass."""
         bindings = [
-            (claim, candidates[chosen.item(position)].volume)
-            for claim, candidates, chosen in self.choices
+            (claim, pool.candidate(chosen.item(position)).volume)
+            for claim, pool, chosen in self.choices
             if chosen.item(position) != NONE
         ]
         return PodVolumes(bindings, [p.claim for p in self.provisions if p.wanted[position]])
@@ -164,9 +164,7 @@ class VolumeSearch:
         return np.where(is_migrated, self._match(affinity_terms(translated)), reached)
 
     def _match(self, terms: Terms | None) -> Bools:
-        if terms is None:
-            return np.ones(self._count, np.bool_)
-        return match_any(terms, self._nodes, self._index, self._count)
+        return match_affinity(terms, self._nodes, self._index, self._count)
 
     def _fail(self, where: Bools, told: str) -> None:
         where = where & self._is_open
@@ -202,9 +200,7 @@ class VolumeSearch:
 
     def _match_claims(self, claims: list[PersistentVolumeClaim]) -> None:
         """The smallest volumes that suffice, for the smallest claims first (findMatchingVolumes)."""
-        taken: list[Indices] = []
         for claim in claims:
-            candidates = volume_catalog(self._cluster).candidates(claim_class(claim))
             stated = claim.spec.selector
             try:
                 selector = EVERYTHING if stated is None else parse_label_selector(stated)
@@ -212,13 +208,10 @@ class VolumeSearch:
                 told = "error creating internal label selector for claim"
                 self._fail(self._is_open, f"{told}: {claim_key(claim)}: {error}")
                 return
-            offered = offers(claim, candidates, selector)
-            chosen = choose(
-                offered, candidates, _of_same(taken, self.choices, candidates),
-                self._nodes, self._index, self._count,
-            )  # fmt: skip
-            taken.append(chosen)
-            self.choices.append(Choice(claim, candidates, chosen))
+            pool = volume_catalog(self._cluster).pool(claim_class(claim))
+            taken = [choice.chosen for choice in self.choices if choice.pool is pool]
+            chosen = pool.choose(claim, selector, taken, self._nodes, self._index, self._count)
+            self.choices.append(Choice(claim, pool, chosen))
 
     def _provision(self, todo: list[tuple[PersistentVolumeClaim, Bools]]) -> None:
         """Whether volumes can be made for the claims that want one; the first that cannot decides
@@ -250,58 +243,33 @@ class VolumeSearch:
         self.no_volume |= refused
         self._is_open &= ~refused
         wanted &= allowed
-        capacities = self._capacities(claim, storage_class)
-        if capacities is None:
-            self.provisions.append(Provision(claim, wanted, (), None))
+        size = self._counted_size(claim, storage_class)
+        if size is None:
+            self.provisions.append(Provision(claim, wanted, None))
             return
-        selectors = [selector_terms(capacity.node_topology) for capacity in capacities]
-        place = first_match(selectors, self._nodes, self._index, self._count)
-        short = wanted & (place == NONE)
+        capacities = volume_catalog(self._cluster).capacities(storage_class.metadata.name)
+        places = capacities.nodes.first(
+            capacities.sufficing(size), self._nodes, self._index, self._count
+        )
+        short = wanted & (places == NONE)
         self.no_space |= short
         self._is_open &= ~short
-        self.provisions.append(Provision(claim, wanted & ~short, capacities, place))
+        self.provisions.append(Provision(claim, wanted & ~short, Source(capacities, places)))
 
-    def _capacities(
+    def _counted_size(
         self, claim: PersistentVolumeClaim, storage_class: StorageClass
-    ) -> tuple[CsiStorageCapacity, ...] | None:
-        """The capacities that are large enough for the claim; None where nobody has to ask
-        (hasEnoughCapacity)."""
+    ) -> int | None:
+        """Bytes that there must be storage for; None where nobody has to ask (hasEnoughCapacity)."""
         resources = claim.spec.resources
         requests = None if resources is None else resources.requests
         if requests is None or STORAGE not in requests:
             return None
-        objects = self._cluster.objects
-        driver = objects.get("csidrivers", storage_class.provisioner)
+        driver = self._cluster.objects.get("csidrivers", storage_class.provisioner)
         if driver is None or not driver.spec.storage_capacity:
             return None
-        size = quantity.value(requests[STORAGE])
-        name = storage_class.metadata.name
-        return tuple(
-            capacity
-            for capacity in objects.all("csistoragecapacities").values()
-            if capacity.storage_class_name == name and _suffices(capacity, size)
-        )
+        return quantity.value(requests[STORAGE])
 
 
 def claim_key(claim: PersistentVolumeClaim) -> str:
     """`namespace/name`"""
     return f"{claim.metadata.namespace}/{claim.metadata.name}"
-
-
-def _suffices(capacity: CsiStorageCapacity, size: int) -> bool:
-    try:
-        most = volume_size_max(capacity)
-    except ObjectError:
-        return False  # Says nothing that can be read.
-    return most is not None and most >= size
-
-
-def _of_same(
-    taken: list[Indices], choices: list[Choice], candidates: tuple[Candidate, ...]
-) -> list[Indices]:
-    """Earlier choices among the same candidates; others cannot name the same volume."""
-    return [
-        chosen
-        for chosen, choice in zip(taken, choices, strict=True)
-        if choice.candidates is candidates
-    ]

@@ -125,7 +125,7 @@ class WhatIf:
         # such pods never counted it: so upstream (AddPod and RemovePod of PodTopologySpread).
         self._on_change(
             [
-                PodChange(class_id, node_row, is_terminating=False, count=count)
+                PodChange(class_id, node_row, is_terminating=False, difference=count)
                 for class_id, node_row in zip(class_ids.tolist(), node_rows.tolist(), strict=True)
             ]
         )

@@ -147,9 +147,7 @@ class SoftDomains:
         self._slot_of_row = topology.domain_of_row
         if topology.empty_value_domain != NO_DOMAIN:
             lacks = topology.domain_of_row == NO_DOMAIN
-            self._slot_of_row = np.where(
-                lacks, topology.empty_value_domain, topology.domain_of_row
-            )
+            self._slot_of_row = np.where(lacks, topology.empty_value_domain, topology.domain_of_row)
         slots = topology.domain_count + 1
         counted = node_rows[eligible[node_rows]]
         self.counts: Int64s = sum_by_domain(self._slot_of_row[counted], slots)
@@ -177,7 +175,8 @@ class SoftDomains:
         if weight != self._weight:
             self._weight = weight
             self._slots_changed.clear()
-            self._parts = self.counts * weight
+            self._parts = self.counts.astype(np.float64)
+            self._parts *= weight
             self._parts += float(self._max_skew - 1)
             self._parts[NO_DOMAIN] = 0.0
             return None
@@ -233,7 +232,8 @@ class SoftNodes:
 
     def parts(self, index: RowIndex) -> Floats:
         """What the constraint adds to the score of each row."""
-        found: Floats = self.counts[index] * self._weight
+        found: Floats = self.counts[index].astype(np.float64)
+        found *= self._weight
         found += float(self._max_skew - 1)
         found[self.topology.domain_of_row[index] == NO_DOMAIN] = 0.0
         return found
@@ -250,4 +250,7 @@ def by_range(raw: Int64s, lowest: int, highest: int) -> Int64s:
     """0..100, the fewer pods the more: `highest` becomes 100 x lowest / highest."""
     if highest == 0:
         return np.full(len(raw), SCORE_MAX, np.int64)
-    return SCORE_MAX * (highest + lowest - raw) // highest
+    scores = raw * -SCORE_MAX
+    scores += SCORE_MAX * (highest + lowest)
+    scores //= highest
+    return scores

@@ -3,16 +3,18 @@
 Rules: pkg/scheduler/framework/plugins/volumebinding/{scorer.go,volume_binding.go Score}, v1.36.2.
 """
 
-from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from shared.columns.schema import Bools, Int64s
-from shared.kernels.volumes import NONE, STORAGE, Candidate, Indices, claim_class
+from shared.kernels.affinity_columns import NONE, Places
+from shared.kernels.volume_pool import Slots, VolumePool
+from shared.kernels.volumes import STORAGE, claim_class
 from shared.kube import quantity
-from shared.kube.objects import CsiStorageCapacity, PersistentVolumeClaim
+from shared.kube.objects import PersistentVolumeClaim
 
-UTILIZATION_MAX = 100
+UTILIZATION_MAX: Final = 100
 
 
 class ClassTotals:
@@ -23,44 +25,34 @@ class ClassTotals:
         self._classes: dict[str, tuple[Int64s, Int64s, Bools]] = {}
         """Requested, available, and where the class has a say at all."""
 
-    def add_volumes(
-        self, claim: PersistentVolumeClaim, candidates: Sequence[Candidate], chosen: Indices
-    ) -> Bools:
+    def add_volumes(self, claim: PersistentVolumeClaim, pool: VolumePool, chosen: Slots) -> Bools:
         """Counts a claim against the volumes chosen for it; returns where there is one."""
         found: Bools = chosen != NONE
-        if not found.any():
-            return found
         requested = _requested_bytes(claim)
-        used = np.unique(chosen[found]).tolist()
-        for class_name in {candidates[i].volume.spec.storage_class_name for i in used}:
-            sizes = np.zeros(len(candidates), np.int64)
-            belongs = np.zeros(len(candidates), np.bool_)
-            for i in used:
-                if candidates[i].volume.spec.storage_class_name == class_name:
-                    sizes[i] = quantity.value_of_nanos(candidates[i].capacity_nanos)
-                    belongs[i] = True
-            where = found & belongs[chosen]
+        slots, inverse = np.unique(chosen[found], return_inverse=True)
+        volumes = [pool.candidate(slot) for slot in slots.tolist()]
+        sizes = np.array([quantity.value_of_nanos(v.capacity_nanos) for v in volumes], np.int64)
+        names = [v.volume.spec.storage_class_name for v in volumes]
+        for class_name in set(names):
+            belongs = np.array([name == class_name for name in names], np.bool_)[inverse]
+            where = found.copy()
+            where[found] = belongs
             wanted, available, counts = self._of(class_name)
             wanted[where] += requested
-            available[where] += sizes[chosen][where]
+            available[where] += sizes[inverse][belongs]
             counts |= where
         return found
 
     def add_provision(
-        self,
-        claim: PersistentVolumeClaim,
-        capacities: Sequence[CsiStorageCapacity],
-        capacity: Indices,
-        where: Bools,
+        self, claim: PersistentVolumeClaim, totals: Int64s, places: Places, where: Bools
     ) -> None:
-        """Counts a claim against the capacity that its volume would come from."""
+        """Counts a claim against the storage that its volume would come from."""
         if not where.any():
             return
-        sizes = np.array([_capacity_bytes(c) for c in capacities], np.int64)
         wanted, available, counts = self._of(claim_class(claim))
         wanted[where] += _requested_bytes(claim)
-        # Not a sum: several volumes would come from the same capacity.
-        available[where] = sizes[capacity[where]]
+        # Not a sum: several volumes would come from the same storage.
+        available[where] = totals[places[where]]
         counts |= where
 
     def scores(self, table: Int64s) -> Int64s:
@@ -92,7 +84,3 @@ def _requested_bytes(claim: PersistentVolumeClaim) -> int:
     resources = claim.spec.resources
     stated = ((None if resources is None else resources.requests) or {}).get(STORAGE)
     return 0 if stated is None else quantity.value(stated)
-
-
-def _capacity_bytes(capacity: CsiStorageCapacity) -> int:
-    return 0 if capacity.capacity is None else quantity.value(capacity.capacity)

@@ -120,9 +120,7 @@ class TermCounts:
 
     def is_current(self) -> bool:
         """Whether every topology is what it was."""
-        return all(
-            self._topology_of(key) is counts.topology for key, counts in self.by_key.items()
-        )
+        return all(self._topology_of(key) is counts.topology for key, counts in self.by_key.items())
 
     def sums(self, index: RowIndex, count: int) -> Int64s:
         """The weights of all topology keys added up for each row, shape (count,)."""
@@ -138,6 +136,7 @@ def crosses_zero(before: int, after: int) -> bool:
 
 
 def differs(before: int, after: int) -> bool:
+    """Whether there is any difference."""
     return before != after
 
 

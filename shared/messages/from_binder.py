@@ -58,10 +58,24 @@ class BindReport(_Message, frozen=True, tag="vb"):
     failed: list[BindFailed]
 
 
+class VictimDone(msgspec.Struct, array_like=True, frozen=True):
+    order_id: int
+    problem: str = ""
+    """Empty: the deletion was accepted, or the pod is gone anyway."""
+
+
+class VictimReport(_Message, frozen=True, tag="vv"):
+    """Victims of preemption that were dealt with."""
+
+    binder_index: int
+    epoch: int
+    victims: list[VictimDone]
+
+
 class BinderHeartbeat(_Message, frozen=True, tag="vH"):
     binder_index: int
     in_flight_count: int
     events_dropped_count: int
 
 
-FromBinder = BinderHello | BinderReady | BindReport | BinderHeartbeat
+FromBinder = BinderHello | BinderReady | BindReport | VictimReport | BinderHeartbeat

@@ -32,6 +32,14 @@ class Placement(msgspec.Struct, array_like=True, frozen=True):
     evaluated_count: int
 
 
+class PreemptionProposal(msgspec.Struct, array_like=True, frozen=True):
+    """How room can be made for one pod."""
+
+    node_row: int
+    victims: list[int]
+    """Rows of the pod table, as of the generation of the copy."""
+
+
 class Failure(msgspec.Struct, array_like=True, frozen=True):
     """One pod class that fits nowhere: the FitError of every ticket in it."""
 
@@ -43,6 +51,10 @@ class Failure(msgspec.Struct, array_like=True, frozen=True):
     pending_plugins: list[str]
     is_error: bool
     """A plugin failed; the reason is SchedulerError, not Unschedulable."""
+    preemption: PreemptionProposal | None = None
+    """Only with a single ticket."""
+    ends_nomination: bool = False
+    """Nothing helps, so what the pods were nominated to is void."""
 
 
 class Proposals(_Message, frozen=True, tag="wp"):
@@ -59,7 +71,8 @@ class Proposals(_Message, frozen=True, tag="wp"):
     placements: list[Placement]
     failures: list[Failure]
     skipped: list[int]
-    """Tickets whose class was retired before the worker came to them: their pods are gone or changed."""
+    """Tickets that were not tried: the class was retired before the worker came to them (their pods
+    are gone or changed), or room would have to be made for more pods than one answer should wait for."""
 
 
 class ScorerHeartbeat(_Message, frozen=True, tag="wb"):

@@ -7,6 +7,36 @@ class _Message(msgspec.Struct, array_like=True, frozen=True):
     """Base: positional on the wire, immutable in hand."""
 
 
+class TakeVolume(msgspec.Struct, array_like=True, frozen=True):
+    """Give a free volume to a claim."""
+
+    volume_name: str
+    volume_version: str
+    """The resource version that this was decided on."""
+    is_found: bool
+    """Nobody had asked for this very volume."""
+    claim_namespace: str
+    claim_name: str
+    claim_uid: str
+
+
+class MakeVolume(msgspec.Struct, array_like=True, frozen=True):
+    """Have a new volume made for a claim, for the pod's node."""
+
+    claim_namespace: str
+    claim_name: str
+    claim_version: str
+    """The resource version that this was decided on."""
+
+
+class VolumeWork(msgspec.Struct, array_like=True, frozen=True):
+    """What a pod's claims need before the pod can be bound."""
+
+    take: list[TakeVolume]
+    make: list[MakeVolume]
+    timeout_s: float
+
+
 class BindPod(msgspec.Struct, array_like=True, frozen=True):
     """Bind one assumed pod. Answered exactly once by BindFinished or BindFailed."""
 
@@ -20,6 +50,8 @@ class BindPod(msgspec.Struct, array_like=True, frozen=True):
     """An earlier order for this pod was lost with its binder: ask the API server before binding."""
     resource_version: str = ""
     """The pod's, as scheduled; named in the event. Empty: left out there."""
+    volumes: VolumeWork | None = None
+    """To be done first; None for the usual pod, whose volumes are all there."""
 
 
 class BindPods(_Message, frozen=True, tag="bB"):
@@ -52,6 +84,40 @@ class ReportPods(_Message, frozen=True, tag="bR"):
     verdicts: list[PodVerdict]
 
 
+class DeleteVictim(msgspec.Struct, array_like=True, frozen=True):
+    """Delete a pod that has to make room. Answered exactly once in a `VictimReport`."""
+
+    order_id: int
+    profile: str
+    """The preemptor's schedulerName."""
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    node_name: str
+    preemptor_namespace: str
+    preemptor_name: str
+    preemptor_uid: str
+
+
+class SetNomination(msgspec.Struct, array_like=True, frozen=True):
+    """Write status.nominatedNodeName of a pending pod; best effort."""
+
+    namespace: str
+    name: str
+    uid: str
+    node_name: str
+    """Empty: the pod is not nominated any more."""
+
+
+class PreemptPods(_Message, frozen=True, tag="bP"):
+    """What preemption decided. Nothing here depends on the order of the parts."""
+
+    epoch: int
+    victims: list[DeleteVictim]
+    nominations: list[SetNomination]
+
+
 class Drain(_Message, frozen=True, tag="bX"):
     """Take no more orders; finish those in flight; then exit."""
 
@@ -63,4 +129,4 @@ class Welcome(_Message, frozen=True, tag="bW"):
     epoch: int
 
 
-ToBinder = BindPods | ReportPods | Welcome | Drain
+ToBinder = BindPods | ReportPods | PreemptPods | Welcome | Drain

@@ -42,6 +42,8 @@ class PodTask(msgspec.Struct, array_like=True, frozen=True):
     ticket: int
     """The attempt, numbered by the owner within its epoch; the answer carries it back."""
     class_id: int
+    uid: str = ""
+    """Of a pod that is nominated to a node; empty for all others."""
 
 
 class SchedulePods(_Message, frozen=True, tag="sP"):

@@ -33,6 +33,8 @@ _QUALIFIED_NAME: Final = re.compile(
     re.ASCII,
 )
 
+_DURATION: Final = re.compile(r"0|(?:[0-9]+(?:\.[0-9]*)?(?:h|ms|m|s|us|µs|ns))+")
+
 
 class ArgsStruct(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """Base of plugin arguments."""
@@ -134,6 +136,13 @@ class VolumeBindingArgs(ArgsStruct):
     """How long the binder waits for the volumes of a pod."""
     shape: list[UtilizationShapePoint] = []
     """Score by how full the storage would be; only with the gate StorageCapacityScoring."""
+
+
+class DynamicResourcesArgs(ArgsStruct):
+    filter_timeout: str = "10s"
+    """How long to search devices of one node. Here a search ends after as many steps, not seconds."""
+    binding_timeout: str = "600s"
+    """How long the binder waits for devices to be ready."""
 
 
 A = TypeVar("A", bound=ArgsStruct)
@@ -338,6 +347,19 @@ def interpod_problems(args: InterPodAffinityArgs) -> list[str]:
     if 0 <= weight <= WEIGHT_MAX:
         return []
     return [f"hardPodAffinityWeight: {weight} is not in 0..{WEIGHT_MAX}"]
+
+
+def dynamic_resources_problems(args: DynamicResourcesArgs) -> list[str]:
+    """What is wrong with DynamicResources' arguments."""
+    given = {"filterTimeout": args.filter_timeout, "bindingTimeout": args.binding_timeout}
+    problems = [
+        f"{name}: {text!r} is not a duration; write it like 10s or 1m30s"
+        for name, text in given.items()
+        if _DURATION.fullmatch(text) is None
+    ]
+    if not problems and not any(digit in "123456789" for digit in args.binding_timeout):
+        problems.append("bindingTimeout: must be at least 1s")
+    return problems
 
 
 def volume_binding_problems(args: VolumeBindingArgs, *, scores: bool) -> list[str]:

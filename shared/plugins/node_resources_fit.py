@@ -1,8 +1,8 @@
 """NodeResourcesFit: what a pod asks for must be free, and how nodes are rated by what is.
 
 Rules: pkg/scheduler/framework/plugins/noderesources/fit.go and resource_allocation.go, v1.36.2.
-Extended resources that a DeviceClass stands for are treated as any other here: a node that has none
-allocatable is refused, as long as DynamicResources is not there to allocate devices for them.
+Extended resources that a DeviceClass stands for are left to DynamicResources on nodes that have none
+of them allocatable.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,17 @@ import numpy as np
 
 from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable
+from shared.dra.extended import can_be_backed
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_api import ON_USAGE, Dependence, PreFilterResult, PreScoreResult
+from shared.framework.device_index import device_index
+from shared.framework.plugin_api import (
+    ON_USAGE,
+    Dependence,
+    PreFilterResult,
+    PreScoreResult,
+    Reads,
+    Scope,
+)
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code, Verdicts
 from shared.kernels import resources as kernel
@@ -37,6 +46,8 @@ from shared.plugins.args import (
 TOO_MANY_PODS: Final = "Too many pods"
 _UNRESOLVABLE: Final = np.uint8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 _UNSCHEDULABLE: Final = np.uint8(Code.UNSCHEDULABLE)
+_PLENTY: Final = 1 << 62
+"""Stands for what is not this plugin's to count."""
 
 
 class FitState(NamedTuple):
@@ -47,6 +58,8 @@ class FitState(NamedTuple):
     amounts: tuple[int, ...]
     texts: tuple[str, ...]
     """The reason behind each bit of a verdict."""
+    left_to_devices: frozenset[str] = frozenset()
+    """Of the names, those that devices provide where the node itself does not."""
 
 
 class ScoreState(NamedTuple):
@@ -71,7 +84,7 @@ class NodeResourcesFit:
     """Filter and score by requests."""
 
     NAME: ClassVar[str] = NODE_RESOURCES_FIT
-    pre_filter_depends: ClassVar[Dependence | None] = None
+    pre_filter_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
     filter_depends: ClassVar[Dependence] = ON_USAGE
     pre_score_depends: ClassVar[Dependence | None] = None
     score_depends: ClassVar[Dependence] = ON_USAGE
@@ -85,18 +98,21 @@ class NodeResourcesFit:
 
     # Filter ----------------------------------------------------------------------------------------
 
-    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:  # noqa: ARG002  # The extension point's signature.
-        return PreFilterResult(state=self._fit_state(pod))
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        return PreFilterResult(state=self._fit_state(pod, cluster))
 
     def filter(
         self, state: FitState | None, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
         nodes = cluster.nodes
-        asked = state or self._fit_state(pod)
+        asked = state or self._fit_state(pod, cluster)
         if len(rows) == 1:
             return _filter_one(asked, nodes, rows.item(0))
         index = row_index(rows)
         requested, allocatable = requested_and_allocatable(nodes, asked.names, index)
+        for i, name in enumerate(asked.names):
+            if name in asked.left_to_devices:
+                allocatable[i] = np.where(allocatable[i] == 0, _PLENTY, allocatable[i])
         reasons, never = kernel.fit_reasons(
             nodes.pod_count[index],
             nodes.allowed_pod_count[index],
@@ -108,7 +124,7 @@ class NodeResourcesFit:
         codes[never] = _UNRESOLVABLE
         return Verdicts(codes, reasons, asked.texts)
 
-    def _fit_state(self, pod: PodInfo) -> FitState:
+    def _fit_state(self, pod: PodInfo, cluster: ClusterView) -> FitState:
         requests = pod.fit_filter_requests
         asked = {
             resource_names.CPU: requests.milli_cpu,
@@ -124,7 +140,10 @@ class NodeResourcesFit:
         last = kernel.REASON_BIT_MAX
         if len(texts) > last + 1:  # A mask has no more bits: the rest is one reason.
             texts = (*texts[:last], ", ".join(texts[last:]))
-        return FitState(names, tuple(asked.values()), texts)
+        backable = [name for name in names if can_be_backed(name)]
+        by_resource = device_index(cluster).by_resource if backable else {}
+        left_to_devices = frozenset(name for name in backable if name in by_resource)
+        return FitState(names, tuple(asked.values()), texts, left_to_devices)
 
     def _is_ignored(self, name: str) -> bool:
         if not resource_names.is_extended(name):
@@ -173,6 +192,9 @@ def _resources_or_default(resources: Sequence[ResourceSpec]) -> tuple[ResourceSp
 
 def _filter_one(asked: FitState, nodes: NodeTable, row: int) -> Verdicts:
     requested, allocatable = requested_and_allocatable_one(nodes, asked.names, row)
+    for i, name in enumerate(asked.names):
+        if name in asked.left_to_devices:
+            allocatable[i] = allocatable[i] or _PLENTY
     reasons, never = kernel.fit_reasons_one(
         nodes.pod_count.item(row),
         nodes.allowed_pod_count.item(row),

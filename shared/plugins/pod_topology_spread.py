@@ -349,9 +349,7 @@ class PodTopologySpread:
     ) -> SoftState:
         # With the system's constraints, a node without a zone is still rated by its host name.
         requires_all_keys = bool(_own_constraints(pod)) or not self._is_system_defaulted
-        inclusion = self._inclusion(
-            constraints, pod, cluster, requires_all_keys=requires_all_keys
-        )
+        inclusion = self._inclusion(constraints, pod, cluster, requires_all_keys=requires_all_keys)
         rated = feasible[inclusion.has_all_keys[feasible]]
         matches, node_rows = _matching_pods(constraints, pod, cluster)
         counts: list[SoftDomains | SoftNodes] = []

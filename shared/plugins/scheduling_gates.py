@@ -5,6 +5,7 @@ Rule: pkg/scheduler/framework/plugins/schedulinggates/scheduling_gates.go, v1.36
 
 from typing import ClassVar
 
+from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import SUCCESS, Code, Status
 from shared.plugin_names import SCHEDULING_GATES
@@ -15,7 +16,7 @@ class SchedulingGates:
 
     NAME: ClassVar[str] = SCHEDULING_GATES
 
-    def pre_enqueue(self, pod: PodInfo) -> Status:
+    def pre_enqueue(self, pod: PodInfo, cluster: ClusterView) -> Status:  # noqa: ARG002  # The extension point's signature.
         gates = pod.spec.scheduling_gates
         if not gates:
             return SUCCESS

@@ -32,6 +32,7 @@ from shared.framework.volume_search import (
     REASON_NO_VOLUME,
     REASON_NODE_CONFLICT,
     PodClaims,
+    PodVolumes,
     VolumeSearch,
     claim_key,
 )
@@ -39,9 +40,7 @@ from shared.kernels.pod_volumes import ownership_problem
 from shared.kernels.resources import ratio_table
 from shared.kernels.storage_score import ClassTotals
 from shared.kernels.volumes import (
-    BOUND_BY_CONTROLLER,
     CLAIM_LOST,
-    SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
     claim_class,
     is_fully_bound,
@@ -49,6 +48,7 @@ from shared.kernels.volumes import (
 )
 from shared.kube.objects import ObjectReference, PersistentVolume, PersistentVolumeClaim
 from shared.kube.pod_record import PodRecord
+from shared.kube.volume_names import BOUND_BY_CONTROLLER, SELECTED_NODE
 from shared.plugin_names import VOLUME_BINDING
 from shared.plugins.args import SHAPE_SCORE_MAX, VolumeBindingArgs
 
@@ -147,6 +147,13 @@ class VolumeBinding:
             assumed = provisioned_claim(claim, node_name)
             cluster.objects.assume(CLAIMS, claim_key(claim), assumed, record.uid)
         return SUCCESS
+
+    def volumes_on(self, pod: PodInfo, cluster: ClusterView, row: Rows) -> PodVolumes | None:
+        """What a reserved pod gets on its one row that is not bound yet; None for nothing."""
+        claims = _claims_of(pod, cluster)
+        if not claims.waiting:
+            return None
+        return VolumeSearch(claims, cluster, row).at(0)
 
     def unreserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> None:  # noqa: ARG002  # The extension point's signature.
         """Takes back what was assumed for the pod (RevertAssumedPodVolumes)."""
@@ -261,9 +268,9 @@ def _class_totals(search: VolumeSearch, count: int) -> ClassTotals:
     totals = ClassTotals(count)
     has_static: Bools = np.zeros(count, np.bool_)
     for choice in search.choices:
-        has_static |= totals.add_volumes(choice.claim, choice.candidates, choice.chosen)
-    for provision in search.provisions:
-        if provision.capacity is not None:
-            where = provision.wanted & ~has_static
-            totals.add_provision(provision.claim, provision.capacities, provision.capacity, where)
+        has_static |= totals.add_volumes(choice.claim, choice.pool, choice.chosen)
+    for claim, wanted, source in search.provisions:
+        if source is not None:
+            capacities, places = source
+            totals.add_provision(claim, capacities.totals, places, wanted & ~has_static)
     return totals

@@ -88,6 +88,12 @@ class PipelineMachine(RuleBasedStateMachine):
         )
         self.pipeline.step_binder(fails=fails or order.uid not in self.alive)
 
+    @rule(fails=st.booleans())
+    def victim_goes(self, fails: bool) -> None:
+        self.pipeline.step_victim(fails=fails)
+        for uid in self.pipeline.evicted:
+            self.alive.pop(uid, None)
+
     @rule()
     def watch_shows_a_binding(self) -> None:
         for uid, nodes in self.pipeline.bound.items():
@@ -134,6 +140,8 @@ class PipelineMachine(RuleBasedStateMachine):
             pipeline.advance(15.0)
         pipeline.run_until_quiet()
         self.nothing_contradicts()
+        for uid in pipeline.evicted:
+            self.alive.pop(uid, None)
         state = pipeline.state
         framework = pipeline.frameworks["default-scheduler"]
         for queued in state.queue:

@@ -34,9 +34,17 @@ from shared.messages.from_binder import (
     BindFailureReason,
     BindFinished,
     BindReport,
+    VictimDone,
+    VictimReport,
 )
 from shared.messages.from_scorer import Proposals, ScorerHeartbeat, ScorerHello
-from shared.messages.to_binder import BindPod, BindPods, ReportPods
+from shared.messages.to_binder import (
+    BindPod,
+    BindPods,
+    DeleteVictim,
+    PreemptPods,
+    ReportPods,
+)
 from shared.messages.to_owner import (
     AdapterBatch,
     AdapterHello,
@@ -82,17 +90,22 @@ class Pipeline:
         self.now_s = 1000.0
         built = default_profile()
         self.frameworks = {built.scheduler_name: built.framework}
-        plugins = OwnerPlugins(
+        self.plugins = OwnerPlugins(
             queue_sort=built.queue_sort,
             pre_enqueue={built.scheduler_name: built.plugins_at["preEnqueue"]},
             reserve={built.scheduler_name: built.plugins_at["reserve"]},
         )
         settings = Settings(profiles=frozenset(self.frameworks), binder_count=1)
-        self.state = SchedulerState(EPOCH, settings, self.frameworks, plugins, self.now_s)
+        self.state = SchedulerState(EPOCH, settings, self.frameworks, self.plugins, self.now_s)
         self.scorers: dict[int, FakeScorer] = {}
         self.to_owner: deque[Event] = deque()
         self.orders: deque[BindPod] = deque()
         self.verdicts: list[ReportPods] = []
+        self.victims: deque[DeleteVictim] = deque()
+        """Pods that the owner wants deleted."""
+        self.evicted: set[str] = set()
+        self.nominated: dict[str, str] = {}
+        """uid -> node, as the fake API server was told."""
         self.notes: list[Note] = []
         self.bound: dict[str, list[str]] = {}
         """uid -> nodes that the fake API server was asked to bind it to, and did."""
@@ -163,6 +176,9 @@ class Pipeline:
                 self.orders.extend(orders)
             case TellBinder(_, ReportPods() as report):
                 self.verdicts.append(report)
+            case TellBinder(_, PreemptPods(_, victims, nominations)):
+                self.victims.extend(victims)
+                self.nominated.update({each.uid: each.node_name for each in nominations})
             case Note():
                 self.notes.append(effect)
             case TellBinder() | TellAdapter() | AnswerAdmin():
@@ -172,7 +188,9 @@ class Pipeline:
         """A worker's new life; what its former one had in hand is lost."""
         self._lives += 1
         replica = Replica(index, decode_object)
-        cycle = Cycle(replica, self.frameworks, self._seed + index)
+        cycle = Cycle(
+            replica, self.frameworks, self._seed + index, reserves=self.plugins.reserve
+        )
         peer = b"scorer-%d-%d" % (index, self._lives)
         self.scorers[index] = FakeScorer(peer, replica, cycle)
         self.to_owner.append(ScorerSaid(peer, ScorerHello(1, index, peer.decode())))
@@ -239,6 +257,22 @@ class Pipeline:
             self.to_owner.append(BinderSaid(BINDER, BindReport(0, EPOCH, [finished], [])))
         return True
 
+    def step_victim(self, *, fails: bool = False) -> bool:
+        """Deletes the pod that was ordered to go first; it is gone at once."""
+        if not self.victims:
+            return False
+        order = self.victims.popleft()
+        done = VictimDone(order.order_id, "the API server refuses" if fails else "")
+        self.to_owner.append(BinderSaid(BINDER, VictimReport(0, EPOCH, [done])))
+        held = self.state.cache.get_pod(order.uid)
+        if held is not None and not fails:
+            self.bound.pop(order.uid, None)
+            self.evicted.add(order.uid)
+            self.to_owner.append(
+                AdapterSaid(ADAPTER, AdapterBatch(EPOCH, [PodDeleted(held.record)]))
+            )
+        return True
+
     def run_until_quiet(self, steps_max: int = 100_000) -> None:
         """Moves everything until nothing moves."""
         for _ in range(steps_max):
@@ -246,6 +280,7 @@ class Pipeline:
             for index in self.scorers:
                 moved = self.step_scorer(index) or moved
             moved = self.step_binder() or moved
+            moved = self.step_victim() or moved
             if not moved:
                 return
         raise AssertionError("the pipeline does not come to rest")

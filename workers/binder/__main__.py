@@ -24,8 +24,10 @@ from shared.transport.endpoints import Endpoints
 from shared.transport.parent import Lifeline
 from workers.binder.bind_call import DefaultBinder
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins
+from workers.binder.evictions import Evictor
 from workers.binder.loop import RECORDER_DRAIN_S, Binder, Identity
 from workers.binder.recorder import Recorder, RecorderSettings
+from workers.binder.volume_bind import VolumeBinder
 
 
 def parse_options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -66,12 +68,13 @@ async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
     bind_api = ApiClient(access, connections_max=options.max_in_flight)
     record_api = ApiClient(access, connections_max=settings.writes_max)
     recorder = Recorder(record_api, settings, clock, socket.gethostname(), loop)
-    cycle = _cycle(DefaultBinder(bind_api), options.config)
+    cycle = _cycle(DefaultBinder(bind_api), VolumeBinder(bind_api), options.config)
     is_orphaned = False
     name = f"binder-{options.index}-{instance}"
     with binder_peer(Endpoints(options.runtime_dir), name) as peer:
         identity = Identity(options.index, instance)
-        binder = Binder(identity, peer, cycle, recorder, options.max_in_flight, clock)
+        evictor = Evictor(record_api, clock, recorder.pod_preempted)
+        binder = Binder(identity, peer, cycle, recorder, options.max_in_flight, clock, evictor)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, binder.drain)
         if options.lifeline_fd is not None:
@@ -104,13 +107,14 @@ def main(arguments: Sequence[str]) -> int:
         return 1
 
 
-def _cycle(binder: DefaultBinder, config_path: str) -> BindingCycle:
+def _cycle(binder: DefaultBinder, volume_binder: VolumeBinder, config_path: str) -> BindingCycle:
     plain = BindingPlugins(binds=(binder,))
     if not config_path:
-        return BindingCycle(plain)
+        return BindingCycle(plain, volume_binder=volume_binder)
     from workers.binder.profiles import plugins_by_profile
 
-    return BindingCycle(plain, plugins_by_profile(config_path, binder))
+    profiles = plugins_by_profile(config_path, binder)
+    return BindingCycle(plain, profiles, volume_binder=volume_binder)
 
 
 def _positive(text: str) -> int:

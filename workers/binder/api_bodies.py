@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from shared.kube.objects import ApiStruct
+from shared.kube.pod_record import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
 
 EVENTS_API: Final = "events.k8s.io/v1"
 NOTE_BYTES_MAX: Final = 1024
@@ -42,6 +43,8 @@ class Event(NamedTuple):
     reason: str
     action: str
     note: str
+    related: Regarding | None = None
+    """Another object that has to do with it."""
 
 
 class Series(ApiStruct):
@@ -67,6 +70,7 @@ class _EventObject(ApiStruct):
     note: str
     type: str
     series: Series | None = None
+    related: Regarding | None = None
 
 
 class _SeriesPatch(ApiStruct):
@@ -88,6 +92,21 @@ class _Status(ApiStruct):
 
 class _UidMeta(ApiStruct):
     uid: str
+
+
+class _Nomination(ApiStruct, omit_defaults=False):
+    nominated_node_name: str
+
+
+class _NominationPatch(ApiStruct):
+    metadata: _UidMeta
+    status: _Nomination
+
+
+class _DeleteOptions(ApiStruct):
+    api_version: str
+    kind: str
+    preconditions: _UidMeta
 
 
 class _StatusPatch(ApiStruct):
@@ -132,6 +151,49 @@ def failed_scheduling_event(profile: str, pod: Regarding, message: str) -> Event
     )
 
 
+def preempted_event(profile: str, victim: Regarding, preemptor: Regarding, node_name: str) -> Event:
+    """The event of a pod that had to make room."""
+    return Event(
+        profile=profile,
+        regarding=victim,
+        type="Normal",
+        reason="Preempted",
+        action="Preempting",
+        note=cut_note(f"Preempted by pod {preemptor.uid} on node {node_name}"),
+        related=preemptor,
+    )
+
+
+def disruption_patch(uid: str, profile: str, wall_s: float) -> bytes:
+    """A strategic-merge patch of pods/status: the pod is about to be deleted, and why."""
+    condition = _Condition(
+        type=DISRUPTION_TARGET,
+        status="True",
+        reason=PREEMPTION_BY_SCHEDULER,
+        message=f"{profile}: preempting to accommodate a higher priority pod",
+        last_transition_time=second_time(wall_s),
+    )
+    return _encoder.encode(
+        _StatusPatch(metadata=_UidMeta(uid=uid), status=_Status(conditions=[condition]))
+    )
+
+
+def nomination_patch(uid: str, node_name: str) -> bytes:
+    """A strategic-merge patch of pods/status: where the pod waits for room; empty: nowhere."""
+    return _encoder.encode(
+        _NominationPatch(
+            metadata=_UidMeta(uid=uid), status=_Nomination(nominated_node_name=node_name)
+        )
+    )
+
+
+def delete_options(uid: str) -> bytes:
+    """The body of a DELETE that is meant for this pod and no later one of its name."""
+    return _encoder.encode(
+        _DeleteOptions(api_version="v1", kind="DeleteOptions", preconditions=_UidMeta(uid=uid))
+    )
+
+
 def cut_note(note: str) -> str:
     """At most NOTE_BYTES_MAX bytes, as pkg/scheduler/schedule_one.go truncateMessage cuts it."""
     if len(note) <= NOTE_BYTES_MAX // 4:
@@ -166,6 +228,7 @@ def event_body(
             note=event.note,
             type=event.type,
             series=series,
+            related=event.related,
         )
     )
 

@@ -9,12 +9,14 @@ pkg/scheduler/framework/runtime/framework.go, v1.36.2.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
+from shared.plugin_names import VOLUME_BINDING
 from workers.binder.bind_call import Bound, NotBound, Outcome
+from workers.binder.volume_bind import VolumeBinder
 
 PLUGIN_TIMEOUT_S: Final = 600.0
 """For each of Permit and PreBind. VolumeBinding's bindTimeoutSeconds upstream is also 600."""
@@ -70,6 +72,10 @@ class PostBindPlugin(Protocol):
     async def post_bind(self, order: BindPod) -> None: ...
 
 
+Step = tuple[str, str, Callable[[BindPod], Awaitable[Allowed | Refused]]]
+"""Extension point, plugin, and what it does there."""
+
+
 class BindingPlugins(NamedTuple):
     """One profile's plugins, in order."""
 
@@ -87,28 +93,65 @@ class BindingCycle:
         default: BindingPlugins,
         by_profile: Mapping[str, BindingPlugins] | None = None,
         plugin_timeout_s: float = PLUGIN_TIMEOUT_S,
+        volume_binder: VolumeBinder | None = None,
     ) -> None:
         """`default` is for profiles that `by_profile` does not name."""
         self._default = default
         self._by_profile = dict(by_profile or {})
         self._plugin_timeout_s = plugin_timeout_s
+        self._volume_binder = volume_binder
+
+    def must_wait(self, order: BindPod) -> bool:
+        """Whether something has to be done, or waited for, before the pod can be bound."""
+        plugins = self._plugins(order)
+        return bool(order.volumes is not None or plugins.permits or plugins.pre_binds)
 
     async def run(self, order: BindPod) -> Outcome:
         """Takes one pod through its profile's plugins; ends with what became of it."""
-        plugins = self._by_profile.get(order.profile, self._default)
-        if plugins.permits or plugins.pre_binds:
-            prepared = await self._prepare(plugins, order)
+        if self.must_wait(order):
+            prepared = await self.prepare(order)
             if isinstance(prepared, NotBound):
                 return prepared
+        return await self.bind(order)
+
+    async def prepare(self, order: BindPod) -> Allowed | NotBound:
+        """Permit and PreBind. May take minutes; may be cancelled, as nothing is bound yet."""
+        plugins = self._plugins(order)
+        prepared = await self._run_plugins(
+            [("Permit", p.NAME, p.permit) for p in plugins.permits], order
+        )
+        if isinstance(prepared, NotBound):
+            return prepared
+        prepared = await self._bind_volumes(order)
+        if isinstance(prepared, NotBound):
+            return prepared
+        return await self._run_plugins(
+            [("PreBind", p.NAME, p.pre_bind) for p in plugins.pre_binds], order
+        )
+
+    async def bind(self, order: BindPod) -> Outcome:
+        """Bind and PostBind, of a pod that is prepared or needs no preparation."""
+        plugins = self._plugins(order)
         outcome = await _bind(plugins.binds, order)
         if plugins.post_binds and isinstance(outcome, Bound):
             for plugin in plugins.post_binds:
                 await plugin.post_bind(order)
         return outcome
 
-    async def _prepare(self, plugins: BindingPlugins, order: BindPod) -> Allowed | NotBound:
-        steps = [("Permit", p.NAME, p.permit) for p in plugins.permits]
-        steps += [("PreBind", p.NAME, p.pre_bind) for p in plugins.pre_binds]
+    def _plugins(self, order: BindPod) -> BindingPlugins:
+        return self._by_profile.get(order.profile, self._default)
+
+    async def _bind_volumes(self, order: BindPod) -> Allowed | NotBound:
+        if order.volumes is None:
+            return ALLOWED
+        assert self._volume_binder is not None, "an order with volumes, and nobody to bind them"
+        failed = await self._volume_binder.bind(order, order.volumes)
+        if failed is None:
+            return ALLOWED
+        told = f'PreBind plugin "{VOLUME_BINDING}": {failed.message}'
+        return NotBound(BindFailureReason.REJECTED, told)
+
+    async def _run_plugins(self, steps: Sequence[Step], order: BindPod) -> Allowed | NotBound:
         for point, name, call in steps:
             try:
                 async with asyncio.timeout(self._plugin_timeout_s):

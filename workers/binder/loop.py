@@ -22,7 +22,7 @@ Bugs in a plugin end one binding (its outcome is unknown then, UNREACHABLE), not
 
 import asyncio
 from collections import deque
-from typing import Final, NamedTuple, Protocol, assert_never
+from typing import Any, Final, NamedTuple, Protocol, assert_never
 
 from shared.clock import Clock
 from shared.messages.frames import PROTOCOL_VERSION
@@ -35,12 +35,23 @@ from shared.messages.from_binder import (
     BindFinished,
     BindReport,
     FromBinder,
+    VictimDone,
+    VictimReport,
 )
-from shared.messages.to_binder import BindPod, BindPods, Drain, ReportPods, ToBinder, Welcome
+from shared.messages.to_binder import (
+    BindPod,
+    BindPods,
+    Drain,
+    PreemptPods,
+    ReportPods,
+    ToBinder,
+    Welcome,
+)
 from shared.telemetry.log import EventLog
 from shared.transport.connection import Connected
 from workers.binder.bind_call import Bound, NotBound, Outcome
 from workers.binder.binding_cycle import BindingCycle
+from workers.binder.evictions import Evictor
 from workers.binder.recorder import Recorder
 
 TICK_S: Final = 1.0
@@ -78,6 +89,7 @@ class Binder:
         recorder: Recorder,
         in_flight_max: int,
         clock: Clock,
+        evictor: Evictor,
     ) -> None:
         assert in_flight_max > 0, "a binder that may not bind"
         self._identity = identity
@@ -86,6 +98,9 @@ class Binder:
         self._recorder = recorder
         self._in_flight_max = in_flight_max
         self._clock = clock
+        self._evictor = evictor
+        self._victims: dict[int, list[VictimDone]] = {}
+        """Epoch -> victims dealt with that are not reported yet."""
         self._loop = asyncio.get_running_loop()
         self._log = EventLog("binder")
         self._epoch: int | None = None
@@ -94,6 +109,8 @@ class Binder:
         """BinderReady has been sent for this epoch: bindings may begin."""
         self._orders: deque[BindPod] = deque()
         self._in_flight: set[asyncio.Task[None]] = set()
+        self._waiting: set[asyncio.Task[Any]] = set()
+        """Those of `_in_flight` that are not binding yet, but wait for volumes or plugins."""
         self._reports: dict[int, BindReport] = {}
         """Epoch -> outcomes that are not sent yet."""
         self._flush: asyncio.Handle | None = None
@@ -126,6 +143,7 @@ class Binder:
         """Ends without finishing anything: nobody is left to report to."""
         for task in self._in_flight:
             task.cancel()
+        self._evictor.cancel()
         if not self._drained.done():
             self._drained.set_result(None)
 
@@ -141,6 +159,8 @@ class Binder:
                     if message.epoch == self._epoch:
                         for verdict in message.verdicts:
                             self._recorder.pod_failed(verdict)
+                case PreemptPods():
+                    self._on_preempt(message)
                 case Welcome():
                     self._on_welcome(message.epoch)
                 case Drain():
@@ -162,6 +182,8 @@ class Binder:
         if self._orders:
             self._log.warning("orders_void", epoch=epoch, dropped_orders=len(self._orders))
         self._orders.clear()
+        if epoch != self._epoch:
+            self._cancel_waiting()
         self._epoch = epoch
         self._is_ready = False
         for other in [e for e in self._reports if e != epoch]:
@@ -176,6 +198,17 @@ class Binder:
         self._orders.extend(message.orders)
         self._begin_bindings()
 
+    def _on_preempt(self, message: PreemptPods) -> None:
+        if message.epoch != self._epoch:
+            return
+
+        def answer(done: VictimDone) -> None:
+            self._victims.setdefault(message.epoch, []).append(done)
+            if self._flush is None:
+                self._flush = self._loop.call_soon(self._flush_reports)
+
+        self._evictor.begin(message, answer)
+
     # Bindings -------------------------------------------------------------------------------------
 
     def _begin_bindings(self) -> None:
@@ -183,7 +216,7 @@ class Binder:
             return
         self._recorder.set_binding(True)
         assert self._epoch is not None, "ready means welcomed"
-        while self._orders and len(self._in_flight) < self._in_flight_max:
+        while self._orders and len(self._in_flight) - len(self._waiting) < self._in_flight_max:
             order = self._orders.popleft()
             task = self._loop.create_task(self._bind(order, self._epoch))
             self._in_flight.add(task)
@@ -194,12 +227,32 @@ class Binder:
         if condition is not None:
             await condition
         try:
-            outcome = await self._cycle.run(order)
+            outcome = await self._run(order)
         except Exception as error:  # noqa: BLE001 # A plugin's bug must not cost the other bindings.
             self._log.exception("binding_failed", pod=f"{order.namespace}/{order.name}")
             told = f"internal error: {type(error).__name__}: {error}"
             outcome = NotBound(BindFailureReason.UNREACHABLE, told)
         self._add_outcome(order, epoch, outcome)
+
+    async def _run(self, order: BindPod) -> Outcome:
+        """What waits for volumes or plugins takes nobody's place among the requests in flight."""
+        if self._cycle.must_wait(order):
+            task = asyncio.current_task()
+            assert task is not None, "bindings run in tasks"
+            self._waiting.add(task)
+            try:
+                self._begin_bindings()
+                prepared = await self._cycle.prepare(order)
+            finally:
+                self._waiting.discard(task)
+            if isinstance(prepared, NotBound):
+                return prepared
+        return await self._cycle.bind(order)
+
+    def _cancel_waiting(self) -> None:
+        """Of an epoch that is over: nothing of these pods is bound, and nobody asks any more."""
+        for task in self._waiting:
+            task.cancel()
 
     def _add_outcome(self, order: BindPod, epoch: int, outcome: Outcome) -> None:
         report = self._reports.get(epoch)
@@ -219,6 +272,8 @@ class Binder:
     def _on_binding_over(self, task: asyncio.Task[None]) -> None:
         self._in_flight.discard(task)
         if task.cancelled():
+            if not self._in_flight:
+                self._recorder.set_binding(bool(self._orders))
             return
         task.result()
         if self._orders:
@@ -241,11 +296,24 @@ class Binder:
                 del self._reports[report.epoch]
             else:
                 self._flush = self._loop.call_later(RESEND_S, self._flush_reports)
+        self._flush_victims()
         if self._epoch is not None:
             # Bindings of an epoch that is over: nobody waits for their outcome.
             self._reports = {e: r for e, r in self._reports.items() if e == self._epoch}
         self._ready_if_clear()
         self._end_if_drained()
+
+    def _flush_victims(self) -> None:
+        if self._epoch is None:
+            return
+        victims = self._victims.get(self._epoch)
+        if victims:
+            report = VictimReport(self._identity.binder_index, self._epoch, victims)
+            if not self._peer.send_nowait(report):
+                if self._flush is None:
+                    self._flush = self._loop.call_later(RESEND_S, self._flush_reports)
+                return
+        self._victims.clear()
 
     def _ready_if_clear(self) -> None:
         """Says BinderReady once all that was in flight is over and reported."""

@@ -31,7 +31,7 @@ from shared.kube.api_errors import (
     TooManyRequests,
     TransportError,
 )
-from shared.messages.to_binder import BindPod, PodVerdict
+from shared.messages.to_binder import BindPod, DeleteVictim, PodVerdict
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import (
     EVENTS_API,
@@ -43,6 +43,7 @@ from workers.binder.api_bodies import (
     failed_scheduling_event,
     micro_time,
     pod_reference,
+    preempted_event,
     scheduled_event,
     series_patch,
 )
@@ -200,6 +201,16 @@ class Recorder:
         if self._wakeup is None or not self._is_binding:
             # Else the next of the trickle is due at a time that one more event does not change.
             self._pump()
+
+    def pod_preempted(self, order: DeleteVictim) -> None:
+        """Writes the Preempted event of a victim."""
+        victim = pod_reference(order.namespace, order.name, order.uid, order.resource_version)
+        preemptor = pod_reference(
+            order.preemptor_namespace, order.preemptor_name, order.preemptor_uid, ""
+        )
+        event = preempted_event(order.profile, victim, preemptor, order.node_name)
+        self._wait_to_write(_EventEntry(event, self._clock.wall_s()))
+        self._pump()
 
     def pod_failed(self, verdict: PodVerdict) -> None:
         """Writes the condition if it is news, and the FailedScheduling event."""

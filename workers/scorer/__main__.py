@@ -57,6 +57,7 @@ def _run(options: argparse.Namespace) -> int:
             seed=options.seed * 1_000_003 + options.index,
             tie_break=options.tie_break,
             frameworks={profile.scheduler_name: profile.framework for profile in built},
+            reserves={p.scheduler_name: p.plugins_at["reserve"] for p in built},
             decode_object=decode_object,
             clock=SystemClock(),
         )

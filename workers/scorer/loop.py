@@ -5,11 +5,12 @@ snapshot, once, and what was in hand waits for it.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, assert_never
 
 from shared.clock import Clock
 from shared.errors import FrameError
+from shared.framework.plugin_api import ReservePlugin
 from shared.framework.runtime import Framework
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_scorer import (
@@ -33,6 +34,8 @@ RESYNC_INTERVAL_S: Final = 1.0
 """A full snapshot that cannot be used either is not asked for in a loop."""
 DICTIONARY_WASTE_MAX: Final = 16_384
 """Sets of images and ports that no row has any more; a new copy starts without them."""
+EARLY_DELTAS_MAX: Final = 256
+"""More than that are not kept: the gap is noticed then, and another full snapshot asked for."""
 SEND_TIMEOUT_MS: Final = 5_000
 """For proposals: the owner's queue is full only when the owner is in trouble."""
 
@@ -49,6 +52,7 @@ class ScorerLoop:
         seed: int,
         tie_break: str,
         frameworks: dict[str, Framework],
+        reserves: Mapping[str, Sequence[ReservePlugin]],
         decode_object: DecodeObject,
         clock: Clock,
     ) -> None:
@@ -57,8 +61,11 @@ class ScorerLoop:
         self._instance = instance
         self._clock = clock
         self._replica = Replica(worker_index, decode_object)
-        self._cycle = Cycle(self._replica, frameworks, seed, tie_break)
+        self._cycle = Cycle(self._replica, frameworks, seed, tie_break, reserves)
         self._work: deque[SchedulePods] = deque()
+        self._early: deque[FromOwner] = deque(maxlen=EARLY_DELTAS_MAX)
+        """Deltas that came while a full snapshot was awaited: the two travel on different sockets, and
+        what was published after the full one may overtake it."""
         self._proposal_sequence = 0
         self._is_draining = False
         self._is_resync_asked = False
@@ -125,6 +132,12 @@ class ScorerLoop:
         self._is_resync_asked = False
         self._cycle.start_over()
         self._work = deque(work for work in self._work if work.epoch == message.epoch)
+        early = list(self._early)
+        self._early.clear()
+        for one in early:
+            assert isinstance(one.message, SnapshotDelta), "only deltas are put there"
+            if one.message.epoch == message.epoch:
+                self._apply_delta(one.message, one)
 
     def _apply_delta(self, message: SnapshotDelta, received: FromOwner) -> None:
         try:
@@ -134,6 +147,7 @@ class ScorerLoop:
             self._ask_for_resync(str(error))
             return
         if not is_whole:
+            self._early.append(received)
             self._ask_for_resync(f"gap before sequence {message.sequence}")
 
     def _ask_for_resync(self, reason: str) -> None:

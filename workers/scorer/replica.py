@@ -18,10 +18,13 @@ import numpy as np
 
 from shared.columns.delta import AppliedDelta, Buffer, apply_delta
 from shared.columns.journal import Journal
-from shared.columns.pods import NEVER_STARTED, NO_NODE, PodTable
+from shared.columns.nominations import NO_NODE as NOT_NOMINATED
+from shared.columns.nominations import Nomination
+from shared.columns.pods import NEVER_STARTED, PodTable
 from shared.columns.schema import USAGE_COLUMNS, Rows
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, add_usage, usage_of
+from shared.framework.assumptions import PREFIX, apply_assumption
 from shared.framework.cluster_view import ClusterView, ObjectStore
 from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import decode_template
@@ -43,6 +46,8 @@ class Tentative(NamedTuple):
     row: int
     usage: PodUsage
     class_id: int
+    uid: str = ""
+    """Under which this placement's assumptions about objects are held; empty where there are none."""
 
 
 DecodeObject = Callable[[str, msgspec.Raw], object]
@@ -64,6 +69,10 @@ class Replica:
         self.classes: dict[int, ReplicaClass] = {}
         self._infos: dict[int, PodInfo] = {}
         self._tentative: list[Tentative] = []
+        self._nominated: dict[str, Nomination] = {}
+        """As the owner says, by uid."""
+        self._own_nominations: list[tuple[int, Nomination]] = []
+        """This worker's, with the proposal that they are part of, until the owner settles it."""
         self._start_empty()
 
     def _start_empty(self) -> None:
@@ -81,6 +90,7 @@ class Replica:
         """Starts the copy anew. The caller makes a new engine: all rows have changed."""
         if message.epoch != self.epoch:
             self._tentative.clear()
+            self._own_nominations.clear()
         self._start_empty()
         applied = apply_delta(self.nodes, self.pods, message.body, buffers)
         self._apply_classes(applied)
@@ -92,6 +102,8 @@ class Replica:
         for tentative in self._tentative:
             self._lay_on(tentative)
         self._write_tentative_pods()
+        self._nominated = {nomination.uid: nomination for nomination in applied.nominations}
+        self._show_nominations()
         self.is_whole = True
 
     def apply_delta(self, message: SnapshotDelta, buffers: list[Buffer]) -> bool:
@@ -113,6 +125,7 @@ class Replica:
                 self._lay_on(tentative)
         self._write_tentative_pods()
         self._note_changes(applied, before)
+        self._apply_nominations(applied)
         self._apply_objects(applied)
         self.sequence = message.sequence
         self.generation = message.generation
@@ -124,19 +137,34 @@ class Replica:
 
     # Own placements ------------------------------------------------------------------------------
 
-    def place(self, class_id: int, row: int, proposal_sequence: int) -> None:
-        """Counts a pod on a row until the owner settles it."""
+    def place(self, class_id: int, row: int, proposal_sequence: int, uid: str = "") -> None:
+        """Counts a pod on a row until the owner settles it. `uid`: what is assumed under it goes
+        with the placement."""
         usage = self.classes[class_id].usage
-        tentative = Tentative(proposal_sequence, row, usage, class_id)
+        tentative = Tentative(proposal_sequence, row, usage, class_id, uid)
         self._tentative.append(tentative)
         self._lay_on(tentative)
         self._write_tentative_pod(len(self._tentative) - 1, tentative)
         self.journal.usage_changed(row)
 
+    def take_nomination(self, uid: str, proposal_sequence: int) -> None:
+        """A nominated pod was placed: the room that was kept for it is taken now."""
+        self._own_nominations.append((proposal_sequence, Nomination(uid, 0, 0, NOT_NOMINATED)))
+        self._show_nominations()
+
+    def nominate(self, nomination: Nomination, proposal_sequence: int) -> None:
+        """Keeps room for a pod until the owner settles its preemption."""
+        self._own_nominations.append((proposal_sequence, nomination))
+        self._show_nominations()
+
     def drop_tentative(self) -> None:
         """The owner has taken back all pods that were in hand here."""
+        for tentative in self._tentative:
+            self._forget_assumed(tentative)
         self._tentative.clear()
         self._write_tentative_pods()
+        self._own_nominations.clear()
+        self._show_nominations()
 
     def _lay_on(self, tentative: Tentative) -> None:
         row, usage = tentative.row, tentative.usage
@@ -147,7 +175,20 @@ class Replica:
 
     def _settle(self, settled: dict[int, int]) -> None:
         done = settled.get(self._worker_index, 0)
+        for tentative in self._tentative:
+            if tentative.proposal_sequence <= done:
+                self._forget_assumed(tentative)
         self._tentative = [t for t in self._tentative if t.proposal_sequence > done]
+        self._own_nominations = [own for own in self._own_nominations if own[0] > done]
+
+    def _forget_assumed(self, tentative: Tentative) -> None:
+        """The owner's assumptions, if it accepted the placement, follow with the same delta."""
+        if not tentative.uid:
+            return
+        for kind in self.objects.assumed_kinds():
+            assumed = self.objects.assumed(kind)
+            for key in [key for key, each in assumed.items() if each.pod_uid == tentative.uid]:
+                self.objects.forget_assumed(kind, key)
 
     # Inside --------------------------------------------------------------------------------------
 
@@ -171,10 +212,36 @@ class Replica:
         for row in applied.changes.node_rows.tolist():
             self.journal.node_changed(row)
 
+    def _apply_nominations(self, applied: AppliedDelta) -> None:
+        for nomination in applied.nominations:
+            if nomination.node_row == NOT_NOMINATED:
+                self._nominated.pop(nomination.uid, None)
+            else:
+                self._nominated[nomination.uid] = nomination
+        if self._nominated or len(self.view.nominations):
+            self._show_nominations()
+
+    def _show_nominations(self) -> None:
+        """Brings the view to what the owner says with this worker's own on top."""
+        shown = self.view.nominations
+        wanted = dict(self._nominated)
+        for _, own in self._own_nominations:
+            wanted[own.uid] = own
+        for before in shown.all():
+            now = wanted.pop(before.uid, None)
+            if now == before:
+                continue
+            shown.remove(before.uid)
+            self.journal.usage_changed(before.node_row)
+            if now is not None:
+                wanted[now.uid] = now
+        for now in wanted.values():
+            if now.node_row != NOT_NOMINATED:
+                shown.put(now)
+                self.journal.usage_changed(now.node_row)
+
     def _write_tentative_pods(self) -> None:
-        table = self.view.tentative
-        table.node_row[: table.row_count] = NO_NODE
-        table.row_count = 0
+        self.view.tentative.clear_all()
         for row, tentative in enumerate(self._tentative):
             self._write_tentative_pod(row, tentative)
 
@@ -196,10 +263,13 @@ class Replica:
 
     def _apply_objects(self, applied: AppliedDelta) -> None:
         for kind, key, body in applied.objects:
-            if body:
+            if kind.startswith(PREFIX):
+                apply_assumption(self.objects, kind, key, body, self._decode_object)
+            elif body:
                 self.objects.put(kind, key, self._decode_object(kind, msgspec.Raw(body)))
             else:
                 self.objects.remove(kind, key)
+        self.objects.assumption_news.clear()
 
 
 class _UsageRows:

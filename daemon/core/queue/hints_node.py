@@ -149,9 +149,9 @@ class NodeResourcesFitHints:
         if was is None:
             if _IMPLICIT_RESOURCE_PREFIX + now.metadata.name in scalars:
                 return Hint.QUEUE
-        elif _extended_name(was) == _extended_name(now):
+        elif was.spec.extended_resource_name == now.spec.extended_resource_name:
             return Hint.SKIP
-        return _queue_if(_extended_name(now) in scalars)
+        return _queue_if(now.spec.extended_resource_name in scalars)
 
     def _allocatable(self, node: Node) -> NodeAllocatable:
         if self._parsed is None or self._parsed[0] is not node:

@@ -17,6 +17,8 @@ class Nominator:
     def __init__(self) -> None:
         self._node_by_uid: dict[PodUid, NodeName] = {}
         self._uids_by_node: dict[NodeName, dict[PodUid, None]] = {}
+        self.changed: dict[PodUid, None] = {}
+        """Pods nominated, not nominated any more, or changed, since somebody last took this."""
 
     def __len__(self) -> int:
         return len(self._node_by_uid)
@@ -35,6 +37,7 @@ class Nominator:
         if not node_name:
             return
         self._node_by_uid[uid] = node_name
+        self.changed[uid] = None
         self._uids_by_node.setdefault(node_name, {})[uid] = None
 
     def clear(self, uid: PodUid) -> None:
@@ -42,13 +45,20 @@ class Nominator:
         node_name = self._node_by_uid.pop(uid, None)
         if node_name is None:
             return
+        self.changed[uid] = None
         uids = self._uids_by_node[node_name]
         del uids[uid]
         if not uids:
             del self._uids_by_node[node_name]
 
+    def uids(self) -> list[PodUid]:
+        """All that are nominated."""
+        return list(self._node_by_uid)
+
     def update(self, old: PodRecord, new: PodRecord) -> None:
         """Follows the API object, except where we nominated and the server does not know it yet."""
+        if new.uid in self._node_by_uid:
+            self.changed[PodUid(new.uid)] = None  # Its class or priority may be another.
         if not old.nominated_node_name and not new.nominated_node_name:
             return
         self.nominate(PodUid(new.uid), NodeName(new.nominated_node_name))

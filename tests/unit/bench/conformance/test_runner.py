@@ -151,7 +151,7 @@ def test_families_are_counted_and_the_last_line_sums_up(tmp_path: Path) -> None:
         "a/s: 1 differences",
         "  decisions[0] default/p.node: expected 'm', got 'n'",
         "plugins not built: VolumeZone",
-        "1 passed, 1 failed",
+        "2 passed, 1 failed",
     ]
 
 
@@ -198,10 +198,10 @@ def test_a_profile_that_cannot_be_built_fails_its_scenario(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = entry(decision())
-    line["scenario"]["feature_gates"] = {"StorageCapacityScoring": True}
+    line["scenario"]["feature_gates"] = {"NoSuchGate": True}
     write(tmp_path / "own.jsonl", line)
     assert runner.main([str(tmp_path), "--show", "3"]) == 1
-    assert "configuration: featureGates: StorageCapacityScoring" in capsys.readouterr().out
+    assert "ConfigurationError: featureGates: NoSuchGate" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

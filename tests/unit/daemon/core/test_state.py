@@ -19,7 +19,10 @@ def test_all_pods_that_fit_are_bound_once_and_the_rest_is_reported() -> None:
     reported = {verdict.name for report in pipeline.verdicts for verdict in report.verdicts}
     assert len(reported) == 2
     messages = {verdict.message for report in pipeline.verdicts for verdict in report.verdicts}
-    assert messages == {"0/2 nodes are available: 2 Insufficient cpu."}
+    assert messages == {
+        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: 0/2 "
+        "nodes are available: 2 No preemption victims found for incoming pod."
+    }
     lengths = pipeline.state.queue.pending_lengths()
     assert (lengths.unschedulable, lengths.in_flight) == (2, 0)
     pipeline.check()

@@ -13,10 +13,13 @@ from shared.framework.plugin_api import ON_NODE, Dependence
 from shared.framework.profiles import EXTENSION_POINTS, PluginSet, ProfileConfig
 from shared.framework.registry import BuiltProfile, Registry
 
-SCORES = ["TaintToleration", "NodeAffinity", "NodeResourcesFit",
-          "NodeResourcesBalancedAllocation", "ImageLocality"]  # fmt: skip
+SCORES = [("TaintToleration", 3), ("NodeAffinity", 2), ("NodeResourcesFit", 1), ("VolumeBinding", 1),
+          ("PodTopologySpread", 2), ("InterPodAffinity", 2), ("DynamicResources", 2),
+          ("NodeResourcesBalancedAllocation", 1), ("ImageLocality", 1)]  # fmt: skip
 FILTERS = ["NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts",
-           "NodeResourcesFit", "NodeDeclaredFeatures"]  # fmt: skip
+           "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding",
+           "VolumeZone", "PodTopologySpread", "InterPodAffinity", "DynamicResources",
+           "NodeDeclaredFeatures"]  # fmt: skip
 
 
 def build(**plugins: PluginSet) -> BuiltProfile:
@@ -41,41 +44,33 @@ def filters_of(built: BuiltProfile) -> list[str]:
 def test_the_default_profile_runs_upstreams_plugins_in_upstreams_order() -> None:
     built = build()
     assert filters_of(built) == FILTERS
-    assert scores_of(built) == list(zip(SCORES, (3, 2, 1, 1, 1), strict=True))
+    assert scores_of(built) == SCORES
     assert built.queue_sort.NAME == "PrioritySort"
     assert [p.NAME for p in built.plugins_at["bind"]] == ["DefaultBinder"]
-    assert [p.NAME for p in built.plugins_at["preEnqueue"]] == ["SchedulingGates"]
+    gates = [p.NAME for p in built.plugins_at["preEnqueue"]]
+    assert gates[:2] == ["SchedulingGates", "DynamicResources"]
     assert set(built.plugins_at) == set(EXTENSION_POINTS)
 
 
-def test_what_is_not_built_is_missing_by_name_unless_it_is_disabled() -> None:
-    assert set(build().missing) == registry.NOT_BUILT_YET
-    disabled = build(multiPoint=PluginSet(disabled=["PodTopologySpread", "NodePorts"]))
-    assert set(disabled.missing) == registry.NOT_BUILT_YET - {"PodTopologySpread"}
-    assert "NodePorts" not in filters_of(disabled)
-
-
-def test_every_default_plugin_is_either_built_or_named_as_not_built() -> None:
-    defaults = {name for name, _ in plugin_names.DEFAULT_PLUGINS}
-    assert defaults == set(registry.IN_TREE) | registry.NOT_BUILT_YET
-    assert not set(registry.IN_TREE) & registry.NOT_BUILT_YET
+def test_every_default_plugin_is_built() -> None:
+    assert {name for name, _ in plugin_names.DEFAULT_PLUGINS} == set(registry.IN_TREE)
+    assert build().missing == ()
 
 
 def test_a_score_that_is_disabled_and_enabled_again_comes_last_with_its_new_weight() -> None:
     score = PluginSet(enabled=[("NodeAffinity", 9)], disabled=["NodeAffinity"])
-    expected = [s for s in zip(SCORES, (3, 2, 1, 1, 1), strict=True) if s[0] != "NodeAffinity"]
+    expected = [entry for entry in SCORES if entry[0] != "NodeAffinity"]
     assert scores_of(build(score=score)) == [*expected, ("NodeAffinity", 9)]
 
 
 def test_a_score_that_is_only_enabled_again_comes_first_with_its_new_weight() -> None:
     score = PluginSet(enabled=[("ImageLocality", 7)])
-    expected = list(zip(SCORES, (3, 2, 1, 1), strict=False))
-    assert scores_of(build(score=score)) == [("ImageLocality", 7), *expected]
+    assert scores_of(build(score=score)) == [("ImageLocality", 7), *SCORES[:-1]]
 
 
 def test_a_weight_of_multi_point_replaces_the_default_in_its_place() -> None:
     built = build(multiPoint=PluginSet(enabled=[("NodeAffinity", 5)]))
-    assert scores_of(built) == list(zip(SCORES, (3, 5, 1, 1, 1), strict=True))
+    assert scores_of(built) == [SCORES[0], ("NodeAffinity", 5), *SCORES[2:]]
 
 
 def test_a_star_disables_all_of_an_extension_point() -> None:
@@ -94,16 +89,10 @@ def test_a_profile_of_its_own_starts_from_nothing() -> None:
 def test_arguments_reach_their_plugin() -> None:
     term = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
     added = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-    config: dict[str, dict[str, Any]] = {
-        "NodeAffinity": {"addedAffinity": added},
-        "PodTopologySpread": {"x": 1},
-    }
+    config: dict[str, dict[str, Any]] = {"NodeAffinity": {"addedAffinity": added}}
     built = Registry(entry_points=()).build(ProfileConfig(plugin_config=config))
     affinity = next(p for p in built.framework.filters if p.NAME == "NodeAffinity")
     assert vars(affinity)["_added_terms"] != ()
-    assert built.notes == (
-        "pluginConfig[PodTopologySpread]: no effect; the plugin is not built yet",
-    )
 
 
 @pytest.mark.parametrize(
@@ -111,8 +100,6 @@ def test_arguments_reach_their_plugin() -> None:
     [
         ({"filter": PluginSet(enabled=[("NodePort", 0)])},
          "plugins.filter.enabled: there is no plugin NodePort; there are DefaultBinder, "),
-        ({"multiPoint": PluginSet(enabled=[("VolumeZone", 0)])},
-         "plugins.multiPoint.enabled: VolumeZone is not built yet"),
         ({"score": PluginSet(enabled=[("NodePorts", 1)])},
          "plugins.score.enabled: NodePorts does not take part in score"),
         ({"filter": PluginSet(enabled=[("NodePorts", 0), ("NodePorts", 0)])},
@@ -218,5 +205,5 @@ def test_nobody_takes_the_name_of_an_in_tree_plugin() -> None:
 
 
 def test_a_gate_that_nothing_obeys_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="StorageCapacityScoring"):
-        FeatureGates({"StorageCapacityScoring": True})
+    with pytest.raises(ConfigurationError, match="NoSuchGate"):
+        FeatureGates({"NoSuchGate": True})

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from daemon.core.cache import Cache
+from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
@@ -33,7 +34,7 @@ def rich_cluster() -> Cache:
         make_node("n4", memory="0", cpu="0"),
     ]
     pods = [
-        make_pod("a", node_name="n0", cpu="3", memory="30Gi", host_port=80),
+        make_pod("a", node_name="n0", cpu="3", memory="30Gi", host_port=80, labels={"app": "web"}),
         make_pod("b", node_name="n2", cpu=None, memory=None),
         make_pod("c", node_name="n3", cpu="500m", memory="1Gi", spec=gpu_spec()),
     ]
@@ -60,8 +61,21 @@ def demanding_pod() -> PodInfo:
     spec = gpu_spec()
     spec["containers"][0]["restartPolicyRules"] = rules
     spec["nodeName"] = "n3"
-    spec["affinity"] = {"nodeAffinity": affinity}
-    record = make_pod("p", spec=spec)
+    web = {"matchLabels": {"app": "web"}}
+    term_of_pods = {"topologyKey": "zone", "labelSelector": web}
+    pod_affinity = {
+        "requiredDuringSchedulingIgnoredDuringExecution": [term_of_pods],
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 3, "podAffinityTerm": term_of_pods}
+        ],
+    }
+    spec["affinity"] = {"nodeAffinity": affinity, "podAffinity": pod_affinity}
+    constraints = (("zone", "DoNotSchedule"), ("kubernetes.io/hostname", "ScheduleAnyway"))
+    spec["topologySpreadConstraints"] = [
+        {"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": when, "labelSelector": web}
+        for key, when in constraints
+    ]
+    record = make_pod("p", spec=spec, labels={"app": "web"})
     info = pod_info(record)
     info.spec.node_name = "n3"  # As of a pod that reaches a scheduler by mistake.
     return info
@@ -133,7 +147,8 @@ def test_a_state_stays_right_while_dictionaries_grow(name: str) -> None:
     cache, pod = rich_cluster(), demanding_pod()
     fw = framework()
     plugin = next(p for p in fw.filters if name == p.NAME)
-    state = fw.run_pre_filters(pod, cache.view).states[name]
+    outcome = fw.run_pre_filters(pod, cache.view)
+    state, position = outcome.states[name], cache.view.pod_log.position
     plugin.filter(state, pod, cache.view, cache.nodes.present_rows())
     cache.add_node(
         make_node(
@@ -147,6 +162,12 @@ def test_a_state_stays_right_while_dictionaries_grow(name: str) -> None:
     cache.add_pod(make_pod("late", node_name="late", host_port=8080))
     row = rows_of(cache.nodes.row_of("late"))
     fresh = fw.run_pre_filters(pod, cache.view).states[name]
+    pods = cache.view.pod_log.since(position, 100)
+    assert pods is not None
+    followers = [(u, of_it) for u, of_it in fw.updatable_filters(outcome) if name == u.NAME]
+    for updatable, of_it in followers:
+        if updatable.update_filter(of_it, pod, cache.view, Delta(row, pods)) is None:
+            state = fresh
     old_verdict = plugin.filter(state, pod, cache.view, row).status(0, name)
     assert old_verdict == plugin.filter(fresh, pod, cache.view, row).status(0, name)
 

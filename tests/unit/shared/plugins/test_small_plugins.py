@@ -141,7 +141,7 @@ def test_pods_queue_by_priority_and_then_by_age() -> None:
 )
 def test_a_pod_waits_for_its_gates(gates: list[str], reasons: tuple[str, ...]) -> None:
     pod = pod_with({"schedulingGates": [{"name": gate} for gate in gates]})
-    status = SchedulingGates().pre_enqueue(pod)
+    status = SchedulingGates().pre_enqueue(pod, cluster_of([]).view)
     assert status.reasons == reasons
     assert status.is_success == (not gates)
 

@@ -28,6 +28,9 @@ class FakeApi:
     async def patch(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
         return self._answer("PATCH", path, body)
 
+    async def delete(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
+        return self._answer("DELETE", path, body)
+
     def _answer(self, method: str, path: str, body: bytes) -> bytes:
         self.requests.append((method, path))
         self.bodies.append(json.loads(body))

@@ -21,6 +21,7 @@ from tests.unit.workers.binder.fake_api import FakeApi, make_order, make_verdict
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
 from workers.binder.bind_call import BOUND, NotBound, Outcome
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins
+from workers.binder.evictions import Evictor
 from workers.binder.loop import Binder, Identity
 from workers.binder.recorder import Recorder, RecorderSettings
 
@@ -100,6 +101,7 @@ class Stage:
             self.recorder,
             in_flight_max,
             LoopClock(),
+            Evictor(self.api, LoopClock(), self.recorder.pod_preempted),
         )
         self.running = loop.create_task(self.binder.run())
 

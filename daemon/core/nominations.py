@@ -1,0 +1,261 @@
+"""Preemption's commit: nominations, and victims that are ordered to go.
+
+A worker proposes which pods must go so that one fits; like a placement, that was right on its copy.
+Here it is checked again on the newest state, with the workers' own filter code: the victims are
+still there, still less important, and the pod passes without them. Only then is the pod nominated
+(so that its room is not given away while the victims go) and are the victims ordered to be deleted.
+
+Nominations live in the queue's nominator, by name; this keeps the view's columns (and through them
+the workers') up to date with it. What was ordered is in memory only: after the owner's death the
+pods' own status says who is nominated where, victims that are still there are found anew.
+
+Rules: pkg/scheduler/framework/preemption/preemption.go `prepareCandidateAsync`, v1.36.2.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from daemon.core.cache import Cache, CachedPod
+from daemon.core.dispatch import Attempt
+from daemon.core.effects import Effect, TellBinder
+from daemon.core.queue.queued_pod import Place, QueuedPod
+from daemon.core.queue.scheduling_queue import SchedulingQueue
+from shared.columns.nominations import Nomination
+from shared.framework.runtime import Framework, PodShift
+from shared.framework.what_if import WhatIf
+from shared.ids import NodeName, PodUid
+from shared.messages.from_scorer import PreemptionProposal
+from shared.messages.to_binder import DeleteVictim, PreemptPods, SetNomination
+
+ENDED: Final = -1
+
+
+class Victim(NamedTuple):
+    """A deletion that a binder has and has not answered."""
+
+    order: DeleteVictim
+    peer: bytes
+
+
+class NominationBook:
+    """Who is nominated where, and which victims are to go."""
+
+    def __init__(
+        self, cache: Cache, queue: SchedulingQueue, frameworks: dict[str, Framework], epoch: int
+    ) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._frameworks = frameworks
+        self._epoch = epoch
+        self._topology_version = -1
+        self._victims: dict[int, Victim] = {}
+        """By order id."""
+        self._waiting: list[DeleteVictim] = []
+        """Deletions that no binder has."""
+        self._next_order_id = 1
+        self._patches: dict[str, SetNomination] = {}
+        """By uid: what the API server is to be told."""
+
+    # Nominations ---------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Brings the view up to date with the nominator, and with nodes that came or went."""
+        nominator = self._queue.nominator
+        version = self._cache.nodes.topology_version
+        if version != self._topology_version:
+            self._topology_version = version
+            nominator.changed.update(dict.fromkeys(nominator.uids()))
+        if not nominator.changed:
+            return
+        for uid in nominator.changed:
+            self._show(uid)
+        nominator.changed.clear()
+
+    def placed(self, uid: str) -> None:
+        """The pod is assumed: it takes its room itself from now on."""
+        self._queue.nominator.clear(PodUid(uid))
+        self.refresh()
+
+    def not_placed(self, pod: QueuedPod | None) -> None:
+        """The placement came to nothing; what the API server knows of its nomination holds again."""
+        if pod is not None and pod.record.nominated_node_name:
+            self._queue.nominator.nominate(pod.uid, NodeName(pod.record.nominated_node_name))
+
+    def own_uid(self, uid: str) -> str:
+        """The uid itself, for a pod that is nominated; empty for others."""
+        return uid if self._queue.nominator.node_of(PodUid(uid)) is not None else ""
+
+    def end(self, pod: QueuedPod) -> None:
+        """Nothing helps the pod: it is nominated no more."""
+        self._queue.nominator.clear(pod.uid)
+        if pod.record.nominated_node_name:
+            self._patch(pod, "")
+
+    def _show(self, uid: PodUid) -> None:
+        """Writes one pod's nomination into the view, or takes it out."""
+        view = self._cache.view
+        before = view.nominations.get(uid)
+        now = self._resolved(uid)
+        if before == now:
+            return
+        if before is not None:
+            view.nominations.remove(uid)
+            self._touch(before.node_row)
+        if now is not None:
+            view.nominations.put(now)
+            self._touch(now.node_row)
+        self._cache.nomination_news[uid] = now or Nomination(uid, 0, 0, ENDED)
+
+    def _resolved(self, uid: PodUid) -> Nomination | None:
+        node_name = self._queue.nominator.node_of(uid)
+        pod = self._queue.get(uid)
+        if node_name is None or pod is None or self._cache.get_pod(uid) is not None:
+            return None
+        row = self._cache.nodes.row_of(node_name)
+        if row < 0 or not self._cache.nodes.present[row]:
+            return None
+        return Nomination(uid, pod.class_id, pod.priority, row)
+
+    def _touch(self, row: int) -> None:
+        if self._cache.nodes.name_id.size > row:
+            self._cache.touch_row(row)
+
+    # Preemption ----------------------------------------------------------------------------------
+
+    def commit(self, attempt: Attempt, proposal: PreemptionProposal, generation: int) -> bool:
+        """Carries a preemption out, or says no: then the pod is to be tried again at once."""
+        victims = self._victims_of(attempt, proposal, generation)
+        if victims is None or not self._fits_without(attempt, proposal.node_row, victims):
+            if 0 <= proposal.node_row < self._cache.nodes.row_count:
+                self._cache.touch_row(proposal.node_row)
+            return False
+        pod = attempt.pod
+        node_name = self._cache.nodes.name_of(proposal.node_row)
+        for other in self._cache.view.nominations.on(proposal.node_row):
+            queued = self._queue.get(other.uid)
+            if other.priority < pod.priority and queued is not None:
+                self._queue.nominator.clear(queued.uid)
+                self._patch(queued, "")
+        self._queue.nominator.nominate(pod.uid, NodeName(node_name))
+        self._patch(pod, node_name)
+        for victim in victims:
+            if not victim.record.deleted and not victim.is_evicted:
+                self._order(attempt, victim, node_name)
+        self.refresh()
+        return True
+
+    def _victims_of(
+        self, attempt: Attempt, proposal: PreemptionProposal, generation: int
+    ) -> list[CachedPod] | None:
+        """The victims, if all are still what the worker took them for, and the pod still waits."""
+        nodes, row, pod = self._cache.nodes, proposal.node_row, attempt.pod
+        if not 0 <= row < nodes.row_count or not nodes.present[row]:
+            return None
+        if pod.place is not Place.IN_FLIGHT or pod.class_id != attempt.pod_class.class_id:
+            return None
+        info = self._cache.node_info(nodes.name_of(row))
+        assert info is not None, "a row that is present has a node"
+        by_row = {held.row: held for held in info.pods.values()}
+        victims: list[CachedPod] = []
+        for pod_row in proposal.victims:
+            victim = by_row.get(pod_row)
+            if (
+                victim is None
+                or victim.attached_at > generation
+                or victim.pod_class.info.priority >= pod.priority
+            ):
+                return None
+            victims.append(victim)
+        return victims
+
+    def _fits_without(self, attempt: Attempt, row: int, victims: list[CachedPod]) -> bool:
+        view, info = self._cache.view, attempt.pod_class.info
+        framework = self._frameworks[attempt.pod_class.profile]
+        outcome = framework.run_pre_filters(info, view)
+        if not outcome.status.is_success:
+            return False
+        shift = PodShift(framework, info, view, outcome)
+        rows = np.array([row], np.intp)
+        with WhatIf(view, rows, with_pods=True, on_change=shift.move) as what_if:
+            what_if.take_off(np.array([victim.row for victim in victims], np.intp))
+            uid = attempt.pod.record.uid
+            filtered = framework.run_filters(info, view, outcome, rows, uid, shift=shift)
+            return bool(filtered.passes[0])
+
+    def _order(self, attempt: Attempt, victim: CachedPod, node_name: str) -> None:
+        record, preemptor = victim.record, attempt.pod.record
+        order = DeleteVictim(
+            order_id=self._next_order_id,
+            profile=attempt.pod_class.profile,
+            namespace=record.namespace,
+            name=record.name,
+            uid=record.uid,
+            resource_version=record.resource_version,
+            node_name=node_name,
+            preemptor_namespace=preemptor.namespace,
+            preemptor_name=preemptor.name,
+            preemptor_uid=preemptor.uid,
+        )
+        self._next_order_id += 1
+        self._waiting.append(order)
+        self._cache.mark_evicted(record.uid, is_evicted=True)
+
+    def _patch(self, pod: QueuedPod, node_name: str) -> None:
+        record = pod.record
+        self._patches[record.uid] = SetNomination(
+            record.namespace, record.name, record.uid, node_name
+        )
+
+    # Binders -------------------------------------------------------------------------------------
+
+    def settle(self, order_id: int, problem: str, now_s: float) -> DeleteVictim | None:
+        """A deletion was carried out, or failed for good: then whoever waits for it is tried again."""
+        victim = self._victims.pop(order_id, None)
+        if victim is None:
+            return None
+        if problem:
+            self._cache.mark_evicted(victim.order.uid, is_evicted=False)
+            self._queue.activate([victim.order.preemptor_uid], now_s)
+        return victim.order
+
+    def lose_binder(self, peer: bytes) -> None:
+        """Its orders are given again: a deletion by uid does no harm twice."""
+        lost = [order_id for order_id, victim in self._victims.items() if victim.peer == peer]
+        self._waiting += [self._victims.pop(order_id).order for order_id in lost]
+
+    def keep_binders(self, peers: Collection[bytes]) -> None:
+        """Every other binder is lost."""
+        for peer in {victim.peer for victim in self._victims.values()}.difference(peers):
+            self.lose_binder(peer)
+
+    def in_flight_count(self) -> int:
+        return len(self._victims) + len(self._waiting)
+
+    def flush(self, binder_of: Callable[[str], bytes | None]) -> list[Effect]:
+        """What there is to be told to the binders, if any is ready. `binder_of` says by uid who
+        writes about a pod."""
+        if not (self._patches or self._waiting):
+            return []
+        messages: dict[bytes, PreemptPods] = {}
+
+        def to(peer: bytes) -> PreemptPods:
+            return messages.setdefault(peer, PreemptPods(self._epoch, [], []))
+
+        waiting, self._waiting = self._waiting, []
+        for order in waiting:
+            peer = binder_of(order.uid)
+            if peer is None:
+                self._waiting.append(order)
+                continue
+            self._victims[order.order_id] = Victim(order, peer)
+            to(peer).victims.append(order)
+        patches, self._patches = self._patches, {}
+        for uid, patch in patches.items():
+            peer = binder_of(uid)
+            if peer is None:
+                self._patches[uid] = patch
+            else:
+                to(peer).nominations.append(patch)
+        return [TellBinder(peer, message) for peer, message in messages.items()]

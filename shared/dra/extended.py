@@ -1,0 +1,146 @@
+"""Extended resources that a device class stands for: the requests that a pod's containers make.
+
+A pod that asks for `example.com/gpu: 2` in the old way gets two devices of a class, on nodes that
+have no device plugin for the resource. The claim for that is the scheduler's own: one per pod, with
+one request per container and resource. Containers that run one after the other share devices.
+
+Rules: pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go and
+extended/deviceclassresolver.go, v1.36.2.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from shared.dra.requests import EXACT_COUNT
+from shared.kube.objects import (
+    Container,
+    ContainerExtendedResourceRequest,
+    DeviceClass,
+    DeviceRequest,
+    ExactDeviceRequest,
+    PodSpec,
+)
+from shared.kube.quantity import NANOS_PER_UNIT, parse
+from shared.kube.resource_names import is_extended
+
+IMPLICIT_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
+"""Followed by the name of a class: the resource that every class stands for."""
+
+
+class ExtendedRequests(NamedTuple):
+    """What has to be allocated for the extended resources of a pod."""
+
+    requests: tuple[DeviceRequest, ...]
+    mappings: tuple[ContainerExtendedResourceRequest, ...]
+    """Which container finds its devices in which request; for the pod's status."""
+
+
+def can_be_backed(resource: str) -> bool:
+    """Whether a device class may stand for a resource of this name (IsDRAExtendedResourceName)."""
+    return resource.startswith(IMPLICIT_PREFIX) or is_extended(resource)
+
+
+def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
+    """Extended resource -> its class. Of several the youngest counts, then the first by name."""
+    found: dict[str, DeviceClass] = {}
+    by_name = sorted(classes, key=lambda c: c.metadata.name, reverse=True)
+    for each in sorted(by_name, key=lambda c: c.metadata.creation_timestamp or ""):
+        if each.spec.extended_resource_name is not None:
+            found[each.spec.extended_resource_name] = each
+    for each in by_name:
+        found[IMPLICIT_PREFIX + each.metadata.name] = each
+    return found
+
+
+def extended_requests(spec: PodSpec, backed: Mapping[str, DeviceClass]) -> ExtendedRequests:
+    """Requests for the resources in `backed`, which devices have to provide."""
+    init_count = len(spec.init_containers or ())
+    containers = [*(spec.init_containers or ()), *spec.containers]
+    requests: list[DeviceRequest] = []
+    mappings: list[ContainerExtendedResourceRequest] = []
+    for resource in sorted(backed):
+        made, mapped = _of_resource(
+            containers, init_count, resource, backed[resource].metadata.name
+        )
+        requests += made
+        mappings += mapped
+    requests.sort(key=lambda request: request.name)
+    return ExtendedRequests(tuple(requests), tuple(mappings))
+
+
+def _of_resource(
+    containers: Sequence[Container], init_count: int, resource: str, class_name: str
+) -> tuple[list[DeviceRequest], list[ContainerExtendedResourceRequest]]:
+    lasting: list[DeviceRequest | None] = [None] * len(containers)
+    mappings: list[ContainerExtendedResourceRequest] = []
+    for i, container in enumerate(containers):
+        if not _is_short_lived(i, container, init_count):
+            lasting[i], mapped = _of_container(i, container, resource, class_name, ())
+            mappings += mapped
+    largest: DeviceRequest | None = None
+    short_names: set[str] = set()
+    short_mappings: list[ContainerExtendedResourceRequest] = []
+    for i, container in enumerate(containers):
+        if not _is_short_lived(i, container, init_count):
+            continue
+        made, mapped = _of_container(i, container, resource, class_name, lasting[i:])
+        short_mappings += mapped
+        if made is not None:
+            short_names.add(made.name)
+            if largest is None or _count(largest) < _count(made):
+                largest = made
+    found = [request for request in lasting if request is not None]
+    if largest is not None:
+        # They run one after the other, so the largest request serves all of them.
+        found.insert(0, largest)
+        for mapping in short_mappings:
+            if mapping.request_name in short_names:
+                mapping.request_name = largest.name
+    return found, mappings + short_mappings
+
+
+def _is_short_lived(index: int, container: Container, init_count: int) -> bool:
+    return index < init_count and container.restart_policy != "Always"
+
+
+def _count(request: DeviceRequest) -> int:
+    return request.exactly.count if request.exactly is not None else 0
+
+
+def _of_container(
+    index: int,
+    container: Container,
+    resource: str,
+    class_name: str,
+    reusable: Iterable[DeviceRequest | None],
+) -> tuple[DeviceRequest | None, list[ContainerExtendedResourceRequest]]:
+    """The request for what the container needs beyond the requests that it may use again."""
+    asked = (container.resources.requests or {}) if container.resources is not None else {}
+    wanted = _whole_units(asked.get(resource, 0))
+    mappings: list[ContainerExtendedResourceRequest] = []
+    if wanted == 0:
+        return None, mappings
+    mapping = ContainerExtendedResourceRequest(
+        container_name=container.name, resource_name=resource
+    )
+    total = 0
+    for request in reusable:
+        if request is None:
+            continue
+        total += _count(request)
+        mappings.append(msgspec.structs.replace(mapping, request_name=request.name))
+        if total >= wanted:
+            return None, mappings
+    name = f"container-{index}-request-{sorted(asked).index(resource)}"
+    mappings.append(msgspec.structs.replace(mapping, request_name=name))
+    exactly = ExactDeviceRequest(
+        device_class_name=class_name, allocation_mode=EXACT_COUNT, count=wanted - total
+    )
+    return DeviceRequest(name=name, exactly=exactly), mappings
+
+
+def _whole_units(amount: str | float) -> int:
+    units, rest = divmod(parse(amount).nanos, NANOS_PER_UNIT)
+    return units if rest == 0 else 0

@@ -1,0 +1,98 @@
+"""The claims of a pod: which they are, and whether the pod may have them.
+
+A pod names claims outright or through templates, of which it finds the names of the generated claims
+in its status. A claim that is missing or another pod's keeps the pod out; the texts are shown.
+
+Rules: staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/claim.go and
+pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, v1.36.2.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from shared.errors import OperationalError
+from shared.kube.objects import PodResourceClaim, ResourceClaim
+from shared.kube.pod_record import PodIdentity, PodTemplate
+
+RESERVED_FOR_MAX: Final = 256
+"""Pods that may share a claim (ResourceClaimReservedForMaxSize)."""
+
+FindClaim = Callable[[str], ResourceClaim | None]
+"""By `namespace/name`."""
+
+
+class ClaimError(OperationalError):
+    """A claim that the pod cannot have, at least for now."""
+
+
+def claims_of(namespace: str, template: PodTemplate, find: FindClaim) -> list[ResourceClaim]:
+    """The claims of a pod in order; ClaimError for the first that it cannot have."""
+    identity = template.identity or PodIdentity()
+    found = []
+    for reference in template.spec.resource_claims or ():
+        name, is_generated = _claim_name(namespace, template, reference)
+        if name is None:
+            continue  # Nothing had to be made for this reference.
+        claim = find(f"{namespace}/{name}")
+        if claim is None:
+            raise ClaimError(f'could not find ResourceClaim "{namespace}/{name}"')
+        if claim.metadata.deletion_timestamp:
+            raise ClaimError(f'resourceclaim "{name}" is being deleted')
+        if is_generated and not _is_owned_by(claim, identity.uid):
+            raise ClaimError(
+                f"ResourceClaim {namespace}/{name} was not created for Pod "
+                f"{namespace}/{identity.name} (Pod is not owner)"
+            )
+        found.append(claim)
+    return found
+
+
+def _claim_name(
+    namespace: str, template: PodTemplate, reference: PodResourceClaim
+) -> tuple[str | None, bool]:
+    """The claim's name, and whether it was generated."""
+    if reference.resource_claim_name is not None:
+        return reference.resource_claim_name, False
+    name = (template.identity or PodIdentity()).name
+    if reference.resource_claim_template_name is None:
+        raise ClaimError(f'pod "{namespace}/{name}": none of the supported fields are set')
+    statuses = (template.status.resource_claim_statuses or ()) if template.status else ()
+    for status in statuses:
+        if status.name == reference.name:
+            return status.resource_claim_name, True
+    raise ClaimError(f'pod "{namespace}/{name}": ResourceClaim not created yet')
+
+
+def _is_owned_by(claim: ResourceClaim, uid: str) -> bool:
+    return any(
+        owner.controller and owner.uid == uid for owner in claim.metadata.owner_references or ()
+    )
+
+
+def is_reserved_for(claim: ResourceClaim, uid: str) -> bool:
+    """Whether the pod is one of those that use the claim."""
+    return any(user.uid == uid for user in claim.status.reserved_for or ())
+
+
+def can_be_reserved(claim: ResourceClaim) -> bool:
+    """Whether one more pod may use the claim."""
+    return len(claim.status.reserved_for or ()) < RESERVED_FOR_MAX
+
+
+def binding_failed(claim: ResourceClaim) -> bool:
+    """Whether a driver gave up preparing one of the allocated devices (isClaimReadyForBinding)."""
+    if claim.status.allocation is None:
+        return False
+    said = {(d.driver, d.pool, d.device): d for d in claim.status.devices or ()}
+    for result in claim.status.allocation.devices.results or ():
+        device = said.get((result.driver, result.pool, result.device))
+        if not result.binding_conditions:
+            continue
+        if device is None:
+            return False
+        is_true = {c.type for c in device.conditions or () if c.status == "True"}
+        if is_true & set(result.binding_failure_conditions or ()):
+            return True
+        if not is_true.issuperset(result.binding_conditions):
+            return False
+    return False

@@ -1,0 +1,563 @@
+"""DynamicResources: devices for a pod's resource claims, and for extended resources that are devices.
+
+Filter asks the allocator for each group of nodes that offer the same; Reserve allocates on the chosen
+node and lays the allocated claims over the objects of the view, so that nobody is given the same
+device before the API server knows. PreBind, which tells it, runs in the binder.
+
+Rules: pkg/scheduler/framework/plugins/dynamicresources/{dynamicresources,extendeddynamicresources}.go,
+v1.36.2. Not here, for want of a clock: the time-outs of device binding conditions (a claim whose
+binding failed is seen, one whose binding takes too long is not).
+"""
+
+import hashlib
+import uuid
+from typing import ClassVar, Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from shared.columns.schema import Bools, Int64s, Rows
+from shared.dra.allocator import ClaimToAllocate, Solution, allocate, understand
+from shared.dra.errors import AllocationError, NodeAllocationError
+from shared.dra.extended import ExtendedRequests, can_be_backed, extended_requests
+from shared.dra.pod_claims import (
+    ClaimError,
+    binding_failed,
+    can_be_reserved,
+    claims_of,
+    is_reserved_for,
+)
+from shared.dra.requests import allocation_of, claim_key
+from shared.framework.cluster_view import ClusterView
+from shared.framework.device_index import CLAIMS, CLASSES, device_index, reaches
+from shared.framework.plugin_api import (
+    NEVER_FILTERS,
+    SKIP_FILTER,
+    Dependence,
+    PreFilterResult,
+    PreScoreResult,
+    Reads,
+    Scope,
+)
+from shared.framework.pod_info import PodInfo
+from shared.framework.post_filter import FailedAttempt, PostFilterResult
+from shared.framework.status import SUCCESS, Code, Codes, Status, Verdicts, all_pass
+from shared.kernels.node_selector import Terms, match_any, parse_selector
+from shared.kernels.normalize import by_maximum, highest
+from shared.kernels.resource_columns import requested_and_allocatable
+from shared.kernels.rows import row_index
+from shared.kube.objects import (
+    DeviceClaim,
+    DeviceClass,
+    DeviceRequest,
+    ObjectMeta,
+    ResourceClaim,
+    ResourceClaimConsumer,
+    ResourceClaimSpec,
+)
+from shared.kube.pod_record import PodIdentity, PodRecord
+from shared.plugin_names import DYNAMIC_RESOURCES
+from shared.plugins.args import DynamicResourcesArgs
+
+CANNOT_ALLOCATE: Final = "cannot allocate all claims"
+NOT_AVAILABLE: Final = "resourceclaim not available on the node"
+CANNOT_FIT: Final = "cannot fit resource"
+IN_USE: Final = "resourceclaim in use"
+NOTHING_TO_DEALLOCATE: Final = "no new claims to deallocate"
+STILL_NOT: Final = "still not schedulable"
+DEALLOCATED: Final = "deallocation of ResourceClaim completed"
+STATE_MISSING: Final = "not found"
+SPECIAL_CLAIM: Final = "<extended-resources>"
+"""Name of the claim for a pod's extended resources until the API server gives it one."""
+ALTERNATIVES_MAX: Final = 8
+"""FirstAvailableDeviceRequestMaxSize: the first alternative of a request scores this much."""
+TEXTS_MAX: Final = 60
+
+
+class Outcome(NamedTuple):
+    """What allocation came to on one node."""
+
+    text: str = ""
+    """Why there is none; empty where there is one."""
+    is_error: bool = False
+    solutions: tuple[Solution, ...] = ()
+
+
+class PodClaims:
+    """What one pod class needs; the state between the extension points."""
+
+    def __init__(self, claims: list[ResourceClaim], scalars: dict[str, int], version: int) -> None:
+        self.claims = claims
+        """Those that the pod names; without the special one for extended resources."""
+        self.available: list[tuple[ResourceClaim, Terms | None]] = []
+        """Allocated ones, and where they can be used; None: everywhere."""
+        self.pending = [c for c in claims if c.status.allocation is None]
+        self.scalars = scalars
+        """Extended resources that the pod asks for, if devices may provide some of them."""
+        self.version = version
+        self.has_failed = False
+        """Allocation came to an error on some node."""
+        self.outcomes: dict[tuple[bytes, int], Outcome] = {}
+        """By the key of a group of nodes and the extended resources that devices provide there."""
+        self.understood: dict[int, list[ClaimToAllocate] | AllocationError] = {}
+        """What is to be allocated, by the extended resources that devices provide."""
+
+
+class DynamicResources:
+    """Costs nothing for pods without claims and extended resources."""
+
+    NAME: ClassVar[str] = DYNAMIC_RESOURCES
+    pre_filter_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
+    filter_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
+    pre_score_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
+    score_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
+
+    def __init__(self, args: DynamicResourcesArgs) -> None:
+        self.binding_timeout = args.binding_timeout
+        """For the binder, which waits for devices to be ready."""
+
+    # Before any node -------------------------------------------------------------------------------
+
+    def pre_enqueue(self, pod: PodInfo, cluster: ClusterView) -> Status:
+        """Keeps a pod out until all of its claims exist."""
+        if not pod.spec.resource_claims:
+            return SUCCESS
+        try:
+            _claims_of(pod, cluster)
+        except ClaimError as error:
+            return _unresolvable(str(error))._replace(plugin=self.NAME)
+        return SUCCESS
+
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        scalars = {n: a for n, a in pod.requests.scalars.items() if a and can_be_backed(n)}
+        if not pod.spec.resource_claims and not scalars:
+            return NEVER_FILTERS
+        try:
+            claims = _claims_of(pod, cluster)
+        except ClaimError as error:
+            return PreFilterResult(_unresolvable(str(error)))
+        if scalars and not any(name in device_index(cluster).by_resource for name in scalars):
+            scalars = {}
+        if not claims and not scalars:
+            return SKIP_FILTER
+        state = PodClaims(claims, scalars, cluster.objects.version)
+        uid = _identity(pod).uid
+        for claim in claims:
+            refusal = _refusal(claim, uid, cluster)
+            if refusal is not None:
+                return PreFilterResult(refusal)
+            if claim.status.allocation is not None:
+                selector = claim.status.allocation.node_selector
+                terms = None if selector is None else parse_selector(selector)
+                errors = [error for term in terms or () for error in term.errors]
+                if errors:
+                    return PreFilterResult(Status(Code.ERROR, (f"[{', '.join(errors)}]",)))
+                state.available.append((claim, terms))
+        return PreFilterResult(state=state)
+
+    # Filter ----------------------------------------------------------------------------------------
+
+    def filter(
+        self, state: PodClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Verdicts:
+        if state is None:
+            state = self.pre_filter(pod, cluster).state
+            if not isinstance(state, PodClaims):
+                return all_pass(len(rows))  # PreFilter skips the pod, or rejects it altogether.
+        texts: dict[str, int] = {}
+        """Reason -> its bit."""
+        reasons = np.zeros(len(rows), np.int64)
+        codes = np.zeros(len(rows), np.uint8)
+        provided, misfits = _provided_by_devices(state, cluster, rows)
+        _refuse(codes, reasons, texts, misfits, CANNOT_FIT)
+        for key, at, first in _alike(state, cluster, rows, provided):
+            outcome = _outcome(state, pod, cluster, int(rows[first]), key)
+            if outcome.is_error:
+                self._tell_errors(codes, reasons, texts, state, pod, cluster, rows, at, key[1])
+            elif outcome.text:
+                _refuse(codes, reasons, texts, at & (codes == 0), outcome.text)
+        needs = provided != 0 if not state.claims else np.ones(len(rows), np.bool_)
+        unavailable = _unavailable(state, cluster, rows) & needs & (codes == 0)
+        _refuse(codes, reasons, texts, unavailable, NOT_AVAILABLE)
+        return Verdicts(codes, reasons, tuple(texts))
+
+    def _tell_errors(
+        self,
+        codes: Codes,
+        reasons: Int64s,
+        texts: dict[str, int],
+        state: PodClaims,
+        pod: PodInfo,
+        cluster: ClusterView,
+        rows: Rows,
+        at: Bools,
+        bits: int,
+    ) -> None:
+        """An error names devices and pools, so each node is asked for its own, as far as reasons go;
+        by name, because the first one's is the attempt's."""
+        state.has_failed = True
+        positions = np.flatnonzero(at & (codes == 0)).tolist()
+        positions.sort(key=lambda p: cluster.nodes.name_of(int(rows[p])))
+        text = ""
+        for position in positions:
+            if len(texts) < TEXTS_MAX or not text:
+                text = _allocated_on(state, pod, cluster, int(rows[position]), bits).text
+            codes[position] = Code.ERROR
+            reasons[position] = 1 << texts.setdefault(text, len(texts))
+
+    def has_failed(self, state: PodClaims | None) -> bool:
+        """Whether allocation came to an error on some node; see `FailingFilter`."""
+        return state is not None and state.has_failed
+
+    # PostFilter ------------------------------------------------------------------------------------
+
+    def post_filter(self, attempt: FailedAttempt) -> PostFilterResult:
+        """Names what could be freed; for pods without claims there is nothing."""
+        each = attempt.outcome.each
+        if self.NAME not in each:
+            return PostFilterResult(Status(Code.ERROR, (STATE_MISSING,)))
+        state = attempt.outcome.states.get(self.NAME)
+        if not isinstance(state, PodClaims):
+            return PostFilterResult(Status(Code.UNSCHEDULABLE, (NOTHING_TO_DEALLOCATE,)))
+        claim = self._deallocatable(attempt, state)
+        text = STILL_NOT if claim is None else DEALLOCATED
+        return PostFilterResult(Status(Code.UNSCHEDULABLE, (text,)))
+
+    def _deallocatable(self, attempt: FailedAttempt, state: PodClaims) -> ResourceClaim | None:
+        """The first claim that some node was refused for and that nobody else uses."""
+        filters = attempt.framework.filters
+        for item in attempt.filtered.verdicts:
+            if filters[item.filter_index].NAME != self.NAME:
+                continue
+            verdicts = item.verdicts
+            if NOT_AVAILABLE not in verdicts.texts:
+                continue
+            bit = verdicts.texts.index(NOT_AVAILABLE)
+            rows = item.rows[(verdicts.reasons >> bit & 1).astype(np.bool_)]
+            uid = _identity(attempt.pod.info).uid
+            for claim, terms in state.available:
+                users = claim.status.reserved_for or []
+                is_free = not users or (len(users) == 1 and users[0].uid == uid)
+                if is_free and not _usable(claim, terms, attempt.cluster, rows).all():
+                    return claim
+        return None
+
+    # Score -----------------------------------------------------------------------------------------
+
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:  # noqa: ARG002  # The extension point's signature.
+        if not pod.spec.resource_claims:
+            return PreScoreResult(is_final=True)
+        state = self.pre_filter(pod, cluster).state
+        if not isinstance(state, PodClaims) or not any(
+            request.first_available
+            for claim in state.pending
+            for request in claim.spec.devices.requests or ()
+        ):
+            return PreScoreResult()
+        return PreScoreResult(state=state)
+
+    def score(
+        self, state: PodClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Int64s:
+        scores = np.zeros(len(rows), np.int64)
+        if state is None:
+            return scores
+        provided, _ = _provided_by_devices(state, cluster, rows)
+        for key, at, first in _alike(state, cluster, rows, provided):
+            outcome = _outcome(state, pod, cluster, int(rows[first]), key)
+            scores[at] = sum(map(_score, outcome.solutions))
+        return scores
+
+    def normalization(self, state: PodClaims | None, raw: Int64s) -> int:  # noqa: ARG002  # The extension point's signature.
+        return highest(raw)
+
+    def normalize(self, raw: Int64s, normalization: int) -> Int64s:
+        return by_maximum(raw, normalization, is_reversed=False)
+
+    # Reserve ---------------------------------------------------------------------------------------
+
+    def reserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> Status:
+        """Allocates on the node, against everything that was reserved before."""
+        result = self.pre_filter(pod, cluster)
+        if result.status.code is Code.SKIP:
+            return SUCCESS
+        state = result.state
+        if not isinstance(state, PodClaims):
+            return result.status
+        rows = np.array([row], np.intp)
+        provided, _ = _provided_by_devices(state, cluster, rows)
+        bits = int(provided[0])
+        if not state.pending and not bits:
+            return SUCCESS
+        outcome = _allocated_on(state, pod, cluster, row, bits)
+        if outcome.text:
+            code = Code.ERROR if outcome.is_error else Code.UNSCHEDULABLE
+            return Status(code, (outcome.text,))
+        for solution in outcome.solutions:
+            claim = _allocated_claim(solution, cluster.nodes.name_of(row), record)
+            cluster.objects.assume(CLAIMS, _assumed_key(claim, record), claim, record.uid)
+        return SUCCESS
+
+    def unreserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> None:  # noqa: ARG002  # The extension point's signature.
+        """Gives back what was assumed for the pod."""
+        assumed = cluster.objects.assumed(CLAIMS)
+        for key in [key for key, each in assumed.items() if each.pod_uid == record.uid]:
+            cluster.objects.forget_assumed(CLAIMS, key)
+
+    def bound_claims(
+        self, record: PodRecord, pod: PodInfo, cluster: ClusterView
+    ) -> list[tuple[str, ResourceClaim]]:
+        """Keys and claims as PreBind leaves them for a reserved pod: allocated, and reserved for it."""
+        consumer = ResourceClaimConsumer(resource="pods", name=record.name, uid=record.uid)
+        assumed = cluster.objects.assumed(CLAIMS)
+        own = {key: each.value for key, each in assumed.items() if each.pod_uid == record.uid}
+        found: dict[str, ResourceClaim] = {claim_key(c): c for c in _claims_of(pod, cluster)} | own
+        return [
+            (key, _reserved(claim, consumer))
+            for key, claim in found.items()
+            if not is_reserved_for(claim, record.uid)
+        ]
+
+
+# Claims ---------------------------------------------------------------------------------------------
+
+
+def _claims_of(pod: PodInfo, cluster: ClusterView) -> list[ResourceClaim]:
+    objects = cluster.objects
+    return claims_of(pod.namespace, pod.template, lambda key: objects.get(CLAIMS, key))
+
+
+def _identity(pod: PodInfo) -> PodIdentity:
+    return pod.template.identity or PodIdentity()
+
+
+def _unresolvable(text: str) -> Status:
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+
+
+def _refusal(claim: ResourceClaim, uid: str, cluster: ClusterView) -> Status | None:
+    """Why the pod cannot have the claim anywhere, if so."""
+    if claim.status.allocation is not None:
+        if can_be_reserved(claim) or is_reserved_for(claim, uid):
+            return None
+        return _unresolvable(IN_USE)
+    key = claim_key(claim)
+    if key in cluster.objects.assumed(CLAIMS):
+        return _unresolvable(f"resource claim {key} is in the process of being allocated")
+    for request in claim.spec.devices.requests or ():
+        refusal = _class_refusal(request, key, cluster)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+def _class_refusal(request: DeviceRequest, key: str, cluster: ClusterView) -> Status | None:
+    if request.exactly is not None:
+        wanted = [(request.name, request.exactly.device_class_name)]
+    elif request.first_available:
+        wanted = [
+            (f"{request.name}/{sub.name}", sub.device_class_name) for sub in request.first_available
+        ]
+    else:
+        return _unresolvable(f"resource claim {key}, request {request.name}: unknown request type")
+    for name, class_name in wanted:
+        if not class_name:
+            return Status(Code.ERROR, (f"request {name}: unsupported request type",))
+        if cluster.objects.get(CLASSES, class_name) is None:
+            return _unresolvable(f"request {name}: device class {class_name} does not exist")
+    return None
+
+
+def _usable(claim: ResourceClaim, terms: Terms | None, cluster: ClusterView, rows: Rows) -> Bools:
+    """Where an allocated claim can be used."""
+    if binding_failed(claim):
+        return np.zeros(len(rows), np.bool_)
+    if terms is None:
+        return np.ones(len(rows), np.bool_)
+    return match_any(terms, cluster.nodes, row_index(rows), len(rows))
+
+
+def _unavailable(state: PodClaims, cluster: ClusterView, rows: Rows) -> Bools:
+    found = np.zeros(len(rows), np.bool_)
+    for claim, terms in state.available:
+        found |= ~_usable(claim, terms, cluster, rows)
+    return found
+
+
+# Extended resources -----------------------------------------------------------------------------------
+
+
+def _provided_by_devices(
+    state: PodClaims, cluster: ClusterView, rows: Rows
+) -> tuple[Int64s, Bools]:
+    """For each row, which of the pod's extended resources devices have to provide (a bit each, in
+    order of name), and whether one is provided by nobody."""
+    provided = np.zeros(len(rows), np.int64)
+    misfits = np.zeros(len(rows), np.bool_)
+    if not state.scalars:
+        return provided, misfits
+    by_resource = device_index(cluster).by_resource
+    names = tuple(sorted(state.scalars))
+    _, allocatable = requested_and_allocatable(cluster.nodes, names, row_index(rows))
+    for bit, name in enumerate(names):
+        lacks = np.broadcast_to(allocatable[bit] == 0, len(rows))
+        if name in by_resource:
+            provided += lacks * np.int64(1 << bit)
+        else:
+            misfits |= lacks
+    return provided, misfits
+
+
+def _extended(state: PodClaims, pod: PodInfo, cluster: ClusterView, bits: int) -> ExtendedRequests:
+    by_resource = device_index(cluster).by_resource
+    names = sorted(state.scalars)
+    backed: dict[str, DeviceClass] = {
+        name: by_resource[name] for bit, name in enumerate(names) if bits >> bit & 1
+    }
+    return extended_requests(pod.spec, backed)
+
+
+def _special_claim(
+    state: PodClaims, pod: PodInfo, cluster: ClusterView, bits: int
+) -> ResourceClaim:
+    """The scheduler's own claim for the extended resources that devices provide."""
+    requests = list(_extended(state, pod, cluster, bits).requests)
+    return ResourceClaim(
+        metadata=ObjectMeta(name=SPECIAL_CLAIM, namespace=pod.namespace),
+        spec=ResourceClaimSpec(devices=DeviceClaim(requests=requests)),
+    )
+
+
+# Allocation -------------------------------------------------------------------------------------------
+
+
+GroupKey = tuple[bytes, int]
+
+
+def _alike(
+    state: PodClaims, cluster: ClusterView, rows: Rows, provided: Int64s
+) -> list[tuple[GroupKey, Bools, int]]:
+    """Groups of rows for which allocation comes to the same: key, members, position of the first.
+    Rows for which nothing is to be allocated are in none."""
+    if not len(rows):
+        return []
+    if state.pending:
+        concerned = np.ones(len(rows), np.bool_)
+    else:
+        concerned = provided != 0
+        if not concerned.any():
+            return []
+    groups = device_index(cluster).groups(cluster.nodes, rows)
+    found = []
+    for bits in np.unique(provided[concerned]).tolist():
+        with_bits = concerned & (provided == bits)
+        for group in np.unique(groups.group[with_bits]).tolist():
+            at = with_bits & (groups.group == group)
+            found.append(((groups.keys[group], bits), at, int(at.argmax())))
+    return found
+
+
+def _outcome(
+    state: PodClaims, pod: PodInfo, cluster: ClusterView, row: int, key: GroupKey
+) -> Outcome:
+    """What allocation comes to on a row of a group."""
+    if state.version != cluster.objects.version:
+        state.version = cluster.objects.version
+        state.outcomes.clear()
+        state.understood.clear()
+    outcome = state.outcomes.get(key)
+    if outcome is None:
+        outcome = state.outcomes[key] = _allocated_on(state, pod, cluster, row, key[1])
+    return outcome
+
+
+def _allocated_on(
+    state: PodClaims, pod: PodInfo, cluster: ClusterView, row: int, bits: int
+) -> Outcome:
+    """What allocation comes to on one node."""
+    index = device_index(cluster)
+    claims = _understood(state, pod, cluster, bits)
+    if isinstance(claims, AllocationError):
+        return Outcome(str(claims), is_error=True)
+    nodes = cluster.nodes
+    try:
+        solutions = allocate(
+            claims,
+            index.pools(nodes, row),
+            index.state,
+            lambda match: reaches(match, nodes, row),
+        )
+    except AllocationError as error:
+        return Outcome(str(error), is_error=True)
+    except NodeAllocationError as error:
+        return Outcome(str(error))
+    return Outcome(CANNOT_ALLOCATE) if solutions is None else Outcome(solutions=tuple(solutions))
+
+
+def _understood(
+    state: PodClaims, pod: PodInfo, cluster: ClusterView, bits: int
+) -> list[ClaimToAllocate] | AllocationError:
+    known = state.understood.get(bits)
+    if known is None:
+        claims = list(state.pending)
+        if bits:
+            claims.append(_special_claim(state, pod, cluster, bits))
+        try:
+            known = understand(claims, cluster.objects.all(CLASSES))
+        except AllocationError as error:
+            known = error
+        state.understood[bits] = known
+    return known
+
+
+def _score(solution: Solution) -> int:
+    """What the alternatives that were taken are worth: the earlier, the more."""
+    total = 0
+    for request in solution.claim.spec.devices.requests or ():
+        given = {each.alternative.full_name for each in solution.given}
+        for i, sub in enumerate(request.first_available or ()):
+            if f"{request.name}/{sub.name}" in given:
+                total += ALTERNATIVES_MAX - i
+    return total
+
+
+def _allocated_claim(solution: Solution, node_name: str, record: PodRecord) -> ResourceClaim:
+    claim = solution.claim
+    owner = claim.metadata.uid or record.uid
+    share_ids = [_share_id(owner, i) for i in range(len(solution.given))]
+    allocation = allocation_of(claim, solution.chosen, solution.given, node_name, share_ids)
+    status = msgspec.structs.replace(claim.status, allocation=allocation)
+    return msgspec.structs.replace(claim, status=status)
+
+
+def _share_id(owner_uid: str, number: int) -> str:
+    """A UUID for one share of a device; made of who holds it, as nothing here is random."""
+    digest = hashlib.sha256(f"{owner_uid}/{number}".encode()).digest()
+    return str(uuid.UUID(bytes=digest[:16], version=4))
+
+
+def _assumed_key(claim: ResourceClaim, record: PodRecord) -> str:
+    if claim.metadata.name != SPECIAL_CLAIM:
+        return claim_key(claim)
+    return f"{claim.metadata.namespace}/{SPECIAL_CLAIM}{record.uid}"
+
+
+def _reserved(claim: ResourceClaim, consumer: ResourceClaimConsumer) -> ResourceClaim:
+    users = [*(claim.status.reserved_for or ()), consumer]
+    status = msgspec.structs.replace(claim.status, reserved_for=users)
+    return msgspec.structs.replace(claim, status=status)
+
+
+# Verdicts ---------------------------------------------------------------------------------------------
+
+
+def _refuse(
+    codes: Codes,
+    reasons: Int64s,
+    texts: dict[str, int],
+    at: Bools,
+    text: str,
+) -> None:
+    if at.any():
+        codes[at] = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        reasons[at] = 1 << texts.setdefault(text, len(texts))

@@ -1,0 +1,131 @@
+"""`berth bench run` from end to end, on tiny workloads in each mode."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.demo.processes import DemoProcess
+from bench.perf.config_file import matching, plan_of, read_cases
+from bench.perf.executor import WorkloadFailedError
+from bench.perf.run import RunOptions, run_benchmark
+from daemon import cli
+from shared import exit_codes
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+
+PERF = Path(__file__).parents[2] / "bench/perf"
+MISC = PERF / "upstream/misc/performance-config.yaml"
+OURS = PERF / "workloads/performance-config.yaml"
+LIMIT = ("--timeout-s", "60")
+
+
+def result_of(path: Path, *arguments: str) -> dict[str, Any]:
+    code = cli.main(["bench", "run", *arguments, "--output", str(path), *LIMIT])
+    assert code == exit_codes.OK
+    result: dict[str, Any] = json.loads(path.read_text())
+    return result
+
+
+def check(result: dict[str, Any], pod_count: int) -> None:
+    for run in result["runs"]:
+        assert run["problems"] == []
+        (measured,) = run["measurements"]
+        assert measured["pod_count"] == pod_count
+        assert measured["throughput_pods_per_s"]["overall"] > 0
+        assert measured["end_to_end_latency_ms"]["p99"] > 0
+        assert run["owner_counters"]["bound"] >= pod_count
+    assert result["perfdata"]["dataItems"]
+
+
+def test_decisions_mode_with_several_runs_workers_and_binders(tmp_path: Path) -> None:
+    many = ("--runs", "2", "--workers", "2", "--binders", "2")
+    result = result_of(
+        tmp_path / "r.json", "--config", str(MISC), "--workload", "SchedulingBasic/5Nodes", *many
+    )
+    check(result, 10)
+    assert len(result["runs"]) == 2
+    assert set(result["runs"][0]["processes"]) == {
+        *("owner", "scorer-0", "scorer-1", "null-binder-0", "null-binder-1", "feeder"),
+    }
+
+
+@pytest.mark.parametrize(
+    "workload", ["Heterogeneous/5Nodes", "OneClass/5Nodes", "SteadyArrival/5Nodes_10PerSecond"]
+)
+def test_our_own_workloads(tmp_path: Path, workload: str) -> None:
+    result = result_of(tmp_path / "r.json", "--config", str(OURS), "--workload", workload)
+    check(result, 5 if workload.startswith("Steady") else 10)
+
+
+def test_gated_and_deleted_pods_in_decisions_mode(tmp_path: Path) -> None:
+    workload = ("--workload", "SchedulingWhileGated/1Node_10GatedPods")
+    check(result_of(tmp_path / "r.json", "--config", str(MISC), *workload), 10)
+
+
+def test_http_mode_with_churn(tmp_path: Path) -> None:
+    result = result_of(
+        tmp_path / "r.json",
+        *("--config", str(MISC), "--workload", "SchedulingWithMixedChurn/10Nodes"),
+        *("--mode", "http", "--allow-missing-plugins"),
+    )
+    check(result, 100)
+    assert {"apiserver", "owner", "adapter", "scorer-0", "binder-0"} <= set(
+        result["runs"][0]["processes"]
+    )
+
+
+def test_cluster_mode_leaves_the_cluster_as_it_was(tmp_path: Path) -> None:
+    arguments = ["--port", "0", "--disable-admission-plugins", "Priority"]
+    server = DemoProcess("apiserver", "bench.apiserver", arguments, tmp_path, speaks=True)
+    try:
+        address = json.loads(_first_line(server))["address"]
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(json.dumps(_kubeconfig(address)))
+        result = result_of(
+            tmp_path / "r.json",
+            *("--config", str(MISC), "--workload", "SchedulingBasic/5Nodes"),
+            *("--mode", "cluster", "--kubeconfig", str(kubeconfig), "--runs", "2"),
+        )
+    finally:
+        server.stop()
+    # The second run would have met the first one's namespaces and nodes.
+    check(result, 10)
+
+
+def test_a_workload_that_does_not_end_says_how_far_it_came() -> None:
+    ((case, workload),) = matching(read_cases(MISC), "SchedulingBasic/5Nodes", "")
+    plan = plan_of(MISC, case, workload)
+    with pytest.raises(WorkloadFailedError, match=r"not finished after 0.01 s .*operation"):
+        run_benchmark(plan, RunOptions(timeout_s=0.01), lambda _: None)
+
+
+def test_a_workload_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    code = cli.main(["bench", "run", "--config", str(MISC), "--workload", "Nothing/5Nodes"])
+    assert code == exit_codes.UNUSABLE
+    assert "berth bench list shows them" in capsys.readouterr().err
+
+
+def test_the_list_names_what_cannot_be_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "list", "--labels", "short"]) == exit_codes.OK
+    told = capsys.readouterr().out
+    assert "SchedulingBasic/5Nodes " in told
+    assert "berth cannot decide as with this gate on" in told
+
+
+def _first_line(server: DemoProcess) -> bytes:
+    import asyncio
+
+    return asyncio.run(server.first_line())
+
+
+def _kubeconfig(address: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": address}}],
+        "users": [{"name": "u", "user": {}}],
+    }

@@ -1,0 +1,174 @@
+"""Volumes for claims over columns of nodes, against one node and one volume at a time."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.columns.table import NodeTable
+from shared.kernels.affinity_columns import NONE
+from shared.kernels.label_selector import EVERYTHING, Selector
+from shared.kernels.rows import row_index
+from shared.kernels.volume_pool import VolumePool, candidate
+from shared.kube.objects import PersistentVolume, PersistentVolumeClaim
+from tests.support.slow_volumes import SlowClaim, SlowVolume, find_volumes
+
+KEYS = ("host", "zone", "nowhere")
+VALUES = ("a", "b", "c")
+CLAIMS = ("c0", "c1", "c2")
+MODES = ("ReadWriteOnce", "ReadOnlyMany")
+
+LABELS = st.dictionaries(st.sampled_from(KEYS[:2]), st.sampled_from(VALUES))
+REQUIREMENTS = st.tuples(
+    st.sampled_from(KEYS), st.lists(st.sampled_from(VALUES), min_size=1, max_size=2)
+)
+ACCESS = st.lists(st.sampled_from(MODES), min_size=1, unique=True).map(tuple)
+
+
+@st.composite
+def volume_lists(draw: st.DrawFn) -> list[SlowVolume]:
+    count = draw(st.integers(0, 8))
+    # No two of one size: which of them is taken is nobody's promise.
+    sizes = draw(st.permutations(range(1, 9)))[:count]
+    return [
+        SlowVolume(
+            name=f"v{i}",
+            size=size,
+            affinity=draw(st.one_of(st.none(), st.lists(REQUIREMENTS, max_size=2))),
+            claim=draw(st.sampled_from(("", "", "", *CLAIMS, "other"))),
+            mode=draw(st.sampled_from(("Filesystem", "Filesystem", "Block"))),
+            access_modes=draw(ACCESS),
+            labels=draw(st.dictionaries(st.just("media"), st.sampled_from(VALUES))),
+            is_available=draw(st.sampled_from((True, True, True, False))),
+            is_deleted=draw(st.sampled_from((False, False, False, True))),
+        )
+        for i, size in enumerate(sizes)
+    ]
+
+
+@st.composite
+def claim_lists(draw: st.DrawFn) -> list[SlowClaim]:
+    return [
+        SlowClaim(
+            name=name,
+            size=draw(st.integers(0, 8)),
+            mode=draw(st.sampled_from(("Filesystem", "Filesystem", "Block"))),
+            access_modes=draw(ACCESS),
+            selector=draw(st.one_of(st.none(), st.just({"media": "a"}))),
+        )
+        # The same claim may stand in a pod twice.
+        for name in draw(st.lists(st.sampled_from(CLAIMS), min_size=1, max_size=3))
+    ]
+
+
+def volume_of(slow: SlowVolume) -> PersistentVolume:
+    spec: dict[str, Any] = {
+        "capacity": {"storage": f"{slow.size}Gi"},
+        "accessModes": list(slow.access_modes),
+        "volumeMode": slow.mode,
+    }
+    if slow.claim:
+        spec["claimRef"] = {"namespace": "default", "name": slow.claim}
+    if slow.affinity is not None:
+        terms = [
+            {"matchExpressions": [{"key": key, "operator": "In", "values": list(values)}]}
+            for key, values in slow.affinity
+        ]
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
+    body = {
+        "metadata": {
+            "name": slow.name,
+            "labels": dict(slow.labels),
+            "deletionTimestamp": "2026-01-01T00:00:00Z" if slow.is_deleted else None,
+        },
+        "spec": spec,
+        "status": {"phase": "Available" if slow.is_available else "Released"},
+    }
+    return msgspec.convert(body, PersistentVolume)
+
+
+def claim_of(slow: SlowClaim) -> PersistentVolumeClaim:
+    body = {
+        "metadata": {"name": slow.name, "namespace": "default", "uid": f"uid-{slow.name}"},
+        "spec": {
+            "accessModes": list(slow.access_modes),
+            "volumeMode": slow.mode,
+            "resources": {"requests": {"storage": f"{slow.size}Gi"}},
+        },
+    }
+    return msgspec.convert(body, PersistentVolumeClaim)
+
+
+def table_of(labels: list[dict[str, str]]) -> NodeTable:
+    nodes = NodeTable()
+    for row, own in enumerate(labels):
+        nodes.reserve(row + 1)
+        nodes.bind_name(row, f"n{row}")
+        nodes.write_labels(row, own)
+    return nodes
+
+
+def chosen_names(
+    pool: VolumePool, claims: list[SlowClaim], labels: list[dict[str, str]]
+) -> list[list[str | None]]:
+    """By node, then by claim."""
+    nodes = table_of(labels)
+    rows = np.arange(len(labels))
+    taken: list[Any] = []
+    for slow in claims:
+        selector = EVERYTHING if slow.selector is None else Selector(tuple(slow.selector.items()))
+        taken.append(
+            pool.choose(claim_of(slow), selector, taken, nodes, row_index(rows), len(rows))
+        )
+    return [
+        [
+            None if c[row] == NONE else pool.candidate(int(c[row])).volume.metadata.name
+            for c in taken
+        ]
+        for row in range(len(labels))
+    ]
+
+
+@given(volume_lists(), claim_lists(), st.lists(LABELS, min_size=1, max_size=4))
+def test_each_claim_gets_the_smallest_volume_that_will_do(
+    volumes: list[SlowVolume], claims: list[SlowClaim], labels: list[dict[str, str]]
+) -> None:
+    pool = VolumePool()
+    for volume in volumes:
+        pool.put(candidate(volume_of(volume)))
+    wanted = [find_volumes(claims, volumes, own) for own in labels]
+    assert chosen_names(pool, claims, labels) == wanted
+
+
+@given(st.data())
+def test_a_pool_that_changed_chooses_as_a_new_one(data: st.DataObject) -> None:
+    pool = VolumePool()
+    held: dict[str, SlowVolume] = {}
+    claims = data.draw(claim_lists())
+    labels = data.draw(st.lists(LABELS, min_size=1, max_size=3))
+    for _ in range(data.draw(st.integers(1, 4))):
+        for volume in data.draw(volume_lists()):
+            # A size of its own for each volume, whatever else changes about it.
+            volume.size = int(volume.name[1:]) + 1
+            held[volume.name] = volume
+            pool.put(candidate(volume_of(volume)))
+        for name in data.draw(st.lists(st.sampled_from(sorted(held)), unique=True)) if held else ():
+            del held[name]
+            pool.remove(name)
+        in_order = sorted(held.values(), key=lambda volume: volume.size)
+        given_twice = {v.claim for v in in_order if v.claim in CLAIMS}
+        if any(sum(v.claim == name for v in in_order) > 1 for name in given_twice):
+            continue  # Which of two volumes given to one claim comes first is their age.
+        wanted = [find_volumes(claims, in_order, own) for own in labels]
+        assert chosen_names(pool, claims, labels) == wanted
+    assert len(pool) == len(held)
+
+
+def test_a_value_that_no_node_has_yet_is_found_once_one_has_it() -> None:
+    pool = VolumePool()
+    pool.put(candidate(volume_of(SlowVolume("v0", 1, [("host", ["late"])]))))
+    claims = [SlowClaim("c0", 1)]
+    assert chosen_names(pool, claims, [{"host": "early"}]) == [[None]]
+    assert chosen_names(pool, claims, [{"host": "early"}, {"host": "late"}]) == [[None], ["v0"]]

@@ -1,0 +1,424 @@
+"""What the engine keeps from one pod to the next equals what it would compute afresh.
+
+Any sequence of what can happen to a cluster: pods placed, bound, marked for deletion and gone, nodes
+that come, change and go, with pods still on them. After each step, classes that were evaluated
+before are compared with a new engine on the same view, row by row; so is what the owner's checker
+remembers. The second machine does the same to a worker's copy, with its tentative placements.
+"""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from daemon.core.cache import Cache
+from daemon.core.snapshot_log import SnapshotLog
+from shared.columns.journal import Journal
+from shared.framework.cluster_view import ClusterView
+from shared.framework.engine import Checker, Engine
+from shared.framework.pod_info import PodInfo
+from shared.framework.profiles import ProfileConfig
+from shared.framework.registry import Registry
+from shared.kube.object_codec import decode_object
+from shared.kube.objects import Namespace, Node, Service
+from shared.kube.pod_record import PodRecord, decode_template
+from tests.support.builders import make_pod
+from tests.support.slow_topology import HOST_NAME, PREFERRED, REQUIRED, ZONE
+from workers.scorer.replica import Replica
+
+PROFILE = "default-scheduler"
+FRAMEWORKS = {PROFILE: Registry(entry_points=()).build(ProfileConfig()).framework}
+NODE_NAMES = tuple(f"n{i}" for i in range(7))
+WEB = {"matchLabels": {"app": "web"}}
+DB = {"matchLabels": {"app": "db"}}
+SOFT_TAINT = {"key": "soft", "value": "", "effect": "PreferNoSchedule"}
+HARD_TAINT = {"key": "hard", "value": "", "effect": "NoSchedule"}
+
+
+def spread(key: str, when: str, **others: Any) -> dict[str, Any]:
+    return {
+        "topologyKey": key,
+        "maxSkew": 1,
+        "whenUnsatisfiable": when,
+        "labelSelector": WEB,
+        **others,
+    }
+
+
+def term(key: str, selector: dict[str, Any], **others: Any) -> dict[str, Any]:
+    return {"topologyKey": key, "labelSelector": selector, **others}
+
+
+def weighted(weight: int, key: str, selector: dict[str, Any]) -> dict[str, Any]:
+    return {"weight": weight, "podAffinityTerm": term(key, selector)}
+
+
+SHAPES: list[dict[str, Any]] = [
+    {"labels": {}},
+    {"labels": {"app": "web"}, "cpu": "1"},
+    {"labels": {"app": "db"}, "host_port": 8080},
+    {"labels": {"app": "served"}},
+    {"labels": {"app": "db"}, "namespace": "prod", "spec": {"nodeSelector": {"disk": "ssd"}}},
+    {
+        "labels": {"app": "web", "v": "1"},
+        "spec": {"topologySpreadConstraints": [spread(ZONE, "DoNotSchedule")]},
+    },
+    {
+        "labels": {"app": "web"},
+        "spec": {
+            "topologySpreadConstraints": [
+                spread(HOST_NAME, "DoNotSchedule", minDomains=3),
+                spread(ZONE, "DoNotSchedule", maxSkew=2, nodeTaintsPolicy="Honor"),
+            ],
+        },
+    },
+    {
+        "labels": {"app": "web"},
+        "spec": {
+            "topologySpreadConstraints": [
+                spread(ZONE, "ScheduleAnyway"),
+                spread(HOST_NAME, "ScheduleAnyway"),
+            ],
+            "tolerations": [{"key": "hard", "operator": "Exists"}],
+        },
+    },
+    {
+        "labels": {"app": "web"},
+        "spec": {
+            "topologySpreadConstraints": [
+                spread("rack", "ScheduleAnyway", nodeAffinityPolicy="Ignore"),
+                spread(ZONE, "DoNotSchedule"),
+            ],
+        },
+    },
+    {
+        "labels": {"app": "web"},
+        "spec": {"affinity": {"podAffinity": {REQUIRED: [term(ZONE, WEB)]}}},
+    },
+    {
+        "labels": {"app": "db"},
+        "spec": {"affinity": {"podAffinity": {REQUIRED: [term(ZONE, WEB), term("rack", WEB)]}}},
+    },
+    {
+        "labels": {"app": "web"},
+        "spec": {"affinity": {"podAntiAffinity": {REQUIRED: [term(HOST_NAME, WEB)]}}},
+    },
+    {
+        "labels": {"app": "db"},
+        "namespace": "prod",
+        "spec": {
+            "affinity": {
+                "podAntiAffinity": {REQUIRED: [term(ZONE, WEB, namespaceSelector={})]},
+                "podAffinity": {PREFERRED: [weighted(5, "rack", DB)]},
+            }
+        },
+    },
+    {
+        "labels": {"app": "web"},
+        "cpu": "2",
+        "spec": {
+            "affinity": {
+                "podAntiAffinity": {PREFERRED: [weighted(3, ZONE, WEB), weighted(1, ZONE, DB)]},
+                "podAffinity": {PREFERRED: [weighted(3, ZONE, WEB)]},
+            },
+            "topologySpreadConstraints": [spread("rack", "ScheduleAnyway")],
+        },
+    },
+]
+
+
+def node_object(name: str, zone: str, rack: str, cpu: int, *, ssd: bool, taints: list[Any]) -> Node:
+    pairs = ((HOST_NAME, name), (ZONE, zone), ("rack", rack), ("disk", "ssd" if ssd else ""))
+    body = {
+        "metadata": {"name": name, "labels": {key: value for key, value in pairs if value}},
+        "spec": {"taints": taints},
+        "status": {"allocatable": {"cpu": str(cpu), "memory": "8Gi", "pods": "6"}},
+    }
+    return msgspec.convert(body, Node)
+
+
+NODES = st.builds(
+    node_object,
+    st.sampled_from(NODE_NAMES),
+    st.sampled_from(("a", "a", "b", "b", "c", "")),
+    st.sampled_from(("1", "2", "")),
+    st.sampled_from((2, 4, 4, 8)),
+    ssd=st.booleans(),
+    taints=st.sampled_from(([], [], [], [SOFT_TAINT], [HARD_TAINT])),
+)
+
+
+CLUSTERS = st.lists(NODES, min_size=3, max_size=7, unique_by=lambda n: n.metadata.name)
+TRACKED = st.lists(st.integers(0, len(SHAPES) - 1), unique=True, min_size=2, max_size=4)
+"""Shapes that are compared after every step, so that what is kept of them is old."""
+
+
+def assert_equal_to_fresh(
+    engine: Engine, view: ClusterView, journal: Journal, class_id: int, info: PodInfo
+) -> None:
+    """The class as the engine holds it, and as one that has never seen anything sees it."""
+    kept = engine.evaluate(class_id, info, PROFILE)
+    fresh_engine = Engine(view, journal, FRAMEWORKS)
+    fresh = fresh_engine.evaluate(class_id, info, PROFILE)
+    rows = view.nodes.present_rows()
+    assert kept.outcome.status == fresh.outcome.status
+    assert kept.feasible_count == fresh.feasible_count
+    assert kept.feasible[rows].tolist() == fresh.feasible[rows].tolist()
+    assert not kept.feasible[~view.nodes.present].any()
+    first = engine.choose(kept, lambda ties: int(ties[0]))
+    assert first == fresh_engine.choose(fresh, lambda ties: int(ties[0]))
+    if kept.feasible_count >= 2:
+        assert kept.scores is not None
+        assert fresh.scores is not None
+        assert kept.scores.total.tolist() == fresh.scores.total.tolist()
+    if not kept.feasible_count:
+        assert engine.failure(kept) == fresh_engine.failure(fresh)
+
+
+class EngineMachine(RuleBasedStateMachine):
+    """The owner's cache."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = Cache()
+        self.engine = Engine(self.cache.view, self.cache.journal, FRAMEWORKS)
+        self.checker = Checker(self.cache.view, self.cache.journal, FRAMEWORKS)
+        self.tracked: list[int] = []
+        self.number = 0
+        self.alive: list[PodRecord] = []
+        self.classes = {}
+        for shape in range(len(SHAPES)):
+            pod_class = self.cache.classes.acquire(make_pod("keeper", **SHAPES[shape]))
+            self.classes[shape] = pod_class
+
+    @initialize(nodes=CLUSTERS, tracked=TRACKED)
+    def start(self, nodes: list[Node], tracked: list[int]) -> None:
+        self.tracked = tracked
+        for node in nodes:
+            self.cache.add_node(node)
+        body = {"metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": {}}}
+        body["spec"] = {"selector": {"app": "served"}}
+        self.cache.objects.put("services", "default/s", msgspec.convert(body, Service))
+        self.cache.refresh_order()
+
+    # Pods ----------------------------------------------------------------------------------------
+
+    def new_pod(self, shape: int, node_name: str = "") -> PodRecord:
+        self.number += 1
+        record = make_pod(f"p{self.number}", node_name=node_name, **SHAPES[shape])
+        self.alive.append(record)
+        return record
+
+    @rule(shape=st.integers(0, len(SHAPES) - 1), count=st.integers(1, 4))
+    def place(self, shape: int, count: int) -> None:
+        pod_class = self.classes[shape]
+        for _ in range(count):
+            evaluation = self.engine.evaluate(pod_class.class_id, pod_class.info, PROFILE)
+            choice = self.engine.choose(evaluation, lambda ties: int(ties[-1]))
+            if choice is None:
+                return
+            rows = np.array([choice.row], np.intp)
+            ok = self.checker.passing(pod_class.class_id, pod_class.info, PROFILE, rows)
+            assert ok.all(), "the owner refuses what the engine chose on the same state"
+            name = self.cache.nodes.name_of(choice.row)
+            self.cache.assume_pod(self.new_pod(shape), name, pod_class)
+
+    @rule(
+        shape=st.integers(0, len(SHAPES) - 1),
+        name=st.sampled_from((*NODE_NAMES, "ghost")),
+        count=st.integers(1, 3),
+    )
+    def others_place(self, shape: int, name: str, count: int) -> None:
+        for _ in range(count):
+            self.cache.add_pod(self.new_pod(shape, name))
+
+    @rule(pick=st.integers(0, 1 << 30), how=st.sampled_from(("goes", "is marked", "goes")))
+    def pod_leaves(self, pick: int, how: str) -> None:
+        if not self.alive:
+            return
+        record = self.alive[pick % len(self.alive)]
+        cached = self.cache.get_pod(record.uid)
+        assert cached is not None
+        if how == "goes":
+            self.alive.remove(record)
+            self.cache.remove_pod(record.uid)
+        else:
+            marked = msgspec.structs.replace(
+                record, node_name=cached.node_name, deleted="2026-01-01T00:00:00Z"
+            )
+            self.cache.add_pod(marked)
+
+    @rule(pick=st.integers(0, 1 << 30), shape=st.integers(0, len(SHAPES) - 1))
+    def pod_changes_class(self, pick: int, shape: int) -> None:
+        """Its labels were edited, say."""
+        if not self.alive:
+            return
+        index = pick % len(self.alive)
+        record = self.alive[index]
+        cached = self.cache.get_pod(record.uid)
+        assert cached is not None
+        other = make_pod(record.name, uid=record.uid, **SHAPES[shape])
+        self.alive[index] = msgspec.structs.replace(other, node_name=cached.node_name)
+        self.cache.add_pod(self.alive[index])
+
+    # Nodes ---------------------------------------------------------------------------------------
+
+    @rule(node=NODES)
+    def node_comes_or_changes(self, node: Node) -> None:
+        self.cache.add_node(node)
+
+    @rule(name=st.sampled_from(NODE_NAMES))
+    def node_goes(self, name: str) -> None:
+        self.cache.remove_node(name)
+
+    @rule(team=st.sampled_from(("x", "y")))
+    def namespace_changes(self, team: str) -> None:
+        body = {"metadata": {"name": "prod", "labels": {"team": team}}}
+        self.cache.objects.put("namespaces", "prod", msgspec.convert(body, Namespace))
+
+    # What must hold ------------------------------------------------------------------------------
+
+    @invariant()
+    def nothing_tracked_is_remembered_wrong(self) -> None:
+        self.nothing_is_remembered_wrong(self.tracked)
+
+    def nothing_is_remembered_wrong(self, shapes: list[int]) -> None:
+        self.cache.refresh_order()
+        view, journal = self.cache.view, self.cache.journal
+        for shape in shapes:
+            pod_class = self.classes[shape]
+            assert_equal_to_fresh(self.engine, view, journal, pod_class.class_id, pod_class.info)
+            rows = view.nodes.present_rows()
+            key = (pod_class.class_id, pod_class.info, PROFILE)
+            fresh = Checker(view, journal, FRAMEWORKS)
+            passes = self.checker.passing(*key, rows)
+            assert passes.tolist() == fresh.passing(*key, rows).tolist()
+            assert self.checker.is_wide(*key) is fresh.is_wide(*key)
+
+    def teardown(self) -> None:
+        self.nothing_is_remembered_wrong(list(range(len(SHAPES))))
+
+
+class ReplicaMachine(RuleBasedStateMachine):
+    """A worker's copy: deltas, tentative placements, and proposals that the owner refuses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = Cache()
+        self.log = SnapshotLog(self.cache, epoch=1)
+        self.replica = Replica(0, decode_object)
+        self.tracked: list[int] = []
+        self.number = 0
+        self.sequence = 0
+        self.settled = 0
+        self.proposed: list[tuple[int, int, int]] = []
+        """(proposal, shape, row) of what the owner has not judged yet."""
+        self.alive: list[PodRecord] = []
+        self.classes = [self.cache.classes.acquire(make_pod("keeper", **shape)) for shape in SHAPES]
+
+    @initialize(nodes=CLUSTERS, tracked=TRACKED)
+    def start(self, nodes: list[Node], tracked: list[int]) -> None:
+        self.tracked = tracked
+        for node in nodes:
+            self.cache.add_node(node)
+        self.log.skip({})
+        self.start_anew()
+
+    @rule()
+    def start_anew(self) -> None:
+        """The worker asks for everything."""
+        self.publish()
+        full = self.log.full({0: self.settled})
+        self.replica.apply_full(full.message, full.buffers)
+        self.engine = Engine(self.replica.view, self.replica.journal, FRAMEWORKS)
+
+    @rule()
+    def publish(self) -> None:
+        snapshot = self.log.delta({0: self.settled})
+        if snapshot is not None and self.replica.is_whole:
+            assert self.replica.apply_delta(snapshot.message, snapshot.buffers)
+            for class_id in self.replica.newly_retired:
+                self.engine.forget(class_id)
+            self.replica.newly_retired.clear()
+
+    @rule(shapes=st.lists(st.integers(0, len(SHAPES) - 1), min_size=1, max_size=4))
+    def propose(self, shapes: list[int]) -> None:
+        self.sequence += 1
+        for shape in shapes:
+            class_id = self.classes[shape].class_id
+            known = self.replica.classes.get(class_id)
+            if known is None:
+                continue
+            evaluation = self.engine.evaluate(class_id, known.info, PROFILE)
+            choice = self.engine.choose(evaluation, lambda ties: int(ties[0]))
+            if choice is not None:
+                self.replica.place(class_id, choice.row, self.sequence)
+                self.proposed.append((self.sequence, shape, choice.row))
+
+    @rule(refuses=st.integers(0, 7))
+    def owner_judges(self, refuses: int) -> None:
+        """The oldest proposal; bit i set: its placement i is refused."""
+        if not self.proposed:
+            return
+        oldest = self.proposed[0][0]
+        mine = [entry for entry in self.proposed if entry[0] == oldest]
+        self.proposed = [entry for entry in self.proposed if entry[0] != oldest]
+        for position, (_, shape, row) in enumerate(mine):
+            if refuses >> position & 1 or not self.cache.nodes.present[row]:
+                self.cache.touch_row(row)
+                continue
+            self.number += 1
+            record = make_pod(f"p{self.number}", **SHAPES[shape])
+            name = self.cache.nodes.name_of(row)
+            self.cache.assume_pod(record, name, self.classes[shape])
+            self.alive.append(record)
+        self.settled = oldest
+
+    @rule(shape=st.integers(0, len(SHAPES) - 1), name=st.sampled_from(NODE_NAMES))
+    def others_place(self, shape: int, name: str) -> None:
+        self.number += 1
+        record = make_pod(f"p{self.number}", node_name=name, **SHAPES[shape])
+        self.cache.add_pod(record)
+        self.alive.append(record)
+
+    @rule(pick=st.integers(0, 1 << 30))
+    def pod_goes(self, pick: int) -> None:
+        if self.alive:
+            self.cache.remove_pod(self.alive.pop(pick % len(self.alive)).uid)
+
+    @rule(node=NODES)
+    def node_comes_or_changes(self, node: Node) -> None:
+        self.cache.add_node(node)
+
+    @rule(name=st.sampled_from(NODE_NAMES))
+    def node_goes(self, name: str) -> None:
+        self.cache.remove_node(name)
+
+    @invariant()
+    def nothing_is_remembered_wrong(self) -> None:
+        if not self.replica.is_whole:
+            return
+        view, journal = self.replica.view, self.replica.journal
+        for chosen in self.tracked:
+            class_id = self.classes[chosen].class_id
+            known = self.replica.classes.get(class_id)
+            if known is not None:
+                assert_equal_to_fresh(self.engine, view, journal, class_id, known.info)
+
+
+def test_keepers_are_classes_of_their_own() -> None:
+    """The machines tell shapes apart by class; two equal shapes would test one of them twice."""
+    cache = Cache()
+    made = {cache.classes.acquire(make_pod("keeper", **shape)).class_id for shape in SHAPES}
+    assert len(made) == len(SHAPES)
+    template = make_pod("keeper", **SHAPES[0]).template
+    assert decode_template(template).spec.node_name == ""
+
+
+EngineMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+ReplicaMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestEngineMachine = EngineMachine.TestCase
+TestReplicaMachine = ReplicaMachine.TestCase

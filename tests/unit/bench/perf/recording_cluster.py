@@ -1,0 +1,76 @@
+"""A cluster that binds every pod at once and writes down what was asked of it."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bench.apiserver.resources import Resource
+from bench.perf.book import PodBook
+from bench.perf.cluster_api import Prepared
+from bench.perf.executor import PODS
+from bench.perf.object_template import JsonObject, Series, named
+from daemon.supervisor.process_list import ProcessEntry
+from shared.clock import Clock
+from shared.messages.admin import StatusAnswer
+
+
+class PreparedSeries(NamedTuple):
+    series: Series
+
+
+class RecordingCluster:
+    """Satisfies `ClusterApi`. Gated pods are refused, all others bound to one node."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.book = PodBook()
+        self.created: list[tuple[str, str, str]] = []
+        self.deleted: list[tuple[str, str, str]] = []
+        self.updated: list[JsonObject] = []
+        self.bodies: dict[str, JsonObject] = {}
+        self.arrivals_s: Sequence[float] | None = None
+        self._clock = clock
+
+    async def prepare(self, series: Series) -> Prepared:
+        return PreparedSeries(series)
+
+    async def create(self, prepared: Prepared, arrivals_s: Sequence[float] | None = None) -> None:
+        series = prepared.series
+        self.arrivals_s = arrivals_s
+        for index, name in enumerate(series.names):
+            body = named(series.make(index), name, series.name_labels)
+            self.bodies[name] = body
+            self.created.append((series.resource.plural, series.namespace, name))
+            if series.resource is PODS:
+                self._schedule(series.namespace, name, body)
+            await asyncio.sleep(0)
+
+    def _schedule(self, namespace: str, name: str, body: JsonObject) -> None:
+        labels = body["metadata"].get("labels")
+        self.book.created(namespace, name, self._clock.monotonic_s(), labels)
+        if body["spec"].get("schedulingGates"):
+            self.book.refused(namespace, name, "gated")
+        else:
+            self.book.bound(namespace, name, "node", self._clock.monotonic_s())
+
+    async def update(
+        self, resource: Resource, namespace: str, body: JsonObject, subresources: Sequence[str]
+    ) -> None:
+        del resource, namespace, subresources
+        self.updated.append(body)
+
+    async def delete(self, resource: Resource, namespace: str, name: str) -> None:
+        self.deleted.append((resource.plural, namespace, name))
+        if resource is PODS:
+            self.book.deleted(namespace, name)
+
+    async def status(self) -> StatusAnswer | None:
+        return None
+
+    def check(self) -> None:
+        pass
+
+    def processes(self) -> list[ProcessEntry]:
+        return []
+
+    async def close(self) -> None:
+        pass

@@ -1,0 +1,76 @@
+"""Object templates: bodies that are spliced are the bodies that would have been encoded."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from bench.perf.object_template import Names, ObjectTemplate, Series, named
+from shared.errors import ConfigurationError
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  generateName: pod-
+  labels: {color: blue}
+spec: {containers: [{name: c, image: i%s}]}
+"""
+
+
+def template(tmp_path: Path, text: str) -> ObjectTemplate:
+    path = tmp_path / "template.yaml"
+    path.write_text(text)
+    return ObjectTemplate(path)
+
+
+@pytest.mark.parametrize("is_uniform", [True, False])
+def test_bodies_differ_in_the_name_and_what_repeats_it(tmp_path: Path, is_uniform: bool) -> None:
+    pod = template(tmp_path, POD % "")
+    names = ["first", "second"]
+    series = Series(
+        pod.resource, "ns", names, lambda i: pod.body(i, 2, {}), is_uniform, ("hostname",)
+    )
+    first, second = (orjson.loads(body) for body in series.bodies())
+    assert first["metadata"]["name"] == first["metadata"]["labels"]["hostname"] == "first"
+    assert second["metadata"]["name"] == second["metadata"]["labels"]["hostname"] == "second"
+    assert second["metadata"]["labels"]["color"] == "blue"
+    assert first["spec"] == second["spec"]
+    assert "name" not in pod.body(0, 1, {})["metadata"], "the template itself stays as it was"
+
+
+def test_a_template_with_actions_makes_each_object_its_own(tmp_path: Path) -> None:
+    pod = template(tmp_path, POD % "-{{.Index}}-{{.size}}")
+    assert not pod.is_uniform
+    series = Series(
+        pod.resource, "ns", ["a", "b"], lambda i: pod.body(i, 2, {"Index": 9, "size": 3}), False
+    )
+    images = [orjson.loads(b)["spec"]["containers"][0]["image"] for b in series.bodies()]
+    assert images == ["i-0-3", "i-1-3"]
+
+
+def test_names_are_unique_in_a_run() -> None:
+    names = Names()
+    pod = {"kind": "Pod", "metadata": {"generateName": "pod-"}}
+    assert [names.take(pod), names.take(pod)] == ["pod-00000", "pod-00001"]
+    assert names.take(named(pod, "given")) == "given"
+    assert names.take({"kind": "PersistentVolume"}) == "persistentvolume-00000"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "is not YAML"),
+        ("[]", "is not an object"),
+        ("{apiVersion: v9, kind: Rocket}", "v9 Rocket: not a kind that is known"),
+    ],
+)
+def test_a_template_that_is_no_object_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        template(tmp_path, text)
+    assert problem in caught.value.problems[0]
+
+
+def test_a_template_that_is_not_there_is_refused_with_the_place(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="template paths count from the workload file"):
+        ObjectTemplate(tmp_path / "nowhere.yaml")

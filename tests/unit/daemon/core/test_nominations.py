@@ -1,0 +1,134 @@
+"""Preemption through the whole pipeline: proposed by a worker, checked and carried out by the owner."""
+
+import msgspec
+
+from tests.support.builders import make_node, make_pod
+from tests.support.pipeline import Pipeline
+
+
+def bound_pods(count: int, *, priority: int = 0, node: str = "n0") -> list:
+    return [
+        make_pod(f"low{i}-{node}", cpu="1", node_name=node, priority=priority) for i in range(count)
+    ]
+
+
+def test_victims_go_and_the_preemptor_takes_their_room() -> None:
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0", cpu="4")], bound_pods(4))
+    high = make_pod("high", cpu="2", priority=10)
+    pipeline.add_pod(high)
+    pipeline.run_until_quiet()
+    assert pipeline.nominated[high.uid] == "n0"
+    assert pipeline.state.counters["preemptions"] == 1
+    pipeline.advance(20.0)
+    pipeline.run_until_quiet()
+    assert pipeline.bound[high.uid] == ["n0"]
+    assert pipeline.state.cache.pod_count() == 3
+    assert not len(pipeline.state.cache.view.nominations)
+    pipeline.check()
+
+
+def test_the_room_of_victims_is_kept_for_the_preemptor() -> None:
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0", cpu="4")], bound_pods(4))
+    high = make_pod("high", cpu="2", priority=10)
+    pipeline.add_pod(high)
+    while not pipeline.victims:
+        assert pipeline.step_owner() or pipeline.step_scorer(0)
+    others = [make_pod(f"other{i}", cpu="1", priority=5) for i in range(4)]
+    for other in others:
+        pipeline.add_pod(other)
+    pipeline.run_until_quiet()
+    pipeline.advance(20.0)
+    pipeline.run_until_quiet()
+    assert pipeline.bound[high.uid] == ["n0"]
+    # Two of the four took the room that was left to less important pods.
+    assert sum(other.uid in pipeline.bound for other in others) == 2
+    pipeline.check()
+
+
+def test_a_preemptor_waits_for_its_victims_instead_of_asking_for_more() -> None:
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0", cpu="4"), make_node("n1", cpu="4")], bound_pods(4))
+    for pod in bound_pods(4, node="n1"):
+        pipeline.add_pod(pod)
+    high = make_pod("high", cpu="2", priority=10)
+    pipeline.add_pod(high)
+    while not pipeline.victims:
+        assert pipeline.step_owner() or pipeline.step_scorer(0)
+    assert len(pipeline.victims) == 2
+    # Tried again for another reason while they are still there.
+    pipeline.state.queue.activate([high.uid], pipeline.now_s)
+    pipeline.advance(1.0)
+    for _ in range(50):
+        pipeline.step_owner()
+        pipeline.step_scorer(0)
+    assert len(pipeline.victims) == 2
+    messages = [v.message for report in pipeline.verdicts for v in report.verdicts]
+    assert "not eligible due to a terminating pod on the nominated node." in messages[-1]
+
+
+def test_a_victim_that_cannot_be_deleted_gives_the_preemptor_another_try() -> None:
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0", cpu="4")], bound_pods(4))
+    high = make_pod("high", cpu="4", priority=10)
+    pipeline.add_pod(high)
+    while not pipeline.victims:
+        assert pipeline.step_owner() or pipeline.step_scorer(0)
+    while pipeline.victims:
+        assert pipeline.step_victim(fails=True)
+    pipeline.run_until_quiet()
+    pipeline.advance(20.0)
+    pipeline.run_until_quiet()
+    assert pipeline.bound[high.uid] == ["n0"]
+    assert {note.event for note in pipeline.notes} >= {"victim_not_deleted"}
+
+
+def test_a_proposal_whose_victims_changed_is_refused() -> None:
+    pipeline = Pipeline()
+    pods = bound_pods(4)
+    pipeline.sync([make_node("n0", cpu="4")], pods)
+    high = make_pod("high", cpu="2", priority=10)
+    pipeline.add_pod(high)
+    while not pipeline.to_owner or not pipeline.scorers[0].proposal_sequence:
+        assert pipeline.step_scorer(0) or pipeline.step_owner()
+    # Before the proposal is read, the pods are replaced by more important ones.
+    for pod in pods:
+        pipeline.delete_pod(pod)
+    for pod in bound_pods(4, priority=20):
+        pipeline.add_pod(msgspec.structs.replace(pod, uid=pod.uid + "-again"))
+    pipeline.run_until_quiet()
+    assert pipeline.state.counters["preemptions_rejected"] == 1
+    assert not pipeline.victims
+    assert high.uid not in pipeline.bound
+    pipeline.check()
+
+
+def test_less_important_nominations_on_the_node_end() -> None:
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0", cpu="4")], bound_pods(4))
+    middle = make_pod("middle", cpu="4", priority=5)
+    pipeline.add_pod(middle)
+    while not pipeline.victims:
+        assert pipeline.step_owner() or pipeline.step_scorer(0)
+    high = make_pod("high", cpu="4", priority=10)
+    pipeline.add_pod(high)
+    while pipeline.step_owner() or pipeline.step_scorer(0):
+        pass
+    assert pipeline.nominated == {middle.uid: "", high.uid: "n0"}
+    assert len(pipeline.victims) == 4  # Those of `middle`: none is deleted twice.
+    pipeline.run_until_quiet()
+    pipeline.advance(20.0)
+    pipeline.run_until_quiet()
+    assert pipeline.bound == {high.uid: ["n0"]}
+
+
+def test_nominations_of_the_api_server_hold_after_a_restart() -> None:
+    pipeline = Pipeline()
+    waiting = msgspec.structs.replace(
+        make_pod("waiting", cpu="4", priority=10), nominated_node_name="n1"
+    )
+    pipeline.sync([make_node("n0", cpu="4"), make_node("n1", cpu="4")], [waiting])
+    pipeline.run_until_quiet()
+    assert pipeline.bound[waiting.uid] == ["n1"]
+    assert not len(pipeline.state.cache.view.nominations)

@@ -1,0 +1,315 @@
+"""The allocator on one node. Cases mirror upstream's allocatortesting/allocator_testing.go, v1.36."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from shared.dra.allocated import AllocatedState
+from shared.dra.allocator import allocate, understand
+from shared.dra.devices import NodeMatch, SliceView
+from shared.dra.errors import AllocationError, NodeAllocationError
+from shared.dra.pools import gather
+from shared.dra.requests import allocation_of
+from shared.kube.objects import DeviceClass, ResourceClaim, ResourceSlice
+from tests.support.devices import (
+    allocated,
+    device,
+    first_available,
+    make_claim,
+    make_class,
+    make_slice,
+    request,
+    selectors,
+)
+
+NODE = "n1"
+MODEL = 'device.attributes["gpu.example.com"].model'
+Found = list[list[tuple[str, str]]] | None
+
+
+def reaches(match: NodeMatch) -> bool:
+    return match.node_name == NODE or match.all_nodes
+
+
+def given(
+    claims: Sequence[ResourceClaim],
+    slices: Sequence[ResourceSlice],
+    *,
+    classes: Sequence[DeviceClass] = (),
+    taken: Sequence[ResourceClaim] = (),
+) -> Found:
+    """(request, device) of each claim; None where the claims cannot be allocated."""
+    state = AllocatedState()
+    for each in taken:
+        state.add(each)
+    views = [SliceView(each) for each in slices]
+    pools = gather(views, lambda pool: [v for v in views if v.pool_id == pool], reaches)
+    by_name = {c.metadata.name: c for c in (make_class(), *classes)}
+    solutions = allocate(understand(claims, by_name), pools, state, reaches)
+    if solutions is None:
+        return None
+    return [[(g.alternative.full_name, g.device.name) for g in s.given] for s in solutions]
+
+
+def gpus(*names: str, **fields: Any) -> ResourceSlice:
+    return make_slice(NODE, [device(name, **fields) for name in names])
+
+
+def test_devices_are_given_in_the_order_of_pools_slices_and_devices() -> None:
+    slices = [
+        make_slice("pool-2", [device("x")], node=NODE),
+        make_slice("pool-1", [device("d")], name="s2", node=NODE, count=2),
+        make_slice("pool-1", [device("b"), device("a")], name="s1", node=NODE, count=2),
+    ]
+    claim = make_claim(requests=[request(count=4)])
+    assert given([claim], slices) == [[("r0", n) for n in ("b", "a", "d", "x")]]
+
+
+def test_what_is_taken_is_not_given_again() -> None:
+    taken = [make_claim("other", status=allocated("a", pool=NODE))]
+    assert given([make_claim()], [gpus("a", "b")], taken=taken) == [[("r0", "b")]]
+    assert given([make_claim(requests=[request(count=2)])], [gpus("a", "b")], taken=taken) is None
+
+
+def test_the_search_goes_back_where_a_later_request_finds_nothing() -> None:
+    slices = [make_slice(NODE, [device("a", attributes={"model": "x"}), device("b")])]
+    only_a = request("r1", selectors=selectors(f"has({MODEL})"))
+    claim = make_claim(requests=[request("r0"), only_a])
+    assert given([claim], slices) == [[("r0", "b"), ("r1", "a")]]
+
+
+def test_several_claims_share_out_the_devices() -> None:
+    assert given([make_claim("c0"), make_claim("c1")], [gpus("a", "b")]) == [
+        [("r0", "a")],
+        [("r0", "b")],
+    ]
+    assert given([make_claim("c0"), make_claim("c1")], [gpus("a")]) is None
+
+
+def test_class_and_request_select_devices() -> None:
+    slices = [
+        make_slice(NODE, [device(m, attributes={"model": m}) for m in ("t4", "a100", "h100")])
+    ]
+    classes = [make_class("big", f'{MODEL} != "t4"')]
+    wanted = request(deviceClassName="big", selectors=selectors(f'{MODEL} != "a100"'))
+    assert given([make_claim(requests=[wanted])], slices, classes=classes) == [[("r0", "h100")]]
+
+
+def test_all_devices_need_every_one() -> None:
+    everything = make_claim(requests=[request(allocationMode="All")])
+    assert given([everything], [gpus("a", "b")]) == [[("r0", "a"), ("r0", "b")]]
+    taken = [make_claim("other", status=allocated("a", pool=NODE))]
+    assert given([everything], [gpus("a", "b")], taken=taken) is None
+    assert given([everything], []) is None
+
+
+def test_the_first_possible_alternative_is_taken() -> None:
+    two, one = request("two", count=2), request("one")
+    claim = make_claim(requests=[first_available("r0", two, one)])
+    assert given([claim], [gpus("a", "b")]) == [[("r0/two", "a"), ("r0/two", "b")]]
+    assert given([claim], [gpus("a")]) == [[("r0/one", "a")]]
+
+
+def test_alternatives_that_ask_for_too_many_make_room_for_others() -> None:
+    names = [f"d{i:02}" for i in range(40)]
+    many = first_available("r0", request("many", count=30), request("few"))
+    claim = make_claim(requests=[many, request("r1", count=5)])
+    found = given([claim], [gpus(*names)])
+    assert found is not None
+    assert [name for name, _ in found[0]] == ["r0/few"] + ["r1"] * 5
+
+
+@pytest.mark.parametrize(
+    ("constraint", "models", "expected"),
+    [
+        ({"matchAttribute": "gpu.example.com/model"}, "xyx", ["d0", "d2"]),
+        ({"matchAttribute": "gpu.example.com/model"}, "xyz", None),
+        ({"distinctAttribute": "gpu.example.com/model"}, "xxy", ["d0", "d2"]),
+        ({"distinctAttribute": "gpu.example.com/model"}, "xx", None),
+        ({"matchAttribute": "gpu.example.com/nope"}, "xx", None),
+        ({"matchAttribute": "gpu.example.com/model", "requests": ["r9"]}, "xy", ["d0", "d1"]),
+    ],
+)
+def test_constraints(
+    constraint: Mapping[str, Any], models: str, expected: list[str] | None
+) -> None:
+    devices = [device(f"d{i}", attributes={"model": m}) for i, m in enumerate(models)]
+    requests = [request("r0"), request("r1")]
+    found = given(
+        [make_claim(requests=requests, constraints=[constraint])], [make_slice(NODE, devices)]
+    )
+    assert (found and [name for _, name in found[0]]) == expected
+
+
+def test_all_devices_that_a_constraint_forbids_are_an_error() -> None:
+    devices = [device(m, attributes={"model": m}) for m in "xy"]
+    claim = make_claim(
+        requests=[request(allocationMode="All")],
+        constraints=[{"matchAttribute": "gpu.example.com/model"}],
+    )
+    text = (
+        "claim default/claim, request r0: cannot add device gpu.example.com/n1/y because a claim "
+        "constraint would not be satisfied"
+    )
+    with pytest.raises(AllocationError, match=text):
+        given([claim], [make_slice(NODE, devices)])
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "is_given"),
+    [
+        ([], False),
+        ([{"key": "k", "operator": "Exists"}], True),
+        ([{"operator": "Exists", "effect": "NoSchedule"}], True),
+        ([{"key": "k", "operator": "Equal", "value": "v"}], True),
+        ([{"key": "k", "operator": "Equal", "value": "w"}], False),
+        ([{"key": "k", "operator": "Exists", "effect": "NoExecute"}], False),
+    ],
+)
+def test_taints_keep_devices_back(tolerations: list[dict[str, str]], is_given: bool) -> None:
+    tainted = gpus("a", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
+    claim = make_claim(requests=[request(tolerations=tolerations)])
+    assert (given([claim], [tainted]) is not None) is is_given
+
+
+def test_an_admin_sees_what_others_have() -> None:
+    taken = [make_claim("other", status=allocated("a", pool=NODE))]
+    watching = make_claim(requests=[request(adminAccess=True)])
+    assert given([watching], [gpus("a")], taken=taken) == [[("r0", "a")]]
+    admins = [make_claim("other", status=allocated("a", pool=NODE, adminAccess=True))]
+    assert given([make_claim()], [gpus("a")], taken=admins) == [[("r0", "a")]]
+
+
+def counted(*parts: tuple[str, str]) -> list[ResourceSlice]:
+    """A pool of partitions that share 80 of memory."""
+    counters = [{"name": "card", "counters": {"memory": {"value": "80"}}}]
+    devices = [
+        device(
+            name,
+            consumesCounters=[{"counterSet": "card", "counters": {"memory": {"value": size}}}],
+        )
+        for name, size in parts
+    ]
+    return [
+        make_slice(NODE, name="counters", count=2, sharedCounters=counters),
+        make_slice(NODE, devices, name="devices", count=2),
+    ]
+
+
+def test_partitions_share_counters() -> None:
+    slices = counted(("half0", "40"), ("whole", "80"), ("half1", "40"))
+    two = make_claim(requests=[request(count=2)])
+    assert given([two], slices) == [[("r0", "half0"), ("r0", "half1")]]
+    taken = [make_claim("other", status=allocated("half0", pool=NODE))]
+    assert given([make_claim()], slices, taken=taken) == [[("r0", "half1")]]
+    assert given([two], slices, taken=taken) is None
+
+
+def test_counters_that_do_not_exist_make_a_pool_invalid() -> None:
+    slices = counted(("a", "10"))
+    alone = make_slice(NODE, [], name="lonely")
+    alone.spec.devices = slices[1].spec.devices
+    with pytest.raises(NodeAllocationError, match="invalid resource pools were encountered"):
+        given([make_claim()], [alone])
+
+
+def shared_device(**policy: Any) -> ResourceSlice:
+    capacity = {"memory": {"value": "10Gi", **({"requestPolicy": policy} if policy else {})}}
+    return make_slice(NODE, [device("a", allowMultipleAllocations=True, capacity=capacity)])
+
+
+def asking(amount: str | None, count: int = 1) -> ResourceClaim:
+    capacity = {} if amount is None else {"capacity": {"requests": {"memory": amount}}}
+    return make_claim(requests=[request(f"r{i}", **capacity) for i in range(count)])
+
+
+def test_a_shared_device_is_given_until_its_capacity_is_used_up() -> None:
+    assert given([asking("4Gi", 2)], [shared_device()]) == [[("r0", "a"), ("r1", "a")]]
+    assert given([asking("4Gi", 3)], [shared_device()]) is None
+    share = allocated("a", pool=NODE, shareID="s", consumedCapacity={"memory": "8Gi"})
+    taken = [make_claim("other", status=share)]
+    assert given([asking("4Gi")], [shared_device()], taken=taken) is None
+    assert given([asking("2Gi")], [shared_device()], taken=taken) is not None
+    assert given([asking(None)], [shared_device()], taken=taken) is None, "all of it, by default"
+
+
+def test_incomplete_and_outdated_pools() -> None:
+    half = make_slice(NODE, [device("a")], count=2)
+    assert given([make_claim()], [half]) is None
+    with pytest.raises(AllocationError, match=r"pool \S+/n1 is currently being updated"):
+        given([make_claim(requests=[request(allocationMode="All")])], [half])
+    old = make_slice(NODE, [device("old")], name="old")
+    new = make_slice(NODE, [device("new")], name="new", generation=2)
+    assert given([make_claim()], [old, new]) == [[("r0", "new")]]
+    elsewhere = make_slice(NODE, [device("new")], name="new", generation=2, node="n2")
+    half = make_slice(NODE, [device("old")], name="old", count=2)
+    everything = make_claim(requests=[request(allocationMode="All")])
+    assert given([everything], [half, elsewhere]) is None, "being replaced, and no error"
+
+
+def test_devices_may_say_themselves_which_nodes_they_are_for() -> None:
+    devices = [device("a", nodeName="n2"), device("b", nodeName=NODE), device("c", allNodes=True)]
+    spread = make_slice("fabric", devices, node=None, perDeviceNodeSelection=True)
+    claim = make_claim(requests=[request(allocationMode="All")])
+    assert given([claim], [spread]) == [[("r0", "b"), ("r0", "c")]]
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"deviceClassName": "nope"}, "could not retrieve device class nope"),
+        ({"deviceClassName": ""}, "missing device class name"),
+        ({"allocationMode": "Some"}, "unsupported count mode Some"),
+        ({"selectors": [{}]}, "selector #0: CEL expression empty"),
+        ({"count": 33}, "number of requested devices 33 exceeds the claim limit of 32"),
+        (
+            {"selectors": selectors("device.x")},
+            "claim default/claim: selector #0: CEL compile error",
+        ),
+        (
+            {"selectors": selectors(f'{MODEL} == ""')},
+            "claim default/claim: selector #0: CEL runtime error: no such key: model",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_claim_is_an_error(fields: dict[str, Any], text: str) -> None:
+    with pytest.raises(AllocationError) as raised:
+        given([make_claim(requests=[request(**fields)])], [gpus("a")])
+    assert text in str(raised.value)
+
+
+def test_a_slice_that_cannot_be_read_is_named() -> None:
+    broken = make_slice(NODE, [device("a", capacity={"memory": "many"})], name="broken")
+    with pytest.raises(AllocationError, match="resource slice broken: "):
+        given([make_claim()], [broken])
+
+
+def test_a_search_without_end_is_given_up() -> None:
+    names = [f"d{i:02}" for i in range(40)]
+    slices = [make_slice(NODE, [device(n, attributes={"model": n}) for n in names])]
+    same = {"matchAttribute": "gpu.example.com/model", "requests": ["r1"]}
+    claim = make_claim(
+        requests=[request("r0", count=20), request("r1", count=2)], constraints=[same]
+    )
+    with pytest.raises(NodeAllocationError, match="timed out trying to allocate devices"):
+        given([claim], slices)
+
+
+def test_the_allocation_says_where_it_holds_and_with_which_configuration() -> None:
+    config = [{"opaque": {"driver": "d", "parameters": {"a": 1}}}]
+    device_class = make_class("gpu", config=config)
+    claim = make_claim(config=[{"requests": ["r0"], "opaque": {"driver": "d"}}])
+    view = SliceView(make_slice(NODE, [device("a")]))
+    pools = gather([view], lambda _: [view], reaches)
+    claims = understand([claim], {"gpu": device_class})
+    solutions = allocate(claims, pools, AllocatedState(), reaches)
+    assert solutions is not None
+    found = allocation_of(claim, solutions[0].chosen, solutions[0].given, NODE, ["share"])
+    assert found.node_selector is not None
+    terms = found.node_selector.node_selector_terms or []
+    assert [[(f.key, f.values) for f in t.match_fields or []] for t in terms] == [
+        [("metadata.name", [NODE])]
+    ]
+    assert [c.source for c in found.devices.config or []] == ["FromClass", "FromClaim"]
+    assert [c.requests for c in found.devices.config or []] == [None, None], "meant for all"

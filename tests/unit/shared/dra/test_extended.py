@@ -1,0 +1,63 @@
+"""Requests that a pod's containers make for extended resources backed by device classes."""
+
+from typing import Any
+
+import msgspec
+
+from shared.dra.extended import classes_by_resource, extended_requests
+from shared.kube.objects import PodSpec
+from tests.support.devices import make_class
+
+GPU = "example.com/gpu"
+
+
+def container(name: str, count: int, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "resources": {"requests": {"cpu": "1", GPU: str(count)}}, **fields}
+
+
+def requests_of(spec: dict[str, Any]) -> tuple[list[tuple[str, int]], list[tuple[str, str]]]:
+    made = extended_requests(msgspec.convert(spec, PodSpec), {GPU: make_class("gpu")})
+    counts = [(r.name, r.exactly.count) for r in made.requests if r.exactly is not None]
+    return counts, [(m.container_name, m.request_name) for m in made.mappings]
+
+
+def test_each_container_has_a_request_of_its_own() -> None:
+    counts, mappings = requests_of({"containers": [container("a", 1), container("b", 2)]})
+    assert counts == [("container-0-request-1", 1), ("container-1-request-1", 2)]
+    assert mappings == [("a", "container-0-request-1"), ("b", "container-1-request-1")]
+
+
+def test_init_containers_use_what_later_containers_hold() -> None:
+    counts, mappings = requests_of(
+        {"initContainers": [container("i", 2)], "containers": [container("a", 2)]}
+    )
+    assert counts == [("container-1-request-1", 2)]
+    assert mappings == [("a", "container-1-request-1"), ("i", "container-1-request-1")]
+
+
+def test_init_containers_share_the_largest_extra_request() -> None:
+    spec = {
+        "initContainers": [container("i", 2), container("j", 4)],
+        "containers": [container("a", 1)],
+    }
+    counts, mappings = requests_of(spec)
+    assert counts == [("container-1-request-1", 3), ("container-2-request-1", 1)]
+    assert ("i", "container-1-request-1") in mappings
+
+
+def test_a_sidecar_keeps_its_devices() -> None:
+    spec = {
+        "initContainers": [container("s", 1, restartPolicy="Always")],
+        "containers": [container("a", 1)],
+    }
+    counts, _ = requests_of(spec)
+    assert counts == [("container-0-request-1", 1), ("container-1-request-1", 1)]
+
+
+def test_the_youngest_class_stands_for_a_resource() -> None:
+    old, b, a = (make_class(n, extendedResourceName=GPU) for n in ("old", "b", "a"))
+    old.metadata.creation_timestamp = "2026-01-01T00:00:00Z"
+    b.metadata.creation_timestamp = a.metadata.creation_timestamp = "2026-01-02T00:00:00Z"
+    found = classes_by_resource([a, b, old])
+    assert found[GPU] is a
+    assert found["deviceclass.resource.kubernetes.io/old"] is old

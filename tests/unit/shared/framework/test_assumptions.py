@@ -1,0 +1,86 @@
+"""What is assumed of objects: on top of the API server's word, and carried to other stores."""
+
+from typing import Any
+
+import msgspec
+
+from shared.framework.assumptions import all_assumptions, apply_assumption, take_news
+from shared.framework.cluster_view import CHANGES_MAX, ObjectStore
+from shared.kube.object_codec import decode_object
+from shared.kube.objects import PersistentVolume
+
+KIND = "persistentvolumes"
+
+
+def volume(version: str = "1", **labels: str) -> PersistentVolume:
+    meta = {"name": "pv", "resourceVersion": version, "labels": labels}
+    return msgspec.convert({"metadata": meta}, PersistentVolume)
+
+
+def labels_of(found: Any) -> dict[str, str]:
+    labels: dict[str, str] = found.metadata.labels
+    return labels
+
+
+def store() -> ObjectStore:
+    objects = ObjectStore()
+    objects.put(KIND, "pv", volume(said="x"))
+    objects.assume(KIND, "pv", volume(assumed="x"), "pod")
+    return objects
+
+
+def test_an_assumption_lies_on_top() -> None:
+    objects = store()
+    assert labels_of(objects.latest(KIND, "pv")) == {"assumed": "x"}
+    assert labels_of(objects.get(KIND, "pv")) == {"said": "x"}
+    objects.forget_assumed(KIND, "pv")
+    objects.forget_assumed(KIND, "pv")
+    assert labels_of(objects.latest(KIND, "pv")) == {"said": "x"}
+    assert objects.latest(KIND, "other") is None
+
+
+def test_a_newer_object_ends_it_and_the_same_one_does_not() -> None:
+    objects = store()
+    objects.put(KIND, "pv", volume("1", again="x"))
+    assert labels_of(objects.latest(KIND, "pv")) == {"assumed": "x"}
+    objects.put(KIND, "pv", volume("2", newer="x"))
+    assert labels_of(objects.latest(KIND, "pv")) == {"newer": "x"}
+    assert not objects.assumed(KIND)
+
+
+def test_it_goes_with_its_object() -> None:
+    objects = store()
+    objects.remove(KIND, "pv")
+    assert objects.latest(KIND, "pv") is None
+    assert not objects.assumed(KIND)
+
+
+def test_every_change_raises_the_version_and_is_remembered() -> None:
+    objects = ObjectStore()
+    version = objects.version
+    objects.put(KIND, "pv", volume())
+    objects.assume(KIND, "pv", volume(), "pod")
+    objects.forget_assumed(KIND, "pv")
+    objects.remove(KIND, "none")
+    assert objects.version == version + 3
+    assert objects.changes_since(version) == [(KIND, "pv")] * 3
+    assert objects.changes_since(objects.version) == []
+    for _ in range(CHANGES_MAX):
+        objects.put(KIND, "pv", volume())
+    assert objects.changes_since(version) is None
+
+
+def test_another_store_is_told_what_is_assumed_now() -> None:
+    objects, other = store(), ObjectStore()
+    other.put(KIND, "pv", volume(said="x"))
+    first = take_news(objects)
+    assert first == all_assumptions(objects)
+    for change in first:
+        apply_assumption(other, *change, decode_object)
+    assert other.assumed(KIND) == objects.assumed(KIND)
+    assert take_news(objects) == []
+    objects.forget_assumed(KIND, "pv")
+    (gone,) = take_news(objects)
+    apply_assumption(other, *gone, decode_object)
+    assert not other.assumed(KIND)
+    assert all_assumptions(objects) == []

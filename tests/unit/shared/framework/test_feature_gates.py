@@ -1,0 +1,26 @@
+"""Feature gates as written on a command line."""
+
+import pytest
+
+from shared.errors import ConfigurationError
+from shared.framework.feature_gates import (
+    TAINT_TOLERATION_COMPARISON_OPERATORS,
+    parse_feature_gates,
+)
+
+
+def test_gates_are_read_and_the_others_keep_their_defaults() -> None:
+    assert not parse_feature_gates("")[TAINT_TOLERATION_COMPARISON_OPERATORS]
+    text = f" {TAINT_TOLERATION_COMPARISON_OPERATORS}=True "
+    assert parse_feature_gates(text)[TAINT_TOLERATION_COMPARISON_OPERATORS]
+
+
+@pytest.mark.parametrize("text", ["A", "A=yes", f"{TAINT_TOLERATION_COMPARISON_OPERATORS}="])
+def test_what_is_no_boolean_is_named(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text.partition("=")[0]):
+        parse_feature_gates(text)
+
+
+def test_a_gate_that_berth_does_not_obey_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="NoSuchGate"):
+        parse_feature_gates("NoSuchGate=true")

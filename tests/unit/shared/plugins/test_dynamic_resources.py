@@ -1,0 +1,265 @@
+"""DynamicResources as a plugin, and that nodes which offer the same may share a result."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.core.cache import Cache
+from shared.framework.device_index import CLAIMS, device_index
+from shared.framework.plugin_api import SCORE_MAX
+from shared.framework.pod_info import PodInfo
+from shared.framework.status import Code
+from shared.kube.objects import DeviceClass, ResourceClaim, ResourceSlice
+from shared.kube.pod_record import PodRecord
+from shared.plugins.args import DynamicResourcesArgs, NodeResourcesFitArgs
+from shared.plugins.dynamic_resources import CANNOT_ALLOCATE, NOT_AVAILABLE, DynamicResources
+from shared.plugins.node_resources_fit import NodeResourcesFit
+from tests.support.builders import make_node, make_pod
+from tests.support.cluster import cluster_of, pod_info, rows_of
+from tests.support.devices import (
+    allocated,
+    device,
+    first_available,
+    make_claim,
+    make_class,
+    make_slice,
+    request,
+    selectors,
+)
+
+GPU = "example.com/gpu"
+
+
+def plugin() -> DynamicResources:
+    return DynamicResources(DynamicResourcesArgs())
+
+
+def cluster(
+    *objects: ResourceClaim | ResourceSlice | DeviceClass, nodes: int = 3, **node_fields: Any
+) -> Cache:
+    made = [make_node(f"n{i}", labels={"zone": "ab"[i % 2]}, **node_fields) for i in range(nodes)]
+    cache = cluster_of(made)
+    for each in (make_class(), *objects):
+        put(cache, each)
+    return cache
+
+
+def put(cache: Cache, each: ResourceClaim | ResourceSlice | DeviceClass) -> None:
+    kinds = {ResourceClaim: CLAIMS, ResourceSlice: "resourceslices", DeviceClass: "deviceclasses"}
+    meta = each.metadata
+    key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+    cache.objects.put(kinds[type(each)], key, each)
+
+
+def pod_of(*claims: str, name: str = "p", **spec: Any) -> PodRecord:
+    references = [{"name": f"c{i}", "resourceClaimName": each} for i, each in enumerate(claims)]
+    return make_pod(name, spec={"resourceClaims": references, **spec} if references else spec)
+
+
+def verdicts(cache: Cache, pod: PodInfo) -> list[str]:
+    """What Filter says of each node; "" where the pod fits."""
+    result = plugin().pre_filter(pod, cache.view)
+    assert result.status.is_success, result.status
+    rows = cache.nodes.present_rows()
+    found = plugin().filter(result.state, pod, cache.view, rows)
+    return [found.status(i, "").message for i in range(len(rows))]
+
+
+# Before any node ------------------------------------------------------------------------------------
+
+
+def test_a_pod_without_claims_is_never_looked_at_again() -> None:
+    result = plugin().pre_filter(pod_info(make_pod("p")), cluster().view)
+    assert result.status.code is Code.SKIP
+    assert result.is_final
+    assert plugin().pre_enqueue(pod_info(make_pod("p")), cluster().view).is_success
+
+
+def test_a_pod_waits_outside_the_queue_for_its_claims() -> None:
+    pod = pod_info(pod_of("claim"))
+    status = plugin().pre_enqueue(pod, cluster().view)
+    assert status.reasons == ('could not find ResourceClaim "default/claim"',)
+    assert plugin().pre_enqueue(pod, cluster(make_claim()).view).is_success
+
+
+def test_a_class_that_does_not_exist_keeps_the_pod_from_all_nodes() -> None:
+    claim = make_claim(requests=[first_available("r0", request("s0", deviceClassName="nope"))])
+    status = plugin().pre_filter(pod_info(pod_of("claim")), cluster(claim).view).status
+    assert status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    assert status.reasons == ("request r0/s0: device class nope does not exist",)
+
+
+def test_a_claim_that_as_many_pods_as_may_already_use_is_in_use() -> None:
+    users = [{"resource": "pods", "name": f"u{i}", "uid": f"u{i}"} for i in range(256)]
+    claim = make_claim(status={**allocated("a", pool="n0"), "reservedFor": users})
+    status = plugin().pre_filter(pod_info(pod_of("claim")), cluster(claim).view).status
+    assert status.reasons == ("resourceclaim in use",)
+
+
+# Filter and score -----------------------------------------------------------------------------------
+
+
+def test_nodes_without_the_devices_are_refused() -> None:
+    cache = cluster(make_claim(), make_slice("n1", [device("a")]))
+    found = verdicts(cache, pod_info(pod_of("claim")))
+    assert found == [CANNOT_ALLOCATE, "", CANNOT_ALLOCATE]
+
+
+def test_an_allocated_claim_is_usable_where_its_allocation_says() -> None:
+    status = allocated("a", pool="n1")
+    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}
+    status["allocation"]["nodeSelector"] = {"nodeSelectorTerms": [term]}
+    cache = cluster(make_claim(status=status))
+    assert verdicts(cache, pod_info(pod_of("claim"))) == [NOT_AVAILABLE, "", NOT_AVAILABLE]
+
+
+def test_an_error_names_the_device_of_each_node() -> None:
+    claim = make_claim(
+        requests=[request(allocationMode="All")],
+        constraints=[{"matchAttribute": "gpu.example.com/id"}],
+    )
+    devices = [device(n, attributes={"id": n}) for n in "ab"]
+    cache = cluster(claim, *(make_slice(f"n{i}", devices) for i in range(2)))
+    pod = pod_info(pod_of("claim"))
+    found = verdicts(cache, pod)
+    assert ["/n0/b" in found[0], "/n1/b" in found[1], found[2]] == [True, True, CANNOT_ALLOCATE]
+    state = plugin().pre_filter(pod, cache.view).state
+    assert not plugin().has_failed(state)
+    rows = cache.nodes.present_rows()
+    assert (plugin().filter(state, pod, cache.view, rows).codes[:2] == Code.ERROR).all()
+    assert plugin().has_failed(state)
+
+
+def test_the_earlier_alternative_scores_more() -> None:
+    claim = make_claim(requests=[first_available("r0", request("s0", count=2), request("s1"))])
+    cache = cluster(
+        claim, make_slice("n0", [device("a"), device("b")]), make_slice("n1", [device("a")])
+    )
+    pod, rows = pod_info(pod_of("claim")), rows_of(0, 1)
+    state = plugin().pre_score(pod, cache.view, rows).state
+    raw = plugin().score(state, pod, cache.view, rows)
+    assert raw.tolist() == [8, 7]
+    assert plugin().normalize(raw, plugin().normalization(state, raw)).tolist() == [SCORE_MAX, 87]
+
+
+def test_extended_resources_come_from_devices_where_the_node_has_none() -> None:
+    cache = cluster(
+        make_class("cards", extendedResourceName=GPU), make_slice("n0", [device("a"), device("b")])
+    )
+    cache.add_node(make_node("n3", extra={GPU: "4"}))
+    cache.refresh_order()
+    resources = {"requests": {GPU: "2"}}
+    record = make_pod("p", spec={"containers": [{"name": "c", "resources": resources}]})
+    pod = pod_info(record)
+    assert verdicts(cache, pod) == ["", CANNOT_ALLOCATE, CANNOT_ALLOCATE, ""]
+    fit = NodeResourcesFit(NodeResourcesFitArgs())
+    passes = fit.filter(None, pod, cache.view, cache.nodes.present_rows()).passes
+    assert passes.all(), "what devices provide is not NodeResourcesFit's to count"
+    assert plugin().reserve(record, pod, cache.view, 0).is_success
+    assert verdicts(cache, pod) == [CANNOT_ALLOCATE, CANNOT_ALLOCATE, CANNOT_ALLOCATE, ""]
+    plugin().unreserve(record, pod, cache.view, 0)
+    assert verdicts(cache, pod)[0] == ""
+
+
+# Reserve --------------------------------------------------------------------------------------------
+
+
+def test_a_reserved_device_is_given_to_nobody_else() -> None:
+    cache = cluster(make_claim("c0"), make_claim("c1"), make_slice("n0", [device("a")]))
+    first, second = pod_of("c0"), pod_of("c1", name="q")
+    assert plugin().reserve(first, pod_info(first), cache.view, 0).is_success
+    assert verdicts(cache, pod_info(second))[0] == CANNOT_ALLOCATE
+    status = plugin().reserve(second, pod_info(second), cache.view, 0)
+    assert status.reasons == (CANNOT_ALLOCATE,)
+    shared = plugin().pre_filter(pod_info(pod_of("c0", name="r")), cache.view).status
+    assert shared.reasons == ("resource claim default/c0 is in the process of being allocated",)
+    plugin().unreserve(first, pod_info(first), cache.view, 0)
+    assert verdicts(cache, pod_info(second))[0] == ""
+
+
+def test_an_update_without_the_allocation_does_not_free_what_is_reserved() -> None:
+    claim = make_claim("c0")
+    cache = cluster(claim, make_claim("c1"), make_slice("n0", [device("a")]))
+    first, second = pod_of("c0"), pod_info(pod_of("c1", name="q"))
+    assert plugin().reserve(first, pod_info(first), cache.view, 0).is_success
+    newer = msgspec.structs.replace(claim.metadata, resource_version="2")
+    put(cache, msgspec.structs.replace(claim, metadata=newer))
+    assert verdicts(cache, second)[0] == CANNOT_ALLOCATE
+    ((_, bound),) = plugin().bound_claims(first, pod_info(first), cache.view)
+    assert [user.uid for user in bound.status.reserved_for or []] == [first.uid]
+    newest = msgspec.structs.replace(claim.metadata, resource_version="3")
+    put(cache, msgspec.structs.replace(bound, metadata=newest))
+    assert not cache.objects.assumed(CLAIMS), "the API server knows now"
+    assert verdicts(cache, second)[0] == CANNOT_ALLOCATE
+    cache.objects.remove(CLAIMS, "default/c0")
+    assert verdicts(cache, second)[0] == ""
+
+
+# Groups of nodes ------------------------------------------------------------------------------------
+
+models = st.sampled_from(["x", "y"])
+pools = st.lists(models, max_size=3)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Cache:
+    """Nodes of which many offer the same, shared pools, and devices that are taken."""
+    objects: list[ResourceClaim | ResourceSlice | DeviceClass] = []
+    for i in range(6):
+        offered = draw(st.sampled_from([[], ["x"], ["x", "y"], ["y", "x"]]))
+        devices = [device(f"d{j}", attributes={"model": m}) for j, m in enumerate(offered)]
+        if devices:
+            count = draw(st.sampled_from([1, 1, 1, 2]))
+            objects.append(make_slice(f"n{i}", devices, count=count))
+            if draw(st.booleans()):
+                objects.append(make_claim(f"t{i}", status=allocated("d0", pool=f"n{i}")))
+    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}
+    ways: list[dict[str, Any]] = [
+        {"allNodes": True}, {"nodeSelector": {"nodeSelectorTerms": [term]}},
+    ]  # fmt: skip
+    for way in draw(st.lists(st.sampled_from(ways), max_size=1)):
+        devices = [device("far", attributes={"model": draw(models)})]
+        name = draw(st.sampled_from(["a-fabric", "z-fabric", "n2"]))
+        objects.append(make_slice(name, devices, name="fabric", node=None, **way))
+    return cluster(*objects, nodes=6)
+
+
+@given(clusters(), st.integers(1, 2), st.sampled_from(["ExactCount", "All"]), st.booleans())
+def test_nodes_that_share_a_result_would_each_have_come_to_it(
+    cache: Cache, count: int, mode: str, is_matched: bool
+) -> None:
+    wanted = request(count=count, allocationMode=mode, selectors=selectors("true"))
+    alternatives = first_available("r1", request("s0", count=2), request("s1"))
+    constraints = [{"matchAttribute": "gpu.example.com/model"}] if is_matched else []
+    put(cache, make_claim(requests=[wanted, alternatives], constraints=constraints))
+    pod = pod_info(pod_of("claim"))
+    rows = cache.nodes.present_rows()
+    together = plugin().filter(None, pod, cache.view, rows)
+    state = plugin().pre_score(pod, cache.view, rows).state
+    scores = plugin().score(state, pod, cache.view, rows)
+    for i, row in enumerate(rows.tolist()):
+        alone = plugin().filter(None, pod, cache.view, rows_of(row))
+        assert alone.status(0, "") == together.status(i, "")
+        state = plugin().pre_score(pod, cache.view, rows_of(row)).state
+        assert plugin().score(state, pod, cache.view, rows_of(row))[0] == scores[i]
+
+
+@given(clusters(), st.data())
+def test_the_index_follows_changes(cache: Cache, data: st.DataObject) -> None:
+    put(cache, make_claim())
+    pod = pod_info(pod_of("claim"))
+    verdicts(cache, pod)
+    for key in data.draw(st.lists(st.sampled_from(range(6)), max_size=3)):
+        taken = f"default/t{key}"
+        if cache.objects.get(CLAIMS, taken) is not None:
+            cache.objects.remove(CLAIMS, taken)
+        else:
+            put(cache, make_slice(f"n{key}", [device("d0")]))
+    followed = verdicts(cache, pod)
+    cache.view.kept.clear()
+    assert verdicts(cache, pod) == followed
+    groups = device_index(cache.view).groups(cache.nodes, cache.nodes.present_rows())
+    assert len(np.unique(groups.group)) == len(groups.keys)

@@ -1,0 +1,160 @@
+"""Volumes before the binding: what is written, what is waited for, what goes wrong."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from shared.kube.api_errors import ApiError, Conflict, NotFound, RequestTimeout
+from shared.messages.to_binder import MakeVolume, TakeVolume, VolumeWork
+from tests.unit.workers.binder.fake_api import make_order
+from tests.unit.workers.binder.virtual_time import run_virtual
+from workers.binder.volume_bind import MERGE_PATCH, VolumeBinder, claim_path, volume_path
+
+POD = "/api/v1/namespaces/ns/pods/pod-u1"
+TAKE = TakeVolume("pv", "1", True, "ns", "taking", "uid-taking")
+MAKE = MakeVolume("ns", "making", "1")
+
+
+class FakeCluster:
+    """Objects by path, with resource versions; `on_get` plays the controllers."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, Any]] = {POD: {"metadata": {"name": "pod-u1"}}}
+        self.patches: list[tuple[str, Any]] = []
+        self.gets = 0
+        self.on_get: Callable[[FakeCluster], None] = lambda _: None
+        self.faults: list[ApiError | RequestTimeout] = []
+        for path in (volume_path("pv"), claim_path("ns", "taking"), claim_path("ns", "making")):
+            self.objects[path] = {"metadata": {"resourceVersion": "1"}, "spec": {}}
+
+    async def get(self, path: str, *, timeout_s: float | None = None) -> bytes:
+        self.gets += 1
+        self.on_get(self)
+        if self.faults:
+            raise self.faults.pop()
+        if path not in self.objects:
+            raise NotFound(404, "NotFound", f"{path} not found")
+        return json.dumps(self.objects[path]).encode()
+
+    async def patch(
+        self, path: str, body: bytes, content_type: str = "", *, timeout_s: float | None = None
+    ) -> bytes:
+        assert content_type == MERGE_PATCH
+        patch = json.loads(body)
+        held = self.objects[path]
+        version = held["metadata"]["resourceVersion"]
+        if patch["metadata"].pop("resourceVersion") != version:
+            raise Conflict(409, "Conflict", "the object has been modified")
+        self.patches.append((path, patch))
+        annotations = held["metadata"].setdefault("annotations", {})
+        annotations.update(patch["metadata"].get("annotations", {}))
+        held["spec"].update(patch.get("spec", {}))
+        held["metadata"]["resourceVersion"] = str(int(version) + 1)
+        return b"{}"
+
+    def bind(self, name: str) -> None:
+        claim = self.objects[claim_path("ns", name)]
+        claim["spec"]["volumeName"] = "pv"
+        annotations = claim["metadata"].setdefault("annotations", {})
+        annotations["pv.kubernetes.io/bind-completed"] = "yes"
+
+
+def bind(cluster: FakeCluster, *parts: TakeVolume | MakeVolume, timeout_s: float = 600) -> str:
+    """The problem, or nothing."""
+    take = [part for part in parts if isinstance(part, TakeVolume)]
+    make = [part for part in parts if isinstance(part, MakeVolume)]
+    work = VolumeWork(take, make, timeout_s)
+    failed = run_virtual(VolumeBinder(cluster).bind(make_order(), work))
+    return "" if failed is None else failed.message
+
+
+def after(count: int, what: Callable[[FakeCluster], None]) -> Callable[[FakeCluster], None]:
+    def on_get(cluster: FakeCluster) -> None:
+        if cluster.gets >= count:
+            what(cluster)
+
+    return on_get
+
+
+def test_volumes_are_given_and_asked_for_and_then_awaited() -> None:
+    cluster = FakeCluster()
+
+    def controllers(cluster: FakeCluster) -> None:
+        cluster.bind("taking")
+        cluster.bind("making")
+
+    cluster.on_get = after(7, controllers)
+    assert bind(cluster, TAKE, MAKE) == ""
+    reference = {
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "ns", "name": "taking",
+        "uid": "uid-taking",
+    }  # fmt: skip
+    marked = {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}}
+    selected = {"annotations": {"volume.kubernetes.io/selected-node": "n1"}}
+    assert cluster.patches == [
+        (volume_path("pv"), {"metadata": marked, "spec": {"claimRef": reference}}),
+        (claim_path("ns", "making"), {"metadata": selected}),
+    ]
+
+
+def test_a_volume_that_was_asked_for_is_not_marked() -> None:
+    cluster = FakeCluster()
+    cluster.bind("taking")
+    assert bind(cluster, TakeVolume("pv", "1", False, "ns", "taking", "uid-taking")) == ""
+    ((_, patch),) = cluster.patches
+    assert "annotations" not in patch["metadata"]
+
+
+def test_an_order_that_comes_again_finds_its_own_words() -> None:
+    cluster = FakeCluster()
+    cluster.bind("taking")
+    cluster.bind("making")
+    assert bind(cluster, TAKE, MAKE) == ""
+    assert bind(cluster, TAKE, MAKE) == ""
+    assert len(cluster.patches) == 2
+
+
+def test_somebody_elses_word_is_not_overwritten() -> None:
+    cluster = FakeCluster()
+    cluster.objects[volume_path("pv")]["metadata"]["resourceVersion"] = "2"
+    assert "modified" in bind(cluster, TAKE)
+    cluster.objects[claim_path("ns", "making")]["metadata"]["resourceVersion"] = "2"
+    assert "modified" in bind(cluster, MAKE)
+    assert cluster.patches == []
+
+
+def test_a_node_that_is_taken_back_ends_it() -> None:
+    cluster = FakeCluster()
+
+    def give_up(cluster: FakeCluster) -> None:
+        cluster.objects[claim_path("ns", "making")]["metadata"]["annotations"] = {}
+
+    cluster.on_get = after(4, give_up)
+    assert bind(cluster, MAKE) == 'binding volumes: provisioning failed for PVC "making"'
+
+
+def test_a_volume_that_is_taken_back_ends_it() -> None:
+    cluster = FakeCluster()
+
+    def reset(cluster: FakeCluster) -> None:
+        cluster.objects[volume_path("pv")]["spec"]["claimRef"] = None
+
+    cluster.on_get = after(4, reset)
+    assert bind(cluster, TAKE) == 'binding volumes: ClaimRef got reset for pv "pv"'
+
+
+def test_a_pod_that_is_gone_is_not_waited_for() -> None:
+    cluster = FakeCluster()
+    cluster.on_get = after(3, lambda c: c.objects.pop(POD, None))
+    assert bind(cluster, MAKE) == f"binding volumes: {POD} not found"
+
+
+def test_it_does_not_wait_for_ever() -> None:
+    assert bind(FakeCluster(), MAKE, timeout_s=30) == "binding volumes: not done after 30 s"
+
+
+def test_a_server_in_trouble_is_asked_again() -> None:
+    cluster = FakeCluster()
+    cluster.faults = [ApiError(503, "", "later"), RequestTimeout("no answer")]
+    cluster.bind("making")
+    assert bind(cluster, MAKE) == ""

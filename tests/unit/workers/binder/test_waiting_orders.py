@@ -1,0 +1,110 @@
+"""Pods that wait for their volumes before they are bound, beside pods that do not."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from shared.messages.from_binder import (
+    BinderReady,
+    BindFailed,
+    BindFailureReason,
+    BindFinished,
+    BindReport,
+)
+from shared.messages.to_binder import BindPod, BindPods, VolumeWork, Welcome
+from tests.unit.workers.binder.fake_api import make_order
+from tests.unit.workers.binder.test_loop import Stage, orders, play
+from workers.binder.binding_cycle import BindingCycle, BindingPlugins
+from workers.binder.volume_bind import VolumesFailed
+
+
+class FakeVolumes:
+    """Volumes that are there when told."""
+
+    def __init__(self) -> None:
+        self.awaited: dict[int, asyncio.Future[VolumesFailed | None]] = {}
+        self.cancelled: list[int] = []
+
+    async def bind(self, order: BindPod, work: VolumeWork) -> VolumesFailed | None:
+        assert work.timeout_s == 600
+        self.awaited[order.order_id] = asyncio.get_running_loop().create_future()
+        try:
+            return await self.awaited[order.order_id]
+        except asyncio.CancelledError:
+            self.cancelled.append(order.order_id)
+            raise
+
+    async def end(self, order_id: int, outcome: VolumesFailed | None = None) -> None:
+        self.awaited[order_id].set_result(outcome)
+        await asyncio.sleep(0.001)
+
+
+def with_volumes(*order_ids: int, epoch: int = 7) -> BindPods:
+    work = VolumeWork([], [], 600)
+    made = [make_order(i, uid=f"u{i}") for i in order_ids]
+    return BindPods(epoch, [msgspec.structs.replace(order, volumes=work) for order in made])
+
+
+def play_with_volumes(
+    scene: Callable[[Stage, FakeVolumes], Awaitable[None]], in_flight_max: int = 10
+) -> None:
+    async def prepared(stage: Stage) -> None:
+        volumes = FakeVolumes()
+        plugins = BindingPlugins(binds=(stage.binds,))
+        cycle = BindingCycle(plugins, volume_binder=volumes)  # type: ignore[arg-type]  # A fake.
+        stage.binder._cycle = cycle
+        await scene(stage, volumes)
+
+    play(prepared, in_flight_max)
+
+
+def test_a_pod_is_bound_once_its_volumes_are() -> None:
+    async def scene(stage: Stage, volumes: FakeVolumes) -> None:
+        await stage.welcome()
+        await stage.peer.say(with_volumes(1))
+        assert stage.binds.begun == []
+        await volumes.end(1)
+        assert stage.binds.begun == [1]
+        await stage.binds.end(1)
+        assert stage.peer.take(BindReport) == [BindReport(3, 7, [BindFinished(1)], [])]
+
+    play_with_volumes(scene)
+
+
+def test_a_pod_without_its_volumes_is_not_bound() -> None:
+    async def scene(stage: Stage, volumes: FakeVolumes) -> None:
+        await stage.welcome()
+        await stage.peer.say(with_volumes(1))
+        await volumes.end(1, VolumesFailed("no disk"))
+        told = 'PreBind plugin "VolumeBinding": no disk'
+        failed = [BindFailed(1, BindFailureReason.REJECTED, told)]
+        assert stage.peer.take(BindReport) == [BindReport(3, 7, [], failed)]
+        assert stage.binds.begun == []
+
+    play_with_volumes(scene)
+
+
+def test_who_waits_for_volumes_keeps_nobody_from_being_bound() -> None:
+    async def scene(stage: Stage, volumes: FakeVolumes) -> None:
+        await stage.welcome()
+        await stage.peer.say(with_volumes(1, 2, 3), orders(4, 5))
+        assert sorted(volumes.awaited) == [1, 2, 3]
+        assert stage.binds.begun == [4]
+        await stage.binds.end(4)
+        assert stage.binds.begun == [4, 5]
+
+    play_with_volumes(scene, in_flight_max=1)
+
+
+def test_a_new_owner_is_not_kept_waiting_for_volumes() -> None:
+    async def scene(stage: Stage, volumes: FakeVolumes) -> None:
+        await stage.welcome()
+        await stage.peer.say(with_volumes(1))
+        await stage.peer.say(Welcome(8))
+        assert volumes.cancelled == [1]
+        await asyncio.sleep(1.1)
+        assert stage.peer.take(BinderReady) == [BinderReady(3, 8)]
+        assert stage.peer.take(BindReport) == []
+
+    play_with_volumes(scene)

@@ -1,0 +1,143 @@
+"""What preemption ordered: victims are marked and deleted, nominations written.
+
+Deletions carry the victim's UID, which the API server checks, so that another pod of the same name is
+never deleted, and one that is repeated (by another binder, after ours was lost) does no harm. Each is
+answered to the owner once: accepted, needless because the pod is gone, or given up with the problem.
+
+What is sent: `PreemptPod` in pkg/scheduler/framework/preemption/preemption.go and pkg/scheduler/util
+(PatchPodStatus, DeletePod), v1.36.2, the latter without the UID.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, Final, Protocol
+
+from shared.clock import Clock
+from shared.kube.api_errors import (
+    ApiError,
+    Conflict,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+)
+from shared.messages.from_binder import VictimDone
+from shared.messages.to_binder import DeleteVictim, PreemptPods, SetNomination
+from shared.telemetry.log import EventLog
+from workers.binder.api_bodies import delete_options, disruption_patch, nomination_patch
+from workers.binder.bind_call import pod_path
+
+IN_FLIGHT_MAX: Final = 32
+TRIES_MAX: Final = 5
+BACKOFF_S: Final = 0.25
+TIMEOUT_S: Final = 10.0
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class EvictionApi(Protocol):
+    """What is needed of the API client."""
+
+    async def patch(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
+
+    async def delete(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
+
+
+class Evictor:
+    """Carries out what the owner's preemptions need. `on_deleted` hears of each deletion."""
+
+    def __init__(
+        self,
+        api: EvictionApi,
+        clock: Clock,
+        on_deleted: Callable[[DeleteVictim], None],
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._on_deleted = on_deleted
+        self._sleep = sleep
+        self._log = EventLog("binder.evictions")
+        self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._nominations: dict[str, SetNomination] = {}
+        """By uid, those that wait or are being written: the newest."""
+
+    def begin(self, message: PreemptPods, answer: Callable[[VictimDone], None]) -> None:
+        """Starts on all of it; `answer` is called once for each victim."""
+        for order in message.victims:
+            self._start(self._evict(order, answer))
+        for nomination in message.nominations:
+            is_new = nomination.uid not in self._nominations
+            self._nominations[nomination.uid] = nomination
+            if is_new:
+                self._start(self._write_nomination(nomination.uid))
+
+    @property
+    def in_flight_count(self) -> int:
+        return len(self._tasks)
+
+    def cancel(self) -> None:
+        """Ends without finishing anything."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _evict(self, order: DeleteVictim, answer: Callable[[VictimDone], None]) -> None:
+        path = pod_path(order.namespace, order.name)
+        patch = disruption_patch(order.uid, order.profile, self._clock.wall_s())
+        async with self._slots:
+            problem = await self._tried(partial(self._patch, path + "/status", patch))
+            if not problem:
+                body = delete_options(order.uid)
+                problem = await self._tried(partial(self._delete, path, body))
+        if problem:
+            pod = f"{order.namespace}/{order.name}"
+            self._log.warning("victim_not_deleted", pod=pod, problem=problem)
+        else:
+            self._on_deleted(order)
+        answer(VictimDone(order.order_id, problem))
+
+    async def _write_nomination(self, uid: str) -> None:
+        """Writes the newest nomination of a pod, and again if another came up meanwhile."""
+        written: SetNomination | None = None
+        async with self._slots:
+            while (nomination := self._nominations[uid]) is not written:
+                written = nomination
+                path = pod_path(nomination.namespace, nomination.name) + "/status"
+                body = nomination_patch(uid, nomination.node_name)
+                problem = await self._tried(partial(self._patch, path, body))
+                if problem:
+                    pod = f"{nomination.namespace}/{nomination.name}"
+                    self._log.warning("nomination_not_written", pod=pod, problem=problem)
+        del self._nominations[uid]
+
+    async def _patch(self, path: str, body: bytes) -> None:
+        await self._api.patch(path, body, timeout_s=TIMEOUT_S)
+
+    async def _delete(self, path: str, body: bytes) -> None:
+        await self._api.delete(path, body, timeout_s=TIMEOUT_S)
+
+    async def _tried(self, call: Callable[[], Awaitable[None]]) -> str:
+        """Tries until it works or makes no sense any more. Returns the problem; empty: it is done, or
+        the pod is gone or another one by now."""
+        problem = ""
+        for attempt in range(TRIES_MAX):
+            try:
+                await call()
+            except (NotFound, Conflict):
+                return ""
+            except (TransportError, ServerError, TooManyRequests) as error:
+                problem = str(error)
+                if attempt + 1 < TRIES_MAX:
+                    await self._sleep(BACKOFF_S * 2.0**attempt)
+            except ApiError as error:
+                return str(error)
+            else:
+                return ""
+        return problem

@@ -1,0 +1,159 @@
+"""The volumes of one pod: told to the API server, then waited for until they are bound.
+
+The owner has decided which volume goes to which claim and which claims get new ones; here that is
+written, and the volume controllers do the rest. What is written carries the resource version that
+the decision was made on, so that nobody's newer word is overwritten. A refusal is looked into: an
+order that comes again (its first binder was lost) finds its own words there, and goes on.
+
+Rules: BindPodVolumes and checkBindings in
+pkg/scheduler/framework/plugins/volumebinding/binder.go, v1.36.2. One departure: that a new volume is
+within reach of the node is left to the provisioner, who was told the node.
+"""
+
+import asyncio
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from shared.kube.api_errors import ApiError, Conflict, NotFound, TransportError
+from shared.kube.objects import PersistentVolume, PersistentVolumeClaim
+from shared.kube.volume_names import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
+from shared.messages.to_binder import BindPod, MakeVolume, TakeVolume, VolumeWork
+from workers.binder.bind_call import Sleep, pod_path
+
+MERGE_PATCH: Final = "application/merge-patch+json"
+POLL_S: Final = 1.0
+"""As kube-scheduler looks."""
+
+_encoder: Final = msgspec.json.Encoder()
+_volume_decoder: Final = msgspec.json.Decoder(PersistentVolume)
+_claim_decoder: Final = msgspec.json.Decoder(PersistentVolumeClaim)
+
+
+class PatchApi(Protocol):
+    """What is needed of the API client."""
+
+    async def get(self, path: str, *, timeout_s: float | None = None) -> bytes: ...
+
+    async def patch(
+        self, path: str, body: bytes, content_type: str = ..., *, timeout_s: float | None = None
+    ) -> bytes: ...
+
+
+class VolumesFailed(NamedTuple):
+    """The pod cannot have its volumes on this node now."""
+
+    message: str
+
+
+class VolumeBinder:
+    """Binds the volumes of pods, any number at a time."""
+
+    def __init__(self, api: PatchApi, sleep: Sleep = asyncio.sleep) -> None:
+        self._api = api
+        self._sleep = sleep
+
+    async def bind(self, order: BindPod, work: VolumeWork) -> VolumesFailed | None:
+        """None once all claims are bound. Ends after the work's time in any case."""
+        try:
+            async with asyncio.timeout(work.timeout_s):
+                return await self._bind(order, work)
+        except TimeoutError:
+            return VolumesFailed(f"binding volumes: not done after {work.timeout_s:g} s")
+
+    async def _bind(self, order: BindPod, work: VolumeWork) -> VolumesFailed | None:
+        try:
+            for take in work.take:
+                await self._take(take)
+            for make in work.make:
+                await self._make(make, order.node_name)
+        except (ApiError, TransportError) as error:
+            return VolumesFailed(str(error))
+        while True:
+            try:
+                problem, is_done = await self._look(order, work)
+            except NotFound as error:
+                return VolumesFailed(f"binding volumes: {error.message}")
+            except (ApiError, TransportError, msgspec.DecodeError):
+                problem, is_done = None, False  # Time will tell, or run out.
+            if problem is not None:
+                return VolumesFailed(f"binding volumes: {problem}")
+            if is_done:
+                return None
+            await self._sleep(POLL_S)
+
+    # Writing -------------------------------------------------------------------------------------
+
+    async def _take(self, take: TakeVolume) -> None:
+        claim = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": take.claim_namespace,
+            "name": take.claim_name,
+            "uid": take.claim_uid,
+        }
+        meta: dict[str, Any] = {"resourceVersion": take.volume_version}
+        if take.is_found:
+            meta["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
+        path = volume_path(take.volume_name)
+        body = _encoder.encode({"metadata": meta, "spec": {"claimRef": claim}})
+        try:
+            await self._api.patch(path, body, MERGE_PATCH)
+        except Conflict:
+            volume = _volume_decoder.decode(await self._api.get(path))
+            reference = volume.spec.claim_ref
+            if reference is None or reference.uid != take.claim_uid:
+                raise
+
+    async def _make(self, make: MakeVolume, node_name: str) -> None:
+        meta = {
+            "resourceVersion": make.claim_version,
+            "annotations": {SELECTED_NODE: node_name},
+        }
+        path = claim_path(make.claim_namespace, make.claim_name)
+        try:
+            await self._api.patch(path, _encoder.encode({"metadata": meta}), MERGE_PATCH)
+        except Conflict:
+            claim = _claim_decoder.decode(await self._api.get(path))
+            if (claim.metadata.annotations or {}).get(SELECTED_NODE) != node_name:
+                raise
+
+    # Waiting -------------------------------------------------------------------------------------
+
+    async def _look(self, order: BindPod, work: VolumeWork) -> tuple[str | None, bool]:
+        """What went wrong for good, and whether all is done."""
+        await self._api.get(pod_path(order.namespace, order.name))
+        for take in work.take:
+            volume = _volume_decoder.decode(await self._api.get(volume_path(take.volume_name)))
+            reference = volume.spec.claim_ref
+            if reference is None or not reference.uid:
+                return f'ClaimRef got reset for pv "{take.volume_name}"', False
+            claim = await self._claim(take.claim_namespace, take.claim_name)
+            if not _is_bound(claim):
+                return None, False
+        for make in work.make:
+            claim = await self._claim(make.claim_namespace, make.claim_name)
+            if (claim.metadata.annotations or {}).get(SELECTED_NODE) != order.node_name:
+                # The provisioner takes the node back when it cannot make a volume there.
+                return f'provisioning failed for PVC "{make.claim_name}"', False
+            if not _is_bound(claim):
+                return None, False
+        return None, True
+
+    async def _claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
+        return _claim_decoder.decode(await self._api.get(claim_path(namespace, name)))
+
+
+def _is_bound(claim: PersistentVolumeClaim) -> bool:
+    annotations = claim.metadata.annotations or {}
+    return bool(claim.spec.volume_name) and BIND_COMPLETED in annotations
+
+
+def volume_path(name: str) -> str:
+    """Of a persistent volume."""
+    return f"/api/v1/persistentvolumes/{name}"
+
+
+def claim_path(namespace: str, name: str) -> str:
+    """Of a claim."""
+    return f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"
