@@ -16,33 +16,33 @@ ENTRIES_MAX: Final = 1 << 18
 """At 8 bytes each 2 MB; 262,144 changes are more than one full evaluation is worth."""
 
 
+_NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
+
+
 class RowLog:
     """An append-only list of rows, cut off at the old end."""
 
-    __slots__ = ("_base", "_entries")
+    __slots__ = ("_entries", "position")
 
     def __init__(self) -> None:
-        self._base = 0
         self._entries: list[int] = []
-
-    @property
-    def position(self) -> int:
+        self.position = 0
         """Where a reader stands that has seen everything."""
-        return self._base + len(self._entries)
 
     def append(self, row: int) -> None:
         self._entries.append(row)
+        self.position += 1
         if len(self._entries) > ENTRIES_MAX:
-            dropped = len(self._entries) // 2
-            del self._entries[:dropped]
-            self._base += dropped
+            del self._entries[: len(self._entries) // 2]
 
     def since(self, position: int) -> Rows | None:
         """Rows after `position`, each once, ascending; None where the log does not reach back."""
-        start = position - self._base
+        start = position - (self.position - len(self._entries))
         if start < 0:
             return None
         tail = self._entries[start:]
+        if not tail:
+            return _NO_ROWS
         if len(tail) > 1:
             tail = sorted(set(tail))
         return np.array(tail, np.intp)

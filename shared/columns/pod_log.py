@@ -37,41 +37,36 @@ class PodChange(NamedTuple):
 class PodLog:
     """An append-only list of pods that came (positive) and went (negative), cut at the old end."""
 
-    __slots__ = ("_base", "_entries")
+    __slots__ = ("_entries", "position")
 
     def __init__(self) -> None:
-        self._base = 0
         self._entries: list[int] = []
-
-    @property
-    def position(self) -> int:
+        self.position = 0
         """Where a reader stands that has seen everything."""
-        return self._base + len(self._entries)
 
     def came(self, class_id: int, node_row: int, *, is_terminating: bool) -> None:
         self._entries.append(_code(class_id, node_row, is_terminating))
-        self._cut()
+        self._added(1)
 
     def went(self, class_id: int, node_row: int, *, is_terminating: bool) -> None:
         self._entries.append(-_code(class_id, node_row, is_terminating))
-        self._cut()
+        self._added(1)
 
     def many_came(self, class_ids: Int64s, node_rows: Int32s, is_terminating: Bools) -> None:
         self._entries += _codes(class_ids, node_rows, is_terminating).tolist()
-        self._cut()
+        self._added(len(class_ids))
 
     def many_went(self, class_ids: Int64s, node_rows: Int32s, is_terminating: Bools) -> None:
         self._entries += (-_codes(class_ids, node_rows, is_terminating)).tolist()
-        self._cut()
+        self._added(len(class_ids))
 
     def since(self, position: int, entries_max: int) -> list[PodChange] | None:
         """The difference since `position`, in no order that means anything.
 
         None where that is longer ago than the log reaches, or more than `entries_max` entries.
         """
-        start = position - self._base
-        length = len(self._entries) - start
-        if start < 0 or length > entries_max:
+        length = self.position - position
+        if length > len(self._entries) or length > entries_max:
             return None
         if length == 0:
             return []
@@ -79,18 +74,17 @@ class PodLog:
             entry = self._entries[-1]
             return [_change(entry, 1) if entry > 0 else _change(-entry, -1)]
         counts: dict[int, int] = {}
-        for entry in self._entries[start:]:
+        for entry in self._entries[-length:]:
             if entry > 0:
                 counts[entry] = counts.get(entry, 0) + 1
             else:
                 counts[-entry] = counts.get(-entry, 0) - 1
         return [_change(code, count) for code, count in counts.items() if count]
 
-    def _cut(self) -> None:
+    def _added(self, count: int) -> None:
+        self.position += count
         if len(self._entries) > ENTRIES_MAX:
-            dropped = len(self._entries) // 2
-            del self._entries[:dropped]
-            self._base += dropped
+            del self._entries[: len(self._entries) // 2]
 
 
 def _code(class_id: int, node_row: int, is_terminating: bool) -> int:

@@ -262,8 +262,7 @@ class Engine:
             return self._fresh(evaluation.info, evaluation.framework)
         scores = evaluation.scores
         if scores is not None and (
-            scores.stale_by & reads
-            or not scores.update(changes.usage_rows, delta, refiltered)
+            scores.stale_by & reads or not scores.update(changes.usage_rows, delta, refiltered)
         ):
             evaluation.scores = None
         return evaluation

@@ -58,10 +58,3 @@ class ClassValues(Generic[T, V]):
         is gone, and must be taken off with the value with which it was counted.
         """
         return len(self._known) > self._known_max
-
-    def copy(self) -> "ClassValues[T, V]":
-        """One that learns on its own."""
-        twin = ClassValues(self._work_out, self._nothing)
-        twin._known = dict(self._known)  # Its own kind.
-        twin._known_max = self._known_max
-        return twin

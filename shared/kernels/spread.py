@@ -197,7 +197,8 @@ class SoftDomains:
 class SoftNodes:
     """ScheduleAnyway over the host name: pods of the node itself count, whatever the policies say."""
 
-    __slots__ = ("_max_skew", "_rated_count", "_rows_changed", "_weight", "counts", "topology")
+    __slots__ = ("_has_label", "_max_skew", "_rated_count", "_rows_changed", "_weight", "counts",
+                 "topology")  # fmt: skip
 
     def __init__(
         self, topology: Topology, node_rows: Rows, rated_count: int, *, max_skew: int
@@ -205,6 +206,7 @@ class SoftNodes:
         self.topology = topology
         self._max_skew = max_skew
         self._rated_count = rated_count
+        self._has_label: Bools = topology.domain_of_row != NO_DOMAIN
         capacity = len(topology.domain_of_row)
         self.counts: Int64s = np.bincount(node_rows, minlength=capacity).astype(np.int64)
         self._rows_changed: set[int] = set()
@@ -235,15 +237,15 @@ class SoftNodes:
         found: Floats = self.counts[index].astype(np.float64)
         found *= self._weight
         found += float(self._max_skew - 1)
-        found[self.topology.domain_of_row[index] == NO_DOMAIN] = 0.0
+        found *= self._has_label[index]
         return found
 
 
 def rounded(scores: Floats) -> Int64s:
     """To the nearest integer, halves up, as math.Round does for what is not negative."""
-    whole = np.floor(scores)
+    whole: Int64s = scores.astype(np.int64)
     whole += scores - whole >= 0.5
-    return whole.astype(np.int64)
+    return whole
 
 
 def by_range(raw: Int64s, lowest: int, highest: int) -> Int64s:

@@ -218,7 +218,7 @@ class InterPodAffinity:
     def update_filter(
         self,
         state: FilterState,
-        pod: PodInfo,  # noqa: ARG002  # The extension point's signature.
+        pod: PodInfo,  # The extension point's signature.
         cluster: ClusterView,
         delta: Delta,
     ) -> Rows | None:
@@ -244,7 +244,9 @@ class InterPodAffinity:
 
     # Score -----------------------------------------------------------------------------------------
 
-    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:  # noqa: ARG002  # The extension point's signature.
+    def pre_score(
+        self, pod: PodInfo, cluster: ClusterView, feasible: Rows
+    ) -> PreScoreResult:
         if pod.pod_terms.errors:
             return PreScoreResult(_unreadable(pod), is_final=True)
         if self._ignores_existing and not pod.pod_terms.preferred:
@@ -261,7 +263,9 @@ class InterPodAffinity:
                 return np.zeros(len(rows), np.int64)
         return state.counts.sums(row_index(rows), len(rows))
 
-    def normalization(self, state: Any, raw: Int64s) -> tuple[int, int]:  # noqa: ARG002  # The extension point's signature.
+    def normalization(
+        self, state: Any, raw: Int64s
+    ) -> tuple[int, int]:
         """The lowest and the highest score."""
         return (int(raw.min()), int(raw.max())) if len(raw) else (0, 0)
 
@@ -271,11 +275,11 @@ class InterPodAffinity:
     def update_score(
         self,
         state: ScoreState | None,
-        pod: PodInfo,  # noqa: ARG002  # The extension point's signature.
+        pod: PodInfo,  # The extension point's signature.
         cluster: ClusterView,
         delta: Delta,
-        feasible: Bools,  # noqa: ARG002
-        flipped: Rows,  # noqa: ARG002
+        feasible: Bools,
+        flipped: Rows,
     ) -> Rows | None:
         if state is None:
             return NO_ROWS

@@ -79,7 +79,9 @@ class NodeAffinity:
 
     # Filter ----------------------------------------------------------------------------------------
 
-    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:  # noqa: ARG002  # The extension point's signature.
+    def pre_filter(
+        self, pod: PodInfo, cluster: ClusterView
+    ) -> PreFilterResult:
         affinity = _node_affinity(pod)
         selector = affinity.required_during_scheduling_ignored_during_execution
         if selector is None and self._added_terms is None and pod.spec.node_selector is None:
@@ -111,7 +113,9 @@ class NodeAffinity:
 
     # Score -----------------------------------------------------------------------------------------
 
-    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:  # noqa: ARG002  # The extension point's signature.
+    def pre_score(
+        self, pod: PodInfo, cluster: ClusterView, feasible: Rows
+    ) -> PreScoreResult:
         preferred = _node_affinity(pod).preferred_during_scheduling_ignored_during_execution
         if preferred is None and not self._has_added_preferences:
             return SKIP_SCORE
@@ -131,7 +135,7 @@ class NodeAffinity:
             total += match_term(term, cluster.nodes, index, count) * np.int64(weight)
         return total
 
-    def normalization(self, state: Any, raw: Int64s) -> int:  # noqa: ARG002  # The extension point's signature.
+    def normalization(self, state: Any, raw: Int64s) -> int:
         return highest(raw)
 
     def normalize(self, raw: Int64s, normalization: int) -> Int64s:

@@ -46,7 +46,9 @@ class NodeResourcesBalancedAllocation:
         names = tuple(resource.name for resource in args.resources)
         self._resources = names or (resource_names.CPU, resource_names.MEMORY)
 
-    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:  # noqa: ARG002  # The extension point's signature.
+    def pre_score(
+        self, pod: PodInfo, cluster: ClusterView, feasible: Rows
+    ) -> PreScoreResult:
         if not any(pod.requests.of(name) for name in self._resources):
             return SKIP_SCORE
         return PreScoreResult(state=self._state(pod))

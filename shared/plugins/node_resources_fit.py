@@ -152,7 +152,9 @@ class NodeResourcesFit:
 
     # Score -----------------------------------------------------------------------------------------
 
-    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:  # noqa: ARG002  # The extension point's signature.
+    def pre_score(
+        self, pod: PodInfo, cluster: ClusterView, feasible: Rows
+    ) -> PreScoreResult:
         return PreScoreResult(state=self._score_state(pod))
 
     def score(

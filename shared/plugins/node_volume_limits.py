@@ -38,12 +38,16 @@ class NodeVolumeLimits:
         Reads.NODE | Reads.PODS | Reads.OBJECTS, Scope.ROW
     )
 
-    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:  # noqa: ARG002  # The extension point's signature.
+    def pre_filter(
+        self, pod: PodInfo, cluster: ClusterView
+    ) -> PreFilterResult:
         if not any(may_attach(volume) for volume in pod.spec.volumes or ()):
             return NEVER_FILTERS
         return PreFilterResult()
 
-    def filter(self, state: None, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:  # noqa: ARG002  # The extension point's signature.
+    def filter(
+        self, state: None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Verdicts:
         check = _Check(cluster, rows)
         check.read_volumes(pod)
         check.count()

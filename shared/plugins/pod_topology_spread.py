@@ -85,7 +85,8 @@ Constraints = tuple[Constraint, ...]
 class Inclusion:
     """Which nodes count for each constraint: those with all keys that the policies let in."""
 
-    __slots__ = ("_affinity", "_constraints", "_repelled", "eligible", "has_all_keys", "topologies")
+    __slots__ = ("_affinity", "_constraints", "_repelled", "_requires_all_keys", "eligible",
+                 "has_all_keys", "leaves_out_nodes", "topologies")  # fmt: skip
 
     def __init__(
         self,
@@ -99,15 +100,15 @@ class Inclusion:
         self._constraints = constraints
         self._affinity = affinity
         self._repelled = repelled
+        self._requires_all_keys = requires_all_keys
         self.topologies: tuple[Topology, ...] = tuple(cluster.topology(c.key) for c in constraints)
         nodes = cluster.nodes
+        rows = np.arange(nodes.row_count)
         self.has_all_keys: Bools = np.zeros(nodes.capacity, np.bool_)
         """Shape (capacity,); without `requires_all_keys` simply all present nodes."""
-        self.has_all_keys[: nodes.row_count] = nodes.present[: nodes.row_count]
-        if requires_all_keys:
-            for topology in self.topologies:
-                self.has_all_keys &= topology.domain_of_row != NO_DOMAIN
-        rows = np.arange(nodes.row_count)
+        self.has_all_keys[rows] = self._keys_there(nodes, rows)
+        self.leaves_out_nodes = bool((nodes.present & ~self.has_all_keys).any())
+        """Some present node lacks a key."""
         self.eligible: list[Bools] = []
         """By constraint; shape (capacity,)."""
         for policies in self._policies(nodes, rows):
@@ -120,13 +121,24 @@ class Inclusion:
         for topology, constraint in zip(self.topologies, self._constraints, strict=True):
             if cluster.topology(constraint.key) is not topology:
                 return False
-        has_all_keys = self.has_all_keys[rows]
+        has_all_keys = self._keys_there(cluster.nodes, rows)
+        if (has_all_keys != self.has_all_keys[rows]).any():
+            return False
+        if not self.leaves_out_nodes and (cluster.nodes.present[rows] & ~has_all_keys).any():
+            return False
         return all(
             bool(((policies & has_all_keys) == eligible[rows]).all())
             for policies, eligible in zip(
                 self._policies(cluster.nodes, rows), self.eligible, strict=True
             )
         )
+
+    def _keys_there(self, nodes: NodeTable, rows: Rows) -> Bools:
+        there: Bools = nodes.present[rows]
+        if self._requires_all_keys:
+            for topology in self.topologies:
+                there &= topology.domain_of_row[rows] != NO_DOMAIN
+        return there
 
     def _policies(self, nodes: NodeTable, rows: Rows) -> list[Bools]:
         """By constraint, which of `rows` its policies let in."""
@@ -231,7 +243,7 @@ class PodTopologySpread:
     def update_filter(
         self,
         state: HardState | None,
-        pod: PodInfo,  # noqa: ARG002  # The extension point's signature.
+        pod: PodInfo,  # The extension point's signature.
         cluster: ClusterView,
         delta: Delta,
     ) -> Rows | None:
@@ -295,10 +307,13 @@ class PodTopologySpread:
         for counts in state.counts:
             total += counts.parts(index)
         scores = rounded(total)
-        scores[~state.inclusion.has_all_keys[index]] = UNRATED
+        if state.inclusion.leaves_out_nodes:
+            scores[~state.inclusion.has_all_keys[index]] = UNRATED
         return scores
 
-    def normalization(self, state: SoftState | None, raw: Int64s) -> tuple[int, int]:  # noqa: ARG002  # The extension point's signature.
+    def normalization(
+        self, state: SoftState | None, raw: Int64s
+    ) -> tuple[int, int]:
         """The lowest and the highest score of the nodes that are rated."""
         highest = max(int(raw.max(initial=0)), 0)
         lowest = int(raw.min(initial=highest))
@@ -317,7 +332,7 @@ class PodTopologySpread:
     def update_score(
         self,
         state: SoftState | None,
-        pod: PodInfo,  # noqa: ARG002  # The extension point's signature.
+        pod: PodInfo,  # The extension point's signature.
         cluster: ClusterView,
         delta: Delta,
         feasible: Bools,

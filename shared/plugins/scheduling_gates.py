@@ -16,7 +16,9 @@ class SchedulingGates:
 
     NAME: ClassVar[str] = SCHEDULING_GATES
 
-    def pre_enqueue(self, pod: PodInfo, cluster: ClusterView) -> Status:  # noqa: ARG002  # The extension point's signature.
+    def pre_enqueue(
+        self, pod: PodInfo, cluster: ClusterView
+    ) -> Status:
         gates = pod.spec.scheduling_gates
         if not gates:
             return SUCCESS

@@ -43,7 +43,9 @@ class TaintToleration:
     def __init__(self, gates: FeatureGates) -> None:
         self._has_comparison = gates[TAINT_TOLERATION_COMPARISON_OPERATORS]
 
-    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:  # noqa: ARG002  # The extension point's signature.
+    def pre_filter(
+        self, pod: PodInfo, cluster: ClusterView
+    ) -> PreFilterResult:
         return PreFilterResult(state=self._repelled(pod))
 
     def filter(
@@ -54,7 +56,9 @@ class TaintToleration:
         failed = repelled[nodes.taints_id[row_index(rows)]]
         return single_reason(failed, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
 
-    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:  # noqa: ARG002  # The extension point's signature.
+    def pre_score(
+        self, pod: PodInfo, cluster: ClusterView, feasible: Rows
+    ) -> PreScoreResult:
         return PreScoreResult(state=self._unwelcome(pod))
 
     def score(
@@ -65,7 +69,7 @@ class TaintToleration:
         found: Int64s = counts[nodes.taints_id[row_index(rows)]]
         return found
 
-    def normalization(self, state: Any, raw: Int64s) -> int:  # noqa: ARG002  # The extension point's signature.
+    def normalization(self, state: Any, raw: Int64s) -> int:
         return highest(raw)
 
     def normalize(self, raw: Int64s, normalization: int) -> Int64s:

@@ -89,7 +89,7 @@ class VolumeRestrictions:
     def pre_filter_what_if(
         self,
         state: Restrictions,
-        pod: PodInfo,  # noqa: ARG002  # The extension point's signature.
+        pod: PodInfo,  # The extension point's signature.
         cluster: ClusterView,
     ) -> PreFilterResult:
         """A claim counts once however many pods have it, but each pod that goes or comes counts."""
@@ -103,9 +103,9 @@ class VolumeRestrictions:
     def update_filter(
         self,
         state: Restrictions,
-        pod: PodInfo,  # noqa: ARG002  # The extension point's signature.
+        pod: PodInfo,  # The extension point's signature.
         cluster: ClusterView,
-        delta: Delta,  # noqa: ARG002
+        delta: Delta,
     ) -> Rows | None:
         """Nothing changes beyond the changed rows, unless an exclusive claim was taken or freed."""
         counts = state.used_count, state.use_count

@@ -19,6 +19,14 @@ COMPLETE = {
     "ports": 100,
     "image-locality": 100,
     "gates-misc": 100,
+    "topology-spread": 100,
+    "topology-default": 100,
+    "interpod": 100,
+    "volume-binding": 100,
+    "volume-zone": 100,
+    "volume-restrictions": 100,
+    "volume-limits": 100,
+    "gate-storage-scoring": 60,
 }
 """Families that pass as a whole, with the number of their scenarios."""
 

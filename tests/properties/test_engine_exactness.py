@@ -130,10 +130,18 @@ SHAPES: list[dict[str, Any]] = [
 ]
 
 
-def node_object(name: str, zone: str, rack: str, cpu: int, *, ssd: bool, taints: list[Any]) -> Node:
-    pairs = ((HOST_NAME, name), (ZONE, zone), ("rack", rack), ("disk", "ssd" if ssd else ""))
+def node_object(
+    name: str, host: str, zone: str, rack: str, cpu: int, *, ssd: bool, taints: list[Any]
+) -> Node:
+    pairs = (
+        (HOST_NAME, host or name),
+        (ZONE, zone),
+        ("rack", rack),
+        ("disk", "ssd" if ssd else ""),
+    )
+    labels = {key: value for key, value in pairs if value and value != "none"}
     body = {
-        "metadata": {"name": name, "labels": {key: value for key, value in pairs if value}},
+        "metadata": {"name": name, "labels": labels},
         "spec": {"taints": taints},
         "status": {"allocatable": {"cpu": str(cpu), "memory": "8Gi", "pods": "6"}},
     }
@@ -143,6 +151,7 @@ def node_object(name: str, zone: str, rack: str, cpu: int, *, ssd: bool, taints:
 NODES = st.builds(
     node_object,
     st.sampled_from(NODE_NAMES),
+    st.sampled_from(("", "", "", "shared", "none")),
     st.sampled_from(("a", "a", "b", "b", "c", "")),
     st.sampled_from(("1", "2", "")),
     st.sampled_from((2, 4, 4, 8)),

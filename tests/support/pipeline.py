@@ -188,9 +188,7 @@ class Pipeline:
         """A worker's new life; what its former one had in hand is lost."""
         self._lives += 1
         replica = Replica(index, decode_object)
-        cycle = Cycle(
-            replica, self.frameworks, self._seed + index, reserves=self.plugins.reserve
-        )
+        cycle = Cycle(replica, self.frameworks, self._seed + index, reserves=self.plugins.reserve)
         peer = b"scorer-%d-%d" % (index, self._lives)
         self.scorers[index] = FakeScorer(peer, replica, cycle)
         self.to_owner.append(ScorerSaid(peer, ScorerHello(1, index, peer.decode())))

@@ -3,12 +3,15 @@
 from typing import Any
 
 import msgspec
+import pytest
 
+from daemon.core.events import ScorerSaid
 from shared.kube.pod_record import PodRecord
+from shared.messages.from_scorer import Placement, Proposals
 from shared.messages.to_binder import MakeVolume, TakeVolume, VolumeWork
 from shared.messages.to_owner import ObjectChanged
 from tests.support.builders import make_node, make_pod
-from tests.support.pipeline import Pipeline
+from tests.support.pipeline import EPOCH, Pipeline
 
 VOLUMES = "persistentvolumes"
 CLAIMS = "persistentvolumeclaims"
@@ -29,14 +32,16 @@ def put_class(pipeline: Pipeline, provisioner: str) -> None:
 
 
 def put_volume(pipeline: Pipeline, name: str, host: str, phase: str = "Available") -> None:
-    expression = {"key": HOST, "operator": "In", "values": [host]}
-    terms = [{"matchExpressions": [expression]}]
-    spec = {
+    """Without a host, all nodes reach it."""
+    spec: dict[str, Any] = {
         "accessModes": ["ReadWriteOnce"],
         "capacity": {"storage": "1Gi"},
         "storageClassName": "late",
-        "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
     }
+    if host:
+        expression = {"key": HOST, "operator": "In", "values": [host]}
+        terms = [{"matchExpressions": [expression]}]
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
     meta = {"name": name, "resourceVersion": "1"}
     put(pipeline, VOLUMES, {"metadata": meta, "spec": spec, "status": {"phase": phase}})
 
@@ -137,6 +142,45 @@ def test_a_failed_binding_gives_the_volume_back_everywhere() -> None:
     assert given(pipeline) == {}
     assert not replica.objects.assumed(VOLUMES)
     assert not late.objects.assumed(VOLUMES)
+
+
+def test_what_a_worker_assumed_in_vain_is_forgotten() -> None:
+    pipeline = pipeline_of(1, worker_count=1)
+    put_class(pipeline, "kubernetes.io/no-provisioner")
+    put_claim(pipeline, "c0")
+    put_volume(pipeline, "v0", "n0")
+    (pod,) = claim_pods(1)
+    pipeline.add_pod(pod)
+    replica = pipeline.scorers[0].replica
+    while not replica.objects.assumed(VOLUMES):
+        assert pipeline.step_scorer(0) or pipeline.step_owner()
+    pipeline.delete_pod(pod)
+    pipeline.run_until_quiet()
+    # Its verdict comes with the next delta.
+    pipeline.add_node(make_node("n1"))
+    pipeline.run_until_quiet()
+    assert not replica.objects.assumed(VOLUMES)
+
+
+@pytest.mark.parametrize("claim", ["single", "shared"])
+def test_two_pods_with_one_claim_are_not_judged_at_once(claim: str) -> None:
+    pipeline = pipeline_of(2, worker_count=1)
+    put_volume(pipeline, "v", "", "Bound")
+    put_claim(pipeline, "single", "ReadWriteOncePod", "v")
+    put_class(pipeline, "csi.example.com")
+    put_claim(pipeline, "shared")
+    for i in range(2):
+        pipeline.add_pod(make_pod(f"p{i}", claim=claim))
+    scorer = pipeline.scorers[0]
+    while sum(len(work.tasks) for work in scorer.work) < 2:
+        assert pipeline.step_scorer(0) or pipeline.step_owner()
+    # A worker that does not heed the first when it places the second.
+    tickets = [task.ticket for work in scorer.work for task in work.tasks]
+    placements = [Placement(ticket, row, 0, 2, 2) for row, ticket in enumerate(tickets)]
+    told = Proposals(0, EPOCH, 1, 1, scorer.replica.generation, True, placements, [], [])
+    pipeline.handle(ScorerSaid(scorer.peer, told))
+    assert len(pipeline.orders) == 1
+    assert pipeline.state.counters["proposals_rejected"] == 1
 
 
 def test_what_a_worker_assumes_goes_with_its_proposal() -> None:

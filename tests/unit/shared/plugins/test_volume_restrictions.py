@@ -105,5 +105,5 @@ def test_a_state_is_good_until_an_exclusive_claim_is_taken() -> None:
         pod = pod_with(claim_volumes(claim))
         state = plugin.pre_filter(pod, cache.view).state
         cache.add_pod(make_pod(f"{claim}0", node_name="n0", claim=claim))
-        rows = plugin.update_filter(state, pod, cache.view, None)  # type: ignore[arg-type]
+        rows = plugin.update_filter(state, pod, cache.view, None)
         assert (rows is not None) is holds

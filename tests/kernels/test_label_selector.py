@@ -1,0 +1,138 @@
+"""Label selectors against plain Python, and what upstream makes of odd ones."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.kernels.label_selector import (
+    EVERYTHING,
+    NOTHING,
+    Selector,
+    SelectorError,
+    parse_label_selector,
+)
+from shared.kernels.workload_selector import controller_kind, workload_selector
+from shared.kube.objects import (
+    LabelSelector,
+    OwnerReference,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+)
+from tests.support import slow_topology as slow
+
+KEYS = ("a", "b")
+VALUES = ("1", "2", "")
+LABELS = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES))
+WITH_VALUES = st.fixed_dictionaries(
+    {
+        "key": st.sampled_from(KEYS),
+        "operator": st.sampled_from(("In", "NotIn")),
+        "values": st.lists(st.sampled_from(VALUES), min_size=1),
+    }
+)
+WITHOUT_VALUES = st.fixed_dictionaries(
+    {"key": st.sampled_from(KEYS), "operator": st.sampled_from(("Exists", "DoesNotExist"))}
+)
+SELECTORS = st.fixed_dictionaries(
+    {
+        "matchLabels": LABELS,
+        "matchExpressions": st.lists(WITH_VALUES | WITHOUT_VALUES, max_size=3),
+    }
+)
+
+
+def parsed(body: dict[str, Any]) -> Selector:
+    return parse_label_selector(msgspec.convert(body, LabelSelector))
+
+
+@given(SELECTORS, LABELS)
+def test_all_conditions_must_hold(selector: dict[str, Any], labels: dict[str, str]) -> None:
+    assert parsed(selector).matches(labels) is slow.selects(selector, labels)
+
+
+@given(SELECTORS, SELECTORS, LABELS, LABELS)
+def test_selectors_are_joined_by_all_their_conditions(
+    one: dict[str, Any], other: dict[str, Any], more: dict[str, str], labels: dict[str, str]
+) -> None:
+    both = slow.selects(one, labels) and slow.selects(other, labels)
+    assert parsed(one).and_selector(parsed(other)).matches(labels) is both
+    has_more = all(labels.get(key) == value for key, value in more.items())
+    assert parsed(one).and_equal(more).matches(labels) is (slow.selects(one, labels) and has_more)
+
+
+def test_absent_selects_nothing_and_empty_everything() -> None:
+    assert parse_label_selector(None) == NOTHING
+    assert parsed({}) == EVERYTHING
+    assert not NOTHING.matches({})
+    assert EVERYTHING.matches({})
+    assert EVERYTHING.is_empty
+    assert not NOTHING.is_empty
+
+
+def test_what_selects_nothing_has_no_conditions_to_keep() -> None:
+    assert NOTHING.and_equal({"a": "1"}).matches({"a": "1"})
+    assert parsed({"matchLabels": {"a": "1"}}).and_selector(NOTHING).matches({"a": "1"})
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ({"key": "a", "operator": "Gt", "values": ["1"]}, '"Gt" is not a valid label selector'),
+        ({"key": "a", "operator": "In"}, "values set can't be empty"),
+        ({"key": "a", "operator": "Exists", "values": ["1"]}, "values set must be empty"),
+    ],
+)
+def test_what_the_api_server_would_refuse_is_refused(
+    expression: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(SelectorError, match=problem):
+        parsed({"matchExpressions": [expression]})
+
+
+# What services and controllers say ------------------------------------------------------------
+
+
+def service(selector: dict[str, str] | None) -> Service:
+    return msgspec.convert({"spec": {"selector": selector}}, Service)
+
+
+def test_only_services_that_select_the_pod_say_something() -> None:
+    services = [service({"a": "1"}), service({"b": "2"}), service(None), service({})]
+    found = workload_selector({"a": "1"}, services, None)
+    assert found == Selector((("a", "1"),))
+
+
+def test_a_controller_adds_its_own() -> None:
+    controller = msgspec.convert({"spec": {"selector": {"b": "2"}}}, ReplicationController)
+    found = workload_selector({"a": "1"}, [service({"a": "1"})], controller)
+    assert found.matches({"a": "1", "b": "2"})
+    assert not found.matches({"a": "1"})
+    body = {"spec": {"selector": {"matchExpressions": [{"key": "c", "operator": "Exists"}]}}}
+    found = workload_selector({}, [], msgspec.convert(body, ReplicaSet))
+    assert found.matches({"c": ""})
+    assert not found.matches({})
+
+
+def test_a_controller_whose_selector_cannot_be_read_says_nothing() -> None:
+    body = {"spec": {"selector": {"matchExpressions": [{"key": "c", "operator": "Near"}]}}}
+    assert workload_selector({}, [], msgspec.convert(body, ReplicaSet)).is_empty
+    assert workload_selector({}, [], msgspec.convert({"spec": {}}, ReplicaSet)).is_empty
+
+
+@pytest.mark.parametrize(
+    ("owner", "kind"),
+    [
+        (None, ""),
+        (OwnerReference(api_version="apps/v1", kind="ReplicaSet"), "replicasets"),
+        (OwnerReference(api_version="apps/v1", kind="StatefulSet"), "statefulsets"),
+        (OwnerReference(api_version="v1", kind="ReplicationController"), "replicationcontrollers"),
+        (OwnerReference(api_version="extensions/v1beta1", kind="ReplicaSet"), ""),
+        (OwnerReference(api_version="batch/v1", kind="Job"), ""),
+    ],
+)
+def test_controllers_that_count(owner: OwnerReference | None, kind: str) -> None:
+    assert controller_kind(owner) == kind
