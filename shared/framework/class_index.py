@@ -24,7 +24,8 @@ class ClassIndex:
         self._newest = -1
         self._size = 0
         self._by_namespace: dict[str, dict[int, PodInfo]] = {}
-        self._with_terms: dict[int, PodInfo] = {}
+        self._by_meant_namespace: dict[str, dict[int, PodInfo]] = {}
+        self._with_namespace_selector: dict[int, PodInfo] = {}
 
     def in_namespaces(self, namespaces: Iterable[str] | None) -> Iterator[Entry]:
         """The classes of some namespaces; None: of all."""
@@ -35,16 +36,18 @@ class ClassIndex:
         for namespace in namespaces:
             yield from _alive(self._by_namespace.get(namespace, {}), self._classes)
 
-    def with_terms(self) -> Iterator[Entry]:
-        """The classes whose pods have affinity or anti-affinity to other pods."""
+    def with_terms_about(self, namespace: str) -> Iterator[Entry]:
+        """The classes with affinity or anti-affinity that may be about pods of a namespace."""
         self._catch_up()
-        return _alive(self._with_terms, self._classes)
+        yield from _alive(self._by_meant_namespace.get(namespace, {}), self._classes)
+        yield from _alive(self._with_namespace_selector, self._classes)
 
     def _catch_up(self) -> None:
         if self._size > 2 * len(self._classes) + STALE_MIN:
             self._newest, self._size = -1, 0
             self._by_namespace.clear()
-            self._with_terms.clear()
+            self._by_meant_namespace.clear()
+            self._with_namespace_selector.clear()
         new: list[Entry] = []
         for class_id in reversed(self._classes):
             if class_id <= self._newest:
@@ -53,9 +56,17 @@ class ClassIndex:
         for class_id, info in reversed(new):
             self._by_namespace.setdefault(info.namespace, {})[class_id] = info
             if info.has_pod_terms:
-                self._with_terms[class_id] = info
+                self._add_terms(class_id, info)
             self._newest = class_id
         self._size += len(new)
+
+    def _add_terms(self, class_id: int, info: PodInfo) -> None:
+        terms = info.pod_terms.all
+        if any(not term.namespace_selector.selects_nothing for term in terms):
+            self._with_namespace_selector[class_id] = info
+            return
+        for namespace in frozenset().union(*(term.namespaces for term in terms)):
+            self._by_meant_namespace.setdefault(namespace, {})[class_id] = info
 
 
 def _alive(entries: Mapping[int, PodInfo], classes: Mapping[int, PodInfo]) -> Iterator[Entry]:

@@ -100,6 +100,8 @@ class ClassScores:
         prepared = framework.prepare_scores(pod, cluster, rows)
         self.stale_by: int = prepared.stale_by.value
         """Changes after which to start anew, as bits of Reads."""
+        self.object_kinds = prepared.object_kinds
+        """The same for objects; None: of any kind."""
         self._skipped = prepared.skipped_updatable
         capacity = len(feasible)
         self._narrow = [

@@ -18,6 +18,13 @@ CHANGES_MAX: Final = 1 << 16
 """Remembered changes of objects; a reader that is further behind reads all objects again."""
 
 
+NOISY_KINDS: Final = frozenset(
+    {"namespaces", "services", "replicationcontrollers", "replicasets", "statefulsets"}
+)
+"""Kinds whose status, which is not kept here, changes with every pod. That is no change to anybody:
+each version of them would start the evaluations of all pods over whose spreading they decide."""
+
+
 class Assumed(NamedTuple):
     """An object as it will be once the API server has been told."""
 
@@ -49,11 +56,15 @@ class ObjectStore:
         return self._changes_base + len(self._changes)
 
     def put(self, kind: str, key: str, value: Any) -> None:
-        self._by_kind.setdefault(kind, {})[key] = value
+        of_kind = self._by_kind.setdefault(kind, {})
+        old = of_kind.get(key)
+        of_kind[key] = value
         self._by_namespace.setdefault((kind, _namespace(key)), {})[key] = value
         assumed = self._assumed.get(kind, {}).get(key)
         if assumed is not None and _overtakes(value, assumed.value):
             self._drop_assumed(kind, key)
+        if kind in NOISY_KINDS and old is not None and _differ_in_version_only(old, value):
+            return
         self._note(kind, key)
 
     def remove(self, kind: str, key: str) -> None:
@@ -122,6 +133,15 @@ class ObjectStore:
             self._changes_base += dropped
 
 
+def _differ_in_version_only(old: Any, new: Any) -> bool:
+    """Whether two objects are the same but for metadata.resourceVersion."""
+    version = new.metadata.resource_version
+    new.metadata.resource_version = old.metadata.resource_version
+    is_same: bool = old == new
+    new.metadata.resource_version = version
+    return is_same
+
+
 def _namespace(key: str) -> str:
     return key.rpartition("/")[0]
 
@@ -181,7 +201,7 @@ class ClusterView:
         return self.pods, self.tentative
 
     def topology(self, key: str) -> Topology:
-        """The nodes by one label; the same object as long as that label is the same everywhere."""
+        """The nodes by one label; the same object as long as the same nodes share a value."""
         version = (self.nodes.topology_version, self.nodes.capacity)
         found = self._topologies.get(key)
         if found is not None and found[0] == version:

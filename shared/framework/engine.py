@@ -22,7 +22,7 @@ from shared.columns.journal import START, Changes, Journal
 from shared.columns.schema import Bools, Rows
 from shared.framework.class_filters import ClassFilters
 from shared.framework.class_scores import ClassScores
-from shared.framework.cluster_view import ClusterView
+from shared.framework.cluster_view import ClusterView, ObjectStore
 from shared.framework.diagnosis import FitError, diagnose, filter_candidates, plugin_error
 from shared.framework.plugin_api import Delta, Reads
 from shared.framework.pod_info import PodInfo
@@ -62,8 +62,9 @@ class Choice(NamedTuple):
 class ClassEvaluation:
     """One pod class over all rows. Arrays have the table's capacity."""
 
-    __slots__ = ("failure", "filtered", "filters", "framework", "info", "outcome", "own_uid",
-                 "pod_position", "position", "scores", "stale_by")  # fmt: skip
+    __slots__ = ("failure", "filtered", "filters", "framework", "info", "object_kinds",
+                 "objects_version", "outcome", "own_uid", "pod_position", "position", "scores",
+                 "stale_by")  # fmt: skip
 
     def __init__(
         self,
@@ -81,12 +82,15 @@ class ClassEvaluation:
         self.filters = filters
         self.stale_by: int = framework.filters_stale_by(outcome).value
         """Changes after which to start afresh, as bits of Reads."""
+        self.object_kinds = framework.filters_object_kinds(outcome)
+        """The same for objects; None: of any kind."""
         self.scores: ClassScores | None = None
         """None until a pod of the class has two feasible nodes to choose from."""
         self.position = START
         """Of the journal: everything before is contained."""
         self.pod_position = 0
         """The same of the log of pods."""
+        self.objects_version = 0
         self.failure: FitError | None = None
         """The diagnosis, as long as nothing changed since."""
         self.filtered: FilterOutcome | None = None
@@ -111,12 +115,9 @@ class Engine:
         self._journal = journal
         self._frameworks = frameworks
         self._kept: OrderedDict[int, ClassEvaluation] = OrderedDict()
-        self._objects_version = cluster.objects.version
 
     def evaluate(self, class_id: int, info: PodInfo, profile: str) -> ClassEvaluation:
         """The up-to-date evaluation of a class."""
-        if self._objects_version != self._cluster.objects.version:
-            self.forget_all()
         found = self._kept.get(class_id)
         if found is None:
             found = self._fresh(info, self._frameworks[profile])
@@ -127,6 +128,7 @@ class Engine:
             if (
                 found.position != self._journal.position
                 or found.pod_position != self._cluster.pod_log.position
+                or found.objects_version != self._cluster.objects.version
             ):
                 found = self._kept[class_id] = self._caught_up(found)
         return found
@@ -223,7 +225,6 @@ class Engine:
 
     def forget_all(self) -> None:
         self._kept.clear()
-        self._objects_version = self._cluster.objects.version
 
     # Evaluating afresh -------------------------------------------------------------------------
 
@@ -233,6 +234,7 @@ class Engine:
         evaluation = ClassEvaluation(info, framework, outcome, filters, own_uid)
         evaluation.position = self._journal.position
         evaluation.pod_position = self._cluster.pod_log.position
+        evaluation.objects_version = self._cluster.objects.version
         return evaluation
 
     # Catching up -------------------------------------------------------------------------------
@@ -250,7 +252,7 @@ class Engine:
         ):
             return self._fresh(evaluation.info, evaluation.framework)
         reads = _reads_changed(changes, has_pods=bool(pods))
-        if evaluation.stale_by & reads:
+        if evaluation.stale_by & reads or not self._objects_caught_up(evaluation):
             return self._fresh(evaluation.info, evaluation.framework)
         evaluation.position = self._journal.position
         evaluation.pod_position = self._cluster.pod_log.position
@@ -266,6 +268,19 @@ class Engine:
         ):
             evaluation.scores = None
         return evaluation
+
+    def _objects_caught_up(self, evaluation: ClassEvaluation) -> bool:
+        """False where an object changed that the filters read; drops the scores for theirs."""
+        objects = self._cluster.objects
+        if evaluation.objects_version == objects.version:
+            return True
+        kinds = _kinds_changed(objects, evaluation.objects_version)
+        if _has_say(kinds, evaluation.object_kinds):
+            return False
+        if evaluation.scores is not None and _has_say(kinds, evaluation.scores.object_kinds):
+            evaluation.scores = None
+        evaluation.objects_version = objects.version
+        return True
 
     def _evict(self) -> None:
         # Four masks, two sums, and two arrays a score plugin (some have one, some counts beside).
@@ -344,7 +359,9 @@ class Checker:
         """False where the class is to be prepared anew."""
         cluster = self._cluster
         if kept.objects_version != cluster.objects.version:
-            return False
+            if _has_say(_kinds_changed(cluster.objects, kept.objects_version), kept.object_kinds):
+                return False
+            kept.objects_version = cluster.objects.version
         if len(kept.known) != cluster.nodes.capacity:
             return False
         position, pod_position = self._journal.position, cluster.pod_log.position
@@ -371,8 +388,9 @@ class Checker:
 class _CheckedClass:
     """What the checker remembers of a class."""
 
-    __slots__ = ("framework", "info", "is_wide", "known", "objects_version", "outcome",
-                 "pod_position", "position", "stale_by", "static_ok", "updatable")  # fmt: skip
+    __slots__ = ("framework", "info", "is_wide", "known", "object_kinds", "objects_version",
+                 "outcome", "pod_position", "position", "stale_by", "static_ok",
+                 "updatable")  # fmt: skip
 
     def __init__(
         self, framework: Framework, info: PodInfo, cluster: ClusterView, journal: Journal
@@ -382,6 +400,7 @@ class _CheckedClass:
         self.outcome = framework.run_pre_filters(info, cluster)
         self.updatable = framework.updatable_filters(self.outcome)
         self.stale_by: int = framework.filters_stale_by(self.outcome).value
+        self.object_kinds = framework.filters_object_kinds(self.outcome)
         self.is_wide = framework.is_wide(self.outcome)
         self.position = journal.position
         self.pod_position = cluster.pod_log.position
@@ -389,6 +408,19 @@ class _CheckedClass:
         self.known: Bools = np.zeros(cluster.nodes.capacity, np.bool_)
         """`static_ok` holds the answer for this row."""
         self.static_ok: Bools = np.zeros(cluster.nodes.capacity, np.bool_)
+
+
+def _kinds_changed(objects: ObjectStore, version: int) -> frozenset[str] | None:
+    """Kinds of which an object changed after `version`; None: nobody remembers."""
+    changes = objects.changes_since(version)
+    return None if changes is None else frozenset(kind for kind, _ in changes)
+
+
+def _has_say(changed: frozenset[str] | None, read: frozenset[str] | None) -> bool:
+    """Whether some kind of object both changed and is read."""
+    if changed is None or read is None:
+        return read is None or bool(read)
+    return bool(changed & read)
 
 
 def _reads_changed(changes: Changes, *, has_pods: bool) -> int:

@@ -203,6 +203,13 @@ class NormalizeScorePlugin(Protocol):
     def normalize(self, raw: Int64s, normalization: Any) -> Int64s: ...
 
 
+@runtime_checkable
+class ObjectReader(Protocol):
+    """A plugin that says which kinds (plural) `Reads.OBJECTS` means; without it, all of them."""
+
+    object_kinds: ClassVar[frozenset[str]]
+
+
 class Delta(NamedTuple):
     """What changed since a state was last up to date."""
 

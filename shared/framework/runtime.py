@@ -21,6 +21,7 @@ from shared.framework.plugin_api import (
     FailingFilter,
     FilterPlugin,
     NormalizeScorePlugin,
+    ObjectReader,
     PreFilterPlugin,
     PreScorePlugin,
     Reads,
@@ -83,6 +84,8 @@ class PreparedScores(NamedTuple):
     """Those of them that may come to have one, with their state."""
     stale_by: Reads
     """Changes after which PreScore would have to run again for those that cannot follow."""
+    object_kinds: frozenset[str] | None
+    """Kinds of objects of which a change makes PreScore run again; None: all."""
 
 
 class PreScoreError(OperationalError):
@@ -300,6 +303,18 @@ class Framework:
                 reads |= filter_plugin.filter_depends.reads
         return reads
 
+    def filters_object_kinds(self, outcome: PreFilterOutcome) -> frozenset[str] | None:
+        """Kinds of objects of which a change may make a filter, or PreFilter, say something else;
+        None: all."""
+        readers: list[PreFilterPlugin | FilterPlugin] = [
+            plugin
+            for plugin in self.pre_filters
+            if plugin.NAME not in outcome.final and _reads_objects(plugin.pre_filter_depends)
+        ]
+        filters = (self.filters[index] for index in self.active_filters(outcome))
+        readers += [plugin for plugin in filters if _reads_objects(plugin.filter_depends)]
+        return _kinds_read(readers)
+
     def run_filters(
         self,
         pod: PodInfo,
@@ -511,18 +526,23 @@ class Framework:
 
     def prepare_scores(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreparedScores:
         """Runs PreScore. Raises PreScoreError for a pod that a plugin cannot make sense of."""
-        prepared = PreparedScores([], [], [], [], Reads(0))
+        prepared = PreparedScores([], [], [], [], Reads(0), None)
         stale_by = Reads(0)
+        readers: list[ScorePlugin] = []
         for i, (plugin, weight) in enumerate(self.scores):
             state = None
             updatable = self._updatable_scores[i]
             pre_scorer = self._pre_scorers[i]
             if updatable is None:
                 stale_by |= _wide_reads(plugin.score_depends)
+            is_reader = _reads_objects(plugin.score_depends)
             if pre_scorer is not None:
                 result = pre_scorer.pre_score(pod, cluster, feasible)
                 state = result.state
                 depends = pre_scorer.pre_score_depends
+                is_reader |= _reads_objects(depends)
+                if is_reader and not result.is_final:
+                    readers.append(plugin)
                 if updatable is None and depends is not None and not result.is_final:
                     stale_by |= depends.reads
                 if result.status.code is Code.SKIP:
@@ -532,9 +552,11 @@ class Framework:
                     continue
                 if not result.status.is_success:
                     raise PreScoreError(plugin.NAME, result.status)
+            elif is_reader:
+                readers.append(plugin)
             prepared.active.append(ActiveScore(plugin, weight, state, self._normalizers[i]))
             prepared.updatable.append(updatable)
-        return prepared._replace(stale_by=stale_by)
+        return prepared._replace(stale_by=stale_by, object_kinds=_kinds_read(readers))
 
     def run_scores(
         self, pod: PodInfo, cluster: ClusterView, active: Sequence[ActiveScore], rows: Rows
@@ -660,3 +682,16 @@ def _as_updatable_score(plugin: ScorePlugin) -> UpdatableScore | None:
 
 def _wide_reads(depends: Dependence) -> Reads:
     return Reads(0) if depends.scope is Scope.ROW else depends.reads
+
+
+def _reads_objects(depends: Dependence | None) -> bool:
+    return depends is not None and bool(depends.reads & Reads.OBJECTS)
+
+
+def _kinds_read(plugins: Sequence[object]) -> frozenset[str] | None:
+    kinds: frozenset[str] = frozenset()
+    for plugin in plugins:
+        if not isinstance(plugin, ObjectReader):
+            return None
+        kinds |= plugin.object_kinds
+    return kinds

@@ -78,6 +78,10 @@ class PodTerms(NamedTuple):
     """Preferred affinity, then preferred anti-affinity with negative weights."""
     errors: tuple[str, ...] = ()
 
+    @property
+    def all(self) -> tuple[PodTerm, ...]:
+        return self.affinity + self.anti_affinity + self.preferred
+
 
 NO_TERMS: Final = PodTerms()
 

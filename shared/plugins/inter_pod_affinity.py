@@ -139,7 +139,7 @@ class FilterState:
         self.existing = TermCounts(cluster.topology)
         """Anti-affinity terms of pods on nodes that mean the incoming one."""
         own = (*self.incoming.affinity, *self.incoming.anti_affinity)
-        found = self.shares.learn(_classes_concerned(cluster, own))
+        found = self.shares.learn(_classes_concerned(cluster, pod.namespace, own))
         classes, node_rows = _pods_of(found, cluster)
         for i, counts in enumerate(self.counts):
             counts.count({class_id: s[i] for class_id, s in found.items()}, classes, node_rows)
@@ -176,6 +176,7 @@ class InterPodAffinity:
     pods on nodes count for a pod that has none."""
 
     NAME: ClassVar[str] = INTER_POD_AFFINITY
+    object_kinds: ClassVar[frozenset[str]] = frozenset({NAMESPACES})
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(
         Reads.NODE | Reads.PODS | Reads.OBJECTS, Scope.CLUSTER
     )
@@ -319,7 +320,7 @@ class InterPodAffinity:
                         yield theirs.topology_key, theirs.weight
 
         shares = ClassValues[PodInfo, Shares](lambda other: summed(parts(other)), NO_SHARES)
-        found = shares.learn(_classes_concerned(cluster, own))
+        found = shares.learn(_classes_concerned(cluster, namespace, own))
         counts = TermCounts(cluster.topology)
         counts.count(found, *_pods_of(found, cluster))
         return ScoreState(shares, counts)
@@ -364,16 +365,16 @@ class _LabelsByNamespace:
 
 
 def _classes_concerned(
-    cluster: ClusterView, own: tuple[ResolvedTerm, ...]
+    cluster: ClusterView, namespace: str, own: tuple[ResolvedTerm, ...]
 ) -> Iterator[tuple[int, PodInfo]]:
-    """Classes that terms of the incoming pod may mean, or that have terms of their own; some twice."""
+    """Classes that terms of the incoming pod may mean, or whose terms may mean it; some twice."""
     index = cluster.class_index
     if not own:
-        return index.with_terms()
+        return index.with_terms_about(namespace)
     if any(term.namespaces is None for term in own):
         return index.in_namespaces(None)
     namespaces = frozenset(chain.from_iterable(term.namespaces or () for term in own))
-    return chain(index.in_namespaces(namespaces), index.with_terms())
+    return chain(index.in_namespaces(namespaces), index.with_terms_about(namespace))
 
 
 def _pods_of(found: Mapping[int, object], cluster: ClusterView) -> tuple[Int64s, Rows]:

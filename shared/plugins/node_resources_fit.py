@@ -99,7 +99,10 @@ class NodeResourcesFit:
     # Filter ----------------------------------------------------------------------------------------
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        return PreFilterResult(state=self._fit_state(pod, cluster))
+        state = self._fit_state(pod, cluster)
+        # Only what devices might provide depends on more than the pod.
+        has_fixed_needs = not any(can_be_backed(name) for name in state.names)
+        return PreFilterResult(state=state, is_final=has_fixed_needs)
 
     def filter(
         self, state: FitState | None, pod: PodInfo, cluster: ClusterView, rows: Rows

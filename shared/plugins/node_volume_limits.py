@@ -38,16 +38,12 @@ class NodeVolumeLimits:
         Reads.NODE | Reads.PODS | Reads.OBJECTS, Scope.ROW
     )
 
-    def pre_filter(
-        self, pod: PodInfo, cluster: ClusterView
-    ) -> PreFilterResult:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         if not any(may_attach(volume) for volume in pod.spec.volumes or ()):
             return NEVER_FILTERS
         return PreFilterResult()
 
-    def filter(
-        self, state: None, pod: PodInfo, cluster: ClusterView, rows: Rows
-    ) -> Verdicts:
+    def filter(self, state: None, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
         check = _Check(cluster, rows)
         check.read_volumes(pod)
         check.count()

@@ -43,7 +43,11 @@ from shared.kernels.rows import row_index
 from shared.kernels.spread import HardCounts, SoftDomains, SoftNodes, by_range, rounded
 from shared.kernels.tolerations import is_repelled, toleration_rules
 from shared.kernels.topology import NO_DOMAIN, NO_ROWS, Topology, pods_of_classes
-from shared.kernels.workload_selector import controller_kind, workload_selector
+from shared.kernels.workload_selector import (
+    CONTROLLER_KINDS,
+    controller_kind,
+    workload_selector,
+)
 from shared.kube.objects import TopologySpreadConstraint
 from shared.plugin_names import POD_TOPOLOGY_SPREAD
 from shared.plugins.args import PodTopologySpreadArgs
@@ -56,6 +60,7 @@ LABEL_BIT: Final = 2
 
 HARD: Final = "DoNotSchedule"
 SOFT: Final = "ScheduleAnyway"
+SERVICES: Final = "services"
 HONOR: Final = "Honor"
 IGNORE: Final = "Ignore"
 HOST_NAME: Final = "kubernetes.io/hostname"
@@ -191,6 +196,7 @@ class PodTopologySpread:
     """A pod without constraints of its own has those of the profile, or the system's."""
 
     NAME: ClassVar[str] = POD_TOPOLOGY_SPREAD
+    object_kinds: ClassVar[frozenset[str]] = frozenset({SERVICES, *CONTROLLER_KINDS.values()})
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(
         Reads.NODE | Reads.PODS | Reads.OBJECTS, Scope.CLUSTER
     )
@@ -311,9 +317,7 @@ class PodTopologySpread:
             scores[~state.inclusion.has_all_keys[index]] = UNRATED
         return scores
 
-    def normalization(
-        self, state: SoftState | None, raw: Int64s
-    ) -> tuple[int, int]:
+    def normalization(self, state: SoftState | None, raw: Int64s) -> tuple[int, int]:
         """The lowest and the highest score of the nodes that are rated."""
         highest = max(int(raw.max(initial=0)), 0)
         lowest = int(raw.min(initial=highest))
@@ -448,7 +452,7 @@ def _default_selector(pod: PodInfo, cluster: ClusterView) -> Selector:
     owner = pod.template.controller
     kind = controller_kind(owner)
     controller = objects.get(kind, f"{namespace}/{owner.name}") if kind and owner else None
-    services = objects.in_namespace("services", namespace).values()
+    services = objects.in_namespace(SERVICES, namespace).values()
     return workload_selector(pod.labels, services, controller)
 
 

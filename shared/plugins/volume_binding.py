@@ -111,9 +111,7 @@ class VolumeBinding:
 
     # Score -----------------------------------------------------------------------------------------
 
-    def pre_score(
-        self, pod: PodInfo, cluster: ClusterView, feasible: Rows
-    ) -> PreScoreResult:
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
         if self._score_table is None:
             return NEVER_SCORES
         return PreScoreResult(state=_claims_of(pod, cluster))
@@ -157,9 +155,7 @@ class VolumeBinding:
             return None
         return VolumeSearch(claims, cluster, row).at(0)
 
-    def unreserve(
-        self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
-    ) -> None:
+    def unreserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> None:
         """Takes back what was assumed for the pod (RevertAssumedPodVolumes)."""
         if not pod.claim_uses:
             return

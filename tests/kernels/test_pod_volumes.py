@@ -65,7 +65,7 @@ def test_disks_of_different_kinds_never_conflict() -> None:
 
 
 def test_pods_with_ephemeral_volumes_are_classes_of_their_own() -> None:
-    volume = {"ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
+    volume: dict[str, Any] = {"ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
     first, second = template(volume, name="a"), template(volume, name="b")
     assert first != second
     assert [use.key for use in claim_uses("ns", first)] == ["ns/a-v0"]

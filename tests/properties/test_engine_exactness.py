@@ -23,7 +23,7 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
 from shared.kube.object_codec import decode_object
-from shared.kube.objects import Namespace, Node, Service
+from shared.kube.objects import Namespace, Node, PodDisruptionBudget, Service
 from shared.kube.pod_record import PodRecord, decode_template
 from tests.support.builders import make_pod
 from tests.support.slow_topology import HOST_NAME, PREFERRED, REQUIRED, ZONE
@@ -34,6 +34,7 @@ FRAMEWORKS = {PROFILE: Registry(entry_points=()).build(ProfileConfig()).framewor
 NODE_NAMES = tuple(f"n{i}" for i in range(7))
 WEB = {"matchLabels": {"app": "web"}}
 DB = {"matchLabels": {"app": "db"}}
+TEAM_X = {"matchLabels": {"team": "x"}}
 SOFT_TAINT = {"key": "soft", "value": "", "effect": "PreferNoSchedule"}
 HARD_TAINT = {"key": "hard", "value": "", "effect": "NoSchedule"}
 
@@ -111,7 +112,7 @@ SHAPES: list[dict[str, Any]] = [
         "namespace": "prod",
         "spec": {
             "affinity": {
-                "podAntiAffinity": {REQUIRED: [term(ZONE, WEB, namespaceSelector={})]},
+                "podAntiAffinity": {REQUIRED: [term(ZONE, WEB, namespaceSelector=TEAM_X)]},
                 "podAffinity": {PREFERRED: [weighted(5, "rack", DB)]},
             }
         },
@@ -128,6 +129,14 @@ SHAPES: list[dict[str, Any]] = [
         },
     },
 ]
+
+
+def service(app: str) -> Service:
+    body = {
+        "metadata": {"name": "s", "namespace": "default"},
+        "spec": {"selector": {"app": app}},
+    }
+    return msgspec.convert(body, Service)
 
 
 def node_object(
@@ -208,9 +217,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.tracked = tracked
         for node in nodes:
             self.cache.add_node(node)
-        body = {"metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": {}}}
-        body["spec"] = {"selector": {"app": "served"}}
-        self.cache.objects.put("services", "default/s", msgspec.convert(body, Service))
+        self.cache.objects.put("services", "default/s", service("served"))
         self.cache.refresh_order()
 
     # Pods ----------------------------------------------------------------------------------------
@@ -287,6 +294,22 @@ class EngineMachine(RuleBasedStateMachine):
     def namespace_changes(self, team: str) -> None:
         body = {"metadata": {"name": "prod", "labels": {"team": team}}}
         self.cache.objects.put("namespaces", "prod", msgspec.convert(body, Namespace))
+
+    @rule(app=st.sampled_from(("served", "db", "nobody")))
+    def service_changes(self, app: str) -> None:
+        self.cache.objects.put("services", "default/s", service(app))
+
+    @rule()
+    def service_goes(self) -> None:
+        self.cache.objects.remove("services", "default/s")
+
+    @rule()
+    def budget_changes(self) -> None:
+        """Of no interest to any class here."""
+        body = {"metadata": {"name": "b", "namespace": "default"}}
+        self.cache.objects.put(
+            "poddisruptionbudgets", "default/b", msgspec.convert(body, PodDisruptionBudget)
+        )
 
     # What must hold ------------------------------------------------------------------------------
 

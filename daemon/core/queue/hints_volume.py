@@ -8,6 +8,8 @@ from typing import Final
 from daemon.core.queue.queued_pod import PodView, QueuedPod
 from daemon.core.queue.wakeups import Change, Hint, as_kind
 from shared.framework.cluster_view import ObjectStore
+from shared.kernels.csi_translation import in_tree_plugin
+from shared.kernels.pod_volumes import may_attach
 from shared.kube import quantity
 from shared.kube.objects import (
     CsiDriver,
@@ -30,13 +32,6 @@ _TOPOLOGY_LABELS: Final = (
 )
 _ZONE_SEPARATOR: Final = "__"
 _WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
-_CSI_DRIVER_OF_MIGRATED: Final = {
-    "gce_persistent_disk": "pd.csi.storage.gke.io",
-    "aws_elastic_block_store": "ebs.csi.aws.com",
-    "azure_disk": "disk.csi.azure.com",
-    "cinder": "cinder.csi.openstack.org",
-}
-"""In-tree volumes that are CSI volumes in truth (staging/src/k8s.io/csi-translation-lib, v1.36)."""
 
 
 # Claims: volumebinding/volume_binding.go, nodevolumelimits/csi.go ---------------------------------
@@ -157,7 +152,7 @@ def limits_after_pod_deleted(_pod: QueuedPod, change: Change) -> Hint:
     deleted = as_kind(PodView, change.old)
     if deleted is None or not (deleted.record.node_name or deleted.record.nominated_node_name):
         return Hint.SKIP
-    return _queue_if(any(_is_attachable(v) for v in deleted.info.spec.volumes or ()))
+    return _queue_if(any(may_attach(v) for v in deleted.info.spec.volumes or ()))
 
 
 class AttachmentHints:
@@ -190,20 +185,10 @@ def _attach_limits(csi_node: CsiNode) -> dict[str, int]:
     }
 
 
-def _is_attachable(volume: Volume) -> bool:
-    return (
-        volume.persistent_volume_claim is not None
-        or volume.ephemeral is not None
-        or _migrated_driver(volume) is not None
-    )
-
-
 def _migrated_driver(volume: Volume) -> str | None:
     """The CSI driver that serves an inline in-tree volume; None for any other volume."""
-    for field, driver in _CSI_DRIVER_OF_MIGRATED.items():
-        if getattr(volume, field) is not None:
-            return driver
-    return None
+    plugin = in_tree_plugin(volume)
+    return None if plugin is None else plugin.driver
 
 
 # VolumeRestrictions: volumerestrictions/volume_restrictions.go ------------------------------------

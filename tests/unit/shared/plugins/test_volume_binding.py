@@ -253,6 +253,7 @@ def test_a_volume_that_was_taken_is_not_there_for_the_next_pod() -> None:
     # The pod itself, should it be tried again, gets the same volume and no other.
     assert reasons(cache, pod_of("a")) == [(), (NO_VOLUME,), (NO_VOLUME,)]
     volume = cache.objects.latest("persistentvolumes", "pv")
+    assert volume is not None
     assert volume.spec.claim_ref.name == "a"
     assert volume.metadata.annotations == {"pv.kubernetes.io/bound-by-controller": "yes"}
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from daemon.core.cache import Cache
+from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
 from shared.framework.what_if import WhatIf
@@ -105,5 +106,5 @@ def test_a_state_is_good_until_an_exclusive_claim_is_taken() -> None:
         pod = pod_with(claim_volumes(claim))
         state = plugin.pre_filter(pod, cache.view).state
         cache.add_pod(make_pod(f"{claim}0", node_name="n0", claim=claim))
-        rows = plugin.update_filter(state, pod, cache.view, None)
+        rows = plugin.update_filter(state, pod, cache.view, Delta(rows_of(), []))
         assert (rows is not None) is holds

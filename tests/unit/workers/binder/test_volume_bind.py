@@ -68,7 +68,7 @@ def bind(cluster: FakeCluster, *parts: TakeVolume | MakeVolume, timeout_s: float
     return "" if failed is None else failed.message
 
 
-def after(count: int, what: Callable[[FakeCluster], None]) -> Callable[[FakeCluster], None]:
+def after(count: int, what: Callable[[FakeCluster], object]) -> Callable[[FakeCluster], None]:
     def on_get(cluster: FakeCluster) -> None:
         if cluster.gets >= count:
             what(cluster)

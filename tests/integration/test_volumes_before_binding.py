@@ -1,0 +1,134 @@
+"""A real binder process gives volumes to claims at the simulated API server, then binds the pod."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from shared.messages.from_binder import BindFailureReason
+from shared.messages.to_binder import BindPods, MakeVolume, TakeVolume, VolumeWork
+from tests.integration.test_binder import EPOCH, Stage, World
+
+pytestmark = pytest.mark.integration
+
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+VOLUMES = "/api/v1/persistentvolumes"
+LOOKS_MAX = 10_000
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    world = World()
+    with tempfile.TemporaryDirectory(prefix="berth-") as folder:
+        stage = Stage(world, Path(folder))
+        try:
+            stage.welcome()
+            yield stage
+        finally:
+            stage.close()
+            world.close()
+
+
+def add_claim(world: World, name: str) -> dict[str, Any]:
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "late",
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}}
+    return world.ask("POST", CLAIMS, {**body, "spec": spec})
+
+
+def add_volume(world: World, name: str) -> dict[str, Any]:
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "late",
+        "capacity": {"storage": "1Gi"},
+        "csi": {"driver": "csi.example.com", "volumeHandle": name},
+    }
+    body = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}}
+    return world.ask("POST", VOLUMES, {**body, "spec": spec})
+
+
+def seen(world: World, path: str, is_so: Any) -> dict[str, Any]:
+    """The object once it is as awaited; each look is a request, so it does not spin idly."""
+    for _ in range(LOOKS_MAX):
+        found = world.ask("GET", path)
+        if is_so(found):
+            return found
+    raise AssertionError(f"{path} does not become what it should")
+
+
+def finish(world: World, name: str, volume: str) -> None:
+    """What the volume controllers do in the end."""
+    claim = world.ask("GET", f"{CLAIMS}/{name}")
+    claim["spec"]["volumeName"] = volume
+    annotations = claim["metadata"].setdefault("annotations", {})
+    annotations["pv.kubernetes.io/bind-completed"] = "yes"
+    world.ask("PUT", f"{CLAIMS}/{name}", claim)
+
+
+def version_of(made: dict[str, Any]) -> str:
+    version: str = made["metadata"]["resourceVersion"]
+    return version
+
+
+def work_for(world: World) -> VolumeWork:
+    volume, taking = add_volume(world, "pv"), add_claim(world, "taking")
+    making = add_claim(world, "making")
+    uid = taking["metadata"]["uid"]
+    take = TakeVolume("pv", version_of(volume), True, "default", "taking", uid)
+    return VolumeWork([take], [MakeVolume("default", "making", version_of(making))], 60.0)
+
+
+def order(stage: Stage, name: str, uid: str, work: VolumeWork, *, look_first: bool = False) -> int:
+    made = stage._order(name, uid, look_first=look_first)
+    stage.say(BindPods(EPOCH, [msgspec.structs.replace(made, volumes=work)]))
+    return made.order_id
+
+
+def test_a_pod_is_bound_when_its_volumes_are(stage: Stage) -> None:
+    world = stage.world
+    work = work_for(world)
+    order_id = order(stage, "p", world.add_pod("p"), work)
+    volume = seen(world, f"{VOLUMES}/pv", lambda v: "claimRef" in v["spec"])
+    assert volume["spec"]["claimRef"]["name"] == "taking"
+    assert volume["spec"]["claimRef"]["uid"] == work.take[0].claim_uid
+    assert volume["metadata"]["annotations"] == {"pv.kubernetes.io/bound-by-controller": "yes"}
+    claim = seen(world, f"{CLAIMS}/making", lambda c: "annotations" in c["metadata"])
+    assert claim["metadata"]["annotations"] == {"volume.kubernetes.io/selected-node": "n1"}
+    assert not world.node_of("p")
+    # Others are bound meanwhile.
+    assert stage.outcome(stage.order("other")) is None
+    finish(world, "taking", "pv")
+    finish(world, "making", "made")
+    assert stage.outcome(order_id) is None
+    assert world.node_of("p") == "n1"
+
+
+def test_an_order_that_was_lost_half_way_is_carried_on(stage: Stage) -> None:
+    world = stage.world
+    work, uid = work_for(world), world.add_pod("p")
+    order(stage, "p", uid, work)
+    seen(world, f"{CLAIMS}/making", lambda c: "annotations" in c["metadata"])
+    again = order(stage, "p", uid, work, look_first=True)
+    finish(world, "taking", "pv")
+    finish(world, "making", "made")
+    assert set(stage.outcomes(2).values()) == {None}
+    assert again
+    assert world.node_of("p") == "n1"
+
+
+def test_a_volume_that_changed_since_is_left_alone(stage: Stage) -> None:
+    world = stage.world
+    work = work_for(world)
+    volume = world.ask("GET", f"{VOLUMES}/pv")
+    volume["metadata"]["labels"] = {"somebody": "else"}
+    world.ask("PUT", f"{VOLUMES}/pv", volume)
+    order_id = order(stage, "p", world.add_pod("p"), work)
+    assert stage.outcome(order_id) is BindFailureReason.REJECTED
+    assert "claimRef" not in world.ask("GET", f"{VOLUMES}/pv")["spec"]
+    assert not world.node_of("p")

@@ -1,0 +1,80 @@
+"""What a view remembers of objects and nodes."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from shared.framework.cluster_view import ObjectStore
+from shared.kube.objects import PersistentVolumeClaim, ReplicaSet
+from tests.support.builders import make_node
+from tests.support.cluster import cluster_of
+
+
+def replica_set(version: str, app: str = "web") -> ReplicaSet:
+    body: dict[str, Any] = {
+        "metadata": {"name": "rs", "namespace": "default", "resourceVersion": version},
+        "spec": {"selector": {"matchLabels": {"app": app}}},
+    }
+    return msgspec.convert(body, ReplicaSet)
+
+
+def test_a_new_version_of_the_same_workload_is_no_change() -> None:
+    store = ObjectStore()
+    store.put("replicasets", "default/rs", replica_set("1"))
+    version = store.version
+    store.put("replicasets", "default/rs", replica_set("2"))
+    assert store.version == version
+    assert store.get("replicasets", "default/rs").metadata.resource_version == "2"
+    store.put("replicasets", "default/rs", replica_set("3", app="db"))
+    assert store.version == version + 1
+    store.remove("replicasets", "default/rs")
+    assert store.version == version + 2
+
+
+def test_a_new_version_of_a_claim_is_a_change() -> None:
+    """Assumptions are made from one version and end with the next."""
+    store = ObjectStore()
+    for number in (1, 2):
+        body = {"metadata": {"name": "c", "resourceVersion": str(number)}}
+        claim = msgspec.convert(body, PersistentVolumeClaim)
+        store.put("persistentvolumeclaims", "default/c", claim)
+    assert store.version == 2
+
+
+def test_objects_are_found_by_namespace() -> None:
+    store = ObjectStore()
+    for key in ("a/x", "a/y", "b/x", "y"):
+        store.put("services", key, replica_set("1"))
+    assert list(store.in_namespace("services", "a")) == ["a/x", "a/y"]
+    assert list(store.in_namespace("services", "")) == ["y"]
+    store.remove("services", "a/x")
+    store.remove("services", "b/x")
+    assert list(store.in_namespace("services", "a")) == ["a/y"]
+    assert store.in_namespace("services", "b") == {}
+    assert store.in_namespace("pods", "a") == {}
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_same"),
+    [
+        ({"zone": "a", "new": "x"}, True),
+        ({"zone": "b"}, True),  # Another name for the same nodes.
+        ({}, False),
+    ],
+)
+def test_a_topology_is_the_same_object_while_the_same_nodes_share_a_value(
+    labels: dict[str, str], is_same: bool
+) -> None:
+    cache = cluster_of([make_node("n0", labels={"zone": "a"}), make_node("n1")])
+    before = cache.view.topology("zone")
+    assert cache.view.topology("zone") is before
+    cache.add_node(make_node("n0", labels=labels))
+    assert (cache.view.topology("zone") is before) is is_same
+
+
+def test_a_node_that_goes_leaves_its_domain() -> None:
+    cache = cluster_of([make_node("n0", labels={"zone": "a"}), make_node("n1")])
+    assert cache.view.topology("zone").domain_count == 1
+    cache.remove_node("n0")
+    assert cache.view.topology("zone").domain_count == 0
