@@ -356,7 +356,9 @@ class _LabelsByNamespace:
 
     def resolved(self, terms: tuple[PodTerm, ...]) -> tuple[ResolvedTerm, ...]:
         """Terms of the incoming pod with their namespaces named."""
-        return tuple(term.resolved(self.all) for term in terms)
+        is_asked = any(not term.namespace_selector.selects_nothing for term in terms)
+        labels = self.all if is_asked else {}
+        return tuple(term.resolved(labels) for term in terms)
 
     def of(self, name: str) -> Labels:
         """A namespace that nobody has seen yet has no labels."""
