@@ -405,8 +405,8 @@ class Checker:
 class _CheckedClass:
     """What the checker remembers of a class."""
 
-    __slots__ = ("asked_count", "framework", "info", "is_wide", "known", "object_kinds", "objects_version",
-                 "outcome", "pod_position", "position", "stale_by", "static_ok",
+    __slots__ = ("asked_count", "framework", "info", "is_wide", "known", "object_kinds",
+                 "objects_version", "outcome", "pod_position", "position", "stale_by", "static_ok",
                  "updatable")  # fmt: skip
 
     def __init__(
