@@ -323,8 +323,11 @@ class Checker:
             self._learn(checked, self._with_all_others(checked, unknown))
         passes = checked.static_ok[rows]
         if passes.any():
-            passes &= framework.passing(
-                info, self._cluster, checked.outcome, rows, reading=MOVING, own_uid=own_uid
+            passes &= framework.passing_of(
+                checked.moving, info, self._cluster, checked.outcome, rows
+            )
+            passes = framework.passing_with_nominated(
+                info, self._cluster, checked.outcome, rows, passes, own_uid
             )
         return passes
 
@@ -341,8 +344,8 @@ class Checker:
     def _learn(self, checked: "_CheckedClass", rows: Rows) -> None:
         """Asks the fixed filters about `rows`."""
         framework = checked.framework
-        passes = framework.passing(
-            checked.info, self._cluster, checked.outcome, rows, excluding=MOVING
+        passes = framework.passing_of(
+            checked.fixed, checked.info, self._cluster, checked.outcome, rows
         )
         passes &= self._cluster.nodes.present[rows]
         if checked.outcome.node_names is not None:
@@ -405,9 +408,9 @@ class Checker:
 class _CheckedClass:
     """What the checker remembers of a class."""
 
-    __slots__ = ("asked_count", "framework", "info", "is_wide", "known", "object_kinds",
-                 "objects_version", "outcome", "pod_position", "position", "stale_by", "static_ok",
-                 "updatable")  # fmt: skip
+    __slots__ = ("asked_count", "fixed", "framework", "info", "is_wide", "known", "moving",
+                 "object_kinds", "objects_version", "outcome", "pod_position", "position",
+                 "stale_by", "static_ok", "updatable")  # fmt: skip
 
     def __init__(
         self, framework: Framework, info: PodInfo, cluster: ClusterView, journal: Journal
@@ -417,6 +420,9 @@ class _CheckedClass:
         self.asked_count = 0
         """Rows that the fixed filters were asked about since they were last asked about all."""
         self.outcome = framework.run_pre_filters(info, cluster)
+        groups = framework.filter_groups(self.outcome)
+        self.fixed = groups.fixed
+        self.moving = groups.moving + groups.wide
         self.updatable = framework.updatable_filters(self.outcome)
         self.stale_by: int = framework.filters_stale_by(self.outcome).value
         self.object_kinds = framework.filters_object_kinds(self.outcome)

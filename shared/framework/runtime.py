@@ -172,10 +172,6 @@ class Framework:
         self.scores = tuple(scores)
         self.post_filters = tuple(post_filters)
         """See `post_filter.py`, which runs them."""
-        self.has_dependent_pre_filter = any(
-            plugin.pre_filter_depends is not None for plugin in self.pre_filters
-        )
-        """PreFilter says something else when the cluster changes."""
         # Looked up once: asking a Protocol what an object can do takes several microseconds.
         self._pre_scorers = [_as_pre_scorer(entry.plugin) for entry in self.scores]
         self._normalizers = [_as_normalizer(entry.plugin) for entry in self.scores]
@@ -438,18 +434,10 @@ class Framework:
         cluster: ClusterView,
         outcome: PreFilterOutcome,
         rows: Rows,
-        *,
-        reading: Reads | None = None,
-        excluding: Reads | None = None,
         own_uid: str = "",
     ) -> Bools:
-        """Which rows pass, shape (n,), by all filters, or those that do (or do not) read some facts.
-
-        Nominated pods count as in `run_filters`.
-        """
-        ok = self._passing(pod, cluster, outcome, rows, reading=reading, excluding=excluding)
-        if excluding is not None and MOVING in excluding:
-            return ok
+        """Which rows pass all filters, shape (n,). Nominated pods count as in `run_filters`."""
+        ok = self.passing_of(self.active_filters(outcome), pod, cluster, outcome, rows)
         return self.passing_with_nominated(pod, cluster, outcome, rows, ok, own_uid)
 
     def passing_of(
@@ -488,28 +476,6 @@ class Framework:
                 slots = _respected(pod, cluster, rows[marked], own_uid)
                 there = self._run_with_nominated(pod, cluster, outcome, rows[marked], slots)
                 ok[marked] = there.passes
-        return ok
-
-    def _passing(
-        self,
-        pod: PodInfo,
-        cluster: ClusterView,
-        outcome: PreFilterOutcome,
-        rows: Rows,
-        *,
-        reading: Reads | None,
-        excluding: Reads | None,
-    ) -> Bools:
-        ok = np.ones(len(rows), np.bool_)
-        for index in self.active_filters(outcome):
-            plugin = self.filters[index]
-            reads = plugin.filter_depends.reads
-            if reading is not None and not reads & reading:
-                continue
-            if excluding is not None and reads & excluding:
-                continue
-            verdict = plugin.filter(outcome.states.get(plugin.NAME), pod, cluster, rows)
-            ok &= verdict.codes == 0
         return ok
 
     # Score ----------------------------------------------------------------

@@ -244,9 +244,7 @@ class DynamicResources:
 
     # Score -----------------------------------------------------------------------------------------
 
-    def pre_score(
-        self, pod: PodInfo, cluster: ClusterView, feasible: Rows
-    ) -> PreScoreResult:
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
         if not pod.spec.resource_claims:
             return PreScoreResult(is_final=True)
         state = self.pre_filter(pod, cluster).state
@@ -270,9 +268,7 @@ class DynamicResources:
             scores[at] = sum(map(_score, outcome.solutions))
         return scores
 
-    def normalization(
-        self, state: PodClaims | None, raw: Int64s
-    ) -> int:
+    def normalization(self, state: PodClaims | None, raw: Int64s) -> int:
         return highest(raw)
 
     def normalize(self, raw: Int64s, normalization: int) -> Int64s:
@@ -302,9 +298,7 @@ class DynamicResources:
             cluster.objects.assume(CLAIMS, _assumed_key(claim, record), claim, record.uid)
         return SUCCESS
 
-    def unreserve(
-        self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
-    ) -> None:
+    def unreserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> None:
         """Gives back what was assumed for the pod."""
         assumed = cluster.objects.assumed(CLAIMS)
         for key in [key for key, each in assumed.items() if each.pod_uid == record.uid]:

@@ -56,9 +56,7 @@ class ImageLocality:
     pre_score_depends: ClassVar[Dependence | None] = Dependence(Reads.IMAGES, Scope.CLUSTER)
     score_depends: ClassVar[Dependence] = Dependence(Reads.IMAGES, Scope.CLUSTER)
 
-    def pre_score(
-        self, pod: PodInfo, cluster: ClusterView, feasible: Rows
-    ) -> PreScoreResult:
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
         return PreScoreResult(state=_image_scores(pod, cluster))
 
     def score(

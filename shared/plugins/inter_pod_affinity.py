@@ -245,9 +245,7 @@ class InterPodAffinity:
 
     # Score -----------------------------------------------------------------------------------------
 
-    def pre_score(
-        self, pod: PodInfo, cluster: ClusterView, feasible: Rows
-    ) -> PreScoreResult:
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
         if pod.pod_terms.errors:
             return PreScoreResult(_unreadable(pod), is_final=True)
         if self._ignores_existing and not pod.pod_terms.preferred:
@@ -264,9 +262,7 @@ class InterPodAffinity:
                 return np.zeros(len(rows), np.int64)
         return state.counts.sums(row_index(rows), len(rows))
 
-    def normalization(
-        self, state: Any, raw: Int64s
-    ) -> tuple[int, int]:
+    def normalization(self, state: Any, raw: Int64s) -> tuple[int, int]:
         """The lowest and the highest score."""
         return (int(raw.min()), int(raw.max())) if len(raw) else (0, 0)
 

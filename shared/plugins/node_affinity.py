@@ -79,9 +79,7 @@ class NodeAffinity:
 
     # Filter ----------------------------------------------------------------------------------------
 
-    def pre_filter(
-        self, pod: PodInfo, cluster: ClusterView
-    ) -> PreFilterResult:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         affinity = _node_affinity(pod)
         selector = affinity.required_during_scheduling_ignored_during_execution
         if selector is None and self._added_terms is None and pod.spec.node_selector is None:
@@ -113,9 +111,7 @@ class NodeAffinity:
 
     # Score -----------------------------------------------------------------------------------------
 
-    def pre_score(
-        self, pod: PodInfo, cluster: ClusterView, feasible: Rows
-    ) -> PreScoreResult:
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
         preferred = _node_affinity(pod).preferred_during_scheduling_ignored_during_execution
         if preferred is None and not self._has_added_preferences:
             return SKIP_SCORE

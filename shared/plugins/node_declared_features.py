@@ -34,9 +34,7 @@ class NodeDeclaredFeatures:
     pre_filter_depends: ClassVar[Dependence | None] = None
     filter_depends: ClassVar[Dependence] = ON_NODE
 
-    def pre_filter(
-        self, pod: PodInfo, cluster: ClusterView
-    ) -> PreFilterResult:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         required = required_features(pod.spec)
         return PreFilterResult(state=_lacking(required)) if required else SKIP_FILTER
 

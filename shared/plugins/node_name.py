@@ -22,14 +22,10 @@ class NodeName:
     pre_filter_depends: ClassVar[Dependence | None] = None
     filter_depends: ClassVar[Dependence] = ON_NODE
 
-    def pre_filter(
-        self, pod: PodInfo, cluster: ClusterView
-    ) -> PreFilterResult:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         return PreFilterResult() if pod.spec.node_name else SKIP_FILTER
 
-    def filter(
-        self, state: None, pod: PodInfo, cluster: ClusterView, rows: Rows
-    ) -> Verdicts:
+    def filter(self, state: None, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
         nodes = cluster.nodes
         wanted = pod.spec.node_name
         failed = nodes.name_id[rows] != nodes.names.find(wanted)

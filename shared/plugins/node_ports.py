@@ -35,9 +35,7 @@ class NodePorts:
     pre_filter_depends: ClassVar[Dependence | None] = None
     filter_depends: ClassVar[Dependence] = Dependence(Reads.USAGE, Scope.ROW)
 
-    def pre_filter(
-        self, pod: PodInfo, cluster: ClusterView
-    ) -> PreFilterResult:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         if not pod.host_ports:
             return SKIP_FILTER
         return PreFilterResult(state=_conflict_table(pod))

@@ -46,9 +46,7 @@ class NodeResourcesBalancedAllocation:
         names = tuple(resource.name for resource in args.resources)
         self._resources = names or (resource_names.CPU, resource_names.MEMORY)
 
-    def pre_score(
-        self, pod: PodInfo, cluster: ClusterView, feasible: Rows
-    ) -> PreScoreResult:
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
         if not any(pod.requests.of(name) for name in self._resources):
             return SKIP_SCORE
         return PreScoreResult(state=self._state(pod))

@@ -155,9 +155,7 @@ class NodeResourcesFit:
 
     # Score -----------------------------------------------------------------------------------------
 
-    def pre_score(
-        self, pod: PodInfo, cluster: ClusterView, feasible: Rows
-    ) -> PreScoreResult:
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
         return PreScoreResult(state=self._score_state(pod))
 
     def score(

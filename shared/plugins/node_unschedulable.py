@@ -30,9 +30,7 @@ class NodeUnschedulable:
     def __init__(self, gates: FeatureGates) -> None:
         self._has_comparison = gates[TAINT_TOLERATION_COMPARISON_OPERATORS]
 
-    def pre_filter(
-        self, pod: PodInfo, cluster: ClusterView
-    ) -> PreFilterResult:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         return SKIP_FILTER if self._tolerates(pod) else PreFilterResult(state=False)
 
     def filter(

@@ -16,9 +16,7 @@ class SchedulingGates:
 
     NAME: ClassVar[str] = SCHEDULING_GATES
 
-    def pre_enqueue(
-        self, pod: PodInfo, cluster: ClusterView
-    ) -> Status:
+    def pre_enqueue(self, pod: PodInfo, cluster: ClusterView) -> Status:
         gates = pod.spec.scheduling_gates
         if not gates:
             return SUCCESS

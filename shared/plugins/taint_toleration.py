@@ -43,9 +43,7 @@ class TaintToleration:
     def __init__(self, gates: FeatureGates) -> None:
         self._has_comparison = gates[TAINT_TOLERATION_COMPARISON_OPERATORS]
 
-    def pre_filter(
-        self, pod: PodInfo, cluster: ClusterView
-    ) -> PreFilterResult:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         return PreFilterResult(state=self._repelled(pod))
 
     def filter(
@@ -56,9 +54,7 @@ class TaintToleration:
         failed = repelled[nodes.taints_id[row_index(rows)]]
         return single_reason(failed, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
 
-    def pre_score(
-        self, pod: PodInfo, cluster: ClusterView, feasible: Rows
-    ) -> PreScoreResult:
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
         return PreScoreResult(state=self._unwelcome(pod))
 
     def score(
