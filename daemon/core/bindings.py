@@ -7,11 +7,12 @@ second blind POST is never sent. While no binder is there, orders wait.
 
 import zlib
 from collections import deque
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from daemon.core.effects import Effect, TellBinder
 from shared.kube.pod_record import PodRecord
-from shared.messages.to_binder import BindPod, BindPods, VolumeWork
+from shared.messages.to_binder import BindPod, BindPods, ClaimWork, VolumeWork
 
 ORDERS_PER_BINDER_MAX: Final = 2048
 """What a binder is given beyond its requests in flight only waits there instead of here."""
@@ -26,6 +27,7 @@ class Order(NamedTuple):
     profile: str
     look_first: bool
     volumes: VolumeWork | None = None
+    claims: tuple[ClaimWork, ...] = ()
 
     def message(self) -> BindPod:
         return BindPod(
@@ -38,6 +40,7 @@ class Order(NamedTuple):
             look_first=self.look_first,
             resource_version=self.record.resource_version,
             volumes=self.volumes,
+            claims=list(self.claims),
         )
 
 
@@ -119,10 +122,17 @@ class BinderPool:
     # Orders --------------------------------------------------------------------------------------
 
     def order(
-        self, record: PodRecord, node_name: str, profile: str, volumes: VolumeWork | None = None
+        self,
+        record: PodRecord,
+        node_name: str,
+        profile: str,
+        volumes: VolumeWork | None = None,
+        claims: Sequence[ClaimWork] = (),
     ) -> None:
         """Asks for a binding; it leaves with the next `flush`."""
-        order = Order(self._next_order_id, record, node_name, profile, False, volumes)
+        order = Order(
+            self._next_order_id, record, node_name, profile, False, volumes, tuple(claims)
+        )
         self._waiting.append(order)
         self._next_order_id += 1
 

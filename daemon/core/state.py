@@ -16,6 +16,7 @@ import msgspec
 
 from daemon.core.bindings import BinderPool
 from daemon.core.cache import Cache
+from daemon.core.claim_work import claim_work
 from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.counters import Counters
 from daemon.core.dispatch import Attempt, ScorerFleet
@@ -266,7 +267,8 @@ class SchedulerState:
             pod_class = accepted.attempt.pod_class
             row = self.cache.nodes.row_of(accepted.node_name)
             volumes = volume_work(self._plugins, pod_class.info, self.cache.view, row)
-            self.binders.order(record, accepted.node_name, pod_class.profile, volumes)
+            claims = claim_work(self._plugins, record, pod_class.info, self.cache.view)
+            self.binders.order(record, accepted.node_name, pod_class.profile, volumes, claims)
         for rejected in verdicts.rejected:
             self.queue.requeue_head(rejected.attempt.pod.record.uid, now_s)
         for refused in verdicts.not_reserved:

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from shared.kube.objects import AllocationResult
+
 
 class _Message(msgspec.Struct, array_like=True, frozen=True):
     """Base: positional on the wire, immutable in hand."""
@@ -37,6 +39,20 @@ class VolumeWork(msgspec.Struct, array_like=True, frozen=True):
     timeout_s: float
 
 
+class ClaimWork(msgspec.Struct, array_like=True, frozen=True):
+    """Have a resource claim allocated, and reserved for the pod."""
+
+    namespace: str
+    name: str
+    uid: str
+    """Empty: not known, and not compared."""
+    allocation: AllocationResult
+    is_new: bool
+    """Allocated for this pod; otherwise the claim had this allocation before."""
+    is_generated: bool
+    """The scheduler's own claim for extended resources: it does not exist yet and has no name."""
+
+
 class BindPod(msgspec.Struct, array_like=True, frozen=True):
     """Bind one assumed pod. Answered exactly once by BindFinished or BindFailed."""
 
@@ -52,6 +68,8 @@ class BindPod(msgspec.Struct, array_like=True, frozen=True):
     """The pod's, as scheduled; named in the event. Empty: left out there."""
     volumes: VolumeWork | None = None
     """To be done first; None for the usual pod, whose volumes are all there."""
+    claims: list[ClaimWork] = []
+    """To be done first; empty for the usual pod, which has no resource claims."""
 
 
 class BindPods(_Message, frozen=True, tag="bB"):

@@ -309,8 +309,8 @@ class PodTopologySpread:
             if state is None:
                 return np.zeros(len(rows), np.int64)
         index = row_index(rows)
-        total = np.zeros(len(rows))
-        for counts in state.counts:
+        total = state.counts[0].parts(index)
+        for counts in state.counts[1:]:
             total += counts.parts(index)
         scores = rounded(total)
         if state.inclusion.leaves_out_nodes:
@@ -326,9 +326,9 @@ class PodTopologySpread:
         return lowest, highest
 
     def normalize(self, raw: Int64s, normalization: tuple[int, int]) -> Int64s:
-        unrated = raw == UNRATED
-        if not unrated.any():
+        if raw.min(initial=0) >= 0:
             return by_range(raw, *normalization)
+        unrated = raw == UNRATED
         scores = by_range(np.where(unrated, 0, raw), *normalization)
         scores[unrated] = 0
         return scores

@@ -35,7 +35,7 @@ def check(result: dict[str, Any], pod_count: int) -> None:
         assert measured["pod_count"] == pod_count
         assert measured["throughput_pods_per_s"]["overall"] > 0
         assert measured["end_to_end_latency_ms"]["p99"] > 0
-        # Counted before the order leaves; "bound" may still be on its way back when the last pod is seen.
+        # Counted before the order leaves; "bound" may still be on its way back at the end.
         assert run["owner_counters"]["scheduled"] >= pod_count
     assert result["perfdata"]["dataItems"]
 

@@ -24,6 +24,7 @@ from shared.transport.endpoints import Endpoints
 from shared.transport.parent import Lifeline
 from workers.binder.bind_call import DefaultBinder
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins
+from workers.binder.claim_bind import ClaimBinder
 from workers.binder.evictions import Evictor
 from workers.binder.loop import RECORDER_DRAIN_S, Binder, Identity
 from workers.binder.recorder import Recorder, RecorderSettings
@@ -68,7 +69,7 @@ async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
     bind_api = ApiClient(access, connections_max=options.max_in_flight)
     record_api = ApiClient(access, connections_max=settings.writes_max)
     recorder = Recorder(record_api, settings, clock, socket.gethostname(), loop)
-    cycle = _cycle(DefaultBinder(bind_api), VolumeBinder(bind_api), options.config)
+    cycle = _cycle(bind_api, options.config)
     is_orphaned = False
     name = f"binder-{options.index}-{instance}"
     with binder_peer(Endpoints(options.runtime_dir), name) as peer:
@@ -107,14 +108,15 @@ def main(arguments: Sequence[str]) -> int:
         return 1
 
 
-def _cycle(binder: DefaultBinder, volume_binder: VolumeBinder, config_path: str) -> BindingCycle:
+def _cycle(api: ApiClient, config_path: str) -> BindingCycle:
+    binder, volume_binder, claim_binder = DefaultBinder(api), VolumeBinder(api), ClaimBinder(api)
     plain = BindingPlugins(binds=(binder,))
     if not config_path:
-        return BindingCycle(plain, volume_binder=volume_binder)
+        return BindingCycle(plain, volume_binder=volume_binder, claim_binder=claim_binder)
     from workers.binder.profiles import plugins_by_profile
 
     profiles = plugins_by_profile(config_path, binder)
-    return BindingCycle(plain, profiles, volume_binder=volume_binder)
+    return BindingCycle(plain, profiles, volume_binder=volume_binder, claim_binder=claim_binder)
 
 
 def _positive(text: str) -> int:

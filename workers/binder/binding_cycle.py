@@ -14,8 +14,9 @@ from typing import Final, NamedTuple, Protocol
 
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
-from shared.plugin_names import VOLUME_BINDING
+from shared.plugin_names import DYNAMIC_RESOURCES, VOLUME_BINDING
 from workers.binder.bind_call import Bound, NotBound, Outcome
+from workers.binder.claim_bind import ClaimBinder
 from workers.binder.volume_bind import VolumeBinder
 
 PLUGIN_TIMEOUT_S: Final = 600.0
@@ -94,17 +95,21 @@ class BindingCycle:
         by_profile: Mapping[str, BindingPlugins] | None = None,
         plugin_timeout_s: float = PLUGIN_TIMEOUT_S,
         volume_binder: VolumeBinder | None = None,
+        claim_binder: ClaimBinder | None = None,
     ) -> None:
         """`default` is for profiles that `by_profile` does not name."""
         self._default = default
         self._by_profile = dict(by_profile or {})
         self._plugin_timeout_s = plugin_timeout_s
         self._volume_binder = volume_binder
+        self._claim_binder = claim_binder
 
     def must_wait(self, order: BindPod) -> bool:
         """Whether something has to be done, or waited for, before the pod can be bound."""
         plugins = self._plugins(order)
-        return bool(order.volumes is not None or plugins.permits or plugins.pre_binds)
+        return bool(
+            order.volumes is not None or order.claims or plugins.permits or plugins.pre_binds
+        )
 
     async def run(self, order: BindPod) -> Outcome:
         """Takes one pod through its profile's plugins; ends with what became of it."""
@@ -123,6 +128,9 @@ class BindingCycle:
         if isinstance(prepared, NotBound):
             return prepared
         prepared = await self._bind_volumes(order)
+        if isinstance(prepared, NotBound):
+            return prepared
+        prepared = await self._bind_claims(order)
         if isinstance(prepared, NotBound):
             return prepared
         return await self._run_plugins(
@@ -149,6 +157,16 @@ class BindingCycle:
         if failed is None:
             return ALLOWED
         told = f'PreBind plugin "{VOLUME_BINDING}": {failed.message}'
+        return NotBound(BindFailureReason.REJECTED, told)
+
+    async def _bind_claims(self, order: BindPod) -> Allowed | NotBound:
+        if not order.claims:
+            return ALLOWED
+        assert self._claim_binder is not None, "an order with claims, and nobody to bind them"
+        failed = await self._claim_binder.bind(order)
+        if failed is None:
+            return ALLOWED
+        told = f'PreBind plugin "{DYNAMIC_RESOURCES}": {failed.message}'
         return NotBound(BindFailureReason.REJECTED, told)
 
     async def _run_plugins(self, steps: Sequence[Step], order: BindPod) -> Allowed | NotBound:
