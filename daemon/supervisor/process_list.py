@@ -7,15 +7,14 @@ again. Whether a supervisor is alive at all is told by its lock, which the kerne
 """
 
 import fcntl
-import os
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import msgspec
 import psutil
 
 from shared.errors import OperationalError
-from shared.transport.endpoints import prepare_runtime_dir
+from shared.transport.endpoints import RuntimeDirLock
 
 _LOCK_NAME: Final = "supervisor.lock"
 _LIST_NAME: Final = "processes.json"
@@ -64,31 +63,19 @@ class ProcessUse(msgspec.Struct, frozen=True):
     last_exit: str
 
 
-class SupervisorLock:
+class SupervisorLock(RuntimeDirLock):
     """Held by the one live supervisor of a runtime directory."""
 
     def __init__(self, runtime_dir: Path) -> None:
-        """Makes the directory if need be; AlreadyRunningError if another supervisor holds it."""
-        prepare_runtime_dir(runtime_dir)
-        path = runtime_dir / _LOCK_NAME
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            pid = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(self._fd)
-            raise AlreadyRunningError(
+        """AlreadyRunningError if another supervisor holds it."""
+
+        def held(pid: str) -> AlreadyRunningError:
+            return AlreadyRunningError(
                 f"{runtime_dir}: a berth is running there (pid {pid}); stop it, or choose another"
                 " --runtime-dir"
-            ) from error
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+            )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
+        super().__init__(runtime_dir, _LOCK_NAME, held)
 
 
 def entry_of(name: str, pid: int, restart_count: int, last_exit: str) -> ProcessEntry:

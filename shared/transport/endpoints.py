@@ -13,6 +13,7 @@ import fcntl
 import ipaddress
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
 
@@ -55,28 +56,28 @@ class Endpoints:
         return {channel: f"ipc://{path}" for channel, path in paths.items()}
 
 
-class OwnerLock:
-    """Held by the one live owner of a runtime directory."""
+class RuntimeDirLock:
+    """A role on a runtime directory that only one live process can have.
 
-    def __init__(self, runtime_dir: Path) -> None:
-        """Makes the directory if need be; AddressInUseError if another owner holds it."""
+    The kernel drops the lock when its process dies, however it dies.
+    """
+
+    def __init__(self, runtime_dir: Path, lock_name: str, held: Callable[[str], Exception]) -> None:
+        """Makes the directory if need be; raises `held(pid of the holder)` if another has the role."""
         prepare_runtime_dir(runtime_dir)
-        path = runtime_dir / _LOCK_NAME
+        path = runtime_dir / lock_name
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             pid = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(self._fd)
-            raise AddressInUseError(
-                f"{runtime_dir}: an owner is alive there (pid {pid}); stop it, or choose another"
-                " --runtime-dir"
-            ) from error
+            raise held(pid) from error
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Lets the next owner in. The file stays: removing it would race with who opens it."""
+        """Lets the next one in. The file stays: removing it would race with who opens it."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -86,6 +87,21 @@ class OwnerLock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+class OwnerLock(RuntimeDirLock):
+    """Held by the one live owner of a runtime directory."""
+
+    def __init__(self, runtime_dir: Path) -> None:
+        """AddressInUseError if another owner holds it."""
+
+        def held(pid: str) -> AddressInUseError:
+            return AddressInUseError(
+                f"{runtime_dir}: an owner is alive there (pid {pid}); stop it, or choose another"
+                " --runtime-dir"
+            )
+
+        super().__init__(runtime_dir, _LOCK_NAME, held)
 
 
 def prepare_runtime_dir(runtime_dir: Path) -> None:

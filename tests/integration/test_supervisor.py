@@ -158,9 +158,19 @@ def test_a_drain_that_takes_too_long_is_cut_short_and_said(start: Start) -> None
     assert berth.end() == exit_codes.OK
 
 
+def until_deaf(pid: int) -> None:
+    """Until the child ignores SIGTERM: started, it is still to come to that. The timeout is pytest's."""
+    ignored = 0
+    while not ignored >> (signal.SIGTERM - 1) & 1:
+        os.sched_yield()
+        status = Path(f"/proc/{pid}/status").read_text()
+        ignored = int(next(line.split()[1] for line in status.splitlines() if "SigIgn" in line), 16)
+
+
 def test_a_child_that_is_deaf_to_sigterm_is_killed(start: Start) -> None:
     berth = start(["binder-0", CHILD, ["--mode", "deaf"]])
     berth.wait_for("ready")
+    until_deaf(berth.pid_of("binder-0"))
     berth.process.send_signal(signal.SIGTERM)
     assert berth.wait_for("killing")["children"] == ["binder-0"]
     assert berth.end() == exit_codes.FAILED
