@@ -15,6 +15,7 @@ from typing import Any, Final, assert_never
 
 import msgspec
 
+from shared.clock import Clock, SystemClock
 from shared.errors import OperationalError
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_binder import (
@@ -26,7 +27,16 @@ from shared.messages.from_binder import (
     VictimDone,
     VictimReport,
 )
-from shared.messages.to_binder import BindPods, Drain, PreemptPods, ReportPods, ToBinder, Welcome
+from shared.messages.to_binder import (
+    BindPods,
+    ClaimWork,
+    Drain,
+    PreemptPods,
+    ReleaseClaim,
+    ReportPods,
+    ToBinder,
+    Welcome,
+)
 from shared.telemetry.log import EventLog, start_logging
 from shared.transport.connection import Connected
 from shared.transport.endpoints import Endpoints
@@ -46,6 +56,10 @@ class Bound(msgspec.Struct, frozen=True, tag="bound"):
     uid: str
     pod: str
     node: str
+    ordered_s: float
+    """When the order came, by the clock that all processes of a machine share."""
+    claims: list[ClaimWork] = []
+    """Resource claims that a binder would have written before."""
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
@@ -73,19 +87,28 @@ class Nominated(msgspec.Struct, frozen=True, tag="nominated"):
     node: str
 
 
-Line = Bound | Refused | Evicted | Nominated
+class Released(msgspec.Struct, frozen=True, tag="released"):
+    """A resource claim that a binder would have freed."""
+
+    claim: ReleaseClaim
+
+
+Line = Bound | Refused | Evicted | Nominated | Released
 """What is written: one JSON object a line."""
 
 _encoder: Final = msgspec.json.Encoder()
 
 
 class NullBinder:
-    """Everything between the owner's messages and the lines; no clock, no sockets of its own."""
+    """Everything between the owner's messages and the lines; no sockets of its own."""
 
-    def __init__(self, index: int, instance: str, write: Callable[[bytes], None]) -> None:
+    def __init__(
+        self, index: int, instance: str, write: Callable[[bytes], None], clock: Clock
+    ) -> None:
         self._index = index
         self._instance = instance
         self._write = write
+        self._clock = clock
         self._epoch: int | None = None
         self.is_drained = False
 
@@ -102,7 +125,13 @@ class NullBinder:
                 if epoch != self._epoch:
                     log.warning("orders_refused", epoch=epoch, orders=len(orders))
                     return []
-                self._tell([Bound(o.uid, f"{o.namespace}/{o.name}", o.node_name) for o in orders])
+                now_s = self._clock.monotonic_s()
+                self._tell(
+                    [
+                        Bound(o.uid, f"{o.namespace}/{o.name}", o.node_name, now_s, o.claims)
+                        for o in orders
+                    ]
+                )
                 finished = [BindFinished(order.order_id) for order in orders]
                 return [BindReport(self._index, epoch, finished, [])]
             case ReportPods(epoch, verdicts):
@@ -114,7 +143,7 @@ class NullBinder:
                         ]
                     )
                 return []
-            case PreemptPods(epoch, victims, nominations):
+            case PreemptPods(epoch, victims, nominations, releases=releases):
                 if epoch != self._epoch:
                     log.warning("victims_refused", epoch=epoch, victims=len(victims))
                     return []
@@ -124,6 +153,7 @@ class NullBinder:
                 self._tell(
                     [Evicted(v.uid, f"{v.namespace}/{v.name}", v.preemptor_uid) for v in victims]
                 )
+                self._tell([Released(claim) for claim in releases])
                 done = [VictimDone(victim.order_id) for victim in victims]
                 return [VictimReport(self._index, epoch, done)] if done else []
             case Drain():
@@ -132,8 +162,9 @@ class NullBinder:
             case _:
                 assert_never(message)
 
-    def heartbeat(self) -> BinderHeartbeat:
-        return BinderHeartbeat(self._index, 0, 0)
+    def beats(self) -> list[Any]:
+        """What to say when nothing was heard for a while; nothing to an owner that is not there yet."""
+        return [] if self._epoch is None else [BinderHeartbeat(self._index, 0, 0)]
 
     def _tell(self, lines: Sequence[Line]) -> None:
         self._write(b"".join(_encoder.encode(line) + b"\n" for line in lines))
@@ -144,7 +175,7 @@ def _serve(
 ) -> None:
     while not is_stopped() and not binder.is_drained:
         message = peer.receive(BEAT_MS)
-        answers = [binder.heartbeat()] if message is None else binder.answers(message)
+        answers = binder.beats() if message is None else binder.answers(message)
         for answer in answers:
             peer.send(answer, SEND_TIMEOUT_MS)
 
@@ -170,7 +201,7 @@ def main(arguments: Sequence[str]) -> int:
             lifeline = Lifeline(options.lifeline_fd) if options.lifeline_fd is not None else None
             if lifeline is not None:
                 peer.watch_fd(lifeline.fd)
-            binder = NullBinder(options.index, instance, _write_all)
+            binder = NullBinder(options.index, instance, _write_all, SystemClock())
             _serve(
                 peer, binder, lambda: stop.is_set or (lifeline is not None and lifeline.is_cut())
             )

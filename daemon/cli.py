@@ -3,8 +3,8 @@
 Exit codes (`shared/exit_codes.py`): 0 done; 1 tried and failed; 2 arguments, configuration or
 surroundings cannot be used; 3 no berth is running there; 4 another berth is.
 
-The commands of `bench` (demo, simulate, bench, conformance) are imported when they are asked for: a
-production installation may lack that package, and is told so.
+The commands of `bench` (demo, simulate, bench, soak, conformance) are imported when they are asked
+for: a production installation may lack that package, and is told so.
 """
 
 import argparse
@@ -35,6 +35,9 @@ BENCH_COMMANDS: Final = {
     ),
     "simulate": BenchCommand("bench.apiserver.__main__", "run the simulated API server alone"),
     "bench": BenchCommand("bench.perf.__main__", "run benchmarks in scheduler_perf's format"),
+    "soak": BenchCommand(
+        "bench.soak.__main__", "run berth under traffic for minutes, and look for drift and leaks"
+    ),
     "conformance": BenchCommand(
         "bench.conformance.__main__", "compare berth's decisions with recorded ones"
     ),
@@ -114,6 +117,7 @@ def _parser() -> argparse.ArgumentParser:
         "check-config", help="check a KubeSchedulerConfiguration and show what it comes to"
     )
     check.add_argument("file", help="path of the file; - for kube-scheduler's defaults")
+    _add_feature_gates(check)
     check.set_defaults(command=_check_config)
     dump = commands.add_parser("dump", help="print everything a running berth holds and waits for")
     _add_runtime_dir(dump)
@@ -121,6 +125,14 @@ def _parser() -> argparse.ArgumentParser:
         "--compare", action="store_true", help="look for contradictions; exit 1 if there are any"
     )
     dump.set_defaults(command=_dump)
+    compare = commands.add_parser(
+        "compare", help="compare a running berth's cache and queue with the API server"
+    )
+    _add_runtime_dir(compare)
+    compare.add_argument("--log", action="store_true", help="as log lines (berth does, on SIGUSR2)")
+    compare.set_defaults(command=_compare)
+    _add_worker(commands.add_parser("worker", help="score for a berth that runs on another host"))
+    _add_keys(commands.add_parser("keys", help="make a pair of keys for berth or for a worker"))
     version = commands.add_parser("version", help="print the version")
     version.set_defaults(command=_version)
     commands.add_parser("test", help="run all tests (in a clone)", add_help=False)
@@ -133,6 +145,15 @@ def _add_runtime_dir(parser: argparse.ArgumentParser) -> None:
         default=default_runtime_dir(),
         metavar="DIR",
         help="sockets, lock and process list; private to one berth (default %(default)s)",
+    )
+
+
+def _add_feature_gates(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--feature-gates",
+        default=DEFAULTS.feature_gates,
+        metavar="GATES",
+        help="Kubernetes feature gates, as Name=true,Name=false",
     )
 
 
@@ -151,6 +172,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config", default="", metavar="FILE", help="KubeSchedulerConfiguration v1"
     )
+    _add_feature_gates(parser)
     _add_runtime_dir(parser)
     for option, default, told in (
         ("--workers", DEFAULTS.workers, "scoring processes"),
@@ -176,12 +198,107 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="for bindings in flight after SIGTERM (default %(default)s)",
     )
+    parser.add_argument(
+        "--annotate-decisions",
+        action="store_true",
+        help="write on each bound pod how its placement came about (berth.dev/decision)",
+    )
+    parser.add_argument(
+        "--as-default-scheduler",
+        action="store_true",
+        help="schedule under the name default-scheduler, which is kube-scheduler's",
+    )
+    parser.add_argument(
+        "--leader-elect",
+        choices=("true", "false"),
+        default="",
+        help="overrides leaderElection.leaderElect of the configuration (default there: false)",
+    )
+    _add_endpoints(parser)
+    _add_entrance(parser)
     parser.add_argument("--log-level", choices=LEVELS, default=DEFAULTS.log_level)
     parser.add_argument(
         "--exit-with-parent",
         action="store_true",
         help="drain and stop when standard input ends (for programs that start berth)",
     )
+
+
+def _add_endpoints(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--bind-address",
+        default=DEFAULTS.bind_address,
+        metavar="IP",
+        help="where /livez, /readyz, /metrics and /configz are served (default %(default)s)",
+    )
+    parser.add_argument(
+        "--secure-port",
+        type=int,
+        default=DEFAULTS.secure_port,
+        metavar="PORT",
+        help="as above; kube-scheduler's is 10259; 0: not served (default %(default)s)",
+    )
+    for option, told in (
+        ("--tls-cert-file", "serves over TLS; needed on other addresses than loopback"),
+        ("--tls-private-key-file", "as above"),
+        ("--endpoints-token-file", "holds the bearer token for /metrics and /configz; as above"),
+    ):
+        parser.add_argument(option, default="", metavar="FILE", help=told)
+
+
+def _add_entrance(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--workers-address",
+        default="",
+        metavar="tcp://IP:PORT",
+        help="where scoring workers of other hosts connect (berth worker); PORT+1 is used too",
+    )
+    for option, told in (
+        ("--workers-key-file", "secret key of this berth (berth keys); needed as above"),
+        ("--workers-allowed-file", "public keys of the workers that may connect, one a line"),
+    ):
+        parser.add_argument(option, default="", metavar="FILE", help=told)
+
+
+def _add_keys(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(command=_keys)
+    parser.add_argument("name", help="NAME.key (secret) and NAME.pub are written")
+    parser.add_argument("--output", default=".", metavar="DIR", help="default: the current folder")
+
+
+def _add_worker(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(command=_worker)
+    parser.add_argument(
+        "--connect", required=True, metavar="tcp://HOST:PORT", help="berth's --workers-address"
+    )
+    parser.add_argument(
+        "--server-key", required=True, metavar="FILE", help="berth's public key (its .pub file)"
+    )
+    parser.add_argument("--key", required=True, metavar="FILE", help="this worker's secret key")
+    parser.add_argument(
+        "--config", default="", metavar="FILE", help="the KubeSchedulerConfiguration that berth has"
+    )
+    parser.add_argument(
+        "--server", default="", metavar="URL", help="API server; with extenders only"
+    )
+    parser.add_argument("--kubeconfig", default="", metavar="FILE", help="as above")
+    _add_feature_gates(parser)
+    parser.add_argument("--log-level", choices=LEVELS, default=DEFAULTS.log_level)
+
+
+def _keys(parsed: argparse.Namespace) -> int:
+    from daemon.commands.keys import make_keys
+
+    print("\n".join(make_keys(parsed.output, parsed.name)))
+    return exit_codes.OK
+
+
+def _worker(parsed: argparse.Namespace) -> int:
+    from daemon.commands.worker import become_worker
+
+    names = ("connect", "server_key", "key", "config", "server", "kubeconfig", "feature_gates",
+             "log_level")  # fmt: skip
+    become_worker({name: getattr(parsed, name) for name in names})
 
 
 def _run(parsed: argparse.Namespace) -> int:
@@ -203,7 +320,7 @@ def _check_config(parsed: argparse.Namespace) -> int:
     from daemon.commands.check_config import effective_yaml
 
     try:
-        text = effective_yaml("" if parsed.file == "-" else parsed.file)
+        text = effective_yaml("" if parsed.file == "-" else parsed.file, parsed.feature_gates)
     except ConfigurationError as error:
         # Finding problems is this command's work, not its own failure to start.
         _complain_of(error)
@@ -213,12 +330,24 @@ def _check_config(parsed: argparse.Namespace) -> int:
 
 
 def _dump(parsed: argparse.Namespace) -> int:
-    from daemon.commands.status import NO_CONTRADICTIONS, ask_for_text
+    from daemon.commands.compare import NO_CONTRADICTIONS
+    from daemon.commands.status import ask_for_text
 
     lines = ask_for_text(parsed.runtime_dir, is_compare=parsed.compare)
     print("\n".join(lines))
     is_wrong = parsed.compare and lines != NO_CONTRADICTIONS
     return exit_codes.FAILED if is_wrong else exit_codes.OK
+
+
+def _compare(parsed: argparse.Namespace) -> int:
+    from daemon.commands.compare import compare, log_findings
+
+    comparison = compare(parsed.runtime_dir)
+    if parsed.log:
+        log_findings(comparison)
+    else:
+        print("\n".join(comparison.lines()))
+    return exit_codes.FAILED if comparison.differences else exit_codes.OK
 
 
 def _version(_: argparse.Namespace) -> int:

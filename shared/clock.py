@@ -1,6 +1,7 @@
 """The one place that reads clocks, so that deciding code can be given any time.
 
-`monotonic_s` orders and measures; `wall_s` is for people and for the API's timestamps.
+`monotonic_s` orders and measures; `wall_s` is for people and for the API's timestamps; `boot_s` also
+counts the time that the machine sleeps, for what must not outlive an agreement with other machines.
 """
 
 import time
@@ -15,8 +16,17 @@ class Clock(Protocol):
     def wall_s(self) -> float: ...
 
 
+class BootClock(Protocol):
+    """Where the time since the machine's start comes from."""
+
+    def boot_s(self) -> float: ...
+
+
 class SystemClock:
     """The machine's clocks."""
+
+    def boot_s(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def monotonic_s(self) -> float:
         return time.monotonic()
@@ -30,6 +40,9 @@ class ManualClock:
 
     def __init__(self, now_s: float = 0.0) -> None:
         self.now_s = now_s
+
+    def boot_s(self) -> float:
+        return self.now_s
 
     def monotonic_s(self) -> float:
         return self.now_s

@@ -10,6 +10,7 @@ Which plugins exist and what their arguments mean is not known here: `shared/fra
 merges a profile with the defaults and checks it.
 """
 
+import ipaddress
 import os
 import re
 from pathlib import Path
@@ -25,7 +26,9 @@ from shared.framework.profiles import (
     PluginSet,
     ProfileConfig,
 )
+from shared.kube.extender_config import ExtenderConfig, read_extenders
 from shared.limits import DRAIN_S
+from shared.plugin_names import NODE_RESOURCES_FIT
 from shared.telemetry.log import LEVELS
 from shared.yaml_fields import Field, Mapping, Problems, read_document
 
@@ -51,14 +54,18 @@ class ClientConnection(msgspec.Struct, frozen=True, kw_only=True):
     accept_content_types: str = ""
     content_type: str = ""
     qps: float = 0.0
+    """Bindings a second, and as many conditions and events (workers/binder/limits.py). 0: bindings
+    without a limit; negative: nothing has one."""
     burst: int = 0
+    """So many at once after a pause; 0: as many as in a second."""
 
 
 class LeaderElection(msgspec.Struct, frozen=True, kw_only=True):
     """Of several replicas only the leader schedules."""
 
     leader_elect: bool = False
-    """kube-scheduler's default is true. Not built yet, so berth's is not."""
+    """kube-scheduler's default is true. berth's is not: beside a kube-scheduler, with a name of its
+    own, it would wait for ever for kube-scheduler's lease."""
     lease_duration_s: float = 15.0
     renew_deadline_s: float = 10.0
     retry_period_s: float = 2.0
@@ -80,6 +87,8 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     pod_max_backoff_s: float = 10.0
     client_connection: ClientConnection = ClientConnection()
     leader_election: LeaderElection = LeaderElection()
+    extenders: tuple[ExtenderConfig, ...] = ()
+    """In the order in which they are called."""
     notes: tuple[str, ...] = ()
     """Settings that were accepted and have no effect, each with the reason."""
 
@@ -104,13 +113,36 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_in_flight: int = 64
     """Bindings that each binder has open at the API server at once. A kube-apiserver admits some
     hundred mutating requests of all its clients together."""
+    feature_gates: str = ""
+    """`Name=true,Name=false`, as kube-scheduler's; see `shared/framework/feature_gates.py`."""
     seed: int = 0
     """Breaks ties between equal scores: same events, same seed, one worker, same decisions."""
     assume_ttl_s: float = 0.0
     """Seconds after which an assumed pod that was bound but never seen bound is given up; 0: never,
     as in kube-scheduler since v1.27: then only the API server's word counts."""
+    annotate_decisions: bool = False
+    """Write on each bound pod, as an annotation, how its placement came about."""
     drain_s: float = DRAIN_S
     """Seconds that bindings in flight get to finish after SIGTERM."""
+    as_default_scheduler: bool = False
+    """Schedule under the name `default-scheduler`, which is kube-scheduler's."""
+    leader_elect: str = ""
+    """`true` or `false` overrides leaderElection.leaderElect of the configuration."""
+    bind_address: str = "127.0.0.1"
+    """Where /livez, /readyz, /metrics and /configz are served."""
+    secure_port: int = 0
+    """0: they are not served."""
+    tls_cert_file: str = ""
+    """With it they are served over TLS; needed on other addresses than loopback."""
+    tls_private_key_file: str = ""
+    endpoints_token_file: str = ""
+    """Holds the bearer token that /metrics and /configz ask for; needed as above."""
+    workers_address: str = ""
+    """tcp://IP:PORT where workers of other hosts connect (PORT + 1 too); empty: there are none."""
+    workers_key_file: str = ""
+    """The owner's secret key, as `berth keys` writes it."""
+    workers_allowed_file: str = ""
+    """Public keys of the workers that may connect, one a line."""
     log_level: str = "info"
     exit_with_parent: bool = False
     """Stop as on SIGTERM when standard input ends: whoever started berth is gone."""
@@ -127,8 +159,10 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
             ("--binders", self.binders, PROCESSES_MAX),
             ("--max-in-flight", self.max_in_flight, MAX_IN_FLIGHT_MAX),
         ):
-            if not 1 <= count <= most:
-                found.append(f"{name} {count}: must lie in 1..{most}")
+            # With workers elsewhere there need be none here.
+            least = 0 if name == "--workers" and self.workers_address else 1
+            if not least <= count <= most:
+                found.append(f"{name} {count}: must lie in {least}..{most}")
         if not 0 <= self.seed < 2**63:
             found.append(f"--seed {self.seed}: must lie in 0..2^63-1")
         for name, seconds in (
@@ -137,11 +171,43 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
         ):
             if not 0 <= seconds <= SECONDS_MAX:
                 found.append(f"{name} {seconds:g}: must lie in 0..{SECONDS_MAX}")
+        found += self._endpoint_problems()
+        files = (self.workers_key_file, self.workers_allowed_file)
+        if any((self.workers_address, *files)) and not all((self.workers_address, *files)):
+            found.append(
+                "--workers-address, --workers-key-file and --workers-allowed-file: give all of them;"
+                " workers of other hosts are let in with keys only (berth keys makes them)"
+            )
+        if self.leader_elect not in ("", "true", "false"):
+            found.append(f"--leader-elect {self.leader_elect}: must be true or false")
         if self.log_level not in LEVELS:
             found.append(f"--log-level {self.log_level}: must be one of {', '.join(LEVELS)}")
         return found
 
+    def _endpoint_problems(self) -> list[str]:
+        if not self.secure_port:
+            return []
+        found = []
+        if not 0 < self.secure_port <= PORT_MAX:
+            found.append(f"--secure-port {self.secure_port}: must lie in 0..{PORT_MAX}")
+        if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
+            found.append("--tls-cert-file and --tls-private-key-file: give both or none")
+        try:
+            is_loopback = ipaddress.ip_address(self.bind_address).is_loopback
+        except ValueError:
+            return [*found, f"--bind-address {self.bind_address}: must be an IP address"]
+        if not is_loopback and not (self.tls_cert_file and self.endpoints_token_file):
+            found.append(
+                f"--bind-address {self.bind_address}: others can reach it; give --tls-cert-file,"
+                " --tls-private-key-file and --endpoints-token-file, or bind 127.0.0.1"
+            )
+        return found
 
+
+PORT_MAX: Final = 65_535
+RETRY_JITTER: Final = 1.2
+"""client-go's JitterFactor: a retry may come so much later."""
+OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 PROCESSES_MAX: Final = 256
 MAX_IN_FLIGHT_MAX: Final = 1024
 SECONDS_MAX: Final = 86_400
@@ -199,23 +265,42 @@ def _configuration(root: Mapping) -> SchedulerConfiguration:
     if max_s < initial_s:
         max_field.problem(f"{max_s} s is less than podInitialBackoffSeconds ({initial_s} s)")
     percentage = _percentage(root.field("percentageOfNodesToScore"))
-    for index, extender in enumerate(root.field("extenders").items()):
-        extender.problem(f"extender {index}: berth does not call extenders; take the list out")
+    extenders = read_extenders(root.field("extenders"), _duration_s, notes)
     for ignored in ("enableProfiling", "enableContentionProfiling", "delayCacheUntilActive"):
         switch = root.field(ignored)
         if switch.truth(fallback=False):
             notes.append(f"{ignored}: no effect; berth has nothing that corresponds")
     configuration = SchedulerConfiguration(
-        profiles=_profiles(root.field("profiles"), percentage),
+        profiles=_without_ignored(_profiles(root.field("profiles"), percentage), extenders),
         parallelism=root.field("parallelism").whole_number(16, least=1, most=INT32_MAX),
         pod_initial_backoff_s=float(initial_s),
         pod_max_backoff_s=float(max_s),
         client_connection=_client_connection(root.field("clientConnection"), notes),
-        leader_election=_leader_election(root.field("leaderElection"), notes),
+        leader_election=_leader_election(root.field("leaderElection")),
+        extenders=extenders,
         notes=tuple(notes),
     )
     root.finish()
     return configuration
+
+
+def _without_ignored(
+    profiles: tuple[ProfileConfig, ...], extenders: tuple[ExtenderConfig, ...]
+) -> tuple[ProfileConfig, ...]:
+    """NodeResourcesFit leaves out what extenders count in its place (`buildExtenders` in
+    pkg/scheduler/scheduler.go, v1.36.2)."""
+    ignored = sorted(name for extender in extenders for name in extender.ignored_by_scheduler)
+    if not ignored:
+        return profiles
+    changed: list[ProfileConfig] = []
+    for profile in profiles:
+        args = dict(profile.plugin_config.get(NODE_RESOURCES_FIT, {}))
+        own = args.get("ignoredResources") or []
+        if isinstance(own, list):  # Else the plugin says what is wrong with it.
+            args["ignoredResources"] = [*own, *(name for name in ignored if name not in own)]
+        config = {**profile.plugin_config, NODE_RESOURCES_FIT: args}
+        changed.append(msgspec.structs.replace(profile, plugin_config=config))
+    return tuple(changed)
 
 
 def _expect(field: Field, wanted: str) -> None:
@@ -240,11 +325,6 @@ def _client_connection(field: Field, notes: list[str]) -> ClientConnection:
         burst=fields.field("burst").whole_number(0, least=0, most=INT32_MAX),
     )
     fields.finish()
-    if connection.qps > 0 or connection.burst > 0:
-        notes.append(
-            "clientConnection.qps and burst: no effect; bindings are limited by --max-in-flight and"
-            " by the API server's own answers (429)"
-        )
     if connection.content_type not in ("", "application/json"):
         notes.append("clientConnection.contentType: no effect; berth speaks JSON")
     if connection.accept_content_types not in ("", "application/json"):
@@ -252,7 +332,7 @@ def _client_connection(field: Field, notes: list[str]) -> ClientConnection:
     return connection
 
 
-def _leader_election(field: Field, notes: list[str]) -> LeaderElection:
+def _leader_election(field: Field) -> LeaderElection:
     fields = field.mapping()
     election = LeaderElection(
         leader_elect=fields.field("leaderElect").truth(fallback=False),
@@ -270,9 +350,18 @@ def _leader_election(field: Field, notes: list[str]) -> LeaderElection:
         fields.field("resourceLock").problem(f"{election.resource_lock!r} must be leases")
     if election.lease_duration_s <= election.renew_deadline_s:
         fields.field("leaseDuration").problem("must be longer than renewDeadline")
-    notes.append(
-        "leaderElection: not built yet; run one berth only, it schedules without asking for a lease"
-    )
+    if election.lease_duration_s < 1:
+        fields.field("leaseDuration").problem("must be 1s or longer: the API counts whole seconds")
+    if election.renew_deadline_s <= election.retry_period_s * RETRY_JITTER:
+        fields.field("renewDeadline").problem(
+            f"must be longer than {RETRY_JITTER:g} times retryPeriod"
+        )
+    for name, text in (
+        ("resourceName", election.resource_name),
+        ("resourceNamespace", election.resource_namespace),
+    ):
+        if not OBJECT_NAME.fullmatch(text):
+            fields.field(name).problem(f"{text!r} is no name of a Kubernetes object")
     return election
 
 

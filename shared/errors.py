@@ -22,6 +22,10 @@ class FrameError(OperationalError):
     """A message that is not ours, damaged, or of another protocol version."""
 
 
+class ProtocolVersionError(FrameError):
+    """A message of a berth whose messages look otherwise."""
+
+
 class ObjectError(OperationalError):
     """An API object that cannot be understood; names the object and the field."""
 

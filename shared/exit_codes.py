@@ -15,3 +15,6 @@ NOT_RUNNING: Final = 3
 """`berth status` and `berth dump`: no berth answers on that runtime directory."""
 ALREADY_RUNNING: Final = 4
 """`berth run`: another berth has that runtime directory."""
+LEASE_LOST: Final = 5
+"""The owner, to its supervisor: the lease was lost, and with it what was decided. The next owner
+lists the cluster anew and stands by."""

@@ -2,6 +2,9 @@
 
 Prints one line of JSON on standard output when it listens (`{"address": ...}`), then nothing. Ends
 on SIGTERM and SIGINT, and with `--exit-with-parent` when its standard input does.
+
+With `--tls` it makes an authority and a certificate of its own; `--write-kubeconfig` says how to reach
+it, with the authority and the token, as any Kubernetes client reads it.
 """
 
 import argparse
@@ -11,80 +14,119 @@ import logging
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import orjson
 
+from bench.apiserver.certificates import Authority
+from bench.apiserver.client_file import write_kubeconfig
 from bench.apiserver.cluster import ADMISSION_PLUGINS, ClusterOptions
+from bench.apiserver.fault_plan import read_plan
 from bench.apiserver.server import ApiServer, ServerOptions
+from shared.clock import SystemClock
+
+_LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the server until it is told to stop; return the exit code."""
     arguments = _parser().parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    try:
-        options = _options(arguments)
-        server = ApiServer(options)
-    except ValueError as error:
-        print(f"apiserver: {error}", file=sys.stderr)
-        return 2
-    try:
-        return asyncio.run(_serve(server, exits_with_parent=arguments.exit_with_parent))
-    except ValueError as error:
-        print(f"apiserver: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(
-            f"apiserver: cannot listen on {options.host}:{options.port}: {error}. Choose another "
-            "--port (0 lets the system choose), or check the TLS files.",
-            file=sys.stderr,
-        )
-        return 1
+    with tempfile.TemporaryDirectory(prefix="berth-simulate-") as folder:
+        try:
+            authority_pem = _make_certificate(arguments, Path(folder))
+            options = _options(arguments)
+            faults = read_plan(arguments.faults, arguments.seed) if arguments.faults else None
+            server = ApiServer(options, faults=faults)
+            if arguments.nodes or arguments.pods:
+                # Imported only here: the server itself needs nothing of the demo.
+                from bench.apiserver.population import populate
+
+                populate(server.cluster, arguments.nodes, arguments.pods)
+            return asyncio.run(_serve(server, arguments, authority_pem))
+        except ValueError as error:
+            print(f"apiserver: {error}", file=sys.stderr)
+            return 2
+        except OSError as error:
+            print(
+                f"apiserver: cannot listen on {arguments.host}:{arguments.port}: {error}. Choose"
+                " another --port (0 lets the system choose), or check the TLS files and"
+                " --write-kubeconfig.",
+                file=sys.stderr,
+            )
+            return 1
+
+
+def _make_certificate(arguments: argparse.Namespace, folder: Path) -> bytes | None:
+    """For `--tls`; returns the authority's certificate, which clients have to trust."""
+    if not arguments.tls:
+        is_asked_for = arguments.tls_cert and arguments.write_kubeconfig
+        # Its own authority, as such certificates for tests are.
+        return arguments.tls_cert.read_bytes() if is_asked_for else None
+    if arguments.tls_cert or arguments.tls_key:
+        raise ValueError("--tls makes a certificate: leave --tls-cert and --tls-key out")
+    authority = Authority(SystemClock().wall_s())
+    pair = authority.server_pair(list(dict.fromkeys((arguments.host, *_LOCAL_NAMES))))
+    arguments.tls_cert, arguments.tls_key = folder / "tls.crt", folder / "tls.key"
+    arguments.tls_cert.write_bytes(pair.certificate_pem)
+    arguments.tls_key.touch(0o600)
+    arguments.tls_key.write_bytes(pair.key_pem)
+    return authority.certificate_pem
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m bench.apiserver", description="A simulated kube-apiserver, in memory."
+        prog="berth simulate", description="A simulated kube-apiserver, in memory."
     )
+    _add_access(parser)
+    _add_cluster(parser)
+    _add_watching(parser)
+    parser.add_argument(
+        "--faults",
+        type=Path,
+        metavar="FILE",
+        help="what goes wrong, and when (bench/apiserver/fault_plan.py)",
+    )
+    parser.add_argument(
+        "--exit-with-parent", action="store_true", help="end when standard input does"
+    )
+    return parser
+
+
+def _add_access(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     defaults = ServerOptions()
-    cluster = ClusterOptions()
     add("--host", default=defaults.host)
     add("--port", type=int, default=defaults.port, help="0: the system chooses (default)")
+    add("--token", help="bearer token that every request must carry")
+    add("--tls", action="store_true", help="with a certificate made at the start")
+    add("--tls-cert", type=Path, metavar="FILE", help="TLS with this certificate")
+    add("--tls-key", type=Path, metavar="FILE")
+    add(
+        "--write-kubeconfig",
+        type=Path,
+        metavar="FILE",
+        help="write how to reach this server there, as soon as it listens",
+    )
+
+
+def _add_cluster(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    cluster = ClusterOptions()
     add(
         "--seed", type=int, default=cluster.seed, help="decides uids, and faults when there are any"
     )
+    add("--nodes", type=_count, default=0, metavar="N", help="nodes to begin with (default 0)")
+    add("--pods", type=_count, default=0, metavar="N", help="pending pods to begin with")
     add(
         "--history",
         type=int,
         default=cluster.history_limit,
         metavar="N",
         help="changes kept per resource; older versions answer 410 (default %(default)s)",
-    )
-    add("--token", help="bearer token that every request must carry")
-    add("--tls-cert", type=Path, metavar="FILE")
-    add("--tls-key", type=Path, metavar="FILE")
-    add(
-        "--bookmark-interval-s",
-        type=float,
-        default=defaults.bookmark_interval_s,
-        metavar="S",
-        help="how often an idle watch gets a bookmark (default %(default)s)",
-    )
-    add(
-        "--watch-lag-max",
-        type=int,
-        metavar="N",
-        help="changes that a watcher may be behind before it is dropped (default: the history)",
-    )
-    add(
-        "--watch-pause-s",
-        type=float,
-        default=defaults.watch_pause_s,
-        metavar="S",
-        help="at most how long changes are held back to be sent together (default %(default)s)",
     )
     add(
         "--kubelet-delay-s",
@@ -105,8 +147,38 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAMES",
         help=f"comma-separated, of {', '.join(sorted(ADMISSION_PLUGINS))}",
     )
-    add("--exit-with-parent", action="store_true", help="end when standard input does")
-    return parser
+
+
+def _add_watching(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    defaults = ServerOptions()
+    add(
+        "--bookmark-interval-s",
+        type=float,
+        default=defaults.bookmark_interval_s,
+        metavar="S",
+        help="how often an idle watch gets a bookmark (default %(default)s)",
+    )
+    add(
+        "--watch-lag-max",
+        type=int,
+        metavar="N",
+        help="changes that a watcher may be behind before it is dropped (default: the history)",
+    )
+    add(
+        "--watch-pause-s",
+        type=float,
+        default=defaults.watch_pause_s,
+        metavar="S",
+        help="at most how long changes are held back to be sent together (default %(default)s)",
+    )
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is below 0")
+    return number
 
 
 def _options(arguments: argparse.Namespace) -> ServerOptions:
@@ -132,7 +204,9 @@ def _options(arguments: argparse.Namespace) -> ServerOptions:
     )
 
 
-async def _serve(server: ApiServer, *, exits_with_parent: bool) -> int:
+async def _serve(
+    server: ApiServer, arguments: argparse.Namespace, authority_pem: bytes | None
+) -> int:
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     exit_code = 0
@@ -148,9 +222,16 @@ async def _serve(server: ApiServer, *, exits_with_parent: bool) -> int:
     loop.set_exception_handler(fail)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    if exits_with_parent:
+    if arguments.exit_with_parent:
         _stop_at_end_of_input(loop, stopped)
     address = await server.start()
+    if arguments.write_kubeconfig:
+        write_kubeconfig(
+            arguments.write_kubeconfig,
+            address,
+            token=arguments.token,
+            authority_pem=authority_pem,
+        )
     # Requests allocate little that lives, and stored objects are bytes: cycles are rare, so full
     # collections over a million objects would be wasted.
     gc.freeze()

@@ -9,6 +9,7 @@ from typing import Final
 
 import orjson
 
+from bench.apiserver import openapi
 from bench.apiserver.json_objects import JsonObject
 from bench.apiserver.reads import Answer
 from bench.apiserver.resources import GROUPS, RESOURCES, Resource
@@ -74,7 +75,13 @@ def answer_discovery(path: str, query: Mapping[str, str], server_address: str) -
             return _json(_resource_list("", "v1"))
         case ["apis", group, "v1"] if group in GROUPS:
             return _json(_resource_list(group, "v1"))
-    return None
+        case ["openapi", "v3"]:
+            return Answer(200, openapi.index())
+        case ["openapi", "v3", *place]:
+            found = openapi.document("/".join(place))
+            return NOT_FOUND if found is None else Answer(200, found)
+        case _:
+            return None
 
 
 def _json(value: JsonObject) -> Answer:

@@ -3,11 +3,11 @@
 The server asks the plan at three points: before a request is handled, after it was handled and
 before its answer is written (the answer is lost, the change is not: an ambiguous answer), and
 before each watch event is sent. A plan that is not active is not asked, which costs one attribute
-check. Plans are given the server's seed, so that a run with faults can be repeated.
+check. `fault_plan.py` has the plan that is read from a file.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from bench.apiserver.router import Request
 from bench.apiserver.status import ApiError
@@ -32,15 +32,82 @@ class Refuse:
 class Disconnect:
     """Drop the connection without another byte."""
 
+    is_reset: bool = False
+    """By a TCP reset, as of a host that has forgotten the connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """Keep the connection open and never send anything on it again: a peer that is half gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Answer with these very bytes as the body, in one piece, instead of handling the request."""
+
+    code: int
+    body: bytes
+    content_type: bytes = b"application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class CutAnswer:
+    """Send only the first half of the answer's body."""
+
+    is_whole_http: bool = False
+    """The half with its own length, as a proxy that lost the rest may send it; else the connection
+    ends in the middle of the body."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExpireWatch:
     """End the watch with a 410 ERROR event."""
 
 
-RequestFault = Delay | Refuse | Disconnect
-AnswerFault = Delay | Disconnect
-WatchFault = Delay | Disconnect | ExpireWatch
+@dataclass(frozen=True, slots=True)
+class EndWatch:
+    """End the watch in good order."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutEvent:
+    """Drop the connection in the middle of the event."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropEvent:
+    """Do not send the event."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatEvent:
+    """Send the event, and again one that this watch has sent before."""
+
+    back_count: int = 0
+    """How many events ago; 0: the event itself, twice. Before there are so many: the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class GarbleEvent:
+    """Send a line that is not JSON in the event's place."""
+
+
+RequestFault = Delay | Refuse | Reply | Disconnect | Hang
+AnswerFault = Delay | CutAnswer | Disconnect | Hang
+WatchFault = (
+    Delay
+    | Disconnect
+    | Hang
+    | ExpireWatch
+    | EndWatch
+    | CutEvent
+    | DropEvent
+    | RepeatEvent
+    | GarbleEvent
+)
+
+REPEATABLE_EVENTS: Final = 64
+"""Events that a watch under faults remembers, to send them again."""
 
 
 class FaultPlan(Protocol):

@@ -8,14 +8,33 @@ connection wait.
 """
 
 import asyncio
+import socket
+import struct
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, assert_never, cast
 
 import httptools
 
 from bench.apiserver import status
-from bench.apiserver.faults import Delay, Disconnect, ExpireWatch, Refuse
+from bench.apiserver.faults import (
+    REPEATABLE_EVENTS,
+    AnswerFault,
+    CutAnswer,
+    CutEvent,
+    Delay,
+    Disconnect,
+    DropEvent,
+    EndWatch,
+    ExpireWatch,
+    GarbleEvent,
+    Hang,
+    Refuse,
+    RepeatEvent,
+    Reply,
+    RequestFault,
+    WatchFault,
+)
 from bench.apiserver.reads import Answer
 from bench.apiserver.representation import error_frame
 from bench.apiserver.router import Request
@@ -45,6 +64,9 @@ class WatchStream:
         self.timers: list[asyncio.TimerHandle] = []
         # A fault plan lets the stream rest.
         self.is_held = False
+        self.is_delayed = False
+        # What a fault plan may have sent again.
+        self.sent: deque[bytes] = deque(maxlen=REPEATABLE_EVENTS)
 
     @property
     def takes_data(self) -> bool:
@@ -184,36 +206,58 @@ class HttpProtocol(asyncio.Protocol):
 
     def _handle(self, request: Request) -> None:
         server = self._server
-        if server.faults.is_active:
-            fault = server.faults.before_request(request)
-            if isinstance(fault, Refuse):
-                error = fault.error
+        fault = server.faults.before_request(request) if server.faults.is_active else None
+        if fault is None:
+            self._carry_out(request)
+        else:
+            self._interfere_with_request(request, fault)
+
+    def _interfere_with_request(self, request: Request, fault: RequestFault) -> None:
+        match fault:
+            case Refuse(error):
                 answer = Answer(error.code, error.body(), retry_after_s=error.retry_after_s)
                 self._answer(request, answer)
-                return
-            if isinstance(fault, Disconnect):
-                self._abort()
-                return
-            if isinstance(fault, Delay):
-                self._go_on_later(fault.delay_s, lambda: self._carry_out(request))
-                return
-        self._carry_out(request)
+            case Reply(code, body, content_type):
+                self._answer(request, Answer(code, body, content_type))
+            case Delay(delay_s):
+                self._go_on_later(delay_s, lambda: self._carry_out(request))
+            case Disconnect():
+                self._disconnect(fault)
+            case Hang():
+                self._is_busy = True
+            case _:
+                assert_never(fault)
 
     def _carry_out(self, request: Request) -> None:
         outcome = self._server.carry_out(request)
         if isinstance(outcome, WatchStart):
             self._start_stream(request, outcome)
             return
-        server = self._server
-        if server.faults.is_active:
-            fault = server.faults.before_answer(request, outcome.code)
-            if isinstance(fault, Disconnect):
-                self._abort()
-                return
-            if isinstance(fault, Delay):
-                self._go_on_later(fault.delay_s, lambda: self._answer(request, outcome))
-                return
-        self._answer(request, outcome)
+        faults = self._server.faults
+        fault = faults.before_answer(request, outcome.code) if faults.is_active else None
+        if fault is None:
+            self._answer(request, outcome)
+        else:
+            self._interfere_with_answer(request, outcome, fault)
+
+    def _interfere_with_answer(self, request: Request, answer: Answer, fault: AnswerFault) -> None:
+        match fault:
+            case Delay(delay_s):
+                self._go_on_later(delay_s, lambda: self._answer(request, answer))
+            case CutAnswer(is_whole_http):
+                half = answer.body[: len(answer.body) // 2]
+                if is_whole_http:
+                    self._answer(request, answer._replace(body=half))
+                    return
+                whole = self._server.heads.answer(answer, self._server.now_s(), keeps_alive=True)
+                self._out.append(whole[: len(whole) - len(answer.body) + len(half)])
+                self._close_after_flush()
+            case Disconnect():
+                self._disconnect(fault)
+            case Hang():
+                self._is_busy = True
+            case _:
+                assert_never(fault)
 
     def _answer(self, request: Request, answer: Answer) -> None:
         server = self._server
@@ -268,6 +312,12 @@ class HttpProtocol(asyncio.Protocol):
         if self._transport is not None and frames:
             self._transport.write(frames)
 
+    def write_event(self, frame: bytes) -> None:
+        """Send one watch event and remember it, while a fault plan is active."""
+        if frame and self.stream is not None:
+            self.stream.sent.append(frame)
+            self.write_frames(frame)
+
     def end_stream(self, last_frames: bytes = b"") -> None:
         """End the watch in good order; the connection serves on."""
         if self.stream is None:
@@ -281,8 +331,8 @@ class HttpProtocol(asyncio.Protocol):
         self._next_waiting()
         self._flush()
 
-    def interfere(self, fault: Delay | Disconnect | ExpireWatch) -> None:
-        """Carry out what a fault plan ordered for the watch."""
+    def interfere(self, fault: WatchFault) -> None:
+        """Carry out what a fault plan ordered for the next event of the watch."""
         stream = self.stream
         assert stream is not None
         match fault:
@@ -291,14 +341,48 @@ class HttpProtocol(asyncio.Protocol):
 
                 def let_go() -> None:
                     stream.is_held = False
+                    stream.is_delayed = True
                     self._server.feed_later(stream)
 
                 stream.timers.append(self._server.loop.call_later(delay_s, let_go))
+            case Hang():
+                stream.cancel_timers()
+                stream.is_held = True
             case Disconnect():
-                self._abort()
+                self._disconnect(fault)
+            case EndWatch():
+                self.end_stream()
             case ExpireWatch():
                 gone = status.expired("too old resource version: the watch cache was reset")
                 self.end_stream(error_frame(gone.as_object()))
+            case CutEvent():
+                frame = stream.cursor.take(1)
+                self.write_frames(frame[: len(frame) // 2])
+                if self._transport is not None:
+                    # What was written still goes out, which an abort would not wait for.
+                    self._transport.close()
+            case DropEvent() | RepeatEvent() | GarbleEvent():
+                self._interfere_with_event(stream, fault)
+            case _:
+                assert_never(fault)
+
+    def _interfere_with_event(
+        self, stream: WatchStream, fault: DropEvent | RepeatEvent | GarbleEvent
+    ) -> None:
+        frame = stream.cursor.take(1)
+        match fault:
+            case DropEvent():
+                pass
+            case RepeatEvent(back_count):
+                self.write_event(frame)
+                if stream.sent:
+                    self.write_frames(stream.sent[-min(back_count + 1, len(stream.sent))])
+            case GarbleEvent():
+                line = b'{"type":"MODIFIED","object":{"kind"\n'
+                self.write_frames(b"%x\r\n%b\r\n" % (len(line), line))
+            case _:
+                assert_never(fault)
+        self._server.feed_later(stream)
 
     def abort(self) -> None:
         """Drop the connection, with whatever is still unsent."""
@@ -342,6 +426,14 @@ class HttpProtocol(asyncio.Protocol):
             self._refuse_connection(
                 status.ApiError(431, "the head of the request is too large", reason="BadRequest")
             )
+
+    def _disconnect(self, fault: Disconnect) -> None:
+        if fault.is_reset and self._transport is not None:
+            # Closing a socket that lingers for no time is a reset.
+            raw_socket = self._transport.get_extra_info("socket")
+            linger = struct.pack("ii", 1, 0)
+            raw_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        self._abort()
 
     def _abort(self) -> None:
         self._is_closing = True

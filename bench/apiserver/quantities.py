@@ -5,7 +5,7 @@ tested against it. Grammar of staging/src/k8s.io/apimachinery/pkg/api/resource/q
 """
 
 import re
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Final
 
@@ -44,7 +44,10 @@ def parse_quantity(text: str) -> Decimal | None:
     number, suffix = match.group(1), match.group(2) or ""
     if suffix in _SCALES:
         return Decimal(number) * _SCALES[suffix]
-    return Decimal(number).scaleb(int(suffix[1:]))
+    try:
+        return Decimal(number).scaleb(int(suffix[1:]))
+    except InvalidOperation:  # An exponent beyond what Decimal can hold.
+        return None
 
 
 def quantity_of(value: object) -> Decimal | None:

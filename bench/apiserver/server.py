@@ -266,11 +266,13 @@ class ApiServer:
         return lag_max is not None and stream.cursor.is_live and stream.cursor.lag_count > lag_max
 
     def _feed_with_faults(self, stream: WatchStream) -> None:
-        fault = self.faults.before_watch_event(stream.cursor)
+        # An event that was delayed is not delayed again.
+        fault = None if stream.is_delayed else self.faults.before_watch_event(stream.cursor)
         if fault is not None:
             stream.protocol.interfere(fault)
             return
-        stream.protocol.write_frames(stream.cursor.take(1))
+        stream.is_delayed = False
+        stream.protocol.write_event(stream.cursor.take(1))
         self._feed_rest_later(stream)
 
     # what happens later

@@ -1,16 +1,31 @@
 """What PreBind makes of a pod's resource claims, without an API server, and how the corpus shows it."""
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
 
 from daemon.core.cache import Cache
 from shared.dra.allocated import results_of
+from shared.dra.pod_claims import is_reserved_for
+from shared.dra.special_claim import ANNOTATION, ANNOTATION_VALUE
 from shared.framework.device_index import CLAIMS
 from shared.framework.pod_info import PodInfo
-from shared.kube.objects import AllocatedDevice
+from shared.kube.objects import (
+    AllocatedDevice,
+    ObjectMeta,
+    OwnerReference,
+    ResourceClaim,
+    ResourceClaimConsumer,
+    ResourceClaimSpec,
+)
 from shared.kube.pod_record import PodRecord
+from shared.messages.to_binder import ClaimWork
 from shared.plugins.dynamic_resources import DynamicResources
 
 Json = dict[str, Any]
+
+WRITTEN: Final = "-written"
 
 
 def bind_claims(
@@ -22,13 +37,50 @@ def bind_claims(
     plugin.unreserve(record, pod, cache.view, row)
     for key, claim in bound:
         cache.objects.put(CLAIMS, key, claim)
+    held = cache.objects.all(CLAIMS)
     named = [c.resource_claim_name for c in pod.spec.resource_claims or ()]
+    return shown_claims(record.namespace, named, held)
+
+
+def shown_claims(
+    namespace: str, names: Iterable[str | None], claims: dict[str, ResourceClaim]
+) -> Json:
+    """The field `claims` of a decision; `claims` by key, of which those named are shown."""
     shown: Json = {}
-    for name in named:
-        held = cache.objects.get(CLAIMS, f"{record.namespace}/{name}")
+    for name in names:
+        held = claims.get(f"{namespace}/{name}")
         if name is not None and held is not None:
             shown[name] = [_device(result) for result in results_of(held)]
     return {"claims": shown} if shown else {}
+
+
+def written_claim(work: ClaimWork, held: ResourceClaim | None, record: PodRecord) -> ResourceClaim:
+    """A claim as the API server shows it once a binder has done its work; `held` is the claim before,
+    None for one that the binder makes."""
+    if held is None:
+        assert work.generated is not None, f"an order for claim {work.name}, which is not there"
+        held = _made_claim(work, work.generated.spec, record)
+    users = list(held.status.reserved_for or ())
+    if not is_reserved_for(held, record.uid):
+        users.append(ResourceClaimConsumer(resource="pods", name=record.name, uid=record.uid))
+    version = held.metadata.resource_version + WRITTEN
+    return msgspec.structs.replace(
+        held,
+        metadata=msgspec.structs.replace(held.metadata, resource_version=version),
+        status=msgspec.structs.replace(held.status, allocation=work.allocation, reserved_for=users),
+    )
+
+
+def _made_claim(work: ClaimWork, spec: ResourceClaimSpec, record: PodRecord) -> ResourceClaim:
+    owner = OwnerReference("v1", "Pod", record.name, record.uid, controller=True)
+    meta = ObjectMeta(
+        name=work.name,
+        namespace=work.namespace,
+        uid=f"uid-of-{work.name}",
+        annotations={ANNOTATION: ANNOTATION_VALUE},
+        owner_references=[owner],
+    )
+    return ResourceClaim(metadata=meta, spec=spec)
 
 
 def _device(result: AllocatedDevice) -> Json:

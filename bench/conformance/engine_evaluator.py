@@ -21,6 +21,7 @@ from daemon.core.pod_classes import PodClass
 from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.config import API_VERSION, KIND, parse_configuration
+from shared.framework.best_rows import Ties
 from shared.framework.diagnosis import (
     FitError,
     diagnose,
@@ -99,7 +100,7 @@ class EngineEvaluator:
             decide = session.decide_compactly if is_compact else session.decide
             decisions.append({"pod": key, **decide(pods[key])})
         weights = {entry.plugin.NAME: entry.weight for entry in profile.framework.scores}
-        return Outcome(decisions, _node_states(cache), weights, frozenset(profile.missing))
+        return Outcome(decisions, _node_states(cache), weights, frozenset())
 
 
 def _profile(scenario: Scenario) -> ProfileConfig:
@@ -406,7 +407,7 @@ class _Session:
         )
         return decision
 
-    def _first_by_name(self, rows: Rows) -> int:
+    def _first_by_name(self, rows: Rows | Ties) -> int:
         named: list[int] = rows.tolist()
         return min(named, key=self._cache.nodes.name_of)
 

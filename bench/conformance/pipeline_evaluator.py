@@ -22,14 +22,17 @@ from typing import Any, Final, assert_never
 
 import msgspec
 
+from bench.conformance.claims import shown_claims, written_claim
 from bench.conformance.evaluator import UNSEEN, Outcome, Unseen
 from bench.conformance.pipeline_processes import PipelineError, PipelineProcesses
 from bench.conformance.pipeline_profiles import Gates, Profile, ProfileBook
 from bench.conformance.scenario import ClusterObjects, Scenario, as_listed
 from bench.conformance.shapes import FINISHED, node_shape, object_kind, pod_key
-from bench.null_binder import Bound, Evicted, Line, Nominated, Refused
+from bench.null_binder import Bound, Evicted, Line, Nominated, Refused, Released
 from shared import plugin_names
+from shared.dra.requests import claim_key
 from shared.errors import OperationalError
+from shared.framework.device_index import CLAIMS
 from shared.kube.objects import Pod, PodSchedulingGate
 from shared.kube.pod_record import PodRecord, split_pod
 from shared.messages.admin import PendingPod, QueueAnswer
@@ -86,6 +89,7 @@ class PipelineEvaluator:
             "nominated_node",
             "pre_enqueue",
             "post_filter",
+            "claims",
         }
     )
 
@@ -162,6 +166,11 @@ class _Pending:
         self.is_held = False
         """It is shown with a gate."""
 
+    @property
+    def claim_names(self) -> list[str | None]:
+        """Of the resource claims that the pod names directly."""
+        return [each.resource_claim_name for each in self._pod.spec.resource_claims or ()]
+
     def held(self) -> PodRecord:
         """The pod with a gate that keeps it from being tried."""
         spec = self._pod.spec
@@ -182,6 +191,8 @@ class _Replay:
         name = profile.scheduler_name
         self._pods = {pod_key(pod): _Pending(pod, name) for pod in scenario.pending}
         self._bound_count = 0
+        self._claims = {claim_key(claim): claim for claim in scenario.objects.resourceclaims}
+        """As they were shown last."""
         self._rejected_max = 0
         self._to_tell: list[AdapterMessage] = []
         """Changes that go out with the next pod."""
@@ -217,7 +228,7 @@ class _Replay:
         self._to_tell = []
         line = self._outcome_of(pending.record)
         if isinstance(line, Bound):
-            return self._bound(pending, line.node)
+            return self._bound(pending, line)
         decision: Json
         if isinstance(line, Refused):
             decision = self._refused(pending, line)
@@ -266,6 +277,8 @@ class _Replay:
                     self._evict(line.uid)
                 case Nominated():
                     self._nominate(line)
+                case Released():
+                    pass  # In the corpus it has no effect on later attempts.
                 case None:
                     return None
                 case Bound() | Refused():
@@ -281,7 +294,9 @@ class _Replay:
         if victim is None or self._scenario.preemption_mode == "none":
             return
         if self._scenario.preemption_mode == "evict":
-            self._to_tell.append(PodDeleted(victim))
+            deletion = PodDeleted(victim)
+            if deletion not in self._to_tell:
+                self._to_tell.append(deletion)
             return
         going = msgspec.structs.replace(victim, deleted=_time(0), is_preempted=True)
         self._to_tell.append(PodChanged(going))
@@ -299,22 +314,33 @@ class _Replay:
             if pending.record.nominated_node_name:
                 self._hold(pending)
 
-    def _bound(self, pending: _Pending, node: str) -> Json:
+    def _bound(self, pending: _Pending, line: Bound) -> Json:
+        for work in line.claims:
+            key = f"{work.namespace}/{work.name}"
+            claim = written_claim(work, self._claims.get(key), pending.record)
+            self._claims[key] = claim
+            self._to_tell.append(ObjectChanged(CLAIMS, key, msgspec.Raw(_encoder.encode(claim))))
         started = _time(self._bound_count)
         self._bound_count += 1
         pending.is_bound = True
-        bound = msgspec.structs.replace(pending.record, node_name=node, started=started)
+        bound = msgspec.structs.replace(pending.record, node_name=line.node, started=started)
         self._show(pending, bound)
-        return {"result": "scheduled", "node": node}
+        claims = shown_claims(pending.record.namespace, pending.claim_names, self._claims)
+        return {"result": "scheduled", "node": line.node, **claims}
 
     def _refused(self, pending: _Pending, line: Refused) -> Json:
         held = _find(self._processes.ask_queue(), pending.record.uid)
         if held is None:
             raise PipelineError(f"{line.pod} got a verdict and is not in the queue")
-        if self._scenario.preemption_mode != "none":
+        if self._scenario.preemption_mode != "none" or not held.nominated_node:
+            # Where preemptions are not carried out, a nomination may still come to its end.
             pending.record = msgspec.structs.replace(
                 pending.record, nominated_node_name=held.nominated_node
             )
+        if self._scenario.preemption_mode == "evict":
+            # Those that were going away already are not ordered to go, and are gone nevertheless.
+            for uid in held.awaited_victims:
+                self._evict(uid)
         if line.reason != "Unschedulable":
             return {"result": "error", "message": line.message}
         decision: Json = {"result": "unschedulable", **self._after_filters(line.message, held)}

@@ -97,9 +97,11 @@ class DemoProcess:
         return f"the end of {self.log_path}:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-async def start_api_server(folder: Path, history: int, seed: int) -> tuple[DemoProcess, str]:
-    """A simulated API server that remembers `history` changes, and its address."""
-    arguments = ["--port", "0", "--seed", f"{seed}", "--history", f"{history}"]
+async def start_api_server(
+    folder: Path, history: int, seed: int, more: Sequence[str] = ()
+) -> tuple[DemoProcess, str]:
+    """A simulated API server that remembers `history` changes, and its address. `more`: options."""
+    arguments = ["--port", "0", "--seed", f"{seed}", "--history", f"{history}", *more]
     server = DemoProcess("apiserver", "bench.apiserver", arguments, folder, speaks=True)
     try:
         address = orjson.loads(await server.first_line())["address"]
@@ -113,7 +115,7 @@ async def start_api_server(folder: Path, history: int, seed: int) -> tuple[DemoP
 async def start_berth(folder: Path, arguments: Sequence[str]) -> DemoProcess:
     """A whole berth, ready to schedule."""
     runtime_dir = folder / "run"
-    command = ["run", "--runtime-dir", f"{runtime_dir}", *arguments]
+    command = ["run", "--runtime-dir", f"{runtime_dir}", "--as-default-scheduler", *arguments]
     berth = DemoProcess("berth", "daemon", command, folder, speaks=False)
     try:
         async with asyncio.timeout(START_TIMEOUT_S):

@@ -177,7 +177,9 @@ class _Run:
             await self._wait_until_settled()
             watching.cancel()
         self._show("checking the cluster")
-        check = check_cluster(await self._items(NODES_PATH), await self._items(PODS_PATH))
+        check = check_cluster(
+            await all_items(self._client, NODES_PATH), await all_items(self._client, PODS_PATH)
+        )
         self._stop_berth()
         return self._outcome(check, len(pods))
 
@@ -276,18 +278,6 @@ class _Run:
 
     # The end --------------------------------------------------------------------------------------
 
-    async def _items(self, path: str) -> list[Any]:
-        """All objects of a kind, in pages: a whole large cluster would be one answer of gigabytes."""
-        items: list[Any] = []
-        place = ""
-        while True:
-            page = orjson.loads(await self._client.get(f"{path}?limit={PAGE_OBJECTS}{place}"))
-            items += page["items"]
-            token = page["metadata"].get("continue", "")
-            if not token:
-                return items
-            place = f"&continue={quote(token)}"
-
     def _stop_berth(self) -> None:
         assert self._berth is not None, "started before"
         code = self._berth.stop()
@@ -340,6 +330,19 @@ class _Run:
             "cores": f"{core_count()}",
             "python": platform.python_version(),
         }
+
+
+async def all_items(client: ApiClient, path: str) -> list[Any]:
+    """All objects of a kind, in pages: a whole large cluster would be one answer of gigabytes."""
+    items: list[Any] = []
+    place = ""
+    while True:
+        page = orjson.loads(await client.get(f"{path}?limit={PAGE_OBJECTS}{place}"))
+        items += page["items"]
+        token = page["metadata"].get("continue", "")
+        if not token:
+            return items
+        place = f"&continue={quote(token)}"
 
 
 def _problems(check: CheckResult, book: PodBook) -> list[str]:

@@ -1,4 +1,4 @@
-"""`berth bench run|suite|compare|list`: reads the options, runs, prints the table, writes the result."""
+"""`berth bench run|suite|compare|plot|scale|list`: reads the options, runs, prints, writes."""
 
 import argparse
 import sys
@@ -11,13 +11,17 @@ from bench.demo.figures import columns
 from bench.perf.comparison import comparison, read_result
 from bench.perf.config_file import Plan, matching, plan_of, read_cases
 from bench.perf.needs import missing_plugins
+from bench.perf.plot import plot_svg
 from bench.perf.result import Result
 from bench.perf.run import MODES, RunOptions, run_benchmark
+from bench.perf.scale import scale_report
 from bench.perf.suite import SUITE, keep, known_outcome, markdown, run_row
 from shared import exit_codes
 from shared.errors import ConfigurationError
 from shared.telemetry.log import start_logging
 
+CORES_MAX = 1024
+PODS_MAX = 1_000_000
 HERE = Path(__file__).parent
 DEFAULT_FILES = (
     *sorted(HERE.glob("upstream/*/performance-config.yaml")),
@@ -32,6 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if parsed.command == "compare":
         print(comparison(read_result(parsed.a), read_result(parsed.b)))
         return exit_codes.OK
+    if parsed.command == "scale":
+        return _scale(parsed)
+    if parsed.command == "plot":
+        return _plot(parsed)
     if parsed.command == "list":
         print(_listing(parsed.config or list(DEFAULT_FILES), parsed.labels))
         return exit_codes.OK
@@ -50,6 +58,10 @@ def _parser() -> argparse.ArgumentParser:
     compare = commands.add_parser("compare", help="print the ratios of two results")
     compare.add_argument("a", type=Path, metavar="A.json")
     compare.add_argument("b", type=Path, metavar="B.json")
+    _add_scale(commands.add_parser("scale", help="simulate more cores, from measured costs"))
+    plot = commands.add_parser("plot", help="draw the results of some runs as an SVG file")
+    plot.add_argument("results", type=Path, nargs="+", metavar="RESULT.json")
+    plot.add_argument("--output", type=Path, required=True, metavar="FILE.svg")
     suite = commands.add_parser("suite", help="run the workloads of bench/RESULTS.md")
     suite.add_argument("--runs", type=int, default=3, metavar="N", help="default %(default)s")
     suite.add_argument("--timeout-s", type=float, default=300.0, metavar="S", help="for each run")
@@ -109,6 +121,40 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="--mode decisions: run every process under cProfile and leave NAME.prof there; slow",
     )
+
+
+def _add_scale(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("one", type=Path, metavar="ONE.json", help="of a run with --workers 1")
+    add(
+        "more",
+        type=Path,
+        nargs="+",
+        metavar="MORE.json",
+        help="of the same with --workers 2 or more",
+    )
+    add("--cores", default="8,32,128", metavar="N,N", help="default %(default)s")
+    add("--pods", type=int, default=20_000, metavar="N", help="simulated; default %(default)s")
+    add("--seed", type=int, default=0, metavar="N")
+
+
+def _scale(parsed: argparse.Namespace) -> int:
+    counts = parsed.cores.split(",")
+    if not all(count.isdecimal() and 1 <= int(count) <= CORES_MAX for count in counts):
+        problem = f"must be numbers from 1 to {CORES_MAX} with commas between"
+        raise ConfigurationError(f"--cores {parsed.cores}", [problem])
+    if not 1 <= parsed.pods <= PODS_MAX:
+        raise ConfigurationError(f"--pods {parsed.pods}", [f"must lie in 1..{PODS_MAX}"])
+    more = [read_result(path) for path in parsed.more]
+    cores = [int(count) for count in counts]
+    print(scale_report(read_result(parsed.one), more, cores, parsed.pods, parsed.seed))
+    return exit_codes.OK
+
+
+def _plot(parsed: argparse.Namespace) -> int:
+    parsed.output.write_text(plot_svg([read_result(path) for path in parsed.results]), "utf-8")
+    print(f"plot: {parsed.output}")
+    return exit_codes.OK
 
 
 def _run(parsed: argparse.Namespace) -> int:
@@ -192,7 +238,11 @@ def _table(result: Result) -> str:
             if name in rates
         )
         + " pods/s",
-        "  end to end: " + ", ".join(f"{name} {ms:,.1f}" for name, ms in waits.items()) + " ms",
+        *(
+            f"  {title}: " + ", ".join(f"{name} {ms:,.1f}" for name, ms in figures.items()) + " ms"
+            for title, figures in (("end to end", waits), ("attempts", middle.attempt_latency_ms))
+            if figures
+        ),
     ]
     rows = [
         (f"  {name}", f"{cpu_s:.3f}", f"{middle.rss_peak_mib.get(name, 0):.0f}")

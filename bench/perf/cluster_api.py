@@ -6,6 +6,7 @@ from typing import Protocol
 from bench.apiserver.resources import Resource
 from bench.perf.book import PodBook
 from bench.perf.object_template import JsonObject, Series
+from bench.perf.samples import Buckets
 from daemon.supervisor.process_list import ProcessEntry
 from shared.messages.admin import StatusAnswer
 
@@ -38,6 +39,9 @@ class ClusterApi(Protocol):
 
     async def status(self) -> StatusAnswer | None:
         """What the owner says; None when no owner of ours is there."""
+
+    async def histogram(self, name: str) -> dict[str, Buckets]:
+        """One of the owner's histograms, by its first label; empty when no owner of ours is there."""
 
     def check(self) -> None:
         """Raise if a process has ended that should not have."""

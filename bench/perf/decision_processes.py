@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.demo.processes import ProcessFailedError
+from bench.perf.owner_metrics import owner_histogram
+from bench.perf.samples import Buckets
 from daemon.adapter.event_source import EventSource
 from daemon.adapter.process import Adapter
 from daemon.supervisor.owner_link import OwnerLink
@@ -116,6 +118,9 @@ class DecisionProcesses:
         except NoAnswerError:
             return None
         return answer if isinstance(answer, StatusAnswer) else None
+
+    async def histogram(self, name: str) -> dict[str, Buckets]:
+        return await owner_histogram(self._owner, name)
 
     def check(self) -> None:
         """ProcessFailedError if one has ended."""

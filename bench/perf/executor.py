@@ -22,7 +22,15 @@ from bench.perf.book import PodBook
 from bench.perf.cluster_api import ClusterApi
 from bench.perf.config_file import Plan, duration_s
 from bench.perf.object_template import JsonObject, Names, ObjectTemplate, Series
-from bench.perf.samples import Percentiles, Throughput, latencies_ms, throughput
+from bench.perf.owner_metrics import ATTEMPTS
+from bench.perf.samples import (
+    Buckets,
+    Percentiles,
+    Throughput,
+    latencies_ms,
+    throughput,
+    total,
+)
 from shared.clock import Clock
 from shared.errors import OperationalError
 
@@ -79,6 +87,8 @@ class Interval(NamedTuple):
     """Bound within it."""
     rates: Throughput | None
     latency_ms: Percentiles | None
+    attempt_ms: Percentiles | None
+    attempts_by_result_ms: Mapping[str, Percentiles]
 
 
 class _Collecting(NamedTuple):
@@ -86,6 +96,8 @@ class _Collecting(NamedTuple):
     namespaces: tuple[str, ...]
     labels: Mapping[str, str]
     start_s: float
+    attempts: Mapping[str, Buckets]
+    """Of the owner, by result, when it began."""
 
 
 class Executor:
@@ -158,9 +170,9 @@ class Executor:
             case ops.Sleep():
                 await asyncio.sleep(duration_s(operation.duration))
             case ops.StartCollectingMetrics():
-                self._start(operation.name, operation.namespaces, operation.label_selector)
+                await self._start(operation.name, operation.namespaces, operation.label_selector)
             case ops.StopCollectingMetrics():
-                self._stop()
+                await self._stop()
             case ops.CreateTrace():
                 await self._create_trace(operation, index)
             case _:
@@ -238,7 +250,7 @@ class Executor:
             arrivals_s = poisson(count, operation.arrival_per_second, operation.arrival_seed)
         prepared = await self._cluster.prepare(series)
         if operation.collect_metrics:
-            self._start(namespace, (namespace,), {})
+            await self._start(namespace, (namespace,), {})
         if operation.steady_state:
             await self._create_steadily(operation, namespace, series)
         else:
@@ -249,7 +261,7 @@ class Executor:
             else:
                 await self._book.until(namespace, "Scheduled", self._expected[namespace])
         if operation.collect_metrics:
-            self._stop()
+            await self._stop()
 
     async def _create_steadily(
         self, operation: ops.CreatePods, namespace: str, series: Series
@@ -385,29 +397,35 @@ class Executor:
             Series(PODS, namespace, names, pods.__getitem__, False)
         )
         if operation.collect_metrics:
-            self._start(namespace, (namespace,), {})
+            await self._start(namespace, (namespace,), {})
         await self._cluster.create(prepared)
         # A trace asks for more than there is: it is over when every pod has had its answer.
         await self._book.until(namespace, "Attempted", len(names))
         if operation.collect_metrics:
-            self._stop()
+            await self._stop()
 
     # Measuring ------------------------------------------------------------------------------------
 
-    def _start(self, name: str, namespaces: Sequence[str], labels: Mapping[str, str]) -> None:
+    async def _start(self, name: str, namespaces: Sequence[str], labels: Mapping[str, str]) -> None:
         if self._collecting is not None:
             raise WorkloadFailedError("metrics are collected already; stop that first")
+        attempts = await self._cluster.histogram(ATTEMPTS)
         self._on_measuring(True)
         now_s = self._clock.monotonic_s()
-        self._collecting = _Collecting(name, tuple(namespaces), labels, now_s)
+        self._collecting = _Collecting(name, tuple(namespaces), labels, now_s, attempts)
 
-    def _stop(self) -> None:
+    async def _stop(self) -> None:
         if self._collecting is None:
             raise WorkloadFailedError("stopCollectingMetrics without startCollectingMetrics")
-        name, namespaces, labels, start_s = self._collecting
+        name, namespaces, labels, start_s, before = self._collecting
         end_s = self._clock.monotonic_s()
         self._on_measuring(False)
         self._collecting = None
+        attempts = {
+            result: now - before.get(result, Buckets())
+            for result, now in (await self._cluster.histogram(ATTEMPTS)).items()
+        }
+        by_result = {result: each.percentiles_ms() for result, each in attempts.items()}
         pods = self._book.selected(namespaces, labels)
         self.intervals.append(
             Interval(
@@ -418,6 +436,8 @@ class Executor:
                 pod_count=sum(start_s <= bound <= end_s for _, bound in pods),
                 rates=throughput(pods, start_s, end_s),
                 latency_ms=latencies_ms(pods, start_s, end_s),
+                attempt_ms=total(list(attempts.values())).percentiles_ms(),
+                attempts_by_result_ms={r: each for r, each in by_result.items() if each},
             )
         )
 

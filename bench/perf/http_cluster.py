@@ -21,6 +21,8 @@ from bench.perf.book import PodBook
 from bench.perf.cluster_api import Prepared, labels_of
 from bench.perf.executor import NAMESPACES, PODS
 from bench.perf.object_template import JsonObject, Series
+from bench.perf.owner_metrics import owner_histogram
+from bench.perf.samples import Buckets
 from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.process_list import NotRunningError, ProcessEntry, entry_of, read_list
 from shared.clock import Clock
@@ -219,6 +221,9 @@ class HttpCluster:
         except NoAnswerError:
             return None
         return answer if isinstance(answer, StatusAnswer) else None
+
+    async def histogram(self, name: str) -> dict[str, Buckets]:
+        return {} if self._berth is None else await owner_histogram(self._owner, name)
 
     def check(self) -> None:
         for process in (self._berth, self._place.server):

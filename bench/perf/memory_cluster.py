@@ -20,12 +20,13 @@ import orjson
 from bench.apiserver import writes
 from bench.apiserver.cluster import Cluster, ClusterOptions
 from bench.apiserver.resources import Resource
-from bench.null_binder import Bound, Evicted, Line, Nominated, Refused
+from bench.null_binder import Bound, Evicted, Line, Nominated, Refused, Released
 from bench.perf.book import PodBook
 from bench.perf.cluster_api import Prepared, labels_of
 from bench.perf.decision_processes import DecisionProcesses
 from bench.perf.executor import NAMESPACES, PODS
 from bench.perf.object_template import MARK, JsonObject, Series, named
+from bench.perf.samples import Buckets
 from daemon.adapter.event_source import MessageSink
 from daemon.adapter.kind_feed import KindFeed
 from daemon.supervisor.process_list import ProcessEntry
@@ -309,12 +310,14 @@ class MemoryCluster:
             self._take(_lines.decode(line))
 
     def _take(self, line: Line) -> None:
+        if isinstance(line, Released):
+            return  # Nobody waits for the claims of this cluster: allocations are not played either.
         pod = self._pods.get(line.uid)
         if pod is None:
             return  # Deleted while it was on its way; a server would have answered 404.
         match line:
             case Bound():
-                self.book.bound(pod.namespace, pod.name, line.node, self._clock.monotonic_s())
+                self.book.bound(pod.namespace, pod.name, line.node, line.ordered_s)
                 pod.node = line.node
                 pod.status = pod.shape.bound
             case Refused():
@@ -337,6 +340,9 @@ class MemoryCluster:
 
     async def status(self) -> StatusAnswer | None:
         return await self._processes.status()
+
+    async def histogram(self, name: str) -> dict[str, Buckets]:
+        return await self._processes.histogram(name)
 
     def check(self) -> None:
         self._processes.check()

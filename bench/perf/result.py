@@ -11,6 +11,7 @@ from bench.perf.samples import Percentiles, Throughput
 
 FORMAT: Final = 1
 MIB: Final = 2.0**20
+ATTEMPT_METRIC: Final = "scheduler_scheduling_attempt_duration_seconds"
 
 
 class ProcessUse(msgspec.Struct, frozen=True):
@@ -35,7 +36,10 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """decisions: from the watch event put in to the binding ordered; otherwise from the creation sent
     to the binding seen by a watch."""
     attempt_latency_ms: Percentiles | None = None
-    """None: the owner does not tell the duration of its attempts."""
+    """From a pod's being handed out to its placement's being assumed, or to its refusal, by the owner's
+    own clock. None: there is no owner of ours."""
+    attempts_by_result_ms: dict[str, Percentiles] = {}
+    """The same, apart for each result: scheduled, unschedulable, error."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +60,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     run_count: int
     throughput_pods_per_s: dict[str, float]
     end_to_end_latency_ms: dict[str, float]
+    attempt_latency_ms: dict[str, float] = {}
+    """Empty in results of before it was measured."""
     cpu_s_per_1000_pods: dict[str, float]
     rss_peak_mib: dict[str, float]
 
@@ -95,12 +101,14 @@ def summary_of(runs: Sequence[Run]) -> Summary:
     waits = [
         msgspec.structs.asdict(m.end_to_end_latency_ms) for m in last if m.end_to_end_latency_ms
     ]
+    attempts = [msgspec.structs.asdict(m.attempt_latency_ms) for m in last if m.attempt_latency_ms]
     uses = [{n: u.cpu_s_per_1000_pods for n, u in run.processes.items()} for run in runs]
     peaks = [{n: u.rss_peak_mib for n, u in run.processes.items()} for run in runs]
     return Summary(
         run_count=len(runs),
         throughput_pods_per_s=_medians(rates),
         end_to_end_latency_ms=_medians(waits),
+        attempt_latency_ms=_medians(attempts),
         cpu_s_per_1000_pods=_medians(uses),
         rss_peak_mib=_medians(peaks),
     )
@@ -122,7 +130,10 @@ def perf_data(workload: str, run: Run) -> dict[str, Any]:
         )
         for metric, unit, figures in pairs:
             if figures is not None:
-                items.append(_data_item(name, metric, unit, figures))
+                items.append(_data_item({"Name": name, "Metric": metric}, unit, figures))
+        for result, waits in sorted(one.attempts_by_result_ms.items()):
+            labels = {"Name": name, "Metric": ATTEMPT_METRIC, "result": result}
+            items.append(_data_item(labels, "ms", waits))
         items.append(
             {
                 "data": {"Duration": one.duration_s},
@@ -134,7 +145,7 @@ def perf_data(workload: str, run: Run) -> dict[str, Any]:
 
 
 def _data_item(
-    name: str, metric: str, unit: str, figures: Throughput | Percentiles
+    labels: dict[str, str], unit: str, figures: Throughput | Percentiles
 ) -> dict[str, Any]:
     return {
         "data": {
@@ -145,5 +156,5 @@ def _data_item(
             "Perc99": figures.p99,
         },
         "unit": unit,
-        "labels": {"Name": name, "Metric": metric},
+        "labels": labels,
     }

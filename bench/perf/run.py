@@ -331,6 +331,8 @@ def _finished(
             duration_s=one.end_s - one.start_s,
             throughput_pods_per_s=one.rates,
             end_to_end_latency_ms=one.latency_ms,
+            attempt_latency_ms=one.attempt_ms,
+            attempts_by_result_ms=dict(one.attempts_by_result_ms),
         )
         for one in executor.intervals
     ]

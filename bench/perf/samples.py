@@ -12,9 +12,12 @@ there and is what to compare when runs are short.
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
+
+from shared.messages.admin import HistogramState
+from shared.telemetry.metrics import HISTOGRAMS
 
 INTERVALS_S: Final = (1.0, 0.25, 0.05, 0.01)
 SAMPLES_MIN: Final = 5
@@ -105,6 +108,57 @@ def throughput(
         interval_s,
         len(samples),
     )
+
+
+class Buckets(NamedTuple):
+    """A histogram of seconds of the owner; empty when there is none."""
+
+    bounds: Sequence[float] = ()
+    counts: Sequence[int] = ()
+    """Of each bucket alone; the last is for what is above all bounds."""
+    sum: float = 0.0
+
+    def __sub__(self, earlier: "Buckets") -> "Buckets":
+        """What came since an earlier look at the same histogram."""
+        before = earlier.counts or [0] * len(self.counts)
+        counts = [now - then for now, then in zip(self.counts, before, strict=True)]
+        return Buckets(self.bounds, counts, self.sum - earlier.sum)
+
+    def percentiles_ms(self) -> Percentiles | None:
+        """As upstream reads its histograms: even within a bucket, so as exact as the buckets are
+        narrow; what is above all bounds counts as the last bound."""
+        total = sum(self.counts)
+        if total == 0:
+            return None
+
+        def at(percent: int) -> float:
+            left, below = total * percent / 100, 0.0
+            for bound, count in zip(self.bounds, self.counts, strict=False):
+                if count and left <= count:
+                    return (below + (bound - below) * left / count) * 1000
+                left, below = left - count, bound
+            return self.bounds[-1] * 1000
+
+        return Percentiles(self.sum / total * 1000, at(50), at(90), at(95), at(99))
+
+
+def buckets_of(states: Sequence[HistogramState], name: str) -> dict[str, Buckets]:
+    """A histogram by its first label, summed over the others, as the owner tells it."""
+    found: dict[str, list[Buckets]] = {}
+    for state in states:
+        if state.name == name:
+            one = Buckets(HISTOGRAMS[name].bounds, state.counts, state.sum)
+            found.setdefault(state.labels[0], []).append(one)
+    return {label: total(each) for label, each in found.items()}
+
+
+def total(histograms: Sequence[Buckets]) -> Buckets:
+    """Of histograms with the same bounds."""
+    there = [each for each in histograms if each.counts]
+    if not there:
+        return Buckets()
+    counts = [sum(column) for column in zip(*(each.counts for each in there), strict=True)]
+    return Buckets(there[0].bounds, counts, sum(each.sum for each in there))
 
 
 def latencies_ms(

@@ -77,6 +77,7 @@ SUITE: Final = (
     Row("workloads", "Heterogeneous/5000Nodes_2000Pods", "decisions"),
     Row("workloads", "SteadyArrival/5000Nodes_10PerSecond", "decisions"),
     Row("workloads", "SteadyArrivalFast/5000Nodes_1000PerSecond", "decisions"),
+    Row("workloads", "ManyPods/5000Nodes_150000Pods", "decisions"),
     Row("workloads", "OneClass/100000Nodes_10000Pods", "decisions"),
     Row("workloads", "Heterogeneous/100000Nodes_1000Pods", "decisions"),
 )
@@ -147,10 +148,11 @@ def markdown(outcomes: Sequence[Outcome]) -> str:
     """The table, and the command of each row below it."""
     head = (
         "| # | workload | mode | pods/s overall | average (interval) | p50 / p99 ms end to end |"
+        " p50 / p99 ms an attempt |"
         " CPU ms per pod: owner / scorer / others of berth | peak MiB: owner / scorer |"
         " kube-scheduler pods/s |"
     )
-    lines = [head, "|" + "---|" * 9]
+    lines = [head, "|" + "---|" * 10]
     lines.extend(_line(number, one) for number, one in enumerate(outcomes, 1))
     lines.extend(["", "Commands (each with `--runs` and `--timeout-s` as wanted):", ""])
     lines.extend(f"{number}. `{one.row.command}`" for number, one in enumerate(outcomes, 1))
@@ -161,9 +163,10 @@ def _line(number: int, outcome: Outcome) -> str:
     row, result = outcome.row, outcome.result
     start = f"| {number} | {row.workload} | {row.mode} |"
     if result is None:
-        return f"{start} {outcome.why_not} | | | | | {row.peer} |"
+        return f"{start} {outcome.why_not} | | | | | | {row.peer} |"
     middle = result.median
     rates, waits = middle.throughput_pods_per_s, middle.end_to_end_latency_ms
+    attempts = middle.attempt_latency_ms
     cpu, peak = middle.cpu_s_per_1000_pods, middle.rss_peak_mib
     ours = {name for name in cpu if name.startswith(("adapter", "binder", "supervisor"))}
     scorers = {name for name in cpu if name.startswith("scorer")}
@@ -173,6 +176,7 @@ def _line(number: int, outcome: Outcome) -> str:
         f"{start} {rates.get('overall', 0):,.0f}{without} |"
         f" {rates.get('average', 0):,.0f} ({rates.get('sample_interval_s', 0):g} s) |"
         f" {waits.get('p50', 0):,.1f} / {waits.get('p99', 0):,.1f} |"
+        f" {attempts.get('p50', 0):,.1f} / {attempts.get('p99', 0):,.1f} |"
         f" {cpu.get('owner', 0):.3f} / {sum(cpu[name] for name in scorers):.3f} / {others} |"
         f" {peak.get('owner', 0):,.0f} /"
         f" {max((peak[name] for name in scorers), default=0):,.0f} | {row.peer} |"

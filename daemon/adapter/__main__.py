@@ -45,7 +45,10 @@ def parse_options(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--record", type=Path, help="write all that the API server tells there")
     parser.add_argument(
-        "--watch-list", action="store_true", help="list by watches (sendInitialEvents)"
+        "--watch-list",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="list by watches (sendInitialEvents) where the server knows how, else by pages",
     )
     parser.add_argument("--seed", type=int, help="of the jitter in delays; default: a random one")
     return parser.parse_args(arguments)

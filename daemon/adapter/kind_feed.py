@@ -2,7 +2,8 @@
 
 The API source and the recorded source share it, so a recording takes the same way as the real thing.
 Callers may rely on: an object that cannot be decoded is reported and skipped; pods that have finished
-are told as deleted, whatever the server selected; `resource_version` is always one that a watch may
+are told as deleted, whatever the server selected; events that repeat what was told are dropped and
+counted (`recent_events.py`); `resource_version` is always one that a watch may
 resume from, or empty when only a new list helps.
 """
 
@@ -11,6 +12,7 @@ from typing import Final, assert_never
 
 import msgspec
 
+from daemon.adapter.recent_events import RecentEvents
 from shared.errors import OperationalError
 from shared.kube.decode import Bookmark, KindDecoder, ObjectEvent, Rejected, WatchFailure
 from shared.kube.objects import ApiObject, Node, Pod
@@ -51,6 +53,10 @@ class KindFeed:
         self._emit = emit
         self._decoder = KindDecoder(kind)
         self._listed_version = ""
+        self._is_listing = False
+        self._recent = RecentEvents()
+        self.repeated_count = 0
+        """Events that were dropped because they had been told before."""
         self.resource_version = ""
         """Where a watch may resume; empty when a list must come first."""
 
@@ -64,6 +70,8 @@ class KindFeed:
         """A list begins, or begins again; what an unfinished one told is void."""
         self.resource_version = ""
         self._listed_version = ""
+        self._is_listing = True
+        self._recent.clear()
         self._emit(SyncStarted(self._kind.plural), _SMALL_BYTES)
 
     def page(self, body: bytes) -> str:
@@ -95,10 +103,13 @@ class KindFeed:
         match event:
             case ObjectEvent():
                 if self._is_named(event.object):
+                    if self._is_repeated(event):
+                        # Nor is its version one to resume from: it may be long ago.
+                        return
                     self._emit(self._message(event), len(line))
                 self._advance(event.object.metadata.resource_version)
             case Bookmark():
-                if event.ends_initial_events:
+                if event.ends_initial_events and self._is_listing:
                     self._finish(event.resource_version)
                 self._advance(event.resource_version)
             case WatchFailure():
@@ -124,6 +135,17 @@ class KindFeed:
         self._emit_rejected(Rejected(where, problem, meta.resource_version))
         return False
 
+    def _is_repeated(self, event: ObjectEvent) -> bool:
+        meta = event.object.metadata
+        is_deletion = event.type == "DELETED"
+        if self._recent.is_repetition(meta.uid, meta.resource_version, is_deletion=is_deletion):
+            self.repeated_count += 1
+            return True
+        # An object that only leaves the selection is told as deleted too, and may come back.
+        if is_deletion and (not self._kind.field_selector or meta.deletion_timestamp):
+            self._recent.has_gone(meta.uid)
+        return False
+
     def _message(self, event: ObjectEvent) -> AdapterMessage:
         if event.type == "DELETED" or _is_finished(event.object):
             return deleted(self._kind, event.object)
@@ -136,6 +158,7 @@ class KindFeed:
             self.resource_version = version
 
     def _finish(self, version: str) -> None:
+        self._is_listing = False
         self.resource_version = version
         self._emit(SyncFinished(self._kind.plural, version), _SMALL_BYTES)
 

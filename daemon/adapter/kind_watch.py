@@ -4,6 +4,7 @@
     |     |                |---- connection lost, 5xx, 429: wait, watch again from the last version
     |     |                '---- 410 in any form, damaged stream: wait, list anew --+
     |     |-- continue token expired: list anew, then without pages                 |
+    |     |-- as a watch that sends the list, if the server knows how: else pages   |
     |     '-- not served or forbidden: report once, try again rarely (optional)     |
     '-------------------------------------------------------------------------------'
 
@@ -28,7 +29,15 @@ from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
 from daemon.adapter.line_splitter import LineSplitter
 from shared.errors import OperationalError
 from shared.kube.api_client import ApiClient
-from shared.kube.api_errors import ApiError, BadRequest, Expired, Forbidden, Invalid, NotFound
+from shared.kube.api_errors import (
+    ApiError,
+    BadRequest,
+    Expired,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Unauthorized,
+)
 from shared.kube.decode import UnreadableListError
 from shared.kube.http_connection import HttpStream
 from shared.kube.resources import ResourceKind
@@ -38,6 +47,13 @@ log: Final = EventLog("adapter")
 
 _EXPIRED_TOKENS_MAX: Final = 2
 """Lists whose continue token may expire under way before one is made without pages."""
+
+_UNFINISHED_WATCH_LISTS_MAX: Final = 2
+"""Watches that may end before their list part has, before pages are tried in their place."""
+
+_SILENT_WATCHES_MAX: Final = 2
+"""Watches in a row that bring nothing, not even a bookmark, before a list is made anew: a server
+that came back with an older state (etcd restored) has nothing to say after our version."""
 
 _BUSY_WATCH_S: Final = 1.0
 """A watch that ends sooner without having brought anything counts as a failure."""
@@ -57,7 +73,11 @@ class WatchSettings(msgspec.Struct, frozen=True):
     connection is taken for dead."""
     unavailable_retry_s: float = 300.0
     use_watch_list: bool = False
-    """Begin with a watch that sends the list (sendInitialEvents) instead of pages."""
+    """Begin with a watch that sends the list (sendInitialEvents) instead of pages; with pages all the
+    same when the server refuses that, or does not bring such a list to its end."""
+    initial_idle_s_max: float = 30.0
+    """Silence within the list part of a watch after which the server is taken for one that ignores
+    sendInitialEvents."""
 
 
 class InputRecorder(Protocol):
@@ -91,6 +111,9 @@ class KindWatch:
         self._expired_token_count = 0
         self._is_reported_unavailable = False
         self._can_watch_list = settings.use_watch_list
+        self._unfinished_count = 0
+        self._silent_count = 0
+        self._told_repeated_count = 0
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -119,7 +142,7 @@ class KindWatch:
                 log.info("watch_list_refused", kind=self._kind.plural, error=str(error))
                 self._can_watch_list = False
                 return 0.0
-            log.warning("refused", kind=self._kind.plural, error=str(error))
+            log.warning("refused", kind=self._kind.plural, error=str(error), **_remedy(error))
             return max(self._backoff.next_s(), error.retry_after_s or 0.0)
         except OperationalError as error:
             log.warning("connection_failed", kind=self._kind.plural, error=str(error))
@@ -200,28 +223,60 @@ class KindWatch:
         loop = asyncio.get_running_loop()
         started_s = loop.time()
         stream = await self._client.open_stream(self._watch_path())
-        if not self._feed.resource_version:
+        settings = self._settings
+        is_list = not self._feed.resource_version
+        if is_list:
             self._start_list()
-        idle_timer = _IdleTimer(stream, self._settings.idle_s_max, self._kind.plural)
+        idle_s_max = settings.initial_idle_s_max if is_list else settings.idle_s_max
+        idle_timer = _IdleTimer(stream, idle_s_max, self._kind.plural)
         try:
             has_brought = await self._read(stream, idle_timer)
         finally:
             idle_timer.stop()
             stream.close()
+            self._log_repeated()
+            if is_list and not self._feed.resource_version:
+                self._on_unfinished_list(is_silent=idle_timer.has_fired)
+            elif idle_timer.has_fired:
+                self._on_silence()
         return has_brought or loop.time() - started_s >= _BUSY_WATCH_S
+
+    def _on_unfinished_list(self, *, is_silent: bool) -> None:
+        self._unfinished_count += 1
+        if is_silent or self._unfinished_count >= _UNFINISHED_WATCH_LISTS_MAX:
+            self._can_watch_list = False
+            log.warning("watch_list_given_up", kind=self._kind.plural, is_silent=is_silent)
+
+    def _on_silence(self) -> None:
+        self._silent_count += 1
+        if self._silent_count >= _SILENT_WATCHES_MAX:
+            self._silent_count = 0
+            self._feed.forget_version()
+            log.warning("relist", kind=self._kind.plural, error="the watches bring nothing at all")
+
+    def _log_repeated(self) -> None:
+        count = self._feed.repeated_count - self._told_repeated_count
+        if count:
+            self._told_repeated_count = self._feed.repeated_count
+            log.warning("events_repeated", kind=self._kind.plural, dropped=count)
 
     async def _read(self, stream: HttpStream, idle_timer: "_IdleTimer") -> bool:
         splitter = LineSplitter()
         has_brought = False
         while chunks := await stream.chunks():
-            idle_timer.touch()
             for chunk in chunks:
                 for line in splitter.feed(chunk):
                     self._line(line)
                     has_brought = True
             if has_brought:
                 self._backoff.reset()
+                self._silent_count = 0
+            if self._feed.resource_version:
+                idle_timer.idle_s_max = self._settings.idle_s_max
+            idle_timer.touch()
             await self._sink.room()
+            # What the owner made us wait for is not the server's silence.
+            idle_timer.touch()
         # A last line without a line end: an error that was not sent in chunks, or nothing.
         rest = splitter.take_rest()
         if rest:
@@ -256,6 +311,13 @@ class KindWatch:
             self._recorder.record(self._kind.plural, what, content)
 
 
+def _remedy(error: ApiError) -> dict[str, str]:
+    """What helps, where that can be told."""
+    if isinstance(error, Unauthorized):
+        return {"remedy": "check the token or certificate of the kubeconfig or service account"}
+    return {}
+
+
 class _IdleTimer:
     """Closes a stream that has been silent for too long.
 
@@ -265,7 +327,8 @@ class _IdleTimer:
     def __init__(self, stream: HttpStream, idle_s_max: float, plural: str) -> None:
         self._stream = stream
         self._plural = plural
-        self._idle_s_max = idle_s_max
+        self.idle_s_max = idle_s_max
+        self.has_fired = False
         self._loop = asyncio.get_running_loop()
         self._touched_s = self._loop.time()
         self._handle = self._loop.call_later(idle_s_max, self._check)
@@ -277,9 +340,10 @@ class _IdleTimer:
         self._handle.cancel()
 
     def _check(self) -> None:
-        due_s = self._touched_s + self._idle_s_max
+        due_s = self._touched_s + self.idle_s_max
         if due_s <= self._loop.time():
-            log.warning("watch_silent", kind=self._plural, for_s=self._idle_s_max)
+            self.has_fired = True
+            log.warning("watch_silent", kind=self._plural, for_s=self.idle_s_max)
             self._stream.close()
         else:
             self._handle = self._loop.call_at(due_s, self._check)

@@ -11,16 +11,18 @@ import yaml
 from daemon.commands.installation import installation_problems
 from shared.config import API_VERSION, KIND, SchedulerConfiguration, load_configuration
 from shared.errors import ConfigurationError
+from shared.framework.feature_gates import parse_feature_gates
 from shared.framework.profiles import MULTI_POINT, ProfileConfig
-from shared.framework.registry import BuiltProfile, Registry
+from shared.framework.registry import BuiltProfile, Registry, takes_part
+from shared.kube.extender_config import shown_extender
 
 _EVERYTHING: Final = [{"name": "*"}]
 
 
-def check(path: str) -> tuple[SchedulerConfiguration, list[BuiltProfile]]:
+def check(path: str, feature_gates: str = "") -> tuple[SchedulerConfiguration, list[BuiltProfile]]:
     """The configuration and its profiles; ConfigurationError with all problems."""
     configuration = load_configuration(path)
-    registry = Registry()
+    registry = Registry(parse_feature_gates(feature_gates))
     built: list[BuiltProfile] = []
     problems: list[str] = []
     for profile in configuration.profiles:
@@ -33,32 +35,49 @@ def check(path: str) -> tuple[SchedulerConfiguration, list[BuiltProfile]]:
     return configuration, built
 
 
-def effective_yaml(path: str) -> str:
+def effective_yaml(path: str, feature_gates: str = "") -> str:
     """The effective configuration; an empty path stands for the defaults."""
-    configuration, built = check(path)
+    configuration, built = check(path, feature_gates)
     problems = installation_problems()
     if problems:
         raise ConfigurationError("this installation", problems)
-    document = {
+    comments = _comments(configuration, built)
+    document = effective_document(configuration, built)
+    return comments + yaml.safe_dump(document, sort_keys=False, default_flow_style=False)
+
+
+def effective_document(
+    configuration: SchedulerConfiguration, built: list[BuiltProfile]
+) -> dict[str, Any]:
+    """The effective configuration as a KubeSchedulerConfiguration."""
+    election = configuration.leader_election
+    extenders = [shown_extender(extender) for extender in configuration.extenders]
+    return {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "parallelism": configuration.parallelism,
         "podInitialBackoffSeconds": int(configuration.pod_initial_backoff_s),
         "podMaxBackoffSeconds": int(configuration.pod_max_backoff_s),
-        "clientConnection": {"kubeconfig": configuration.client_connection.kubeconfig},
-        "leaderElection": {"leaderElect": configuration.leader_election.leader_elect},
+        "clientConnection": {
+            "kubeconfig": configuration.client_connection.kubeconfig,
+            "qps": configuration.client_connection.qps,
+            "burst": configuration.client_connection.burst,
+        },
+        "leaderElection": {
+            "leaderElect": election.leader_elect,
+            "leaseDuration": f"{election.lease_duration_s:g}s",
+            "renewDeadline": f"{election.renew_deadline_s:g}s",
+            "retryPeriod": f"{election.retry_period_s:g}s",
+            "resourceLock": election.resource_lock,
+            "resourceName": election.resource_name,
+            "resourceNamespace": election.resource_namespace,
+        },
+        **({"extenders": extenders} if extenders else {}),
         "profiles": [
             _profile(profile, made)
             for profile, made in zip(configuration.profiles, built, strict=True)
         ],
     }
-    comments = _comments(configuration, built)
-    return comments + yaml.safe_dump(document, sort_keys=False, default_flow_style=False)
-
-
-def missing_plugins(built: list[BuiltProfile]) -> dict[str, tuple[str, ...]]:
-    """Profile -> plugins that kube-scheduler would run in it and that berth does not have yet."""
-    return {made.scheduler_name: made.missing for made in built if made.missing}
 
 
 def _comments(configuration: SchedulerConfiguration, built: list[BuiltProfile]) -> str:
@@ -66,9 +85,6 @@ def _comments(configuration: SchedulerConfiguration, built: list[BuiltProfile]) 
     for made in built:
         where = f"profile {made.scheduler_name}"
         lines += [f"{where}: {note}" for note in made.notes]
-        lines += [
-            f"{where}: {name}: not built yet; pods are placed without it" for name in made.missing
-        ]
         if made.percentage_of_nodes_to_score is None:
             lines.append(f"{where}: every node is scored (percentageOfNodesToScore is not set)")
     return "".join(f"# {line}\n" for line in lines)
@@ -78,10 +94,10 @@ def _profile(profile: ProfileConfig, made: BuiltProfile) -> dict[str, Any]:
     weights = {entry.plugin.NAME: entry.weight for entry in made.framework.scores}
     points: dict[str, Any] = {MULTI_POINT: {"disabled": _EVERYTHING}}
     for point, plugins in made.plugins_at.items():
-        # PreScore runs for the plugins of Score, so it is not configured by itself. A stand-in for a
-        # plugin that is not built yet is none that a file could name.
-        names = [plugin.NAME for plugin in plugins if plugin.NAME not in made.missing]
-        if not names or point == "preScore":
+        # What scores has its PreScore run whatever preScore says.
+        follows = point == "preScore"
+        names = [p.NAME for p in plugins if not (follows and takes_part(p, "score"))]
+        if not names:
             continue
         enabled: list[dict[str, Any]] = [{"name": name} for name in names]
         if point == "score":

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from daemon.supervisor.children import LEADER
 from daemon.supervisor.process_list import ProcessUse, measure, read_list
 from shared.clock import SystemClock
 from shared.errors import OperationalError
@@ -34,8 +35,6 @@ RATES: Final = ("scheduled", "bound", "unschedulable")
 """The owner's counters that are also shown per second."""
 
 DUMP_TIMEOUT_S: Final = 60.0
-NO_CONTRADICTIONS: Final = ["no contradictions"]
-"""The owner's answer to a `CompareRequest` when all is well."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -135,6 +134,10 @@ def status_lines(status: Status) -> list[str]:
         lines.append(f"owner       no answer: {status.owner_problem}")
     else:
         queue = owner.queue
+        if any(one.name == LEADER for one in status.processes) and not owner.is_standby:
+            lines.append("leading     yes: this berth holds the lease")
+        elif owner.is_standby:
+            lines.append("leading     no: another holds the lease; the cache is kept up to date")
         lines += [
             f"cluster     {owner.node_count} nodes, {owner.pod_count} pods"
             f" ({owner.assumed_pod_count} assumed), {'listed' if owner.synced else 'being listed'},"
@@ -147,6 +150,11 @@ def status_lines(status: Status) -> list[str]:
             "rates       "
             + ", ".join(f"{rate:.0f} {name}/s" for name, rate in status.rates.items()),
         ]
+    if owner is not None and owner.foreign_pods_by_node:
+        told = (f"{node} {count}" for node, count in owner.foreign_pods_by_node.items())
+        lines.append(
+            "foreign     pods that others bound while they waited here: " + ", ".join(told)
+        )
     rows = (_process_row(one, status.cpu_percent[one.name]) for one in status.processes)
     lines += ["", *_table(_PROCESS_HEAD, rows)]
     if owner is not None and owner.counters:

@@ -7,18 +7,20 @@ second blind POST is never sent. While no binder is there, orders wait.
 
 import zlib
 from collections import deque
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
 
 from daemon.core.effects import Effect, TellBinder
 from shared.kube.pod_record import PodRecord
-from shared.messages.to_binder import BindPod, BindPods, ClaimWork, VolumeWork
+from shared.messages.to_binder import BindPod, BindPods, ClaimWork, Decision, VolumeWork
 
 ORDERS_PER_BINDER_MAX: Final = 2048
 """What a binder is given beyond its requests in flight only waits there instead of here."""
 
 
-class Order(NamedTuple):
+class Order(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One pod to bind."""
 
     order_id: int
@@ -28,6 +30,8 @@ class Order(NamedTuple):
     look_first: bool
     volumes: VolumeWork | None = None
     claims: tuple[ClaimWork, ...] = ()
+    extenders: tuple[int, ...] = ()
+    decision: Decision | None = None
 
     def message(self) -> BindPod:
         return BindPod(
@@ -41,6 +45,8 @@ class Order(NamedTuple):
             resource_version=self.record.resource_version,
             volumes=self.volumes,
             claims=list(self.claims),
+            extenders=list(self.extenders),
+            decision=self.decision,
         )
 
 
@@ -62,8 +68,10 @@ class Binder:
 class BinderPool:
     """The connected binders and the orders that each has."""
 
-    def __init__(self, epoch: int) -> None:
+    def __init__(self, epoch: int, describe: Callable[[PodRecord], Decision] | None = None) -> None:
+        """`describe`: what is to be written on each pod about its placement."""
         self._epoch = epoch
+        self._describe = describe
         self._by_peer: dict[bytes, Binder] = {}
         self._waiting: deque[Order] = deque()
         self._next_order_id = 1
@@ -84,7 +92,7 @@ class BinderPool:
         binder = self._by_peer.pop(peer, None)
         if binder is None:
             return 0
-        again = [order._replace(look_first=True) for order in binder.orders.values()]
+        again = [_with_a_look(order) for order in binder.orders.values()]
         self._waiting.extendleft(reversed(again))
         return len(again)
 
@@ -128,17 +136,20 @@ class BinderPool:
         profile: str,
         volumes: VolumeWork | None = None,
         claims: Sequence[ClaimWork] = (),
+        extenders: Sequence[int] = (),
     ) -> None:
         """Asks for a binding; it leaves with the next `flush`."""
+        decision = None if self._describe is None else self._describe(record)
         order = Order(
-            self._next_order_id, record, node_name, profile, False, volumes, tuple(claims)
-        )
+            self._next_order_id, record, node_name, profile, False, volumes, tuple(claims),
+            tuple(extenders), decision,
+        )  # fmt: skip
         self._waiting.append(order)
         self._next_order_id += 1
 
     def order_again(self, order: Order) -> None:
         """The outcome of an order is unknown: somebody has to look."""
-        self._waiting.append(order._replace(look_first=True))
+        self._waiting.append(_with_a_look(order))
 
     def settle(self, peer: bytes, order_id: int) -> Order | None:
         """The outcome of an order came in; None for one that is not out with this binder."""
@@ -150,6 +161,8 @@ class BinderPool:
 
     def flush(self) -> list[Effect]:
         """Sends what waits, each order to its pod's binder."""
+        if not self._waiting:
+            return []
         batches: dict[bytes, list[BindPod]] = {}
         ready = self._ready()
         held: list[Order] = []
@@ -169,6 +182,12 @@ class BinderPool:
         return sorted(ready, key=lambda binder: binder.binder_index)
 
 
+def _with_a_look(order: Order) -> Order:
+    return msgspec.structs.replace(order, look_first=True)
+
+
 def _spread(uid: str, count: int) -> int:
     """An even choice of `count`, always the same for a pod."""
+    if count == 1:
+        return 0
     return zlib.crc32(uid.encode()) % count

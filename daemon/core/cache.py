@@ -26,37 +26,35 @@ from shared.columns.nominations import Nomination
 from shared.columns.pods import PodTable, name_hash, start_time_s
 from shared.columns.schema import Rows
 from shared.columns.table import NodeTable, PortTuple
-from shared.columns.usage import add_usage
+from shared.columns.usage import add_usage, add_usages
 from shared.framework.cluster_view import ClusterView, ObjectStore
 from shared.kube.objects import Node
 from shared.kube.pod_record import PodRecord
 
 NEVER: Final = float("inf")
 K = TypeVar("K")
+RUN_LENGTH_MIN: Final = 4
+"""Fewer pods than that are assumed faster one by one than by a dozen operations on arrays."""
 DICTIONARY_WASTE_MAX: Final = 4096
 """A set of 50 image names takes about 4 kB: at most some 16 MB are kept for nothing."""
 
 
-class CachedPod:
-    """A pod that counts on a node."""
+class CachedPod(msgspec.Struct, eq=False, gc=False):
+    """A pod that counts on a node. Nothing that it holds leads back to it, so no collector has to
+    look through all of them."""
 
-    __slots__ = ("attached_at", "claims", "deadline_s", "is_binding_finished", "is_evicted",
-                 "node_name", "phase", "pod_class", "record", "row")  # fmt: skip
-
-    def __init__(self, record: PodRecord, pod_class: PodClass, node_name: str) -> None:
-        self.record = record
-        self.pod_class = pod_class
-        self.node_name = node_name
-        self.claims = pod_class.info.claim_keys
-        self.phase = PodPhase.INITIAL
-        self.row = -1
-        """Of the pod table."""
-        self.attached_at = 0
-        """Generation at which it took that row."""
-        self.is_binding_finished = False
-        self.is_evicted = False
-        """Ordered to go by preemption; the API server may not have heard yet."""
-        self.deadline_s = NEVER
+    record: PodRecord
+    pod_class: PodClass
+    node_name: str
+    phase: PodPhase = PodPhase.INITIAL
+    row: int = -1
+    """Of the pod table."""
+    attached_at: int = 0
+    """Generation at which it took that row."""
+    is_binding_finished: bool = False
+    is_evicted: bool = False
+    """Ordered to go by preemption; the API server may not have heard yet."""
+    deadline_s: float = NEVER
 
 
 class NodeInfo:
@@ -111,6 +109,8 @@ class Cache:
         self._assumed: dict[str, CachedPod] = {}
         """Invariant: a subset of `_pods`."""
         self._object_bodies: dict[tuple[str, str], msgspec.Raw] = {}
+        self._value_look = DICTIONARY_WASTE_MAX
+        """With so many label values it is time to see how many are in use."""
         self._free_rows: list[int] = []
         self._free_pod_rows: list[int] = []
         self._tree = NodeTree()
@@ -125,6 +125,36 @@ class Cache:
         self.classes.retain(pod_class)
         self._assumed[record.uid] = pod
         self._attach(pod)
+
+    def assume_pods(
+        self, records: list[PodRecord], rows: list[int], pod_class: PodClass
+    ) -> list[str]:
+        """The same as `assume_pod` for each, of pods of one class on rows of which no two are equal.
+        Returns the names of the nodes."""
+        usage = pod_class.usage
+        node_names = [self.nodes.name_of(row) for row in rows]
+        if len(records) < RUN_LENGTH_MIN or usage.ports or pod_class.info.claim_keys:
+            for record, node_name in zip(records, node_names, strict=True):
+                self.assume_pod(record, node_name, pod_class)
+            return node_names
+        count = len(records)
+        pod_rows = self._take_pod_rows(count)
+        generation = self.generation
+        for index, (record, node_name) in enumerate(zip(records, node_names, strict=True)):
+            pod = self._new_pod(record, pod_class, node_name, Cause.ASSUME)
+            pod.row = pod_rows[index]
+            pod.attached_at = generation + index + 1
+            self._assumed[record.uid] = pod
+            self._node_infos[node_name].pods[record.uid] = pod
+        self.classes.retain(pod_class, count)
+        node_rows = np.array(rows, np.intp)
+        add_usages(self.nodes, node_rows, usage)
+        self._write_new_pod_rows(records, pod_rows, node_rows, pod_class.class_id)
+        self.generation += count
+        self.nodes.generation[node_rows] = np.arange(generation + 1, self.generation + 1)
+        self.journal.pods.extend(pod_rows)
+        self.journal.usage.extend(rows)
+        return node_names
 
     def finish_binding(self, uid: str, now_s: float) -> None:
         """The binding was accepted: from now on the assumption expires, where a TTL is set."""
@@ -196,6 +226,27 @@ class Cache:
 
     def get_pod(self, uid: str) -> CachedPod | None:
         return self._pods.get(uid)
+
+    def confirm_pod(self, record: PodRecord) -> CachedPod | None:
+        """The same as `add_pod`, for an assumed pod that was bound where it was assumed and is
+        otherwise as it was: nearly every binding. None, and nothing done, for any other."""
+        pod = self._assumed.get(record.uid)
+        if pod is None or record.node_name != pod.node_name:
+            return None
+        held = pod.record
+        if (
+            record.deleted != held.deleted
+            or record.started != held.started
+            or record.is_preempted != held.is_preempted
+            or not pod.pod_class.is_of(record)
+        ):
+            return None
+        self._step(pod, Cause.ADD)
+        del self._assumed[record.uid]
+        pod.deadline_s = NEVER
+        msgspec.structs.force_setattr(record, "template", held.template)
+        pod.record = record
+        return pod
 
     def is_assumed_pod(self, uid: str) -> bool:
         return uid in self._assumed
@@ -276,6 +327,24 @@ class Cache:
         self.nodes.compact_dictionaries()
         return True
 
+    def compact_names(self) -> bool:
+        """The same for names of nodes and values of labels, whose ids all processes share: if it says
+        yes, every copy must be made anew. It does so when at least half of them are of no use."""
+        nodes = self.nodes
+        wasted = nodes.name_waste()
+        if wasted < DICTIONARY_WASTE_MAX or 2 * wasted < len(nodes.names):
+            # Values are counted each time that their number has doubled: that is seldom enough.
+            if len(nodes.label_values) < self._value_look:
+                return False
+            wasted = nodes.value_waste()
+            if wasted < DICTIONARY_WASTE_MAX or 2 * wasted < len(nodes.label_values):
+                self._value_look = 2 * len(nodes.label_values)
+                return False
+        nodes.compact_names()
+        self._value_look = 2 * len(nodes.label_values) + DICTIONARY_WASTE_MAX
+        self.view.forget_derived()
+        return True
+
     def all_changes(self) -> Changes:
         """Every row, as if all of them had changed."""
         rows = self.used_rows()
@@ -306,13 +375,39 @@ class Cache:
 
     # Inside: pods -----------------------------------------------------------
 
+    def _take_pod_rows(self, count: int) -> list[int]:
+        """Free rows of the pod table, in the order in which one by one would be taken."""
+        free = self._free_pod_rows
+        taken = free[: -count - 1 : -1]
+        del free[len(free) - len(taken) :]
+        first = self.pod_table.row_count
+        taken.extend(range(first, first + count - len(taken)))
+        self.pod_table.reserve(max(taken) + 1)
+        return taken
+
+    def _write_new_pod_rows(
+        self, records: list[PodRecord], pod_rows: list[int], node_rows: Rows, class_id: int
+    ) -> None:
+        """Rows of pods that are not evicted."""
+        table, rows = self.pod_table, np.array(pod_rows, np.intp)
+        is_terminating = np.array([bool(record.deleted) for record in records])
+        table.write_rows(
+            rows,
+            np.full(len(rows), class_id),
+            node_rows.astype(np.int32),
+            np.array([start_time_s(record.started) for record in records], np.int64),
+            is_terminating,
+        )
+        table.is_preempted[rows] = is_terminating & [record.is_preempted for record in records]
+        table.name_hash[rows] = [name_hash(record.name) for record in records]
+
     def _new_pod(
         self, record: PodRecord, pod_class: PodClass, node_name: str, cause: Cause
     ) -> CachedPod:
         if record.uid in self._pods:
             held = self._pods[record.uid]
             # Raises: neither an assumed nor an added pod may be assumed (or added anew).
-            next_phase(held.phase, cause, record.key, self._story)
+            next_phase(held.phase, cause, record, self._story)
         pod = CachedPod(record, pod_class, node_name)
         self._step(pod, cause)
         self._pods[record.uid] = pod
@@ -342,10 +437,7 @@ class Cache:
     def _adopt(self, pod: CachedPod, record: PodRecord) -> None:
         """Takes the newer record over; the sums change only if something that counts did."""
         old_class = pod.pod_class
-        is_same_class = (
-            record.namespace == old_class.namespace and bytes(record.template) == old_class.template
-        )
-        if is_same_class and record.node_name == pod.node_name:
+        if record.node_name == pod.node_name and old_class.is_of(record):
             looked = pod.record.deleted, pod.record.started, pod.record.is_preempted
             pod.record = record
             if looked != (record.deleted, record.started, record.is_preempted):
@@ -359,7 +451,6 @@ class Cache:
         pod.record = record
         pod.pod_class = new_class
         pod.node_name = record.node_name
-        pod.claims = new_class.info.claim_keys
         self._attach(pod)
 
     def _drop(self, pod: CachedPod) -> None:
@@ -379,8 +470,9 @@ class Cache:
         if ports:
             info.ports.update(ports)
             self._write_ports(info)
-        if pod.claims:
-            info.pvc_refs.update(pod.claims)
+        claims = pod.pod_class.info.claim_keys
+        if claims:
+            info.pvc_refs.update(claims)
         pod.row = self._free_pod_rows.pop() if self._free_pod_rows else self.pod_table.row_count
         self.pod_table.reserve(pod.row + 1)
         self._write_pod_row(pod, info.row)
@@ -407,8 +499,9 @@ class Cache:
         if ports:
             info.ports.difference_update(ports)
             self._write_ports(info)
-        if pod.claims:
-            _subtract(info.pvc_refs, pod.claims)
+        claims = pod.pod_class.info.claim_keys
+        if claims:
+            _subtract(info.pvc_refs, claims)
         self.pod_table.clear(pod.row)
         self._free_pod_rows.append(pod.row)
         self.journal.pod_changed(pod.row)
@@ -416,7 +509,7 @@ class Cache:
         self._free_if_empty(info)
 
     def _step(self, pod: CachedPod, cause: Cause) -> None:
-        pod.phase = next_phase(pod.phase, cause, pod.record.key, self._story)
+        pod.phase = next_phase(pod.phase, cause, pod.record, self._story)
 
     def _disagree(self, kind: str, pod: CachedPod, detail: str) -> None:
         self.disagreements.append(Disagreement(kind, pod.record.key, detail))

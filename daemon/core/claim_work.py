@@ -1,41 +1,104 @@
-"""What the binder has to do about the resource claims of a pod before it binds the pod.
+"""What the binder has to do about the resource claims of a pod: before it binds the pod, or to free
+claims where the pod fits nowhere.
 
-Read after Reserve, which laid its allocations over the claims; a claim that is reserved for the pod
-already needs nothing.
+Read after Reserve, which laid its allocations over the claims. A claim that is reserved for the pod
+already needs nothing, unless a driver has to prepare its devices first: that is waited for.
 """
 
+from collections.abc import Iterable
+
+from daemon.core.cache import Cache
 from daemon.core.owner_plugins import OwnerPlugins
+from shared.dra.pod_claims import is_used_by_none_but
+from shared.dra.special_claim import pod_uid_of
 from shared.framework.cluster_view import ClusterView
-from shared.framework.device_index import CLAIMS
+from shared.framework.device_index import CLAIMS, device_index
 from shared.framework.pod_info import PodInfo
+from shared.kube.objects import ResourceClaim
 from shared.kube.pod_record import PodRecord
-from shared.messages.to_binder import ClaimWork
-from shared.plugins.dynamic_resources import SPECIAL_CLAIM, DynamicResources
+from shared.messages.to_binder import ClaimWork, GeneratedClaim, ReleaseClaim
+from shared.plugins.dynamic_resources import DynamicResources
 
 
 def claim_work(
-    plugins: OwnerPlugins, record: PodRecord, pod: PodInfo, cluster: ClusterView
+    plugins: OwnerPlugins, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
 ) -> list[ClaimWork]:
-    """For a pod that was reserved a place; empty for the usual pod, which has no claims."""
+    """For a pod that was reserved a place on the row; empty for the usual pod, which has no claims."""
     if not pod.spec.resource_claims and not pod.requests.scalars:
         return []
     for plugin in plugins.reserve.get(pod.spec.scheduler_name, ()):
         if isinstance(plugin, DynamicResources):
-            assumed = cluster.objects.assumed(CLAIMS)
-            work = []
-            for key, claim in plugin.bound_claims(record, pod, cluster):
-                meta = claim.metadata
-                allocation = claim.status.allocation
-                assert allocation is not None, f"{key} is reserved without being allocated"
-                work.append(
-                    ClaimWork(
-                        namespace=meta.namespace,
-                        name=meta.name,
-                        uid=meta.uid,
-                        allocation=allocation,
-                        is_new=key in assumed and assumed[key].pod_uid == record.uid,
-                        is_generated=meta.name == SPECIAL_CLAIM,
-                    )
-                )
-            return work
+            return _work(plugin, record, pod, cluster, row)
     return []
+
+
+def told_claims(cache: Cache) -> dict[str, str]:
+    """Key and pod of every assumed claim whose binder is done: the API server has been told."""
+    found = {}
+    for key, assumed in cache.objects.assumed(CLAIMS).items():
+        pod = cache.get_pod(assumed.pod_uid)
+        if pod is None or not cache.is_assumed_pod(assumed.pod_uid) or pod.is_binding_finished:
+            found[key] = assumed.pod_uid
+    return found
+
+
+def forget_told(cache: Cache, told: dict[str, str]) -> None:
+    """A list that began after these were told has come: what it does not show as allocated was freed
+    again meanwhile, which no event tells any more."""
+    assumed = cache.objects.assumed(CLAIMS)
+    for key, pod_uid in told.items():
+        if key in assumed and assumed[key].pod_uid == pod_uid:
+            cache.objects.forget_assumed(CLAIMS, key)
+
+
+def claim_releases(
+    record: PodRecord, pod: PodInfo, cluster: ClusterView, keys: Iterable[str] = ()
+) -> list[ReleaseClaim]:
+    """What may be freed for a pod: of the claims named those that nobody else uses, and whatever an
+    earlier attempt (perhaps of an earlier owner) has left of claims for its extended resources."""
+    stale: Iterable[str] = ()
+    if pod.requests.scalars:
+        stale = sorted(device_index(cluster).special_claims.get(record.uid, ()))
+    objects = cluster.objects
+    releases = []
+    for key in dict.fromkeys((*keys, *stale)):
+        claim: ResourceClaim | None = objects.get(CLAIMS, key)
+        if claim is None or key in objects.assumed(CLAIMS) or claim.status.allocation is None:
+            continue  # Gone or changed since that was found.
+        if is_used_by_none_but(claim, record.uid):
+            meta = claim.metadata
+            is_special = pod_uid_of(claim) == record.uid
+            releases.append(
+                ReleaseClaim(meta.namespace, meta.name, meta.uid, record.uid, is_special)
+            )
+    return releases
+
+
+def _work(
+    plugin: DynamicResources, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
+) -> list[ClaimWork]:
+    assumed = cluster.objects.assumed(CLAIMS)
+    work = []
+    for key, claim in plugin.used_claims(record, pod, cluster).items():
+        is_new = key in assumed and assumed[key].pod_uid == record.uid
+        if not is_new and plugin.is_ready_for(claim, record):
+            continue
+        allocation = claim.status.allocation
+        assert allocation is not None, f"{key} is used without being allocated"
+        generated = None
+        # What the pod names is there; the scheduler's own claim is only assumed.
+        if is_new and cluster.objects.get(CLAIMS, key) is None:
+            mappings = plugin.extended_requests_on(pod, cluster, row).mappings
+            generated = GeneratedClaim(claim.spec, list(mappings))
+        work.append(
+            ClaimWork(
+                namespace=claim.metadata.namespace,
+                name=claim.metadata.name,
+                uid=claim.metadata.uid,
+                allocation=allocation,
+                is_new=is_new,
+                ready_timeout_s=plugin.binding_timeout_s,
+                generated=generated,
+            )
+        )
+    return work

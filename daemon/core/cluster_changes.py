@@ -11,6 +11,7 @@ from typing import Final, assert_never
 import msgspec
 
 from daemon.core.cache import Cache, CachedPod
+from daemon.core.claim_work import forget_told, told_claims
 from daemon.core.counters import Counters
 from daemon.core.effects import Note
 from daemon.core.pod_classes import PodClass
@@ -29,12 +30,14 @@ from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.queue.wakeups import ChangedObject
 from daemon.core.snapshot_log import SnapshotLog
 from shared.errors import ObjectError
+from shared.framework.device_index import CLAIMS
 from shared.kube.object_codec import decode_object
 from shared.kube.objects import Node
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS, NODES, PODS
 from shared.messages.to_owner import (
     AdapterHello,
+    AdapterMeasured,
     AdapterMessage,
     KindUnavailable,
     NodeChanged,
@@ -84,6 +87,8 @@ class ClusterChanges:
         self._classes: dict[str, PodClass] = {}
         """Of each queued pod by uid: the queue's share of the class."""
         self._unsynced = {kind.plural for kind in ALL_KINDS}
+        self._told_claims: dict[str, str] = {}
+        """Key and pod of claims that a list under way shows as they were left for the pod, or later."""
         self._seen: dict[str, set[str]] = {}
         """Kinds being listed -> uids (pods), names (nodes) or keys seen so far."""
 
@@ -99,11 +104,14 @@ class ClusterChanges:
     def apply(self, message: AdapterMessage, now_s: float) -> None:
         """One message. Objects that cannot be understood are counted, noted and left out."""
         try:
-            self._apply(message, now_s)
+            if type(message) is PodChanged and not self._seen:
+                self._pod_changed(message.pod, now_s)  # Nearly every message.
+            else:
+                self._apply(message, now_s)
         except ObjectError as error:
-            self._reject(error.where, error.problem)
+            self._reject(_named(message, error.where), error.problem)
         except msgspec.DecodeError as error:
-            self._reject(type(message).__name__, str(error))
+            self._reject(_named(message, type(message).__name__), str(error))
 
     def _apply(self, message: AdapterMessage, now_s: float) -> None:
         match message:
@@ -127,6 +135,8 @@ class ClusterChanges:
                 self._object_deleted(kind, key, now_s)
             case SyncStarted(kind):
                 self._seen[kind] = set()
+                if kind == CLAIMS:
+                    self._told_claims = told_claims(self._cache)
             case SyncFinished(kind, _):
                 self._finish_sync(kind, now_s)
             case KindUnavailable(kind, reason):
@@ -134,6 +144,8 @@ class ClusterChanges:
                 self._note(Note("kind_unavailable", {"kind": kind, "reason": reason}, True))
             case ObjectRejected(kind, where, problem):
                 self._reject(f"{kind} {where}", problem)
+            case AdapterMeasured(measured):
+                self._counters.add(measured)
             case AdapterHello():
                 raise AssertionError("handled by the state")
             case _:
@@ -149,12 +161,13 @@ class ClusterChanges:
         """A pod that was assumed and never confirmed is pending again, as far as anyone knows."""
         self._enqueue(pod.record, now_s)
 
-    def wake_as_deleted(self, pod: CachedPod, now_s: float) -> None:
-        """What waits for room may use the room of a pod that is gone, or was forgotten."""
+    def wake_as_deleted(self, pod: CachedPod, now_s: float, but: str = "") -> None:
+        """What waits for room may use the room of a pod that is gone, or was forgotten; `but` names
+        a pod (uid) that is not to be woken."""
         # An assumed pod's record names no node yet, and hints look for one.
         record = msgspec.structs.replace(pod.record, node_name=pod.node_name)
         view = PodView(record, pod.pod_class.info)
-        self._wake(ASSIGNED_POD_DELETE, view, None, now_s)
+        self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, view, None, now_s, but=but)
 
     # Pods ----------------------------------------------------------------------------------------
 
@@ -167,12 +180,19 @@ class ClusterChanges:
             self._enqueue(record, now_s)
 
     def _assigned_pod_changed(self, record: PodRecord, now_s: float) -> None:
+        confirmed = self._cache.confirm_pod(record)
+        if confirmed is not None:
+            if self._queue.has_waiting:
+                new = PodView(record, confirmed.pod_class.info)
+                self._wake(ASSIGNED_POD_ADD, None, new, now_s)
+            return
         held = self._cache.get_pod(record.uid)
         was_assumed = self._cache.is_assumed_pod(record.uid)
         old = None if held is None else PodView(held.record, held.pod_class.info)
         self._cache.add_pod(record)
         if held is None and self._queue.contains(record.uid):
             self._counters["foreign_binds"] += 1
+            self._counters.foreign_by_node[record.node_name] += 1
             self._leave_queue(record.uid)
         new_pod = self._cache.get_pod(record.uid)
         assert new_pod is not None, "just added"
@@ -222,6 +242,7 @@ class ClusterChanges:
             self._wake(event, old, node, now_s)
 
     def _node_deleted(self, name: str, now_s: float) -> None:
+        self._counters.foreign_by_node.pop(name, None)
         node = self._cache.remove_node(name)
         if node is not None:
             self._wake(NODE_DELETE, node, None, now_s)
@@ -279,6 +300,8 @@ class ClusterChanges:
             missed = sorted(set(self._cache.object_keys(kind)) - seen)
             for key in missed:
                 self._object_deleted(kind, key, now_s)
+            if kind == CLAIMS:
+                forget_told(self._cache, self._told_claims)
         if missed and was_synced:
             self._counters["missed_deletes"] += len(missed)
             fields: dict[str, object] = {"kind": kind, "count": len(missed), "first": missed[0]}
@@ -299,3 +322,14 @@ class ClusterChanges:
     def _reject(self, where: str, problem: str) -> None:
         self._counters["objects_rejected"] += 1
         self._note(Note("object_left_out", {"where": where, "problem": problem}, True))
+
+
+def _named(message: AdapterMessage, where: str) -> str:
+    """`where`, after what the message is about."""
+    match message:
+        case PodChanged(pod):
+            return f"pod {pod.key}: {where}"
+        case ObjectChanged(kind, key, _):
+            return f"{kind} {key}: {where}"
+        case _:
+            return where

@@ -2,6 +2,10 @@
 
 from collections import Counter
 
+from shared.messages.admin import HistogramState, LabelledCount
+from shared.messages.measured import Measured, add_to, told
+from shared.telemetry.tally import Labels, Tally
+
 
 class Counters(Counter[str]):
     """Counts by name. Names are declared here, so that a reader finds them all.
@@ -12,6 +16,11 @@ class Counters(Counter[str]):
     errors: attempts that ended with a plugin's error
     proposals_rejected: placements that did not pass the owner's check
     proposals_stale: answers for attempts that were not out any more
+    preemption_attempts: pods that fit nowhere and for which it was looked whether room can be made
+    preemptions: pods that room was made for
+    preemptions_rejected: proposals to make room that did not pass the owner's check
+    permit_waits: placements that a Permit plugin made wait
+    permit_rejections: placements that a Permit plugin refused, or that waited too long
     binds_failed: bindings that were refused or lost
     binds_repeated: orders sent again because their binder was lost
     disagreements: contradictions between cache and API server, repaired
@@ -24,3 +33,29 @@ class Counters(Counter[str]):
     resyncs: full snapshots sent to workers
     snapshots: deltas published
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.foreign_by_node: Counter[str] = Counter()
+        """Node -> pods of ours that another scheduler bound there. A node that goes is forgotten."""
+        self._tally = Tally()
+
+    def count(self, name: str, labels: Labels, by: int = 1) -> None:
+        """A count that is told apart by labels; `name` is one of `LABELLED`."""
+        self._tally.count(name, labels, by)
+
+    def observe(self, name: str, labels: Labels, measured: float, times: int = 1) -> None:
+        """`times` equal observations; `name` is one of `HISTOGRAMS`."""
+        self._tally.observe(name, labels, measured, times)
+
+    def add(self, measured: Measured) -> None:
+        """What another process counted and timed."""
+        if measured.counts or measured.histograms:
+            add_to(self._tally, measured)
+
+    def labelled(self) -> list[LabelledCount]:
+        """All labelled counts, in the order in which they first came up."""
+        return told(self._tally).counts
+
+    def histograms(self) -> list[HistogramState]:
+        return told(self._tally).histograms

@@ -7,38 +7,50 @@ queue is short, so that a lone pod waits for nothing.
 
 Pods of one class go to the same worker as long as that worker has credit: it has the class's scores
 at hand, and two workers that place the same class compete for the same nodes.
+
+When many of a worker's placements are refused, its copy is too old for what goes on: others take the
+same nodes meanwhile. Its window (the credit when it has nothing in hand) is then halved, and grows again
+by a fixed step with each answer that is accepted, as TCP does on a path that it shares with others.
 """
 
+import heapq
 from collections.abc import Callable, Iterable
 from typing import Final
+
+import msgspec
 
 from daemon.core.effects import Effect, TellScorer
 from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import QueuedPod
-from shared.messages.to_scorer import PodTask, SchedulePods
+from shared.messages.to_scorer import ExtendedTask, ScheduleExtended, SchedulePods, TaskRun
 
 BATCH_PODS_MAX: Final = 256
 """Owner and worker spend about 6 and 60 us a pod: a batch is some milliseconds, beside which the cost
 of a message (about 50 us) does not count, and short enough that deltas are read often."""
 CREDIT_PODS: Final = 2 * BATCH_PODS_MAX
+WINDOW_PODS_MIN: Final = 16
+"""A message costs about what one pod does; below that, smaller is only slower."""
+WINDOW_STEP_PODS: Final = 16
+"""From the least to the most in 31 accepted answers."""
+REFUSED_SHARE_MAX: Final = 1 / 8
+"""A refused placement costs one more evaluation: up to here the work done twice is less than what half
+the window would lose."""
 
 
-class Attempt:
+class Attempt(msgspec.Struct, eq=False, gc=False):
     """One pod out with a worker."""
 
-    __slots__ = ("batch_id", "pod", "pod_class", "ticket")
-
-    def __init__(self, ticket: int, batch_id: int, pod: QueuedPod, pod_class: PodClass) -> None:
-        self.ticket = ticket
-        self.batch_id = batch_id
-        self.pod = pod
-        self.pod_class = pod_class
+    ticket: int
+    batch_id: int
+    pod: QueuedPod
+    pod_class: PodClass
 
 
 class Scorer:
     """One connected worker."""
 
-    __slots__ = ("attempts", "instance", "is_ready", "last_heard_s", "peer", "proposal_sequence",
+    __slots__ = ("attempts", "extended", "instance", "is_ready", "last_batch_id", "last_heard_s", "peer",
+                 "proposal_sequence", "refused_generation", "shrunk_at_batch", "window",
                  "worker_index")  # fmt: skip
 
     def __init__(self, peer: bytes, worker_index: int, instance: str, now_s: float) -> None:
@@ -50,12 +62,43 @@ class Scorer:
         """It has been sent a full snapshot."""
         self.attempts: dict[int, Attempt] = {}
         """By ticket: what it has in hand."""
+        self.extended: set[int] = set()
+        """Tickets of those that wait for extenders; see `extended_count`."""
         self.proposal_sequence = 0
         """Of its last proposals that were settled here."""
+        self.refused_generation = 0
+        """When a placement of its was last refused: what it finds to fit nowhere on an older copy may
+        only be kept away by that placement."""
+
+        self.window = CREDIT_PODS
+        """So many pods may be out with it."""
+        self.last_batch_id = 0
+        """Of what it was given so far."""
+        self.shrunk_at_batch = 0
+        """The window was last halved for this batch or those before."""
 
     @property
     def credit(self) -> int:
-        return CREDIT_PODS - len(self.attempts)
+        return self.window - len(self.attempts) + self.extended_count
+
+    def judged(self, accepted_count: int, refused_count: int, batch_id: int) -> None:
+        """What became of one answer. The batches that are out with the worker were handed out under the
+        old window, so that their refusals say nothing new."""
+        count = accepted_count + refused_count
+        if not count:
+            return
+        if refused_count <= count * REFUSED_SHARE_MAX:
+            self.window = min(CREDIT_PODS, self.window + WINDOW_STEP_PODS)
+        elif batch_id > self.shrunk_at_batch:
+            self.window = max(WINDOW_PODS_MIN, self.window // 2)
+            self.shrunk_at_batch = self.last_batch_id
+
+    @property
+    def extended_count(self) -> int:
+        """Pods that wait there for extenders; they take nobody's place."""
+        if self.extended:
+            self.extended.intersection_update(self.attempts)
+        return len(self.extended)
 
 
 class ScorerFleet:
@@ -121,6 +164,11 @@ class ScorerFleet:
     def attempt_count(self) -> int:
         return sum(len(scorer.attempts) for scorer in self._by_peer.values())
 
+    def awaited_count(self) -> int:
+        """The same without those that wait for extenders: that may take long, and they lose nothing
+        if the worker ends meanwhile."""
+        return sum(len(s.attempts) - s.extended_count for s in self._by_peer.values())
+
     def retire_classes(self, class_ids: Iterable[int]) -> None:
         """These classes have no pods left."""
         for class_id in class_ids:
@@ -142,16 +190,47 @@ class ScorerFleet:
                 effects.append(TellScorer(scorer.peer, work))
         return effects
 
+    def hand_out_extended(
+        self,
+        pods: list[tuple[QueuedPod, PodClass]],
+        min_sequence: int,
+        own_uid: Callable[[str], str],
+    ) -> list[Effect]:
+        """Gives pods that extenders are asked about to the workers that have the fewest of them."""
+        shares: dict[bytes, list[ExtendedTask]] = {}
+        load = {scorer: scorer.extended_count for scorer in self.ready()}
+        for pod, pod_class in pods:
+            scorer = min(load, key=lambda s: (load[s], s.worker_index))
+            load[scorer] += 1
+            ticket, record = self._next_ticket, pod.record
+            self._next_ticket += 1
+            scorer.attempts[ticket] = Attempt(ticket, 0, pod, pod_class)
+            scorer.extended.add(ticket)
+            task = ExtendedTask(
+                ticket, pod_class.class_id, bool(own_uid(record.uid)),
+                record.namespace, record.name, record.uid,
+            )  # fmt: skip
+            shares.setdefault(scorer.peer, []).append(task)
+        return [
+            TellScorer(peer, ScheduleExtended(self._epoch, min_sequence, tasks))
+            for peer, tasks in shares.items()
+        ]
+
     def _shares(
         self, pods: list[tuple[QueuedPod, PodClass]]
     ) -> dict[Scorer, list[tuple[QueuedPod, PodClass]]]:
-        ready = self.ready()
-        left = {scorer: scorer.credit for scorer in ready}
+        left = {scorer: scorer.credit for scorer in self.ready()}
+        by_credit = [(-credit, scorer.worker_index, scorer) for scorer, credit in left.items()]
+        heapq.heapify(by_credit)
         shares: dict[Scorer, list[tuple[QueuedPod, PodClass]]] = {}
         for pod, pod_class in pods:
             scorer = self._by_class.get(pod_class.class_id)
             if scorer is None or left.get(scorer, 0) <= 0:
-                scorer = max(ready, key=lambda s: (left[s], -s.worker_index))
+                # Entries age as credit is used; the first that is still true is the greatest.
+                while -by_credit[0][0] != left[by_credit[0][2]]:
+                    _, index, aged = by_credit[0]
+                    heapq.heapreplace(by_credit, (-left[aged], index, aged))
+                scorer = by_credit[0][2]
                 self._by_class[pod_class.class_id] = scorer
             left[scorer] -= 1
             shares.setdefault(scorer, []).append((pod, pod_class))
@@ -166,15 +245,22 @@ class ScorerFleet:
     ) -> SchedulePods:
         batch_id = self._next_batch_id
         self._next_batch_id += 1
-        tasks: list[PodTask] = []
+        scorer.last_batch_id = batch_id
+        first_ticket = ticket = self._next_ticket
+        runs: list[TaskRun] = []
+        run_class_id, run_length = 0, 0
         for pod, pod_class in batch:
-            ticket = self._next_ticket
-            self._next_ticket += 1
             scorer.attempts[ticket] = Attempt(ticket, batch_id, pod, pod_class)
-            tasks.append(PodTask(ticket, pod_class.class_id, own_uid(pod.record.uid)))
-        return SchedulePods(
-            epoch=self._epoch,
-            batch_id=batch_id,
-            min_sequence=min_sequence,
-            tasks=tasks,
-        )
+            ticket += 1
+            class_id, uid = pod_class.class_id, own_uid(pod.record.uid)
+            if run_length and (uid or class_id != run_class_id):
+                runs.append(TaskRun(run_class_id, run_length))
+                run_length = 0
+            if uid:
+                runs.append(TaskRun(class_id, 1, uid))
+            else:
+                run_class_id, run_length = class_id, run_length + 1
+        if run_length:
+            runs.append(TaskRun(run_class_id, run_length))
+        self._next_ticket = ticket
+        return SchedulePods(self._epoch, batch_id, min_sequence, first_ticket, runs)

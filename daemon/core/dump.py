@@ -1,12 +1,29 @@
 """Cache and queue as text for people (kube-scheduler's SIGUSR2 dump), and typed for programs."""
 
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from daemon.core.cache import Cache, NodeInfo
+from daemon.core.counters import Counters
+from daemon.core.nominations import NominationBook
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Int64s
 from shared.columns.table import NodeTable
-from shared.messages.admin import Amounts, NodeUsage, PendingPod
+from shared.messages.admin import (
+    Amounts,
+    CacheAnswer,
+    HeldNode,
+    HeldPod,
+    LabelledCount,
+    MetricsAnswer,
+    NodeUsage,
+    PendingPod,
+    StatusAnswer,
+)
+
+FOREIGN_NODES_MAX: Final = 10
+"""Nodes with the most foreign pods that are told: one line, and few series."""
 
 _NAMED: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
@@ -42,7 +59,7 @@ def _node_line(cache: Cache, info: NodeInfo) -> str:
     return f"node {info.name}{ghost} generation {table.generation[row]} {pods} {amounts}"
 
 
-def pending_pods(queue: SchedulingQueue) -> list[PendingPod]:
+def pending_pods(queue: SchedulingQueue, nominations: NominationBook) -> list[PendingPod]:
     """Every pod of the queue, by place and key."""
     return [
         PendingPod(
@@ -54,6 +71,7 @@ def pending_pods(queue: SchedulingQueue) -> list[PendingPod]:
             pending_plugins=pod.pending_plugins,
             gated_by=pod.gated_by,
             nominated_node=pod.nominated_node,
+            awaited_victims=nominations.awaited_victims(pod.uid),
         )
         for pod in queue.dump()
     ]
@@ -78,6 +96,58 @@ def _node_usage(table: NodeTable, info: NodeInfo) -> NodeUsage:
         pods=sorted(pod.record.key for pod in info.pods.values()),
         ports=sorted(table.ports.values[table.ports_id.item(row)]),
         claim_pod_counts=dict(info.pvc_refs),
+    )
+
+
+def cache_answer(cache: Cache, queue: SchedulingQueue, profiles: Iterable[str]) -> CacheAnswer:
+    """Who is where, by uid. A pod in flight may be assumed: it is told once, on its node."""
+    nodes = [
+        HeldNode(
+            info.name,
+            info.node is None,
+            [
+                HeldPod(uid, pod.record.key, cache.is_assumed_pod(uid))
+                for uid, pod in info.pods.items()
+            ],
+        )
+        for info in cache.node_infos()
+    ]
+    pending = [
+        HeldPod(pod.record.uid, pod.record.key, is_assumed=False)
+        for pod in queue
+        if cache.get_pod(pod.record.uid) is None
+    ]
+    return CacheAnswer(nodes, pending, sorted(profiles))
+
+
+def metrics_answer(
+    status: StatusAnswer,
+    counters: Counters,
+    queue: SchedulingQueue,
+    profile_of: Callable[[str], str],
+) -> MetricsAnswer:
+    """All that is counted. Costs a walk over the queue, so it is made when it is asked for only."""
+    rejected: Counter[tuple[str, str]] = Counter()
+    for pod in queue:
+        if pod.unschedulable_plugins:
+            profile = profile_of(pod.record.uid)
+            rejected.update((plugin, profile) for plugin in pod.unschedulable_plugins)
+    incoming = [
+        LabelledCount("queue_incoming", list(labels), count)
+        for labels, count in queue.incoming.items()
+    ]
+    in_flight = [
+        LabelledCount("inflight_events", [label], count)
+        for label, count in queue.events_in_flight().items()
+    ]
+    return MetricsAnswer(
+        status=status,
+        labelled=[*counters.labelled(), *incoming, *in_flight],
+        histograms=counters.histograms(),
+        unschedulable=[
+            LabelledCount("unschedulable_pods", list(labels), count)
+            for labels, count in sorted(rejected.items())
+        ],
     )
 
 

@@ -48,4 +48,19 @@ class AdminAsked(NamedTuple):
     request: AdminRequest
 
 
-Event = AdapterSaid | ScorerSaid | ScorerGone | BinderSaid | BinderGone | AdapterGone | AdminAsked
+class LeaseTaken(NamedTuple):
+    """This berth leads from now on. There is no event for the end: the owner's life ends with it."""
+
+    term: int
+
+
+Event = (
+    AdapterSaid
+    | ScorerSaid
+    | ScorerGone
+    | BinderSaid
+    | BinderGone
+    | AdapterGone
+    | AdminAsked
+    | LeaseTaken
+)

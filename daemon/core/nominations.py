@@ -12,7 +12,7 @@ pods' own status says who is nominated where, victims that are still there are f
 Rules: pkg/scheduler/framework/preemption/preemption.go `prepareCandidateAsync`, v1.36.2.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -23,11 +23,11 @@ from daemon.core.effects import Effect, TellBinder
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from shared.columns.nominations import Nomination
-from shared.framework.runtime import Framework, PodShift
-from shared.framework.what_if import WhatIf
+from shared.framework.preemption import Preemptor, fits_without
+from shared.framework.runtime import Framework
 from shared.ids import NodeName, PodUid
 from shared.messages.from_scorer import PreemptionProposal
-from shared.messages.to_binder import DeleteVictim, PreemptPods, SetNomination
+from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim, SetNomination
 
 ENDED: Final = -1
 
@@ -43,8 +43,16 @@ class NominationBook:
     """Who is nominated where, and which victims are to go."""
 
     def __init__(
-        self, cache: Cache, queue: SchedulingQueue, frameworks: dict[str, Framework], epoch: int
+        self,
+        cache: Cache,
+        queue: SchedulingQueue,
+        frameworks: dict[str, Framework],
+        epoch: int,
+        preempt_waiting: Callable[[str], bool],
     ) -> None:
+        """`preempt_waiting` has a pod (uid) that waits on Permit give its place up; says whether it
+        was waiting."""
+        self._preempt_waiting = preempt_waiting
         self._cache = cache
         self._queue = queue
         self._frameworks = frameworks
@@ -57,6 +65,10 @@ class NominationBook:
         self._next_order_id = 1
         self._patches: dict[str, SetNomination] = {}
         """By uid: what the API server is to be told."""
+        self._releases: list[ReleaseClaim] = []
+        """Resource claims to be freed that no binder was told of."""
+        self._victims_of: dict[str, list[str]] = {}
+        """Uid of a nominated pod -> uids of all that its preemption chose, for `awaited_victims`."""
 
     # Nominations ---------------------------------------------------------------------------------
 
@@ -71,6 +83,8 @@ class NominationBook:
             return
         for uid in nominator.changed:
             self._show(uid)
+            if nominator.node_of(uid) is None:
+                self._victims_of.pop(uid, None)
         nominator.changed.clear()
 
     def placed(self, uid: str) -> None:
@@ -79,13 +93,21 @@ class NominationBook:
         self.refresh()
 
     def not_placed(self, pod: QueuedPod | None) -> None:
-        """The placement came to nothing; what the API server knows of its nomination holds again."""
-        if pod is not None and pod.record.nominated_node_name:
-            self._queue.nominator.nominate(pod.uid, NodeName(pod.record.nominated_node_name))
+        """The placement came to nothing, and so did the nomination that led to it
+        (clearNominatedNode in pkg/scheduler/schedule_one.go, v1.36)."""
+        if pod is not None:
+            self.end(pod)
 
     def own_uid(self, uid: str) -> str:
         """The uid itself, for a pod that is nominated; empty for others."""
         return uid if self._queue.nominator.node_of(PodUid(uid)) is not None else ""
+
+    def awaited_victims(self, uid: str) -> list[str]:
+        """Uids of the victims that are still on the node to which the pod is nominated, those that
+        were going away already included."""
+        node_name = self._queue.nominator.node_of(PodUid(uid))
+        held = [self._cache.get_pod(victim) for victim in self._victims_of.get(uid, ())]
+        return [pod.record.uid for pod in held if pod is not None and pod.node_name == node_name]
 
     def end(self, pod: QueuedPod) -> None:
         """Nothing helps the pod: it is nominated no more."""
@@ -126,7 +148,7 @@ class NominationBook:
 
     def commit(self, attempt: Attempt, proposal: PreemptionProposal, generation: int) -> bool:
         """Carries a preemption out, or says no: then the pod is to be tried again at once."""
-        victims = self._victims_of(attempt, proposal, generation)
+        victims = self._confirmed(attempt, proposal, generation)
         if victims is None or not self._fits_without(attempt, proposal.node_row, victims):
             if 0 <= proposal.node_row < self._cache.nodes.row_count:
                 self._cache.touch_row(proposal.node_row)
@@ -141,12 +163,15 @@ class NominationBook:
         self._queue.nominator.nominate(pod.uid, NodeName(node_name))
         self._patch(pod, node_name)
         for victim in victims:
+            if self._preempt_waiting(victim.record.uid):
+                continue  # It is bound nowhere and goes back to the queue.
             if not victim.record.deleted and not victim.is_evicted:
                 self._order(attempt, victim, node_name)
         self.refresh()
+        self._victims_of[pod.record.uid] = [victim.record.uid for victim in victims]
         return True
 
-    def _victims_of(
+    def _confirmed(
         self, attempt: Attempt, proposal: PreemptionProposal, generation: int
     ) -> list[CachedPod] | None:
         """The victims, if all are still what the worker took them for, and the pod still waits."""
@@ -171,18 +196,13 @@ class NominationBook:
         return victims
 
     def _fits_without(self, attempt: Attempt, row: int, victims: list[CachedPod]) -> bool:
-        view, info = self._cache.view, attempt.pod_class.info
-        framework = self._frameworks[attempt.pod_class.profile]
-        outcome = framework.run_pre_filters(info, view)
-        if not outcome.status.is_success:
-            return False
-        shift = PodShift(framework, info, view, outcome)
-        rows = np.array([row], np.intp)
-        with WhatIf(view, rows, with_pods=True, on_change=shift.move) as what_if:
-            what_if.take_off(np.array([victim.row for victim in victims], np.intp))
-            uid = attempt.pod.record.uid
-            filtered = framework.run_filters(info, view, outcome, rows, uid, shift=shift)
-            return bool(filtered.passes[0])
+        return fits_without(
+            self._frameworks[attempt.pod_class.profile],
+            Preemptor(attempt.pod_class.info, attempt.pod.record.uid),
+            self._cache.view,
+            row,
+            np.array([victim.row for victim in victims], np.intp),
+        )
 
     def _order(self, attempt: Attempt, victim: CachedPod, node_name: str) -> None:
         record, preemptor = victim.record, attempt.pod.record
@@ -201,6 +221,10 @@ class NominationBook:
         self._next_order_id += 1
         self._waiting.append(order)
         self._cache.mark_evicted(record.uid, is_evicted=True)
+
+    def release(self, claims: Iterable[ReleaseClaim]) -> None:
+        """Has resource claims freed that a pod which fits nowhere could use otherwise."""
+        self._releases += claims
 
     def _patch(self, pod: QueuedPod, node_name: str) -> None:
         record = pod.record
@@ -236,12 +260,12 @@ class NominationBook:
     def flush(self, binder_of: Callable[[str], bytes | None]) -> list[Effect]:
         """What there is to be told to the binders, if any is ready. `binder_of` says by uid who
         writes about a pod."""
-        if not (self._patches or self._waiting):
+        if not (self._patches or self._waiting or self._releases):
             return []
         messages: dict[bytes, PreemptPods] = {}
 
         def to(peer: bytes) -> PreemptPods:
-            return messages.setdefault(peer, PreemptPods(self._epoch, [], []))
+            return messages.setdefault(peer, PreemptPods(self._epoch, [], [], releases=[]))
 
         waiting, self._waiting = self._waiting, []
         for order in waiting:
@@ -251,6 +275,11 @@ class NominationBook:
                 continue
             self._victims[order.order_id] = Victim(order, peer)
             to(peer).victims.append(order)
+        releases, self._releases = self._releases, []
+        for release in releases:
+            peer = binder_of(release.pod_uid)
+            if peer is not None:  # Else the pod's next attempt finds them again.
+                to(peer).releases.append(release)
         patches, self._patches = self._patches, {}
         for uid, patch in patches.items():
             peer = binder_of(uid)

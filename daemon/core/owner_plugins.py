@@ -1,16 +1,21 @@
-"""The plugins that run in the owner: QueueSort, and PreEnqueue and Reserve of each profile.
+"""The plugins that run in the owner: QueueSort, and PreEnqueue, Reserve and Permit of each profile.
 
 Filter runs here too, but through `shared.framework.engine.Checker`, with the scorers' own code.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_api import PreEnqueuePlugin, QueueSortPlugin, ReservePlugin
+from shared.framework.plugin_api import (
+    PermitPlugin,
+    PreEnqueuePlugin,
+    QueueSortPlugin,
+    ReservePlugin,
+)
 from shared.framework.pod_info import PodInfo
-from shared.framework.status import SUCCESS, Status
+from shared.framework.status import SUCCESS, Code, Status
 from shared.kube.pod_record import PodRecord
 
 
@@ -21,6 +26,15 @@ class OwnerPlugins(NamedTuple):
     """The same for all profiles: there is one queue."""
     pre_enqueue: Mapping[str, tuple[PreEnqueuePlugin, ...]]
     reserve: Mapping[str, tuple[ReservePlugin, ...]]
+    permit: Mapping[str, tuple[PermitPlugin, ...]] = {}
+    """Run by `waiting_pods.py`."""
+
+    def everyone(self) -> Iterator[object]:
+        """Every plugin; one that takes part in several ways comes several times."""
+        yield self.queue_sort
+        for by_profile in (self.pre_enqueue, self.reserve, self.permit):
+            for plugins in by_profile.values():
+                yield from plugins
 
     def gate_of(self, pod: QueuedPod, cluster: ClusterView) -> str | None:
         """The first PreEnqueue plugin that keeps the pod out, if any does."""
@@ -28,6 +42,15 @@ class OwnerPlugins(NamedTuple):
             if not plugin.pre_enqueue(pod.info, cluster).is_success:
                 return plugin.NAME
         return None
+
+    def may_reserve(self, pod: PodInfo) -> bool:
+        """False: no Reserve plugin has a say about pods of this class, wherever they are placed."""
+        for plugin in self.reserve.get(pod.spec.scheduler_name, ()):
+            # Looked up by name: asking a Protocol what an object can do takes many times longer.
+            reserves_for = getattr(plugin, "reserves_for", None)
+            if reserves_for is None or reserves_for(pod):
+                return True
+        return False
 
     def run_reserve(
         self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
@@ -37,6 +60,9 @@ class OwnerPlugins(NamedTuple):
             status = plugin.reserve(record, pod, cluster, row)
             if not status.is_success:
                 self.run_unreserve(record, pod, cluster, row)
+                if not status.is_rejected:
+                    text = f'running Reserve plugin "{plugin.NAME}": {status.message}'
+                    return Status(Code.ERROR, (text,), plugin.NAME)
                 return status._replace(plugin=plugin.NAME)
         return SUCCESS
 

@@ -22,6 +22,8 @@ class PodClass:
     __slots__ = (
         "class_id",
         "info",
+        "is_bound_plainly",
+        "is_reserved",
         "key",
         "pod_count",
         "profile",
@@ -41,10 +43,18 @@ class PodClass:
         self.usage: PodUsage = usage_of(table, self.info.requests, self.info.host_ports)
         self.profile = self.info.spec.scheduler_name
         self.pod_count = 0
+        self.is_reserved: bool | None = None
+        """Some Reserve plugin may have a say about its pods; None: nobody has asked yet."""
+        self.is_bound_plainly: bool | None = None
+        """Its pods are bound without further ado; None: nobody has asked yet."""
 
     @property
     def namespace(self) -> str:
         return self.key[0]
+
+    def is_of(self, record: PodRecord) -> bool:
+        """Whether the pod is of this class."""
+        return bytes(record.template) == self.template and record.namespace == self.key[0]
 
     @property
     def definition(self) -> ClassDefinition:
@@ -83,10 +93,10 @@ class PodClasses:
         msgspec.structs.force_setattr(record, "template", found.raw_template)
         return found
 
-    def retain(self, pod_class: PodClass) -> None:
-        """Counts a class that is in hand as used once more."""
+    def retain(self, pod_class: PodClass, count: int = 1) -> None:
+        """Counts a class that is in hand as used once more, or `count` times."""
         assert pod_class.pod_count > 0, "retained after its last release"
-        pod_class.pod_count += 1
+        pod_class.pod_count += count
 
     def release(self, pod_class: PodClass) -> None:
         """Undoes one `acquire`."""

@@ -23,9 +23,14 @@ import enum
 from collections import deque
 from typing import Final
 
+from shared.kube.pod_record import PodRecord
+
 
 class PodPhase(enum.Enum):
     """Where a pod is in the cache."""
+
+    # Members are singletons. Enum's own is a function in Python, asked several times for each pod.
+    __hash__ = object.__hash__
 
     INITIAL = "initial"
     """Not in the cache."""
@@ -40,6 +45,8 @@ class PodPhase(enum.Enum):
 
 class Cause(enum.Enum):
     """What happened to the pod."""
+
+    __hash__ = object.__hash__
 
     ASSUME = "assume"
     FINISH_BINDING = "finish binding"
@@ -71,12 +78,14 @@ class InvalidTransitionError(AssertionError):
 STORY_STEPS_MAX: Final = 32
 
 
-def next_phase(phase: PodPhase, cause: Cause, pod: str, story: "Story | None" = None) -> PodPhase:
+def next_phase(
+    phase: PodPhase, cause: Cause, pod: PodRecord, story: "Story | None" = None
+) -> PodPhase:
     """The phase after `cause`; InvalidTransitionError where the table has none."""
     found = TRANSITIONS.get((phase, cause))
     if found is None:
-        past = story.told(pod) if story else "no story kept"
-        raise InvalidTransitionError(f"pod {pod}: {cause.value} while {phase.value}; {past}")
+        past = story.told(pod.key) if story else "no story kept"
+        raise InvalidTransitionError(f"pod {pod.key}: {cause.value} while {phase.value}; {past}")
     if story is not None:
         story.note(pod, cause, found)
     return found
@@ -86,14 +95,14 @@ class Story:
     """The last steps of all pods together, bounded, for the message of an invalid one."""
 
     def __init__(self, steps_max: int = 4096) -> None:
-        self._steps: deque[tuple[str, Cause, PodPhase]] = deque(maxlen=steps_max)
+        self._steps: deque[tuple[PodRecord, Cause, PodPhase]] = deque(maxlen=steps_max)
 
-    def note(self, pod: str, cause: Cause, phase: PodPhase) -> None:
+    def note(self, pod: PodRecord, cause: Cause, phase: PodPhase) -> None:
         self._steps.append((pod, cause, phase))
 
-    def told(self, pod: str) -> str:
+    def told(self, key: str) -> str:
         """The steps of one pod, oldest first, at most STORY_STEPS_MAX."""
         steps = [
-            f"{cause.value} -> {phase.value}" for name, cause, phase in self._steps if name == pod
+            f"{cause.value} -> {phase.value}" for pod, cause, phase in self._steps if pod.key == key
         ]
         return "; ".join(steps[-STORY_STEPS_MAX:]) or "no steps remembered"

@@ -19,10 +19,11 @@ from daemon.core.dispatch import Attempt, Scorer
 from daemon.core.nominations import NominationBook
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.queue.queued_pod import Place
-from shared.columns.nominations import Nominations
-from shared.framework.engine import Checker
+from shared.framework.checker import Checker
+from shared.framework.cluster_view import ClusterView
+from shared.framework.device_index import takes_devices
 from shared.framework.status import Status
-from shared.messages.from_scorer import Placement, Proposals
+from shared.messages.from_scorer import Proposals
 
 
 class Accepted(NamedTuple):
@@ -70,19 +71,28 @@ def judge(
     not_reserved: list[NotReserved] = []
     known: list[tuple[Attempt, int]] = []
     stale_count = 0
-    for placement in proposals.placements:
-        attempt = scorer.attempts.pop(placement.ticket, None)
+    placements = proposals.placements
+    for ticket, row in zip(placements.tickets, placements.node_rows, strict=True):
+        attempt = scorer.attempts.pop(ticket, None)
         if attempt is None:
             stale_count += 1
-            _correct(cache, placement)
+            _correct(cache, row)
         else:
-            known.append((attempt, placement.node_row))
-    for run in _runs(known, checker, cache.view.nominations):
+            known.append((attempt, row))
+    for run in _runs(known, checker, cache.view):
         passes = _passing(cache, checker, run, proposals.generation)
+        pod_class = run[0][0].pod_class
+        if pod_class.is_reserved is None:
+            pod_class.is_reserved = plugins.may_reserve(pod_class.info)
+        is_simple = not pod_class.is_reserved and not len(cache.view.nominations)
+        chosen: list[tuple[Attempt, int]] = []
         for (attempt, row), is_ok in zip(run, passes, strict=True):
             if not (is_ok and _is_wanted(cache, attempt)):
                 rejected.append(Rejected(attempt))
-                cache.touch_row(row)
+                _correct(cache, row)
+                continue
+            if is_simple:
+                chosen.append((attempt, row))
                 continue
             record, info = attempt.pod.record, attempt.pod_class.info
             node_name = cache.nodes.name_of(row)
@@ -96,6 +106,13 @@ def judge(
                 cache.forget_pod(record.uid)
                 nominations.not_placed(attempt.pod)
                 not_reserved.append(NotReserved(attempt, status))
+        if chosen:
+            records = [attempt.pod.record for attempt, _ in chosen]
+            names = cache.assume_pods(records, [row for _, row in chosen], pod_class)
+            accepted += [
+                Accepted(attempt, name) for (attempt, _), name in zip(chosen, names, strict=True)
+            ]
+    scorer.judged(len(accepted) + len(not_reserved), len(rejected), proposals.batch_id)
     return Verdicts(accepted, rejected, not_reserved, stale_count)
 
 
@@ -110,10 +127,11 @@ def _is_wanted(cache: Cache, attempt: Attempt) -> bool:
 
 
 def _runs(
-    known: list[tuple[Attempt, int]], checker: Checker, nominations: Nominations
+    known: list[tuple[Attempt, int]], checker: Checker, view: ClusterView
 ) -> Iterator[list[tuple[Attempt, int]]]:
     """Stretches of one class on distinct rows: these do not influence each other's verdict, and are
     checked by one call. Pods that keep others of their class away, or count for them, go alone."""
+    nominations = view.nominations
     run: list[tuple[Attempt, int]] = []
     rows: set[int] = set()
     go_alone: dict[int, bool] = {}
@@ -128,8 +146,10 @@ def _runs(
             if goes_on:
                 goes_alone = go_alone.get(pod_class.class_id)
                 if goes_alone is None:
-                    goes_alone = pod_class.info.takes_claims or checker.is_wide(
-                        pod_class.class_id, pod_class.info, pod_class.profile
+                    goes_alone = (
+                        pod_class.info.takes_claims
+                        or takes_devices(pod_class.info, view)
+                        or checker.is_wide(pod_class.class_id, pod_class.info, pod_class.profile)
                     )
                     go_alone[pod_class.class_id] = goes_alone
                 goes_on = not goes_alone
@@ -159,6 +179,6 @@ def _passing(
     return passed
 
 
-def _correct(cache: Cache, placement: Placement) -> None:
-    if 0 <= placement.node_row < cache.nodes.row_count:
-        cache.touch_row(placement.node_row)
+def _correct(cache: Cache, row: int) -> None:
+    if 0 <= row < cache.nodes.row_count:
+        cache.touch_row(row)

@@ -94,6 +94,12 @@ class SnapshotLog:
         self._marks = dictionary_marks(self._cache.nodes)
         self._sent(settled)
 
+    def start_over(self, settled: dict[int, int]) -> None:
+        """Copies that are out are of no use any more, and no delta goes on from them: whoever has one
+        must be sent everything. A number is left out, so that one who misses that notices."""
+        self.skip(settled)
+        self.sequence += 1
+
     def full(self, settled: dict[int, int]) -> FullSnapshot:
         """Everything as of the last delta. Call after `delta` or `skip`, so that nothing is newer."""
         cache = self._cache

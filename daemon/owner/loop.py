@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Final, assert_never
 
+import msgspec
+
 from daemon.core.effects import (
     AnswerAdmin,
     Effect,
@@ -19,14 +21,18 @@ from daemon.core.events import (
     BinderGone,
     BinderSaid,
     Event,
+    LeaseTaken,
     ScorerGone,
     ScorerSaid,
 )
 from daemon.core.state import SchedulerState
+from daemon.owner.collector import Collector
 from shared.clock import Clock
 from shared.messages.admin import (
+    CacheRequest,
     CompareRequest,
     DumpRequest,
+    MetricsRequest,
     NodesRequest,
     QueueRequest,
     StatusRequest,
@@ -39,25 +45,53 @@ from shared.messages.from_binder import (
     BindReport,
     VictimReport,
 )
-from shared.messages.from_scorer import Proposals, ResyncRequest, ScorerHeartbeat, ScorerHello
+from shared.messages.from_scorer import (
+    AskForPods,
+    Proposals,
+    ResyncRequest,
+    ScorerHeartbeat,
+    ScorerHello,
+)
+from shared.messages.to_binder import BindPods, PreemptPods, ReportPods, ToBinder
 from shared.messages.to_owner import AdapterBatch
 from shared.telemetry.log import EventLog
 from shared.transport.channels import Channel
+from shared.transport.lease_gate import LeaseGate
 from shared.transport.owner_sockets import OwnerSockets, PeerGone, Received
+from shared.transport.remote import WorkersEntrance
 
 log = EventLog("owner")
 
 POLL_MS_MAX: Final = 1000
 """Also the longest that a stop request of the operating system goes unnoticed."""
+STANDBY_POLL_MS: Final = 100
+"""How often one that stands by looks whether the lease is ours: a look is an address in memory."""
 
 
 class OwnerLoop:
     """The owner's life."""
 
-    def __init__(self, sockets: OwnerSockets, state: SchedulerState, clock: Clock) -> None:
+    def __init__(
+        self,
+        sockets: OwnerSockets,
+        state: SchedulerState,
+        clock: Clock,
+        gate: LeaseGate | None = None,
+        entrance: WorkersEntrance | None = None,
+    ) -> None:
+        """`gate`: with leader election. `entrance`: with workers of other hosts."""
         self._sockets = sockets
         self._state = state
         self._clock = clock
+        self._collector = Collector()
+        self._gate = gate
+        self._entrance = entrance
+        if gate is None:
+            self._admit_workers()
+        self._term = 0
+        """In which this owner leads; 0: it does not (or there is no election)."""
+        self.is_lease_lost = False
+        """`run` ended because of that: what this owner decided is void, and so is its life."""
         self._undelivered: list[Event] = []
         """Peers that would not take a message; told to the core with the next batch."""
 
@@ -66,16 +100,48 @@ class OwnerLoop:
         while not is_stopped():
             received = self._sockets.poll(self._timeout_ms())
             events = [*self._undelivered, *(to_event(one) for one in received)]
+            if self._gate is not None:
+                events += self._look_at(self._gate)
+                if self.is_lease_lost:
+                    return
             self._undelivered = []
-            for effect in self._state.handle(events, self._clock.monotonic_s()):
+            now_s = self._clock.monotonic_s()
+            for effect in self._state.decide(events, now_s):
                 self._carry_out(effect)
+            for effect in self._state.spread(now_s):
+                self._carry_out(effect)
+            if self._state.is_synced:
+                self._collector.synced()
+
+    def _look_at(self, gate: LeaseGate) -> list[Event]:
+        term = gate.open_term()
+        if term == self._term:
+            return []
+        if self._term:
+            # What is assumed may not be bound any more, or was bound elsewhere by another leader. The
+            # API server knows; a new owner asks it, and nothing is guessed.
+            log.warning("lease_lost", term=self._term)
+            self.is_lease_lost = True
+            return []
+        self._term = term
+        self._admit_workers()
+        return [LeaseTaken(term)]
+
+    def _admit_workers(self) -> None:
+        """Not while another leads: there is no work here, and the workers' connections find the leader
+        by being refused everywhere else."""
+        if self._entrance is not None:
+            self._sockets.admit_workers(self._entrance)
+            addresses = sorted(self._entrance.addresses.values())
+            log.info("workers_of_other_hosts_admitted", addresses=addresses)
 
     def _timeout_ms(self) -> int:
         if self._undelivered:
             return 0
+        longest_ms = STANDBY_POLL_MS if self._gate is not None and not self._term else POLL_MS_MAX
         wait_s = self._state.next_wakeup_s() - self._clock.monotonic_s()
         # Rounded up: waking a moment too early would be one more turn for nothing.
-        return int(min(max(wait_s, 0.0) * 1000 + 0.999, POLL_MS_MAX))
+        return int(min(max(wait_s, 0.0) * 1000 + 0.999, longest_ms))
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
@@ -88,7 +154,7 @@ class OwnerLoop:
             case Publish(message, buffers):
                 self._sockets.publish(message, buffers, handed_over=True)
             case TellBinder(peer, message):
-                if not self._sockets.send(Channel.BINDERS, peer, message):
+                if not self._sockets.send(Channel.BINDERS, peer, self._with_term(message)):
                     self._undelivered.append(BinderGone(peer))
             case TellAdapter(peer, message):
                 if not self._sockets.send(Channel.ADAPTER, peer, message):
@@ -101,6 +167,12 @@ class OwnerLoop:
             case _:
                 assert_never(effect)
 
+    def _with_term(self, message: ToBinder) -> ToBinder:
+        """Orders say in which term they were decided: this turn's, or the owner would have ended."""
+        if self._term and isinstance(message, BindPods | PreemptPods | ReportPods):
+            return msgspec.structs.replace(message, lease_term=self._term)
+        return message
+
 
 def to_event(received: Received) -> Event:
     """What a message means to the core."""
@@ -110,13 +182,13 @@ def to_event(received: Received) -> Event:
             return AdapterSaid(peer, message)
         case PeerGone():
             return ScorerGone(peer)
-        case ScorerHello() | ResyncRequest() | Proposals() | ScorerHeartbeat():
+        case ScorerHello() | ResyncRequest() | Proposals() | AskForPods() | ScorerHeartbeat():
             return ScorerSaid(peer, message)
         case BinderHello() | BinderReady() | BindReport() | VictimReport() | BinderHeartbeat():
             return BinderSaid(peer, message)
         case StatusRequest() | DumpRequest() | CompareRequest() | StopRequest():
             return AdminAsked(peer, message)
-        case QueueRequest() | NodesRequest():
+        case QueueRequest() | NodesRequest() | CacheRequest() | MetricsRequest():
             return AdminAsked(peer, message)
         case _:
             assert_never(message)

@@ -7,7 +7,7 @@ role takes is its row below. Order is start order; no child waits for another.
 
 from typing import NamedTuple
 
-from shared.config import RuntimeOptions
+from shared.config import LeaderElection, RuntimeOptions
 
 
 class ChildSpec(NamedTuple):
@@ -17,19 +17,32 @@ class ChildSpec(NamedTuple):
     """As in logs and status: owner, adapter, scorer-0, binder-0, ..."""
     module: str
     arguments: tuple[str, ...]
+    is_optional: bool = False
+    """Scheduling goes on without it, so it is started again for ever and never given up with all."""
+    reads_configuration: bool = False
+    """A reload starts it anew."""
 
 
 OWNER = "owner"
+LEADER = "leader"
+ENDPOINTS = "endpoints"
 
 
-def child_specs(options: RuntimeOptions, lifeline_fd: int) -> list[ChildSpec]:
-    """The children of one berth."""
+def child_specs(
+    options: RuntimeOptions,
+    lifeline_fd: int,
+    election: LeaderElection | None = None,
+    identity: str = "",
+) -> list[ChildSpec]:
+    """The children of one berth. `election`: None where nobody is elected."""
     common = (
         *("--runtime-dir", options.runtime_dir),
         *("--lifeline-fd", str(lifeline_fd)),
         *("--log-level", options.log_level),
     )
-    config = ("--config", options.config) if options.config else ()
+    config: tuple[str, ...] = ("--config", options.config) if options.config else ()
+    if options.feature_gates:
+        config += ("--feature-gates", options.feature_gates)
     # With neither, the child looks where every Kubernetes client looks (`shared/kube/kubeconfig.py`).
     server: tuple[str, ...] = ()
     if options.server:
@@ -37,6 +50,7 @@ def child_specs(options: RuntimeOptions, lifeline_fd: int) -> list[ChildSpec]:
     elif options.kubeconfig:
         server = ("--kubeconfig", options.kubeconfig)
     seed = ("--seed", str(options.seed))
+    elect = ("--elect-leader",) if election is not None else ()
     owner = ChildSpec(
         OWNER,
         "daemon.owner",
@@ -47,24 +61,84 @@ def child_specs(options: RuntimeOptions, lifeline_fd: int) -> list[ChildSpec]:
             *("--binders", str(options.binders)),
             *seed,
             *("--assume-ttl-s", f"{options.assume_ttl_s:g}"),
+            *(("--annotate-decisions",) if options.annotate_decisions else ()),
+            *_entrance(options),
+            *elect,
         ),
+        reads_configuration=True,
     )
     adapter = ChildSpec("adapter", "daemon.adapter", (*common, *server))
     scorers = [
         ChildSpec(
             f"scorer-{index}",
             "workers.scorer",
-            (*common, "--index", str(index), *config, *seed),
+            (*common, "--index", str(index), *server, *config, *seed),
+            reads_configuration=True,
         )
         for index in range(options.workers)
     ]
-    in_flight = ("--max-in-flight", str(options.max_in_flight))
+    in_flight = (
+        *("--pool-size", str(options.binders)),
+        *("--max-in-flight", str(options.max_in_flight)),
+    )
     binders = [
         ChildSpec(
             f"binder-{index}",
             "workers.binder",
-            (*common, "--index", str(index), *server, *config, *in_flight),
+            (*common, "--index", str(index), *server, *config, *in_flight, *elect),
+            reads_configuration=True,
         )
         for index in range(options.binders)
     ]
-    return [owner, adapter, *scorers, *binders]
+    specs = [owner, adapter, *scorers, *binders]
+    if election is not None:
+        specs.append(_leader(common, server, election, identity))
+    if options.secure_port:
+        specs.append(_endpoints(common, options, elect))
+    return specs
+
+
+def _entrance(options: RuntimeOptions) -> tuple[str, ...]:
+    """For workers of other hosts."""
+    if not options.workers_address:
+        return ()
+    return (
+        *("--workers-address", options.workers_address),
+        *("--workers-key-file", options.workers_key_file),
+        *("--workers-allowed-file", options.workers_allowed_file),
+    )
+
+
+def _leader(
+    common: tuple[str, ...], server: tuple[str, ...], election: LeaderElection, identity: str
+) -> ChildSpec:
+    arguments = (
+        *common,
+        *server,
+        *("--identity", identity),
+        *("--lease-duration-s", f"{election.lease_duration_s:g}"),
+        *("--renew-deadline-s", f"{election.renew_deadline_s:g}"),
+        *("--retry-period-s", f"{election.retry_period_s:g}"),
+        *("--lease-name", election.resource_name),
+        *("--lease-namespace", election.resource_namespace),
+    )
+    return ChildSpec(LEADER, "daemon.leader", arguments)
+
+
+def _endpoints(
+    common: tuple[str, ...], options: RuntimeOptions, elect: tuple[str, ...]
+) -> ChildSpec:
+    arguments = [
+        *common,
+        *("--bind-address", options.bind_address),
+        *("--secure-port", str(options.secure_port)),
+        *elect,
+    ]
+    for option, path in (
+        ("--tls-cert-file", options.tls_cert_file),
+        ("--tls-private-key-file", options.tls_private_key_file),
+        ("--token-file", options.endpoints_token_file),
+    ):
+        if path:
+            arguments += [option, path]
+    return ChildSpec(ENDPOINTS, "daemon.endpoints", tuple(arguments), is_optional=True)

@@ -39,25 +39,28 @@ class GiveUp(NamedTuple):
     reason: str
 
 
-def next_step(exits: Sequence[Exit]) -> Restart | GiveUp:
-    """What to do after the last of these deaths, oldest first."""
+def next_step(exits: Sequence[Exit], *, is_optional: bool = False) -> Restart | GiveUp:
+    """What to do after the last of these deaths, oldest first. An optional child is never given up."""
     assert exits, "nobody died"
     last = exits[-1]
-    if last.code == exit_codes.UNUSABLE:
+    if last.code == exit_codes.LEASE_LOST:
+        # No death at all: it ended in order, to begin anew as one that stands by.
+        return Restart(after_s=0.0)
+    if last.code == exit_codes.UNUSABLE and not is_optional:
         return GiveUp("its arguments or configuration cannot be used (see its own log line)")
     quick = 0
     for one in reversed(exits):
         if one.ran_s >= STABLE_S:
             break
-        quick += 1
-    if quick >= ATTEMPTS_MAX:
+        quick += one.code != exit_codes.LEASE_LOST
+    if quick >= ATTEMPTS_MAX and not is_optional:
         return GiveUp(
             f"it ended {quick} times in a row within {STABLE_S:g} s of its start, the last time"
             f" with {exit_text(last.code)}"
         )
     if quick <= 1:
         return Restart(after_s=0.0)
-    return Restart(after_s=min(FIRST_DELAY_S * 2.0 ** (quick - 2), DELAY_S_MAX))
+    return Restart(after_s=min(FIRST_DELAY_S * 2.0 ** min(quick - 2, 16), DELAY_S_MAX))
 
 
 def exit_text(code: int) -> str:

@@ -1,10 +1,11 @@
 """The supervise loop: the only place that starts a process.
 
 Life of a berth: *starting* until the owner says that it has listed the cluster and that a scorer
-and a binder are there; *running*; on SIGTERM or SIGINT *draining* (the owner gives out no more work
-and answers when no binding is in flight), then *stopping* (SIGTERM to all, SIGKILL to those that are
-still there after a while). A second signal kills at once. A child that dies in between is started
-again as `restart_policy` says.
+and a binder are there; *running*; on SIGHUP *reloading* (drained, and everybody who reads the
+configuration started anew) until that is so again; on SIGTERM or SIGINT *draining* (the owner gives
+out no more work and answers when no binding is in flight), then *stopping* (SIGTERM to all, SIGKILL
+to those that are still there after a while). A second signal kills at once. A child that dies in
+between is started again as `restart_policy` says.
 
 If this process itself is killed, the children see the end of their lifeline and stop by themselves.
 """
@@ -15,12 +16,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Final
 
-from daemon.supervisor.children import OWNER, ChildSpec, child_specs
+from daemon.supervisor.children import LEADER, OWNER, ChildSpec
 from daemon.supervisor.owner_link import OwnerLink
+from daemon.supervisor.plan import ACCESS_NAME, MakePlan, Plan, close_gate, lay_out, new_identity
 from daemon.supervisor.process_list import (
     ProcessList,
     SupervisorLock,
@@ -32,7 +34,7 @@ from daemon.supervisor.sd_notify import ServiceNotifier
 from shared import exit_codes
 from shared.clock import Clock, SystemClock
 from shared.config import RuntimeOptions
-from shared.errors import FrameError
+from shared.errors import ConfigurationError, FrameError
 from shared.limits import CHILD_STOP_S, OWNER_SILENCE_S, STATUS_PERIOD_S
 from shared.messages.admin import (
     CompareRequest,
@@ -55,29 +57,56 @@ STARTING_PERIOD_S: Final = 0.1
 
 
 class State(enum.StrEnum):
-    """What the supervisor is doing, in order; it never goes back."""
+    """What the supervisor is doing, in order; it goes back from reloading to running only."""
 
     STARTING = "starting"
     RUNNING = "running"
+    RELOADING = "reloading"
     DRAINING = "draining"
     STOPPING = "stopping"
 
 
-def run(options: RuntimeOptions) -> int:
-    """Runs a berth until it is told to stop; the exit code."""
-    with SupervisorLock(Path(options.runtime_dir)):
+Respecify = Callable[[], list[ChildSpec]]
+"""Reads and checks the configuration anew, and says which children there are to be."""
+
+
+def run(plan: Plan, make_plan: MakePlan) -> int:
+    """Runs a berth until it is told to stop; the exit code. `make_plan` is called at each reload."""
+    runtime_dir = Path(plan.options.runtime_dir)
+    with SupervisorLock(runtime_dir):
         lifeline_read, lifeline_write = make_lifeline()
+        identity = new_identity()
         try:
-            specs = child_specs(options, lifeline_read)
-            return asyncio.run(supervise(options, specs, lifeline_read))
+            specs = _laid_out_first(plan, lifeline_read, identity)
+
+            def respecify() -> list[ChildSpec]:
+                return lay_out(make_plan(), lifeline_read, identity)
+
+            return asyncio.run(supervise(plan.options, specs, lifeline_read, respecify))
         finally:
             os.close(lifeline_read)
             os.close(lifeline_write)
 
 
-async def supervise(options: RuntimeOptions, specs: Sequence[ChildSpec], lifeline_fd: int) -> int:
+def _laid_out_first(plan: Plan, lifeline_fd: int, identity: str) -> list[ChildSpec]:
+    """The children to begin with; ConfigurationError where their files cannot be written."""
+    runtime_dir = Path(plan.options.runtime_dir)
+    try:
+        close_gate(runtime_dir)
+        return lay_out(plan, lifeline_fd, identity)
+    except OSError as error:
+        problem = f"cannot be written: {error.strerror}; make room there, or choose another"
+        raise ConfigurationError(str(runtime_dir), [f"{problem} --runtime-dir"]) from error
+
+
+async def supervise(
+    options: RuntimeOptions,
+    specs: Sequence[ChildSpec],
+    lifeline_fd: int,
+    respecify: Respecify | None = None,
+) -> int:
     """Starts these children and looks after them; for `run` and for tests."""
-    supervisor = Supervisor(options, specs, lifeline_fd, SystemClock())
+    supervisor = Supervisor(options, specs, lifeline_fd, SystemClock(), respecify)
     return await supervisor.run()
 
 
@@ -91,6 +120,10 @@ class Child:
         self.started_s = 0.0
         self.exits: list[Exit] = []
         self.restart: asyncio.TimerHandle | None = None
+        self.is_replaced = False
+        """It was told to end so that its successor reads the new configuration; no death."""
+        self.new_spec: ChildSpec | None = None
+        """Of that successor; None: it has none."""
 
     @property
     def name(self) -> str:
@@ -111,8 +144,13 @@ class Supervisor:
         specs: Sequence[ChildSpec],
         lifeline_fd: int,
         clock: Clock,
+        respecify: Respecify | None = None,
     ) -> None:
         self._options = options
+        self._respecify = respecify
+        self._epoch = 0
+        """Of the owner that answered last."""
+        self._reload_turn = asyncio.Lock()
         self._runtime_dir = Path(options.runtime_dir)
         self._lifeline_fd = lifeline_fd
         self._clock = clock
@@ -126,6 +164,8 @@ class Supervisor:
         self._owner_seen_s = clock.monotonic_s()
         self._notifier = ServiceNotifier()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._comparers: dict[int, subprocess.Popen[bytes]] = {}
+        """By pidfd."""
 
     async def run(self) -> int:
         """From the first child's start to the last one's end; the exit code."""
@@ -147,6 +187,9 @@ class Supervisor:
         finally:
             for child in self._children:
                 child.send_signal(signal.SIGKILL)
+            for pidfd, comparer in list(self._comparers.items()):
+                comparer.kill()
+                self._on_comparer_end(pidfd)
             self._owner.close()
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2):
                 loop.remove_signal_handler(number)
@@ -193,8 +236,11 @@ class Supervisor:
         pid = child.process.pid
         child.process, child.pidfd = None, -1
         ran_s = self._clock.monotonic_s() - child.started_s
-        child.exits.append(Exit(code, ran_s))
         self._child_ended.set()
+        if child.is_replaced and self._state is State.RELOADING:
+            self._succeed(child, pid, code)
+            return
+        child.exits.append(Exit(code, ran_s))
         if self._state in (State.DRAINING, State.STOPPING):
             log.info("child_ended", child=child.name, pid=pid, how=exit_text(code))
         else:
@@ -209,7 +255,7 @@ class Supervisor:
             "how": exit_text(last.code),
             "ran_s": round(last.ran_s, 3),
         }
-        match next_step(child.exits):
+        match next_step(child.exits, is_optional=child.spec.is_optional):
             case GiveUp(reason):
                 log.error("giving_up", **fields, reason=reason)
                 self._exit_code = exit_codes.FAILED
@@ -243,7 +289,7 @@ class Supervisor:
         watchdog_s = self._notifier.watchdog_s
         period_s = min(STATUS_PERIOD_S, watchdog_s / 3) if watchdog_s else STATUS_PERIOD_S
         while True:
-            is_starting = self._state is State.STARTING
+            is_starting = self._state in (State.STARTING, State.RELOADING)
             await asyncio.sleep(STARTING_PERIOD_S if is_starting else period_s)
             try:
                 answer = await self._owner.ask(StatusRequest(), timeout_s=5.0)
@@ -258,11 +304,21 @@ class Supervisor:
     def _on_status(self, answer: StatusAnswer) -> None:
         told = f"{answer.node_count} nodes, {answer.pod_count} pods, {answer.queue.active} waiting"
         is_ready = answer.synced and answer.scorers_ready > 0 and answer.binders_ready > 0
-        if self._state is State.STARTING and is_ready:
+        if answer.is_standby:
+            told = f"standing by; {told}"
+        is_old = self._state is State.RELOADING and answer.epoch == self._epoch
+        if self._state in (State.STARTING, State.RELOADING) and is_ready and not is_old:
             self._state = State.RUNNING
-            log.info("ready", nodes=answer.node_count, pods=answer.pod_count)
-            self._notifier.ready(told)
             self._write_list()
+            self._notifier.ready(told)
+            log.info(
+                "ready",
+                nodes=answer.node_count,
+                pods=answer.pod_count,
+                is_standby=answer.is_standby,
+            )
+        if self._state is not State.RELOADING:
+            self._epoch = answer.epoch
         self._notifier.alive(told)
 
     def _kill_silent_owner(self) -> None:
@@ -293,14 +349,79 @@ class Supervisor:
         self._stop_asked.set()
 
     def _on_reload_signal(self) -> None:
-        log.warning(
-            "reload_not_available", signal="SIGHUP", remedy="restart berth to read its files again"
-        )
+        self._begin(self._reload())
 
     def _on_dump_signal(self) -> None:
-        task = asyncio.get_running_loop().create_task(self._dump())
+        self._begin(self._dump())
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    # Reload ---------------------------------------------------------------------------------------
+
+    async def _reload(self) -> None:
+        """Checks the configuration; if it is good, drains, then starts anew whoever reads it."""
+        async with self._reload_turn:
+            if self._state is not State.RUNNING or self._respecify is None:
+                log.warning("reload_refused", state=self._state, remedy="try again when it runs")
+                return
+            self._notifier.reloading("reloading", int(self._clock.monotonic_s() * 1e6))
+            try:
+                specs = self._respecify()
+            except (ConfigurationError, OSError) as error:
+                problems = error.problems if isinstance(error, ConfigurationError) else [str(error)]
+                for problem in problems:
+                    log.error("reload_refused", problem=problem, remedy="the old one stays in use")
+                self._notifier.ready("running; the new configuration was refused")
+                return
+            log.info("reloading")
+            await self._enter_reload(specs)
+
+    async def _enter_reload(self, specs: list[ChildSpec]) -> None:
+        wanted = {spec.name: spec for spec in specs}
+        self._state = State.RELOADING
+        for child in self._children:
+            child.new_spec = wanted.pop(child.name, None)
+            is_same = child.new_spec == child.spec
+            child.is_replaced = child.spec.reads_configuration or not is_same
+        # From here on some end by themselves: the owner tells them when nothing is in flight.
+        await self._drain_owner()
+        if self._stop_asked.is_set():
+            return
+        for child in [child for child in self._children if child.is_replaced]:
+            if child.process is not None:
+                # Told to end, the elector would give the lease up; killed, it leaves the lease to its
+                # successor, which has the same identity.
+                is_elector = child.name == LEADER
+                child.send_signal(signal.SIGKILL if is_elector else signal.SIGTERM)
+                loop = asyncio.get_running_loop()
+                loop.call_later(CHILD_STOP_S, self._kill_if_still, child, child.process)
+            else:
+                if child.restart is not None:
+                    child.restart.cancel()
+                self._succeed(child, 0, 0)
+        for spec in wanted.values():
+            self._children.append(Child(spec))
+            self._start(self._children[-1])
+        self._write_list()
+
+    def _kill_if_still(self, child: Child, process: "subprocess.Popen[bytes]") -> None:
+        if child.process is process:
+            log.warning("killing", children=[child.name], reason="did not end for the reload")
+            child.send_signal(signal.SIGKILL)
+
+    def _succeed(self, child: Child, pid: int, code: int) -> None:
+        """A child has ended for a reload; its place is taken by its successor, if it has one."""
+        log.info("child_replaced", child=child.name, pid=pid, how=exit_text(code))
+        child.is_replaced = False
+        if child.new_spec is None:
+            self._children.remove(child)
+        else:
+            child.spec = child.new_spec
+            self._start(child)
+        self._write_list()
 
     async def _dump(self) -> None:
         """What kube-scheduler does on SIGUSR2: dump cache and queue, and compare them."""
@@ -317,6 +438,29 @@ class Supervisor:
         if isinstance(compared, TextAnswer):
             for line in compared.lines:
                 log.info("compared", finding=line)
+        if (self._runtime_dir / ACCESS_NAME).exists():
+            self._start_comparer()
+
+    def _start_comparer(self) -> None:
+        """Cache and queue against the API server, in a process of its own that writes log lines: to
+        list and compare a whole cluster would keep this one from its children for seconds."""
+        command = [sys.executable, "-P", "-m", "daemon", "compare", "--log"]
+        command += ["--runtime-dir", str(self._runtime_dir)]
+        try:
+            process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                command, stdin=subprocess.DEVNULL, process_group=0
+            )
+        except OSError as error:
+            log.warning("comparer_not_started", reason=str(error))
+            return
+        pidfd = os.pidfd_open(process.pid)
+        self._comparers[pidfd] = process
+        asyncio.get_running_loop().add_reader(pidfd, self._on_comparer_end, pidfd)
+
+    def _on_comparer_end(self, pidfd: int) -> None:
+        asyncio.get_running_loop().remove_reader(pidfd)
+        os.close(pidfd)
+        self._comparers.pop(pidfd).wait()
 
     # The end --------------------------------------------------------------------------------------
 
@@ -326,6 +470,9 @@ class Supervisor:
         for child in self._children:
             if child.restart is not None:
                 child.restart.cancel()
+        await self._drain_owner()
+
+    async def _drain_owner(self) -> None:
         has_owner = any(child.name == OWNER for child in self._running())
         if not has_owner:
             return
@@ -344,20 +491,29 @@ class Supervisor:
 
     async def _stop_children(self) -> None:
         self._enter(State.STOPPING)
-        # The owner last: it hears the last reports of the others.
-        for child in reversed(self._running()):
+        # The owner last: it hears the last reports of the others. And who holds the lease after all:
+        # it gives the lease up only when there is nobody left who could write.
+        await self._stop([child for child in reversed(self._running()) if child.name != LEADER])
+        await self._stop(self._running())
+
+    async def _stop(self, children: list[Child]) -> None:
+        for child in children:
             child.send_signal(signal.SIGTERM)
+
+        def left() -> list[Child]:
+            return [child for child in children if child.process is not None]
+
         try:
             async with asyncio.timeout(CHILD_STOP_S):
-                while self._running() and not self._is_killing.is_set():
+                while left() and not self._is_killing.is_set():
                     await self._any_end()
         except TimeoutError:
-            names = [child.name for child in self._running()]
+            names = [child.name for child in left()]
             log.warning("killing", children=names, reason=f"still there after {CHILD_STOP_S:g} s")
             self._exit_code = exit_codes.FAILED
-        for child in self._running():
+        for child in left():
             child.send_signal(signal.SIGKILL)
-        while self._running():
+        while left():
             await self._any_end()
 
     async def _any_end(self) -> None:

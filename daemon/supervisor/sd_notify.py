@@ -1,4 +1,5 @@
-"""Tells systemd how berth is: READY=1, WATCHDOG=1, STOPPING=1 over its datagram socket.
+"""Tells systemd how berth is: READY=1, WATCHDOG=1, RELOADING=1, STOPPING=1 over its datagram
+socket.
 
 Does nothing where there is no systemd (NOTIFY_SOCKET not set). Protocol: sd_notify(3).
 """
@@ -24,6 +25,11 @@ class ServiceNotifier:
 
     def alive(self, status: str) -> None:
         self._send(f"WATCHDOG=1\nSTATUS={status}")
+
+    def reloading(self, status: str, now_us: int) -> None:
+        """`now_us` of CLOCK_MONOTONIC, by which systemd tells this reload from the last one. To be
+        followed by `ready`."""
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={now_us}\nSTATUS={status}")
 
     def stopping(self, status: str) -> None:
         self._send(f"STOPPING=1\nSTATUS={status}")

@@ -8,6 +8,7 @@ what was interned since the last delta travels in front.
 On the wire: `DeltaBody` as msgpack, then one buffer a column and group, in the order of `make_delta`.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from shared.columns.journal import Changes
 from shared.columns.nominations import Nomination
 from shared.columns.pods import PodTable
-from shared.columns.schema import NODE_COLUMNS, USAGE_COLUMNS, Rows
+from shared.columns.schema import NODE_COLUMNS, USAGE_COLUMNS, Int32s, Rows
 from shared.columns.table import NodeTable, PortTuple, TaintTuple
 from shared.errors import FrameError
 
@@ -113,8 +114,8 @@ def make_delta(
     """The encoded body, the buffers after it, and the marks for the next delta."""
     usage_rows, node_rows, pod_rows = changes
     dictionaries, new_marks = _dictionaries_since(table, marks)
-    port_ids, port_indices = np.unique(table.ports_id[usage_rows], return_inverse=True)
-    image_ids, image_indices = np.unique(table.images_id[node_rows], return_inverse=True)
+    port_ids, port_indices = _sets_in_use(table.ports_id[usage_rows])
+    image_ids, image_indices = _sets_in_use(table.images_id[node_rows])
     body = DeltaBody(
         is_full=is_full,
         row_count=table.row_count,
@@ -126,8 +127,8 @@ def make_delta(
         pods_used_count=pods.row_count,
         has_order=has_order,
         dictionaries=dictionaries,
-        port_sets=[sorted(table.ports.values[port_id]) for port_id in port_ids.tolist()],
-        image_sets=[sorted(table.images.values[image_id]) for image_id in image_ids.tolist()],
+        port_sets=[sorted(table.ports.values[port_id]) for port_id in port_ids],
+        image_sets=[sorted(table.images.values[image_id]) for image_id in image_ids],
         image_sizes=image_sizes or {},
         classes=list(classes),
         retired_classes=list(retired_classes),
@@ -262,6 +263,14 @@ def _read_pods(pods: PodTable, delta: DeltaBody, reader: "_BufferReader") -> Row
 _NO_ROWS: Rows = np.zeros(0, np.intp)
 
 
+def _sets_in_use(ids: Int32s) -> tuple[list[int], AnyArray]:
+    """The different ids, and for each row which of them it has."""
+    if not ids.any():  # Nearly always: the empty set alone.
+        return [0], ids
+    found, indices = np.unique(ids, return_inverse=True)
+    return found.tolist(), indices
+
+
 class _BufferReader:
     """Takes one buffer after the other as an array of a known type and shape."""
 
@@ -271,7 +280,7 @@ class _BufferReader:
 
     def take(self, dtype: object, shape: tuple[int, ...]) -> AnyArray:
         flat = self.take_rest(dtype)
-        if flat.size != int(np.prod(shape)):
+        if flat.size != math.prod(shape):
             raise FrameError(f"snapshot delta: buffer {self._next - 1} is not of shape {shape}")
         return flat.reshape(shape)
 

@@ -1,7 +1,8 @@
-"""Values to small integers, append-only, so that an id never changes its meaning within an epoch.
+"""Values to small integers, append-only, so that an id keeps its meaning.
 
-Ids are sent to the workers once, in the order they were given (`delta.py`), hence append-only; what
-is interned is bounded by what nodes and pods say, not by how often they say it.
+Ids are sent to the workers once, in the order they were given (`delta.py`), hence append-only. What
+nobody says any more is dropped from time to time by starting over (`restart`), with new ids for all;
+every copy is then made anew.
 """
 
 from collections.abc import Hashable, Sequence

@@ -6,6 +6,7 @@ costs what changed. The journal is bounded: a reader that fell too far behind ge
 from the whole table, which is cheaper by then anyway.
 """
 
+from array import array
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -25,13 +26,21 @@ class RowLog:
     __slots__ = ("_entries", "position")
 
     def __init__(self) -> None:
-        self._entries: list[int] = []
+        # No list: a number of its own in memory would make each entry 40 bytes.
+        self._entries: array[int] = array("q")
         self.position = 0
         """Where a reader stands that has seen everything."""
 
     def append(self, row: int) -> None:
         self._entries.append(row)
         self.position += 1
+        if len(self._entries) > ENTRIES_MAX:
+            del self._entries[: len(self._entries) // 2]
+
+    def extend(self, rows: list[int]) -> None:
+        """The same as `append` for each."""
+        self._entries.extend(rows)
+        self.position += len(rows)
         if len(self._entries) > ENTRIES_MAX:
             del self._entries[: len(self._entries) // 2]
 
@@ -43,9 +52,7 @@ class RowLog:
         tail = self._entries[start:]
         if not tail:
             return _NO_ROWS
-        if len(tail) > 1:
-            tail = sorted(set(tail))
-        return np.array(tail, np.intp)
+        return np.array(sorted(set(tail)) if len(tail) > 1 else tail, np.intp)
 
 
 class Position(NamedTuple):

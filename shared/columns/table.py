@@ -89,7 +89,7 @@ class NodeTable:
         return self._row_by_name_id.get(name_id, -1)
 
     def name_of(self, row: int) -> str:
-        return self.names.values[int(self.name_id[row])]
+        return self.names.values[self.name_id.item(row)]
 
     def bind_name(self, row: int, node_name: str) -> None:
         """Gives a row to a node."""
@@ -143,6 +143,33 @@ class NodeTable:
         rows = slice(0, self.row_count)
         self.images_id[rows] = _compacted(self.images, self.images_id[rows], frozenset())
         self.ports_id[rows] = _compacted(self.ports, self.ports_id[rows], frozenset())
+
+    def name_waste(self) -> int:
+        """How many names of nodes no row has any more."""
+        return len(self.names) - len(self._row_by_name_id)
+
+    def value_waste(self) -> int:
+        """How many label values no row has any more. Looks at all labels of all nodes."""
+        rows = list(self._row_by_name_id.values())
+        return len(self.label_values) - len(np.union1d([0], self.labels[:, rows]))
+
+    def compact_names(self) -> None:
+        """Drops names, label values, taints and features that no row has. Ids change: whoever keeps
+        some must start over, in whichever process."""
+        rows = slice(0, self.row_count)
+        kept = [(self.names.values[name_id], row) for name_id, row in self._row_by_name_id.items()]
+        self.names.restart([name for name, _ in kept])
+        free = np.ones(self.row_count, np.bool_)
+        free[[row for _, row in kept]] = False
+        for ids in (self.name_id, self.taints_id, self.features_id, self.labels.T):
+            ids[rows][free] = 0
+        self._row_by_name_id = {name_id: row for name_id, (_, row) in enumerate(kept)}
+        for name_id, row in self._row_by_name_id.items():
+            self.name_id[row] = name_id
+        self.labels[:, rows] = _compacted(self.label_values, self.labels[:, rows], "")
+        self.taints_id[rows] = _compacted(self.taints, self.taints_id[rows], ())
+        self.features_id[rows] = _compacted(self.features, self.features_id[rows], frozenset())
+        self.topology_version += 1
 
     # Resources and labels ----------------------------------------------------------------
 
@@ -211,4 +238,4 @@ def _compacted(dictionary: Interner[V], ids: Int32s, nothing: V) -> Int32s:
     kept = [dictionary.values[i] for i in used.tolist()]
     dictionary.restart([nothing, *kept])
     new_ids = np.array([dictionary.find(value) for value in kept], np.int32)
-    return new_ids[indices] if kept else ids
+    return new_ids[indices].reshape(ids.shape) if kept else ids

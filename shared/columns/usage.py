@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Int64s
+from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Int64s, Rows
 from shared.columns.table import NodeTable, PortTuple
 from shared.kube.pod_resources import PodRequests
 
@@ -32,6 +32,15 @@ def usage_of(table: NodeTable, requests: PodRequests, host_ports: frozenset[Port
     for row, amount in scalar_rows.items():
         amounts[row] += amount
     return PodUsage(amounts, requests.nonzero_milli_cpu, requests.nonzero_memory_bytes, host_ports)
+
+
+def add_usages(table: NodeTable, rows: Rows, usage: PodUsage) -> None:
+    """Adds the amounts of one pod to each of the rows, no two of which may be equal."""
+    count = len(usage.amounts)
+    table.requested[:count, rows] += usage.amounts[:, np.newaxis]
+    table.nonzero_cpu_milli[rows] += usage.nonzero_cpu_milli
+    table.nonzero_memory_bytes[rows] += usage.nonzero_memory_bytes
+    table.pod_count[rows] += 1
 
 
 def add_usage(table: NodeTable, row: int, usage: PodUsage, sign: int = 1) -> None:

@@ -325,8 +325,8 @@ class _Search:
             return known
         claim = self._claims[key[0]]
         answer = (
-            _selected(asked.class_selectors, device, f"class {asked.device_class.metadata.name}")
-            and _selected(asked.selectors, device, f"claim {claim.key}")
+            selected(asked.class_selectors, device, f"class {asked.device_class.metadata.name}")
+            and selected(asked.selectors, device, f"claim {claim.key}")
             and (not each.is_per_device or self._reaches(device.match))
         )
         self._selectable[(device.identity, *key)] = answer
@@ -451,7 +451,8 @@ def _take(taking: dict[str, int], consumed: capacity.Requested, sign: int) -> No
         taking[name] = taking.get(name, 0) + sign * amount.nanos
 
 
-def _selected(selectors: Sequence[Selector], device: DeviceView, owner: str) -> bool:
+def selected(selectors: Sequence[Selector], device: DeviceView, owner: str) -> bool:
+    """Whether all of the selectors take the device; AllocationError for one that cannot tell."""
     for i, selector in enumerate(selectors):
         if isinstance(selector, CelCompileError):
             raise AllocationError(f"{owner}: selector #{i}: CEL compile error: {selector}")

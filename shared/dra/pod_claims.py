@@ -7,11 +7,12 @@ Rules: staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/claim.go and
 pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, v1.36.2.
 """
 
+import enum
 from collections.abc import Callable
 from typing import Final
 
 from shared.errors import OperationalError
-from shared.kube.objects import PodResourceClaim, ResourceClaim
+from shared.kube.objects import PodResourceClaim, ResourceClaim, ResourceClaimStatus
 from shared.kube.pod_record import PodIdentity, PodTemplate
 
 RESERVED_FOR_MAX: Final = 256
@@ -74,25 +75,44 @@ def is_reserved_for(claim: ResourceClaim, uid: str) -> bool:
     return any(user.uid == uid for user in claim.status.reserved_for or ())
 
 
+def is_used_by_none_but(claim: ResourceClaim, uid: str) -> bool:
+    """Whether nobody uses the claim, but perhaps this pod."""
+    users = claim.status.reserved_for or []
+    return not users or (len(users) == 1 and users[0].uid == uid)
+
+
 def can_be_reserved(claim: ResourceClaim) -> bool:
     """Whether one more pod may use the claim."""
     return len(claim.status.reserved_for or ()) < RESERVED_FOR_MAX
 
 
-def binding_failed(claim: ResourceClaim) -> bool:
-    """Whether a driver gave up preparing one of the allocated devices (isClaimReadyForBinding)."""
-    if claim.status.allocation is None:
-        return False
-    said = {(d.driver, d.pool, d.device): d for d in claim.status.devices or ()}
-    for result in claim.status.allocation.devices.results or ():
-        device = said.get((result.driver, result.pool, result.device))
+class Readiness(enum.Enum):
+    """How far drivers are with an allocation."""
+
+    READY = "nothing to prepare, or all of it is prepared"
+    PENDING = "a driver is at it"
+    FAILED = "a driver gave up"
+
+
+def readiness(status: ResourceClaimStatus) -> Readiness:
+    """What drivers say of the allocated devices that need preparing (isClaimReadyForBinding)."""
+    if status.allocation is None:
+        return Readiness.READY
+    said = {(d.driver, d.pool, d.device): d for d in status.devices or ()}
+    for result in status.allocation.devices.results or ():
         if not result.binding_conditions:
             continue
+        device = said.get((result.driver, result.pool, result.device))
         if device is None:
-            return False
+            return Readiness.PENDING
         is_true = {c.type for c in device.conditions or () if c.status == "True"}
         if is_true & set(result.binding_failure_conditions or ()):
-            return True
+            return Readiness.FAILED
         if not is_true.issuperset(result.binding_conditions):
-            return False
-    return False
+            return Readiness.PENDING
+    return Readiness.READY
+
+
+def binding_failed(claim: ResourceClaim) -> bool:
+    """Whether a driver gave up preparing one of the allocated devices."""
+    return readiness(claim.status) is Readiness.FAILED

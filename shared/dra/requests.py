@@ -105,7 +105,7 @@ def _alternative(
         name=name,
         sub_request=sub_request,
         device_class=device_class,
-        class_selectors=_selectors(device_class.spec.selectors, ""),
+        class_selectors=class_selectors(device_class),
         selectors=_selectors(asked.selectors, where),
         mode=asked.allocation_mode or EXACT_COUNT,
         device_count=asked.count,
@@ -113,6 +113,11 @@ def _alternative(
         tolerations=tuple(asked.tolerations or ()),
         capacity={key: parse(amount) for key, amount in capacity.items()},
     )
+
+
+def class_selectors(device_class: DeviceClass) -> tuple[Selector, ...]:
+    """What makes a device one of the class."""
+    return _selectors(device_class.spec.selectors, "")
 
 
 def _selectors(selectors: list[DeviceSelector] | None, where: str) -> tuple[Selector, ...]:

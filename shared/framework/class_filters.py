@@ -7,15 +7,17 @@ rows that it names itself (`UpdatableFilter`), usually few or none. A wide filte
 them makes the caller start afresh.
 """
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from shared.columns.schema import Bools, Rows
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_api import Delta
+from shared.framework.plugin_api import Delta, UpdatableFilter
 from shared.framework.pod_info import PodInfo
+from shared.framework.row_states import RowStates
 from shared.framework.runtime import Framework, PreFilterOutcome
+from shared.kernels.rows import row_index
 
 FEW_ROWS: Final = 16
 """Up to so many rows a set is cheaper than a mask."""
@@ -42,6 +44,7 @@ class ClassFilters:
         framework: Framework,
         pod: PodInfo,
         cluster: ClusterView,
+        states: RowStates,
         outcome: PreFilterOutcome,
         own_uid: str = "",
     ) -> None:
@@ -64,20 +67,21 @@ class ClassFilters:
         """Passes all, with and without nominated pods."""
         self.feasible_count = 0
         if outcome.status.is_success:
-            self._start()
+            self._start(states)
 
-    def _start(self) -> None:
+    def _start(self, states: RowStates) -> None:
         rows = self._framework.candidate_rows(self._outcome, self._cluster)
-        rows = rows[self._passing(self._fixed, rows)]
-        self.static_ok[rows] = True
-        rows = rows[self._passing(self._moving, rows)]
-        self.moving_ok[rows] = True
+        rows = _picked(rows, self._passing(self._fixed, rows))
+        self.static_ok[row_index(rows)] = True
+        passes = states.passing(self._framework, self._moving, self._pod, self._outcome, rows)
+        rows = _picked(rows, passes)
+        self.moving_ok[row_index(rows)] = True
         if self._wide:
             all_rows = np.flatnonzero(self.static_ok)
             self.wide_ok[all_rows] = self._passing(self._wide, all_rows)
-            rows = rows[self.wide_ok[rows]]
-        rows = rows[self._with_nominated(rows, np.ones(len(rows), np.bool_))]
-        self.feasible[rows] = True
+            rows = _picked(rows, self.wide_ok[rows])
+        rows = _picked(rows, self._with_nominated(rows, np.ones(len(rows), np.bool_)))
+        self.feasible[row_index(rows)] = True
         self.feasible_count = len(rows)
 
     def update(self, usage_rows: Rows, delta: Delta) -> Refiltered | None:
@@ -86,8 +90,12 @@ class ClassFilters:
         if touched is None:
             return None
         if not self._outcome.status.is_success:
-            return Refiltered(_NO_ROWS, _NO_ROWS)
+            return NOTHING_REFILTERED
         rows = usage_rows
+        if not self._moving and not len(delta.node_rows) and not self._cluster.nominations:
+            if not touched:
+                return NOTHING_REFILTERED
+            rows = NO_ROWS  # No filter minds.
         if len(delta.node_rows):
             rows = np.union1d(usage_rows, delta.node_rows)
             self._refilter_fixed(delta.node_rows)
@@ -96,8 +104,29 @@ class ClassFilters:
         if np.count_nonzero(passes):
             passes &= self._passing(self._moving, rows)
         self.moving_ok[rows] = passes
+        return self._concluded(rows, passes, touched)
+
+    def place(self, row: int, *, fits: bool, delta: Delta) -> Refiltered | None:
+        """As `update` where a pod of this class came to `row`, of which it is known already what the
+        moving filters say now: `fits`. `delta` may leave the pod out if no wide filter minds it."""
+        touched = self._update_wide(delta)
+        if touched is None:
+            return None
+        self.moving_ok[row] = fits
+        if not touched and self.wide_ok.item(row):
+            if self.feasible.item(row) is fits:
+                return Refiltered(np.array([row], np.intp), NO_ROWS)
+            self.feasible[row] = fits
+            self.feasible_count += 1 if fits else -1
+            rows = np.array([row], np.intp)
+            return Refiltered(rows, rows)
+        return self._concluded(np.array([row], np.intp), np.array([fits]), touched)
+
+    def _concluded(self, rows: Rows, passes: Bools, touched: list[Rows]) -> Refiltered:
+        """`rows` pass the moving filters, or do not; those of `touched` are to be asked the wide
+        ones."""
         if self._wide:
-            wide_rows = np.concatenate(touched) if touched else _NO_ROWS
+            wide_rows = np.concatenate(touched) if touched else NO_ROWS
             if len(wide_rows):
                 self.wide_ok[wide_rows] = self._passing(self._wide, wide_rows)
                 rows = np.concatenate((rows, wide_rows))
@@ -105,6 +134,16 @@ class ClassFilters:
             passes = self.moving_ok[rows] & self.wide_ok[rows]
         passes = self._with_nominated(rows, passes)
         return Refiltered(rows, self._flip(rows, passes))
+
+    @property
+    def moving(self) -> list[int]:
+        """The moving filters, as indices of the framework's."""
+        return self._moving
+
+    @property
+    def updatable(self) -> list[tuple[UpdatableFilter, Any]]:
+        """The plugins that follow changes, with their state."""
+        return self._updatable
 
     def _update_wide(self, delta: Delta) -> list[Rows] | None:
         """Rows that the wide filters want to be asked about again."""
@@ -126,7 +165,7 @@ class ClassFilters:
     def _flip(self, rows: Rows, passes: Bools) -> Rows:
         differs = self.feasible[rows] != passes
         if not np.count_nonzero(differs):
-            return _NO_ROWS
+            return NO_ROWS
         self.feasible[rows] = passes
         flipped = self._distinct(rows[differs])
         gained = int(np.count_nonzero(self.feasible[flipped]))
@@ -161,4 +200,9 @@ class ClassFilters:
         return np.concatenate((rows, waiting))
 
 
-_NO_ROWS: Rows = np.zeros(0, np.intp)
+def _picked(rows: Rows, passes: Bools) -> Rows:
+    return rows if passes.all() else rows[passes]
+
+
+NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
+NOTHING_REFILTERED: Final = Refiltered(NO_ROWS, NO_ROWS)

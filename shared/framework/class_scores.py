@@ -8,17 +8,24 @@ plugin's arithmetic and a sum.
 """
 
 from collections.abc import Hashable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from shared.columns.schema import Bools, Int64s, Rows
+from shared.framework.best_rows import BestRows
 from shared.framework.class_filters import Refiltered
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_api import Delta, UpdatableScore
+from shared.framework.lookahead import Ahead
+from shared.framework.plugin_api import Delta, PreScorePlugin, Reads, UpdatableScore
 from shared.framework.pod_info import PodInfo
+from shared.framework.row_states import RowStates
 from shared.framework.runtime import MOVING, ActiveScore, Framework
+from shared.framework.status import Code
+from shared.kernels.rows import row_index, rows_where
 
+SHARE_LIKE_ALL: Final = 16
+"""To write every sixteenth row costs about as much as to write all, which lie side by side."""
 NOT_FEASIBLE: Final = -1
 """In place of a total."""
 
@@ -39,7 +46,7 @@ class _Column:
 
     def rate(self, pod: PodInfo, cluster: ClusterView, rows: Rows) -> None:
         plugin, _, state, _ = self.entry
-        self.raw[rows] = plugin.score(state, pod, cluster, rows)
+        self.raw[row_index(rows)] = plugin.score(state, pod, cluster, rows)
 
     def weigh(self, raw: Int64s) -> Int64s:
         """Raw scores, normalised and weighted."""
@@ -68,10 +75,7 @@ class _Feasible:
     __slots__ = ("index",)
 
     def __init__(self, feasible: Bools) -> None:
-        rows = np.flatnonzero(feasible)
-        self.index: Rows | slice = rows
-        if len(rows) and rows.item(-1) - rows.item(0) == len(rows) - 1:
-            self.index = slice(rows.item(0), rows.item(-1) + 1)
+        self.index = row_index(rows_where(feasible))
 
     def of(self, column: Int64s) -> Int64s:
         if isinstance(self.index, slice):
@@ -89,6 +93,7 @@ class ClassScores:
         cluster: ClusterView,
         static_ok: Bools,
         feasible: Bools,
+        states: RowStates | None = None,
     ) -> None:
         """Raises PreScoreError. The arrays are ClassFilters' own, read at each update."""
         self._pod = pod
@@ -96,7 +101,7 @@ class ClassScores:
         self._static_ok = static_ok
         self._feasible_mask = feasible
         self._feasible = _Feasible(feasible)
-        rows = np.flatnonzero(feasible)
+        rows = rows_where(feasible)
         prepared = framework.prepare_scores(pod, cluster, rows)
         self.stale_by: int = prepared.stale_by.value
         """Changes after which to start anew, as bits of Reads."""
@@ -114,20 +119,45 @@ class ClassScores:
             for entry, updatable in zip(prepared.active, prepared.updatable, strict=True)
             if updatable is not None
         ]
+        plain = [c for c in self._narrow if c.is_moving and c.entry.normalizer is None]
+        self._narrow = [column for column in self._narrow if column not in plain]
+        """Narrow ones of which each has a column; the others are only ever added up."""
+        self._plain = [column.entry for column in plain]
+        self._plain_sum: Int64s = np.zeros(capacity, np.int64)
+        """Of those narrow plugins that do not normalise and rate otherwise after a placement."""
         self._fixed: Int64s = np.zeros(capacity, np.int64)
         """What those narrow plugins give together that no placement changes."""
+        self._is_moving = bool(plain) or any(column.is_moving for column in self._narrow)
+        """A placement changes what some narrow plugin gives the row."""
+        self._minds_feasible = bool(self.stale_by & _USAGE) or any(
+            _minds_feasible(plugin) for _, plugin in self._wide
+        )
+        """PreScore of some plugin would say something else if other nodes were feasible."""
+        self._skipped_for_feasible = [
+            plugin
+            for plugin, _ in self._skipped
+            if _minds_feasible(plugin) and isinstance(plugin, PreScorePlugin)
+        ]
         self._base: Int64s = np.zeros(capacity, np.int64)
         """What all narrow plugins give together."""
         self.total: Int64s = np.full(capacity, NOT_FEASIBLE, np.int64)
-        self._start()
+        self.best = BestRows(self.total)
+        self.ahead: Ahead | None = None
+        """What is known of rows with one more pod of this class; made by the first run of pods."""
+        self._start(states)
 
-    def _start(self) -> None:
+    def _start(self, states: RowStates | None) -> None:
         # A node that is not feasible is still rated, as it may become so without a change of what
         # it is rated by; it does not take part in normalisation until then.
-        rows = np.flatnonzero(self._static_ok)
+        rows = rows_where(self._static_ok)
         for column in (*self._narrow, *(column for column, _ in self._wide)):
             column.rate(self._pod, self._cluster, rows)
             column.summarize(self._feasible)
+        self._plain_sum[row_index(rows)] = (
+            self._rated_plain(rows)
+            if states is None
+            else states.rated(self._plain, self._pod, rows)
+        )
         self._sum_up_narrow()
         for column, _ in self._wide:
             self._weigh_all(column)
@@ -136,13 +166,92 @@ class ClassScores:
     def update(self, usage_rows: Rows, delta: Delta, refiltered: Refiltered) -> bool:
         """Rates again what changed, as `usage_rows` and `delta` say, and takes over what became of
         the filters. False where that takes a new start."""
+        node_rows = delta.node_rows
+        if not self._is_moving and not len(node_rows) and not len(refiltered.rows):
+            return self._follow(delta, refiltered, is_rated_again=False)
+        rows = np.union1d(usage_rows, node_rows) if len(node_rows) else usage_rows
+        rows = rows[self._static_ok[rows]]
+        for column in self._narrow:
+            if len(rows) and (column.is_moving or len(node_rows)):
+                column.rate(self._pod, self._cluster, rows)
+        if len(rows):
+            self._plain_sum[rows] = self._rated_plain(rows)
+        if len(node_rows):
+            self._fixed[rows] = self._weighed(rows, len(rows), is_moving=False)
+        total = self._weighed(rows, len(rows), is_moving=True)
+        total += self._fixed[rows]
+        self._base[rows] = total
+        if self.ahead is not None:
+            self.ahead.forget(rows)
+        return self._follow(delta, refiltered, is_rated_again=len(rows) > 0)
+
+    def place(self, row: int, ahead: Ahead, delta: Delta, refiltered: Refiltered) -> bool:
+        """As `update` where a pod of this class came to `row`, of which `ahead` knows what the moving
+        plugins say now. None of them normalises."""
+        self._base[row] = self._taken_over(row, ahead.moving.item(row))
+        return self._follow(delta, refiltered, is_rated_again=False)
+
+    def shift(self, row: int, moving: int) -> None:
+        """The same where the row goes on being feasible, or not feasible, and no plugin minds pods
+        elsewhere. `moving`: what the moving plugins say now, together."""
+        base = self._taken_over(row, moving)
+        change = base - self._base.item(row)
+        if change:
+            self._base[row] = base
+            before = self.total.item(row)
+            if before != NOT_FEASIBLE:
+                self.total[row] = before + change
+                self.best.moved(row, before, before + change)
+
+    def _taken_over(self, row: int, moving: int) -> int:
+        self._plain_sum[row] = moving
+        return self._fixed.item(row) + moving
+
+    def among(self, rows: Rows) -> Int64s | None:
+        """As `total` if no more than these rows, some of those that are feasible, were: read only, and
+        of no meaning for other rows. None where that takes a new start."""
+        if self._minds_feasible:
+            return None
+        for plugin in self._skipped_for_feasible:
+            again = plugin.pre_score(self._pod, self._cluster, rows)
+            if again.status.code is not Code.SKIP:
+                return None
+        total = self.total
+        for column in (*self._narrow, *(column for column, _ in self._wide)):
+            normalizer = column.entry.normalizer
+            if normalizer is None:
+                continue
+            summary = normalizer.normalization(column.entry.state, column.raw[rows])
+            if summary != column.normalization:
+                change = normalizer.normalize(column.raw, summary) * column.entry.weight
+                total = total + (change - column.weigh(column.raw))
+        return total
+
+    @property
+    def moving(self) -> list[ActiveScore]:
+        """The narrow plugins that rate a row otherwise after a placement."""
+        normalized = [column.entry for column in self._narrow if column.is_moving]
+        return [*self._plain, *normalized]
+
+    @property
+    def followers(self) -> list[tuple[UpdatableScore, Any]]:
+        """The plugins that look at pods elsewhere, with their state."""
+        return [*((plugin, column.entry.state) for column, plugin in self._wide), *self._skipped]
+
+    def _follow(self, delta: Delta, refiltered: Refiltered, *, is_rated_again: bool) -> bool:
+        """Narrow plugins have rated; wide ones follow, and normalisation and totals."""
         flipped = refiltered.flipped
         touched = self._update_wide(delta, flipped)
         if touched is None:
             return False
+        is_news = is_rated_again or len(delta.node_rows) or len(refiltered.rows)
+        if not is_news and not any(map(len, touched)):
+            return True
         if len(flipped):
             self._feasible = _Feasible(self._feasible_mask)
-        writes_all = self._rescore_narrow(usage_rows, delta.node_rows, len(flipped) > 0)
+        writes_all = self._normalize_narrow(
+            is_new=len(flipped) > 0 or len(delta.node_rows) > 0, is_rated_again=is_rated_again
+        )
         dirty = [refiltered.rows]
         for (column, _), changed in zip(self._wide, touched, strict=True):
             if len(delta.node_rows):
@@ -155,12 +264,25 @@ class ClassScores:
             elif len(changed):
                 column.weighted[changed] = column.weigh(column.raw[changed])
                 dirty.append(changed)
-        if writes_all:
+        count = self._cluster.nodes.row_count
+        if writes_all or sum(len(some) for some in dirty) > count // SHARE_LIKE_ALL:
             self._write_all()
         else:
             for some in dirty:
-                self._write(some)
+                if len(some):
+                    self._write(some)
         return True
+
+    def _normalize_narrow(self, *, is_new: bool, is_rated_again: bool) -> bool:
+        """Sums up all rows, and says so, where a normalisation changed. `is_new`: other rows are
+        feasible, or fixed plugins have rated some again; `is_rated_again`: moving ones have."""
+        is_any_other = False
+        for column in self._narrow:
+            if is_new or (is_rated_again and column.is_moving):
+                is_any_other |= column.summarize(self._feasible)
+        if is_any_other:
+            self._sum_up_narrow()
+        return is_any_other
 
     def _weigh_all(self, column: _Column) -> None:
         if not len(column.weighted):
@@ -183,30 +305,15 @@ class ClassScores:
                 return None
         return touched
 
-    def _rescore_narrow(self, usage_rows: Rows, node_rows: Rows, has_flipped: bool) -> bool:
-        """Rates these rows again; sums up all rows, and says so, where a normalisation changed."""
-        rows = np.union1d(usage_rows, node_rows) if len(node_rows) else usage_rows
-        rows = rows[self._static_ok[rows]]
-        is_any_other = False
-        for column in self._narrow:
-            is_stale = column.is_moving or len(node_rows) > 0
-            if is_stale and len(rows):
-                column.rate(self._pod, self._cluster, rows)
-            if is_stale or has_flipped:
-                is_any_other |= column.summarize(self._feasible)
-        if is_any_other:
-            self._sum_up_narrow()
-            return True
-        if len(node_rows):
-            self._fixed[rows] = self._weighed(rows, len(rows), is_moving=False)
-        total = self._weighed(rows, len(rows), is_moving=True)
-        total += self._fixed[rows]
-        self._base[rows] = total
-        return False
+    def _rated_plain(self, rows: Rows) -> Int64s:
+        total = np.zeros(len(rows), np.int64)
+        for plugin, weight, state, _ in self._plain:
+            total += plugin.score(state, self._pod, self._cluster, rows) * weight
+        return total
 
     def _weighed(self, index: Rows | slice, count: int, *, is_moving: bool) -> Int64s:
         """The sum over one half of the narrow plugins."""
-        total = np.zeros(count, np.int64)
+        total = self._plain_sum[index].copy() if is_moving else np.zeros(count, np.int64)
         for column in self._narrow:
             if column.is_moving is is_moving:
                 total += column.weigh(column.raw[index])
@@ -224,7 +331,9 @@ class ClassScores:
         for column, _ in self._wide:
             total += column.weighted[rows]
         np.putmask(total, ~self._feasible_mask[rows], NOT_FEASIBLE)
+        before = self.total[rows]
         self.total[rows] = total
+        self.best.wrote(rows, before)
 
     def _write_all(self) -> None:
         count = self._cluster.nodes.row_count
@@ -233,3 +342,13 @@ class ClassScores:
         for column, _ in self._wide:
             total += column.weighted[:count]
         np.putmask(total, ~self._feasible_mask[:count], NOT_FEASIBLE)
+        self.best.forget()
+
+
+def _minds_feasible(plugin: UpdatableScore) -> bool:
+    """What depends on which nodes are feasible reads all that filters do."""
+    depends = getattr(plugin, "pre_score_depends", None)
+    return depends is not None and bool(depends.reads & Reads.USAGE)
+
+
+_USAGE: Final = Reads.USAGE.value

@@ -150,12 +150,13 @@ def _overtakes(value: Any, assumed: Any) -> bool:
     """Whether the API server's word is newer than what an assumption was made from.
 
     The allocation of a resource claim is told to it in two steps, finalizer first; what was assumed
-    must outlive the first, or its devices would be given away in between.
+    must outlive the first, or its devices would be given away in between. A claim that is still to be
+    made has no uid.
     """
     if _version_of(value) == _version_of(assumed):
         return False
     if isinstance(value, ResourceClaim):
-        is_another = value.metadata.uid != assumed.metadata.uid
+        is_another = assumed.metadata.uid not in ("", value.metadata.uid)
         return is_another or value.status.allocation is not None
     return True
 
@@ -194,6 +195,11 @@ class ClusterView:
         self.kept: dict[str, Any] = {}
         """What plugins have derived from this view and bring up to date themselves, by a name of
         their own. Never a source: it may be dropped at any time."""
+
+    def forget_derived(self) -> None:
+        """Ids of the tables have changed their meaning."""
+        self.kept.clear()
+        self._topologies.clear()
 
     @property
     def pod_tables(self) -> tuple[PodTable, PodTable]:

@@ -16,10 +16,15 @@ from numpy.typing import NDArray
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.dra.allocated import AllocatedState
+from shared.dra.allocator import selected
 from shared.dra.devices import DeviceId, NodeMatch, PoolId, SliceView
+from shared.dra.errors import AllocationError
 from shared.dra.extended import classes_by_resource
 from shared.dra.pools import Pool, gather
+from shared.dra.requests import class_selectors
+from shared.dra.special_claim import pod_uid_of
 from shared.framework.cluster_view import ClusterView, ObjectStore
+from shared.framework.pod_info import PodInfo
 from shared.kernels.node_selector import match_any
 from shared.kernels.rows import row_index
 from shared.kube.objects import DeviceClass, ResourceClaim
@@ -54,6 +59,8 @@ class DeviceIndex:
         self.state = AllocatedState()
         self.by_resource: dict[str, DeviceClass] = {}
         """Extended resource -> the class that stands for it."""
+        self.special_claims: dict[str, set[str]] = {}
+        """Pod uid -> keys of the claims that a scheduler made for its extended resources."""
         self._counted: dict[str, ResourceClaim] = {}
         self._slices: dict[str, SliceView] = {}
         self._by_node: dict[str, dict[str, SliceView]] = {}
@@ -101,11 +108,25 @@ class DeviceIndex:
         touched: list[DeviceId] = []
         if counted is not None:
             touched += self.state.remove(counted)
+            self._note_special(counted, key, is_there=False)
         if claim is not None and claim.status.allocation is not None:
             self._counted[key] = claim
             touched += self.state.add(claim)
+            self._note_special(claim, key, is_there=True)
         for driver, pool, _ in touched:
             self._mark_pool((driver, pool))
+
+    def _note_special(self, claim: ResourceClaim, key: str, *, is_there: bool) -> None:
+        uid = pod_uid_of(claim)
+        if not uid:
+            return
+        keys = self.special_claims.setdefault(uid, set())
+        if is_there:
+            keys.add(key)
+        else:
+            keys.discard(key)
+        if not keys:
+            del self.special_claims[uid]
 
     def _see_slice(self, key: str) -> None:
         old = self._slices.pop(key, None)
@@ -147,6 +168,38 @@ class DeviceIndex:
         own = self._by_node.get(nodes.name_of(row), {})
         slices = (*own.values(), *self._shared.values())
         return gather(slices, self._siblings, lambda match: reaches(match, nodes, row))
+
+    def class_counts(
+        self, nodes: NodeTable, rows: Rows, device_class: DeviceClass
+    ) -> tuple[Int64s, Int64s]:
+        """For each row how many devices of a class the node reaches, and how many of them are given
+        to somebody. None where a selector cannot tell."""
+        groups = self.groups(nodes, rows)
+        counts = [
+            self._class_count(nodes, row, device_class) for row in rows[groups.first].tolist()
+        ]
+        table = np.array(counts, np.int64).reshape(-1, 2)[groups.group]
+        return table[:, 0], table[:, 1]
+
+    def _class_count(
+        self, nodes: NodeTable, row: int, device_class: DeviceClass
+    ) -> tuple[int, int]:
+        own = self._by_node.get(nodes.name_of(row), {})
+        count = allocated = 0
+        try:
+            selectors = class_selectors(device_class)
+            for view in (*own.values(), *self._shared.values()):
+                if not view.is_per_device and not reaches(view.match, nodes, row):
+                    continue
+                for device in view.devices:
+                    if view.is_per_device and not reaches(device.match, nodes, row):
+                        continue
+                    if selected(selectors, device, "class"):
+                        count += 1
+                        allocated += self.state.is_allocated(device.identity)
+        except AllocationError:
+            return 0, 0
+        return count, allocated
 
     def _siblings(self, pool_id: PoolId) -> Sequence[SliceView]:
         return list(self._by_pool.get(pool_id, {}).values())
@@ -227,6 +280,15 @@ def device_index(cluster: ClusterView) -> DeviceIndex:
         index = cluster.kept[_KEY] = DeviceIndex(cluster.objects)
     index.catch_up()
     return index
+
+
+def takes_devices(pod: PodInfo, cluster: ClusterView) -> bool:
+    """Whether a placement may take devices for extended resources of the pod, so that of two pods of
+    its class the second finds them otherwise than the first did."""
+    if not pod.requests.scalars or not cluster.objects.all(CLASSES):
+        return False
+    by_resource = device_index(cluster).by_resource
+    return any(name in by_resource for name in pod.requests.scalars)
 
 
 def reaches(match: NodeMatch, nodes: NodeTable, row: int) -> bool:

@@ -7,9 +7,8 @@ changed are asked again, for that row alone. A plugin that computes its answer f
 (`Scope`) names the rows to ask again, or makes the engine start that class afresh, so that a plugin
 can be right without being clever.
 
-The scorer uses the engine for all nodes, the owner uses `Checker` for the few rows that were
-proposed. Both run the same plugin code on the same columns: where a worker and the committer
-disagree on more than freshness, a proposal would loop for ever.
+The scorer uses the engine for all nodes, the owner `Checker` (`checker.py`) for the few rows that were
+proposed.
 """
 
 from collections import OrderedDict
@@ -20,14 +19,24 @@ import numpy as np
 
 from shared.columns.journal import START, Changes, Journal
 from shared.columns.schema import Bools, Rows
+from shared.columns.usage import PodUsage
+from shared.framework.best_rows import Ties
+from shared.framework.candidates import NO_ROWS
 from shared.framework.class_filters import ClassFilters
+from shared.framework.class_run import ClassRun, Put, RunTieBreak, run_of
 from shared.framework.class_scores import ClassScores
-from shared.framework.cluster_view import ClusterView, ObjectStore
+from shared.framework.class_shift import ClassShift
+from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import FitError, diagnose, filter_candidates, plugin_error
+from shared.framework.dry_runs import DryRuns
+from shared.framework.filter_update import refreshed, rows_within
+from shared.framework.node_sample import NodeSample, is_sampling
+from shared.framework.object_news import has_say, kinds_changed
 from shared.framework.plugin_api import Delta, Reads
 from shared.framework.pod_info import PodInfo
 from shared.framework.post_filter import FailedAttempt, PostFilterResult, run_post_filters
 from shared.framework.preemption import Preemptor
+from shared.framework.row_states import RowStates
 from shared.framework.runtime import (
     MOVING,
     FilterOutcome,
@@ -36,7 +45,7 @@ from shared.framework.runtime import (
     PreScoreError,
 )
 
-TieBreak = Callable[[Rows], int]
+TieBreak = Callable[[Ties], int]
 """Chooses one of the rows (ascending, at least two) that share the best score."""
 
 EVALUATION_BYTES_MAX: Final = 256 << 20
@@ -46,8 +55,10 @@ million; the least recently used go first, and one is always kept."""
 POD_CHANGES_MAX: Final = 4096
 """So many pods that came and went since a class was last asked for are counted one by one; with more,
 counting all pods again is quicker."""
-ROWS_LIKE_ONE_CALL: Final = 256
-"""A call of all fixed filters costs about 25 us, and about 0.1 us for each further row."""
+OUTDATED_MAX: Final = 64
+"""So many times a class is brought up to date without being asked why it fits nowhere."""
+SHIFTED_MAX: Final = 64
+"""So many pods that came and went may be taken over one by one."""
 FIXED: Final = Reads.NODE | Reads.IMAGES
 """What only an edited Node object changes."""
 
@@ -64,9 +75,9 @@ class Choice(NamedTuple):
 class ClassEvaluation:
     """One pod class over all rows. Arrays have the table's capacity."""
 
-    __slots__ = ("failure", "filtered", "filters", "framework", "info", "object_kinds",
-                 "objects_version", "outcome", "own_uid", "pod_position", "position", "scores",
-                 "stale_by")  # fmt: skip
+    __slots__ = ("dry_runs", "failure", "filtered", "filters", "framework", "info", "object_kinds",
+                 "objects_version", "outcome", "outdated", "own_uid", "pod_position", "position",
+                 "scores", "shift", "stale_by")  # fmt: skip
 
     def __init__(
         self,
@@ -88,6 +99,8 @@ class ClassEvaluation:
         """The same for objects; None: of any kind."""
         self.scores: ClassScores | None = None
         """None until a pod of the class has two feasible nodes to choose from."""
+        self.shift: ClassShift | None = None
+        """Made with the scores when first needed."""
         self.position = START
         """Of the journal: everything before is contained."""
         self.pod_position = 0
@@ -96,7 +109,10 @@ class ClassEvaluation:
         self.failure: FitError | None = None
         """The diagnosis, as long as nothing changed since."""
         self.filtered: FilterOutcome | None = None
-        """What the diagnosis sums up."""
+        """What the diagnosis sums up, but for the rows in `outdated`."""
+        self.outdated: list[Rows] = []
+        self.dry_runs: DryRuns | None = None
+        """What is known of making room for pods of the class."""
 
     @property
     def feasible(self) -> Bools:
@@ -111,12 +127,26 @@ class Engine:
     """Evaluations of the classes in use, brought up to date when they are asked for."""
 
     def __init__(
-        self, cluster: ClusterView, journal: Journal, frameworks: dict[str, Framework]
+        self,
+        cluster: ClusterView,
+        journal: Journal,
+        frameworks: dict[str, Framework],
+        states: RowStates | None = None,
+        bytes_max: int = EVALUATION_BYTES_MAX,
     ) -> None:
+        """`states`: of another engine of the same cluster, to share them. `bytes_max`: about what all
+        that is kept may take."""
+        self._bytes_max = bytes_max
         self._cluster = cluster
         self._journal = journal
         self._frameworks = frameworks
+        self._sample = NodeSample()
+        self.states = states or RowStates(cluster, journal)
         self._kept: OrderedDict[int, ClassEvaluation] = OrderedDict()
+
+    def knows(self, class_id: int) -> bool:
+        """Whether an evaluation of the class is kept."""
+        return class_id in self._kept
 
     def evaluate(self, class_id: int, info: PodInfo, profile: str) -> ClassEvaluation:
         """The up-to-date evaluation of a class."""
@@ -127,11 +157,7 @@ class Engine:
             self._evict()
         else:
             self._kept.move_to_end(class_id)
-            if (
-                found.position != self._journal.position
-                or found.pod_position != self._cluster.pod_log.position
-                or found.objects_version != self._cluster.objects.version
-            ):
+            if not self._is_current(found):
                 found = self._kept[class_id] = self._caught_up(found)
         return found
 
@@ -161,24 +187,96 @@ class Engine:
             return None
         if count == 1:
             return Choice(int(evaluation.feasible.argmax()), 0, 1)
-        scores = evaluation.scores
-        if scores is None:
+        if is_sampling(evaluation.framework.percentage_of_nodes_to_score):
+            return self._choose_of_some(evaluation, tie_break)
+        scores = self.scores_of(evaluation)
+        found = None if scores is None else scores.best.best()
+        if found is None:
+            return None
+        best, ties = found
+        row = ties[0] if len(ties) == 1 else tie_break(ties)
+        return Choice(row, best, count)
+
+    def _choose_of_some(self, evaluation: ClassEvaluation, tie_break: TieBreak) -> Choice | None:
+        """The best of the nodes of a sample. Nothing of it is kept: the next sample is another."""
+        framework, outcome, cluster = evaluation.framework, evaluation.outcome, self._cluster
+        percentage = framework.percentage_of_nodes_to_score
+        assert percentage is not None, "asked before"
+        candidates: Bools | None = None
+        if outcome.node_names is not None:
+            candidates = np.zeros(cluster.nodes.capacity, np.bool_)
+            candidates[framework.candidate_rows(outcome, cluster)] = True
+        rows = self._sample.take(cluster.nodes.order, candidates, evaluation.feasible, percentage)
+        if len(rows) == 1:
+            return Choice(rows.item(0), 0, 1)
+        try:
+            active, _ = framework.run_pre_score(evaluation.info, cluster, rows)
+        except PreScoreError as error:
+            evaluation.failure = plugin_error(cluster, str(error))
+            return None
+        _, _, total = framework.run_scores(evaluation.info, cluster, active, rows)
+        best = total.max().item()
+        ties = rows[total == best]
+        row = ties.item(0) if len(ties) == 1 else tie_break(ties)
+        return Choice(row, best, len(rows))
+
+    def scores_of(self, evaluation: ClassEvaluation) -> ClassScores | None:
+        """Of a class with two feasible nodes; None, with `failure`, where a plugin cannot rate it."""
+        if evaluation.scores is None:
             try:
-                scores = evaluation.scores = ClassScores(
+                evaluation.scores = ClassScores(
                     evaluation.framework,
                     evaluation.info,
                     self._cluster,
                     evaluation.filters.static_ok,
                     evaluation.feasible,
+                    self.states,
                 )
             except PreScoreError as error:
                 evaluation.failure = plugin_error(self._cluster, str(error))
-                return None
-        total = scores.total[: self._cluster.nodes.row_count]
-        best = total.max()
-        ties = (total == best).nonzero()[0]
-        row = int(ties[0]) if len(ties) == 1 else tie_break(ties)
-        return Choice(row, int(best), count)
+        return evaluation.scores
+
+    def start_run(
+        self,
+        class_id: int,
+        info: PodInfo,
+        profile: str,
+        usage: PodUsage,
+        tie_break: RunTieBreak,
+        put: Put,
+    ) -> ClassRun | None:
+        """A way to place several pods of a class that costs less a pod; None where there is none.
+        Nobody else may be placed in between. `put` must write to the journal."""
+        evaluation = self.evaluate(class_id, info, profile)
+        framework, outcome = evaluation.framework, evaluation.outcome
+        if evaluation.feasible_count < 2 or framework.has_failed(outcome):
+            return None
+        if is_sampling(framework.percentage_of_nodes_to_score):
+            return None
+        scores = self.scores_of(evaluation)
+        if scores is None or (evaluation.stale_by | scores.stale_by) & _MOVING:
+            return None
+
+        def put_and_note(rows: list[int]) -> None:
+            assert self._is_current(evaluation), "nobody else is placed during a run"
+            put(rows)
+            # The evaluation knows already.
+            evaluation.position = self._journal.position
+            evaluation.pod_position = self._cluster.pod_log.position
+            evaluation.failure = evaluation.filtered = None
+
+        return run_of(
+            framework, info, class_id, self._cluster, self.states, outcome,
+            evaluation.filters, scores, usage,
+            tie_break, put_and_note,
+        )  # fmt: skip
+
+    def _is_current(self, evaluation: ClassEvaluation) -> bool:
+        return (
+            evaluation.position == self._journal.position
+            and evaluation.pod_position == self._cluster.pod_log.position
+            and evaluation.objects_version == self._cluster.objects.version
+        )
 
     def failure(self, evaluation: ClassEvaluation) -> FitError:
         """Why the class fits nowhere."""
@@ -196,10 +294,14 @@ class Engine:
         self,
         evaluation: ClassEvaluation,
         preemptor: Preemptor,
-        tie_break: TieBreak,
+        tie_break: Callable[[Rows], int],
         offset: int = 0,
+        refused: Rows = NO_ROWS,
     ) -> PostFilterResult:
-        """Whether room can be made for a pod of a class that fits nowhere."""
+        """Whether room can be made for a pod of a class that fits nowhere; `refused` as in
+        `FailedAttempt`."""
+        if evaluation.dry_runs is None and not evaluation.own_uid:
+            evaluation.dry_runs = DryRuns(self._cluster, self._journal)
         attempt = FailedAttempt(
             evaluation.framework,
             preemptor,
@@ -208,19 +310,27 @@ class Engine:
             self._filtered(evaluation),
             tie_break,
             offset,
+            refused,
+            evaluation.dry_runs,
         )
         return run_post_filters(evaluation.framework.post_filters, attempt)
 
     def _filtered(self, evaluation: ClassEvaluation) -> FilterOutcome:
-        if evaluation.filtered is None:
-            evaluation.filtered = filter_candidates(
-                evaluation.framework,
-                evaluation.info,
-                self._cluster,
-                evaluation.outcome,
-                evaluation.own_uid,
+        filtered, outdated = evaluation.filtered, evaluation.outdated
+        if filtered is not None and not outdated:
+            return filtered
+        info, framework, outcome = evaluation.info, evaluation.framework, evaluation.outcome
+        rows = rows_within(outdated, filtered.rows) if filtered is not None else NO_ROWS
+        if filtered is None or len(rows) > len(filtered.rows) // 4:
+            filtered = filter_candidates(
+                framework, info, self._cluster, outcome, evaluation.own_uid
             )
-        return evaluation.filtered
+        else:
+            again = framework.run_filters(info, self._cluster, outcome, rows, evaluation.own_uid)
+            filtered = refreshed(filtered, again)
+        outdated.clear()
+        evaluation.filtered = filtered
+        return filtered
 
     def forget(self, class_id: int) -> None:
         self._kept.pop(class_id, None)
@@ -232,7 +342,7 @@ class Engine:
 
     def _fresh(self, info: PodInfo, framework: Framework, own_uid: str = "") -> ClassEvaluation:
         outcome = framework.run_pre_filters(info, self._cluster)
-        filters = ClassFilters(framework, info, self._cluster, outcome, own_uid)
+        filters = ClassFilters(framework, info, self._cluster, self.states, outcome, own_uid)
         evaluation = ClassEvaluation(info, framework, outcome, filters, own_uid)
         evaluation.position = self._journal.position
         evaluation.pod_position = self._cluster.pod_log.position
@@ -242,6 +352,8 @@ class Engine:
     # Catching up -------------------------------------------------------------------------------
 
     def _caught_up(self, evaluation: ClassEvaluation) -> ClassEvaluation:
+        if self._is_shifted(evaluation):
+            return evaluation
         capacity = self._cluster.nodes.capacity
         changes = self._journal.since(evaluation.position)
         pods = self._cluster.pod_log.since(evaluation.pod_position, POD_CHANGES_MAX)
@@ -259,11 +371,16 @@ class Engine:
         evaluation.position = self._journal.position
         evaluation.pod_position = self._cluster.pod_log.position
         evaluation.failure = None
-        evaluation.filtered = None
         delta = Delta(changes.node_rows, pods)
         refiltered = evaluation.filters.update(changes.usage_rows, delta)
         if refiltered is None:
             return self._fresh(evaluation.info, evaluation.framework)
+        if evaluation.filtered is not None:
+            evaluation.outdated.append(refiltered.rows)
+            is_wide = evaluation.framework.is_wide(evaluation.outcome)
+            if is_wide or len(changes.node_rows) or len(evaluation.outdated) > OUTDATED_MAX:
+                evaluation.filtered = None
+                evaluation.outdated.clear()
         scores = evaluation.scores
         if scores is not None and (
             scores.stale_by & reads or not scores.update(changes.usage_rows, delta, refiltered)
@@ -271,15 +388,44 @@ class Engine:
             evaluation.scores = None
         return evaluation
 
+    def _is_shifted(self, evaluation: ClassEvaluation) -> bool:
+        """Takes over a few placements, if there was nothing else."""
+        scores, journal, pod_log = evaluation.scores, self._journal, self._cluster.pod_log
+        if (
+            scores is None
+            or evaluation.filtered is not None
+            or evaluation.position.node != journal.node.position
+            or evaluation.objects_version != self._cluster.objects.version
+            or len(evaluation.feasible) != self._cluster.nodes.capacity
+            or (evaluation.stale_by | scores.stale_by) & _MOVING
+        ):
+            return False
+        rows = journal.usage.since(evaluation.position.usage)
+        class_ids = pod_log.classes_since(evaluation.pod_position, SHIFTED_MAX)
+        if rows is None or class_ids is None:
+            return False
+        shift = evaluation.shift
+        if shift is None or shift.scores is not scores:
+            shift = evaluation.shift = ClassShift(
+                evaluation.framework, evaluation.info, self._cluster, self.states,
+                evaluation.outcome, evaluation.filters, scores,
+            )  # fmt: skip
+        if not shift.follow(rows.tolist(), class_ids):
+            return False
+        evaluation.position = journal.position
+        evaluation.pod_position = pod_log.position
+        evaluation.failure = None
+        return True
+
     def _objects_caught_up(self, evaluation: ClassEvaluation) -> bool:
         """False where an object changed that the filters read; drops the scores for theirs."""
         objects = self._cluster.objects
         if evaluation.objects_version == objects.version:
             return True
-        kinds = _kinds_changed(objects, evaluation.objects_version)
-        if _has_say(kinds, evaluation.object_kinds):
+        kinds = kinds_changed(objects, evaluation.objects_version)
+        if has_say(kinds, evaluation.object_kinds):
             return False
-        if evaluation.scores is not None and _has_say(kinds, evaluation.scores.object_kinds):
+        if evaluation.scores is not None and has_say(kinds, evaluation.scores.object_kinds):
             evaluation.scores = None
         evaluation.objects_version = objects.version
         return True
@@ -288,164 +434,8 @@ class Engine:
         # Four masks, two sums, and two arrays a score plugin (some have one, some counts beside).
         row_bytes = 20 + 16 * max((len(f.scores) for f in self._frameworks.values()), default=0)
         class_bytes = row_bytes * self._cluster.nodes.capacity
-        while len(self._kept) > 1 and len(self._kept) * class_bytes > EVALUATION_BYTES_MAX:
+        while len(self._kept) > 1 and len(self._kept) * class_bytes > self._bytes_max:
             self._kept.popitem(last=False)
-
-
-class Checker:
-    """Whether pods of a class pass every filter on given rows right now; for the owner.
-
-    What a placement cannot change is remembered per class and row, so that the usual check costs
-    the filters of NodeResourcesFit and the like on the proposed rows and nothing else.
-    """
-
-    CLASSES_MAX: Final = 4096
-
-    def __init__(
-        self, cluster: ClusterView, journal: Journal, frameworks: dict[str, Framework]
-    ) -> None:
-        self._cluster = cluster
-        self._journal = journal
-        self._frameworks = frameworks
-        self._kept: OrderedDict[int, _CheckedClass] = OrderedDict()
-
-    def passing(
-        self, class_id: int, info: PodInfo, profile: str, rows: Rows, own_uid: str = ""
-    ) -> Bools:
-        """Shape (n,): the pod may be placed on the row. Rows must be distinct. `own_uid` names a pod
-        that is nominated itself."""
-        checked = self._current(class_id, info, self._frameworks[profile])
-        if not checked.outcome.status.is_success:
-            return np.zeros(len(rows), np.bool_)
-        framework = checked.framework
-        unknown = rows[~checked.known[rows]]
-        if len(unknown):
-            self._learn(checked, self._with_all_others(checked, unknown))
-        passes = checked.static_ok[rows]
-        if passes.any():
-            passes &= framework.passing_of(
-                checked.moving, info, self._cluster, checked.outcome, rows
-            )
-            passes = framework.passing_with_nominated(
-                info, self._cluster, checked.outcome, rows, passes, own_uid
-            )
-        return passes
-
-    def _with_all_others(self, checked: "_CheckedClass", unknown: Rows) -> Rows:
-        """Rows to ask the fixed filters about: these, or all that are left once so many were asked
-        about one by one that asking about all at once is cheaper."""
-        checked.asked_count += len(unknown)
-        present = self._cluster.nodes.present
-        if checked.asked_count <= len(present) // ROWS_LIKE_ONE_CALL:
-            return unknown
-        checked.asked_count = 0
-        return np.union1d(unknown, np.flatnonzero(present & ~checked.known))
-
-    def _learn(self, checked: "_CheckedClass", rows: Rows) -> None:
-        """Asks the fixed filters about `rows`."""
-        framework = checked.framework
-        passes = framework.passing_of(
-            checked.fixed, checked.info, self._cluster, checked.outcome, rows
-        )
-        passes &= self._cluster.nodes.present[rows]
-        if checked.outcome.node_names is not None:
-            allowed = framework.candidate_rows(checked.outcome, self._cluster)
-            passes &= np.isin(rows, allowed)
-        checked.static_ok[rows] = passes
-        checked.known[rows] = True
-
-    def is_wide(self, class_id: int, info: PodInfo, profile: str) -> bool:
-        """Whether pods elsewhere matter: then a verdict holds until the next pod is placed, and
-        several pods of the class must be asked about one after the other."""
-        return self._current(class_id, info, self._frameworks[profile]).is_wide
-
-    def forget(self, class_id: int) -> None:
-        self._kept.pop(class_id, None)
-
-    def forget_all(self) -> None:
-        self._kept.clear()
-
-    def _current(self, class_id: int, info: PodInfo, framework: Framework) -> "_CheckedClass":
-        kept = self._kept.get(class_id)
-        if kept is None or not self._catch_up(kept):
-            kept = _CheckedClass(framework, info, self._cluster, self._journal)
-            self._kept[class_id] = kept
-            if len(self._kept) > self.CLASSES_MAX:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(class_id)
-        return kept
-
-    def _catch_up(self, kept: "_CheckedClass") -> bool:
-        """False where the class is to be prepared anew."""
-        cluster = self._cluster
-        if kept.objects_version != cluster.objects.version:
-            if _has_say(_kinds_changed(cluster.objects, kept.objects_version), kept.object_kinds):
-                return False
-            kept.objects_version = cluster.objects.version
-        if len(kept.known) != cluster.nodes.capacity:
-            return False
-        position, pod_position = self._journal.position, cluster.pod_log.position
-        if kept.position == position and kept.pod_position == pod_position:
-            return True
-        if kept.stale_by & _MOVING:
-            return False
-        node_rows = self._journal.node.since(kept.position.node)
-        if node_rows is None or (len(node_rows) and kept.stale_by & _EVERYTHING):
-            return False
-        kept.known[node_rows] = False
-        if kept.updatable:
-            pods = cluster.pod_log.since(kept.pod_position, POD_CHANGES_MAX)
-            if pods is None:
-                return False
-            delta = Delta(node_rows, pods)
-            for plugin, state in kept.updatable:
-                if plugin.update_filter(state, kept.info, cluster, delta) is None:
-                    return False
-        kept.position, kept.pod_position = position, pod_position
-        return True
-
-
-class _CheckedClass:
-    """What the checker remembers of a class."""
-
-    __slots__ = ("asked_count", "fixed", "framework", "info", "is_wide", "known", "moving",
-                 "object_kinds", "objects_version", "outcome", "pod_position", "position",
-                 "stale_by", "static_ok", "updatable")  # fmt: skip
-
-    def __init__(
-        self, framework: Framework, info: PodInfo, cluster: ClusterView, journal: Journal
-    ) -> None:
-        self.framework = framework
-        self.info = info
-        self.asked_count = 0
-        """Rows that the fixed filters were asked about since they were last asked about all."""
-        self.outcome = framework.run_pre_filters(info, cluster)
-        groups = framework.filter_groups(self.outcome)
-        self.fixed = groups.fixed
-        self.moving = groups.moving + groups.wide
-        self.updatable = framework.updatable_filters(self.outcome)
-        self.stale_by: int = framework.filters_stale_by(self.outcome).value
-        self.object_kinds = framework.filters_object_kinds(self.outcome)
-        self.is_wide = framework.is_wide(self.outcome)
-        self.position = journal.position
-        self.pod_position = cluster.pod_log.position
-        self.objects_version = cluster.objects.version
-        self.known: Bools = np.zeros(cluster.nodes.capacity, np.bool_)
-        """`static_ok` holds the answer for this row."""
-        self.static_ok: Bools = np.zeros(cluster.nodes.capacity, np.bool_)
-
-
-def _kinds_changed(objects: ObjectStore, version: int) -> frozenset[str] | None:
-    """Kinds of which an object changed after `version`; None: nobody remembers."""
-    changes = objects.changes_since(version)
-    return None if changes is None else frozenset(kind for kind, _ in changes)
-
-
-def _has_say(changed: frozenset[str] | None, read: frozenset[str] | None) -> bool:
-    """Whether some kind of object both changed and is read."""
-    if changed is None or read is None:
-        return read is None or bool(read)
-    return bool(changed & read)
 
 
 def _reads_changed(changes: Changes, *, has_pods: bool) -> int:

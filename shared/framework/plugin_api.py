@@ -17,14 +17,16 @@ state up to date (`UpdatableFilter`, `UpdatableScore`).
 """
 
 import enum
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
 
 from shared.columns.pod_log import PodChange
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.framework.status import SKIP, SUCCESS, Status, Verdicts
+from shared.framework.status import SKIP, SUCCESS, Code, Status, Verdicts
 from shared.kube.pod_record import PodRecord
 
 UNRATED = -(1 << 62)
@@ -145,6 +147,39 @@ class WhatIfPlugin(Protocol):
         ...
 
 
+class GonePods(NamedTuple):
+    """Pods that are thought to be gone; arrays of shape (n,)."""
+
+    class_ids: Int64s
+    node_rows: Rows
+
+    def sums(self, row_count: int, of_class: Callable[[int], int]) -> Int64s:
+        """What the pods of each row come to, shape (row_count,), if each is worth what its class is."""
+        once, inverse = np.unique(self.class_ids, return_inverse=True)
+        worth = np.array([of_class(class_id) for class_id in once.tolist()], np.int64)
+        sums = np.zeros(row_count, np.int64)
+        if len(once):
+            np.add.at(sums, self.node_rows, worth[inverse])
+        return sums
+
+
+@runtime_checkable
+class ApartFilter(Protocol):
+    """A filter of wide scope that answers for many rows at once what would be if pods were gone.
+
+    Preemption asks that of thousands of nodes, each question about the pods of that node alone.
+    """
+
+    NAME: ClassVar[str]
+
+    def filter_apart(
+        self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows, gone: GonePods
+    ) -> Verdicts:
+        """For each row as if the pods of `gone` that are on it were gone and no other. `state` and the
+        pods in the view are of before."""
+        ...
+
+
 @runtime_checkable
 class FilterPlugin(Protocol):
     """Says which nodes cannot take the pod, and why."""
@@ -256,6 +291,38 @@ class UpdatableScore(Protocol):
 
 
 @runtime_checkable
+class ClassDiscerning(Protocol):
+    """An updatable filter or score that knows of which classes the pods matter to it. The others are
+    told of every pod."""
+
+    NAME: ClassVar[str]
+
+    def minds(self, state: Any, class_id: int, cluster: ClusterView) -> bool:
+        """Whether a pod of the class that comes or goes may change anything. `state` is of the filter
+        or of the score; the answer holds as long as it lives."""
+        ...
+
+
+@runtime_checkable
+class ResourceReader(Protocol):
+    """A filter or score that reads nothing of the cluster but the columns of `cluster.nodes` about
+    resources: requested, allocatable, pod counts. Nodes that are equal in these get one answer, found
+    on a table that has these columns only. What depends on more goes into the state."""
+
+    NAME: ClassVar[str]
+    reads_resources_only: ClassVar[bool]
+
+
+@runtime_checkable
+class RequestsIgnorer(Protocol):
+    """A plugin that reads nothing of what a pod asks for, in containers or as a whole, but extended
+    resources: of two pods that differ in the rest alone it says the same."""
+
+    NAME: ClassVar[str]
+    ignores_requests: ClassVar[bool]
+
+
+@runtime_checkable
 class ReservePlugin(Protocol):
     """Keeps book in the owner of what a placement takes beside the node's columns.
 
@@ -273,3 +340,116 @@ class ReservePlugin(Protocol):
     def unreserve(
         self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
     ) -> None: ...
+
+
+@runtime_checkable
+class SelectiveReservePlugin(ReservePlugin, Protocol):
+    """Has nothing to reserve for most pods, and says so once for a class of them."""
+
+    def reserves_for(self, pod: PodInfo) -> bool:
+        """False: `reserve` says Success and does nothing, whatever the node; nor does `unreserve`."""
+        ...
+
+
+PERMIT_TIMEOUT_MAX_S = 15 * 60.0
+"""Nobody may let a pod wait for longer (maxTimeout upstream)."""
+
+
+class PermitResult(NamedTuple):
+    """`status` is SUCCESS, WAIT (for at most `timeout_s`), or a rejection."""
+
+    status: Status = SUCCESS
+    timeout_s: float = 0.0
+
+
+WAIT = Status(Code.WAIT)
+
+
+@runtime_checkable
+class PermitPlugin(Protocol):
+    """Says in the owner whether a pod that was reserved a place may be bound, perhaps later.
+
+    A pod that waits keeps its place and is in nobody's way. It goes on when every plugin that asked it
+    to wait has allowed it, and is rejected when one of them rejects it or its time is over: then it is
+    unschedulable by that plugin. See `Handle` for how to decide about pods that wait.
+    """
+
+    NAME: ClassVar[str]
+
+    def permit(
+        self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
+    ) -> PermitResult: ...
+
+
+@runtime_checkable
+class WaitingReviewer(Protocol):
+    """A Permit plugin that decides about waiting pods by what happens in the cluster: called after
+    each batch of events while one of its pods waits."""
+
+    NAME: ClassVar[str]
+
+    def review_waiting(self, cluster: ClusterView) -> None: ...
+
+
+class WaitingPod(Protocol):
+    """A pod that waits for Permit plugins. The first decision counts."""
+
+    @property
+    def record(self) -> PodRecord: ...
+
+    @property
+    def pod(self) -> PodInfo: ...
+
+    @property
+    def node_name(self) -> str: ...
+
+    @property
+    def pending_plugins(self) -> tuple[str, ...]:
+        """Those that have not allowed it yet."""
+        ...
+
+    def allow(self, plugin_name: str) -> None:
+        """As far as this plugin is concerned, the pod may be bound."""
+        ...
+
+    def reject(self, plugin_name: str, message: str) -> None:
+        """The pod is not bound: it is unschedulable by this plugin."""
+        ...
+
+
+class Handle(Protocol):
+    """What plugins in the owner may do beside answering (framework.Handle upstream)."""
+
+    def waiting_pods(self) -> Iterator[WaitingPod]:
+        """All pods that wait, in the order in which they came, this profile's and others'."""
+        ...
+
+    def waiting_pod(self, uid: str) -> WaitingPod | None: ...
+
+    def pending_pods(self) -> Iterator[PodRecord]:
+        """All pods without a node, waiting ones included. Takes as long as there are many."""
+        ...
+
+    def activate(self, uids: Iterable[str]) -> None:
+        """Has pending pods tried again at once, whoever rejected them."""
+        ...
+
+
+@runtime_checkable
+class HandleUser(Protocol):
+    """A plugin that wants the handle. In scorers and binders, which have none, it is not called."""
+
+    def use_handle(self, handle: Handle) -> None:
+        """Called once, before anything else."""
+        ...
+
+
+@runtime_checkable
+class EventReader(Protocol):
+    """A plugin that says which changes of the cluster may turn its "no" into a "yes"; without it,
+    every change wakes the pods that it rejected."""
+
+    events: ClassVar[Sequence[tuple[str, str]]]
+    """(resource, action) as kube-scheduler calls them: ("Node", "Add"), ("AssignedPod", "Delete"),
+    ("Pod", "UpdatePodLabel"), ("storage.k8s.io/CSINode", "Update"). "Update" stands for every kind of
+    update of the resource."""

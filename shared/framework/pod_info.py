@@ -43,6 +43,8 @@ class PodInfo:
     @cached_property
     def fit_filter_requests(self) -> PodRequests:
         """What a node must have free; see `shared.kube.pod_resources` for why there are three."""
+        if self.template.status is None:
+            return self.requests
         return fit_filter_requests(self.template)
 
     @cached_property
@@ -69,6 +71,12 @@ class PodInfo:
         """A placement takes something beside room on the node: of two pods of the class, the second
         finds the claims otherwise than the first did."""
         return bool(self.claim_uses or self.spec.resource_claims)
+
+    @cached_property
+    def takes_more_than_room(self) -> bool:
+        """Claims, or resources that devices may provide: before such a pod is bound there may be
+        something to write."""
+        return self.takes_claims or bool(self.requests.scalars)
 
     @property
     def has_pod_terms(self) -> bool:

@@ -9,7 +9,10 @@ Rules: `RunPostFilterPlugins` in pkg/scheduler/framework/runtime/framework.go, v
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple, Protocol
 
+from shared.columns.schema import Rows
+from shared.framework.candidates import NO_ROWS
 from shared.framework.cluster_view import ClusterView
+from shared.framework.dry_runs import DryRuns
 from shared.framework.preemption import Preemption, Preemptor, TieBreak
 from shared.framework.runtime import FilterOutcome, Framework, PreFilterOutcome
 from shared.framework.status import Code, Status
@@ -27,6 +30,10 @@ class FailedAttempt(NamedTuple):
     tie_break: TieBreak
     offset: int = 0
     """Where among the nodes to begin a search."""
+    refused: Rows = NO_ROWS
+    """Nodes that pass the filters, and were refused by an extender for a reason that may go."""
+    dry_runs: DryRuns | None = None
+    """What is known from other pods of the class, if somebody keeps it."""
 
 
 class PostFilterResult(NamedTuple):
@@ -34,6 +41,8 @@ class PostFilterResult(NamedTuple):
 
     status: Status
     preemption: Preemption | None = None
+    freed_claims: tuple[str, ...] = ()
+    """Keys of resource claims that nobody uses and whose devices the pod could use."""
 
 
 class PostFilterPlugin(Protocol):
@@ -51,14 +60,17 @@ def run_post_filters(
     preemption: Preemption | None = None
     reasons: list[str] = []
     rejected_by = ""
+    freed: tuple[str, ...] = ()
     for plugin in plugins:
         result = plugin.post_filter(attempt)
         status = result.status
         preemption = result.preemption or preemption
+        freed += result.freed_claims
         if status.is_success:
-            return PostFilterResult(status, result.preemption)
+            return PostFilterResult(status, result.preemption, freed)
         if status.code is not Code.UNSCHEDULABLE:
-            return PostFilterResult(status._replace(plugin=plugin.NAME), preemption)
+            return PostFilterResult(status._replace(plugin=plugin.NAME), preemption, freed)
         reasons += status.reasons
         rejected_by = rejected_by or plugin.NAME
-    return PostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons), rejected_by), preemption)
+    status = Status(Code.UNSCHEDULABLE, tuple(reasons), rejected_by)
+    return PostFilterResult(status, preemption, freed)

@@ -8,8 +8,8 @@ multiPoint spread over the extension points that a plugin implements.
 
 Rules: pkg/scheduler/apis/config/v1/default_plugins.go `mergePluginSet`, and `NewFramework`,
 `expandMultiPointPlugins`, `getScoreWeights` in pkg/scheduler/framework/runtime/framework.go,
-v1.36.2. One departure: `preScore` follows `score`, as a plugin here does not score without what its
-PreScore computed.
+v1.36.2. One departure: a plugin of `score` has its PreScore run whatever `preScore` says, as it does
+not score without what that computed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, cast
 from shared import plugin_names
 from shared.errors import ConfigurationError
 from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
+from shared.framework.pre_score_alone import PreScoreAlone
 from shared.framework.profiles import EXTENSION_POINTS, MULTI_POINT, PluginSet, ProfileConfig
 from shared.framework.runtime import Framework, ScoreEntry
 from shared.plugins import args
@@ -50,21 +51,21 @@ Plugin = Any
 Args = dict[str, Any]
 Factory = Callable[[Args, FeatureGates], Plugin]
 
-METHODS: Final[Mapping[str, str]] = {
-    "preEnqueue": "pre_enqueue",
-    "queueSort": "queue_key",
-    "preFilter": "pre_filter",
-    "filter": "filter",
-    "postFilter": "post_filter",
-    "preScore": "pre_score",
-    "score": "score",
-    "reserve": "reserve",
-    "permit": "permit",
-    "preBind": "pre_bind",
-    "bind": "binder_name",
-    "postBind": "post_bind",
+METHODS: Final[Mapping[str, tuple[str, ...]]] = {
+    "preEnqueue": ("pre_enqueue",),
+    "queueSort": ("queue_key",),
+    "preFilter": ("pre_filter",),
+    "filter": ("filter",),
+    "postFilter": ("post_filter",),
+    "preScore": ("pre_score",),
+    "score": ("score",),
+    "reserve": ("reserve",),
+    "permit": ("permit",),
+    "preBind": ("pre_bind",),
+    "bind": ("bind", "binder_name"),
+    "postBind": ("post_bind",),
 }
-"""Extension point -> the method by which a plugin takes part in it."""
+"""Extension point -> the methods by which a plugin takes part in it; one is enough."""
 
 _DECLARATIONS: Final[Mapping[str, str]] = {
     "pre_filter": "pre_filter_depends",
@@ -156,9 +157,11 @@ IN_TREE: Final[Mapping[str, Factory]] = {
     plugin_names.NODE_DECLARED_FEATURES: _without_args(NodeDeclaredFeatures),
 }
 
-NOT_BUILT_YET: Final = frozenset[str]()
-"""Of the default profile: left out of it (`BuiltProfile.missing`), and an error where a profile
-enables one by name."""
+CARRIED_OUT_BY_NAME: Final[Mapping[str, frozenset[str]]] = {
+    "preBind": frozenset((plugin_names.VOLUME_BINDING, plugin_names.DYNAMIC_RESOURCES)),
+}
+"""Extension point -> in-tree plugins that take part in it without a method: who runs the point knows
+them by name (`workers/binder/binding_cycle.py`)."""
 
 
 class BuiltProfile(NamedTuple):
@@ -168,8 +171,8 @@ class BuiltProfile(NamedTuple):
     framework: Framework
     plugins_at: Mapping[str, tuple[Plugin, ...]]
     """Extension point -> plugins in the order in which they run."""
-    missing: tuple[str, ...]
-    """Plugins that kube-scheduler would run in this profile and that are not built yet."""
+    out_of_tree: tuple[Plugin, ...]
+    """Those of them that are somebody else's."""
     notes: tuple[str, ...]
     """Settings that were accepted and have no effect, each with the reason."""
     percentage_of_nodes_to_score: int | None
@@ -191,7 +194,7 @@ class Registry:
         if entry_points is None:
             entry_points = metadata.entry_points(group=ENTRY_POINT_GROUP)
         self._out_of_tree = {point.name: point for point in entry_points}
-        taken = sorted(set(self._out_of_tree) & (set(IN_TREE) | NOT_BUILT_YET))
+        taken = sorted(set(self._out_of_tree) & set(IN_TREE))
         if taken:
             problems = [
                 f"{name}: is the name of an in-tree plugin; choose another" for name in taken
@@ -208,8 +211,6 @@ class Registry:
         _raise_if(problems, profile)
         sets = {point: profile.plugins.get(point, PluginSet()) for point in EXTENSION_POINTS}
         multi_point = _merged_with_default(profile.plugins.get(MULTI_POINT, PluginSet()))
-        missing = tuple(name for name, _ in multi_point if name in NOT_BUILT_YET)
-        multi_point = [entry for entry in multi_point if entry[0] not in NOT_BUILT_YET]
         made = self._make_all(profile, sets, multi_point, problems)
         _raise_if(problems, profile)
         plugins_at = {
@@ -223,20 +224,22 @@ class Registry:
             problems.append("plugins.bind: at least one plugin is needed; enable DefaultBinder")
         _raise_if(problems, profile)
         if "preScore" in profile.plugins:
-            notes.append("plugins.preScore: no effect; PreScore runs for the plugins of score")
-        weights = _weights((*sets["score"].enabled, *multi_point))
+            notes.append(
+                "plugins.preScore: no effect on plugins of score: their PreScore runs always"
+            )
         framework = Framework(
             profile.scheduler_name,
             plugins_at["preFilter"],
             plugins_at["filter"],
-            [ScoreEntry(p, weights[p.NAME]) for p in plugins_at["score"]],
+            _score_entries(plugins_at, _weights((*sets["score"].enabled, *multi_point))),
             plugins_at["postFilter"],
+            profile.percentage_of_nodes_to_score,
         )
         return BuiltProfile(
             profile.scheduler_name,
             framework,
             plugins_at,
-            missing,
+            tuple(plugin for name, plugin in made.items() if name in self._out_of_tree),
             tuple(notes),
             profile.percentage_of_nodes_to_score,
         )
@@ -253,23 +256,18 @@ class Registry:
                 known = ", ".join((MULTI_POINT, *EXTENSION_POINTS))
                 problems.append(f"{where}: is no extension point; there are {known}")
             for name, _ in plugins.enabled:
-                if name in NOT_BUILT_YET:
-                    problems.append(
-                        f"{where}.enabled: {name} is not built yet; take it out (without being "
-                        "named it is left out, and pods are placed without regard to it)"
-                    )
-                elif not self._knows(name):
+                if not self._knows(name):
                     problems.append(f"{where}.enabled: {self._unknown(name)}")
             notes += [
                 f"{where}.disabled: {name}: no effect; there is no such plugin"
                 for name in plugins.disabled
-                if name != "*" and name not in NOT_BUILT_YET and not self._knows(name)
+                if name != "*" and not self._knows(name)
             ]
-        for name in profile.plugin_config:
-            if name in NOT_BUILT_YET:
-                notes.append(f"pluginConfig[{name}]: no effect; the plugin is not built yet")
-            elif not self._knows(name):
-                problems.append(f"pluginConfig: {self._unknown(name)}")
+        notes += [
+            f"pluginConfig: {name}: no effect; there is no such plugin"
+            for name in profile.plugin_config
+            if not self._knows(name)
+        ]
         return problems, notes
 
     def _knows(self, name: str) -> bool:
@@ -290,7 +288,7 @@ class Registry:
         """One instance of each plugin that is enabled somewhere; checks the arguments of the rest."""
         needed = {name for name, _ in multi_point}
         needed.update(name for plugins in sets.values() for name, _ in plugins.enabled)
-        configured = {name for name in profile.plugin_config if name in IN_TREE}
+        configured = {name for name in profile.plugin_config if self._knows(name)}
         made: dict[str, Plugin] = {}
         for name in sorted(needed | configured):
             given = profile.plugin_config.get(name, {})
@@ -307,13 +305,44 @@ class Registry:
         point = self._out_of_tree[name]
         source = f"plugin {name} ({point.value})"
         try:
-            plugin = cast("Callable[[Args], Plugin]", point.load())(given)
-        except (ImportError, AttributeError) as error:
-            raise ConfigurationError(source, [f"cannot be loaded: {error}"]) from error
+            factory = point.load()
+        except (
+            Exception
+        ) as error:  # Somebody else's module may raise anything while it is imported.
+            told = f"cannot be loaded: {type(error).__name__}: {error}"
+            raise ConfigurationError(source, [told]) from error
+        try:
+            plugin = cast("Callable[[Args], Plugin]", factory)(given)
+        except ConfigurationError:
+            raise
+        except Exception as error:  # As above: what is wrong with the arguments, as it puts it.
+            where = f"pluginConfig[{name}].args"
+            raise ConfigurationError(where, [f"{type(error).__name__}: {error}"]) from error
         problems = _shape_problems(name, plugin)
         if problems:
             raise ConfigurationError(source, problems)
         return plugin
+
+
+def takes_part(plugin: Plugin, point: str) -> bool:
+    """Whether the plugin has something to do at an extension point."""
+    if plugin.NAME in CARRIED_OUT_BY_NAME.get(point, ()):
+        return True
+    return any(hasattr(plugin, method) for method in METHODS[point])
+
+
+def _score_entries(
+    plugins_at: Mapping[str, tuple[Plugin, ...]], weights: Mapping[str, int]
+) -> list[ScoreEntry]:
+    """The plugins of score, each with its PreScore, after those that take part in preScore alone."""
+    scores = plugins_at["score"]
+    alone = [
+        plugin
+        for plugin in plugins_at["preScore"]
+        if not hasattr(plugin, "score") and hasattr(plugin, "pre_score")
+    ]
+    entries = [ScoreEntry(PreScoreAlone(plugin), 0) for plugin in alone]
+    return entries + [ScoreEntry(plugin, weights[plugin.NAME]) for plugin in scores]
 
 
 def _raise_if(problems: list[str], profile: ProfileConfig) -> None:
@@ -326,8 +355,11 @@ def _shape_problems(name: str, plugin: Plugin) -> list[str]:
     problems = []
     if getattr(plugin, "NAME", None) != name:
         problems.append(f"NAME must be {name!r}, as the entry point is called")
-    if not any(hasattr(plugin, method) for method in METHODS.values()):
-        problems.append(f"has none of the methods {', '.join(METHODS.values())}")
+    methods = [method for each in METHODS.values() for method in each]
+    if not any(hasattr(plugin, method) for method in methods):
+        problems.append(f"has none of the methods {', '.join(methods)}")
+    if hasattr(plugin, "reserve") != hasattr(plugin, "unreserve"):
+        problems.append("reserve and unreserve go together")
     for method, declaration in _DECLARATIONS.items():
         if hasattr(plugin, method) and not hasattr(plugin, declaration):
             problems.append(f"has {method} but no {declaration}: say what the result depends on")
@@ -371,7 +403,7 @@ def _expanded(
     problems += [
         f"plugins.{point}.enabled: {name} does not take part in {point}"
         for name in own
-        if not hasattr(made[name], METHODS[point])
+        if not takes_part(made[name], point)
     ]
     problems += _twice(f"plugins.{point}.enabled", own)
     if "*" in plugins.disabled:
@@ -379,7 +411,7 @@ def _expanded(
     spread = [
         name
         for name, _ in multi_point
-        if hasattr(made[name], METHODS[point]) and name not in plugins.disabled
+        if takes_part(made[name], point) and name not in plugins.disabled
     ]
     problems += _twice(f"plugins.{MULTI_POINT}.enabled (for {point})", spread)
     named_again = [name for name in own if name in spread]

@@ -10,13 +10,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.pod_log import PodChange
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.errors import OperationalError
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
     UNRATED,
-    Delta,
     Dependence,
     FailingFilter,
     FilterPlugin,
@@ -32,8 +30,10 @@ from shared.framework.plugin_api import (
     WhatIfPlugin,
 )
 from shared.framework.pod_info import PodInfo
+from shared.framework.pod_shift import PodShift
 from shared.framework.status import SUCCESS, Code, Codes, Status, Verdicts
 from shared.framework.what_if import WhatIf
+from shared.kernels.rows import rows_where
 
 MOVING: Final = Reads.USAGE | Reads.PODS
 """What a placement changes."""
@@ -155,6 +155,18 @@ class FilterOutcome(NamedTuple):
         return codes
 
 
+class _FilterPlan(NamedTuple):
+    """What is asked of the filters of pods of which the same plugins have something to say."""
+
+    active: list[int]
+    groups: FilterGroups
+    stale_by: Reads
+    object_kinds: frozenset[str] | None
+
+
+PLANS_MAX: Final = 1024
+
+
 class Framework:
     """One profile's plugins. Immutable once made."""
 
@@ -165,8 +177,11 @@ class Framework:
         filters: Sequence[FilterPlugin],
         scores: Sequence[ScoreEntry],
         post_filters: Sequence[Any] = (),
+        percentage_of_nodes_to_score: int | None = None,
     ) -> None:
         self.profile_name = profile_name
+        self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
+        """See `node_sample.py`."""
         self.pre_filters = tuple(pre_filters)
         self.filters = tuple(filters)
         self.scores = tuple(scores)
@@ -185,6 +200,8 @@ class Framework:
         ]
         self._failing_filters = [f for f in self.filters if isinstance(f, FailingFilter)]
         self._updatable_scores = [_as_updatable_score(entry.plugin) for entry in self.scores]
+        self._plans: dict[tuple[tuple[str, ...], frozenset[str], int], _FilterPlan] = {}
+        self._dependences: dict[tuple[bool, ...], tuple[Reads, frozenset[str] | None]] = {}
 
     # PreFilter and Filter ----------------------------------------------------------------
 
@@ -239,22 +256,37 @@ class Framework:
         """The rows that Filter has to look at."""
         nodes = cluster.nodes
         if outcome.node_names is None:
-            return nodes.present_rows()
+            return rows_where(nodes.present[: nodes.row_count])
         rows = (nodes.row_of(name) for name in sorted(outcome.node_names))
         return np.array([row for row in rows if row >= 0 and nodes.present[row]], np.intp)
 
     def active_filters(self, outcome: PreFilterOutcome) -> list[int]:
-        """Indices of the filters that PreFilter did not skip."""
-        return [
+        """Indices of the filters that PreFilter did not skip. Read only."""
+        return self._plan(outcome).active
+
+    def filter_groups(self, outcome: PreFilterOutcome) -> FilterGroups:
+        """The active filters by what makes them change their mind. Read only."""
+        return self._plan(outcome).groups
+
+    def _plan(self, outcome: PreFilterOutcome) -> "_FilterPlan":
+        """What follows from which plugins have a say: worked out once for all pods of a kind."""
+        skipped = tuple([name for name, status in outcome.each.items() if status.code is Code.SKIP])
+        key = (skipped, outcome.final, len(outcome.each))
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) >= PLANS_MAX:
+                self._plans.clear()
+            plan = self._plans[key] = self._make_plan(outcome)
+        return plan
+
+    def _make_plan(self, outcome: PreFilterOutcome) -> "_FilterPlan":
+        active = [
             index
             for index, plugin in enumerate(self.filters)
             if outcome.each.get(plugin.NAME, SUCCESS).code is not Code.SKIP
         ]
-
-    def filter_groups(self, outcome: PreFilterOutcome) -> FilterGroups:
-        """The active filters by what makes them change their mind."""
         groups = FilterGroups([], [], [])
-        for index in self.active_filters(outcome):
+        for index in active:
             depends = self.filters[index].filter_depends
             if not depends.reads & MOVING:
                 groups.fixed.append(index)
@@ -262,7 +294,8 @@ class Framework:
                 groups.moving.append(index)
             else:
                 groups.wide.append(index)
-        return groups
+        stale_by = self._stale_by(outcome, active)
+        return _FilterPlan(active, groups, stale_by, self._object_kinds(outcome, active))
 
     def updatable_filters(self, outcome: PreFilterOutcome) -> list[tuple[UpdatableFilter, Any]]:
         """The plugins, skipped ones included, that bring their PreFilter state up to date."""
@@ -283,6 +316,14 @@ class Framework:
     def filters_stale_by(self, outcome: PreFilterOutcome) -> Reads:
         """Changes after which PreFilter, or a wide filter, would have to start anew for the plugins
         that cannot follow."""
+        return self._plan(outcome).stale_by
+
+    def filters_object_kinds(self, outcome: PreFilterOutcome) -> frozenset[str] | None:
+        """Kinds of objects of which a change may make a filter, or PreFilter, say something else;
+        None: all."""
+        return self._plan(outcome).object_kinds
+
+    def _stale_by(self, outcome: PreFilterOutcome, active: Sequence[int]) -> Reads:
         reads = Reads(0)
         follows = {plugin.NAME for plugin in self._updatable_filters}
         for plugin in self.pre_filters:
@@ -291,7 +332,7 @@ class Framework:
                 continue
             if plugin.NAME not in follows:
                 reads |= depends.reads
-        for index in self.active_filters(outcome):
+        for index in active:
             filter_plugin = self.filters[index]
             if filter_plugin.filter_depends.scope is Scope.ROW:
                 continue
@@ -299,15 +340,15 @@ class Framework:
                 reads |= filter_plugin.filter_depends.reads
         return reads
 
-    def filters_object_kinds(self, outcome: PreFilterOutcome) -> frozenset[str] | None:
-        """Kinds of objects of which a change may make a filter, or PreFilter, say something else;
-        None: all."""
+    def _object_kinds(
+        self, outcome: PreFilterOutcome, active: Sequence[int]
+    ) -> frozenset[str] | None:
         readers: list[PreFilterPlugin | FilterPlugin] = [
             plugin
             for plugin in self.pre_filters
             if plugin.NAME not in outcome.final and _reads_objects(plugin.pre_filter_depends)
         ]
-        filters = (self.filters[index] for index in self.active_filters(outcome))
+        filters = (self.filters[index] for index in active)
         readers += [plugin for plugin in filters if _reads_objects(plugin.filter_depends)]
         return _kinds_read(readers)
 
@@ -318,7 +359,7 @@ class Framework:
         outcome: PreFilterOutcome,
         rows: Rows,
         own_uid: str = "",
-        shift: "PodShift | None" = None,
+        shift: PodShift | None = None,
     ) -> FilterOutcome:
         """Runs the filters in order; each sees only the rows that all before it let pass.
 
@@ -354,7 +395,7 @@ class Framework:
         outcome: PreFilterOutcome,
         rows: Rows,
         slots: Rows,
-        shift: "PodShift | None" = None,
+        shift: PodShift | None = None,
     ) -> FilterOutcome:
         """The filters as if the nominated pods in `slots` were on their nodes already."""
         nominations = cluster.nominations
@@ -426,7 +467,10 @@ class Framework:
         return FilterOutcome(rows, failed_by, verdicts)
 
     def _index_of(self, plugin_name: str) -> int:
-        return next(i for i, plugin in enumerate(self.filters) if plugin_name == plugin.NAME)
+        """Of a plugin whose PreFilter rejected the pod; 0 for one without a Filter: whoever asks
+        about rows then asks whether they pass, not who rejected them."""
+        names = [plugin.NAME for plugin in self.filters]
+        return names.index(plugin_name) if plugin_name in names else 0
 
     def passing(
         self,
@@ -493,24 +537,15 @@ class Framework:
     def prepare_scores(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreparedScores:
         """Runs PreScore. Raises PreScoreError for a pod that a plugin cannot make sense of."""
         prepared = PreparedScores([], [], [], [], Reads(0), None)
-        stale_by = Reads(0)
-        readers: list[ScorePlugin] = []
+        finals: list[bool] = []
         for i, (plugin, weight) in enumerate(self.scores):
             state = None
             updatable = self._updatable_scores[i]
             pre_scorer = self._pre_scorers[i]
-            if updatable is None:
-                stale_by |= _wide_reads(plugin.score_depends)
-            is_reader = _reads_objects(plugin.score_depends)
             if pre_scorer is not None:
                 result = pre_scorer.pre_score(pod, cluster, feasible)
                 state = result.state
-                depends = pre_scorer.pre_score_depends
-                is_reader |= _reads_objects(depends)
-                if is_reader and not result.is_final:
-                    readers.append(plugin)
-                if updatable is None and depends is not None and not result.is_final:
-                    stale_by |= depends.reads
+                finals.append(result.is_final)
                 if result.status.code is Code.SKIP:
                     prepared.skipped.append(plugin.NAME)
                     if updatable is not None and not result.is_final:
@@ -518,11 +553,32 @@ class Framework:
                     continue
                 if not result.status.is_success:
                     raise PreScoreError(plugin.NAME, result.status)
-            elif is_reader:
-                readers.append(plugin)
+            else:
+                finals.append(False)
             prepared.active.append(ActiveScore(plugin, weight, state, self._normalizers[i]))
             prepared.updatable.append(updatable)
-        return prepared._replace(stale_by=stale_by, object_kinds=_kinds_read(readers))
+        stale_by, object_kinds = self._scores_depend(tuple(finals))
+        return prepared._replace(stale_by=stale_by, object_kinds=object_kinds)
+
+    def _scores_depend(self, finals: tuple[bool, ...]) -> tuple[Reads, frozenset[str] | None]:
+        """`stale_by` and `object_kinds` of prepared scores, by whether each PreScore was final."""
+        found = self._dependences.get(finals)
+        if found is not None:
+            return found
+        stale_by = Reads(0)
+        readers: list[ScorePlugin] = []
+        for i, is_final in enumerate(finals):
+            plugin, pre_scorer = self.scores[i].plugin, self._pre_scorers[i]
+            depends = None if pre_scorer is None else pre_scorer.pre_score_depends
+            if self._updatable_scores[i] is None:
+                stale_by |= _wide_reads(plugin.score_depends)
+                if depends is not None and not is_final:
+                    stale_by |= depends.reads
+            is_reader = _reads_objects(plugin.score_depends) or _reads_objects(depends)
+            if is_reader and not is_final:
+                readers.append(plugin)
+        found = self._dependences[finals] = stale_by, _kinds_read(readers)
+        return found
 
     def run_scores(
         self, pod: PodInfo, cluster: ClusterView, active: Sequence[ActiveScore], rows: Rows
@@ -540,64 +596,6 @@ class Framework:
             normalized.append(score)
             total += score * weight
         return raws, normalized, total
-
-
-class PodShift:
-    """What PreFilter would have said of a pod if other pods came or went: states of its own that
-    follow each change. A plugin that PreFilter skipped stays skipped, as upstream (AddPod and
-    RemovePod of the PreFilter extensions). To be made before the first change."""
-
-    def __init__(
-        self, framework: Framework, pod: PodInfo, cluster: ClusterView, outcome: PreFilterOutcome
-    ) -> None:
-        self._pod = pod
-        self._cluster = cluster
-        self._original = self._shifted = outcome
-        self._following: list[PodCountingFilter] = []
-        self._repeating: list[PodCountingFilter] = []
-        """Those that cannot follow; their state is made again after each change."""
-        self._is_stale = False
-        """Of `_repeating`."""
-        for plugin in framework.pod_counting(outcome):
-            if plugin.follower is not None and plugin.what_if is None:
-                self._following.append(plugin)
-                self._ask_again(plugin)  # A state of its own: the given one is others' as well.
-            else:
-                self._repeating.append(plugin)
-
-    def move(self, changes: list[PodChange]) -> None:
-        """Pods came or went; the view shows it already."""
-        self._is_stale = True
-        delta = Delta(_NONE, changes)
-        for plugin in list(self._following):
-            assert plugin.follower is not None, "it follows"
-            state = self._shifted.states[plugin.name]
-            rows = plugin.follower.update_filter(state, self._pod, self._cluster, delta)
-            if rows is None:
-                self._following.remove(plugin)
-                self._repeating.append(plugin)
-
-    def outcome(self) -> PreFilterOutcome:
-        """As of now; good until the next change."""
-        if self._is_stale:
-            self._is_stale = False
-            for plugin in self._repeating:
-                self._ask_again(plugin)
-        return self._shifted
-
-    def _ask_again(self, plugin: PodCountingFilter) -> None:
-        if plugin.what_if is not None:
-            state = self._original.states[plugin.name]
-            result = plugin.what_if.pre_filter_what_if(state, self._pod, self._cluster)
-        else:
-            result = plugin.pre_filter.pre_filter(self._pod, self._cluster)
-        each = {**self._shifted.each, plugin.name: result.status}
-        states = {**self._shifted.states, plugin.name: result.state}
-        rejection = SUCCESS
-        for name, status in each.items():
-            if status.code is not Code.SKIP and not status.is_success and not rejection.plugin:
-                rejection = status._replace(plugin=name)
-        self._shifted = self._shifted._replace(status=rejection, each=each, states=states)
 
 
 def _respected(pod: PodInfo, cluster: ClusterView, rows: Rows, own_uid: str) -> Rows:

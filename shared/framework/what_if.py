@@ -46,6 +46,8 @@ class WhatIf:
         """Hears of every pod, of those that return at the end as well."""
         self._hidden: dict[int, int] = {}
         """Row of the pod table -> its node."""
+        self._hidden_own: dict[int, int] = {}
+        """The same of the table of placements that nobody has confirmed."""
 
     def __enter__(self) -> Self:
         nodes, rows = self._cluster.nodes, self._rows
@@ -77,6 +79,10 @@ class WhatIf:
             pods.put_back(pod_row, node_row)
         hidden = np.fromiter(self._hidden, np.intp, len(self._hidden))
         self._tell(pods.class_id[hidden], self._node_rows(hidden), 1)
+        own = np.fromiter(self._hidden_own, np.intp, len(self._hidden_own))
+        for row, node_row in self._hidden_own.items():
+            tentative.put_back(row, node_row)
+        self._tell(tentative.class_id[own], tentative.node_row[own].astype(np.intp), 1)
         shown = np.arange(self._first_shown, self._first_shown + self._shown_count)
         class_ids, node_rows = tentative.class_id[shown], tentative.node_row[shown]
         for row in shown.tolist():
@@ -84,27 +90,54 @@ class WhatIf:
         tentative.row_count = self._first_shown
         self._tell(class_ids, node_rows.astype(np.intp), -1)
 
-    def take_off(self, pod_rows: Rows) -> None:
-        """Pods of `cluster.pods` are not there."""
+    def take_off_all(self, pod_rows: Rows, starts: Rows) -> None:
+        """The pods of all nodes of this question, one node's after the other's: those of node i
+        begin at `starts[i]`, and there is one at least."""
         pods = self._cluster.pods
         class_ids, node_rows = pods.class_id[pod_rows], self._node_rows(pod_rows)
-        self._add(class_ids, node_rows, -1)
+        indices = self._cluster.usages.indices(class_ids)
+        amounts = self._cluster.usages.matrix[indices]
+        self._add_amounts(np.add.reduceat(-amounts, starts), self._rows)
+        self._add_ports(indices, node_rows, -1)
+        self._hide(pod_rows, class_ids, node_rows)
+
+    def take_off(self, pod_rows: Rows, *, one_each: bool = False) -> None:
+        """Pods of `cluster.pods` are not there. `one_each`: no two are of the same node."""
+        pods = self._cluster.pods
+        class_ids, node_rows = pods.class_id[pod_rows], self._node_rows(pod_rows)
+        self._add(class_ids, node_rows, -1, one_each=one_each)
+        self._hide(pod_rows, class_ids, node_rows)
+
+    def _hide(self, pod_rows: Rows, class_ids: Int64s, node_rows: Rows) -> None:
+        pods = self._cluster.pods
         if self._with_pods:
             for pod_row in pod_rows.tolist():
                 self._hidden[pod_row] = pods.node_row.item(pod_row)
                 pods.clear(pod_row)
             self._tell(class_ids, node_rows, -1)
 
-    def put_back(self, pod_rows: Rows) -> None:
+    def put_back(self, pod_rows: Rows, *, one_each: bool = False) -> None:
         """Pods that were taken off are there after all."""
         pods = self._cluster.pods
         if self._with_pods:
             for pod_row in pod_rows.tolist():
                 pods.put_back(pod_row, self._hidden.pop(pod_row))
         class_ids, node_rows = pods.class_id[pod_rows], self._node_rows(pod_rows)
-        self._add(class_ids, node_rows, 1)
+        self._add(class_ids, node_rows, 1, one_each=one_each)
         if self._with_pods:
             self._tell(class_ids, node_rows, 1)
+
+    def take_off_unconfirmed(self, own_rows: Rows) -> None:
+        """Pods of `cluster.tentative` are not there; they cannot be put back one by one."""
+        tentative = self._cluster.tentative
+        class_ids = tentative.class_id[own_rows]
+        node_rows = tentative.node_row[own_rows].astype(np.intp)
+        self._add(class_ids, node_rows, -1)
+        if self._with_pods:
+            for row, node_row in zip(own_rows.tolist(), node_rows.tolist(), strict=True):
+                self._hidden_own[row] = node_row
+                tentative.clear(row)
+            self._tell(class_ids, node_rows, -1)
 
     def put_on(self, class_ids: Int64s, node_rows: Rows) -> None:
         """More pods, of these classes on these nodes."""
@@ -134,32 +167,54 @@ class WhatIf:
         rows: Rows = self._cluster.pods.node_row[pod_rows].astype(np.intp)
         return rows
 
-    def _add(self, class_ids: Int64s, node_rows: Rows, sign: int) -> None:
+    def _add(
+        self, class_ids: Int64s, node_rows: Rows, sign: int, *, one_each: bool = False
+    ) -> None:
         if not len(class_ids):
             return
-        usages, nodes = self._cluster.usages, self._cluster.nodes
+        usages = self._cluster.usages
         indices = usages.indices(class_ids)
+        if len(class_ids) == 1:
+            self._add_one(indices, node_rows, sign)
+            return
         amounts = usages.matrix[indices]
         if sign < 0:
             amounts = -amounts
-        if len(node_rows) > 1:
+        targets = node_rows
+        if len(node_rows) > 1 and not one_each:
             node_rows_once, inverse = np.unique(node_rows, return_inverse=True)
             if len(node_rows_once) < len(node_rows):
                 sums = np.zeros((len(node_rows_once), amounts.shape[1]), np.int64)
                 np.add.at(sums, inverse, amounts)
                 amounts, targets = sums, node_rows_once
-            else:
-                targets = node_rows
-        else:
-            targets = node_rows
+        self._add_amounts(amounts, targets)
+        self._add_ports(indices, node_rows, sign)
+
+    def _add_amounts(self, amounts: Int64s, targets: Rows) -> None:
+        nodes = self._cluster.nodes
         nodes.pod_count[targets] += amounts[:, 0]
         nodes.nonzero_cpu_milli[targets] += amounts[:, 1]
         nodes.nonzero_memory_bytes[targets] += amounts[:, 2]
         width = min(amounts.shape[1] - EXTRA_COLUMNS, len(nodes.requested))
         nodes.requested[:width, targets] += amounts[:, EXTRA_COLUMNS : EXTRA_COLUMNS + width].T
-        has_ports = usages.has_ports[indices]
+
+    def _add_ports(self, indices: Rows, node_rows: Rows, sign: int) -> None:
+        has_ports = self._cluster.usages.has_ports[indices]
         if has_ports.any():
             self._change_ports(indices, node_rows, np.flatnonzero(has_ports), sign)
+
+    def _add_one(self, indices: Rows, node_rows: Rows, sign: int) -> None:
+        """The same for a single pod, of which wide filters ask thousands of times."""
+        usages, nodes = self._cluster.usages, self._cluster.nodes
+        index, row = indices.item(0), node_rows.item(0)
+        amounts = usages.matrix[index] * sign
+        nodes.pod_count[row] += amounts.item(0)
+        nodes.nonzero_cpu_milli[row] += amounts.item(1)
+        nodes.nonzero_memory_bytes[row] += amounts.item(2)
+        width = min(len(amounts) - EXTRA_COLUMNS, len(nodes.requested))
+        nodes.requested[:width, row] += amounts[EXTRA_COLUMNS : EXTRA_COLUMNS + width]
+        if usages.has_ports.item(index):
+            self._change_ports(indices, node_rows, np.zeros(1, np.intp), sign)
 
     def _change_ports(self, indices: Rows, node_rows: Rows, which: Rows, sign: int) -> None:
         """A set, as the cache keeps it: what one of two pods with a port gives back is free."""

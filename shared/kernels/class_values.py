@@ -50,6 +50,10 @@ class ClassValues(Generic[T, V]):
             value = self._known[class_id] = self._work_out(description)
         return value
 
+    def is_something(self, class_id: int, classes: Mapping[int, T]) -> bool:
+        """Whether pods of the class matter."""
+        return self.of(class_id, classes) != self._nothing
+
     @property
     def is_overgrown(self) -> bool:
         """So many classes came and went that starting anew is the better memory.

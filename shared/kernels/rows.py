@@ -1,9 +1,15 @@
 """Row indices as numpy takes them fastest."""
 
-from shared.columns.schema import Rows
+import numpy as np
+
+from shared.columns.schema import Bools, Rows
 
 RowIndex = slice | Rows
 """Picks rows out of a column: a view where they lie side by side, else a copy."""
+
+_counting: Rows = np.arange(1 << 12)
+"""0, 1, 2, ...; parts of it are recognised as rows that lie side by side."""
+_counting.flags.writeable = False
 
 
 def row_index(rows: Rows) -> RowIndex:
@@ -18,6 +24,30 @@ def row_index(rows: Rows) -> RowIndex:
     first = rows.item(0)
     if count == 1:
         return slice(first, first + 1)
-    if rows.item(-1) - first == count - 1 and bool((rows[1:] > rows[:-1]).all()):
+    if rows.item(-1) - first == count - 1 and (
+        (rows.base is _counting and rows.strides == _counting.strides)
+        or bool((rows[1:] > rows[:-1]).all())
+    ):
         return slice(first, first + count)
     return rows
+
+
+def rows_between(first: int, end: int) -> Rows:
+    """`first` to `end` - 1. Read only."""
+    global _counting  # noqa: PLW0603  # Grows; arrays made from the old one stay right.
+    if end > len(_counting):
+        _counting = np.arange(2 * end)
+        _counting.flags.writeable = False
+    return _counting[first:end]
+
+
+def rows_where(mask: Bools) -> Rows:
+    """The rows where `mask` is True, ascending. Read only: where they lie side by side, this costs a
+    tenth of looking for each."""
+    count = int(np.count_nonzero(mask))
+    if count == 0:
+        return mask.nonzero()[0]
+    first = int(mask.argmax())
+    if first + count <= len(mask) and bool(mask[first : first + count].all()):
+        return rows_between(first, first + count)
+    return mask.nonzero()[0]

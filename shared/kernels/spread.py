@@ -107,6 +107,21 @@ class HardCounts:
         self._at_lowest = int(np.count_nonzero(counts == self._lowest))
         return before != self._lowest
 
+    def is_full_without(self, rows: Rows, gone: Int64s) -> Bools:
+        """As `is_full` of the domain of each of some rows, shape (n,), each as if so many counted pods
+        were gone from that row and all others still there."""
+        domains = self.topology.domain_of_row[rows]
+        left = self.counts[domains] - np.where(self._eligible[rows], gone, 0)
+        if len(self._domains) >= max(self._min_domains, 1):
+            # Pods only go: no other domain can become the lowest but the row's own.
+            lowest = np.full(len(rows), self.counts[self._domains].min(), np.int64)
+            lowest = np.where(self._eligible[rows], np.minimum(lowest, left), lowest)
+        else:
+            lowest = np.zeros(len(rows), np.int64)
+        is_full: Bools = left > lowest + self._max_skew - self._self_match
+        is_full[domains == NO_DOMAIN] = False
+        return is_full
+
     def _lowest_that_counts(self) -> int:
         return self._lowest if len(self._domains) >= self._min_domains else 0
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.schema import Int64s, Rows
+from shared.columns.schema import Bools, Int64s, Rows
 from shared.kernels.rows import RowIndex
 from shared.kernels.topology import NO_DOMAIN, Topology, sum_by_domain
 
@@ -117,6 +117,18 @@ class TermCounts:
             if domains:
                 changed.append(counts.topology.rows_of_all(domains))
         return changed
+
+    def key_sums(self, rows: Rows) -> dict[str, Int64s]:
+        """Topology key -> the weight in the domain of each row, shape (n,)."""
+        return {
+            key: counts.by_domain[counts.topology.domain_of_row[rows]]
+            for key, counts in self.by_key.items()
+        }
+
+    def has_label(self, key: str, rows: Rows) -> Bools:
+        """Which rows have a domain of the key, shape (n,)."""
+        has_label: Bools = self.of_key(key).topology.domain_of_row[rows] != NO_DOMAIN
+        return has_label
 
     def is_current(self) -> bool:
         """Whether every topology is what it was."""

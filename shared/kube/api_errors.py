@@ -135,6 +135,10 @@ _BY_HTTP_STATUS: Final[dict[int, type[ApiError]]] = {
 }
 _MESSAGE_LENGTH_MAX: Final = 500
 
+RETRY_AFTER_S_MAX: Final = 300.0
+"""A server that wants to be left alone for longer is asked again all the same: what it says may be a
+proxy's mistake, and pods wait."""
+
 _status_decoder: Final = msgspec.json.Decoder(Status)
 
 
@@ -146,6 +150,8 @@ def error_from_status(status: Status, http_status: int, retry_after_s: float | N
         error_type = ServerError if code >= 500 else ApiError
     if retry_after_s is None and status.details is not None:
         retry_after_s = status.details.retry_after_seconds or None
+    if retry_after_s is not None:
+        retry_after_s = min(max(retry_after_s, 0.0), RETRY_AFTER_S_MAX)
     return error_type(code, status.reason, status.message, retry_after_s)
 
 

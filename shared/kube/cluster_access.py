@@ -1,11 +1,13 @@
 """Where the API server is and how to be let in: what `kubeconfig` finds and `api_client` uses."""
 
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from shared.errors import ConfigurationError
 from shared.kube.credentials import Credentials
+from shared.kube.proxy import Proxy, proxy_of_environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,8 @@ class ClusterAccess:
     credentials: Credentials
     source: str
     """Where this was found, for messages."""
+    proxy: Proxy | None = None
+    """The way there; None: straight."""
 
     @property
     def url(self) -> str:
@@ -66,9 +70,10 @@ def parse_server_url(url: str, source: str) -> ServerUrl:
     )
 
 
-def access_by_url(url: str) -> ClusterAccess:
+def access_by_url(url: str, environment: Mapping[str, str] | None = None) -> ClusterAccess:
     """An API server that asks for no credentials, such as the simulated one."""
     server = parse_server_url(url, "server address")
+    proxy = proxy_of_environment(environment or {}, server.host, server.port, is_tls=server.is_tls)
     return ClusterAccess(
         host=server.host,
         port=server.port,
@@ -77,4 +82,5 @@ def access_by_url(url: str) -> ClusterAccess:
         tls_server_name="",
         credentials=Credentials(),
         source="server address",
+        proxy=proxy,
     )

@@ -1,13 +1,17 @@
-"""Who berth is to the API server: the Authorization header, kept fresh.
+"""Who berth is to the API server: the Authorization header and the client certificate, kept fresh.
 
-Client certificates are part of the TLS settings and not of this.
+A credential may change at any time, so each has a `serial`: whoever was refused says which serial it
+used, and hears whether there is another by now. Many requests that are refused together lead to one
+renewal.
 """
 
 import base64
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from shared.errors import ConfigurationError
+from shared.kube.client_certificate import ClientCertificate
 
 TOKEN_FILE_REREAD_S: Final = 60.0
 """The kubelet renews a projected token when 80 % of its life is over (at least 10 minutes of it are
@@ -15,7 +19,7 @@ then left), so a minute is soon enough; client-go re-reads as often."""
 
 
 class Credentials:
-    """Makes the Authorization header line; without any credentials it is empty."""
+    """A token, a token file or a password, with or without a client certificate, or nothing."""
 
     def __init__(
         self,
@@ -24,18 +28,40 @@ class Credentials:
         token_file: Path | None = None,
         username: str = "",
         password: str = "",
+        certificate: ClientCertificate | None = None,
+        impersonation: Iterable[tuple[str, str]] = (),
     ) -> None:
+        """`impersonation` are headers that say on whose behalf the requests are made."""
         self._token_file = token_file
         self._read_at_s = float("-inf")
+        self._authorization = b""
+        self._certificate = certificate
+        self._impersonation = b"".join(_header_line(name, text) for name, text in impersonation)
         self._line = b""
+        self.serial = 0
+        """Another one whenever header or certificate have changed."""
         if token:
-            self._line = _bearer(token, "the token")
+            self._set_authorization(bearer_line(token, "the token"))
         elif username:
             pair = base64.b64encode(f"{username}:{password}".encode()).decode()
-            self._line = f"Authorization: Basic {pair}\r\n".encode()
+            self._set_authorization(f"Authorization: Basic {pair}\r\n".encode())
+        else:
+            self._set_authorization(b"")
+
+    @property
+    def certificate_serial(self) -> int:
+        """Of the client certificate; connections made with another one are not to be used again."""
+        return 0 if self._certificate is None else self._certificate.serial
+
+    def is_due(self) -> bool:
+        """Whether `prepare` has to be awaited before `header_line`."""
+        return False
+
+    async def prepare(self) -> None:
+        """Get credentials that take time to be had. Raises `OperationalError`."""
 
     def header_line(self, now_s: float) -> bytes:
-        """The header with its line end, or nothing. Reads the token file when that is due.
+        """The header lines with their ends, or nothing. Reads the token file when that is due.
 
         Raises `ConfigurationError` while there is no readable token at all; a file that cannot be
         read later on leaves the last token in force.
@@ -45,28 +71,47 @@ class Credentials:
             self._read_token_file(self._token_file)
         return self._line
 
-    def refresh(self, now_s: float) -> bool:
-        """Read the token file now, because the server refused; whether there is another token."""
-        if self._token_file is None:
-            return False
-        before = self._line
-        self._read_at_s = now_s
-        self._read_token_file(self._token_file)
-        return self._line != before
+    async def renew(self, refused_serial: int, now_s: float) -> bool:
+        """The server refused these; whether there are others now. Looks for them if need be."""
+        if self.serial != refused_serial:
+            return True
+        if self._token_file is not None:
+            self._read_at_s = now_s
+            self._read_token_file(self._token_file)
+        self.before_connecting()
+        return self.serial != refused_serial
+
+    def before_connecting(self) -> None:
+        """Take a certificate that was renewed on disk."""
+        if self._certificate is not None and self._certificate.reload():
+            self.serial += 1
 
     def _read_token_file(self, path: Path) -> None:
         try:
             token = path.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            if self._line:
+            if self._authorization:
                 return
             raise ConfigurationError(str(path), [f"token file cannot be read: {error}"]) from error
-        if not token and self._line:
+        if not token and self._authorization:
             return
-        self._line = _bearer(token, str(path))
+        self._set_authorization(bearer_line(token, str(path)))
+
+    def _set_authorization(self, line: bytes) -> None:
+        if line != self._authorization:
+            self.serial += 1
+        self._authorization = line
+        self._line = line + self._impersonation
 
 
-def _bearer(token: str, source: str) -> bytes:
+def bearer_line(token: str, source: str) -> bytes:
+    """The header for a token; `ConfigurationError` if it cannot be one."""
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigurationError(source, ["not a bearer token: empty, or with spaces or line ends"])
     return f"Authorization: Bearer {token}\r\n".encode()
+
+
+def _header_line(name: str, text: str) -> bytes:
+    if not text.isprintable():
+        raise ConfigurationError("user", [f"{name}: {text!r} cannot stand in a header"])
+    return f"{name}: {text}\r\n".encode()

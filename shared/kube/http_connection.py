@@ -59,6 +59,8 @@ class HttpConnection(asyncio.Protocol):
         self._body_parts: list[bytes] = []
         self.deadline_s = 0.0
         """When the running request is given up, on the client's clock; the client compares."""
+        self.certificate_serial = 0
+        """Which client certificate it was made with, as the client counts them."""
         self.use_count = 0
         """Requests begun on this connection; above 1, the server may have closed it meanwhile."""
 
@@ -147,6 +149,9 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is closed, by whichever side."""
         self._is_closed = True
+        # Under TLS it holds 256 KiB; this object and its parser hold one another, so both would wait
+        # for the collector of cycles, which in a quiet process may take hours to come.
+        self._transport = None
         if self._is_busy:
             head = self._head.partition(_HEAD_END)[0] + b"\r\n"
             if exc is None and self._is_head_complete and _HAS_LENGTH.search(head) is None:

@@ -1,8 +1,8 @@
 """Finding the API server: kubeconfig files, the service account of a pod, or a plain address.
 
-All problems of a file are reported at once, each with its place in the file. What berth cannot do yet
-(exec plugins, auth providers, proxies) is refused by name: connecting without it would only fail
-later and less clearly.
+All problems of a file are reported at once, each with its place in the file. What berth cannot do (auth
+providers, proxies other than HTTP) is refused by name: connecting without it would only fail later and
+less clearly.
 
 Rules: staging/src/k8s.io/client-go/tools/clientcmd and rest/config.go, v1.36.
 """
@@ -11,30 +11,27 @@ import base64
 import binascii
 import os
 import ssl
-import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
 from shared.errors import ConfigurationError
+from shared.kube.client_certificate import ClientCertificate
 from shared.kube.cluster_access import ClusterAccess, access_by_url, parse_server_url
 from shared.kube.credentials import Credentials
+from shared.kube.exec_credentials import ExecCommand, ExecCredentials
+from shared.kube.kubeconfig_user import EXEC_EXTENSION, read_exec, read_impersonation
+from shared.kube.proxy import parse_proxy, proxy_of_environment
 
 SERVICE_ACCOUNT_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
-_UNSUPPORTED_USER_FIELDS: Final = {
-    "exec": "exec plugins are not supported yet; use a token, tokenFile or client certificate",
-    "auth-provider": "auth providers are not supported; use a token, tokenFile or certificate",
-    "as": "impersonation is not supported",
-    "as-uid": "impersonation is not supported",
-    "as-groups": "impersonation is not supported",
-    "as-user-extra": "impersonation is not supported",
-}
-_UNSUPPORTED_CLUSTER_FIELDS: Final = {
-    "proxy-url": "proxies are not supported yet; connect to the API server directly",
-}
+_AUTH_PROVIDER_PROBLEM: Final = (
+    "user.auth-provider: auth providers are not supported (nor by Kubernetes since v1.26); use exec, a"
+    " token, tokenFile or certificate"
+)
 
 
 def find_access(
@@ -49,9 +46,9 @@ def find_access(
     service account, $KUBECONFIG and ~/.kube/config. Raises `ConfigurationError`.
     """
     if server:
-        return access_by_url(server)
+        return access_by_url(server, environment)
     if kubeconfig:
-        return load_kubeconfig([Path(kubeconfig)], context)
+        return load_kubeconfig([Path(kubeconfig)], context, environment)
     if environment.get("KUBERNETES_SERVICE_HOST") and not environment.get("KUBECONFIG"):
         return in_cluster_access(environment, service_account_folder)
     named = [Path(p) for p in environment.get("KUBECONFIG", "").split(os.pathsep) if p]
@@ -63,7 +60,7 @@ def find_access(
                 [f"none given and {default} does not exist; use --kubeconfig FILE or --server URL"],
             )
         named = [default]
-    return load_kubeconfig(named, context)
+    return load_kubeconfig(named, context, environment)
 
 
 def in_cluster_access(
@@ -83,15 +80,24 @@ def in_cluster_access(
         raise ConfigurationError(source, problems)
     credentials = Credentials(token_file=token_file)
     return ClusterAccess(
-        host, int(port), "", _tls_context(source, str(ca_file), ""), "", credentials, source
+        host=host,
+        port=int(port),
+        base_path="",
+        tls=_tls_context(source, str(ca_file), ""),
+        tls_server_name="",
+        credentials=credentials,
+        source=source,
+        proxy=proxy_of_environment(environment, host, int(port), is_tls=True),
     )
 
 
-def load_kubeconfig(paths: list[Path], context: str = "") -> ClusterAccess:
+def load_kubeconfig(
+    paths: list[Path], context: str = "", environment: Mapping[str, str] | None = None
+) -> ClusterAccess:
     """The server of a context (by default the current one) of kubeconfig files.
 
     Of several files the first that defines a name wins, as with $KUBECONFIG. Relative paths are
-    relative to the file that states them.
+    relative to the file that states them. `environment` may name a proxy.
     """
     files = [_ConfigFile(path) for path in paths if path.exists() or len(paths) == 1]
     source = os.pathsep.join(str(path) for path in paths)
@@ -100,7 +106,7 @@ def load_kubeconfig(paths: list[Path], context: str = "") -> ClusterAccess:
     name = context or next((f.current_context for f in files if f.current_context), "")
     if not name:
         raise ConfigurationError(
-            source, ["no current-context; set it with kubectl config use-context or give --context"]
+            source, ["no current-context; set it with kubectl config use-context"]
         )
     _, chosen = _find(files, source, "contexts", "context", name)
     cluster_file, cluster = _find(files, source, "clusters", "cluster", _text(chosen, "cluster"))
@@ -109,7 +115,13 @@ def load_kubeconfig(paths: list[Path], context: str = "") -> ClusterAccess:
         user_file, user = _find(files, source, "users", "user", user_name)
     else:
         user_file, user = cluster_file, {}
-    return _access(cluster_file, cluster, user_file, user)
+    access = _access(cluster_file, cluster, user_file, user)
+    if access.proxy is not None or environment is None:
+        return access
+    proxy = proxy_of_environment(
+        environment, access.host, access.port, is_tls=access.tls is not None
+    )
+    return replace(access, proxy=proxy)
 
 
 # The pieces of a file -----------------------------------------------------------------------------
@@ -172,44 +184,63 @@ def _access(
     cluster_file: _ConfigFile, cluster: dict[str, Any], user_file: _ConfigFile, user: dict[str, Any]
 ) -> ClusterAccess:
     source = str(cluster_file.path)
-    problems = [
-        f"cluster.{field}: {why}"
-        for field, why in _UNSUPPORTED_CLUSTER_FIELDS.items()
-        if cluster.get(field)
-    ]
-    problems += [
-        f"user.{field}: {why}" for field, why in _UNSUPPORTED_USER_FIELDS.items() if user.get(field)
-    ]
-    if not _text(cluster, "server"):
-        problems.append("cluster.server: missing")
+    problems = [] if _text(cluster, "server") else ["cluster.server: missing"]
+    if user.get("auth-provider"):
+        problems.append(_AUTH_PROVIDER_PROBLEM)
+    command = None
+    if user.get("exec") is not None:
+        try:
+            command = read_exec(user["exec"], cluster, user_file.path, _exec_config(cluster))
+        except ConfigurationError as error:
+            problems += error.problems
     if problems:
         raise ConfigurationError(source, problems)
     server = parse_server_url(_text(cluster, "server"), f"{source}: cluster.server")
-    tls = None
-    if server.is_tls:
-        tls = _cluster_tls(cluster_file, cluster)
-        _load_client_certificate(tls, user_file, user)
+    tls = _cluster_tls(cluster_file, cluster) if server.is_tls else None
+    certificate = None if tls is None else ClientCertificate(tls, str(user_file.path))
+    if certificate is not None:
+        _use_client_certificate(certificate, user_file, user)
+    proxy_url = _text(cluster, "proxy-url")
     return ClusterAccess(
         host=server.host,
         port=server.port,
         base_path=server.base_path,
         tls=tls,
         tls_server_name=_text(cluster, "tls-server-name"),
-        credentials=_credentials(user_file, user),
+        credentials=_credentials(user_file, user, certificate, command),
         source=source,
+        proxy=parse_proxy(proxy_url, f"{source}: cluster.proxy-url") if proxy_url else None,
     )
 
 
-def _credentials(file: _ConfigFile, user: dict[str, Any]) -> Credentials:
-    # A token file goes before a token, as in client-go.
+def _credentials(
+    file: _ConfigFile,
+    user: dict[str, Any],
+    certificate: ClientCertificate | None,
+    command: ExecCommand | None,
+) -> Credentials:
+    impersonation = read_impersonation(user, str(file.path))
+    # A token file goes before a token, and a command after all that is stated, as in client-go.
     token_file = _text(user, "tokenFile")
-    if token_file:
-        return Credentials(token_file=Path(file.resolve(token_file)))
+    token, username = _text(user, "token"), _text(user, "username")
+    if command is not None and not (token_file or token or username):
+        return ExecCredentials(command, certificate=certificate, impersonation=impersonation)
     return Credentials(
-        token=_text(user, "token"),
-        username=_text(user, "username"),
+        token="" if token_file else token,
+        token_file=Path(file.resolve(token_file)) if token_file else None,
+        username=username,
         password=_text(user, "password"),
+        certificate=certificate,
+        impersonation=impersonation,
     )
+
+
+def _exec_config(cluster: dict[str, Any]) -> Any:
+    """What the cluster's entry holds for exec plugins (an extension of that name)."""
+    for extension in cluster.get("extensions") or ():
+        if isinstance(extension, dict) and extension.get("name") == EXEC_EXTENSION:
+            return extension.get("extension")
+    return None
 
 
 def _cluster_tls(file: _ConfigFile, cluster: dict[str, Any]) -> ssl.SSLContext:
@@ -241,32 +272,30 @@ def _tls_context(source: str, ca_file: str, ca_text: str) -> ssl.SSLContext:
         raise ConfigurationError(source, [f"{place}: no usable certificate: {error}"]) from error
 
 
-def _load_client_certificate(
-    context: ssl.SSLContext, file: _ConfigFile, user: dict[str, Any]
+def _use_client_certificate(
+    certificate: ClientCertificate, file: _ConfigFile, user: dict[str, Any]
 ) -> None:
     source = str(file.path)
-    with tempfile.TemporaryDirectory(prefix="berth-") as folder:
-        parts = {}
-        for field in ("client-certificate", "client-key"):
-            if user.get(f"{field}-data"):
-                # ssl reads these from files only. The folder is ours alone and gone at once.
-                part = Path(folder) / field
-                part.write_bytes(_base64(source, f"user.{field}-data", user))
-                parts[field] = str(part)
-            elif _text(user, field):
-                parts[field] = file.resolve(_text(user, field))
-        if not parts:
-            return
-        missing = [f for f in ("client-certificate", "client-key") if f not in parts]
-        if missing:
-            raise ConfigurationError(source, [f"user.{f}: missing" for f in missing])
+    names = ("client-certificate", "client-key")
+    missing = [f for f in names if not (user.get(f"{f}-data") or _text(user, f))]
+    if len(missing) == len(names):
+        return
+    if missing:
+        raise ConfigurationError(source, [f"user.{f}: missing" for f in missing])
+    if not any(user.get(f"{f}-data") for f in names):
+        paths = [Path(file.resolve(_text(user, f))) for f in names]
+        certificate.use_files(paths[0], paths[1])
+        return
+    parts = []
+    for field in names:
+        if user.get(f"{field}-data"):
+            parts.append(_base64(source, f"user.{field}-data", user))
+            continue
         try:
-            # Without a password given, ssl would ask for one on the terminal.
-            context.load_cert_chain(parts["client-certificate"], parts["client-key"], password="")
-        except (OSError, ValueError) as error:
-            raise ConfigurationError(
-                source, [f"user.client-certificate, user.client-key: {error}"]
-            ) from error
+            parts.append(Path(file.resolve(_text(user, field))).read_bytes())
+        except OSError as error:
+            raise ConfigurationError(source, [f"user.{field}: {error}"]) from error
+    certificate.use_pem(parts[0], parts[1])
 
 
 def _base64(source: str, place: str, body: dict[str, Any]) -> bytes:

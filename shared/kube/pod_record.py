@@ -50,7 +50,7 @@ class PodTemplate(ApiStruct):
     resource claims, which are reserved for it by name: such a pod is like no other."""
 
 
-class PodRecord(msgspec.Struct, array_like=True, frozen=True):
+class PodRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One pod as it travels from the watch adapter to the owner. Times are as in the API."""
 
     namespace: str
@@ -69,6 +69,8 @@ class PodRecord(msgspec.Struct, array_like=True, frozen=True):
     """A `PodTemplate` as msgpack."""
     is_preempted: bool = False
     """Has the condition that a scheduler preempted it (it goes once `deleted` is set)."""
+    generation: int = 0
+    """Of its spec, as conditions name it; 0: the API server states none."""
 
     @property
     def key(self) -> str:
@@ -106,6 +108,7 @@ def split_pod(pod: Pod) -> PodRecord:
         nominated_node_name=status.nominated_node_name,
         template=msgspec.Raw(_encoder.encode(template)),
         is_preempted=_is_preempted(status),
+        generation=meta.generation,
     )
 
 

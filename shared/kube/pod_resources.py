@@ -118,7 +118,10 @@ def fit_filter_requests(template: PodTemplate) -> PodRequests:
 
 def fit_score_requests(template: PodTemplate) -> FitScoreRequests:
     """What NodeResourcesFit's score (all strategies) adds for a pod that is to be scheduled."""
-    total = _total(template, _FIT_SCORE)
+    if _is_plain(template):
+        _, total = _plain_totals(template)
+    else:
+        total = _total(template, _FIT_SCORE)
     amounts = {name: quantity.value_of_nanos(amount) for name, amount in total.items()}
     if CPU in total:
         amounts[CPU] = quantity.milli_value_of_nanos(total[CPU])
@@ -171,9 +174,12 @@ def claim_names(template: PodTemplate, pod_name: str) -> list[str]:
 
 
 def _requests(template: PodTemplate, rules: _Rules) -> PodRequests:
-    total = _total(template, rules)
-    defaults = _missing_defaults(template, total)
-    nonzero = _total(template, msgspec.structs.replace(rules, defaults=defaults))
+    if _is_plain(template):
+        total, nonzero = _plain_totals(template)
+    else:
+        total = _total(template, rules)
+        defaults = _missing_defaults(template, total)
+        nonzero = _total(template, msgspec.structs.replace(rules, defaults=defaults))
     return PodRequests(
         milli_cpu=quantity.milli_value_of_nanos(total.get(CPU, 0)),
         memory_bytes=quantity.value_of_nanos(total.get(MEMORY, 0)),
@@ -186,6 +192,26 @@ def _requests(template: PodTemplate, rules: _Rules) -> PodRequests:
         nonzero_milli_cpu=quantity.milli_value_of_nanos(nonzero.get(CPU, 0)),
         nonzero_memory_bytes=quantity.value_of_nanos(nonzero.get(MEMORY, 0)),
     )
+
+
+def _is_plain(template: PodTemplate) -> bool:
+    """Only containers ask for something, and they run all at once: as for nearly every pod."""
+    spec = template.spec
+    has_more = spec.init_containers or spec.overhead or spec.resources or template.status
+    return not has_more
+
+
+def _plain_totals(template: PodTemplate) -> tuple[Nanos, Nanos]:
+    """What a plain pod asks for, without and with defaults."""
+    total: Nanos = {}
+    nonzero: Nanos = {}
+    for container in template.spec.containers:
+        requests = _to_nanos(_spec_of(container))
+        _add(total, requests)
+        for name, amount in _DEFAULT_NANOS.items():
+            requests.setdefault(name, amount)
+        _add(nonzero, requests)
+    return total, nonzero
 
 
 def _missing_defaults(template: PodTemplate, total: Nanos) -> Nanos:

@@ -33,8 +33,23 @@ class NodesRequest(_Message, frozen=True, tag="qn"):
     profile: str
 
 
+class CacheRequest(_Message, frozen=True, tag="qa"):
+    """Which pods are on which node and in the queue, by uid: for the comparison with the API server."""
+
+
+class MetricsRequest(_Message, frozen=True, tag="qm"):
+    """Everything that is counted, for `/metrics`."""
+
+
 AdminRequest = (
-    StatusRequest | DumpRequest | CompareRequest | StopRequest | QueueRequest | NodesRequest
+    StatusRequest
+    | DumpRequest
+    | CompareRequest
+    | StopRequest
+    | QueueRequest
+    | NodesRequest
+    | CacheRequest
+    | MetricsRequest
 )
 
 
@@ -59,6 +74,10 @@ class StatusAnswer(_Message, frozen=True, tag="as"):
     binds_in_flight: int
     counters: dict[str, int]
     """Since the owner's start: scheduled, unschedulable, rejected, bind_failed, ..."""
+    is_standby: bool = False
+    """Another holds the lease: all is kept up to date, nothing is scheduled."""
+    foreign_pods_by_node: dict[str, int] = {}
+    """Node -> pods that another scheduler bound there while they waited here; the most first, few."""
 
 
 class TextAnswer(_Message, frozen=True, tag="at"):
@@ -78,6 +97,8 @@ class PendingPod(msgspec.Struct, array_like=True, frozen=True):
     gated_by: str
     """The PreEnqueue plugin that holds it; empty if none does."""
     nominated_node: str
+    awaited_victims: list[str] = []
+    """Uids of the pods on the nominated node that have to go before this one fits."""
 
 
 class QueueAnswer(_Message, frozen=True, tag="aq"):
@@ -121,4 +142,52 @@ class NodesAnswer(_Message, frozen=True, tag="an"):
     """Of the profile asked for; empty for one that does not exist."""
 
 
-AdminAnswer = StatusAnswer | TextAnswer | QueueAnswer | NodesAnswer
+class HeldPod(msgspec.Struct, array_like=True, frozen=True):
+    """One pod that the cache or the queue holds."""
+
+    uid: str
+    key: str
+    is_assumed: bool
+    """On its node by our own decision; the API server may not show it there yet."""
+
+
+class HeldNode(msgspec.Struct, array_like=True, frozen=True):
+    """One node of the cache."""
+
+    name: str
+    is_ghost: bool
+    """Only its pods are known: the API server does not show the node (any more)."""
+    pods: list[HeldPod]
+
+
+class CacheAnswer(_Message, frozen=True, tag="aa"):
+    nodes: list[HeldNode]
+    pending: list[HeldPod]
+    profiles: list[str]
+    """Pods of these schedulerNames wait in the queue until they have a node."""
+
+
+class LabelledCount(msgspec.Struct, array_like=True, frozen=True):
+    name: str
+    labels: list[str]
+    """Values, in the order in which `shared/telemetry/metrics.py` names the labels."""
+    count: int
+
+
+class HistogramState(msgspec.Struct, array_like=True, frozen=True):
+    name: str
+    labels: list[str]
+    counts: list[int]
+    """Of each bucket alone; the last is for what is above all bounds."""
+    sum: float
+
+
+class MetricsAnswer(_Message, frozen=True, tag="am"):
+    status: StatusAnswer
+    labelled: list[LabelledCount]
+    histograms: list[HistogramState]
+    unschedulable: list[LabelledCount]
+    """Now in the queue, by (plugin, profile)."""
+
+
+AdminAnswer = StatusAnswer | TextAnswer | QueueAnswer | NodesAnswer | CacheAnswer | MetricsAnswer

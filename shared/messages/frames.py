@@ -3,9 +3,13 @@
 A message is a ZeroMQ multipart:
 
     frame 0   header: magic "BRTH", PROTOCOL_VERSION, number of the frames that follow,
-              CRC-32 over them in order, and the length of each (little endian)
+              CRC-32 over them in order (if packed, over the lengths first), and the length of
+              each (little endian)
     frame 1   the body: msgpack of one of the channel's messages (`codec.py`)
     frame 2.. raw buffers: columns of a snapshot
+
+Where body and buffers are small together, they are one frame, each padded to 8 bytes: a frame costs
+more than its bytes do, and most snapshots are a dozen columns of a few rows.
 
 Apart from the codec because it knows bytes only. Whoever receives may rely on it: what `unseal`
 returns is what the sender sealed, bit for bit. Nothing is ever unpickled.
@@ -16,16 +20,20 @@ import zlib
 from collections.abc import Sequence
 from typing import Final
 
-from shared.errors import FrameError
+from shared.errors import FrameError, ProtocolVersionError
 
-PROTOCOL_VERSION: Final = 1
+PROTOCOL_VERSION: Final = 3
 """Raised by each change of what any message looks like in bytes. All processes of one berth speak
-the same; there is no negotiation, because the supervisor starts them all from one installation."""
+the same; there is no negotiation: the supervisor starts them all from one installation, and a worker of
+another host that has another version is told so and ends."""
 
 MAGIC: Final = b"BRTH"
 
 BUFFER_COUNT_MAX: Final = 8192
 """Frames after the body. A snapshot has one for each column and dictionary: hundreds, not more."""
+
+PACKED_BYTES_MAX: Final = 16_384
+"""Up to so many bytes are copied into one frame."""
 
 Buffer = bytes | bytearray | memoryview
 """A frame's bytes. Memoryviews must be contiguous; `memoryview(array)` of a numpy array will do."""
@@ -34,6 +42,10 @@ _PREFIX: Final = struct.Struct("<4sHHI")
 _SINGLE: Final = struct.Struct("<4sHHIQ")
 """The whole header of a message without buffers, which is nearly every message."""
 _LENGTH_BYTES: Final = 8
+_ALIGNED_BYTES: Final = 8
+"""A column's numbers are read where they lie."""
+_PADDING: Final = [bytes(-length % _ALIGNED_BYTES) for length in range(_ALIGNED_BYTES)]
+"""By length modulo 8."""
 _SHOWN_BYTES: Final = 24
 
 
@@ -43,12 +55,15 @@ def seal(body: Buffer, buffers: Sequence[Buffer] = ()) -> list[Buffer]:
         return [_SINGLE.pack(MAGIC, PROTOCOL_VERSION, 1, zlib.crc32(body), _size(body)), body]
     assert len(buffers) <= BUFFER_COUNT_MAX, f"{len(buffers)} buffers in one message"
     frames: list[Buffer] = [body, *buffers]
+    sizes = [_size(frame) for frame in frames]
+    lengths = struct.pack(f"<{len(sizes)}Q", *sizes)
     crc = 0
+    if sum(sizes) <= PACKED_BYTES_MAX:
+        frames = [_packed(frames, sizes)]
+        crc = zlib.crc32(lengths)  # Nothing else would show that a length was changed a little.
     for frame in frames:
         crc = zlib.crc32(frame, crc)
-    prefix = _PREFIX.pack(MAGIC, PROTOCOL_VERSION, len(frames), crc)
-    lengths = struct.pack(f"<{len(frames)}Q", *map(_size, frames))
-    return [prefix + lengths, *frames]
+    return [_PREFIX.pack(MAGIC, PROTOCOL_VERSION, len(sizes), crc) + lengths, *frames]
 
 
 def unseal(channel: str, parts: Sequence[Buffer]) -> tuple[Buffer, Sequence[Buffer]]:
@@ -62,11 +77,22 @@ def unseal(channel: str, parts: Sequence[Buffer]) -> tuple[Buffer, Sequence[Buff
     if magic != MAGIC:
         raise damaged(channel, "not a berth message (magic)", parts)
     if version != PROTOCOL_VERSION:
-        told = f"protocol version {version}, this process speaks {PROTOCOL_VERSION}; run all"
-        raise damaged(channel, f"{told} processes from one installation", parts)
-    if count != len(frames) or _size(header) != _PREFIX.size + count * _LENGTH_BYTES:
+        told = f"protocol version {version}, this process speaks {PROTOCOL_VERSION}"
+        raise ProtocolVersionError(
+            f"channel {channel}: {told}; install the same berth on all hosts"
+        )
+    is_packed = count > 1 and len(frames) == 1
+    is_counted = is_packed or count == len(frames)
+    if not is_counted or _size(header) != _PREFIX.size + count * _LENGTH_BYTES:
         raise damaged(channel, f"header announces {count} frame(s), {len(frames)} came", parts)
     lengths = struct.unpack_from(f"<{count}Q", header, _PREFIX.size)
+    if is_packed:
+        if zlib.crc32(frames[0], zlib.crc32(memoryview(header)[_PREFIX.size :])) != crc:
+            raise damaged(channel, f"CRC is not {crc:08x}", parts)
+        unpacked = _unpacked(frames[0], lengths)
+        if unpacked is None:
+            raise damaged(channel, f"{_size(frames[0])} bytes are not {count} frames", parts)
+        return unpacked[0], unpacked[1:]
     actual_crc = 0
     for index, frame in enumerate(frames):
         if _size(frame) != lengths[index]:
@@ -76,6 +102,24 @@ def unseal(channel: str, parts: Sequence[Buffer]) -> tuple[Buffer, Sequence[Buff
     if actual_crc != crc:
         raise damaged(channel, f"CRC {actual_crc:08x} instead of {crc:08x}", parts)
     return frames[0], frames[1:]
+
+
+def _packed(frames: Sequence[Buffer], lengths: Sequence[int]) -> bytes:
+    pieces: list[Buffer] = []
+    for frame, length in zip(frames, lengths, strict=True):
+        pieces.append(frame)
+        pieces.append(_PADDING[length % _ALIGNED_BYTES])
+    return b"".join(pieces)
+
+
+def _unpacked(packed: Buffer, lengths: Sequence[int]) -> list[memoryview] | None:
+    """Windows on the packed frames; None if they are not all there, or more is."""
+    whole = memoryview(packed).cast("B")
+    start, found = 0, []
+    for length in lengths:
+        found.append(whole[start : start + length])
+        start += length + len(_PADDING[length % _ALIGNED_BYTES])
+    return found if start == len(whole) else None
 
 
 def damaged(channel: str, problem: str, parts: Sequence[Buffer]) -> FrameError:

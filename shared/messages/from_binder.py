@@ -4,6 +4,8 @@ import enum
 
 import msgspec
 
+from shared.messages.measured import NOTHING, Measured
+
 
 class _Message(msgspec.Struct, array_like=True, frozen=True):
     """Base: positional on the wire, immutable in hand."""
@@ -39,7 +41,7 @@ class BinderReady(_Message, frozen=True, tag="vr"):
     epoch: int
 
 
-class BindFinished(msgspec.Struct, array_like=True, frozen=True):
+class BindFinished(msgspec.Struct, array_like=True, frozen=True, gc=False):
     order_id: int
 
 
@@ -76,6 +78,8 @@ class BinderHeartbeat(_Message, frozen=True, tag="vH"):
     binder_index: int
     in_flight_count: int
     events_dropped_count: int
+    measured: Measured = NOTHING
+    """Since the last heartbeat."""
 
 
 FromBinder = BinderHello | BinderReady | BindReport | VictimReport | BinderHeartbeat

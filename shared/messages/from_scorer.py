@@ -2,6 +2,8 @@
 
 import msgspec
 
+from shared.messages.measured import NOTHING, Measured
+
 
 class _Message(msgspec.Struct, array_like=True, frozen=True):
     """Base: positional on the wire, immutable in hand."""
@@ -13,6 +15,9 @@ class ScorerHello(_Message, frozen=True, tag="wh"):
     protocol_version: int
     worker_index: int
     instance: str
+    configuration: str = ""
+    """Digest of what a worker of another host was configured with (`shared/config_digest.py`); empty of
+    those that the owner's own supervisor started."""
 
 
 class ResyncRequest(_Message, frozen=True, tag="wr"):
@@ -22,14 +27,13 @@ class ResyncRequest(_Message, frozen=True, tag="wr"):
     reason: str
 
 
-class Placement(msgspec.Struct, array_like=True, frozen=True):
-    """The worker's choice for one task."""
+class Placements(msgspec.Struct, array_like=True, frozen=True):
+    """The worker's choices in task order, as two columns: an object for each would cost more than to
+    check it."""
 
-    ticket: int
-    node_row: int
-    score: int
-    feasible_count: int
-    evaluated_count: int
+    tickets: list[int]
+    node_rows: list[int]
+    """As long as `tickets`."""
 
 
 class PreemptionProposal(msgspec.Struct, array_like=True, frozen=True):
@@ -55,6 +59,10 @@ class Failure(msgspec.Struct, array_like=True, frozen=True):
     """Only with a single ticket."""
     ends_nomination: bool = False
     """Nothing helps, so what the pods were nominated to is void."""
+    freed_claims: list[str] = []
+    """Keys of resource claims that nobody uses and that keep the pod from fitting."""
+    was_room_sought: bool = False
+    """Preemption was tried, with whatever result."""
 
 
 class Proposals(_Message, frozen=True, tag="wp"):
@@ -68,17 +76,31 @@ class Proposals(_Message, frozen=True, tag="wp"):
     generation: int
     """Of the copy on which the placements were made."""
     is_last: bool
-    placements: list[Placement]
+    placements: Placements
     failures: list[Failure]
     skipped: list[int]
     """Tickets that were not tried: the class was retired before the worker came to them (their pods
-    are gone or changed), or room would have to be made for more pods than one answer should wait for."""
+    are gone or changed), room would have to be made for more pods than one answer should wait for, or
+    pods that this worker placed itself are in the way and would have to go."""
+
+
+class AskForPods(_Message, frozen=True, tag="wn"):
+    """Who are the pods on these nodes? Answered by `PodsOnNodes`."""
+
+    worker_index: int
+    epoch: int
+    request_id: int
+    generation: int
+    """Of the copy: pods that came after it are left out, their rows may have been others'."""
+    node_rows: list[int]
 
 
 class ScorerHeartbeat(_Message, frozen=True, tag="wb"):
     worker_index: int
     sequence: int
     generation: int
+    measured: Measured = NOTHING
+    """Since the last heartbeat."""
 
 
-FromScorer = ScorerHello | ResyncRequest | Proposals | ScorerHeartbeat
+FromScorer = ScorerHello | ResyncRequest | Proposals | AskForPods | ScorerHeartbeat

@@ -2,7 +2,11 @@
 
 import msgspec
 
-from shared.kube.objects import AllocationResult
+from shared.kube.objects import (
+    AllocationResult,
+    ContainerExtendedResourceRequest,
+    ResourceClaimSpec,
+)
 
 
 class _Message(msgspec.Struct, array_like=True, frozen=True):
@@ -39,8 +43,16 @@ class VolumeWork(msgspec.Struct, array_like=True, frozen=True):
     timeout_s: float
 
 
+class GeneratedClaim(msgspec.Struct, array_like=True, frozen=True):
+    """The scheduler's own claim for the extended resources of a pod: it has to be made first."""
+
+    spec: ResourceClaimSpec
+    mappings: list[ContainerExtendedResourceRequest]
+    """For the pod's status: which container finds its devices in which request."""
+
+
 class ClaimWork(msgspec.Struct, array_like=True, frozen=True):
-    """Have a resource claim allocated, and reserved for the pod."""
+    """Have a resource claim allocated, reserved for the pod, and its devices ready."""
 
     namespace: str
     name: str
@@ -49,11 +61,26 @@ class ClaimWork(msgspec.Struct, array_like=True, frozen=True):
     allocation: AllocationResult
     is_new: bool
     """Allocated for this pod; otherwise the claim had this allocation before."""
-    is_generated: bool
-    """The scheduler's own claim for extended resources: it does not exist yet and has no name."""
+    ready_timeout_s: float
+    """How long to wait for devices that drivers have to prepare before the pod is bound."""
+    generated: GeneratedClaim | None = None
+    """None for a claim that somebody else made."""
 
 
-class BindPod(msgspec.Struct, array_like=True, frozen=True):
+class Decision(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """How a placement came about, for the annotation on the bound pod."""
+
+    generation: int
+    """The owner's, when the placement had been checked and assumed."""
+    node_count: int
+    """Nodes that there were."""
+    attempts: int
+    """With this one."""
+    waited_ms: int
+    """In the queue, from when the pod could first be tried until this attempt."""
+
+
+class BindPod(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Bind one assumed pod. Answered exactly once by BindFinished or BindFailed."""
 
     order_id: int
@@ -70,11 +97,18 @@ class BindPod(msgspec.Struct, array_like=True, frozen=True):
     """To be done first; None for the usual pod, whose volumes are all there."""
     claims: list[ClaimWork] = []
     """To be done first; empty for the usual pod, which has no resource claims."""
+    extenders: list[int] = []
+    """Positions of the configured extenders that bind the pod in place of its profile's plugins."""
+    decision: Decision | None = None
+    """To be written on the pod; None: nothing is."""
 
 
 class BindPods(_Message, frozen=True, tag="bB"):
     epoch: int
     orders: list[BindPod]
+    lease_term: int = 0
+    """In which this was decided (`shared/transport/lease_gate.py`); void in any other. 0: no leader
+    election."""
 
 
 class PodVerdict(msgspec.Struct, array_like=True, frozen=True):
@@ -100,6 +134,8 @@ class ReportPods(_Message, frozen=True, tag="bR"):
 
     epoch: int
     verdicts: list[PodVerdict]
+    lease_term: int = 0
+    """As in `BindPods`."""
 
 
 class DeleteVictim(msgspec.Struct, array_like=True, frozen=True):
@@ -128,12 +164,26 @@ class SetNomination(msgspec.Struct, array_like=True, frozen=True):
     """Empty: the pod is not nominated any more."""
 
 
+class ReleaseClaim(msgspec.Struct, array_like=True, frozen=True):
+    """Free a resource claim that nobody uses but the pod that could not be scheduled. Best effort."""
+
+    namespace: str
+    name: str
+    uid: str
+    pod_uid: str
+    is_generated: bool
+    """The scheduler's own claim: it is deleted. Others are deallocated."""
+
+
 class PreemptPods(_Message, frozen=True, tag="bP"):
-    """What preemption decided. Nothing here depends on the order of the parts."""
+    """What PostFilter decided. Nothing here depends on the order of the parts."""
 
     epoch: int
     victims: list[DeleteVictim]
     nominations: list[SetNomination]
+    lease_term: int = 0
+    """As in `BindPods`."""
+    releases: list[ReleaseClaim] = []
 
 
 class Drain(_Message, frozen=True, tag="bX"):

@@ -28,6 +28,7 @@ from shared.kube.objects import (
     VolumeAttachment,
 )
 from shared.kube.pod_record import PodRecord
+from shared.messages.measured import Measured
 
 
 class _Message(msgspec.Struct, array_like=True, frozen=True):
@@ -41,7 +42,7 @@ class AdapterHello(_Message, frozen=True, tag="ah"):
     instance: str
 
 
-class PodChanged(_Message, frozen=True, tag="p"):
+class PodChanged(_Message, frozen=True, gc=False, tag="p"):
     """A pod was listed, added or modified."""
 
     pod: PodRecord
@@ -124,6 +125,12 @@ class ObjectRejected(_Message, frozen=True, tag="or"):
     problem: str
 
 
+class AdapterMeasured(_Message, frozen=True, tag="am"):
+    """What the adapter counted and timed since it last said so."""
+
+    measured: Measured
+
+
 AdapterMessage = (
     AdapterHello
     | PodChanged
@@ -136,6 +143,7 @@ AdapterMessage = (
     | SyncFinished
     | KindUnavailable
     | ObjectRejected
+    | AdapterMeasured
 )
 
 

@@ -4,6 +4,9 @@ Snapshots go to all workers over PUB; the rest goes to one worker over ROUTER. W
 generation it may be done at: a worker that is behind first waits for the deltas.
 """
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import msgspec
 
 
@@ -36,31 +39,107 @@ class SnapshotDelta(_Message, frozen=True, tag="sD"):
     body: msgspec.Raw
 
 
-class PodTask(msgspec.Struct, array_like=True, frozen=True):
+class TaskRun(msgspec.Struct, array_like=True, frozen=True):
+    """Pods of one class, one after the other."""
+
+    class_id: int
+    count: int
+    uid: str = ""
+    """Of a pod that is nominated to a node, which makes a run of its own; empty for all others."""
+
+
+class PodTask(NamedTuple):
     """One pod to place."""
 
     ticket: int
-    """The attempt, numbered by the owner within its epoch; the answer carries it back."""
     class_id: int
-    uid: str = ""
-    """Of a pod that is nominated to a node; empty for all others."""
+    uid: str
+    """As in `TaskRun`."""
 
 
 class SchedulePods(_Message, frozen=True, tag="sP"):
-    """Work. Tasks are in queue order and must be placed in this order, each on top of the last."""
+    """Work. Runs are in queue order and must be placed in this order, each pod on top of the last."""
 
     epoch: int
     batch_id: int
     min_sequence: int
     """The PUB sequence that the worker's copy must have reached; it then knows all classes."""
-    tasks: list[PodTask]
+    first_ticket: int
+    """Tickets number the attempts within an epoch; those of a batch are consecutive, in the order of
+    its pods. The answer carries them back."""
+    runs: list[TaskRun]
+
+    @property
+    def tasks(self) -> Iterator[PodTask]:
+        """Pod by pod."""
+        ticket = self.first_ticket
+        for run in self.runs:
+            for _ in range(run.count):
+                yield PodTask(ticket, run.class_id, run.uid)
+                ticket += 1
+
+    @property
+    def pod_count(self) -> int:
+        return sum(run.count for run in self.runs)
+
+
+class ExtendedTask(msgspec.Struct, array_like=True, frozen=True):
+    """One pod that extenders are asked about; they want to know which it is."""
+
+    ticket: int
+    class_id: int
+    is_nominated: bool
+    namespace: str
+    name: str
+    uid: str
+
+
+class ScheduleExtended(_Message, frozen=True, tag="sE"):
+    """Work that waits for others: each pod is answered by itself, whenever its extenders have been
+    heard."""
+
+    epoch: int
+    min_sequence: int
+    """As in `SchedulePods`."""
+    tasks: list[ExtendedTask]
+
+
+class PodOnNode(msgspec.Struct, array_like=True, frozen=True):
+    """The names of one row of the pod table."""
+
+    pod_row: int
+    node_row: int
+    namespace: str
+    name: str
+    uid: str
+
+
+class PodsOnNodes(_Message, frozen=True, tag="sN"):
+    """Answers `AskForPods`: extenders speak of victims by name, workers know rows only."""
+
+    epoch: int
+    request_id: int
+    pods: list[PodOnNode]
 
 
 class Drain(_Message, frozen=True, tag="sX"):
     """Finish what is in hand, then exit."""
 
 
-ToScorer = SchedulePods | SnapshotFull | Drain
+class GreetAgain(_Message, frozen=True, tag="sG"):
+    """The owner does not know this worker (any more): it was silent for too long, or its message came
+    before its Hello. What it had in hand is void."""
+
+
+class Refused(_Message, frozen=True, tag="sR"):
+    """This worker cannot work for this owner; it ends, and says why."""
+
+    problem: str
+
+
+ToScorer = (
+    SchedulePods | ScheduleExtended | PodsOnNodes | SnapshotFull | Drain | GreetAgain | Refused
+)
 """Over ROUTER/DEALER. `SnapshotFull` here answers a `ResyncRequest`."""
 
 Published = SnapshotDelta

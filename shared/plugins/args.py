@@ -15,7 +15,12 @@ import msgspec
 
 from shared.errors import ConfigurationError
 from shared.kernels import node_selector
-from shared.kube.objects import LabelSelector, NodeAffinity, TopologySpreadConstraint
+from shared.kube.objects import (
+    LabelSelector,
+    NodeAffinity,
+    NodeSelectorTerm,
+    TopologySpreadConstraint,
+)
 
 WEIGHT_MAX: Final = 100
 PERCENTAGE_MAX: Final = 100
@@ -34,6 +39,8 @@ _QUALIFIED_NAME: Final = re.compile(
 )
 
 _DURATION: Final = re.compile(r"0|(?:[0-9]+(?:\.[0-9]*)?(?:h|ms|m|s|us|µs|ns))+")
+_DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?)(h|ms|m|s|us|µs|ns)")
+_UNIT_S: Final = {"h": 3600, "m": 60, "s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 
 
 class ArgsStruct(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -274,12 +281,23 @@ def affinity_problems(args: NodeAffinityArgs) -> list[str]:
         path = "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution."
         for term in node_selector.parse_selector(required, path):
             problems += term.errors
+        for i, stated in enumerate(required.node_selector_terms or ()):
+            problems += _key_problems(stated, f"{path}nodeSelectorTerms[{i}]")
     preferred = added.preferred_during_scheduling_ignored_during_execution or ()
     for i, entry in enumerate(preferred):
         path = f"addedAffinity.preferredDuringSchedulingIgnoredDuringExecution[{i}].preference"
         if entry.weight and not node_selector.is_empty(entry.preference):
             problems += node_selector.parse_term(entry.preference, path).errors
+        problems += _key_problems(entry.preference, path)
     return problems
+
+
+def _key_problems(term: NodeSelectorTerm, path: str) -> list[str]:
+    return [
+        f"{path}.matchExpressions[{i}].key: {each.key!r} cannot be the key of a label"
+        for i, each in enumerate(term.match_expressions or ())
+        if _QUALIFIED_NAME.fullmatch(each.key) is None
+    ]
 
 
 def preemption_problems(args: DefaultPreemptionArgs) -> list[str]:
@@ -347,6 +365,11 @@ def interpod_problems(args: InterPodAffinityArgs) -> list[str]:
     if 0 <= weight <= WEIGHT_MAX:
         return []
     return [f"hardPodAffinityWeight: {weight} is not in 0..{WEIGHT_MAX}"]
+
+
+def duration_s(text: str) -> float:
+    """Of a duration that was found to be one."""
+    return sum(float(number) * _UNIT_S[unit] for number, unit in _DURATION_PART.findall(text))
 
 
 def dynamic_resources_problems(args: DynamicResourcesArgs) -> list[str]:

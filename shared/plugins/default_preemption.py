@@ -32,5 +32,7 @@ class DefaultPreemption:
             self._settings,
             attempt.tie_break,
             attempt.offset,
+            attempt.refused,
+            attempt.dry_runs,
         )
         return PostFilterResult(preemption.status, preemption)

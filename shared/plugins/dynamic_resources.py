@@ -22,14 +22,18 @@ from shared.dra.errors import AllocationError, NodeAllocationError
 from shared.dra.extended import ExtendedRequests, can_be_backed, extended_requests
 from shared.dra.pod_claims import (
     ClaimError,
+    Readiness,
     binding_failed,
     can_be_reserved,
     claims_of,
     is_reserved_for,
+    is_used_by_none_but,
+    readiness,
 )
 from shared.dra.requests import allocation_of, claim_key
+from shared.dra.special_claim import SPECIAL_CLAIM, special_claim_name
 from shared.framework.cluster_view import ClusterView
-from shared.framework.device_index import CLAIMS, CLASSES, device_index, reaches
+from shared.framework.device_index import CLAIMS, CLASSES, SLICES, device_index, reaches
 from shared.framework.plugin_api import (
     NEVER_FILTERS,
     SKIP_FILTER,
@@ -57,7 +61,7 @@ from shared.kube.objects import (
 )
 from shared.kube.pod_record import PodIdentity, PodRecord
 from shared.plugin_names import DYNAMIC_RESOURCES
-from shared.plugins.args import DynamicResourcesArgs
+from shared.plugins.args import DynamicResourcesArgs, duration_s
 
 CANNOT_ALLOCATE: Final = "cannot allocate all claims"
 NOT_AVAILABLE: Final = "resourceclaim not available on the node"
@@ -67,8 +71,6 @@ NOTHING_TO_DEALLOCATE: Final = "no new claims to deallocate"
 STILL_NOT: Final = "still not schedulable"
 DEALLOCATED: Final = "deallocation of ResourceClaim completed"
 STATE_MISSING: Final = "not found"
-SPECIAL_CLAIM: Final = "<extended-resources>"
-"""Name of the claim for a pod's extended resources until the API server gives it one."""
 ALTERNATIVES_MAX: Final = 8
 """FirstAvailableDeviceRequestMaxSize: the first alternative of a request scores this much."""
 TEXTS_MAX: Final = 60
@@ -107,13 +109,15 @@ class DynamicResources:
     """Costs nothing for pods without claims and extended resources."""
 
     NAME: ClassVar[str] = DYNAMIC_RESOURCES
+    ignores_requests: ClassVar[bool] = True
+    object_kinds: ClassVar[frozenset[str]] = frozenset({CLAIMS, SLICES, CLASSES})
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
     filter_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
     pre_score_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
     score_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
 
     def __init__(self, args: DynamicResourcesArgs) -> None:
-        self.binding_timeout = args.binding_timeout
+        self.binding_timeout_s = duration_s(args.binding_timeout)
         """For the binder, which waits for devices to be ready."""
 
     # Before any node -------------------------------------------------------------------------------
@@ -129,7 +133,7 @@ class DynamicResources:
         return SUCCESS
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        scalars = {n: a for n, a in pod.requests.scalars.items() if a and can_be_backed(n)}
+        scalars = _scalars(pod)
         if not pod.spec.resource_claims and not scalars:
             return NEVER_FILTERS
         try:
@@ -212,7 +216,7 @@ class DynamicResources:
     # PostFilter ------------------------------------------------------------------------------------
 
     def post_filter(self, attempt: FailedAttempt) -> PostFilterResult:
-        """Names what could be freed; for pods without claims there is nothing."""
+        """Names what can be freed; for pods without claims there is nothing."""
         each = attempt.outcome.each
         if self.NAME not in each:
             return PostFilterResult(Status(Code.ERROR, (STATE_MISSING,)))
@@ -220,8 +224,10 @@ class DynamicResources:
         if not isinstance(state, PodClaims):
             return PostFilterResult(Status(Code.UNSCHEDULABLE, (NOTHING_TO_DEALLOCATE,)))
         claim = self._deallocatable(attempt, state)
-        text = STILL_NOT if claim is None else DEALLOCATED
-        return PostFilterResult(Status(Code.UNSCHEDULABLE, (text,)))
+        if claim is None:
+            return PostFilterResult(Status(Code.UNSCHEDULABLE, (STILL_NOT,)))
+        status = Status(Code.UNSCHEDULABLE, (DEALLOCATED,))
+        return PostFilterResult(status, freed_claims=(claim_key(claim),))
 
     def _deallocatable(self, attempt: FailedAttempt, state: PodClaims) -> ResourceClaim | None:
         """The first claim that some node was refused for and that nobody else uses."""
@@ -236,9 +242,10 @@ class DynamicResources:
             rows = item.rows[(verdicts.reasons >> bit & 1).astype(np.bool_)]
             uid = _identity(attempt.pod.info).uid
             for claim, terms in state.available:
-                users = claim.status.reserved_for or []
-                is_free = not users or (len(users) == 1 and users[0].uid == uid)
-                if is_free and not _usable(claim, terms, attempt.cluster, rows).all():
+                if (
+                    is_used_by_none_but(claim, uid)
+                    and not _usable(claim, terms, attempt.cluster, rows).all()
+                ):
                     return claim
         return None
 
@@ -276,6 +283,10 @@ class DynamicResources:
 
     # Reserve ---------------------------------------------------------------------------------------
 
+    def reserves_for(self, pod: PodInfo) -> bool:
+        """Only for pods with claims, or with resources that devices may provide."""
+        return bool(pod.spec.resource_claims or pod.requests.scalars)
+
     def reserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> Status:
         """Allocates on the node, against everything that was reserved before."""
         result = self.pre_filter(pod, cluster)
@@ -293,9 +304,13 @@ class DynamicResources:
         if outcome.text:
             code = Code.ERROR if outcome.is_error else Code.UNSCHEDULABLE
             return Status(code, (outcome.text,))
-        for solution in outcome.solutions:
-            claim = _allocated_claim(solution, cluster.nodes.name_of(row), record)
-            cluster.objects.assume(CLAIMS, _assumed_key(claim, record), claim, record.uid)
+        name = cluster.nodes.name_of(row)
+        try:
+            claims = [_allocated_claim(each, name, record) for each in outcome.solutions]
+        except AllocationError as error:  # A slice whose node selector cannot be handed on.
+            return Status(Code.ERROR, (str(error),))
+        for claim in claims:
+            cluster.objects.assume(CLAIMS, claim_key(claim), claim, record.uid)
         return SUCCESS
 
     def unreserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> None:
@@ -304,19 +319,36 @@ class DynamicResources:
         for key in [key for key, each in assumed.items() if each.pod_uid == record.uid]:
             cluster.objects.forget_assumed(CLAIMS, key)
 
+    def used_claims(
+        self, record: PodRecord, pod: PodInfo, cluster: ClusterView
+    ) -> dict[str, ResourceClaim]:
+        """By key, the claims of a reserved pod, as they were or as they were allocated for it."""
+        assumed = cluster.objects.assumed(CLAIMS)
+        own = {key: each.value for key, each in assumed.items() if each.pod_uid == record.uid}
+        return {claim_key(c): c for c in _claims_of(pod, cluster)} | own
+
     def bound_claims(
         self, record: PodRecord, pod: PodInfo, cluster: ClusterView
     ) -> list[tuple[str, ResourceClaim]]:
         """Keys and claims as PreBind leaves them for a reserved pod: allocated, and reserved for it."""
         consumer = ResourceClaimConsumer(resource="pods", name=record.name, uid=record.uid)
-        assumed = cluster.objects.assumed(CLAIMS)
-        own = {key: each.value for key, each in assumed.items() if each.pod_uid == record.uid}
-        found: dict[str, ResourceClaim] = {claim_key(c): c for c in _claims_of(pod, cluster)} | own
         return [
             (key, _reserved(claim, consumer))
-            for key, claim in found.items()
+            for key, claim in self.used_claims(record, pod, cluster).items()
             if not is_reserved_for(claim, record.uid)
         ]
+
+    def is_ready_for(self, claim: ResourceClaim, record: PodRecord) -> bool:
+        """Whether PreBind has nothing to do about an allocated claim."""
+        return is_reserved_for(claim, record.uid) and readiness(claim.status) is Readiness.READY
+
+    def extended_requests_on(
+        self, pod: PodInfo, cluster: ClusterView, row: int
+    ) -> ExtendedRequests:
+        """What the pod's own claim asks for on a node, where devices provide extended resources."""
+        state = PodClaims([], _scalars(pod), cluster.objects.version)
+        provided, _ = _provided_by_devices(state, cluster, np.array([row], np.intp))
+        return _extended(state, pod, cluster, int(provided[0]))
 
 
 # Claims ---------------------------------------------------------------------------------------------
@@ -385,6 +417,11 @@ def _unavailable(state: PodClaims, cluster: ClusterView, rows: Rows) -> Bools:
 
 
 # Extended resources -----------------------------------------------------------------------------------
+
+
+def _scalars(pod: PodInfo) -> dict[str, int]:
+    """The extended resources that the pod asks for."""
+    return {n: a for n, a in pod.requests.scalars.items() if a and can_be_backed(n)}
 
 
 def _provided_by_devices(
@@ -527,19 +564,17 @@ def _allocated_claim(solution: Solution, node_name: str, record: PodRecord) -> R
     share_ids = [_share_id(owner, i) for i in range(len(solution.given))]
     allocation = allocation_of(claim, solution.chosen, solution.given, node_name, share_ids)
     status = msgspec.structs.replace(claim.status, allocation=allocation)
-    return msgspec.structs.replace(claim, status=status)
+    meta = claim.metadata
+    if meta.name == SPECIAL_CLAIM:
+        name = special_claim_name(record.name, record.uid, allocation)
+        meta = msgspec.structs.replace(meta, name=name)
+    return msgspec.structs.replace(claim, metadata=meta, status=status)
 
 
 def _share_id(owner_uid: str, number: int) -> str:
     """A UUID for one share of a device; made of who holds it, as nothing here is random."""
     digest = hashlib.sha256(f"{owner_uid}/{number}".encode()).digest()
     return str(uuid.UUID(bytes=digest[:16], version=4))
-
-
-def _assumed_key(claim: ResourceClaim, record: PodRecord) -> str:
-    if claim.metadata.name != SPECIAL_CLAIM:
-        return claim_key(claim)
-    return f"{claim.metadata.namespace}/{SPECIAL_CLAIM}{record.uid}"
 
 
 def _reserved(claim: ResourceClaim, consumer: ResourceClaimConsumer) -> ResourceClaim:

@@ -8,7 +8,7 @@ Rules: pkg/scheduler/framework/plugins/interpodaffinity/{plugin,filtering,scorin
 """
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -20,6 +20,7 @@ from shared.framework.plugin_api import (
     NEVER_SCORES,
     Delta,
     Dependence,
+    GonePods,
     PreFilterResult,
     PreScoreResult,
     Reads,
@@ -176,6 +177,7 @@ class InterPodAffinity:
     pods on nodes count for a pod that has none."""
 
     NAME: ClassVar[str] = INTER_POD_AFFINITY
+    ignores_requests: ClassVar[bool] = True
     object_kinds: ClassVar[frozenset[str]] = frozenset({NAMESPACES})
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(
         Reads.NODE | Reads.PODS | Reads.OBJECTS, Scope.CLUSTER
@@ -214,6 +216,29 @@ class InterPodAffinity:
                 reasons[counts.sums(index, len(rows)) > 0] = bit
         if state.incoming.affinity:
             reasons[_misses_affinity(state, index, len(rows))] = 1
+        return Verdicts(_CODES[reasons], reasons, TEXTS)
+
+    def filter_apart(
+        self,
+        state: FilterState,
+        pod: PodInfo,  # The extension point's signature.
+        cluster: ClusterView,
+        rows: Rows,
+        gone: GonePods,
+    ) -> Verdicts:
+        reasons = np.zeros(len(rows), np.int64)
+        for bit, which in ((4, 2), (2, 1)):
+            left = _left(state, which, cluster, rows, gone)
+            reasons[sum(left.by_key.values(), np.zeros(len(rows), np.int64)) > 0] = bit
+        if state.incoming.affinity:
+            left = _left(state, 0, cluster, rows, gone)
+            lacks_label = np.zeros(len(rows), np.bool_)
+            lacks_pods = np.zeros(len(rows), np.bool_)
+            for key, weights in left.by_key.items():
+                lacks_label |= ~state.affinity.has_label(key, rows)
+                lacks_pods |= weights <= 0
+            is_first = np.bool_(state.incoming.is_self_matching) & (left.entry_counts == 0)
+            reasons[lacks_label | (lacks_pods & ~is_first)] = 1
         return Verdicts(_CODES[reasons], reasons, TEXTS)
 
     def update_filter(
@@ -295,6 +320,11 @@ class InterPodAffinity:
         changed = counts.settle(differs) if is_changed else None
         return np.concatenate(changed) if changed else NO_ROWS
 
+    def minds(
+        self, state: FilterState | ScoreState | None, class_id: int, cluster: ClusterView
+    ) -> bool:
+        return state is not None and state.shares.is_something(class_id, cluster.classes)
+
     def _score_state(self, pod: PodInfo, cluster: ClusterView) -> ScoreState:
         all_namespaces = _LabelsByNamespace(cluster)
         own = all_namespaces.resolved(pod.pod_terms.preferred)
@@ -327,6 +357,46 @@ def _unreadable(pod: PodInfo) -> Status:
     if len(pod.pod_terms.errors) > 1:
         text = f"parsing pod: [{', '.join(pod.pod_terms.errors)}]"
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+
+
+class _Left(NamedTuple):
+    """One of the three counts, for each row as if its pods that are thought to be gone were gone."""
+
+    by_key: dict[str, Int64s]
+    entry_counts: Int64s
+
+
+def _left(
+    state: FilterState, which: int, cluster: ClusterView, rows: Rows, gone: GonePods
+) -> _Left:
+    """`which` as in FilterShares."""
+    counts = state.counts[which]
+    capacity = cluster.nodes.capacity
+    by_key = counts.key_sums(rows)
+    entry_counts = np.full(len(rows), counts.entry_count, np.int64)
+    for key, before in by_key.items():
+        weight = partial(_worth, state, which, key, cluster, are_terms=False)
+        terms = partial(_worth, state, which, key, cluster, are_terms=True)
+        has_label = counts.has_label(key, rows)
+        by_key[key] = before - np.where(has_label, gone.sums(capacity, weight)[rows], 0)
+        entry_counts -= np.where(has_label, gone.sums(capacity, terms)[rows], 0)
+    return _Left(by_key, entry_counts)
+
+
+def _worth(
+    state: FilterState,
+    which: int,
+    key: str,
+    cluster: ClusterView,
+    class_id: int,
+    *,
+    are_terms: bool,
+) -> int:
+    """What a pod of the class adds for a topology key: its weight, or its terms."""
+    for share in state.shares.of(class_id, cluster.classes)[which]:
+        if share.topology_key == key:
+            return share.term_count if are_terms else share.weight
+    return 0
 
 
 def _misses_affinity(state: FilterState, index: RowIndex, count: int) -> Bools:

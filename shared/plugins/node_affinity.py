@@ -58,6 +58,7 @@ class NodeAffinity:
     """`args.addedAffinity` holds for every pod of the profile."""
 
     NAME: ClassVar[str] = NODE_AFFINITY
+    ignores_requests: ClassVar[bool] = True
     pre_filter_depends: ClassVar[Dependence | None] = None
     filter_depends: ClassVar[Dependence] = ON_NODE
     pre_score_depends: ClassVar[Dependence | None] = None

@@ -31,6 +31,7 @@ class NodeDeclaredFeatures:
     """Skips pods that need nothing special."""
 
     NAME: ClassVar[str] = NODE_DECLARED_FEATURES
+    ignores_requests: ClassVar[bool] = True
     pre_filter_depends: ClassVar[Dependence | None] = None
     filter_depends: ClassVar[Dependence] = ON_NODE
 

@@ -19,6 +19,7 @@ class NodeName:
     """The pods that reach a scheduler name no node, so this usually skips."""
 
     NAME: ClassVar[str] = NODE_NAME
+    ignores_requests: ClassVar[bool] = True
     pre_filter_depends: ClassVar[Dependence | None] = None
     filter_depends: ClassVar[Dependence] = ON_NODE
 

@@ -32,6 +32,7 @@ class NodePorts:
     """Each distinct set of used ports is compared once per pod class."""
 
     NAME: ClassVar[str] = NODE_PORTS
+    ignores_requests: ClassVar[bool] = True
     pre_filter_depends: ClassVar[Dependence | None] = None
     filter_depends: ClassVar[Dependence] = Dependence(Reads.USAGE, Scope.ROW)
 

@@ -39,6 +39,7 @@ class NodeResourcesBalancedAllocation:
     """Skips pods that ask for none of its resources: they would all go to the same node."""
 
     NAME: ClassVar[str] = NODE_RESOURCES_BALANCED_ALLOCATION
+    reads_resources_only: ClassVar[bool] = True
     pre_score_depends: ClassVar[Dependence | None] = None
     score_depends: ClassVar[Dependence] = ON_USAGE
 

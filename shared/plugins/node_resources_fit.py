@@ -14,6 +14,7 @@ from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.dra.extended import can_be_backed
 from shared.framework.cluster_view import ClusterView
+from shared.framework.device_index import CLASSES as DEVICE_CLASSES
 from shared.framework.device_index import device_index
 from shared.framework.plugin_api import (
     ON_USAGE,
@@ -84,6 +85,7 @@ class NodeResourcesFit:
     """Filter and score by requests."""
 
     NAME: ClassVar[str] = NODE_RESOURCES_FIT
+    object_kinds: ClassVar[frozenset[str]] = frozenset({DEVICE_CLASSES})
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
     filter_depends: ClassVar[Dependence] = ON_USAGE
     pre_score_depends: ClassVar[Dependence | None] = None
@@ -95,6 +97,13 @@ class NodeResourcesFit:
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._resources = _resources_or_default(strategy.resources)
         self._strategy = _strategy(strategy)
+        self._counts_devices = any(can_be_backed(resource.name) for resource in self._resources)
+
+    @property
+    def reads_resources_only(self) -> bool:
+        """See `ResourceReader`. Not where devices may count: which there are on a node is no column.
+        (When those change, DynamicResources has pods that ask for them evaluated anew.)"""
+        return not self._counts_devices
 
     # Filter ----------------------------------------------------------------------------------------
 
@@ -166,11 +175,13 @@ class NodeResourcesFit:
         if not counted.names:
             return np.zeros(len(rows), np.int64)
         names, amounts, weights = counted
-        if len(rows) == 1:
+        if len(rows) == 1 and not self._counts_devices:
             used, capacity = nonzero_used_one(nodes, names, rows.item(0))
             with_pod = [u + amount for u, amount in zip(used, amounts, strict=True)]
             return np.array([self._strategy.one(with_pod, capacity, weights)], np.int64)
         columns, capacities = nonzero_used(nodes, names, row_index(rows))
+        if self._counts_devices:
+            _count_devices(names, cluster, rows, columns, capacities)
         with_pods = [u + amount for u, amount in zip(columns, amounts, strict=True)]
         return self._strategy.many(with_pods, capacities, weights)
 
@@ -183,6 +194,26 @@ class NodeResourcesFit:
         ]
         names, amounts, weights = zip(*counted, strict=True) if counted else ((), (), ())
         return ScoreState(names, amounts, weights)
+
+
+def _count_devices(
+    names: Sequence[str],
+    cluster: ClusterView,
+    rows: Rows,
+    used: list[Int64s],
+    capacities: list[Int64s],
+) -> None:
+    """Puts devices in place of extended resources that the node does not have otherwise
+    (calculateDRAExtendedResourceAllocatableRequest)."""
+    index = device_index(cluster)
+    for i, name in enumerate(names):
+        device_class = index.by_resource.get(name)
+        if device_class is None:
+            continue
+        count, allocated = index.class_counts(cluster.nodes, rows, device_class)
+        at = (capacities[i] == 0) & (count > 0)
+        capacities[i] = np.where(at, count, capacities[i])
+        used[i] = np.where(at, allocated, used[i])
 
 
 def _resources_or_default(resources: Sequence[ResourceSpec]) -> tuple[ResourceSpec, ...]:

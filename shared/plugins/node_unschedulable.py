@@ -24,6 +24,7 @@ class NodeUnschedulable:
     """Skips pods that tolerate the taint of cordoned nodes."""
 
     NAME: ClassVar[str] = NODE_UNSCHEDULABLE
+    ignores_requests: ClassVar[bool] = True
     pre_filter_depends: ClassVar[Dependence | None] = None
     filter_depends: ClassVar[Dependence] = ON_NODE
 

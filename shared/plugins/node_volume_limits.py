@@ -33,6 +33,10 @@ class NodeVolumeLimits:
     """What pods attach is counted per node as they come and go (`VolumeIndex`)."""
 
     NAME: ClassVar[str] = NODE_VOLUME_LIMITS
+    ignores_requests: ClassVar[bool] = True
+    object_kinds: ClassVar[frozenset[str]] = frozenset(
+        {CLAIMS, "persistentvolumes", "storageclasses", "csinodes", "volumeattachments"}
+    )
     pre_filter_depends: ClassVar[Dependence | None] = None
     filter_depends: ClassVar[Dependence] = Dependence(
         Reads.NODE | Reads.PODS | Reads.OBJECTS, Scope.ROW

@@ -24,6 +24,7 @@ from shared.framework.plugin_api import (
     UNRATED,
     Delta,
     Dependence,
+    GonePods,
     PreFilterResult,
     PreScoreResult,
     Reads,
@@ -196,6 +197,7 @@ class PodTopologySpread:
     """A pod without constraints of its own has those of the profile, or the system's."""
 
     NAME: ClassVar[str] = POD_TOPOLOGY_SPREAD
+    ignores_requests: ClassVar[bool] = True
     object_kinds: ClassVar[frozenset[str]] = frozenset({SERVICES, *CONTROLLER_KINDS.values()})
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(
         Reads.NODE | Reads.PODS | Reads.OBJECTS, Scope.CLUSTER
@@ -216,6 +218,11 @@ class PodTopologySpread:
         )
         self._has_comparison = gates[TAINT_TOLERATION_COMPARISON_OPERATORS]
 
+    @property
+    def has_hard_defaults(self) -> bool:
+        """Whether pods without constraints of their own may be rejected."""
+        return any(c.when_unsatisfiable == HARD for c in self._defaults)
+
     # Filter ----------------------------------------------------------------------------------------
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
@@ -235,16 +242,27 @@ class PodTopologySpread:
             state = self.pre_filter(pod, cluster).state
             if state is None:
                 return all_pass(len(rows))
-        reasons = np.zeros(len(rows), np.int64)
         index = row_index(rows)
-        for counts in state.counts:
-            domains = counts.topology.domain_of_row[index]
-            # The first constraint that a node fails is the one that is named.
-            found = counts.is_full[domains] * np.int64(SKEW_BIT)
-            found[domains == NO_DOMAIN] = LABEL_BIT
-            reasons = np.where(reasons == 0, found, reasons)
-        # By bit: 1 may be helped by preemption, 2 not.
-        return Verdicts(_CODE_OF_REASON[reasons], reasons, TEXTS)
+        are_full = [counts.is_full[counts.topology.domain_of_row[index]] for counts in state.counts]
+        return _verdicts(state, rows, are_full)
+
+    def filter_apart(
+        self,
+        state: HardState,
+        pod: PodInfo,  # The extension point's signature.
+        cluster: ClusterView,
+        rows: Rows,
+        gone: GonePods,
+    ) -> Verdicts:
+        are_full = []
+        for i, counts in enumerate(state.counts):
+
+            def of_class(class_id: int, bit: int = 1 << i) -> int:
+                return int(state.matches.of(class_id, cluster.classes) & bit > 0)
+
+            matching = gone.sums(cluster.nodes.capacity, of_class)
+            are_full.append(counts.is_full_without(rows, matching[rows]))
+        return _verdicts(state, rows, are_full)
 
     def update_filter(
         self,
@@ -363,6 +381,11 @@ class PodTopologySpread:
             return cluster.nodes.present_rows()
         return np.concatenate([rows for rows in changed if rows is not None])
 
+    def minds(
+        self, state: HardState | SoftState | None, class_id: int, cluster: ClusterView
+    ) -> bool:
+        return state is not None and state.matches.is_something(class_id, cluster.classes)
+
     def _soft_state(
         self, constraints: Constraints, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> SoftState:
@@ -425,6 +448,19 @@ class PodTopologySpread:
 _CODE_OF_REASON: Final = np.array(
     [Code.SUCCESS, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE], np.uint8
 )
+
+
+def _verdicts(state: HardState, rows: Rows, are_full: list[Bools]) -> Verdicts:
+    """`are_full`: by constraint, whether the domain of each row is."""
+    reasons = np.zeros(len(rows), np.int64)
+    index = row_index(rows)
+    for counts, is_full in zip(state.counts, are_full, strict=True):
+        # The first constraint that a node fails is the one that is named.
+        found = is_full * np.int64(SKEW_BIT)
+        found[counts.topology.domain_of_row[index] == NO_DOMAIN] = LABEL_BIT
+        reasons = np.where(reasons == 0, found, reasons)
+    # By bit: 1 may be helped by preemption, 2 not.
+    return Verdicts(_CODE_OF_REASON[reasons], reasons, TEXTS)
 
 
 def _own_constraints(pod: PodInfo) -> Sequence[TopologySpreadConstraint]:

@@ -35,6 +35,7 @@ class TaintToleration:
     """Nodes share few distinct sets of taints: each set is judged once per pod class."""
 
     NAME: ClassVar[str] = TAINT_TOLERATION
+    ignores_requests: ClassVar[bool] = True
     pre_filter_depends: ClassVar[Dependence | None] = None
     filter_depends: ClassVar[Dependence] = ON_NODE
     pre_score_depends: ClassVar[Dependence | None] = None

@@ -65,6 +65,10 @@ class VolumeBinding:
     """Scores only with the gate StorageCapacityScoring, which is off by default."""
 
     NAME: ClassVar[str] = VOLUME_BINDING
+    ignores_requests: ClassVar[bool] = True
+    object_kinds: ClassVar[frozenset[str]] = frozenset(
+        {CLAIMS, VOLUMES, "storageclasses", "csidrivers", "csinodes", "csistoragecapacities"}
+    )
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
     filter_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
     pre_score_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
@@ -127,6 +131,10 @@ class VolumeBinding:
         return np.where(search.passes, scores, 0)
 
     # Reserve ---------------------------------------------------------------------------------------
+
+    def reserves_for(self, pod: PodInfo) -> bool:
+        """Only for pods with claims."""
+        return bool(pod.claim_uses)
 
     def reserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> Status:
         """Assumes the volumes that the pod gets on its node (AssumePodVolumes)."""

@@ -49,6 +49,8 @@ class VolumeRestrictions:
     """A claim in use anywhere counts everywhere, hence the scope."""
 
     NAME: ClassVar[str] = VOLUME_RESTRICTIONS
+    ignores_requests: ClassVar[bool] = True
+    object_kinds: ClassVar[frozenset[str]] = frozenset({CLAIMS})
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(
         Reads.OBJECTS | Reads.PODS | Reads.NODE, Scope.CLUSTER
     )

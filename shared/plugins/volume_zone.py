@@ -44,6 +44,10 @@ class VolumeZone:
     """Only claims that the pod names outright are looked at."""
 
     NAME: ClassVar[str] = VOLUME_ZONE
+    ignores_requests: ClassVar[bool] = True
+    object_kinds: ClassVar[frozenset[str]] = frozenset(
+        {"persistentvolumeclaims", "persistentvolumes", "storageclasses"}
+    )
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
     filter_depends: ClassVar[Dependence] = Dependence(Reads.NODE, Scope.ROW)
 

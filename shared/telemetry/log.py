@@ -1,14 +1,19 @@
 """Structured log lines on the standard logging: an event's name plus key=value fields.
 
 `start_logging` is called once per process, before anything else speaks. Lines go to stderr: JSON
-when stderr is not a terminal (one object a line, for collectors), else text for people. Code that
+when stderr is not a terminal (one object a line, for collectors), else text for people. Before a line
+that goes to systemd's journal stands its level, as the journal reads it (sd-daemon(3)). Code that
 wants fields uses an `EventLog`; plain `logging` calls come out as well, their message is the event.
 A level that is off costs one comparison: fields are only looked at when the line is written.
 
 Keys that every line has: time (UTC), level, process (owner, adapter, scorer-0, ...), logger, event.
+
+An API server that is away for an hour must not fill a disk with a line for each pod: of each event only
+so many lines a second are written (`BurstFilter`), and the next that is says how many were left out.
 """
 
 import logging
+import os
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -20,8 +25,14 @@ import orjson
 LEVELS: Final = ("debug", "info", "warning", "error")
 """As `--log-level` takes them."""
 
+LINES_BURST: Final = 100
+LINES_PER_S: Final = 2.0
+"""Of one event: 170,000 lines a day at worst, some 50 MB."""
+EVENTS_TOLD_APART: Final = 1024
+
 _ROOT: Final = "berth"
 _FIELDS: Final = "berth_fields"
+_JOURNAL_ERROR, _JOURNAL_WARNING, _JOURNAL_INFO, _JOURNAL_DEBUG = 3, 4, 6, 7
 _JSON_OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_UTC_Z
 
 
@@ -66,7 +77,9 @@ def start_logging(process: str, level: str = "info", stream: TextIO | None = Non
     assert level in LEVELS, f"log level {level!r} is not one of {LEVELS}"
     out = stream if stream is not None else sys.stderr
     handler = logging.StreamHandler(out)
-    handler.setFormatter(TextFormatter(process) if out.isatty() else JsonFormatter(process))
+    handler.setFormatter(_formatter(process, out))
+    if level != "debug":  # Who asks for everything gets it.
+        handler.addFilter(BurstFilter())
     root = logging.getLogger()
     for old in list(root.handlers):
         root.removeHandler(old)
@@ -76,6 +89,52 @@ def start_logging(process: str, level: str = "info", stream: TextIO | None = Non
     logging.captureWarnings(capture=True)
     # A traceback in the middle of JSON lines would be lost to every collector.
     sys.excepthook = _log_uncaught
+
+
+class BurstFilter(logging.Filter):
+    """Lets `LINES_BURST` lines of an event through, and `LINES_PER_S` a second after that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._events: dict[tuple[str, str], _Burst] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        # The message before its arguments are put in: for all calls of one place it is the same.
+        key = record.name, str(record.msg)
+        burst = self._events.get(key)
+        if burst is None:
+            if len(self._events) >= EVENTS_TOLD_APART:
+                self._events.clear()  # Texts that are never the same twice; none is limited then.
+            burst = self._events[key] = _Burst(record.created)
+        left_out = burst.take(record.created)
+        if left_out is None:
+            return False
+        if left_out:
+            setattr(record, _FIELDS, {**_fields_of(record), "left_out_before": left_out})
+        return True
+
+
+class _Burst:
+    """The lines of one event."""
+
+    __slots__ = ("_at_s", "_left_out", "_tokens")
+
+    def __init__(self, now_s: float) -> None:
+        self._tokens = float(LINES_BURST)
+        self._at_s = now_s
+        self._left_out = 0
+
+    def take(self, now_s: float) -> int | None:
+        """Lines left out since the last one that was written; None: this one is left out too."""
+        gained = max(0.0, now_s - self._at_s) * LINES_PER_S
+        self._tokens = min(float(LINES_BURST), self._tokens + gained)
+        self._at_s = now_s
+        if self._tokens < 1:
+            self._left_out += 1
+            return None
+        self._tokens -= 1
+        left_out, self._left_out = self._left_out, 0
+        return left_out
 
 
 class JsonFormatter(logging.Formatter):
@@ -101,6 +160,13 @@ class JsonFormatter(logging.Formatter):
         return orjson.dumps(line, default=str, option=_JSON_OPTIONS).decode()
 
 
+class JournalFormatter(JsonFormatter):
+    """JSON lines whose priority the journal can select by (`journalctl -p warning`)."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"<{_journal_priority(record.levelno)}>{super().format(record)}"
+
+
 class TextFormatter(logging.Formatter):
     """For a terminal: time, level, process, event, key=value."""
 
@@ -120,6 +186,33 @@ class TextFormatter(logging.Formatter):
         if record.exc_info:
             text += "\n" + self.formatException(record.exc_info)
         return text
+
+
+def _formatter(process: str, out: TextIO) -> logging.Formatter:
+    if out.isatty():
+        return TextFormatter(process)
+    return JournalFormatter(process) if _is_journal(out) else JsonFormatter(process)
+
+
+def _is_journal(out: TextIO) -> bool:
+    """Whether systemd connected the stream to its journal: it names it in $JOURNAL_STREAM by device
+    and inode (systemd.exec(5)), so that a stream that was redirected is told apart."""
+    named = os.environ.get("JOURNAL_STREAM", "")
+    if not named:
+        return False
+    try:
+        status = os.fstat(out.fileno())
+    except OSError:
+        return False  # A stream without a file, as a StringIO is.
+    return named == f"{status.st_dev}:{status.st_ino}"
+
+
+def _journal_priority(level: int) -> int:
+    if level >= logging.ERROR:
+        return _JOURNAL_ERROR
+    if level >= logging.WARNING:
+        return _JOURNAL_WARNING
+    return _JOURNAL_INFO if level >= logging.INFO else _JOURNAL_DEBUG
 
 
 def _fields_of(record: logging.LogRecord) -> Mapping[str, Any]:

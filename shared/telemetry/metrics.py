@@ -2,7 +2,8 @@
 
 Names are kube-scheduler's where it has such a metric (pkg/scheduler/metrics/metrics.go, v1.36.2), so
 that its dashboards work; the others begin with `berth_`. The owner counts under short names
-(`daemon/core/counters.py`); this table says what each is to the outside. `berth status` shows it.
+(`daemon/core/counters.py`); this table says what each is to the outside. `berth status` shows it,
+and `/metrics` (`daemon/endpoints/metrics_text.py`).
 """
 
 import enum
@@ -49,6 +50,21 @@ OWNER_COUNTERS: Final[dict[str, Metric]] = {
     "errors": _attempts("error", "Attempts that ended with a plugin's error."),
     "bound": _binds("bound", "Bindings that the API server accepted."),
     "binds_failed": _binds("failed", "Bindings that were refused or lost."),
+    "preemption_attempts": Metric(
+        "scheduler_preemption_attempts_total",
+        Kind.COUNTER,
+        (),
+        "Pods that fit nowhere, for which it was looked whether room can be made.",
+    ),
+    "preemptions": _plain("preemptions", "Pods for which room was made by preemption."),
+    "preemptions_rejected": _plain(
+        "preemptions_rejected",
+        "Proposals to make room that did not pass the owner's check on its newest state.",
+    ),
+    "permit_waits": _plain("permit_waits", "Placements that a Permit plugin made wait."),
+    "permit_rejections": _plain(
+        "permit_rejections", "Placements that a Permit plugin refused, or that waited too long."
+    ),
     "binds_repeated": _binds("repeated", "Orders sent again because their binder was lost."),
     "proposals_rejected": _proposals(
         "rejected", "Placements that did not pass the owner's check on its newest state."
@@ -88,3 +104,115 @@ QUEUE_GAUGES: Final[dict[str, Metric]] = {
     ),
 }
 """Field of `QueueLengths` -> what it is to the outside."""
+
+
+class HistogramMetric(NamedTuple):
+    name: str
+    label_names: tuple[str, ...]
+    bounds: tuple[float, ...]
+    sentence: str
+
+
+def _doubling(first: float, count: int) -> tuple[float, ...]:
+    """Bounds that double. Rounded: 0.0016 and not what binary arithmetic makes of it."""
+    return tuple(round(first * 2**step, 6) for step in range(count))
+
+
+HISTOGRAMS: Final[dict[str, HistogramMetric]] = {
+    "attempt_s": HistogramMetric(
+        "scheduler_scheduling_attempt_duration_seconds",
+        ("result", "profile"),
+        _doubling(0.001, 15),
+        "From a pod's being handed out to its placement's being assumed, or to its refusal.",
+    ),
+    "sli_s": HistogramMetric(
+        "scheduler_pod_scheduling_sli_duration_seconds",
+        ("attempts",),
+        _doubling(0.01, 20),
+        "From a pod's coming into the queue to its placement, over all of its attempts.",
+    ),
+    "attempts": HistogramMetric(
+        "scheduler_pod_scheduling_attempts",
+        (),
+        _doubling(1, 5),
+        "Attempts that a pod took to be placed.",
+    ),
+    "algorithm_s": HistogramMetric(
+        "scheduler_scheduling_algorithm_duration_seconds",
+        (),
+        _doubling(0.001, 15),
+        "The scoring worker's own time for a pod.",
+    ),
+    "extension_point_s": HistogramMetric(
+        "scheduler_framework_extension_point_duration_seconds",
+        ("extension_point", "status", "profile"),
+        _doubling(0.0001, 12),
+        "All plugins of an extension point together.",
+    ),
+    "victims": HistogramMetric(
+        "scheduler_preemption_victims", (), _doubling(1, 7), "Pods chosen to make room for one."
+    ),
+    "request_s": HistogramMetric(
+        "rest_client_request_duration_seconds",
+        ("verb", "host"),
+        (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0),
+        "Requests to the API server, from sending to the answer (of a watch, to its beginning).",
+    ),
+    "permit_wait_s": HistogramMetric(
+        "scheduler_permit_wait_duration_seconds",
+        ("result",),
+        _doubling(0.001, 15),
+        "How long placements waited for Permit plugins.",
+    ),
+}
+"""The owner's histogram -> what it is to the outside; bounds are kube-scheduler's."""
+
+
+class LabelledMetric(NamedTuple):
+    name: str
+    label_names: tuple[str, ...]
+    kind: Kind
+    sentence: str
+
+
+LABELLED: Final[dict[str, LabelledMetric]] = {
+    "queue_incoming": LabelledMetric(
+        "scheduler_queue_incoming_pods_total",
+        ("queue", "event"),
+        Kind.COUNTER,
+        "Pods that came into a part of the queue, by what brought them there.",
+    ),
+    "requests": LabelledMetric(
+        "rest_client_requests_total",
+        ("code", "method", "host"),
+        Kind.COUNTER,
+        "Requests to the API server, by the answer's status code.",
+    ),
+    "inflight_events": LabelledMetric(
+        "scheduler_inflight_events",
+        ("event",),
+        Kind.GAUGE,
+        "Cluster events kept for the pods that are being tried.",
+    ),
+    "foreign_pods_on_node": LabelledMetric(
+        "berth_foreign_pods_on_node",
+        ("node",),
+        Kind.GAUGE,
+        "Pods that another scheduler bound to the node while they waited here (the largest few).",
+    ),
+    "unschedulable_pods": LabelledMetric(
+        "scheduler_unschedulable_pods",
+        ("plugin", "profile"),
+        Kind.GAUGE,
+        "Pods in the queue that a plugin rejected; one pod may count for several plugins.",
+    ),
+}
+"""Counts that are told apart by labels."""
+
+FAMILY_SENTENCES: Final = {
+    "scheduler_schedule_attempts_total": "Attempts to place a pod, by what came of them.",
+    "scheduler_pending_pods": "Pods that wait, by the part of the queue.",
+    "berth_binds_total": "Bindings, by what came of them.",
+    "berth_proposals_total": "Placements of workers that were not taken, by the reason.",
+}
+"""Of metrics that several of the counts above are, under different labels."""

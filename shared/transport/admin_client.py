@@ -11,7 +11,7 @@ from shared.messages import codec
 from shared.messages.admin import AdminAnswer, AdminRequest
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
-from shared.transport.sockets import RawSocket, new_socket, prepare_for, receive_now, send_now
+from shared.transport.sockets import RawSocket, new_socket, receive_now, send_now
 
 TIMEOUT_S: Final = 5.0
 
@@ -58,6 +58,5 @@ class AdminClient:
         socket = new_socket(self._context, zmq.DEALER, Channel.ADMIN, 0)
         name = f"admin-{os.getpid()}-{secrets.token_hex(4)}"
         socket.setsockopt(zmq.ROUTING_ID, name.encode())
-        prepare_for(socket, self._address)
         socket.connect(self._address)
         return socket

@@ -27,7 +27,6 @@ from shared.transport.sockets import (
     RawSocket,
     can_now,
     new_socket,
-    prepare_for,
     receive_now,
     send_now,
 )
@@ -64,7 +63,6 @@ class AsyncPeer(Generic[Out, In]):
         self._received_max = LIMITS[channel].peer_high_water
         self._reader: asyncio.Future[None] | None = None
         self._writers: deque[asyncio.Future[None]] = deque()
-        prepare_for(self._socket, endpoints.address(channel))
         self._socket.connect(endpoints.address(channel))
         self._fds = (_fd(self._socket), _fd(self._connection.monitor))
         for fd in self._fds:

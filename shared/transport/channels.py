@@ -1,8 +1,9 @@
 """The table of channels: who binds, which sockets, which messages, what happens under pressure.
 
-The owner binds them all; everybody else connects, so any process may start before any other and be
-restarted alone. High-water marks count messages per connection and add up over both ends: a channel
-holds at most `owner_high_water + peer_high_water` messages in each direction for one peer.
+The owner binds them all (work and snapshots also on tcp, for workers of other hosts: `remote.py`);
+everybody else connects, so any process may start before any other and be restarted alone. High-water
+marks count messages per connection and add up over both ends: a channel holds at most
+`owner_high_water + peer_high_water` messages in each direction for one peer.
 
 Under pressure:
 
@@ -59,6 +60,11 @@ LIMITS: Final[dict[Channel, Limits]] = {
     Channel.BINDERS: Limits(owner_high_water=4096, peer_high_water=4096, drained_per_poll=256),
     Channel.ADMIN: Limits(owner_high_water=64, peer_high_water=64, drained_per_poll=16),
 }
+
+REMOTE_SNAPSHOTS_HIGH_WATER: Final = 128
+"""Deltas that the owner keeps for one worker of another host whose link is slow. A delta of a burst has
+some 10 kB, one of a turned-over cluster of 5,000 nodes some MB: what is kept stays below what a whole
+copy for that worker takes."""
 
 SUBSCRIBER_TOPIC: Final = b"scorer:"
 """A scorer also subscribes to this plus its identity, which tells the owner that the subscription

@@ -12,7 +12,12 @@ import zmq
 
 from shared.transport.sockets import RawSocket
 
-_EVENT: Final = struct.Struct("=hi")
+_EVENT: Final = struct.Struct("=Hi")
+_FAILURES: Final = (
+    zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+)
 
 
 class Connected(NamedTuple):
@@ -24,9 +29,13 @@ class ConnectionWatch:
 
     def __init__(self, socket: RawSocket) -> None:
         self._socket = socket
-        events = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+        events = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | _FAILURES
         self.monitor: RawSocket = socket.get_monitor_socket(events)
         self.is_connected = False
+        self.is_refused = False
+        """The owner does not take our key. ZeroMQ does not try again."""
+        self.failed_count = 0
+        """Connections that ended before they began: mostly, the key is that of another owner."""
         self.connection_count = 0
         """How many connections there have been; a change means that the owner may be another."""
 
@@ -41,6 +50,10 @@ class ConnectionWatch:
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self.is_connected = True
                 self.connection_count += 1
+            elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+                self.is_refused = True
+            elif event != zmq.EVENT_DISCONNECTED:
+                self.failed_count += 1
             else:
                 self.is_connected = False
 

@@ -5,12 +5,11 @@ open the sockets can give orders. ZeroMQ removes an existing socket file before 
 of a live owner, so the owner takes a lock first; the kernel drops the lock when its process dies,
 however it dies, and the socket files that a dead owner left are then replaced.
 
-A berth with workers on other hosts uses `tcp://`; keys (CURVE) are not there yet, their place is
-`sockets.new_socket`, and until then only loopback addresses are taken.
+Nothing here is for other hosts: workers there have an entrance of their own, with keys (`remote.py`).
 """
 
+import contextlib
 import fcntl
-import ipaddress
 import os
 import stat
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from typing import Final, Self
 
 from shared.errors import ConfigurationError, OperationalError
 from shared.transport.channels import Channel
+from shared.transport.sockets import RawSocket
 
 IPC_PATH_BYTES_MAX: Final = 107
 """sockaddr_un.sun_path on Linux, without the closing zero."""
@@ -34,15 +34,15 @@ class AddressInUseError(OperationalError):
 class Endpoints:
     """The address of each channel."""
 
-    def __init__(self, runtime_dir: Path, tcp_base: str | None = None) -> None:
-        """`tcp_base` is "tcp://HOST:PORT": channels take PORT, PORT+1, ... in the table's order."""
+    def __init__(self, runtime_dir: Path) -> None:
         self.runtime_dir = runtime_dir.absolute()
-        self._addresses = (
-            self._ipc_addresses() if tcp_base is None else _tcp_addresses(tcp_base.strip())
-        )
+        self._addresses = self._ipc_addresses()
 
     def address(self, channel: Channel) -> str:
         return self._addresses[channel]
+
+    def prepare(self, socket: RawSocket) -> None:
+        """For the next `connect`. Nothing: who may enter the directory may connect."""
 
     def _ipc_addresses(self) -> dict[Channel, str]:
         paths = {channel: self.runtime_dir / f"{channel.value}.sock" for channel in Channel}
@@ -66,15 +66,21 @@ class RuntimeDirLock:
         """Makes the directory if need be; raises `held(pid of the holder)` if another has the role."""
         prepare_runtime_dir(runtime_dir)
         path = runtime_dir / lock_name
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            problem = f"cannot be opened: {error.strerror}; make room there, or choose another"
+            raise ConfigurationError(str(path), [f"{problem} --runtime-dir"]) from error
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             pid = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(self._fd)
             raise held(pid) from error
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        # The number is for the message only: on a full disk it is left out, and the lock holds.
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         """Lets the next one in. The file stays: removing it would race with who opens it."""
@@ -119,24 +125,3 @@ def prepare_runtime_dir(runtime_dir: Path) -> None:
     if mode & 0o077:
         problem = f"mode is {mode:04o}, others could give orders; run: chmod 700 {runtime_dir}"
         raise ConfigurationError(str(runtime_dir), [problem])
-
-
-def _tcp_addresses(tcp_base: str) -> dict[Channel, str]:
-    host, _, port_text = tcp_base.removeprefix("tcp://").rpartition(":")
-    last_offset = len(Channel) - 1
-    if not tcp_base.startswith("tcp://") or not port_text.isdecimal():
-        raise ConfigurationError(tcp_base, ["write tcp://HOST:PORT, such as tcp://127.0.0.1:7400"])
-    if not 0 < int(port_text) <= 65535 - last_offset:
-        raise ConfigurationError(tcp_base, [f"port must lie in 1..{65535 - last_offset}"])
-    if not _is_loopback(host):
-        raise ConfigurationError(
-            tcp_base, ["other hosts need keys, which are not supported yet; use a loopback address"]
-        )
-    return {channel: f"tcp://{host}:{int(port_text) + i}" for i, channel in enumerate(Channel)}
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

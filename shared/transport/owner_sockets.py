@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import zmq
 
-from shared.errors import FrameError
+from shared.errors import FrameError, ProtocolVersionError
 from shared.messages import codec
 from shared.messages.admin import AdminAnswer, AdminRequest
 from shared.messages.frames import Buffer
@@ -21,14 +21,15 @@ from shared.messages.from_binder import FromBinder
 from shared.messages.from_scorer import FromScorer
 from shared.messages.to_binder import ToBinder
 from shared.messages.to_owner import AdapterBatch, ToAdapter
-from shared.messages.to_scorer import Published, ToScorer
+from shared.messages.to_scorer import Drain, Published, ToScorer
 from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
 from shared.transport.endpoints import AddressInUseError, Endpoints, OwnerLock
+from shared.transport.gatekeeper import Gatekeeper
+from shared.transport.remote import WorkersEntrance
 from shared.transport.sockets import (
     DamageLog,
     RawSocket,
     new_socket,
-    prepare_for,
     receive_now,
     send_now,
     wait_ready,
@@ -76,6 +77,7 @@ class OwnerSockets:
         """Sends that were refused: the peer was gone or its queue full."""
         self._subscribers: set[bytes] = set()
         self._held: dict[bytes, list[Received]] = {}
+        self._gatekeeper: Gatekeeper | None = None
         try:
             for channel in _ORDER:
                 self._sockets[channel] = self._bind(channel, endpoints.address(channel))
@@ -92,14 +94,25 @@ class OwnerSockets:
     def _bind(self, channel: Channel, address: str) -> RawSocket:
         kind = zmq.XPUB if channel is Channel.SNAPSHOTS else zmq.ROUTER
         socket = new_socket(self._context, kind, channel, LINGER_MS)
-        prepare_for(socket, address)
         try:
-            socket.bind(address)
-        except zmq.ZMQError as error:
+            _bind(socket, channel, address)
+        except AddressInUseError:
             socket.close(0)
-            told = f"cannot bind {address} ({channel}): {error.strerror}"
-            raise AddressInUseError(told) from error
+            raise
         return socket
+
+    def admit_workers(self, entrance: WorkersEntrance) -> None:
+        """Lets workers of other hosts in from now on; AddressInUseError if the ports are taken.
+
+        Options count for what is bound after they were set, so the same two sockets serve the workers
+        here (no keys, private directory) and there (keys).
+        """
+        assert self._gatekeeper is None, "the entrance is open"
+        self._gatekeeper = Gatekeeper(self._context, entrance.allowed_path)
+        self._poll_list.append((self._gatekeeper.socket, zmq.POLLIN))
+        for channel, address in entrance.addresses.items():
+            entrance.prepare(self._sockets[channel])
+            _bind(self._sockets[channel], channel, address)
 
     def watch_fd(self, fd: int) -> None:
         """`poll` also wakes up when this becomes readable (signals, the supervisor's lifeline)."""
@@ -115,6 +128,8 @@ class OwnerSockets:
         """
         received: list[Received] = []
         ready, self.ready_fds = wait_ready(self._poll_list, timeout_ms)
+        if self._gatekeeper is not None and self._gatekeeper.socket in ready:
+            self._gatekeeper.answer()
         for channel, socket in self._sockets.items():
             if socket not in ready:
                 continue
@@ -157,6 +172,8 @@ class OwnerSockets:
         """Closes the sockets and lets the next owner in. Twice is harmless."""
         for socket in self._sockets.values():
             socket.close()
+        if self._gatekeeper is not None:
+            self._gatekeeper.close()
         self._sockets.clear()
         self._context.term()
         self._lock.release()
@@ -178,6 +195,9 @@ class OwnerSockets:
                 message, buffers = decode(parts[1:])
             except FrameError as error:
                 self.damage.add(error)
+                if isinstance(error, ProtocolVersionError) and channel is Channel.SCORERS:
+                    # It cannot read this; that is what tells it.
+                    self.send(channel, peer, Drain())
                 continue
             one = Received(channel, peer, message, buffers)
             if channel is Channel.SCORERS and peer not in self._subscribers:
@@ -210,6 +230,14 @@ class OwnerSockets:
             elif peer in self._subscribers:
                 self._subscribers.discard(peer)
                 received.append(Received(Channel.SCORERS, peer, PeerGone(), ()))
+
+
+def _bind(socket: RawSocket, channel: Channel, address: str) -> None:
+    try:
+        socket.bind(address)
+    except zmq.ZMQError as error:
+        told = f"cannot bind {address} ({channel}): {error.strerror}"
+        raise AddressInUseError(told) from error
 
 
 _ORDER: Final = (

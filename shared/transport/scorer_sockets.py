@@ -10,29 +10,39 @@ frames show in the sequence numbers.
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 import zmq
 
-from shared.errors import FrameError
+from shared.errors import FrameError, OperationalError, ProtocolVersionError
 from shared.messages import codec
 from shared.messages.frames import MAGIC, Buffer
 from shared.messages.from_scorer import FromScorer
 from shared.messages.to_scorer import Published, ToScorer
 from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
 from shared.transport.connection import Connected, ConnectionWatch
-from shared.transport.endpoints import Endpoints
 from shared.transport.sockets import (
     DamageLog,
     RawSocket,
     new_socket,
-    prepare_for,
     receive_large_now,
     send_now,
     wait_ready,
 )
 
 LINGER_MS: Final = 500
+
+
+class RefusedError(OperationalError):
+    """The owner does not want this worker."""
+
+
+class WayToOwner(Protocol):
+    """`Endpoints` on the owner's host, `RemoteOwner` elsewhere."""
+
+    def address(self, channel: Channel) -> str: ...
+
+    def prepare(self, socket: RawSocket) -> None: ...
 
 
 class SnapshotDamaged(NamedTuple):
@@ -53,7 +63,7 @@ class FromOwner(NamedTuple):
 class ScorerSockets:
     """Connects to the owner, whenever there is one."""
 
-    def __init__(self, endpoints: Endpoints, identity: str) -> None:
+    def __init__(self, endpoints: WayToOwner, identity: str) -> None:
         """`identity` names this life of this worker: a restarted worker must have another one."""
         self._context: zmq.Context[RawSocket] = zmq.Context()
         name = identity.encode()
@@ -66,11 +76,12 @@ class ScorerSockets:
         self._work.setsockopt(zmq.ROUTING_ID, name)
         self._connection = ConnectionWatch(self._work)
         self._is_newly_connected = False
+        self._address = endpoints.address(Channel.SCORERS)
         for socket, channel in (
             (self._snapshots, Channel.SNAPSHOTS),
             (self._work, Channel.SCORERS),
         ):
-            prepare_for(socket, endpoints.address(channel))
+            endpoints.prepare(socket)
             socket.connect(endpoints.address(channel))
         self._poll_list: list[tuple[RawSocket | int, int]] = [
             (self._snapshots, zmq.POLLIN),
@@ -79,6 +90,15 @@ class ScorerSockets:
         ]
         self.ready_fds: list[int] = []
         """Watched file descriptors that were readable in the last `poll`."""
+
+    @property
+    def is_connected(self) -> bool:
+        return self._connection.is_connected
+
+    @property
+    def failed_count(self) -> int:
+        """Handshakes that failed so far; see `ConnectionWatch`."""
+        return self._connection.failed_count
 
     def watch_fd(self, fd: int) -> None:
         """`poll` also wakes up when this becomes readable (signals, the supervisor's lifeline)."""
@@ -90,13 +110,17 @@ class ScorerSockets:
     def poll(self, timeout_ms: int) -> list[FromOwner]:
         """What has come; waits up to `timeout_ms` (-1: for ever) if there is nothing.
 
-        May return early with nothing (the owner went away, a descriptor is ready).
+        May return early with nothing (the owner went away, a descriptor is ready). RefusedError if
+        the owner does not take our key, ProtocolVersionError if it is of another version.
         """
         ready, self.ready_fds = wait_ready(self._poll_list, timeout_ms)
         received: list[FromOwner] = []
         if self._connection.refresh() or self._is_newly_connected:
             self._is_newly_connected = False
             received.append(FromOwner(Connected(), ()))
+        if self._connection.is_refused:
+            problem = f"the owner at {self._address} does not allow this worker's key"
+            raise RefusedError(f"{problem}; append its .pub file to --workers-allowed-file there")
         if self._snapshots in ready:
             self._take_snapshots(received)
         if self._work in ready:
@@ -143,6 +167,8 @@ class ScorerSockets:
                 return
             try:
                 received.append(FromOwner(*codec.SNAPSHOTS.decode(parts)))
+            except ProtocolVersionError:
+                raise
             except FrameError as error:
                 self.damage.add(error)
                 received.append(FromOwner(SnapshotDamaged(str(error)), ()))
@@ -154,6 +180,8 @@ class ScorerSockets:
                 return
             try:
                 received.append(FromOwner(*codec.TO_SCORER.decode(parts)))
+            except ProtocolVersionError:
+                raise
             except FrameError as error:
                 # It may have been the full snapshot that we wait for, or work: asking for a full
                 # snapshot again is right in both cases, and the owner then repeats itself.

@@ -25,8 +25,6 @@ hundred MB in all, and each of its columns is a frame of its own."""
 
 RECONNECT_MS: Final = 50
 RECONNECT_MS_MAX: Final = 1000
-TCP_HEARTBEAT_MS: Final = 5000
-"""Over tcp a vanished host is noticed by silence; over ipc the kernel tells at once."""
 
 _NOTHING: Final[list[Buffer]] = []
 
@@ -47,19 +45,14 @@ def new_socket(
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MS_MAX)
     if kind == zmq.ROUTER:
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        # A peer that came back before its old connection was noticed to be dead is let in; otherwise
+        # it would be connected and never heard.
+        socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
     if kind == zmq.DEALER:
         # Queue nothing for an owner that is not there: the next owner is another epoch and must
         # not hear what was meant for the last.
         socket.setsockopt(zmq.IMMEDIATE, 1)
     return socket
-
-
-def prepare_for(socket: RawSocket, address: str) -> None:
-    """What depends on the address; keys for tcp will be set here."""
-    if address.startswith("tcp://"):
-        socket.setsockopt(zmq.HEARTBEAT_IVL, TCP_HEARTBEAT_MS)
-        socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 2 * TCP_HEARTBEAT_MS)
-        socket.setsockopt(zmq.IPV6, 1)
 
 
 def send_now(socket: RawSocket, parts: Sequence[Buffer], *, handed_over: bool = False) -> bool:

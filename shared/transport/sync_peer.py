@@ -20,7 +20,6 @@ from shared.transport.sockets import (
     DamageLog,
     RawSocket,
     new_socket,
-    prepare_for,
     receive_now,
     send_now,
     wait_ready,
@@ -58,7 +57,6 @@ class SyncPeer(Generic[Out, In]):
             (self._socket, zmq.POLLIN),
             (self._connection.monitor, zmq.POLLIN),
         ]
-        prepare_for(self._socket, self._address)
         self._socket.connect(self._address)
 
     def watch_fd(self, fd: int) -> None:

@@ -18,12 +18,16 @@ SAMPLE = 4
 
 FAMILIES = [
     "corner",
+    "dra",
+    "dra-advanced",
     "gates-misc",
     "image-locality",
     "interpod",
     "node-affinity",
     "nominated",
     "ports",
+    "preemption",
+    "preemption-pdb",
     "resources-aggregate",
     "resources-balanced",
     "resources-fit",

@@ -450,6 +450,22 @@ def test_a_silent_connection_is_taken_for_dead() -> None:
     run(main)
 
 
+def test_watches_that_stay_silent_are_followed_by_a_list() -> None:
+    """So the state of a restored etcd is seen, whose versions lie before ours."""
+
+    async def main() -> None:
+        steps = script(
+            lists("a"),
+            watches(since="10", then="hang"),
+            watches(since="10", then="hang"),
+            lists("b"),
+        )
+        async with watching(steps, idle_s_max=0.05) as w:
+            await w.told("sync", "+a", "synced 10", "sync", "+b", "synced 10")
+
+    run(main)
+
+
 def test_a_malformed_object_costs_itself_only() -> None:
     async def main() -> None:
         steps = script(

@@ -116,7 +116,7 @@ def binding(name: str) -> dict[str, object]:
     return {"metadata": {"name": name}, "target": {"kind": "Node", "name": "n1"}}
 
 
-@pytest.mark.parametrize("options", [[], ["--watch-list"]], ids=["pages", "watch list"])
+@pytest.mark.parametrize("options", [["--no-watch-list"], []], ids=["pages", "watch list"])
 def test_the_life_of_a_pod_reaches_the_owner(
     tmp_path: Path, server_url: str, options: list[str]
 ) -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import dataclasses
+import gc
 import ssl
+import weakref
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from shared.kube import api_errors
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import ClusterAccess, access_by_url
 from shared.kube.credentials import Credentials
+from shared.kube.http_connection import HttpConnection
 from shared.kube.kubeconfig import load_kubeconfig
 from tests.support.scripted_server import Handler, Reply, Request, ScriptedServer
 
@@ -340,3 +343,51 @@ def test_the_server_must_be_who_it_should_be(
             await client.close()
 
     asyncio.run(main())
+
+
+def test_the_observer_is_told_of_every_request_and_its_code() -> None:
+    told: list[tuple[str, str]] = []
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.path == "/lost":
+            reply.reset()
+        elif request.path == "/watch":
+            await reply.start_stream()
+            await reply.end_stream()
+        else:
+            await reply.json(409 if request.path == "/taken" else 200, {})
+
+    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+        await client.get("/x")
+        with pytest.raises(api_errors.Conflict):
+            await client.post("/taken", b"{}")
+        with pytest.raises(api_errors.ConnectionLost):
+            await client.post("/lost", b"{}")
+        (await client.open_stream("/watch")).close()
+        assert told == [("GET", "200"), ("POST", "409"), ("POST", "<error>"), ("GET", "200")]
+
+    def observe(method: str, code: str, seconds: float) -> None:
+        assert seconds >= 0
+        told.append((method, code))
+
+    run(handler, scenario, observer=observe)
+
+
+def test_a_lost_connection_lets_go_of_its_transport_without_the_collector_of_cycles() -> None:
+    """Under TLS the transport holds 256 KiB, and a watch is opened anew every few minutes."""
+
+    class Transport(asyncio.Transport):
+        pass  # One that can be watched: asyncio's own has no room for a weak reference.
+
+    connection = HttpConnection(lambda _: None)
+    transport = Transport()
+    watched = weakref.ref(transport)
+    gc.disable()
+    try:
+        connection.connection_made(transport)
+        del transport
+        assert watched() is not None
+        connection.connection_lost(None)
+        assert watched() is None
+    finally:
+        gc.enable()

@@ -7,10 +7,26 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from shared.kube.objects import AllocatedDevice, AllocationResult, DeviceAllocationResult
+from bench.apiserver.faults import Disconnect
+from shared.kube.objects import (
+    AllocatedDevice,
+    AllocationResult,
+    ContainerExtendedResourceRequest,
+    DeviceAllocationResult,
+    DeviceClaim,
+    DeviceRequest,
+    ExactDeviceRequest,
+    ResourceClaimSpec,
+)
 from shared.messages.from_binder import BindFailureReason
-from shared.messages.to_binder import BindPods, ClaimWork
-from tests.integration.test_binder import EPOCH, Stage, World
+from shared.messages.to_binder import (
+    BindPods,
+    ClaimWork,
+    GeneratedClaim,
+    PreemptPods,
+    ReleaseClaim,
+)
+from tests.integration.test_binder import EPOCH, Stage, World, eventually
 from workers.binder.claim_bind import FINALIZER
 
 pytestmark = pytest.mark.integration
@@ -46,7 +62,15 @@ def add_claim(world: World) -> str:
 def work(uid: str, device: str = "gpu-0") -> ClaimWork:
     given = AllocatedDevice(request="r", driver="d", pool="p", device=device)
     allocation = AllocationResult(devices=DeviceAllocationResult(results=[given]))
-    return ClaimWork("default", "gpu", uid, allocation, is_new=True, is_generated=False)
+    return ClaimWork("default", "gpu", uid, allocation, is_new=True, ready_timeout_s=5.0)
+
+
+def generated(name: str) -> ClaimWork:
+    asked = ExactDeviceRequest(device_class_name="gpu", allocation_mode="ExactCount", count=1)
+    spec = ResourceClaimSpec(devices=DeviceClaim(requests=[DeviceRequest(name="r", exactly=asked)]))
+    mapping = ContainerExtendedResourceRequest("c", "example.com/gpu", "r")
+    made = GeneratedClaim(spec, [mapping])
+    return msgspec.structs.replace(work(""), name=name, generated=made)
 
 
 def order(stage: Stage, name: str, uid: str, claim: ClaimWork, *, again: bool = False) -> int:
@@ -65,6 +89,7 @@ def test_a_claim_is_allocated_and_reserved_and_the_pod_bound(stage: Stage) -> No
     (device,) = held["status"]["allocation"]["devices"]["results"]
     assert device["device"] == "gpu-0"
     assert held["status"]["reservedFor"] == [{"resource": "pods", "name": "p", "uid": uid}]
+    assert held["status"]["allocation"]["allocationTimestamp"]
     assert world.node_of("p") == "n1"
 
 
@@ -75,3 +100,43 @@ def test_a_claim_that_was_allocated_differently_keeps_the_pod_unbound(stage: Sta
     late = order(stage, "late", world.add_pod("late"), work(claim, "gpu-1"))
     assert stage.outcome(late) is BindFailureReason.REJECTED
     assert not world.node_of("late")
+
+
+def test_the_claim_for_extended_resources_is_made_once_although_answers_are_lost(
+    stage: Stage,
+) -> None:
+    world = stage.world
+    uid = world.add_pod("p")
+    world.faults.after["POST resourceclaims"] = [Disconnect()]
+    world.faults.after["PUT p-claim"] = [Disconnect()]
+    assert stage.outcome(order(stage, "p", uid, generated("p-claim"))) is None
+    assert not any(world.faults.after.values()), "every fault was met"
+    (held,) = world.ask("GET", CLAIMS)["items"]
+    assert held["metadata"]["ownerReferences"][0]["uid"] == uid
+    assert held["status"]["reservedFor"] == [{"resource": "pods", "name": "p", "uid": uid}]
+    told = world.pod("p")["status"]["extendedResourceClaimStatus"]
+    assert told["resourceClaimName"] == "p-claim"
+    assert [each["requestName"] for each in told["requestMappings"]] == ["r"]
+    assert world.node_of("p") == "n1"
+
+
+def test_a_pod_that_is_not_bound_after_all_leaves_its_claims_as_they_were(stage: Stage) -> None:
+    world = stage.world
+    for claim in (work(add_claim(world)), generated("p-claim")):
+        gone = "00000000-0000-0000-0000-000000000000"
+        assert stage.outcome(order(stage, "nobody", gone, claim)) in (
+            BindFailureReason.GONE,
+            BindFailureReason.REJECTED,
+        )
+    (held,) = world.ask("GET", CLAIMS)["items"]
+    assert held["metadata"]["name"] == "gpu"
+    assert not held.get("status")
+
+
+def test_a_claim_that_the_owner_wants_freed_is_free(stage: Stage) -> None:
+    world = stage.world
+    claim, uid = add_claim(world), world.add_pod("p")
+    assert stage.outcome(order(stage, "p", uid, work(claim))) is None
+    release = ReleaseClaim("default", "gpu", claim, uid, is_generated=False)
+    stage.say(PreemptPods(EPOCH, [], [], releases=[release]))
+    eventually(world, lambda: not world.ask("GET", f"{CLAIMS}/gpu").get("status"))

@@ -210,7 +210,8 @@ def test_children_run_with_assertions_and_without_the_current_folder(start: Star
 def test_a_second_berth_on_the_same_directory_is_refused(start: Start) -> None:
     berth = start()
     berth.wait_for("ready")
-    command = [sys.executable, "-P", "-m", "daemon", "run", "--server", "http://127.0.0.1:1"]
+    command = [sys.executable, "-P", "-m", "daemon", "run", "--as-default-scheduler"]
+    command += ["--server", "http://127.0.0.1:1"]
     second = subprocess.run(
         [*command, "--runtime-dir", str(berth.runtime_dir)],
         capture_output=True,
@@ -240,11 +241,63 @@ def test_status_shows_processes_queue_and_counters(start: Start) -> None:
     assert told["processes"][1]["name"] == "owner"
 
 
-def test_sighup_is_answered_and_sigusr2_dumps_and_compares(start: Start) -> None:
+def test_a_reload_replaces_who_reads_the_configuration_and_leaves_the_others(start: Start) -> None:
+    berth = start(["adapter", CHILD, []], ["scorer-0", CHILD, []])
+    berth.wait_for("ready")
+    old = {name: berth.pid_of(name) for name in ("owner", "adapter", "scorer-0")}
+    berth.process.send_signal(signal.SIGHUP)
+    berth.wait_for("reloading")
+    berth.wait_for("drained")
+    berth.wait_for("ready")
+    new = {name: berth.pid_of(name) for name in old}
+    assert new["adapter"] == old["adapter"]
+    assert new["owner"] != old["owner"]
+    assert new["scorer-0"] != old["scorer-0"]
+    assert all(p.restart_count == 0 for p in read_list(berth.runtime_dir).processes)
+    assert read_list(berth.runtime_dir).state == "running"
+    berth.process.send_signal(signal.SIGTERM)
+    assert berth.end() == exit_codes.OK
+
+
+def test_a_reload_may_start_and_end_children(start: Start, tmp_path: Path) -> None:
+    berth = start(["scorer-0", CHILD, []], ["scorer-1", CHILD, []])
+    berth.wait_for("ready")
+    owner = ["owner", OWNER, ["--runtime-dir", str(berth.runtime_dir)]]
+    rows = [owner, ["scorer-0", CHILD, []], ["binder-0", CHILD, []]]
+    (tmp_path / "next.json").write_text(json.dumps(rows))
+    berth.process.send_signal(signal.SIGHUP)
+    berth.wait_for("ready")
+    names = {one.name for one in read_list(berth.runtime_dir).processes}
+    assert names == {"supervisor", "owner", "scorer-0", "binder-0"}
+
+
+def test_a_bad_configuration_is_refused_and_the_old_one_stays(start: Start, tmp_path: Path) -> None:
+    berth = start(["scorer-0", CHILD, []])
+    berth.wait_for("ready")
+    pids = [one.pid for one in read_list(berth.runtime_dir).processes]
+    (tmp_path / "next.json").write_text("[]")
+    berth.process.send_signal(signal.SIGHUP)
+    assert berth.wait_for("reload_refused")["problem"] == "names nobody"
+    assert [one.pid for one in read_list(berth.runtime_dir).processes] == pids
+    (tmp_path / "next.json").unlink()
+    berth.process.send_signal(signal.SIGHUP)
+    berth.wait_for("ready")
+
+
+def test_the_elector_ends_after_all_others(start: Start) -> None:
+    berth = start(["leader", CHILD, []], ["binder-0", CHILD, []])
+    berth.wait_for("ready")
+    berth.process.send_signal(signal.SIGTERM)
+    assert berth.end() == exit_codes.OK
+    berth.wait_for("stopped")
+    ended = [line["child"] for line in berth.lines if line["event"] == "child_ended"]
+    assert ended[-1] == "leader"
+    assert set(ended) == {"leader", "binder-0", "owner"}
+
+
+def test_sigusr2_dumps_and_compares(start: Start) -> None:
     berth = start()
     berth.wait_for("ready")
-    berth.process.send_signal(signal.SIGHUP)
-    berth.wait_for("reload_not_available")
     berth.process.send_signal(signal.SIGUSR2)
     dumped = berth.wait_for("dumped")
     assert Path(dumped["path"]).read_text() == "line one\nline two\n"

@@ -29,7 +29,7 @@ from shared.transport.admin_client import AdminClient, NoAnswerError
 from shared.transport.async_peer import adapter_peer, binder_peer
 from shared.transport.channels import LIMITS, Channel
 from shared.transport.connection import Connected
-from shared.transport.endpoints import AddressInUseError, Endpoints, OwnerLock
+from shared.transport.endpoints import AddressInUseError, Endpoints
 from shared.transport.owner_sockets import OwnerSockets, PeerGone, Received
 from shared.transport.parent import Lifeline, make_lifeline
 from shared.transport.scorer_sockets import FromOwner, ScorerSockets, SnapshotDamaged
@@ -326,15 +326,6 @@ class TestOwner:
         assert lifeline.is_cut()
         owner.unwatch_fd(lifeline.fd)
         lifeline.close()
-
-    def test_tcp_channels_carry_the_same_messages(self) -> None:
-        with tempfile.TemporaryDirectory(prefix="berth-") as folder:
-            endpoints = Endpoints(Path(folder), f"tcp://127.0.0.1:{20000 + os.getpid() % 12000}")
-            with OwnerSockets(endpoints) as owner, ScorerSockets(endpoints, "s") as scorer:
-                greeting = hello(scorer)
-                assert one(owner).message == greeting
-                with OwnerLock(endpoints.runtime_dir / "other"):
-                    pass
 
 
 class TestAdmin:

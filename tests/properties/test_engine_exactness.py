@@ -6,10 +6,13 @@ before are compared with a new engine on the same view, row by row; so is what t
 remembers. The second machine does the same to a worker's copy, with its tentative placements.
 """
 
+import copy
+from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -17,8 +20,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from daemon.core.cache import Cache
 from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.journal import Journal
+from shared.framework import lone_pods, row_states
+from shared.framework.checker import Checker
 from shared.framework.cluster_view import ClusterView
-from shared.framework.engine import Checker, Engine
+from shared.framework.engine import Engine
+from shared.framework.lone_pods import LonePods
 from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
@@ -28,6 +34,7 @@ from shared.kube.pod_record import PodRecord, decode_template
 from tests.support.builders import make_pod
 from tests.support.slow_topology import HOST_NAME, PREFERRED, REQUIRED, ZONE
 from workers.scorer.replica import Replica
+from workers.scorer.tie_break import by_seed
 
 PROFILE = "default-scheduler"
 FRAMEWORKS = {PROFILE: Registry(entry_points=()).build(ProfileConfig()).framework}
@@ -174,12 +181,27 @@ TRACKED = st.lists(st.integers(0, len(SHAPES) - 1), unique=True, min_size=2, max
 """Shapes that are compared after every step, so that what is kept of them is old."""
 
 
+@pytest.fixture(autouse=True)
+def _nodes_share_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a large cluster."""
+    monkeypatch.setattr(lone_pods, "SHARING_MIN", 2)
+    monkeypatch.setattr(row_states, "ROWS_MIN", 2)
+    monkeypatch.setattr(row_states, "ROWS_A_STATE_MIN", 0)
+
+
+def engine_without_memory(view: ClusterView, journal: Journal) -> Engine:
+    """One that asks about each node by itself."""
+    engine = Engine(view, journal, FRAMEWORKS)
+    engine.states.view = lambda: None
+    return engine
+
+
 def assert_equal_to_fresh(
     engine: Engine, view: ClusterView, journal: Journal, class_id: int, info: PodInfo
 ) -> None:
     """The class as the engine holds it, and as one that has never seen anything sees it."""
     kept = engine.evaluate(class_id, info, PROFILE)
-    fresh_engine = Engine(view, journal, FRAMEWORKS)
+    fresh_engine = engine_without_memory(view, journal)
     fresh = fresh_engine.evaluate(class_id, info, PROFILE)
     rows = view.nodes.present_rows()
     assert kept.outcome.status == fresh.outcome.status
@@ -365,7 +387,9 @@ class ReplicaMachine(RuleBasedStateMachine):
         self.publish()
         full = self.log.full({0: self.settled})
         self.replica.apply_full(full.message, full.buffers)
-        self.engine = Engine(self.replica.view, self.replica.journal, FRAMEWORKS)
+        view, journal = self.replica.view, self.replica.journal
+        self.engine = Engine(view, journal, FRAMEWORKS)
+        self.lone_pods = LonePods(view, journal, FRAMEWORKS, self.engine.states)
 
     @rule()
     def publish(self) -> None:
@@ -389,6 +413,86 @@ class ReplicaMachine(RuleBasedStateMachine):
             if choice is not None:
                 self.replica.place(class_id, choice.row, self.sequence)
                 self.proposed.append((self.sequence, shape, choice.row))
+
+    @rule(shape=st.integers(0, len(SHAPES) - 1), count=st.integers(1, 9), seed=st.integers(0, 99))
+    def propose_a_run(self, shape: int, count: int, seed: int) -> None:
+        """Equal pods at once: where they would have gone one by one, on an engine that is new each
+        time."""
+        class_id = self.classes[shape].class_id
+        known = self.replica.classes.get(class_id)
+        if known is None:
+            return
+        self.sequence += 1
+        one_by_one = self.placed_one_by_one(class_id, count, seed)
+        at_once = self.placed_at_once(class_id, count, seed)
+        assert at_once == one_by_one[: len(at_once)]
+        self.proposed += [(self.sequence, shape, row) for row in at_once]
+
+    def placed_one_by_one(self, class_id: int, count: int, seed: int) -> list[int]:
+        twin = copy.deepcopy(self.replica)
+        known = twin.classes[class_id]
+        rows: list[int] = []
+        for ticket in range(count):
+            engine = engine_without_memory(twin.view, twin.journal)
+            evaluation = engine.evaluate(class_id, known.info, PROFILE)
+            choice = engine.choose(evaluation, partial(by_seed, seed=seed, ticket=ticket))
+            if choice is None:
+                break
+            twin.place(class_id, choice.row, self.sequence)
+            rows.append(choice.row)
+        return rows
+
+    def placed_at_once(self, class_id: int, count: int, seed: int) -> list[int]:
+        known = self.replica.classes[class_id]
+        rows: list[int] = []
+        while len(rows) < count:
+            run = self.engine.start_run(
+                class_id,
+                known.info,
+                PROFILE,
+                known.usage,
+                lambda ties, ticket: by_seed(ties, seed, ticket),
+                lambda rows: self.replica.place_many(class_id, rows, self.sequence),
+            )
+            if run is None:
+                break
+            rows += run.place_up_to(count - len(rows), len(rows))
+            if not run.is_over:
+                assert len(rows) == count or not self.fits_somewhere(class_id)
+                break
+            self.engine.forget(class_id)
+        return rows
+
+    def fits_somewhere(self, class_id: int) -> bool:
+        known = self.replica.classes[class_id]
+        fresh = engine_without_memory(self.replica.view, self.replica.journal)
+        return fresh.evaluate(class_id, known.info, PROFILE).feasible_count > 0
+
+    @rule(
+        shape=st.integers(0, len(SHAPES) - 1),
+        cpus=st.lists(st.sampled_from(("0", "1500m", "3", "9")), min_size=1, max_size=4),
+        shares=st.booleans(),
+        seed=st.integers(0, 99),
+    )
+    def propose_lone_pods(self, shape: int, cpus: list[str], shares: bool, seed: int) -> None:
+        """Pods that ask for something else than others: as if their class was evaluated."""
+        lone_pods.SHARING_MIN = 2 if shares else 1 << 14
+        self.sequence += 1
+        tie_break = partial(by_seed, seed=seed, ticket=0)
+        for cpu in cpus:
+            cpu_shape = {**SHAPES[shape], "cpu": cpu}
+            record = make_pod("keeper", **cpu_shape)
+            info = PodInfo(record.namespace, decode_template(record.template))
+            fresh = engine_without_memory(self.replica.view, self.replica.journal)
+            wanted = fresh.choose(fresh.evaluate(1, info, PROFILE), tie_break)
+            self.number += 1
+            for _ in range(2):  # The first of a family is refused.
+                found = self.lone_pods.choose(-self.number, info, PROFILE, tie_break)
+                assert found is None or found == wanted
+            class_id = self.classes[shape].class_id
+            if wanted is not None and class_id in self.replica.classes:
+                self.replica.place(class_id, wanted.row, self.sequence)
+                self.proposed.append((self.sequence, shape, wanted.row))
 
     @rule(refuses=st.integers(0, 7))
     def owner_judges(self, refuses: int) -> None:

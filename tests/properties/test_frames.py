@@ -5,10 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import FrameError
-from shared.messages.frames import seal, unseal
+from shared.messages.frames import PACKED_BYTES_MAX, seal, unseal
 
 bodies = st.binary(max_size=200)
-buffer_lists = st.lists(st.binary(max_size=100), max_size=4)
+buffers = st.binary(max_size=100) | st.just(bytes(PACKED_BYTES_MAX))
+"""With one of the last, frames travel one by one; without, packed into one."""
+buffer_lists = st.lists(buffers, max_size=4)
 
 
 @given(bodies, buffer_lists)

@@ -10,18 +10,23 @@ from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
 from shared.columns.nominations import Nomination
+from shared.framework.candidates import Candidate
 from shared.framework.diagnosis import filter_candidates
 from shared.framework.post_filter import FailedAttempt, run_post_filters
-from shared.framework.preemption import Candidate, Preemptor
+from shared.framework.preemption import Preemption, Preemptor
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
 from shared.framework.status import Code
 from shared.kube.objects import PodDisruptionBudget
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node, make_pod
+from tests.support.devices import CLASS, device, make_claim, make_class, make_slice
+from tests.support.volumes import put_claim, put_csi_node, put_volume
 
 FRAMEWORK = Registry().build(ProfileConfig()).framework
-NODES = 2
+NODES = 3
+ZONES = 2
+DRIVER = "csi.example.com"
 STARTS = ["", "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"]
 ANTI_AFFINITY = {
     "podAntiAffinity": {
@@ -39,6 +44,23 @@ SPREAD = [
     }
 ]
 
+AFFINITY = {
+    "podAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": {"app": "b"}}, "topologyKey": "zone"}
+        ]
+    }
+}
+SPECS = st.sampled_from(
+    (
+        {},
+        {"affinity": ANTI_AFFINITY},
+        {"affinity": AFFINITY},
+        {"topologySpreadConstraints": SPREAD},
+        {"topologySpreadConstraints": SPREAD, "affinity": ANTI_AFFINITY},
+    )
+)
+
 
 class Bound(msgspec.Struct, frozen=True):
     """A pod on a node, or nominated to it."""
@@ -49,6 +71,9 @@ class Bound(msgspec.Struct, frozen=True):
     app: str
     port: int = 0
     started: int = 0
+    claim: str = ""
+    is_shy: bool = False
+    """Wants no pod of app a in its zone."""
 
 
 bounds = st.builds(
@@ -59,6 +84,8 @@ bounds = st.builds(
     app=st.sampled_from("ab"),
     port=st.sampled_from((0, 0, 80)),
     started=st.integers(0, 2),
+    claim=st.sampled_from(("", "", "", "solo", "c0", "c1", "c2")),
+    is_shy=st.sampled_from((False, False, False, True)),
 )
 nominated = st.builds(
     Bound,
@@ -72,21 +99,42 @@ nominated = st.builds(
 def record_of(index: int, pod: Bound, node_name: str) -> PodRecord:
     made = make_pod(
         f"p{index}", cpu=f"{pod.cpu}", node_name=node_name, priority=pod.priority,
-        host_port=pod.port, labels={"app": pod.app},
+        host_port=pod.port, labels={"app": pod.app}, claim=pod.claim,
+        spec={"affinity": ANTI_AFFINITY} if pod.is_shy else {},
     )  # fmt: skip
     return msgspec.structs.replace(made, started=STARTS[pod.started])
 
 
-def one_port_a_node(pods: list[Bound]) -> list[Bound]:
-    """Of two pods with a port, the first to go frees it (as upstream), which no cache that never had
-    that pod would show."""
-    taken: set[int] = set()
+def nothing_twice(pods: list[Bound]) -> list[Bound]:
+    """Of two pods with a port, or with the claim that is for one pod, the first to go frees it (as
+    upstream), which no cache that never had that pod would show."""
+    taken: set[tuple[str, int]] = set()
     kept = []
     for pod in pods:
-        kept.append(msgspec.structs.replace(pod, port=0 if pod.node in taken else pod.port))
-        if pod.port:
-            taken.add(pod.node)
+        if pod.port and ("port", pod.node) in taken:
+            pod = msgspec.structs.replace(pod, port=0)
+        if pod.claim == "solo" and ("claim", 0) in taken:
+            pod = msgspec.structs.replace(pod, claim="")
+        kept.append(pod)
+        taken |= {("port", pod.node)} if pod.port else set()
+        taken |= {("claim", 0)} if pod.claim == "solo" else set()
     return kept
+
+
+def put_storage_and_devices(cache: Cache, node_count: int) -> None:
+    """A claim for one pod and claims that are volumes of a driver, which attaches two to a node; a
+    device on the last node."""
+    for name in ("solo", "c0", "c1", "c2", "c3"):
+        modes = ["ReadWriteOncePod"] if name == "solo" else ["ReadWriteOnce"]
+        put_claim(cache, name, volume=f"pv-{name}", access_modes=modes, phase="Bound")
+        source = {"csi": {"driver": DRIVER, "volumeHandle": name}}
+        put_volume(cache, f"pv-{name}", claim=name, source=source)
+    for i in range(node_count):
+        put_csi_node(cache, f"n{i}", {DRIVER: 2})
+    last = make_slice(f"n{node_count - 1}", [device("d0")])
+    cache.objects.put("deviceclasses", CLASS, make_class())
+    cache.objects.put("resourceslices", last.metadata.name, last)
+    cache.objects.put("resourceclaims", "default/gpu", make_claim("gpu"))
 
 
 class World:
@@ -100,7 +148,8 @@ class World:
     def cache(self, without: frozenset[int] = frozenset(), extra: tuple[Bound, ...] = ()) -> Cache:
         cache = Cache()
         for i in range(NODES):
-            cache.add_node(make_node(f"n{i}", cpu="4", pods=5, labels={"zone": f"z{i % 2}"}))
+            cache.add_node(make_node(f"n{i}", cpu="4", pods=5, labels={"zone": f"z{i % ZONES}"}))
+        put_storage_and_devices(cache, NODES)
         for i, pod in enumerate(self.pods):
             if i not in without:
                 cache.add_pod(record_of(i, pod, f"n{pod.node}"))
@@ -170,7 +219,10 @@ class World:
     cpu=st.integers(2, 4),
     priority=st.integers(1, 4),
     port=st.sampled_from((0, 80)),
-    spec=st.sampled_from(({}, {"affinity": ANTI_AFFINITY}, {"topologySpreadConstraints": SPREAD})),
+    spec=SPECS,
+    claim=st.sampled_from(("", "", "solo", "c3")),
+    has_device=st.booleans(),
+    own_node=st.sampled_from((-1, -1, 0, 1)),
 )
 def test_candidates_are_those_of_the_slow_twin(
     pods: list[Bound],
@@ -180,12 +232,17 @@ def test_candidates_are_those_of_the_slow_twin(
     priority: int,
     port: int,
     spec: dict[str, object],
+    claim: str,
+    has_device: bool,
+    own_node: int,
 ) -> None:
-    pods = one_port_a_node(pods)
+    pods = nothing_twice(pods)
     world = World(pods, waiting, allowed)
+    devices = {"resourceClaims": [{"name": "c", "resourceClaimName": "gpu"}]} if has_device else {}
     preemptor = make_pod(
-        "preemptor", cpu=f"{cpu}", priority=priority, host_port=port, labels={"app": "a"}, spec=spec
-    )
+        "preemptor", cpu=f"{cpu}", priority=priority, host_port=port, labels={"app": "a"},
+        claim=claim, spec={**spec, **devices},
+    )  # fmt: skip
     cache = world.cache()
     view = cache.view
     info = cache.classes.acquire(preemptor).info
@@ -193,8 +250,14 @@ def test_candidates_are_those_of_the_slow_twin(
         pod_class = cache.classes.acquire(record_of(200 + i, pod, ""))
         row = cache.nodes.row_of(f"n{pod.node}")
         view.nominations.put(Nomination(f"w{i}", pod_class.class_id, pod.priority, row))
+    attempting = Preemptor(info)
+    if own_node >= 0:  # Its own nomination takes no room from it.
+        row = cache.nodes.row_of(f"n{own_node}")
+        class_id = cache.classes.acquire(preemptor).class_id
+        view.nominations.put(Nomination("own", class_id, info.priority, row))
+        attempting = Preemptor(info, "own", row, True)
     outcome = FRAMEWORK.run_pre_filters(info, view)
-    filtered = filter_candidates(FRAMEWORK, info, view, outcome)
+    filtered = filter_candidates(FRAMEWORK, info, view, outcome, attempting.uid)
     codes = {
         cache.nodes.name_of(row): code
         for row, code in zip(filtered.rows.tolist(), filtered.codes().tolist(), strict=True)
@@ -208,21 +271,13 @@ def test_candidates_are_those_of_the_slow_twin(
         cache.pod_table.node_row.copy(),
     )
     attempt = FailedAttempt(
-        FRAMEWORK, Preemptor(info), view, outcome, filtered, lambda rows: int(rows[0])
+        FRAMEWORK, attempting, view, outcome, filtered, lambda rows: int(rows[0])
     )
     preemption = run_post_filters(FRAMEWORK.post_filters[-1:], attempt).preemption
     assert preemption is not None
     after = (cache.nodes.requested, cache.nodes.ports_id, cache.pod_table.node_row)
     assert all((a == b).all() for a, b in zip(before, after, strict=True)), "not put back"
-    index_of = {f"p{i}": i for i in range(len(pods))}
-    by_row = {held.row: index_of[held.record.name] for held in cache.pods()}
-    found = {
-        cache.nodes.name_of(candidate.row): (
-            [by_row[pod_row] for pod_row in candidate.victims],
-            candidate.pdb_violations,
-        )
-        for candidate in preemption.candidates.all()
-    }
+    found = found_in(cache, pods, preemption)
     expected = {
         f"n{i}": candidate
         for i in range(NODES)
@@ -234,6 +289,21 @@ def test_candidates_are_those_of_the_slow_twin(
         assert preemption.best is not None
         assert best_of(pods, expected) == cache.nodes.name_of(preemption.best.row)
         assert isinstance(preemption.best, Candidate)
+
+
+def found_in(
+    cache: Cache, pods: list[Bound], preemption: Preemption
+) -> dict[str, tuple[list[int], int]]:
+    """By node: the victims as places in `pods`, and how many budgets they violate."""
+    index_of = {f"p{i}": i for i in range(len(pods))}
+    by_row = {held.row: index_of[held.record.name] for held in cache.pods()}
+    return {
+        cache.nodes.name_of(candidate.row): (
+            [by_row[pod_row] for pod_row in candidate.victims],
+            candidate.pdb_violations,
+        )
+        for candidate in preemption.candidates.all()
+    }
 
 
 def best_of(pods: list[Bound], candidates: dict[str, tuple[list[int], int]]) -> str:

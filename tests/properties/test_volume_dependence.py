@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
-from shared.framework.engine import Checker, Engine
+from shared.framework.checker import Checker
+from shared.framework.engine import Engine
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
 from tests.support.builders import make_node, make_pod

@@ -8,6 +8,7 @@ import argparse
 import signal
 import socket
 import sys
+import time
 from pathlib import Path
 
 from shared.messages.admin import (
@@ -25,6 +26,7 @@ from shared.transport.owner_sockets import OwnerSockets
 from shared.transport.parent import Lifeline
 
 POLL_MS = 20
+EPOCH = time.time_ns()
 
 
 def main() -> int:
@@ -59,7 +61,7 @@ def main() -> int:
 def _answer(request: object) -> AdminAnswer:
     if isinstance(request, StatusRequest):
         return StatusAnswer(
-            epoch=1,
+            epoch=EPOCH,
             generation=7,
             synced=True,
             node_count=3,

@@ -5,6 +5,7 @@ arrival, loss and death can be played, always the same way for the same choices.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from daemon.core.effects import (
@@ -19,9 +20,12 @@ from daemon.core.effects import (
 from daemon.core.events import AdapterSaid, BinderSaid, Event, ScorerGone, ScorerSaid
 from daemon.core.invariants import problems
 from daemon.core.owner_plugins import OwnerPlugins
-from daemon.core.state import SchedulerState, Settings
+from daemon.core.settings import Settings
+from daemon.core.state import SchedulerState
+from shared.framework.plugin_api import PermitPlugin
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import BuiltProfile, Registry
+from shared.kube.extender_config import ExtenderConfig
 from shared.kube.object_codec import decode_object
 from shared.kube.objects import Node
 from shared.kube.pod_record import PodRecord
@@ -86,7 +90,15 @@ class FakeScorer:
 class Pipeline:
     """One owner, some scorers, one binder, and what is on its way between them."""
 
-    def __init__(self, worker_count: int = 1, seed: int = 0) -> None:
+    def __init__(
+        self,
+        worker_count: int = 1,
+        seed: int = 0,
+        permit: Sequence[PermitPlugin] = (),
+        *,
+        is_candidate: bool = False,
+        extenders: tuple[ExtenderConfig, ...] = (),
+    ) -> None:
         self.now_s = 1000.0
         built = default_profile()
         self.frameworks = {built.scheduler_name: built.framework}
@@ -94,8 +106,14 @@ class Pipeline:
             queue_sort=built.queue_sort,
             pre_enqueue={built.scheduler_name: built.plugins_at["preEnqueue"]},
             reserve={built.scheduler_name: built.plugins_at["reserve"]},
+            permit={built.scheduler_name: tuple(permit)},
         )
-        settings = Settings(profiles=frozenset(self.frameworks), binder_count=1)
+        settings = Settings(
+            profiles=frozenset(self.frameworks),
+            binder_count=1,
+            is_candidate=is_candidate,
+            extenders=extenders,
+        )
         self.state = SchedulerState(EPOCH, settings, self.frameworks, self.plugins, self.now_s)
         self.scorers: dict[int, FakeScorer] = {}
         self.to_owner: deque[Event] = deque()

@@ -1,17 +1,20 @@
 """The real supervisor over a table of children given as JSON: `[[name, module, [argument, ...]]]`.
 
-Every child also gets `--lifeline-fd`.
+Every child also gets `--lifeline-fd`. On SIGHUP the table in the file `next.json` beside the runtime
+directory takes its place, where there is one; one that is empty is refused.
 """
 
 import asyncio
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from daemon.supervisor.children import ChildSpec
 from daemon.supervisor.process_list import SupervisorLock
 from daemon.supervisor.run import supervise
 from shared.config import RuntimeOptions
+from shared.errors import ConfigurationError
 from shared.telemetry.log import start_logging
 from shared.transport.parent import make_lifeline
 
@@ -22,11 +25,27 @@ def main() -> int:
     options = RuntimeOptions(runtime_dir=runtime_dir, drain_s=drain_s)
     with SupervisorLock(Path(runtime_dir)):
         lifeline_read, _lifeline_write = make_lifeline()
-        specs = [
-            ChildSpec(name, module, (*arguments, "--lifeline-fd", str(lifeline_read)))
-            for name, module, arguments in table
-        ]
-        return asyncio.run(supervise(options, specs, lifeline_read))
+
+        def specs_of(rows: Any) -> list[ChildSpec]:
+            return [
+                ChildSpec(
+                    name,
+                    module,
+                    (*arguments, "--lifeline-fd", str(lifeline_read)),
+                    reads_configuration=name != "adapter",
+                )
+                for name, module, arguments in rows
+            ]
+
+        def respecify() -> list[ChildSpec]:
+            path = Path(runtime_dir).parent / "next.json"
+            rows = json.loads(path.read_text()) if path.exists() else table
+            if not rows:
+                raise ConfigurationError(str(path), ["names nobody"])
+            return specs_of(rows)
+
+        specs = specs_of(table)
+        return asyncio.run(supervise(options, specs, lifeline_read, respecify))
 
 
 if __name__ == "__main__":

@@ -49,12 +49,14 @@ def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> No
         ("--disable-admission-plugins=Nonsense", "unknown admission plugins"),
         ("--history=0", "--history must be at least 1"),
         ("--tls-cert=cert.pem", "TLS needs both"),
+        ("--tls --tls-cert=cert.pem", "--tls makes a certificate"),
+        ("--faults=/nowhere/faults.yaml", "--faults /nowhere/faults.yaml: cannot be read"),
     ],
 )
 def test_bad_options_are_named(
     argument: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([argument]) == 2
+    assert main(argument.split()) == 2
     assert words in capsys.readouterr().err
 
 

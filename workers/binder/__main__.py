@@ -15,17 +15,23 @@ from pathlib import Path
 
 from shared.clock import SystemClock
 from shared.errors import OperationalError
+from shared.framework.feature_gates import FeatureGates, parse_feature_gates
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.kubeconfig import find_access
 from shared.telemetry.log import LEVELS, EventLog, start_logging
+from shared.telemetry.tally import Tally, request_observer
 from shared.transport.async_peer import binder_peer
 from shared.transport.endpoints import Endpoints
+from shared.transport.lease_gate import GATE_NAME, LeaseGate
 from shared.transport.parent import Lifeline
 from workers.binder.bind_call import DefaultBinder
-from workers.binder.binding_cycle import BindingCycle, BindingPlugins
+from workers.binder.binding_cycle import BindingCycle, BindingPlugins, ClaimPreBind, VolumePreBind
 from workers.binder.claim_bind import ClaimBinder
+from workers.binder.claim_free import ClaimFreer
 from workers.binder.evictions import Evictor
+from workers.binder.lease_hold import LeaseHold
+from workers.binder.limits import Limits, limits_of
 from workers.binder.loop import RECORDER_DRAIN_S, Binder, Identity
 from workers.binder.recorder import Recorder, RecorderSettings
 from workers.binder.volume_bind import VolumeBinder
@@ -40,6 +46,8 @@ def parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--server", default="", help="URL of the API server, without credentials")
     parser.add_argument("--kubeconfig", default="", help="how to reach the API server")
     parser.add_argument("--config", default="", help="KubeSchedulerConfiguration file")
+    parser.add_argument("--feature-gates", default="", help="Name=true,Name=false,...")
+    parser.add_argument("--pool-size", type=_positive, default=1, help="binders that share limits")
     parser.add_argument("--max-in-flight", type=_positive, default=64, help="bindings at once")
     parser.add_argument(
         "--record-queue-max",
@@ -53,6 +61,7 @@ def parse_options(arguments: Sequence[str]) -> argparse.Namespace:
         default=defaults.trickle_per_s,
         help="conditions and events written each second while bindings are under way",
     )
+    parser.add_argument("--elect-leader", action="store_true", help="write with the lease only")
     parser.add_argument("--lifeline-fd", type=int, help="pipe that ends with the supervisor")
     parser.add_argument("--log-level", choices=LEVELS, default="info")
     return parser.parse_args(arguments)
@@ -60,22 +69,45 @@ def parse_options(arguments: Sequence[str]) -> argparse.Namespace:
 
 async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
     """The process's life; returns its exit status."""
+    gates = parse_feature_gates(options.feature_gates)
     loop = asyncio.get_running_loop()
     clock = SystemClock()
     instance = secrets.token_hex(4)
+    limits = _limits(options)
     settings = RecorderSettings(
-        queue_max=options.record_queue_max, trickle_per_s=options.record_trickle
+        queue_max=options.record_queue_max,
+        trickle_per_s=options.record_trickle,
+        per_s=limits.records_per_s,
+        burst=limits.records_burst,
     )
-    bind_api = ApiClient(access, connections_max=options.max_in_flight)
-    record_api = ApiClient(access, connections_max=settings.writes_max)
+    gate = LeaseGate(options.runtime_dir / GATE_NAME, clock) if options.elect_leader else None
+    hold = LeaseHold(gate)
+    tally = Tally()
+    observer = request_observer(tally, access.host_header)
+    bind_api = ApiClient(
+        access,
+        connections_max=options.max_in_flight,
+        may_write=hold.may_write,
+        rate_limit=limits.bindings,
+        observer=observer,
+    )
+    record_api = ApiClient(
+        access,
+        connections_max=settings.writes_max,
+        may_write=hold.may_write,
+        observer=observer,
+    )
     recorder = Recorder(record_api, settings, clock, socket.gethostname(), loop)
-    cycle = _cycle(bind_api, options.config)
+    cycle = _cycle(bind_api, options.config, gates)
     is_orphaned = False
     name = f"binder-{options.index}-{instance}"
     with binder_peer(Endpoints(options.runtime_dir), name) as peer:
         identity = Identity(options.index, instance)
-        evictor = Evictor(record_api, clock, recorder.pod_preempted)
-        binder = Binder(identity, peer, cycle, recorder, options.max_in_flight, clock, evictor)
+        freer = ClaimFreer(record_api)
+        evictor = Evictor(record_api, clock, recorder.pod_preempted, freer=freer)
+        binder = Binder(
+            identity, peer, cycle, recorder, options.max_in_flight, clock, evictor, hold, tally
+        )
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, binder.drain)
         if options.lifeline_fd is not None:
@@ -108,15 +140,27 @@ def main(arguments: Sequence[str]) -> int:
         return 1
 
 
-def _cycle(api: ApiClient, config_path: str) -> BindingCycle:
-    binder, volume_binder, claim_binder = DefaultBinder(api), VolumeBinder(api), ClaimBinder(api)
-    plain = BindingPlugins(binds=(binder,))
+def _limits(options: argparse.Namespace) -> Limits:
+    if not options.config:
+        return limits_of(0.0, 0, options.pool_size)
+    from shared.config import load_configuration
+
+    connection = load_configuration(options.config).client_connection
+    return limits_of(connection.qps, connection.burst, options.pool_size)
+
+
+def _cycle(api: ApiClient, config_path: str, gates: FeatureGates) -> BindingCycle:
+    binder = DefaultBinder(api)
+    pre_binders = (
+        VolumePreBind(VolumeBinder(api)),
+        ClaimPreBind(ClaimBinder(api), ClaimFreer(api)),
+    )
+    plain = BindingPlugins((binder,), pre_binders)
     if not config_path:
-        return BindingCycle(plain, volume_binder=volume_binder, claim_binder=claim_binder)
+        return BindingCycle(plain)
     from workers.binder.profiles import plugins_by_profile
 
-    profiles = plugins_by_profile(config_path, binder)
-    return BindingCycle(plain, profiles, volume_binder=volume_binder, claim_binder=claim_binder)
+    return BindingCycle(plain, plugins_by_profile(config_path, gates, api, binder, pre_binders))
 
 
 def _positive(text: str) -> int:

@@ -1,88 +1,107 @@
-"""The binding cycle of one pod: Permit, PreBind, Bind, PostBind, as its profile has them.
+"""The binding cycle of one pod: PreBind, Bind, PostBind, as its profile has them.
 
-Plugins come in through the Protocols below, already made; a profile without any of its own binds
-with DefaultBinder alone, which is the usual case and costs nothing extra. A plugin may take its
-time (it is awaited, other pods go on meanwhile), up to its profile's limit.
+Plugins come in already made; a profile without any of its own binds with DefaultBinder alone, after
+volumes and claims where the order names some, which is the usual case and costs nothing extra. A
+plugin may take its time (it is awaited, other pods go on meanwhile), up to its profile's limit.
+Permit is no part of it: pods wait for that in the owner (`daemon/core/waiting_pods.py`).
 
 Order and meaning: pkg/scheduler/schedule_one.go, bindingCycle, and
 pkg/scheduler/framework/runtime/framework.go, v1.36.2.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
+from shared.framework.binding_api import (
+    ALLOWED,
+    Allowed,
+    PostBindPlugin,
+    PreFlightPlugin,
+    Refused,
+    Skipped,
+)
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from shared.plugin_names import DYNAMIC_RESOURCES, VOLUME_BINDING
+from shared.telemetry.log import EventLog
 from workers.binder.bind_call import Bound, NotBound, Outcome
 from workers.binder.claim_bind import ClaimBinder
+from workers.binder.claim_free import ClaimFreer
 from workers.binder.volume_bind import VolumeBinder
 
 PLUGIN_TIMEOUT_S: Final = 600.0
-"""For each of Permit and PreBind. VolumeBinding's bindTimeoutSeconds upstream is also 600."""
+"""For each PreBind plugin. VolumeBinding's bindTimeoutSeconds upstream is also 600."""
+
+log = EventLog("binder")
 
 
-class Allowed(NamedTuple):
-    """Go on."""
+class PreBinder(Protocol):
+    """A PreBind plugin, somebody else's or one of those below."""
+
+    @property
+    def NAME(self) -> str: ...  # noqa: N802  # As all plugins call it.
+
+    async def pre_bind(self, order: BindPod) -> "Allowed | Refused | Unknown": ...
 
 
-class Refused(NamedTuple):
-    """The pod may not be bound now."""
-
-    message: str
-
-
-class Skipped(NamedTuple):
-    """A Bind plugin leaves this pod to the next one."""
-
-
-ALLOWED: Final = Allowed()
-SKIPPED: Final = Skipped()
-
-
-class PermitPlugin(Protocol):
-    """Says whether the pod may be bound, if need be after waiting."""
-
-    NAME: str
-
-    async def permit(self, order: BindPod) -> Allowed | Refused: ...
-
-
-class PreBindPlugin(Protocol):
-    """Prepares what the pod needs on its node (volumes, claims)."""
-
-    NAME: str
-
-    async def pre_bind(self, order: BindPod) -> Allowed | Refused: ...
-
-
-class BindPlugin(Protocol):
-    """Binds the pod."""
-
-    NAME: str
+class Binder(Protocol):
+    """A way of binding; `custom_bind.CustomBind` makes one of a plugin of somebody else."""
 
     async def bind(self, order: BindPod) -> Outcome | Skipped: ...
 
 
-class PostBindPlugin(Protocol):
-    """Is told of pods that were bound."""
+class VolumePreBind:
+    """VolumeBinding's part: gives volumes to claims, and waits until those to be made are there."""
 
-    NAME: str
+    NAME: ClassVar[str] = VOLUME_BINDING
 
-    async def post_bind(self, order: BindPod) -> None: ...
+    def __init__(self, binder: VolumeBinder) -> None:
+        self._binder = binder
+
+    def pre_flight(self, order: BindPod) -> bool:
+        return order.volumes is not None
+
+    async def pre_bind(self, order: BindPod) -> Allowed | Refused:
+        assert order.volumes is not None, "asked by pre_flight"
+        failed = await self._binder.bind(order, order.volumes)
+        return ALLOWED if failed is None else Refused(failed.message)
 
 
-Step = tuple[str, str, Callable[[BindPod], Awaitable[Allowed | Refused]]]
-"""Extension point, plugin, and what it does there."""
+class Unknown(NamedTuple):
+    """Nobody knows what was done: the order has to be given again."""
+
+    message: str
+
+
+class ClaimPreBind:
+    """DynamicResources' part: has claims allocated, and reserved for the pod."""
+
+    NAME: ClassVar[str] = DYNAMIC_RESOURCES
+
+    def __init__(self, binder: ClaimBinder, freer: ClaimFreer) -> None:
+        self._binder = binder
+        self._freer = freer
+
+    def pre_flight(self, order: BindPod) -> bool:
+        return bool(order.claims)
+
+    async def pre_bind(self, order: BindPod) -> Allowed | Refused | Unknown:
+        failed = await self._binder.bind(order)
+        if failed is None:
+            return ALLOWED
+        return Unknown(failed.message) if failed.is_unknown else Refused(failed.message)
+
+    async def undo(self, order: BindPod) -> None:
+        """The pod is not bound after all."""
+        await self._freer.undo(order)
 
 
 class BindingPlugins(NamedTuple):
     """One profile's plugins, in order."""
 
-    binds: tuple[BindPlugin, ...]
-    permits: tuple[PermitPlugin, ...] = ()
-    pre_binds: tuple[PreBindPlugin, ...] = ()
+    binds: tuple[Binder, ...]
+    pre_binds: tuple[PreBinder, ...] = ()
     post_binds: tuple[PostBindPlugin, ...] = ()
 
 
@@ -94,22 +113,15 @@ class BindingCycle:
         default: BindingPlugins,
         by_profile: Mapping[str, BindingPlugins] | None = None,
         plugin_timeout_s: float = PLUGIN_TIMEOUT_S,
-        volume_binder: VolumeBinder | None = None,
-        claim_binder: ClaimBinder | None = None,
     ) -> None:
         """`default` is for profiles that `by_profile` does not name."""
         self._default = default
         self._by_profile = dict(by_profile or {})
         self._plugin_timeout_s = plugin_timeout_s
-        self._volume_binder = volume_binder
-        self._claim_binder = claim_binder
 
     def must_wait(self, order: BindPod) -> bool:
         """Whether something has to be done, or waited for, before the pod can be bound."""
-        plugins = self._plugins(order)
-        return bool(
-            order.volumes is not None or order.claims or plugins.permits or plugins.pre_binds
-        )
+        return any(_has_work(plugin, order) for plugin in self._plugins(order).pre_binds)
 
     async def run(self, order: BindPod) -> Outcome:
         """Takes one pod through its profile's plugins; ends with what became of it."""
@@ -120,69 +132,73 @@ class BindingCycle:
         return await self.bind(order)
 
     async def prepare(self, order: BindPod) -> Allowed | NotBound:
-        """Permit and PreBind. May take minutes; may be cancelled, as nothing is bound yet."""
-        plugins = self._plugins(order)
-        prepared = await self._run_plugins(
-            [("Permit", p.NAME, p.permit) for p in plugins.permits], order
-        )
-        if isinstance(prepared, NotBound):
-            return prepared
-        prepared = await self._bind_volumes(order)
-        if isinstance(prepared, NotBound):
-            return prepared
-        prepared = await self._bind_claims(order)
-        if isinstance(prepared, NotBound):
-            return prepared
-        return await self._run_plugins(
-            [("PreBind", p.NAME, p.pre_bind) for p in plugins.pre_binds], order
-        )
+        """PreBind. May take minutes; may be cancelled, as nothing is bound yet."""
+        for plugin in self._plugins(order).pre_binds:
+            if not _has_work(plugin, order):
+                continue
+            answer = await self._pre_bind(plugin, order)
+            if isinstance(answer, Allowed):
+                continue
+            told = f'running PreBind plugin "{plugin.NAME}": {answer.message}'
+            if isinstance(answer, Unknown):
+                return NotBound(BindFailureReason.UNREACHABLE, told)
+            await self._undo(order)
+            return NotBound(BindFailureReason.REJECTED, told)
+        return ALLOWED
 
     async def bind(self, order: BindPod) -> Outcome:
         """Bind and PostBind, of a pod that is prepared or needs no preparation."""
         plugins = self._plugins(order)
         outcome = await _bind(plugins.binds, order)
+        if isinstance(outcome, NotBound) and outcome.reason is not BindFailureReason.UNREACHABLE:
+            await self._undo(order)
         if plugins.post_binds and isinstance(outcome, Bound):
             for plugin in plugins.post_binds:
-                await plugin.post_bind(order)
+                try:
+                    await plugin.post_bind(order)
+                except Exception:  # noqa: BLE001 # The pod is bound, whatever a plugin makes of it.
+                    _note_bug("PostBind", plugin.NAME, order)
         return outcome
 
     def _plugins(self, order: BindPod) -> BindingPlugins:
         return self._by_profile.get(order.profile, self._default)
 
-    async def _bind_volumes(self, order: BindPod) -> Allowed | NotBound:
-        if order.volumes is None:
-            return ALLOWED
-        assert self._volume_binder is not None, "an order with volumes, and nobody to bind them"
-        failed = await self._volume_binder.bind(order, order.volumes)
-        if failed is None:
-            return ALLOWED
-        told = f'PreBind plugin "{VOLUME_BINDING}": {failed.message}'
-        return NotBound(BindFailureReason.REJECTED, told)
+    async def _undo(self, order: BindPod) -> None:
+        for plugin in self._plugins(order).pre_binds:
+            if isinstance(plugin, ClaimPreBind) and plugin.pre_flight(order):
+                await plugin.undo(order)
 
-    async def _bind_claims(self, order: BindPod) -> Allowed | NotBound:
-        if not order.claims:
-            return ALLOWED
-        assert self._claim_binder is not None, "an order with claims, and nobody to bind them"
-        failed = await self._claim_binder.bind(order)
-        if failed is None:
-            return ALLOWED
-        told = f'PreBind plugin "{DYNAMIC_RESOURCES}": {failed.message}'
-        return NotBound(BindFailureReason.REJECTED, told)
-
-    async def _run_plugins(self, steps: Sequence[Step], order: BindPod) -> Allowed | NotBound:
-        for point, name, call in steps:
-            try:
-                async with asyncio.timeout(self._plugin_timeout_s):
-                    answer = await call(order)
-            except TimeoutError:
-                answer = Refused(f"timed out after {self._plugin_timeout_s:g} s")
-            if isinstance(answer, Refused):
-                told = f'{point} plugin "{name}": {answer.message}'
-                return NotBound(BindFailureReason.REJECTED, told)
-        return ALLOWED
+    async def _pre_bind(self, plugin: PreBinder, order: BindPod) -> Allowed | Refused | Unknown:
+        limits_itself = isinstance(plugin, VolumePreBind | ClaimPreBind)
+        try:
+            async with asyncio.timeout(None if limits_itself else self._plugin_timeout_s):
+                return await plugin.pre_bind(order)
+        except TimeoutError:
+            return Refused(f"timed out after {self._plugin_timeout_s:g} s")
+        except Exception as error:  # noqa: BLE001 # A plugin's bug must not cost the other bindings.
+            _note_bug("PreBind", plugin.NAME, order)
+            return Refused(f"internal error: {type(error).__name__}: {error}")
 
 
-async def _bind(binds: tuple[BindPlugin, ...], order: BindPod) -> Outcome:
+_ASKS_FIRST: Final[dict[type, bool]] = {}
+"""Class of a plugin -> whether it has a `pre_flight`: to find that out takes longer than to ask it."""
+
+
+def _has_work(plugin: Any, order: BindPod) -> bool:
+    kind = type(plugin)
+    asks_first = _ASKS_FIRST.get(kind)
+    if asks_first is None:
+        asks_first = _ASKS_FIRST[kind] = isinstance(plugin, PreFlightPlugin)
+    return not asks_first or plugin.pre_flight(order)
+
+
+def _note_bug(point: str, plugin: str, order: BindPod) -> None:
+    log.exception(
+        "plugin_failed", point=point, plugin=plugin, pod=f"{order.namespace}/{order.name}"
+    )
+
+
+async def _bind(binds: tuple[Binder, ...], order: BindPod) -> Outcome:
     for plugin in binds:
         outcome = await plugin.bind(order)
         if not isinstance(outcome, Skipped):

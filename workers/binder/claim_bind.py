@@ -1,27 +1,58 @@
 """The resource claims of one pod: told to the API server before the pod is bound.
 
 The owner has decided which devices a claim gets; here that is written into the claim's status, with
-the pod among its users, after the finalizer that keeps an allocated claim from vanishing. Each write
-carries the version that was read just before; if somebody else was faster, the claim is read again.
-What is there already is not written again, so an order may come twice.
+the pod among its users, after the finalizer that keeps an allocated claim from vanishing. The claim
+for extended resources is made first, under the name that the owner gave it. Then devices that a
+driver has to prepare are waited for.
 
-Rules: bindClaim in pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, v1.36.2.
-Departures: claims for extended resources are not made, and device binding conditions not awaited.
+Each write carries the version that was read just before. Whatever leaves its outcome open (a lost
+connection, somebody who was faster) ends in reading the claim again, and what is there already is not
+written again: an order may come twice, and a write whose answer was lost is looked up. When the API
+server cannot be reached for too long the outcome is unknown, and the order has to be given again: the
+devices may be taken.
+
+Rules: PreBind and bindClaim in pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go
+and extendeddynamicresources.go, v1.36.2.
 """
 
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
-from shared.kube.api_errors import ApiError, Conflict, TransportError
-from shared.kube.objects import AllocationResult
-from shared.messages.to_binder import BindPod, ClaimWork
+from shared.clock import Clock, SystemClock
+from shared.dra.pod_claims import Readiness, readiness
+from shared.dra.special_claim import ANNOTATION, ANNOTATION_VALUE
+from shared.kube.api_errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+)
+from shared.kube.objects import AllocationResult, ApiStruct, ResourceClaimStatus
+from shared.messages.to_binder import BindPod, ClaimWork, GeneratedClaim
+from workers.binder.bind_call import Sleep, pod_path
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 TRIES_MAX: Final = 5
 """Reads of one claim while others keep changing it."""
+PATIENCE_S: Final = 60.0
+"""For writing all claims of a pod while the API server is in trouble."""
+REQUEST_TIMEOUT_S: Final = 10.0
+BACKOFF_S: Final = 0.1
+BACKOFF_S_MAX: Final = 2.0
+POLL_S: Final = 1.0
+"""How often claims are looked at whose devices are being prepared."""
 
 _encoder: Final = msgspec.json.Encoder()
+_SYSTEM_CLOCK: Final = SystemClock()
+
+Json = dict[str, Any]
 
 
 class ClaimApi(Protocol):
@@ -29,86 +60,193 @@ class ClaimApi(Protocol):
 
     async def get(self, path: str, *, timeout_s: float | None = None) -> bytes: ...
 
+    async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
+
     async def put(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
+
+    async def patch(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
 
 
 class ClaimsFailed(NamedTuple):
     """The pod cannot have its claims now."""
 
     message: str
+    is_unknown: bool = False
+    """Nobody knows what was written: the order has to be given again."""
+
+
+class _Refused(Exception):  # noqa: N818  # Never leaves this module: a step's way to its end.
+    """The claim is not what the decision was made on."""
+
+
+class _Seen(ApiStruct):
+    status: ResourceClaimStatus = msgspec.field(default_factory=ResourceClaimStatus)
+
+
+_seen_decoder: Final = msgspec.json.Decoder(_Seen)
 
 
 class ClaimBinder:
     """Binds the claims of pods, any number at a time."""
 
-    def __init__(self, api: ClaimApi) -> None:
+    def __init__(
+        self, api: ClaimApi, clock: Clock = _SYSTEM_CLOCK, sleep: Sleep = asyncio.sleep
+    ) -> None:
         self._api = api
+        self._clock = clock
+        self._sleep = sleep
 
     async def bind(self, order: BindPod) -> ClaimsFailed | None:
-        """None once all claims are allocated and reserved for the pod."""
-        if any(work.is_generated for work in order.claims):
-            # Before anything is written: no claim shall be taken for a pod that is refused anyway.
-            return ClaimsFailed(
-                "berth does not create the claims for extended resources that devices provide yet; "
-                "name a ResourceClaim in the pod's spec.resourceClaims instead"
-            )
+        """None once all claims are allocated, reserved for the pod, and their devices ready."""
+        deadline_s = self._clock.monotonic_s() + PATIENCE_S
         for work in order.claims:
-            try:
-                problem = await self._bind(order, work)
-            except (ApiError, TransportError, msgspec.MsgspecError) as error:
-                problem = str(error)
-            if problem is not None:
-                return ClaimsFailed(f"resource claim {work.namespace}/{work.name}: {problem}")
-        return None
+            failed = await self._tried(order, work, deadline_s)
+            if failed is not None:
+                where = f"resource claim {work.namespace}/{work.name}"
+                return failed._replace(message=f"{where}: {failed.message}")
+        return await self._ready(order.claims)
 
-    async def _bind(self, order: BindPod, work: ClaimWork) -> str | None:
+    async def _tried(
+        self, order: BindPod, work: ClaimWork, deadline_s: float
+    ) -> ClaimsFailed | None:
+        conflicts = troubles = 0
+        while True:
+            try:
+                await self._bind(order, work)
+            except (Conflict, AlreadyExists):
+                conflicts += 1
+                if conflicts == TRIES_MAX:
+                    told = f"changed by others {TRIES_MAX} times while it was being written"
+                    return ClaimsFailed(told)
+            except (TransportError, ServerError, TooManyRequests) as error:
+                delay_s = min(BACKOFF_S * 2.0**troubles, BACKOFF_S_MAX)
+                troubles += 1
+                if self._clock.monotonic_s() + delay_s > deadline_s:
+                    return ClaimsFailed(str(error), is_unknown=True)
+                await self._sleep(delay_s)
+            except (ApiError, msgspec.MsgspecError, _Refused) as error:
+                return ClaimsFailed(str(error))
+            else:
+                return None
+
+    # Writing -------------------------------------------------------------------------------------
+
+    async def _bind(self, order: BindPod, work: ClaimWork) -> None:
+        claim = await self._read(order, work)
+        _check(claim, order, work)
         path = resource_claim_path(work.namespace, work.name)
-        for _ in range(TRIES_MAX):
-            # Kept as it was read: a PUT must not lose fields that are not known here.
-            claim: dict[str, Any] = msgspec.json.decode(await self._api.get(path), type=dict)
-            problem = _problem(claim, work)
-            if problem is not None:
-                return problem
-            try:
-                await self._write(path, claim, order, work)
-            except Conflict:
-                continue
-            return None
-        return f"changed by others {TRIES_MAX} times while it was being written"
-
-    async def _write(
-        self, path: str, claim: dict[str, Any], order: BindPod, work: ClaimWork
-    ) -> None:
-        if work.is_new and FINALIZER not in (claim["metadata"].get("finalizers") or ()):
-            finalizers = [*(claim["metadata"].get("finalizers") or ()), FINALIZER]
-            claim["metadata"]["finalizers"] = finalizers
-            answer = await self._api.put(path, _encoder.encode(claim))
-            claim = msgspec.json.decode(answer, type=dict)
+        finalizers = claim["metadata"].get("finalizers") or []
+        if work.is_new and FINALIZER not in finalizers:
+            claim["metadata"]["finalizers"] = [*finalizers, FINALIZER]
+            claim = _decoded(await self._put(path, claim))
         status = claim.get("status") or {}
         users = status.get("reservedFor") or []
         is_reserved = any(user.get("uid") == order.uid for user in users)
-        if is_reserved and status.get("allocation") is not None:
-            return
-        if not is_reserved:
-            users = [*users, {"resource": "pods", "name": order.name, "uid": order.uid}]
-        allocation = status.get("allocation") or work.allocation
-        claim["status"] = {**status, "allocation": allocation, "reservedFor": users}
-        await self._api.put(f"{path}/status", _encoder.encode(claim))
+        if not is_reserved or status.get("allocation") is None:
+            if not is_reserved:
+                users = [*users, {"resource": "pods", "name": order.name, "uid": order.uid}]
+            allocation = status.get("allocation") or self._stamped(work.allocation)
+            claim["status"] = {**status, "allocation": allocation, "reservedFor": users}
+            await self._put(f"{path}/status", claim)
+        if work.generated is not None:
+            # After the allocation: kubelet must not find a claim that is none yet.
+            patch = extended_resource_patch(order.uid, work.name, work.generated)
+            path = pod_path(order.namespace, order.name) + "/status"
+            await self._api.patch(path, patch, timeout_s=REQUEST_TIMEOUT_S)
+
+    async def _read(self, order: BindPod, work: ClaimWork) -> Json:
+        """The claim as it is; one that is to be made is made if it is not there."""
+        path = resource_claim_path(work.namespace, work.name)
+        try:
+            # Kept as it was read: a PUT must not lose fields that are not known here.
+            return _decoded(await self._api.get(path, timeout_s=REQUEST_TIMEOUT_S))
+        except NotFound:
+            if work.generated is None:
+                raise
+        body = _encoder.encode(_made(order, work, work.generated))
+        made = path.removesuffix(f"/{work.name}")
+        return _decoded(await self._api.post(made, body, timeout_s=REQUEST_TIMEOUT_S))
+
+    async def _put(self, path: str, claim: Json) -> bytes:
+        return await self._api.put(path, _encoder.encode(claim), timeout_s=REQUEST_TIMEOUT_S)
+
+    def _stamped(self, allocation: AllocationResult) -> AllocationResult:
+        """With the time of allocation, by which others tell whether devices take too long."""
+        now = datetime.fromtimestamp(self._clock.wall_s(), UTC)
+        return msgspec.structs.replace(allocation, allocation_timestamp=f"{now:%Y-%m-%dT%H:%M:%SZ}")
+
+    # Waiting -------------------------------------------------------------------------------------
+
+    async def _ready(self, works: Sequence[ClaimWork]) -> ClaimsFailed | None:
+        """Waits until drivers have prepared the devices that need it."""
+        waiting = [work for work in works if _needs_preparing(work.allocation)]
+        if not waiting:
+            return None
+        deadline_s = self._clock.monotonic_s() + max(work.ready_timeout_s for work in waiting)
+        while True:
+            try:
+                states = {await self._readiness(work) for work in waiting}
+            except (TransportError, ServerError, TooManyRequests):
+                states = {Readiness.PENDING}  # Time will tell, or run out.
+            except (ApiError, msgspec.MsgspecError) as error:
+                return ClaimsFailed(str(error))
+            if Readiness.FAILED in states:
+                return ClaimsFailed("a driver could not prepare an allocated device")
+            if Readiness.PENDING not in states:
+                return None
+            if self._clock.monotonic_s() + POLL_S > deadline_s:
+                return ClaimsFailed("device binding timeout")
+            await self._sleep(POLL_S)
+
+    async def _readiness(self, work: ClaimWork) -> Readiness:
+        path = resource_claim_path(work.namespace, work.name)
+        seen = _seen_decoder.decode(await self._api.get(path, timeout_s=REQUEST_TIMEOUT_S))
+        return readiness(seen.status)
 
 
-def _problem(claim: dict[str, Any], work: ClaimWork) -> str | None:
-    """Why the claim cannot be bound as it was decided, if so."""
+def _decoded(body: bytes) -> Json:
+    claim: Json = msgspec.json.decode(body, type=dict)
+    return claim
+
+
+def _made(order: BindPod, work: ClaimWork, generated: GeneratedClaim) -> Json:
+    owner = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": order.name,
+        "uid": order.uid,
+        "controller": True,
+    }
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "name": work.name,
+            "namespace": work.namespace,
+            "annotations": {ANNOTATION: ANNOTATION_VALUE},
+            "finalizers": [FINALIZER],
+            "ownerReferences": [owner],
+        },
+        "spec": generated.spec,
+    }
+
+
+def _check(claim: Json, order: BindPod, work: ClaimWork) -> None:
+    """_Refused where the claim cannot be bound as it was decided."""
     meta = claim["metadata"]
+    owners = {owner.get("uid") for owner in meta.get("ownerReferences") or ()}
     if work.uid and meta.get("uid") != work.uid:
-        return "deleted and made again in the meantime"
+        raise _Refused("deleted and made again in the meantime")
+    if work.generated is not None and order.uid not in owners:
+        raise _Refused("another pod has a claim of this name")
     if meta.get("deletionTimestamp"):
-        return "deleted in the meantime"
+        raise _Refused("deleted in the meantime")
     raw = (claim.get("status") or {}).get("allocation")
     if raw is None:
-        return None if work.is_new else "deallocated in the meantime"
-    if _devices(msgspec.convert(raw, AllocationResult)) != _devices(work.allocation):
-        return "allocated differently in the meantime"
-    return None
+        if not work.is_new:
+            raise _Refused("deallocated in the meantime")
+    elif _devices(msgspec.convert(raw, AllocationResult)) != _devices(work.allocation):
+        raise _Refused("allocated differently in the meantime")
 
 
 def _devices(allocation: AllocationResult) -> list[tuple[str, str, str, str, str | None]]:
@@ -117,6 +255,18 @@ def _devices(allocation: AllocationResult) -> list[tuple[str, str, str, str, str
         (each.request, each.driver, each.pool, each.device, each.share_id)
         for each in allocation.devices.results or ()
     ]
+
+
+def _needs_preparing(allocation: AllocationResult) -> bool:
+    return any(each.binding_conditions for each in allocation.devices.results or ())
+
+
+def extended_resource_patch(uid: str, claim_name: str, generated: GeneratedClaim) -> bytes:
+    """A strategic-merge patch of pods/status: where each container finds its devices."""
+    found = {"resourceClaimName": claim_name, "requestMappings": generated.mappings}
+    return _encoder.encode(
+        {"metadata": {"uid": uid}, "status": {"extendedResourceClaimStatus": found}}
+    )
 
 
 def resource_claim_path(namespace: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""What preemption ordered: victims are marked and deleted, nominations written.
+"""What PostFilter ordered: victims are marked and deleted, nominations written, claims freed.
 
 Deletions carry the victim's UID, which the API server checks, so that another pod of the same name is
 never deleted, and one that is repeated (by another binder, after ours was lost) does no harm. Each is
@@ -23,10 +23,11 @@ from shared.kube.api_errors import (
     TransportError,
 )
 from shared.messages.from_binder import VictimDone
-from shared.messages.to_binder import DeleteVictim, PreemptPods, SetNomination
+from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim, SetNomination
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import delete_options, disruption_patch, nomination_patch
 from workers.binder.bind_call import pod_path
+from workers.binder.claim_free import ClaimFreer
 
 IN_FLIGHT_MAX: Final = 32
 TRIES_MAX: Final = 5
@@ -53,7 +54,9 @@ class Evictor:
         clock: Clock,
         on_deleted: Callable[[DeleteVictim], None],
         sleep: Sleep = asyncio.sleep,
+        freer: ClaimFreer | None = None,
     ) -> None:
+        self._freer = freer
         self._api = api
         self._clock = clock
         self._on_deleted = on_deleted
@@ -68,6 +71,8 @@ class Evictor:
         """Starts on all of it; `answer` is called once for each victim."""
         for order in message.victims:
             self._start(self._evict(order, answer))
+        for claim in message.releases:
+            self._start(self._release(claim))
         for nomination in message.nominations:
             is_new = nomination.uid not in self._nominations
             self._nominations[nomination.uid] = nomination
@@ -102,6 +107,11 @@ class Evictor:
         else:
             self._on_deleted(order)
         answer(VictimDone(order.order_id, problem))
+
+    async def _release(self, claim: ReleaseClaim) -> None:
+        assert self._freer is not None, "a claim to be freed, and nobody to do it"
+        async with self._slots:
+            await self._freer.release(claim)
 
     async def _write_nomination(self, uid: str) -> None:
         """Writes the newest nomination of a pod, and again if another came up meanwhile."""

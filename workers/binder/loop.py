@@ -38,6 +38,7 @@ from shared.messages.from_binder import (
     VictimDone,
     VictimReport,
 )
+from shared.messages.measured import told
 from shared.messages.to_binder import (
     BindPod,
     BindPods,
@@ -48,10 +49,12 @@ from shared.messages.to_binder import (
     Welcome,
 )
 from shared.telemetry.log import EventLog
+from shared.telemetry.tally import Tally
 from shared.transport.connection import Connected
 from workers.binder.bind_call import Bound, NotBound, Outcome
 from workers.binder.binding_cycle import BindingCycle
 from workers.binder.evictions import Evictor
+from workers.binder.lease_hold import LeaseHold
 from workers.binder.recorder import Recorder
 
 TICK_S: Final = 1.0
@@ -90,7 +93,10 @@ class Binder:
         in_flight_max: int,
         clock: Clock,
         evictor: Evictor,
+        hold: LeaseHold | None = None,
+        tally: Tally | None = None,
     ) -> None:
+        """`hold`: with leader election. `tally`: what the process counts, told with the heartbeats."""
         assert in_flight_max > 0, "a binder that may not bind"
         self._identity = identity
         self._peer = peer
@@ -99,6 +105,8 @@ class Binder:
         self._in_flight_max = in_flight_max
         self._clock = clock
         self._evictor = evictor
+        self._hold = hold or LeaseHold()
+        self._tally = tally or Tally()
         self._victims: dict[int, list[VictimDone]] = {}
         """Epoch -> victims dealt with that are not reported yet."""
         self._loop = asyncio.get_running_loop()
@@ -156,7 +164,7 @@ class Binder:
                 case BindPods():
                     self._on_orders(message)
                 case ReportPods():
-                    if message.epoch == self._epoch:
+                    if message.epoch == self._epoch and self._hold.take(message.lease_term):
                         for verdict in message.verdicts:
                             self._recorder.pod_failed(verdict)
                 case PreemptPods():
@@ -195,11 +203,15 @@ class Binder:
         if message.epoch != self._epoch or self._is_draining:
             self._log.warning("orders_refused", epoch=message.epoch, orders=len(message.orders))
             return
+        if not self._hold.take(message.lease_term):
+            # Their owner has lost the lease and ends, if it has not ended yet: nobody waits for them.
+            self._log.warning("orders_of_lost_lease", orders=len(message.orders))
+            return
         self._orders.extend(message.orders)
         self._begin_bindings()
 
     def _on_preempt(self, message: PreemptPods) -> None:
-        if message.epoch != self._epoch:
+        if message.epoch != self._epoch or not self._hold.take(message.lease_term):
             return
 
         def answer(done: VictimDone) -> None:
@@ -212,7 +224,7 @@ class Binder:
     # Bindings -------------------------------------------------------------------------------------
 
     def _begin_bindings(self) -> None:
-        if not self._is_ready or not self._orders:
+        if not self._is_ready or not self._orders or not self._hold.may_write():
             return
         self._recorder.set_binding(True)
         assert self._epoch is not None, "ready means welcomed"
@@ -236,6 +248,7 @@ class Binder:
 
     async def _run(self, order: BindPod) -> Outcome:
         """What waits for volumes or plugins takes nobody's place among the requests in flight."""
+        begun_s = self._clock.monotonic_s()
         if self._cycle.must_wait(order):
             task = asyncio.current_task()
             assert task is not None, "bindings run in tasks"
@@ -246,8 +259,17 @@ class Binder:
             finally:
                 self._waiting.discard(task)
             if isinstance(prepared, NotBound):
+                self._time("PreBind", order, begun_s, is_success=False)
                 return prepared
-        return await self._cycle.bind(order)
+            self._time("PreBind", order, begun_s, is_success=True)
+            begun_s = self._clock.monotonic_s()
+        outcome = await self._cycle.bind(order)
+        self._time("Bind", order, begun_s, is_success=isinstance(outcome, Bound))
+        return outcome
+
+    def _time(self, point: str, order: BindPod, begun_s: float, *, is_success: bool) -> None:
+        labels = (point, "Success" if is_success else "Error", order.profile)
+        self._tally.observe("extension_point_s", labels, self._clock.monotonic_s() - begun_s)
 
     def _cancel_waiting(self) -> None:
         """Of an epoch that is over: nothing of these pods is bound, and nobody asks any more."""
@@ -331,6 +353,8 @@ class Binder:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
+            if self._hold.has_lapsed():
+                self._on_lapse()
             if self._epoch is None:
                 self._hello()
             else:
@@ -341,10 +365,23 @@ class Binder:
                 self._recorder_ticked_s = now_s
                 self._recorder.tick()
 
+    def _on_lapse(self) -> None:
+        """The lease is lost. The owner ends; its successor learns from the API server what became of
+        the bindings under way, so nobody is told of them, and connections that hang are cut."""
+        self._log.warning(
+            "lease_lost", dropped_orders=len(self._orders), in_flight=len(self._in_flight)
+        )
+        self._orders.clear()
+        for task in self._in_flight:
+            task.cancel()
+        self._evictor.cancel()
+
     def _beat(self) -> None:
         in_flight = len(self._in_flight) + len(self._orders)
         dropped = self._recorder.events_dropped_count
-        self._peer.send_nowait(BinderHeartbeat(self._identity.binder_index, in_flight, dropped))
+        index = self._identity.binder_index
+        if self._peer.send_nowait(BinderHeartbeat(index, in_flight, dropped, told(self._tally))):
+            self._tally.clear()
 
     def _end_if_drained(self) -> None:
         if not self._is_draining or self._drained.done():

@@ -1,6 +1,8 @@
 """The recorder: writes PodScheduled conditions and events, and never delays a binding.
 
-It has connections of its own, and while bindings are queued or under way it writes only a trickle.
+It has connections of its own, and while bindings are queued or under way it writes only a trickle;
+without bindings it writes at a limited rate, so that 10,000 pods that fit nowhere do not fill the API
+server.
 What waits is bounded: the oldest events go first, conditions only when there are no events left to
 drop, because a condition is state that tools act on (the cluster autoscaler looks for
 Unschedulable) and an event is a hint for people. What was dropped is counted.
@@ -31,6 +33,7 @@ from shared.kube.api_errors import (
     TooManyRequests,
     TransportError,
 )
+from shared.kube.rate_limit import RateLimit
 from shared.messages.to_binder import BindPod, DeleteVictim, PodVerdict
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import (
@@ -83,6 +86,10 @@ class RecorderSettings(NamedTuple):
     trickle_per_s: float = 50.0
     """Written each second while bindings are under way; the API server's work for one is about
     that of a binding, so 50 are a few percent of a busy second."""
+    per_s: float = 0.0
+    """Written each second at all times, on average; 0: as fast as the API server takes them."""
+    burst: int = 1
+    """Written at once after a pause, for `per_s`."""
 
 
 class _EventEntry:
@@ -141,6 +148,7 @@ class Recorder:
     ) -> None:
         self._api = api
         self._settings = settings
+        self._rate = RateLimit(settings.per_s, settings.burst) if settings.per_s > 0 else None
         self._clock = clock
         self._host_name = host_name
         self._loop = loop
@@ -325,6 +333,8 @@ class Recorder:
                 self._call_again(next_s - now_s)
                 return
             self._next_trickle_s = now_s + 1.0 / self._settings.trickle_per_s
+            if self._rate is not None:
+                self._rate.reserve(now_s)
             task = self._loop.create_task(self._next_write())
             self._tasks.add(task)
             task.add_done_callback(self._on_written)
@@ -335,6 +345,8 @@ class Recorder:
         at_s = max(now_s, self._resume_s)
         if self._is_draining:
             return at_s
+        if self._rate is not None:
+            at_s = max(at_s, now_s + self._rate.wait_s(now_s))
         if self._is_binding:
             return max(at_s, self._next_trickle_s)
         return max(at_s, min(self._quiet_at_s, self._next_trickle_s))
@@ -467,7 +479,7 @@ class Recorder:
         """Nothing is written for a while: the API server, or the way to it, is in trouble."""
         delay_s = min(BACKOFF_S_MAX, BACKOFF_S * 2.0**self._failures_in_a_row)
         self._failures_in_a_row = min(self._failures_in_a_row + 1, 16)
-        if isinstance(error, TooManyRequests) and error.retry_after_s is not None:
+        if isinstance(error, ApiError) and error.retry_after_s is not None:
             delay_s = max(delay_s, error.retry_after_s)
         self._resume_s = max(self._resume_s, self._clock.monotonic_s() + delay_s)
 

@@ -1,23 +1,30 @@
-"""`python -m workers.scorer --index N`: one scoring worker."""
+"""`python -m workers.scorer`: one scoring worker, beside its owner or (`--connect`) on another host."""
 
 import argparse
+import contextlib
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 
 from shared import exit_codes
 from shared.clock import SystemClock
-from shared.config import SchedulerConfiguration, load_configuration
+from shared.config import PROCESSES_MAX, SchedulerConfiguration, load_configuration
+from shared.config_digest import scoring_digest
 from shared.errors import ConfigurationError, OperationalError
 from shared.framework.feature_gates import parse_feature_gates
 from shared.framework.registry import Registry
+from shared.kube.kubeconfig import find_access
 from shared.kube.object_codec import decode_object
 from shared.telemetry.log import EventLog, start_logging
+from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.parent import Lifeline
+from shared.transport.remote import RemoteOwner
 from shared.transport.scorer_sockets import ScorerSockets
 from shared.transport.stop import StopSignals
+from workers.scorer.extender_calls import ExtenderCaller
 from workers.scorer.loop import ScorerLoop
 from workers.scorer.tie_break import BY_SEED, TIE_BREAKS
 
@@ -27,7 +34,7 @@ log = EventLog("scorer")
 def main(argv: list[str]) -> int:
     """Runs until drained, SIGTERM, or the end of the supervisor."""
     options = _parse(argv)
-    start_logging(f"scorer-{options.index}", options.log_level)
+    start_logging("worker" if options.connect else f"scorer-{options.index}", options.log_level)
     try:
         return _run(options)
     except ConfigurationError as error:
@@ -40,40 +47,82 @@ def main(argv: list[str]) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     config = load_configuration(options.config) if options.config else SchedulerConfiguration()
-    registry = Registry(parse_feature_gates(options.feature_gates))
+    gates = parse_feature_gates(options.feature_gates)
+    registry = Registry(gates)
     built = [registry.build(profile) for profile in config.profiles]
-    instance = f"scorer-{options.index}-{os.getpid()}-{os.urandom(4).hex()}"
+    caller = _caller(options, config)
+    way = _way_to_owner(options)
+    is_remote = isinstance(way, RemoteOwner)
+    index = _index_of_its_own() if is_remote else options.index
+    instance = f"{_name(options)}-{os.getpid()}-{os.urandom(4).hex()}"
     stop = StopSignals((signal.SIGTERM, signal.SIGINT))
-    with ScorerSockets(Endpoints(Path(options.runtime_dir)), instance) as sockets:
+    with (
+        caller or contextlib.nullcontext(),
+        ScorerSockets(way, instance) as sockets,
+    ):
         sockets.watch_fd(stop.fd)
         lifeline = Lifeline(options.lifeline_fd) if options.lifeline_fd is not None else None
         if lifeline is not None:
             sockets.watch_fd(lifeline.fd)
         loop = ScorerLoop(
             sockets,
-            worker_index=options.index,
+            worker_index=index,
             instance=instance,
             # Workers break ties differently, so that they do not meet on the same nodes.
-            seed=options.seed * 1_000_003 + options.index,
+            seed=options.seed * 1_000_003 + index,
             tie_break=options.tie_break,
             frameworks={profile.scheduler_name: profile.framework for profile in built},
             reserves={p.scheduler_name: p.plugins_at["reserve"] for p in built},
             decode_object=decode_object,
             clock=SystemClock(),
+            caller=caller,
+            configuration=scoring_digest(config, gates) if is_remote else "",
         )
-        log.info("scorer_started", index=options.index)
+        log.info("scorer_started", index=index, owner=way.address(Channel.SCORERS))
         loop.run(lambda: stop.is_set or (lifeline is not None and lifeline.is_cut()))
     log.info("scorer_stopped")
     return exit_codes.OK
 
 
+def _way_to_owner(options: argparse.Namespace) -> Endpoints | RemoteOwner:
+    if options.connect:
+        return RemoteOwner(options.connect, options.server_key, options.key)
+    if not options.runtime_dir:
+        raise ConfigurationError("command line", ["give --runtime-dir or --connect"])
+    return Endpoints(Path(options.runtime_dir))
+
+
+def _name(options: argparse.Namespace) -> str:
+    return socket.gethostname() if options.connect else f"scorer-{options.index}"
+
+
+def _index_of_its_own() -> int:
+    """Nobody numbers workers of other hosts; 2^48 numbers make it unlikely that two have the same."""
+    return PROCESSES_MAX + int.from_bytes(os.urandom(6))
+
+
+def _caller(options: argparse.Namespace, config: SchedulerConfiguration) -> ExtenderCaller | None:
+    """Only with extenders does a scorer need the API server."""
+    if not any(extender.is_asked_by_scorers for extender in config.extenders):
+        return None
+    access = find_access(server=options.server, kubeconfig=options.kubeconfig)
+    return ExtenderCaller(config.extenders, access)
+
+
 def _parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="workers.scorer", description=__doc__)
-    parser.add_argument("--runtime-dir", required=True)
+    parser.add_argument("--runtime-dir", default="")
+    parser.add_argument("--connect", default="", help="tcp://HOST:PORT of a berth elsewhere")
+    parser.add_argument("--server-key", default="", help="its public key")
+    parser.add_argument("--key", default="", help="this worker's secret key")
     parser.add_argument("--lifeline-fd", type=int)
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--index", type=int, default=0)
     parser.add_argument("--config", default="")
+    parser.add_argument(
+        "--server", default="", help="API server, for pods that extenders are shown"
+    )
+    parser.add_argument("--kubeconfig", default="", help="how to reach the API server")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tie-break", choices=TIE_BREAKS, default=BY_SEED)
     parser.add_argument("--feature-gates", default="", help="Name=true,Name=false,...")

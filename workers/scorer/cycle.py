@@ -3,18 +3,20 @@
 Pure: a replica and a batch in, proposals out. START READING HERE.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
-from shared.columns.schema import Rows
+from shared.framework.best_rows import Ties
+from shared.framework.device_index import takes_devices
 from shared.framework.engine import Choice, ClassEvaluation, Engine
+from shared.framework.lone_pods import LonePods
 from shared.framework.plugin_api import ReservePlugin
 from shared.framework.runtime import Framework
 from shared.kube.pod_record import PodRecord
-from shared.messages.from_scorer import Failure, Placement
-from shared.messages.to_scorer import PodTask, SchedulePods
+from shared.messages.from_scorer import Failure, Placements
+from shared.messages.to_scorer import PodTask, SchedulePods, TaskRun
 from workers.scorer.preemption import RoomMaker
 from workers.scorer.replica import Replica, ReplicaClass
 from workers.scorer.tie_break import BY_NAME, BY_SEED, by_seed, first_by_name
@@ -22,13 +24,15 @@ from workers.scorer.tie_break import BY_NAME, BY_SEED, by_seed, first_by_name
 _NO_TEMPLATE: Final = msgspec.Raw(b"")
 
 
+RUN_PODS_MIN: Final = 4
+"""A run of fewer pods does not pay for its preparation."""
 NO_NODES: Final = "no nodes available to schedule pods"
 
 
 class Answers(NamedTuple):
     """What became of a batch."""
 
-    placements: list[Placement]
+    placements: Placements
     """In task order."""
     failures: list[Failure]
     """One for all tickets of a class that fit nowhere."""
@@ -52,46 +56,110 @@ class Cycle:
         self._seed = seed
         self._tie_break = tie_break
         self._reserves = reserves or {}
+        self._last_class_id = 0
         self.start_over()
 
     def start_over(self) -> None:
         """The replica was replaced as a whole."""
-        self._engine = Engine(self._replica.view, self._replica.journal, self._frameworks)
+        view, journal = self._replica.view, self._replica.journal
+        self._engine = Engine(view, journal, self._frameworks)
+        self._lone_pods = LonePods(view, journal, self._frameworks, self._engine.states)
 
     def run(self, batch: SchedulePods, proposal_sequence: int) -> Answers:
         """An answer to every task."""
+        if batch.runs:
+            self._last_class_id = batch.runs[-1].class_id
         for class_id in self._replica.newly_retired:
             self._engine.forget(class_id)
         self._replica.newly_retired.clear()
-        placements: list[Placement] = []
+        placements = Placements([], [])
         failed: dict[int, Failure] = {}
         failures: list[Failure] = []
         skipped: list[int] = []
+        open_classes: set[int] = set()
         room_maker = self._room_maker(proposal_sequence)
-        for task in batch.tasks:
+        for task in self._one_by_one(batch, placements, proposal_sequence):
             pod_class = self._replica.classes.get(task.class_id)
             if pod_class is None:
                 skipped.append(task.ticket)
                 continue
-            placement = self._place(task, pod_class, proposal_sequence)
-            if placement is not None:
-                placements.append(placement)
+            row = self._place(task, pod_class, proposal_sequence)
+            if row is not None:
+                placements.tickets.append(task.ticket)
+                placements.node_rows.append(row)
             elif not len(self._replica.nodes.order):
                 # Nobody rejected it, so no plugin is asked what would help (ErrNoNodesAvailable).
-                failures.append(Failure([task.ticket], NO_NODES, [], [], False))
+                failures.append(
+                    Failure([task.ticket], NO_NODES, [], [], False, ends_nomination=True)
+                )
             elif task.class_id in failed and not task.uid:
                 # Within a batch nodes only fill up: what fitted nowhere still does, and neither will
                 # there be more that could go.
                 failed[task.class_id].tickets.append(task.ticket)
-            elif room_maker.is_tired:
+            elif room_maker.is_tired or task.class_id in open_classes:
                 skipped.append(task.ticket)
             else:
                 evaluation = self._evaluated(task, pod_class)
-                failure = room_maker.failure(task, evaluation)
+                search = room_maker.attempt(task, evaluation)
+                if search.is_open:
+                    skipped.append(task.ticket)
+                    open_classes.add(task.class_id)
+                    continue
+                failure = room_maker.conclude(task, evaluation, search)
                 failures.append(failure)
                 if failure.preemption is None and not task.uid:
                     failed[task.class_id] = failure
         return Answers(placements, failures, skipped)
+
+    def prepare(self) -> None:
+        """Evaluates the class of the last pod ahead of the next one, which is likely of it too."""
+        pod_class = self._replica.classes.get(self._last_class_id)
+        if pod_class is not None and self._engine.knows(self._last_class_id):
+            self._engine.evaluate(self._last_class_id, pod_class.info, pod_class.profile)
+
+    def _one_by_one(
+        self, batch: SchedulePods, placements: Placements, proposal_sequence: int
+    ) -> Iterator[PodTask]:
+        """Places runs of equal pods as far as that goes; yields the tasks that are left, each where
+        it is next in line."""
+        ticket = batch.first_ticket
+        for run in batch.runs:
+            end = ticket + run.count
+            if run.count >= RUN_PODS_MIN:
+                ticket = self._place_run(run, ticket, placements, proposal_sequence)
+            while ticket < end:
+                yield PodTask(ticket, run.class_id, run.uid)
+                ticket += 1
+
+    def _place_run(
+        self, run: TaskRun, ticket: int, placements: Placements, proposal_sequence: int
+    ) -> int:
+        """The first ticket of the run that has to be looked at by itself."""
+        class_id, end = run.class_id, ticket + run.count
+        pod_class = self._replica.classes.get(class_id)
+        if pod_class is None:
+            return ticket
+
+        def put(rows: list[int]) -> None:
+            if len(rows) == 1:
+                self._replica.place(class_id, rows[0], proposal_sequence)
+            else:
+                self._replica.place_many(class_id, rows, proposal_sequence)
+
+        while ticket < end:
+            placing = self._engine.start_run(
+                class_id, pod_class.info, pod_class.profile, pod_class.usage, self._among, put
+            )
+            if placing is None:
+                break
+            rows = list(placing.place_up_to(end - ticket, ticket))
+            placements.tickets.extend(range(ticket, ticket + len(rows)))
+            placements.node_rows.extend(rows)
+            ticket += len(rows)
+            if not placing.is_over:
+                break
+            self._engine.forget(class_id)
+        return ticket
 
     def _room_maker(self, proposal_sequence: int) -> RoomMaker:
         return RoomMaker(self._engine, self._replica, self._seed, proposal_sequence, self._among)
@@ -102,21 +170,24 @@ class Cycle:
             return self._engine.evaluate_alone(pod_class.info, pod_class.profile, task.uid)
         return self._engine.evaluate(task.class_id, pod_class.info, pod_class.profile)
 
-    def _place(
-        self, task: PodTask, pod_class: ReplicaClass, proposal_sequence: int
-    ) -> Placement | None:
+    def _place(self, task: PodTask, pod_class: ReplicaClass, proposal_sequence: int) -> int | None:
+        """The row of the node, or None where the pod fits nowhere."""
         choice = self._choice(task, pod_class)
         if choice is None:
             return None
+        self._put(task, pod_class, choice.row, proposal_sequence)
+        return choice.row
+
+    def _put(
+        self, task: PodTask, pod_class: ReplicaClass, row: int, proposal_sequence: int
+    ) -> None:
         uid = ""
-        if pod_class.info.takes_claims:
+        if pod_class.info.takes_claims or takes_devices(pod_class.info, self._replica.view):
             uid = f"ticket {task.ticket}"
-            self._reserve(pod_class, choice.row, uid)
-        self._replica.place(task.class_id, choice.row, proposal_sequence, uid)
+            self._reserve(pod_class, row, uid)
+        self._replica.place(task.class_id, row, proposal_sequence, uid)
         if task.uid:
             self._replica.take_nomination(task.uid, proposal_sequence)
-        evaluated = len(self._replica.nodes.order)
-        return Placement(task.ticket, choice.row, choice.score, choice.feasible_count, evaluated)
 
     def _reserve(self, pod_class: ReplicaClass, row: int, uid: str) -> None:
         """Keeps the pods that follow from choosing the same volumes. A refusal is left to the owner,
@@ -131,15 +202,24 @@ class Cycle:
                 return
 
     def _choice(self, task: PodTask, pod_class: ReplicaClass) -> Choice | None:
+        def tie_break(ties: Ties) -> int:
+            return self._among(ties, task.ticket)
+
+        if not task.uid and not self._engine.knows(task.class_id):
+            choice = self._lone_pods.choose(
+                task.class_id, pod_class.info, pod_class.profile, tie_break
+            )
+            if choice is not None:
+                return choice
         evaluation = self._engine.evaluate(task.class_id, pod_class.info, pod_class.profile)
         if task.uid:
             row = self._replica.view.nominations.row_of(task.uid)
             if self._engine.takes_nominated(evaluation, row, task.uid):
                 return Choice(row, 0, 1)
             evaluation = self._evaluated(task, pod_class)
-        return self._engine.choose(evaluation, lambda ties: self._among(ties, task.ticket))
+        return self._engine.choose(evaluation, tie_break)
 
-    def _among(self, ties: Rows, ticket: int) -> int:
+    def _among(self, ties: Ties, ticket: int) -> int:
         if self._tie_break == BY_NAME:
             return first_by_name(ties, self._replica.nodes)
         return by_seed(ties, self._seed, ticket)

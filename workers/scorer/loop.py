@@ -14,28 +14,56 @@ from shared.framework.plugin_api import ReservePlugin
 from shared.framework.runtime import Framework
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_scorer import (
+    AskForPods,
     FromScorer,
     Proposals,
     ResyncRequest,
     ScorerHeartbeat,
     ScorerHello,
 )
-from shared.messages.to_scorer import Drain, SchedulePods, SnapshotDelta, SnapshotFull
+from shared.messages.measured import told
+from shared.messages.to_scorer import (
+    Drain,
+    GreetAgain,
+    PodsOnNodes,
+    Refused,
+    ScheduleExtended,
+    SchedulePods,
+    SnapshotDelta,
+    SnapshotFull,
+)
 from shared.telemetry.log import EventLog
+from shared.telemetry.tally import Tally
 from shared.transport.connection import Connected
-from shared.transport.scorer_sockets import FromOwner, ScorerSockets, SnapshotDamaged
-from workers.scorer.cycle import Cycle
+from shared.transport.scorer_sockets import (
+    FromOwner,
+    RefusedError,
+    ScorerSockets,
+    SnapshotDamaged,
+)
+from workers.scorer.cycle import Answers
+from workers.scorer.extended_cycle import ExtendedCycle
+from workers.scorer.extended_pods import ExtendedPods
+from workers.scorer.extender_calls import ExtenderCaller
 from workers.scorer.replica import DecodeObject, Replica
 
 log = EventLog("scorer")
 
 HEARTBEAT_S: Final = 1.0
+ABSENCE_PATIENCE_S: Final = 3.0
+"""An owner that is started again is back sooner."""
+ABSENCE_TOLD_S: Final = 30.0
+"""A worker of another host says so often that it has no owner: nobody else there would."""
 RESYNC_INTERVAL_S: Final = 1.0
 """A full snapshot that cannot be used either is not asked for in a loop."""
 DICTIONARY_WASTE_MAX: Final = 16_384
 """Sets of images and ports that no row has any more; a new copy starts without them."""
 EARLY_DELTAS_MAX: Final = 256
 """More than that are not kept: the gap is noticed then, and another full snapshot asked for."""
+NO_BATCH: Final = 0
+"""Of pods that are answered one by one."""
+CALM_MS: Final = 2
+"""After so long without news, what the next pod will need is computed before it comes."""
 SEND_TIMEOUT_MS: Final = 5_000
 """For proposals: the owner's queue is full only when the owner is in trouble."""
 
@@ -55,30 +83,50 @@ class ScorerLoop:
         reserves: Mapping[str, Sequence[ReservePlugin]],
         decode_object: DecodeObject,
         clock: Clock,
+        caller: ExtenderCaller | None = None,
+        configuration: str = "",
     ) -> None:
+        """`caller`: with extenders. `configuration`: on another host; see `ScorerHello`."""
         self._sockets = sockets
         self._worker_index = worker_index
         self._instance = instance
+        self._configuration = configuration
         self._clock = clock
+        self._tally = Tally()
         self._replica = Replica(worker_index, decode_object)
-        self._cycle = Cycle(self._replica, frameworks, seed, tie_break, reserves)
+        self._cycle = ExtendedCycle(self._replica, frameworks, seed, tie_break, reserves)
+        self._caller = caller
+        self._extended: ExtendedPods | None = None
+        if caller is not None:
+            self._extended = ExtendedPods(
+                self._cycle, self._replica, caller, self._ask_for_pods, self._next_sequence
+            )
+            sockets.watch_fd(caller.fd)
+        self._extended_work: deque[ScheduleExtended] = deque()
         self._work: deque[SchedulePods] = deque()
         self._early: deque[FromOwner] = deque(maxlen=EARLY_DELTAS_MAX)
         """Deltas that came while a full snapshot was awaited: the two travel on different sockets, and
         what was published after the full one may overtake it."""
         self._proposal_sequence = 0
         self._is_draining = False
+        self._has_news = False
+        """Something came since the last moment of calm."""
         self._is_resync_asked = False
         self._has_greeted = False
         self._next_heartbeat_s = 0.0
+        self._next_absence_s = clock.monotonic_s() + ABSENCE_PATIENCE_S
         self._next_resync_s = 0.0
 
     def run(self, is_stopped: Callable[[], bool]) -> None:
         """Until drained, or `is_stopped` (asked after each wait) says so."""
         while not is_stopped():
-            for received in self._sockets.poll(self._poll_timeout_ms()):
+            came = self._sockets.poll(self._poll_timeout_ms())
+            for received in came:
                 self._handle(received)
+            self._prepare(is_calm=not came)
             self._do_work()
+            if self._extended is not None:
+                self._do_extended_work(self._extended)
             self._beat()
             if self._is_draining and not self._work:
                 return
@@ -86,7 +134,20 @@ class ScorerLoop:
     def _poll_timeout_ms(self) -> int:
         if self._work and self._is_ready(self._work[0]):
             return 0
+        if self._has_news:
+            return CALM_MS
         return max(0, int((self._next_heartbeat_s - self._clock.monotonic_s()) * 1000))
+
+    def _prepare(self, *, is_calm: bool) -> None:
+        """A lone pod does not wait for what the one before it changed to be evaluated. Under load
+        there is no calm, and nothing is computed that is not asked for."""
+        if not is_calm:
+            self._has_news = True
+            return
+        replica = self._replica
+        if self._has_news and not self._work and replica.is_whole and replica.is_settled:
+            self._cycle.prepare()
+        self._has_news = False
 
     def _handle(self, received: FromOwner) -> None:
         message = received.message
@@ -100,26 +161,39 @@ class ScorerLoop:
                     log.info("work_of_another_epoch_dropped", epoch=message.epoch)
                 else:
                     self._work.append(message)
-            case Connected():
+            case ScheduleExtended():
+                self._extended_work.append(message)
+            case PodsOnNodes():
+                if self._extended is not None and message.epoch == self._replica.epoch:
+                    self._extended.on_pods(message)
+            case Connected() | GreetAgain():
                 self._say_hello()
+            case Refused():
+                raise RefusedError(message.problem)
             case SnapshotDamaged():
                 log.warning("snapshot_frame_damaged", problem=message.problem)
                 self._replica.mark_broken()
                 self._ask_for_resync(message.problem)
             case Drain():
-                self._is_draining = True
+                # A worker of another host waits for the next owner: nobody there started this one.
+                self._is_draining = not self._configuration
             case _:
                 assert_never(message)
 
     def _say_hello(self) -> None:
         """To a new owner, or to the same after a lost connection: it forgets what we had in hand."""
         self._work.clear()
+        self._extended_work.clear()
+        if self._extended is not None:
+            self._extended.clear()
         self._replica.mark_broken()
         self._proposal_sequence = 0
         self._replica.drop_tentative()
         self._is_resync_asked = True  # The owner answers Hello with a full snapshot.
         self._has_greeted = True
-        self._send(ScorerHello(PROTOCOL_VERSION, self._worker_index, self._instance))
+        self._send(
+            ScorerHello(PROTOCOL_VERSION, self._worker_index, self._instance, self._configuration)
+        )
 
     def _apply_full(self, message: SnapshotFull, received: FromOwner) -> None:
         try:
@@ -171,15 +245,30 @@ class ScorerLoop:
         if not self._work or not self._is_ready(self._work[0]):
             return
         batch = self._work.popleft()
+        sequence = self._next_sequence()
+        begun_s = self._clock.monotonic_s()
+        answers = self._cycle.run(batch, sequence)
+        self._time(answers, self._clock.monotonic_s() - begun_s)
+        self._propose(answers, batch.batch_id, sequence, self._replica.generation)
+
+    def _time(self, answers: Answers, took_s: float) -> None:
+        """Of a batch the pods took equally long, as far as anybody can tell."""
+        count = len(answers.placements.tickets) + sum(len(one.tickets) for one in answers.failures)
+        if count:
+            self._tally.observe("algorithm_s", (), took_s / count, count)
+
+    def _next_sequence(self) -> int:
         self._proposal_sequence += 1
-        answers = self._cycle.run(batch, self._proposal_sequence)
+        return self._proposal_sequence
+
+    def _propose(self, answers: Answers, batch_id: int, sequence: int, generation: int) -> None:
         self._send(
             Proposals(
                 worker_index=self._worker_index,
-                epoch=batch.epoch,
-                batch_id=batch.batch_id,
-                proposal_sequence=self._proposal_sequence,
-                generation=self._replica.generation,
+                epoch=self._replica.epoch,
+                batch_id=batch_id,
+                proposal_sequence=sequence,
+                generation=generation,
                 is_last=True,
                 placements=answers.placements,
                 failures=answers.failures,
@@ -187,11 +276,30 @@ class ScorerLoop:
             )
         )
 
+    def _do_extended_work(self, extended: ExtendedPods) -> None:
+        """Answers of extenders, and the pods whose turn it is to be asked about."""
+        replica = self._replica
+        if not replica.is_whole:
+            return  # What has come waits, where it is.
+        while self._extended_work and replica.sequence >= self._extended_work[0].min_sequence:
+            work = self._extended_work.popleft()
+            if work.epoch == replica.epoch:
+                extended.add(work.tasks)
+        assert self._caller is not None, "extended pods have somebody to ask"
+        for settled in extended.work(self._caller.take()):
+            self._propose(settled.answers, NO_BATCH, settled.proposal_sequence, settled.generation)
+
+    def _ask_for_pods(self, request_id: int, generation: int, node_rows: list[int]) -> None:
+        epoch = self._replica.epoch
+        self._send(AskForPods(self._worker_index, epoch, request_id, generation, node_rows))
+
     def _beat(self) -> None:
         now_s = self._clock.monotonic_s()
         if now_s < self._next_heartbeat_s:
             return
         self._next_heartbeat_s = now_s + HEARTBEAT_S
+        if self._configuration:
+            self._tell_of_absence(now_s)
         if not self._has_greeted:
             # The socket may be connected before we are told so, and an owner that hears anything
             # but Hello of a worker that it does not know sends it home.
@@ -202,7 +310,20 @@ class ScorerLoop:
             self._ask_for_resync("sets that no row has any more")
         elif not replica.is_whole and replica.epoch:
             self._ask_for_resync("the copy is still not whole")
-        self._send(ScorerHeartbeat(self._worker_index, replica.sequence, replica.generation))
+        position = replica.sequence, replica.generation
+        if self._send(ScorerHeartbeat(self._worker_index, *position, told(self._tally))):
+            self._tally.clear()
+
+    def _tell_of_absence(self, now_s: float) -> None:
+        if self._sockets.is_connected:
+            self._next_absence_s = now_s + ABSENCE_PATIENCE_S
+        if now_s < self._next_absence_s:
+            return
+        self._next_absence_s = now_s + ABSENCE_TOLD_S
+        remedy = "is berth running there, does it lead, is the way open?"
+        if self._sockets.failed_count:
+            remedy = "somebody answers, but is not the berth whose key --server-key is"
+        log.warning("no_owner", failed_handshakes=self._sockets.failed_count, remedy=remedy)
 
     def _send(self, message: FromScorer) -> bool:
         is_sent = self._sockets.send(message, timeout_ms=SEND_TIMEOUT_MS)

@@ -23,7 +23,7 @@ from shared.columns.nominations import Nomination
 from shared.columns.pods import NEVER_STARTED, PodTable
 from shared.columns.schema import USAGE_COLUMNS, Rows
 from shared.columns.table import NodeTable
-from shared.columns.usage import PodUsage, add_usage, usage_of
+from shared.columns.usage import PodUsage, add_usage, add_usages, usage_of
 from shared.framework.assumptions import PREFIX, apply_assumption
 from shared.framework.cluster_view import ClusterView, ObjectStore
 from shared.framework.pod_info import PodInfo
@@ -137,6 +137,11 @@ class Replica:
 
     # Own placements ------------------------------------------------------------------------------
 
+    @property
+    def is_settled(self) -> bool:
+        """The owner has said what it makes of every placement."""
+        return not self._tentative
+
     def place(self, class_id: int, row: int, proposal_sequence: int, uid: str = "") -> None:
         """Counts a pod on a row until the owner settles it. `uid`: what is assumed under it goes
         with the placement."""
@@ -147,15 +152,34 @@ class Replica:
         self._write_tentative_pod(len(self._tentative) - 1, tentative)
         self.journal.usage_changed(row)
 
+    def place_many(self, class_id: int, rows: list[int], proposal_sequence: int) -> None:
+        """Counts a pod on each of these rows, which are distinct; of a class without host ports or
+        claims."""
+        usage = self.classes[class_id].usage
+        first = len(self._tentative)
+        self._tentative += [Tentative(proposal_sequence, row, usage, class_id) for row in rows]
+        add_usages(self.nodes, np.array(rows, np.intp), usage)
+        self._write_tentative_pods_from(first)
+        self.journal.usage.extend(rows)
+
     def take_nomination(self, uid: str, proposal_sequence: int) -> None:
         """A nominated pod was placed: the room that was kept for it is taken now."""
-        self._own_nominations.append((proposal_sequence, Nomination(uid, 0, 0, NOT_NOMINATED)))
-        self._show_nominations()
+        self._lay_on_nomination(Nomination(uid, 0, 0, NOT_NOMINATED), proposal_sequence)
 
     def nominate(self, nomination: Nomination, proposal_sequence: int) -> None:
         """Keeps room for a pod until the owner settles its preemption."""
-        self._own_nominations.append((proposal_sequence, nomination))
-        self._show_nominations()
+        self._lay_on_nomination(nomination, proposal_sequence)
+
+    def _lay_on_nomination(self, own: Nomination, proposal_sequence: int) -> None:
+        """On top of what the owner says; `_show_nominations` would come to the same."""
+        self._own_nominations.append((proposal_sequence, own))
+        shown = self.view.nominations
+        before = shown.remove(own.uid)
+        if before is not None:
+            self.journal.usage_changed(before.node_row)
+        if own.node_row != NOT_NOMINATED:
+            shown.put(own)
+            self.journal.usage_changed(own.node_row)
 
     def drop_tentative(self) -> None:
         """The owner has taken back all pods that were in hand here."""
@@ -242,8 +266,22 @@ class Replica:
 
     def _write_tentative_pods(self) -> None:
         self.view.tentative.clear_all()
-        for row, tentative in enumerate(self._tentative):
-            self._write_tentative_pod(row, tentative)
+        self._write_tentative_pods_from(0)
+
+    def _write_tentative_pods_from(self, first: int) -> None:
+        """Those from `first` on, which have no rows yet."""
+        new = self._tentative[first:]
+        if not new:
+            return
+        table, count = self.view.tentative, len(new)
+        table.reserve(first + count)
+        table.write_rows(
+            np.arange(first, first + count),
+            np.array([tentative.class_id for tentative in new], np.int64),
+            np.array([tentative.row for tentative in new], np.int32),
+            np.full(count, NEVER_STARTED, np.int64),
+            np.zeros(count, np.bool_),
+        )
 
     def _write_tentative_pod(self, row: int, tentative: Tentative) -> None:
         table = self.view.tentative

@@ -7,8 +7,8 @@ that two of them do not both go for the same node.
 
 from typing import Final
 
-from shared.columns.schema import Rows
 from shared.columns.table import NodeTable
+from shared.framework.best_rows import Ties
 
 BY_SEED: Final = "seed"
 BY_NAME: Final = "name"
@@ -27,12 +27,11 @@ def mix(seed: int, number: int) -> int:
     return z ^ z >> 31
 
 
-def by_seed(ties: Rows, seed: int, ticket: int) -> int:
+def by_seed(ties: Ties, seed: int, ticket: int) -> int:
     """One of `ties`, by seed and attempt."""
-    return int(ties[mix(seed, ticket) % len(ties)])
+    return int(ties[mix(seed, ticket) % len(ties)])  # An array has numpy's integers.
 
 
-def first_by_name(ties: Rows, nodes: NodeTable) -> int:
+def first_by_name(ties: Ties, nodes: NodeTable) -> int:
     """The one whose name sorts first: how the conformance scenarios break ties."""
-    rows: list[int] = ties.tolist()
-    return min(rows, key=nodes.name_of)
+    return min(ties.tolist(), key=nodes.name_of)

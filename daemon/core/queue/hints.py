@@ -8,14 +8,19 @@ Rules: `EventsToRegister` of each plugin under pkg/scheduler/framework/plugins, 
 register Node Add without UpdateNodeTaint are given that too (`wakeups.with_implied_taint`).
 """
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 import msgspec
 
 from daemon.core.queue import hints_node, hints_pod, hints_volume
-from daemon.core.queue.cluster_event import Action, Resource
+from daemon.core.queue.cluster_event import Action, Resource, actions_of
 from daemon.core.queue.hints_claim import DynamicResourcesHints
-from daemon.core.queue.wakeups import Registered, Registrations
+from daemon.core.queue.wakeups import ANY_EVENT, Registered, Registrations
 from shared import plugin_names
+from shared.errors import ConfigurationError
 from shared.framework.cluster_view import ObjectStore
+from shared.framework.plugin_api import EventReader
 from shared.kernels.node_selector import Terms
 
 
@@ -28,6 +33,8 @@ class HintSettings(msgspec.Struct, frozen=True):
     """Whether PodTopologySpread's default constraints include one that rejects."""
     has_toleration_comparison: bool = False
     """The feature gate TaintTolerationComparisonOperators."""
+    out_of_tree: Mapping[str, tuple[Registered, ...]] = {}
+    """What plugins of other packages register; see `registrations_of`."""
 
 
 def default_registrations(
@@ -41,7 +48,28 @@ def default_registrations(
         **_of_pods(settings),
         **_of_claims_and_limits(objects),
         **_of_volumes(),
+        **settings.out_of_tree,
     }
+
+
+def registrations_of(plugins: Iterable[Any]) -> dict[str, tuple[Registered, ...]]:
+    """What plugins of other packages register: the events that they name, or else all of them (a
+    plugin without EnqueueExtensions upstream). ConfigurationError for what is no event."""
+    found: dict[str, tuple[Registered, ...]] = {}
+    for plugin in plugins:
+        name = plugin.NAME
+        found[name] = ANY_EVENT
+        if isinstance(plugin, EventReader):
+            found[name] = tuple(_registered(name, *each) for each in plugin.events)
+    return found
+
+
+def _registered(plugin: str, resource: str, action: str) -> Registered:
+    known = next((each for each in Resource if each.value == resource), None)
+    if known is None or action not in actions_of(known):
+        problem = f"events: there is no {resource} {action}; see daemon/core/queue/cluster_event.py"
+        raise ConfigurationError(f"plugin {plugin}", [problem])
+    return Registered(known, (Action(action),))
 
 
 def _of_gates_and_nodes(settings: HintSettings) -> Registrations:

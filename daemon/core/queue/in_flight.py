@@ -13,13 +13,17 @@ binding hangs (kubernetes/kubernetes issue 120622).
 Rules: pkg/scheduler/backend/queue/active_queue.go inFlightEvents, v1.36.
 """
 
-from collections import deque
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
 from typing import Final
 
+import msgspec
+
+from daemon.core.queue.cluster_event import ClusterEvent
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.wakeups import Change, Strategy, Wakeups
 
+POD_POPPED: Final = "PodPopped"
 EVENT_COUNT_MAX: Final = 8192
 """Events kept for attempts under way: 2 s of a cluster with 4,000 bindings a second. An event holds
 its objects, 1 to 10 kB: at most some 80 MB, while attempts last for seconds and events come fast."""
@@ -28,18 +32,15 @@ OWN_EVENT_COUNT_MAX: Final = 64
 """Updates of one pod during one attempt of it; more are not told apart."""
 
 
-class Attempt:
+class Attempt(msgspec.Struct, eq=False, gc=False):
     """One pod being tried."""
 
-    __slots__ = ("first_event", "is_done", "own_events", "pod")
-
-    def __init__(self, pod: QueuedPod, first_event: int) -> None:
-        self.pod = pod
-        self.first_event = first_event
-        """Number of the first event that the attempt has not seen."""
-        self.own_events: list[Change] = []
-        """What concerns this pod alone: its own updates, or a plugin that activates it."""
-        self.is_done = False
+    pod: QueuedPod
+    first_event: int
+    """Number of the first event that the attempt has not seen."""
+    own_events: tuple[Change, ...] = ()
+    """What concerns this pod alone: its own updates, or a plugin that activates it."""
+    is_done: bool = False
 
 
 class InFlight:
@@ -55,8 +56,8 @@ class InFlight:
         self._events: list[Change] = []
         self._events_start = 0
         """The number of the first event in the log."""
-        self._last_of_interest: dict[str, int] = {}
-        """Plugin -> number of the last event that it registered; wildcards under ""."""
+        self._last_of_kind: dict[ClusterEvent, int] = {}
+        """The number of the last event of each kind."""
         self._verdicts: dict[tuple[int, int, frozenset[str], frozenset[str]], Strategy] = {}
         """Verdicts for attempts alike, as long as no further event comes."""
         self.events_dropped_count = 0
@@ -71,6 +72,13 @@ class InFlight:
     @property
     def event_count(self) -> int:
         return len(self._events)
+
+    def events_by_label(self) -> Counter[str]:
+        """How many of each event the log holds; of pops, how many are under way (as
+        scheduler_inflight_events in pkg/scheduler/backend/queue/active_queue.go, v1.36)."""
+        counts = Counter({POD_POPPED: len(self._attempts)})
+        counts.update(change.event.label for change in self._events)
+        return counts
 
     def get(self, uid: str) -> Attempt | None:
         return self._attempts.get(uid)
@@ -89,22 +97,20 @@ class InFlight:
         attempt = self._attempts.pop(uid)
         attempt.is_done = True
         attempt.pod.place = Place.GONE
-        while self._order and self._order[0].is_done:
-            self._order.popleft()
-        self._trim()
+        if self._order[0].is_done:
+            while self._order and self._order[0].is_done:
+                self._order.popleft()
+            self._trim()
         return attempt.pod
 
     def record(self, change: Change) -> None:
         """Notes an event for every attempt under way."""
         if not self._attempts:
             return
-        number = self._events_start + len(self._events)
+        self._last_of_kind[change.event] = self._events_start + len(self._events)
         self._events.append(change)
-        self._verdicts.clear()
-        if change.event.is_wildcard:
-            self._last_of_interest[_WILDCARD] = number
-        for plugin in self._wakeups.plugins_interested_in(change.event):
-            self._last_of_interest[plugin] = number
+        if self._verdicts:
+            self._verdicts.clear()
         if len(self._events) > self._event_count_max:
             self._drop(self._event_count_max // 2)
 
@@ -113,7 +119,7 @@ class InFlight:
         if len(attempt.own_events) >= OWN_EVENT_COUNT_MAX:
             attempt.first_event = _LOST
             return
-        attempt.own_events.append(change)
+        attempt.own_events += (change,)
 
     def strategy(self, attempt: Attempt) -> Strategy:
         """What to do with the pod of an attempt that failed, given what happened meanwhile."""
@@ -155,7 +161,7 @@ class InFlight:
             self._verdicts[key] = verdict
         return verdict
 
-    def _best_of(self, pod: QueuedPod, events: list[Change]) -> Strategy:
+    def _best_of(self, pod: QueuedPod, events: Iterable[Change]) -> Strategy:
         best = Strategy.SKIP
         for change in events:
             best = max(best, self._wakeups.strategy(pod, change))
@@ -166,10 +172,12 @@ class InFlight:
     def _may_concern(self, attempt: Attempt) -> bool:
         """Whether any event since the start was registered by a plugin that rejected the pod."""
         pod = attempt.pod
-        last = self._last_of_interest.get(_WILDCARD, -1)
-        for plugin in pod.unschedulable_plugins | pod.pending_plugins:
-            last = max(last, self._last_of_interest.get(plugin, -1))
-        return last >= attempt.first_event
+        plugins = pod.unschedulable_plugins | pod.pending_plugins
+        return any(
+            event.is_wildcard or not plugins.isdisjoint(self._wakeups.plugins_interested_in(event))
+            for event, number in self._last_of_kind.items()
+            if number >= attempt.first_event
+        )
 
     def _trim(self) -> None:
         """Drops the events that no attempt will ask for."""
@@ -193,4 +201,3 @@ class InFlight:
 
 _LOST: Final = -1
 """As `first_event`: before any event that is still known."""
-_WILDCARD: Final = ""

@@ -36,8 +36,9 @@ class PodView(NamedTuple):
     info: PodInfo
 
 
-class QueuedPod(msgspec.Struct, eq=False):
-    """A pending pod with what the queue remembers of it. Equal to itself only."""
+class QueuedPod(msgspec.Struct, eq=False, gc=False):
+    """A pending pod with what the queue remembers of it. Equal to itself only. Nothing that it holds
+    leads back to it, so no collector has to look through all of them."""
 
     record: PodRecord
     """The newest that the cluster said of it, also while it is in flight."""

@@ -138,6 +138,15 @@ class SchedulingQueue:
         """How many pods `pop_batch` could give out at this moment."""
         return len(self._active) + self._backoff.poppable_count
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether an event could concern anybody, now or when an attempt ends."""
+        return bool(len(self._parked) or len(self._in_flight))
+
+    def events_in_flight(self) -> Counter[str]:
+        """By label: see `InFlight.events_by_label`."""
+        return self._in_flight.events_by_label()
+
     def pending_lengths(self) -> QueueLengths:
         """Pods by place; gated ones are not counted as unschedulable."""
         return QueueLengths(
@@ -281,7 +290,8 @@ class SchedulingQueue:
             return None
         pod = self._in_flight.finish(uid)
         del self._pods[uid]
-        self.nominator.clear(pod.uid)
+        if len(self.nominator):
+            self.nominator.clear(pod.uid)
         return pod
 
     # What wakes pods ------------------------------------------------------------------------------
@@ -319,23 +329,27 @@ class SchedulingQueue:
         now_s: float,
         *,
         priority_max: int | None = None,
+        but: str = "",
     ) -> int:
         """Wakes every parked pod that the event may help; how many moved.
 
         Attempts under way will ask about it when they fail. `priority_max` leaves out more important
-        pods: a nomination that ends helps only those that had to respect it.
+        pods: a nomination that ends helps only those that had to respect it. `but` leaves out one
+        pod (uid): the one that brought the event about.
         """
         change = Change(event, old, new)
+        woken: list[tuple[QueuedPod, Strategy]] = []
         if event.is_wildcard:
             woken = [(pod, Strategy.AFTER_BACKOFF) for pod in self._parked]
         else:
             interested = self._wakeups.plugins_interested_in(event)
             if not interested:
                 return 0
-            woken = self._woken_by(change, interested)
+            if len(self._parked):
+                woken = self._woken_by(change, interested)
         moved_count = 0
         for pod, strategy in woken:
-            if priority_max is not None and pod.priority > priority_max:
+            if pod.uid == but or (priority_max is not None and pod.priority > priority_max):
                 continue
             self._parked.remove(pod)
             moved_count += self._requeue(pod, strategy, now_s, event.label) != Place.UNSCHEDULABLE
@@ -519,19 +533,21 @@ class SchedulingQueue:
         """Parked pods that the event may help. Hints are asked once for a group."""
         woken: list[tuple[QueuedPod, Strategy]] = []
         for group in self._parked.groups_rejected_by(interested):
-            for pods in self._alike(group, change.event):
-                strategy = self._wakeups.strategy(pods[0], change)
-                if strategy is not Strategy.SKIP:
-                    woken.extend((pod, strategy) for pod in pods)
+            if self._are_told_apart(group, change.event):
+                each = ((pod, self._wakeups.strategy(pod, change)) for pod in group.pods.values())
+                woken.extend(one for one in each if one[1] is not Strategy.SKIP)
+                continue
+            strategy = self._wakeups.strategy(next(iter(group.pods.values())), change)
+            if strategy is not Strategy.SKIP:
+                woken.extend((pod, strategy) for pod in group.pods.values())
         return woken
 
-    def _alike(self, group: Group, event: ClusterEvent) -> list[list[QueuedPod]]:
-        """The pods of a group, together unless a hint for the event tells them apart."""
-        pods = list(group.pods.values())
+    def _are_told_apart(self, group: Group, event: ClusterEvent) -> bool:
+        """Whether a hint for the event may say something else for each pod of the group."""
+        if len(group.pods) == 1:
+            return False
         plugins = group.key.unschedulable_plugins | group.key.pending_plugins
-        if len(pods) > 1 and self._wakeups.reads_identity(plugins, event):
-            return [[pod] for pod in pods]
-        return [pods]
+        return self._wakeups.reads_identity(plugins, event)
 
     def _flush_leftovers(self, now_s: float) -> int:
         if now_s < self._leftover_tick_s:

@@ -97,6 +97,7 @@ class Wakeups:
         self._by_event: dict[ClusterEvent, tuple[_Interest, ...]] = {}
         self._plugins: dict[ClusterEvent, tuple[str, ...]] = {}
         self._identity_readers: set[str] = set()
+        self._readers_by_event: dict[ClusterEvent, set[str]] = {}
         self.hint_error_count = 0
         """Hints that could not read an object, and so counted as Queue."""
         for plugin, lines in registrations.items():
@@ -110,10 +111,8 @@ class Wakeups:
         """Whether a hint of these plugins (for this event) tells pods of one class apart."""
         if event is None:
             return not plugins.isdisjoint(self._identity_readers)
-        return any(
-            interest.reads_identity and interest.plugin in plugins
-            for interest in self._by_event.get(event, ())
-        )
+        readers = self._readers_by_event.get(event)
+        return readers is not None and not plugins.isdisjoint(readers)
 
     def strategy(self, pod: QueuedPod, change: Change) -> Strategy:
         """What to do with a rejected pod now that this happened.
@@ -167,6 +166,8 @@ class Wakeups:
             for action in line.actions:
                 for event in Registration(line.resource, action).covers():
                     self._by_event[event] = (*self._by_event.get(event, ()), interest)
+                    if line.reads_identity:
+                        self._readers_by_event.setdefault(event, set()).add(plugin)
                     known = self._plugins.get(event, ())
                     if plugin not in known:
                         self._plugins[event] = (*known, plugin)

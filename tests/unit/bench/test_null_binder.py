@@ -1,6 +1,7 @@
 """The null binder's answers, message by message."""
 
 from bench.null_binder import NullBinder
+from shared.clock import ManualClock
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_binder import BinderHello, BinderReady, BindFinished, BindReport
 from shared.messages.to_binder import BindPod, BindPods, Drain, PodVerdict, ReportPods, Welcome
@@ -16,7 +17,7 @@ class Written:
 
     def __init__(self) -> None:
         self.data = b""
-        self.binder = NullBinder(0, "life", self.write)
+        self.binder = NullBinder(0, "life", self.write, ManualClock(now_s=5.5))
 
     def write(self, data: bytes) -> None:
         self.data += data
@@ -33,7 +34,10 @@ def test_an_order_is_told_and_answered_as_done() -> None:
     written = welcomed()
     answers = written.binder.answers(BindPods(EPOCH, [ORDER]))
     assert answers == [BindReport(0, EPOCH, [BindFinished(3)], [])]
-    assert written.data == b'{"type":"bound","uid":"uid-a","pod":"default/a","node":"n1"}\n'
+    assert (
+        written.data
+        == b'{"type":"bound","uid":"uid-a","pod":"default/a","node":"n1","ordered_s":5.5,"claims":[]}\n'
+    )
 
 
 def test_a_verdict_is_told() -> None:

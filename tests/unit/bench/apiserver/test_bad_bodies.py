@@ -132,3 +132,10 @@ def test_no_body_makes_the_server_fail(requests: list[tuple[str, str, Any, str]]
         assert api.call("GET", f"/api/v1/{path}").code == 200
     assert api.call("GET", "/api/v1/events?fieldSelector=reason=r").code == 200
     everything(api.watch(resourceVersion="1", labelSelector="a=b"))
+
+
+def test_an_exponent_beyond_all_bounds_is_no_quantity() -> None:
+    body = pod("p", containers=[{"name": "c", "resources": {"requests": {"cpu": "1e99999999"}}}])
+    reply = ApiCaller().call("POST", pods_path(), body)
+    assert reply.code == 400
+    assert "quantities must match" in reply.message

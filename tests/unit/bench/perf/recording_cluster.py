@@ -9,6 +9,7 @@ from bench.perf.book import PodBook
 from bench.perf.cluster_api import Prepared
 from bench.perf.executor import PODS
 from bench.perf.object_template import JsonObject, Series, named
+from bench.perf.samples import Buckets
 from daemon.supervisor.process_list import ProcessEntry
 from shared.clock import Clock
 from shared.messages.admin import StatusAnswer
@@ -28,6 +29,8 @@ class RecordingCluster:
         self.updated: list[JsonObject] = []
         self.bodies: dict[str, JsonObject] = {}
         self.arrivals_s: Sequence[float] | None = None
+        self.looks = 0
+        """At the owner's histogram."""
         self._clock = clock
 
     async def prepare(self, series: Series) -> Prepared:
@@ -62,6 +65,11 @@ class RecordingCluster:
         self.deleted.append((resource.plural, namespace, name))
         if resource is PODS:
             self.book.deleted(namespace, name)
+
+    async def histogram(self, name: str) -> dict[str, Buckets]:
+        """Of an owner that has had one attempt of 0.5 s more at each look."""
+        self.looks += 1
+        return {"scheduled": Buckets((1.0, 2.0), [self.looks, 0, 0], 0.5 * self.looks)}
 
     async def status(self) -> StatusAnswer | None:
         return None

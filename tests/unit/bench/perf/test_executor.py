@@ -87,6 +87,10 @@ def test_gated_pods_satisfy_a_barrier_for_attempts_and_others_are_deleted_beside
     assert pods == {"namespace-1": 10, "namespace-3": 10, "namespace-5": 10}
     assert {namespace for _, namespace, _ in cluster.deleted} <= {"namespace-3"}
     assert executor.intervals[0].pod_count == 10
+    attempts = executor.intervals[0].attempt_ms
+    assert attempts is not None
+    assert attempts.average == pytest.approx(500), "of what came between the two looks"
+    assert executor.intervals[0].attempts_by_result_ms == {"scheduled": attempts}
 
 
 def test_churn_that_recreates_deletes_what_it_made(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_a_binding_and_a_refusal_come_back_as_changes(tmp_path: Path) -> None:
     async def scenario(cluster: MemoryCluster, told: Told) -> None:
         await cluster.create(await cluster.prepare(pods(["a", "b"])))
         a, b = (one.pod for one in told.messages if isinstance(one, PodChanged))
-        data = line(Bound(a.uid, a.key, "node-1"))
+        data = line(Bound(a.uid, a.key, "node-1", 1.0))
         data += line(Refused(b.uid, b.key, "Unschedulable", 'none "fits"'))
         # Pipes cut where they like.
         cluster.take_output(data[:20])
@@ -123,7 +123,7 @@ def test_deleting_a_pod_depends_on_node_grace_and_finalizers(tmp_path: Path) -> 
         records = [one.pod for one in told.messages if isinstance(one, PodChanged)]
         for pod in records:
             if pod.name != "pending":
-                cluster.take_output(line(Bound(pod.uid, pod.key, "n")))
+                cluster.take_output(line(Bound(pod.uid, pod.key, "n", 1.0)))
         told.messages.clear()
         for name in ("pending", "graceful", "at-once", "held", "nobody"):
             await cluster.delete(PODS, "ns", name)
@@ -142,7 +142,7 @@ def test_preemption_shows_as_nomination_and_deletion(tmp_path: Path) -> None:
         small = with_spec(terminationGracePeriodSeconds=0)
         await cluster.create(await cluster.prepare(pods(["victim", "preemptor"], small)))
         victim, preemptor = (one.pod for one in told.messages if isinstance(one, PodChanged))
-        cluster.take_output(line(Bound(victim.uid, victim.key, "n1")))
+        cluster.take_output(line(Bound(victim.uid, victim.key, "n1", 1.0)))
         cluster.take_output(line(Refused(preemptor.uid, preemptor.key, "Unschedulable", "full")))
         told.messages.clear()
         cluster.take_output(line(Nominated(preemptor.uid, preemptor.key, "n1")))
@@ -150,7 +150,7 @@ def test_preemption_shows_as_nomination_and_deletion(tmp_path: Path) -> None:
         cluster.take_output(line(Refused(preemptor.uid, preemptor.key, "Unschedulable", "again")))
         # Told twice, as after the loss of a binder.
         cluster.take_output(line(Evicted(victim.uid, victim.key, preemptor.uid)))
-        cluster.take_output(line(Bound(preemptor.uid, preemptor.key, "n1")))
+        cluster.take_output(line(Bound(preemptor.uid, preemptor.key, "n1", 1.0)))
 
     nominated, gone, refused, bound = with_cluster(tmp_path, scenario)
     assert isinstance(nominated, PodChanged)

@@ -34,6 +34,8 @@ def run_of(rate: float) -> Run:
         duration_s=2.0,
         throughput_pods_per_s=Throughput(rate, rate, rate, rate, rate, rate * 2, 1.0, 7),
         end_to_end_latency_ms=Percentiles(5.0, 4.0, 8.0, 9.0, 10.0),
+        attempt_latency_ms=Percentiles(3.0, 2.0, 4.0, 5.0, 6.0),
+        attempts_by_result_ms={"scheduled": Percentiles(3.0, 2.0, 4.0, 5.0, 6.0)},
     )
     return Run(
         measurements=[measured],
@@ -86,7 +88,20 @@ def test_data_items_are_named_as_upstream_names_them() -> None:
         "labels": {"Name": "A/one/namespace-2", "Metric": "SchedulingThroughput"},
     }
     metrics = [item["labels"]["Metric"] for item in perfdata["dataItems"]]
-    assert metrics[1:] == ["scheduler_pod_scheduling_sli_duration_seconds", "SchedulingDuration"]
+    assert metrics[1:] == [
+        "scheduler_pod_scheduling_sli_duration_seconds",
+        "scheduler_scheduling_attempt_duration_seconds",
+        "SchedulingDuration",
+    ]
+    assert perfdata["dataItems"][2] == {
+        "data": {"Average": 3, "Perc50": 2, "Perc90": 4, "Perc95": 5, "Perc99": 6},
+        "unit": "ms",
+        "labels": {
+            "Name": "A/one/namespace-2",
+            "Metric": "scheduler_scheduling_attempt_duration_seconds",
+            "result": "scheduled",
+        },
+    }
 
 
 def test_two_results_are_compared_as_ratios(tmp_path: Path) -> None:
@@ -119,7 +134,8 @@ def test_the_table_has_a_row_and_a_command_for_each_workload_also_where_it_faile
     assert "| 2 | SchedulingBasic/5000Nodes_10000Pods | http | failed: too slow |" in table
     assert f"2. `{SUITE[1].command}`" in table
     widths = {line.count("|") for line in table.splitlines() if line.startswith("|")}
-    assert widths == {10}
+    assert widths == {11}
+    assert "| 4.0 / 10.0 | 2.0 / 6.0 |" in table
 
 
 def test_a_suite_remembers_what_earlier_runs_left(tmp_path: Path) -> None:

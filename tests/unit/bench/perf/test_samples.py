@@ -2,7 +2,17 @@
 
 import pytest
 
-from bench.perf.samples import latencies_ms, percentiles, rate_samples, throughput
+from bench.perf.samples import (
+    Buckets,
+    buckets_of,
+    latencies_ms,
+    percentiles,
+    rate_samples,
+    throughput,
+    total,
+)
+from shared.messages.admin import HistogramState
+from shared.telemetry.metrics import HISTOGRAMS
 
 
 def test_percentiles_take_the_nearest_rank() -> None:
@@ -57,3 +67,39 @@ def test_pods_bound_before_or_after_do_not_count() -> None:
     assert waits is not None
     assert waits.p99 == pytest.approx(1500)
     assert waits.p50 == pytest.approx(600)
+
+
+def test_percentiles_of_buckets_are_even_within_a_bucket() -> None:
+    before = Buckets((1.0, 2.0, 4.0), [1, 0, 0, 0], 0.5)
+    figures = (Buckets((1.0, 2.0, 4.0), [11, 80, 9, 1], 150.5) - before).percentiles_ms()
+    assert figures is not None
+    assert figures.p50 == pytest.approx(1500)
+    assert figures.p90 == pytest.approx(2000)
+    assert figures.p95 == pytest.approx(2000 + 2000 * 5 / 9)
+    assert figures.average == pytest.approx(1500)
+
+
+def test_what_is_above_all_bounds_counts_as_the_last() -> None:
+    figures = Buckets((1.0,), [0, 100], 500.0).percentiles_ms()
+    assert figures is not None
+    assert (figures.p50, figures.p99, figures.average) == (1000, 1000, 5000)
+    assert Buckets().percentiles_ms() is None
+
+
+def test_buckets_are_told_by_the_first_label_and_summed_over_the_others() -> None:
+    bounds = HISTOGRAMS["attempt_s"].bounds
+    zeros = [0] * (len(bounds) - 1)
+    states = [
+        HistogramState("attempt_s", ["scheduled", "p"], [1, 2, *zeros], 0.5),
+        HistogramState("sli_s", ["1"], [7], 9.0),
+        HistogramState("attempt_s", ["error", "p"], [3, 0, *zeros], 0.25),
+        HistogramState("attempt_s", ["error", "q"], [1, 0, *zeros], 0.25),
+    ]
+    found = buckets_of(states, "attempt_s")
+    assert found == {
+        "scheduled": Buckets(bounds, [1, 2, *zeros], 0.5),
+        "error": Buckets(bounds, [4, 0, *zeros], 0.5),
+    }
+    assert total(list(found.values())) == Buckets(bounds, [5, 2, *zeros], 1.0)
+    assert buckets_of([], "attempt_s") == {}
+    assert total([]) == Buckets()

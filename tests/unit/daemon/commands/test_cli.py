@@ -5,15 +5,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from daemon import cli
 from daemon.commands.check_config import check, effective_yaml
-from daemon.commands.run import with_configuration
+from daemon.commands.run import check_endpoints, make_plan, with_configuration
 from shared import exit_codes
-from shared.config import RuntimeOptions, parse_configuration
+from shared.config import RuntimeOptions, load_configuration, parse_configuration
+from shared.errors import ConfigurationError
 from shared.framework.profiles import DEFAULT_SCHEDULER_NAME
-from shared.framework.registry import NOT_BUILT_YET
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -50,7 +51,7 @@ def test_every_command_is_listed_with_its_purpose(capsys: pytest.CaptureFixture[
     told = capsys.readouterr().out
     for command in (
         *("run", "demo", "simulate", "status", "check-config"),
-        *("conformance", "dump", "version", "test"),
+        *("conformance", "dump", "compare", "version", "test"),
     ):
         assert f"\n    {command}" in told
 
@@ -67,7 +68,15 @@ def test_a_command_is_needed() -> None:
         (["--workers", "0"], "--workers 0"),
         (["--server", "http://a", "--kubeconfig", "b"], "give one of them"),
         (["--server", "http://a", "--config", "/nowhere.yaml"], "/nowhere.yaml cannot be used"),
-        (["--kubeconfig", "/nowhere/kubeconfig"], "/nowhere/kubeconfig cannot be used"),
+        (
+            ["--as-default-scheduler", "--kubeconfig", "/nowhere/kubeconfig"],
+            "/nowhere/kubeconfig cannot be used",
+        ),
+        (["--server", "http://a"], "say --as-default-scheduler"),
+        (["--secure-port", "70000"], "--secure-port 70000"),
+        (["--secure-port", "1", "--bind-address", "here"], "--bind-address here"),
+        (["--secure-port", "1", "--bind-address", "0.0.0.0"], "others can reach it"),
+        (["--secure-port", "1", "--tls-cert-file", "c"], "give both or none"),
     ],
 )
 def test_run_refuses_what_cannot_work_before_it_starts_anything(
@@ -80,10 +89,44 @@ def test_run_refuses_what_cannot_work_before_it_starts_anything(
     assert not runtime_dir.exists()
 
 
+def test_the_name_default_scheduler_is_kube_schedulers_unless_told_otherwise(custom: str) -> None:
+    server = RuntimeOptions(server="http://a", config=custom)
+    with pytest.raises(ConfigurationError, match="kube-scheduler's"):
+        make_plan(server)
+    allowed = msgspec.structs.replace(server, as_default_scheduler=True)
+    plan, _ = make_plan(allowed)
+    assert plan.config_text == CUSTOM
+    profiles = msgspec.json.decode(plan.configz)["componentconfig"]["profiles"]
+    assert [profile["schedulerName"] for profile in profiles] == ["packing", "default-scheduler"]
+
+
+def test_a_name_of_its_own_needs_no_permission(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(
+        HEAD + "profiles: [{schedulerName: berth}]\nleaderElection: {leaderElect: true}\n"
+    )
+    plan, _ = make_plan(RuntimeOptions(server="http://a", config=str(path)))
+    assert plan.election.leader_elect
+    overridden = RuntimeOptions(server="http://a", config=str(path), leader_elect="false")
+    assert not make_plan(overridden)[0].election.leader_elect
+
+
+def test_files_of_the_endpoints_are_checked_before_anything_starts(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.touch()
+    for options in (
+        RuntimeOptions(secure_port=1, endpoints_token_file=str(empty)),
+        RuntimeOptions(secure_port=1, endpoints_token_file="/nowhere"),
+        RuntimeOptions(secure_port=1, tls_cert_file=str(empty), tls_private_key_file=str(empty)),
+    ):
+        with pytest.raises(ConfigurationError):
+            check_endpoints(options)
+
+
 def test_status_and_dump_say_when_nothing_is_running(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for command in ("status", "dump"):
+    for command in ("status", "dump", "compare"):
         assert cli.main([command, "--runtime-dir", str(tmp_path)]) == exit_codes.NOT_RUNNING
         assert "no berth is running" in capsys.readouterr().err
 
@@ -151,7 +194,7 @@ def test_what_check_config_prints_means_the_same_as_what_it_read(
                 one.scheduler_name,
                 one.percentage_of_nodes_to_score,
                 {
-                    point: [p.NAME for p in at if p.NAME not in NOT_BUILT_YET]
+                    point: [p.NAME for p in at]
                     for point, at in one.plugins_at.items()
                     # It follows from score and is not written out.
                     if point != "preScore"
@@ -164,12 +207,28 @@ def test_what_check_config_prints_means_the_same_as_what_it_read(
     assert plugins(again) == plugins(read)
 
 
-def test_check_config_shows_weights_arguments_and_what_is_not_built(custom: str) -> None:
+def test_check_config_shows_weights_and_arguments(custom: str) -> None:
     text = effective_yaml(custom)
     assert "- name: NodeResourcesFit\n        weight: 7\n" in text
     assert "type: MostAllocated" in text
     assert "percentageOfNodesToScore: 40" in text
     assert "ImageLocality" not in text.partition("default-scheduler\n")[0].rpartition("packing")[2]
+
+
+def test_check_config_shows_extenders(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "extenders: [{urlPrefix: 'http://h:1', filterVerb: f, managedResources:"
+        " [{name: x.io/a, ignoredByScheduler: true}]}]\n"
+    )
+    shown = effective_yaml(str(config))
+    again = tmp_path / "again.yaml"
+    again.write_text(shown)
+    before, after = load_configuration(str(config)), load_configuration(str(again))
+    assert after.extenders == before.extenders
+    assert after.extenders[0].filter_verb == "f"
+    assert effective_yaml(str(again)) == shown
 
 
 def test_check_config_ends_with_1_and_all_problems(

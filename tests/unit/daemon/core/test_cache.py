@@ -138,10 +138,10 @@ def test_every_step_that_the_table_does_not_list_is_refused() -> None:
     for phase in PodPhase:
         for cause in Cause:
             if (phase, cause) in TRANSITIONS:
-                assert next_phase(phase, cause, "p", Story()) is TRANSITIONS[phase, cause]
+                assert next_phase(phase, cause, make_pod("p"), Story()) is TRANSITIONS[phase, cause]
             else:
                 with pytest.raises(InvalidTransitionError):
-                    next_phase(phase, cause, "p")
+                    next_phase(phase, cause, make_pod("p"))
 
 
 def test_a_heartbeat_that_changes_no_column_is_no_change() -> None:

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from shared.ids import PodUid
+from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
@@ -25,6 +27,25 @@ def test_victims_go_and_the_preemptor_takes_their_room() -> None:
     assert pipeline.bound[high.uid] == ["n0"]
     assert pipeline.state.cache.pod_count() == 3
     assert not len(pipeline.state.cache.view.nominations)
+    pipeline.check()
+
+
+def test_the_queue_tells_of_all_victims_also_those_that_were_going_away() -> None:
+    pipeline = Pipeline()
+    going = make_pod("going", cpu="2", node_name="n0", deleted="2026-01-01T00:00:00Z")
+    pipeline.sync([make_node("n0", cpu="4")], [*bound_pods(2), going])
+    high = make_pod("high", cpu="4", priority=10)
+    pipeline.add_pod(high)
+    while not pipeline.victims:
+        assert pipeline.step_owner() or pipeline.step_scorer(0)
+    book = pipeline.state.nominations
+    ordered = {victim.uid for victim in pipeline.victims}
+    assert going.uid not in ordered, "it is on its way"
+    assert set(book.awaited_victims(high.uid)) == ordered | {going.uid}
+    pipeline.delete_pod(going)
+    assert set(book.awaited_victims(high.uid)) == ordered
+    pipeline.delete_pod(high)
+    assert book.awaited_victims(high.uid) == []
     pipeline.check()
 
 
@@ -132,3 +153,32 @@ def test_nominations_of_the_api_server_hold_after_a_restart() -> None:
     pipeline.run_until_quiet()
     assert pipeline.bound[waiting.uid] == ["n1"]
     assert not len(pipeline.state.cache.view.nominations)
+
+
+def nominated_pod(node: str) -> PodRecord:
+    """As the API server shows a pod that was nominated before."""
+    pod = make_pod("waiting", cpu="4", priority=10)
+    return msgspec.structs.replace(pod, nominated_node_name=node)
+
+
+def test_a_nomination_ends_with_a_binding_that_fails() -> None:
+    pipeline = Pipeline()
+    waiting = nominated_pod("n0")
+    pipeline.sync([make_node("n0", cpu="4")], [waiting])
+    while not pipeline.orders:
+        assert pipeline.step_owner() or pipeline.step_scorer(0)
+    pipeline.step_binder(fails=True)
+    while pipeline.step_owner():
+        pass
+    assert pipeline.nominated == {waiting.uid: ""}
+    assert pipeline.state.queue.nominator.node_of(PodUid(waiting.uid)) is None
+    pipeline.check()
+
+
+def test_a_nomination_ends_when_there_are_no_nodes() -> None:
+    pipeline = Pipeline()
+    waiting = nominated_pod("n0")
+    pipeline.sync([], [waiting])
+    pipeline.run_until_quiet()
+    assert pipeline.nominated == {waiting.uid: ""}
+    pipeline.check()

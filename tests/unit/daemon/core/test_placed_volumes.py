@@ -7,7 +7,7 @@ import pytest
 
 from daemon.core.events import ScorerSaid
 from shared.kube.pod_record import PodRecord
-from shared.messages.from_scorer import Placement, Proposals
+from shared.messages.from_scorer import Placements, Proposals
 from shared.messages.to_binder import MakeVolume, TakeVolume, VolumeWork
 from shared.messages.to_owner import ObjectChanged
 from tests.support.builders import make_node, make_pod
@@ -172,11 +172,11 @@ def test_two_pods_with_one_claim_are_not_judged_at_once(claim: str) -> None:
     for i in range(2):
         pipeline.add_pod(make_pod(f"p{i}", claim=claim))
     scorer = pipeline.scorers[0]
-    while sum(len(work.tasks) for work in scorer.work) < 2:
+    while sum(work.pod_count for work in scorer.work) < 2:
         assert pipeline.step_scorer(0) or pipeline.step_owner()
     # A worker that does not heed the first when it places the second.
     tickets = [task.ticket for work in scorer.work for task in work.tasks]
-    placements = [Placement(ticket, row, 0, 2, 2) for row, ticket in enumerate(tickets)]
+    placements = Placements(tickets, list(range(len(tickets))))
     told = Proposals(0, EPOCH, 1, 1, scorer.replica.generation, True, placements, [], [])
     pipeline.handle(ScorerSaid(scorer.peer, told))
     assert len(pipeline.orders) == 1

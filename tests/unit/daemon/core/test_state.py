@@ -4,7 +4,7 @@ import numpy as np
 
 from daemon.core.events import ScorerSaid
 from shared.messages.from_scorer import ScorerHeartbeat
-from shared.messages.to_scorer import Drain
+from shared.messages.to_scorer import GreetAgain
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
@@ -139,7 +139,7 @@ def test_equal_events_and_seed_give_equal_decisions() -> None:
     assert decide() == decide()
 
 
-def test_the_pods_of_a_stuck_scorer_go_to_another_and_it_is_told_to_end() -> None:
+def test_the_pods_of_a_stuck_scorer_go_to_another_and_it_is_told_to_greet_again() -> None:
     pipeline = Pipeline(worker_count=2)
     while pipeline.step_owner():
         pass
@@ -154,5 +154,5 @@ def test_the_pods_of_a_stuck_scorer_go_to_another_and_it_is_told_to_end() -> Non
     assert len(pipeline.bound) == 4
     assert pipeline.state.scorers.get(stuck.peer) is None
     pipeline.handle(ScorerSaid(stuck.peer, ScorerHeartbeat(0, 0, 0)))
-    assert isinstance(stuck.inbox[-1].message, Drain)
+    assert isinstance(stuck.inbox[-1].message, GreetAgain)
     pipeline.check()

@@ -1,8 +1,10 @@
 """The table of child processes."""
 
+import msgspec
+
 from daemon.supervisor.children import child_specs
 from daemon.supervisor.run import child_environment
-from shared.config import RuntimeOptions
+from shared.config import LeaderElection, RuntimeOptions
 
 OPTIONS = RuntimeOptions(
     server="http://127.0.0.1:1", runtime_dir="/d", workers=2, binders=3, seed=7, assume_ttl_s=2.5
@@ -25,7 +27,8 @@ def test_every_child_gets_directory_lifeline_and_log_level() -> None:
 
 def test_only_those_that_speak_with_the_api_server_get_its_address() -> None:
     for spec in child_specs(OPTIONS, 5):
-        speaks = spec.name == "adapter" or spec.name.startswith("binder")
+        # Scorers hand it on to nobody: they may have to ask extenders.
+        speaks = spec.name != "owner"
         assert ("--server" in spec.arguments) is speaks
 
 
@@ -46,9 +49,49 @@ def test_the_owner_learns_the_size_of_the_pools_seed_and_ttl() -> None:
     )
 
 
+def test_who_must_heed_the_lease_is_told_and_only_then_is_there_an_elector() -> None:
+    election = LeaderElection(leader_elect=True, lease_duration_s=4.0, resource_name="l")
+    specs = {spec.name: spec for spec in child_specs(OPTIONS, 5, election, "me")}
+    heeding = {name for name, spec in specs.items() if "--elect-leader" in spec.arguments}
+    assert heeding == {"owner", "binder-0", "binder-1", "binder-2"}
+    elector = specs["leader"].arguments
+    for option, given in (
+        ("--identity", "me"),
+        ("--lease-duration-s", "4"),
+        ("--lease-name", "l"),
+        ("--server", "http://127.0.0.1:1"),
+    ):
+        assert elector[elector.index(option) + 1] == given
+    without = child_specs(OPTIONS, 5)
+    assert not any("--elect-leader" in spec.arguments for spec in without)
+
+
+def test_the_endpoints_have_a_process_where_they_have_a_port() -> None:
+    options = msgspec.structs.replace(OPTIONS, secure_port=10259, endpoints_token_file="/t")
+    spec = child_specs(options, 5)[-1]
+    assert spec.name == "endpoints"
+    assert spec.is_optional
+    assert spec.arguments[6:] == (
+        *("--bind-address", "127.0.0.1", "--secure-port", "10259"),
+        *("--token-file", "/t"),
+    )
+
+
+def test_those_that_read_the_configuration_are_started_anew_by_a_reload() -> None:
+    reading = {spec.name for spec in child_specs(OPTIONS, 5) if spec.reads_configuration}
+    assert reading == {"owner", "scorer-0", "scorer-1", "binder-0", "binder-1", "binder-2"}
+
+
 def test_children_keep_their_assertions_and_one_thread_for_arithmetic() -> None:
     environment = child_environment({"PYTHONOPTIMIZE": "1", "OMP_NUM_THREADS": "3", "A": "b"})
     assert "PYTHONOPTIMIZE" not in environment
     assert environment["OPENBLAS_NUM_THREADS"] == "1"
     assert environment["OMP_NUM_THREADS"] == "3"
     assert environment["A"] == "b"
+
+
+def test_whoever_runs_plugins_learns_the_feature_gates() -> None:
+    options = RuntimeOptions(runtime_dir="/d", feature_gates="A=true")
+    told = [s.name for s in child_specs(options, 5) if "--feature-gates" in s.arguments]
+    assert told == ["owner", "scorer-0", "binder-0"]
+    assert not any("--feature-gates" in s.arguments for s in child_specs(OPTIONS, 5))

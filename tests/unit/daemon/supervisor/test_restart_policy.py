@@ -49,3 +49,14 @@ def test_an_end_that_nobody_asked_for_counts_as_a_death_whatever_its_code() -> N
 def test_exit_codes_are_told_in_words() -> None:
     assert exit_text(-9) == "signal 9"
     assert exit_text(3) == "exit code 3"
+
+
+def test_an_owner_that_lost_the_lease_begins_anew_at_once_and_has_not_died() -> None:
+    lost = Exit(exit_codes.LEASE_LOST, 0.1)
+    assert next_step([lost] * 20) == Restart(after_s=0.0)
+    assert next_step([*[lost] * 20, Exit(1, 0.1)]) == Restart(after_s=0.0)
+
+
+def test_an_optional_child_is_never_given_up() -> None:
+    step = next_step([Exit(exit_codes.UNUSABLE, 0.1)] * 2000, is_optional=True)
+    assert step == Restart(after_s=DELAY_S_MAX)

@@ -104,7 +104,7 @@ def test_all_problems_are_told_at_once_with_path_and_line() -> None:
         ("podInitialBackoffSeconds: 11", "podMaxBackoffSeconds", "less than"),
         ("percentageOfNodesToScore: -1", "percentageOfNodesToScore", "must lie in 0..100"),
         ("parallelism: true", "parallelism", "whole number"),
-        ("extenders: [{urlPrefix: http://x}]", "extenders[0]", "does not call extenders"),
+        ("extenders: [{urlPrefix: x}]", "extenders[0].urlPrefix", "must be like http"),
         ("extenders: 3", "extenders", "must be a list"),
         ("clientConnection: [1]", "clientConnection", "must be a mapping"),
         ("clientConnection: {burst: -1}", "clientConnection.burst", "must lie in"),
@@ -115,6 +115,16 @@ def test_all_problems_are_told_at_once_with_path_and_line() -> None:
             "leaderElection: {leaderElect: true, leaseDuration: 5s}",
             "leaderElection.leaseDuration",
             "longer than renewDeadline",
+        ),
+        (
+            "leaderElection: {leaderElect: true, renewDeadline: 2s}",
+            "leaderElection.renewDeadline",
+            "1.2 times retryPeriod",
+        ),
+        (
+            "leaderElection: {leaderElect: true, resourceName: A_b}",
+            "leaderElection.resourceName",
+            "no name",
         ),
         (
             "leaderElection: {leaderElect: true, resourceLock: endpoints}",
@@ -194,12 +204,11 @@ def test_settings_without_effect_are_accepted_and_named() -> None:
     configuration = parse(
         """
         clientConnection: {qps: 50, burst: 100, contentType: application/vnd.kubernetes.protobuf}
-        leaderElection: {leaderElect: true}
         enableProfiling: true
         """
     )
     notes = "\n".join(configuration.notes)
-    for setting in ("qps", "contentType", "leaderElection", "enableProfiling"):
+    for setting in ("contentType", "enableProfiling"):
         assert setting in notes
 
 

@@ -9,9 +9,13 @@ from shared import plugin_names
 from shared.errors import ConfigurationError
 from shared.framework import registry
 from shared.framework.feature_gates import FeatureGates
-from shared.framework.plugin_api import ON_NODE, Dependence
+from shared.framework.plugin_api import ON_NODE, Dependence, PreScoreResult
 from shared.framework.profiles import EXTENSION_POINTS, PluginSet, ProfileConfig
 from shared.framework.registry import BuiltProfile, Registry
+from shared.framework.runtime import PreScoreError
+from shared.framework.status import Code, Status
+from tests.support.builders import make_node
+from tests.support.cluster import cluster_of, pod_with
 
 SCORES = [("TaintToleration", 3), ("NodeAffinity", 2), ("NodeResourcesFit", 1), ("VolumeBinding", 1),
           ("PodTopologySpread", 2), ("InterPodAffinity", 2), ("DynamicResources", 2),
@@ -54,7 +58,6 @@ def test_the_default_profile_runs_upstreams_plugins_in_upstreams_order() -> None
 
 def test_every_default_plugin_is_built() -> None:
     assert {name for name, _ in plugin_names.DEFAULT_PLUGINS} == set(registry.IN_TREE)
-    assert build().missing == ()
 
 
 def test_a_score_that_is_disabled_and_enabled_again_comes_last_with_its_new_weight() -> None:
@@ -83,7 +86,6 @@ def test_a_profile_of_its_own_starts_from_nothing() -> None:
     own = [("PrioritySort", 0), ("DefaultBinder", 0), ("NodePorts", 0)]
     built = build(multiPoint=PluginSet(enabled=own, disabled=["*"]))
     assert filters_of(built) == ["NodePorts"]
-    assert built.missing == ()
 
 
 def test_arguments_reach_their_plugin() -> None:
@@ -117,13 +119,17 @@ def test_a_profile_that_cannot_be_built_is_refused_with_the_place(
     assert any(text.startswith(problem) for text in found), found
 
 
+def test_arguments_of_a_plugin_that_is_not_there_are_named_as_without_effect() -> None:
+    """As in kube-scheduler, which keeps them without looking at them."""
+    built = Registry(entry_points=()).build(ProfileConfig(plugin_config={"Nope": {"x": 1}}))
+    assert "pluginConfig: Nope: no effect; there is no such plugin" in built.notes
+
+
 def test_wrong_arguments_are_refused_even_of_plugins_that_do_not_run() -> None:
     profile = ProfileConfig(
         plugins={"multiPoint": PluginSet(disabled=["NodePorts"])},
-        plugin_config={"NodePorts": {"x": 1}, "NodeResourcesFit": {"y": 2}, "Nope": {}},
+        plugin_config={"NodePorts": {"x": 1}, "NodeResourcesFit": {"y": 2}},
     )
-    assert problems_of(profile)[0].startswith("pluginConfig: there is no plugin Nope")
-    del profile.plugin_config["Nope"]
     found = problems_of(profile)
     assert found == [
         "pluginConfig[NodePorts].args: Object contains unknown field `x`",
@@ -207,3 +213,66 @@ def test_nobody_takes_the_name_of_an_in_tree_plugin() -> None:
 def test_a_gate_that_nothing_obeys_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="NoSuchGate"):
         FeatureGates({"NoSuchGate": True})
+
+
+# What may be named where --------------------------------------------------------------------------
+
+UPSTREAM_POINTS = {
+    "preEnqueue": ["SchedulingGates", "DynamicResources"],
+    "preFilter": ["NodeAffinity", "NodePorts", "NodeResourcesFit", "VolumeRestrictions",
+                  "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread",
+                  "InterPodAffinity", "DynamicResources", "NodeDeclaredFeatures"],
+    "filter": FILTERS,
+    "postFilter": ["DynamicResources", "DefaultPreemption"],
+    "preScore": ["TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity",
+                 "VolumeBinding"],
+    "score": [name for name, _ in SCORES],
+    "reserve": ["VolumeBinding", "DynamicResources"],
+    "preBind": ["VolumeBinding", "DynamicResources"],
+    "bind": ["DefaultBinder"],
+}  # fmt: skip
+"""kube-scheduler's plugins by the extension points that they implement, v1.36."""
+
+
+@pytest.mark.parametrize("point", sorted(UPSTREAM_POINTS))
+def test_a_plugin_may_be_enabled_by_name_at_each_of_its_points(point: str) -> None:
+    for name in UPSTREAM_POINTS[point]:
+        plugins = {point: PluginSet(enabled=[(name, 0)], disabled=["*"])}
+        built = Registry(entry_points=()).build(ProfileConfig(plugins=plugins))
+        assert [plugin.NAME for plugin in built.plugins_at[point]] == [name]
+
+
+def test_the_default_profile_prepares_volumes_and_claims_before_binding() -> None:
+    assert [p.NAME for p in build().plugins_at["preBind"]] == ["VolumeBinding", "DynamicResources"]
+
+
+def test_a_plugin_that_raises_over_its_arguments_is_named_with_the_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(given: dict[str, Any]) -> None:
+        raise KeyError("tier")
+
+    monkeypatch.setattr(metadata.EntryPoint, "load", lambda _self: broken)
+    found = problems_of(enabling("Broken"), entry_points=[entry_point("Broken", "broken")])
+    assert found == ["pluginConfig[Broken].args: KeyError: 'tier'"]
+
+
+class LooksOnly:
+    NAME: ClassVar[str] = "LooksOnly"
+    pre_score_depends: ClassVar[Dependence | None] = ON_NODE
+
+    def __init__(self, args: dict[str, Any]) -> None: ...
+
+    def pre_score(self, *_: Any) -> PreScoreResult:
+        return PreScoreResult(Status(Code.ERROR, ("no",)))
+
+
+def test_a_plugin_of_pre_score_alone_is_asked_and_never_scores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metadata.EntryPoint, "load", lambda _self: LooksOnly)
+    own = Registry(entry_points=[entry_point("LooksOnly", "LooksOnly")])
+    framework = own.build(enabling("LooksOnly")).framework
+    view = cluster_of([make_node("n0")]).view
+    with pytest.raises(PreScoreError, match='running PreScore plugin "LooksOnly": no'):
+        framework.run_pre_score(pod_with({}), view, view.nodes.present_rows())

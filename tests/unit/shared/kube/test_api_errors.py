@@ -59,3 +59,4 @@ def test_the_server_may_say_when_to_come_back() -> None:
     assert by_header.retry_after_s == 3.0
     assert by_details.retry_after_s == 2
     assert error_from_answer(504, status_body("Timeout", 504), None).retry_after_s is None
+    assert error_from_answer(503, b"", 999_999.0).retry_after_s == 300.0

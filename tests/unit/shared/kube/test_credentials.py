@@ -1,5 +1,6 @@
 """The Authorization header and when it is made anew."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,14 @@ from shared.errors import ConfigurationError
 from shared.kube.credentials import TOKEN_FILE_REREAD_S, Credentials
 
 
+def renewed(credentials: Credentials, now_s: float) -> bool:
+    return asyncio.run(credentials.renew(credentials.serial, now_s))
+
+
 def test_no_credentials_make_no_header() -> None:
     credentials = Credentials()
     assert credentials.header_line(0.0) == b""
-    assert not credentials.refresh(0.0)
+    assert not renewed(credentials, 0.0)
 
 
 def test_a_token_and_a_password_make_a_header() -> None:
@@ -35,9 +40,9 @@ def test_a_refusal_makes_it_read_at_once(tmp_path: Path) -> None:
     file.write_text("one")
     credentials = Credentials(token_file=file)
     credentials.header_line(0.0)
-    assert not credentials.refresh(1.0)
+    assert not renewed(credentials, 1.0)
     file.write_text("two")
-    assert credentials.refresh(1.0)
+    assert renewed(credentials, 1.0)
     assert b"two" in credentials.header_line(1.0)
 
 

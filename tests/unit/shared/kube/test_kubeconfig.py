@@ -12,12 +12,19 @@ import yaml
 
 from shared.errors import ConfigurationError
 from shared.kube.cluster_access import access_by_url, parse_server_url
+from shared.kube.exec_credentials import ExecCommand, ExecCredentials
 from shared.kube.kubeconfig import find_access, in_cluster_access, load_kubeconfig
+from shared.kube.proxy import Proxy
 
 TLS = Path(__file__).parent / "tls"
 CERT, KEY = TLS / "cert.pem", TLS / "key.pem"
 
 Write = Callable[..., Path]
+EXEC = {
+    "apiVersion": "client.authentication.k8s.io/v1",
+    "command": "get-token",
+    "interactiveMode": "Never",
+}
 
 
 def encoded(path: Path) -> str:
@@ -140,33 +147,87 @@ def test_of_several_files_the_first_that_names_a_thing_wins(write: Write, tmp_pa
     assert access.credentials.header_line(0.0) == b"Authorization: Bearer first\r\n"
 
 
+def test_a_proxy_comes_from_the_file_or_from_the_environment(write: Write) -> None:
+    stated = load_kubeconfig([write({"proxy-url": "http://me:pw@proxy:3128"})], "", {})
+    assert stated.proxy == Proxy("proxy", 3128, "Basic bWU6cHc=")
+    path = write()
+    environment = {"https_proxy": "http://other:8080", "HTTP_PROXY": "http://not-this-one"}
+    found = find_access(kubeconfig=str(path), environment=environment)
+    assert found.proxy == Proxy("other", 8080)
+    excepted = {**environment, "NO_PROXY": "api"}
+    assert find_access(kubeconfig=str(path), environment=excepted).proxy is None
+
+
+def test_an_exec_plugin_is_read_whole(write: Write, tmp_path: Path) -> None:
+    stated = {
+        **EXEC,
+        "command": "./bin/get-token",
+        "args": ["--cluster", "c"],
+        "env": [{"name": "REGION", "value": "x"}],
+        "provideClusterInfo": True,
+        "installHint": "get it there",
+    }
+    extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "a"}}
+    cluster = {
+        "certificate-authority": str(CERT),
+        "tls-server-name": "api.test.example",
+        "extensions": [extension],
+    }
+    path = write(cluster, {"exec": stated})
+    access = load_kubeconfig([path])
+    assert isinstance(access.credentials, ExecCredentials)
+    assert access.credentials.is_due()
+    assert access.credentials.command == ExecCommand(
+        api_version=EXEC["apiVersion"],
+        command=str(tmp_path / "bin" / "get-token"),
+        args=("--cluster", "c"),
+        env=(("REGION", "x"),),
+        install_hint="get it there",
+        cluster={
+            "server": "https://api:6443",
+            "tls-server-name": "api.test.example",
+            "certificate-authority-data": encoded(CERT),
+            "config": {"audience": "a"},
+        },
+        source=f"{path}: user.exec",
+    )
+
+
+def test_a_token_goes_before_an_exec_plugin(write: Write) -> None:
+    assert header_of(write(user={"exec": EXEC, "token": "t"})) == b"Authorization: Bearer t\r\n"
+
+
+def test_requests_may_be_made_on_behalf_of_another(write: Write) -> None:
+    user = {
+        "token": "t",
+        "as": "jane",
+        "as-uid": "7",
+        "as-groups": ["a", "b"],
+        "as-user-extra": {"Scopes/x": ["v"]},
+    }
+    assert header_of(write(user=user)) == (
+        b"Authorization: Bearer t\r\nImpersonate-User: jane\r\nImpersonate-Uid: 7\r\n"
+        b"Impersonate-Group: a\r\nImpersonate-Group: b\r\nImpersonate-Extra-scopes%2Fx: v\r\n"
+    )
+
+
 # Problems -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("section", "field", "told"),
-    [
-        ("user", "exec", "exec plugins"),
-        ("user", "auth-provider", "auth providers"),
-        ("user", "as", "impersonation"),
-        ("cluster", "proxy-url", "proxies"),
-    ],
-)
-def test_what_is_not_supported_is_refused_by_name(
-    write: Write, section: str, field: str, told: str
-) -> None:
-    stated = {field: "x"}
-    path = write(stated if section == "cluster" else None, stated if section == "user" else None)
-    problems = problems_of(path)
-    assert f"{section}.{field}: " in problems
-    assert told in problems
+def test_auth_providers_are_refused_by_name(write: Write) -> None:
+    assert "user.auth-provider: auth providers" in problems_of(
+        write(user={"auth-provider": {"name": "oidc"}})
+    )
 
 
 def test_all_problems_are_told_at_once(write: Write) -> None:
-    problems = problems_of(write({"server": "", "proxy-url": "x"}, {"exec": {}, "as": "y"}))
-    assert "cluster.server: missing" in problems
-    assert "cluster.proxy-url" in problems
-    assert "user.as" in problems
+    problems = problems_of(
+        write({"server": ""}, {"exec": {"args": 1}, "auth-provider": {"name": "x"}})
+    )
+    for place in ("cluster.server", "user.auth-provider", "user.exec.apiVersion"):
+        assert place in problems
+    assert "user.exec.command: missing" in problems
+    assert "user.exec.args" in problems
 
 
 @pytest.mark.parametrize(
@@ -183,6 +244,14 @@ def test_all_problems_are_told_at_once(write: Write) -> None:
         ({}, {"client-certificate": str(CERT), "client-key": str(CERT)}, "user.client-key"),
         ({}, {"token": "two words"}, "not a bearer token"),
         ({"server": "api:6443"}, {}, "write it like"),
+        ({"proxy-url": "socks5://p:1"}, {}, "only http:// proxies"),
+        ({"proxy-url": "http://:3128"}, {}, "proxy"),
+        ({}, {"as-groups": ["g"]}, "user.as: missing"),
+        ({}, {"as": "a\r\nX-Evil: 1"}, "cannot stand in a header"),
+        ({}, {"exec": {**EXEC, "apiVersion": "client.authentication.k8s.io/v1alpha1"}}, "v1alpha1"),
+        ({}, {"exec": {**EXEC, "interactiveMode": None}}, "user.exec.interactiveMode: must be"),
+        ({}, {"exec": {**EXEC, "interactiveMode": "Always"}}, "no terminal"),
+        ({}, {"exec": {**EXEC, "env": [{"value": "x"}]}}, "user.exec.env[0]"),
     ],
 )
 def test_problems_name_their_place(

@@ -25,8 +25,9 @@ from shared.messages.from_binder import (
     BindReport,
 )
 from shared.messages.from_scorer import (
+    AskForPods,
     Failure,
-    Placement,
+    Placements,
     Proposals,
     ResyncRequest,
     ScorerHeartbeat,
@@ -50,6 +51,16 @@ from shared.messages.to_owner import (
     SyncFinished,
     SyncStarted,
 )
+from shared.messages.to_scorer import (
+    ExtendedTask,
+    GreetAgain,
+    PodOnNode,
+    PodsOnNodes,
+    Refused,
+    ScheduleExtended,
+    SchedulePods,
+    TaskRun,
+)
 
 BINDER_MESSAGES = [
     (codec.FROM_BINDER, BinderHello(1, 0, "a")),
@@ -70,6 +81,8 @@ BINDER_MESSAGES = [
 OTHER_MESSAGES = [
     (codec.FROM_SCORER, ScorerHello(1, 0, "a")),
     (codec.FROM_SCORER, ResyncRequest(0, "gap")),
+    (codec.TO_SCORER, GreetAgain()),
+    (codec.TO_SCORER, Refused("why")),
     (
         codec.FROM_SCORER,
         Proposals(
@@ -79,12 +92,16 @@ OTHER_MESSAGES = [
             proposal_sequence=3,
             generation=4,
             is_last=True,
-            placements=[Placement(1, 2, 3, 4, 5)],
+            placements=Placements([1], [2]),
             failures=[Failure([1], "m", ["P"], [], is_error=False)],
             skipped=[2],
         ),
     ),
     (codec.FROM_SCORER, ScorerHeartbeat(0, 1, 2)),
+    (codec.FROM_SCORER, AskForPods(0, 1, 2, 3, [4, 5])),
+    (codec.TO_SCORER, SchedulePods(1, 2, 3, 4, [TaskRun(5, 6), TaskRun(5, 1, "u")])),
+    (codec.TO_SCORER, ScheduleExtended(1, 2, [ExtendedTask(3, 4, True, "ns", "n", "u")])),
+    (codec.TO_SCORER, PodsOnNodes(1, 2, [PodOnNode(3, 4, "ns", "n", "u")])),
     (codec.TO_ADAPTER, StartSync(4)),
     (
         codec.FROM_ADAPTER,

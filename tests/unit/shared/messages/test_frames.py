@@ -1,18 +1,27 @@
 """The envelope: what is sealed comes out, what is not is refused by name."""
 
+import zlib
+
+import numpy as np
 import pytest
 
 from shared.errors import FrameError
-from shared.messages.frames import BUFFER_COUNT_MAX, PROTOCOL_VERSION, seal, unseal
+from shared.messages.frames import (
+    BUFFER_COUNT_MAX,
+    PACKED_BYTES_MAX,
+    PROTOCOL_VERSION,
+    seal,
+    unseal,
+)
 
 
 def test_the_header_of_a_small_message_is_these_bytes() -> None:
     """Golden: a change of these bytes is a new PROTOCOL_VERSION."""
-    assert PROTOCOL_VERSION == 1
+    assert PROTOCOL_VERSION == 3
     header, body = seal(b"123456789")
     assert bytes(body) == b"123456789"
     # magic, version, count, CRC-32 of "123456789" (the CRC's published check value), length
-    assert bytes(header).hex() == "42525448" + "0100" + "0100" + "2639f4cb" + "0900000000000000"
+    assert bytes(header).hex() == "42525448" + "0300" + "0100" + "2639f4cb" + "0900000000000000"
 
 
 def test_buffers_come_out_as_they_went_in() -> None:
@@ -22,9 +31,31 @@ def test_buffers_come_out_as_they_went_in() -> None:
     assert [bytes(b) for b in buffers] == [b"", b"xy", bytes(range(12))]
 
 
-def test_a_buffer_is_not_copied() -> None:
-    column = bytes(1000)
+def test_a_large_buffer_is_not_copied() -> None:
+    column = bytes(PACKED_BYTES_MAX + 1)
     assert seal(b"body", [column])[2] is column
+
+
+def test_small_buffers_are_one_frame_and_lie_where_numbers_may_be_read() -> None:
+    columns = [np.arange(3, dtype=np.int64), np.arange(5, dtype=np.int32)]
+    sealed = seal(b"odd body", [b"\x01", *(column.data for column in columns)])
+    assert len(sealed) == 2
+    body, (flag, *found) = unseal("c", [bytes(part) for part in sealed])
+    assert (bytes(body), bytes(flag)) == (b"odd body", b"\x01")
+    for column, buffer in zip(columns, found, strict=True):
+        read = np.frombuffer(buffer, column.dtype)
+        assert read.flags.aligned
+        assert np.array_equal(read, column)
+
+
+def test_packed_frames_must_fill_what_came() -> None:
+    header, _ = seal(b"x", [b"y"])
+    lengths = bytes(header)[-16:]
+    for other in (bytes(8), bytes(24)):
+        crc = zlib.crc32(other, zlib.crc32(lengths))
+        forged = bytes(header)[:8] + crc.to_bytes(4, "little") + lengths
+        with pytest.raises(FrameError, match=f"{len(other)} bytes are not 2 frames"):
+            unseal("c", [forged, other])
 
 
 @pytest.mark.parametrize(
@@ -36,7 +67,8 @@ def test_a_buffer_is_not_copied() -> None:
         ([b"", b""], "header of 0 bytes; begins with (empty) | (empty)"),
         ([b"GET / HTTP/1.1\r\n", b"x"], "not a berth message (magic); begins with 47 45 54 20"),
         ([*seal(b"x"), b"more"], "header announces 1 frame(s), 2 came"),
-        (seal(b"x", [b"y"])[:2], "header announces 2 frame(s), 1 came"),
+        (seal(b"x", [bytes(PACKED_BYTES_MAX)] * 2)[:3], "header announces 3 frame(s), 2 came"),
+        ([seal(b"x", [b"y"])[0], bytes(16)], "CRC is not"),
         ([seal(b"xx")[0], b"x"], "frame 1 has 1 bytes instead of 2"),
         ([seal(b"x")[0], b"y"], "CRC fbdb2615 instead of 8cdc1683"),
     ],
@@ -52,7 +84,7 @@ def test_another_protocol_version_is_refused_with_the_remedy() -> None:
     header, body = seal(b"x")
     changed = bytearray(header)
     changed[4] = 99
-    with pytest.raises(FrameError, match=r"version 99.*from one installation"):
+    with pytest.raises(FrameError, match=r"version 99.*the same berth on all hosts"):
         unseal("admin", [changed, body])
 
 

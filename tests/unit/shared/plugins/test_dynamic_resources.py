@@ -14,12 +14,18 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
 from shared.kube.objects import DeviceClass, ResourceClaim, ResourceSlice
 from shared.kube.pod_record import PodRecord
-from shared.plugins.args import DynamicResourcesArgs, NodeResourcesFitArgs
+from shared.plugins.args import (
+    DynamicResourcesArgs,
+    NodeResourcesFitArgs,
+    ResourceSpec,
+    ScoringStrategy,
+)
 from shared.plugins.dynamic_resources import CANNOT_ALLOCATE, NOT_AVAILABLE, DynamicResources
 from shared.plugins.node_resources_fit import NodeResourcesFit
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info, rows_of
 from tests.support.devices import (
+    DRIVER,
     allocated,
     device,
     first_available,
@@ -180,6 +186,20 @@ def test_a_reserved_device_is_given_to_nobody_else() -> None:
     assert verdicts(cache, pod_info(second))[0] == ""
 
 
+def test_a_slice_whose_selector_cannot_be_handed_on_is_an_error_and_nothing_is_reserved() -> None:
+    """The API server takes one term only; the allocator says so as upstream's createNodeSelector."""
+    terms = [
+        {"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]} for zone in "ab"
+    ]
+    far = make_slice("far", [device("a")], node=None, nodeSelector={"nodeSelectorTerms": terms})
+    cache = cluster(make_claim("c0"), far)
+    record = pod_of("c0")
+    status = plugin().reserve(record, pod_info(record), cache.view, 0)
+    assert status.code is Code.ERROR
+    assert "with 2 terms" in status.message
+    assert not cache.objects.assumed(CLAIMS)
+
+
 def test_an_update_without_the_allocation_does_not_free_what_is_reserved() -> None:
     claim = make_claim("c0")
     cache = cluster(claim, make_claim("c1"), make_slice("n0", [device("a")]))
@@ -263,3 +283,31 @@ def test_the_index_follows_changes(cache: Cache, data: st.DataObject) -> None:
     assert verdicts(cache, pod) == followed
     groups = device_index(cache.view).groups(cache.nodes, cache.nodes.present_rows())
     assert len(np.unique(groups.group)) == len(groups.keys)
+
+
+# Devices in the score of NodeResourcesFit -------------------------------------------------------------
+
+
+def test_devices_count_in_the_score_like_the_resource_they_stand_for() -> None:
+    """Three nodes: half of its devices taken, none taken, and a device plugin in place of devices."""
+    taken = make_claim("t", status=allocated("a", pool="n0"))
+    devices = [device(each, attributes={"kind": "gpu"}) for each in "abcd"]
+    other = device("nic", attributes={"kind": "nic"})
+    kind = f"device.attributes['{DRIVER}'].kind == 'gpu'"
+    cache = cluster(
+        make_class("cards", kind, extendedResourceName=GPU),
+        *(make_slice(f"n{i}", [*devices, other]) for i in range(2)),
+        taken,
+        nodes=2,
+    )
+    cache.add_node(make_node("n2", extra={GPU: "4"}))
+    cache.refresh_order()
+    resources = {"requests": {GPU: "1"}}
+    pod = pod_info(make_pod("p", spec={"containers": [{"name": "c", "resources": resources}]}))
+    for strategy, expected in (("LeastAllocated", [50, 75, 75]), ("MostAllocated", [50, 25, 25])):
+        spec = ScoringStrategy(type=strategy, resources=[ResourceSpec(name=GPU, weight=1)])
+        fit = NodeResourcesFit(NodeResourcesFitArgs(scoring_strategy=spec))
+        assert fit.score(None, pod, cache.view, rows_of(0, 1, 2)).tolist() == expected
+        alone = [fit.score(None, pod, cache.view, rows_of(row)).item() for row in range(3)]
+        assert alone == expected
+        assert not fit.reads_resources_only, "nodes with equal columns may have other devices"

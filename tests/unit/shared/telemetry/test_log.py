@@ -3,14 +3,16 @@
 import io
 import json
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shared.telemetry.log import EventLog, start_logging
+from shared.telemetry.log import LINES_BURST, LINES_PER_S, BurstFilter, EventLog, start_logging
 
 
 class Terminal(io.StringIO):
@@ -106,3 +108,62 @@ def test_what_nobody_caught_and_warnings_come_out_as_lines_too() -> None:
     events = [line["event"] for line in lines_of(stream)]
     assert events[:2] == ["uncaught_exception", "plain 3"]
     assert "DeprecationWarning: old" in events[2]
+
+
+def test_a_line_to_the_journal_begins_with_its_priority(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal"
+    with path.open("w") as stream:
+        status = os.fstat(stream.fileno())
+        monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino}")
+        start_logging("owner", "debug", stream)
+        log = EventLog("core")
+        for write in (log.debug, log.info, log.warning, log.error):
+            write("said")
+    lines = path.read_text().splitlines()
+    assert [line[:3] for line in lines] == ["<7>", "<6>", "<4>", "<3>"]
+    assert all(json.loads(line[3:])["event"] == "said" for line in lines)
+
+
+def test_a_stream_that_is_not_the_journal_has_no_priorities(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "redirected"
+    monkeypatch.setenv("JOURNAL_STREAM", "1:1")
+    with path.open("w") as stream:
+        start_logging("owner", "info", stream)
+        EventLog("core").info("said")
+    assert path.read_text().startswith("{")
+
+
+def record(event: str, at_s: float) -> logging.LogRecord:
+    made = logging.LogRecord("berth.x", logging.WARNING, __file__, 1, event, (), None)
+    made.created = at_s
+    return made
+
+
+def test_of_an_event_that_never_stops_only_some_lines_are_written() -> None:
+    limit = BurstFilter()
+    passed = sum(bool(limit.filter(record("binding_failed", i / 1000))) for i in range(10_000))
+    assert passed == LINES_BURST + 9.999 * LINES_PER_S // 1
+    assert limit.filter(record("another", 10.0)), "each event for itself"
+
+
+def test_the_next_line_says_how_many_were_left_out() -> None:
+    limit, last = BurstFilter(), record("e", 60.0)
+    passed = sum(bool(limit.filter(record("e", 0.0))) for _ in range(LINES_BURST + 7))
+    assert passed == LINES_BURST
+    assert limit.filter(last)
+    assert last.berth_fields == {"left_out_before": 7}  # type: ignore[attr-defined]  # our own field
+    after = record("e", 61.0)
+    assert limit.filter(after)
+    assert not hasattr(after, "berth_fields")
+
+
+def test_at_level_debug_nothing_is_left_out() -> None:
+    stream = io.StringIO()
+    start_logging("owner", "debug", stream)
+    for _ in range(LINES_BURST + 50):
+        EventLog("x").info("e")
+    assert len(lines_of(stream)) == LINES_BURST + 50

@@ -1,5 +1,6 @@
 """Addresses, the private runtime directory, and the owner's lock."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -32,28 +33,6 @@ def test_a_runtime_directory_whose_socket_paths_are_too_long_is_refused() -> Non
         Endpoints(Path(just_fits + "d"))
 
 
-def test_tcp_channels_take_neighbouring_ports() -> None:
-    endpoints = Endpoints(Path("/run/berth"), "tcp://127.0.0.1:7400")
-    addresses = [endpoints.address(channel) for channel in Channel]
-    assert addresses == [f"tcp://127.0.0.1:{port}" for port in range(7400, 7405)]
-
-
-@pytest.mark.parametrize(
-    ("base", "problem"),
-    [
-        ("udp://127.0.0.1:7400", "write tcp://HOST:PORT"),
-        ("tcp://127.0.0.1", "write tcp://HOST:PORT"),
-        ("tcp://127.0.0.1:0", "port must lie in 1..65531"),
-        ("tcp://127.0.0.1:65532", "port must lie in 1..65531"),
-        ("tcp://10.0.0.1:7400", "other hosts need keys"),
-        ("tcp://*:7400", "other hosts need keys"),
-    ],
-)
-def test_tcp_addresses_that_cannot_be_used_are_refused(base: str, problem: str) -> None:
-    with pytest.raises(ConfigurationError, match=problem):
-        Endpoints(Path("/run/berth"), base)
-
-
 def test_the_runtime_directory_is_made_private(tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b"
     prepare_runtime_dir(folder)
@@ -83,3 +62,23 @@ def test_one_owner_at_a_time_and_the_refusal_names_the_other(tmp_path: Path) -> 
     with OwnerLock(folder), pytest.raises(AddressInUseError, match=rf"pid {os.getpid()}\)"):
         OwnerLock(folder)
     OwnerLock(folder).release()
+
+
+def test_a_lock_that_cannot_be_opened_is_named_with_the_remedy(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    (folder / "owner.lock").mkdir(parents=True)
+    folder.chmod(0o700)
+    with pytest.raises(ConfigurationError, match=r"owner\.lock.*choose another --runtime-dir"):
+        OwnerLock(folder)
+
+
+def test_a_full_disk_costs_the_message_its_number_and_not_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    folder = tmp_path / "run"
+    with OwnerLock(folder), pytest.raises(AddressInUseError, match="pid unknown"):
+        OwnerLock(folder)

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from shared.kube.api_errors import (
@@ -19,8 +20,9 @@ from shared.kube.api_errors import (
     error_from_answer,
 )
 from shared.messages.from_binder import BindFailureReason
+from shared.messages.to_binder import Decision
 from tests.unit.workers.binder.fake_api import Answer, FakeApi, FakeTime, make_order, pod_json
-from workers.binder.bind_call import BOUND, DefaultBinder, NotBound, Outcome, Patience
+from workers.binder.bind_call import BOUND, DefaultBinder, NotBound, Outcome, Patience, binding_body
 
 RECORDING = Path("tests/wire/kube-apiserver.jsonl")
 CREATED = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
@@ -243,3 +245,21 @@ def test_the_body_has_the_shape_that_a_real_api_server_accepted() -> None:
             assert set(ours["target"]) == set(accepted["target"])
             return
     raise LookupError("bind-ok")
+
+
+def test_a_decision_is_written_on_the_pod_by_the_binding_itself() -> None:
+    order = make_order()
+    assert "annotations" not in json.loads(binding_body(order))["metadata"]
+    decided = msgspec.structs.replace(order, decision=Decision(7, 5000, 2, 1250))
+    annotations = json.loads(binding_body(decided))["metadata"]["annotations"]
+    assert list(annotations) == ["berth.dev/decision"]
+    record = json.loads(annotations["berth.dev/decision"])
+    assert record == {
+        "version": 1,
+        "profile": order.profile,
+        "generation": 7,
+        "nodes": 5000,
+        "attempts": 2,
+        "waitedMs": 1250,
+        "podVersion": order.resource_version,
+    }

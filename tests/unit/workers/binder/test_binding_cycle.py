@@ -1,22 +1,17 @@
 """Plugins around a binding: order, refusals, time limits."""
 
 import asyncio
+from typing import ClassVar
 
-import pytest
+import msgspec
 
+from shared.framework.binding_api import ALLOWED, SKIPPED, Allowed, Binding, Refused, Skipped
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from tests.unit.workers.binder.fake_api import make_order
 from workers.binder.bind_call import BOUND, NotBound, Outcome
-from workers.binder.binding_cycle import (
-    ALLOWED,
-    SKIPPED,
-    Allowed,
-    BindingCycle,
-    BindingPlugins,
-    Refused,
-    Skipped,
-)
+from workers.binder.binding_cycle import BindingCycle, BindingPlugins
+from workers.binder.custom_bind import CustomBind
 
 
 class Plugin:
@@ -27,38 +22,44 @@ class Plugin:
         name: str,
         calls: list[str],
         *,
-        permit: Allowed | Refused = ALLOWED,
         pre_bind: Allowed | Refused = ALLOWED,
         outcome: Outcome | Skipped = BOUND,
         is_stuck: bool = False,
+        fails: str = "",
     ) -> None:
         self.NAME = name
         self._calls = calls
-        self._permit = permit
         self._pre_bind = pre_bind
         self._outcome = outcome
         self._is_stuck = is_stuck
+        self._fails = fails
 
-    async def permit(self, order: BindPod) -> Allowed | Refused:
-        self._calls.append(f"{self.NAME}.permit")
-        if self._is_stuck:
-            await asyncio.get_running_loop().create_future()
-        return self._permit
+    def _note(self, point: str) -> None:
+        self._calls.append(f"{self.NAME}.{point}")
+        if self._fails == point:
+            raise RuntimeError("a bug")
 
     async def pre_bind(self, order: BindPod) -> Allowed | Refused:
-        self._calls.append(f"{self.NAME}.pre_bind")
+        self._note("pre_bind")
+        if self._is_stuck:
+            await asyncio.get_running_loop().create_future()
         return self._pre_bind
 
     async def bind(self, order: BindPod) -> Outcome | Skipped:
-        self._calls.append(f"{self.NAME}.bind")
+        self._note("bind")
         return self._outcome
 
     async def post_bind(self, order: BindPod) -> None:
-        self._calls.append(f"{self.NAME}.post_bind")
+        self._note("post_bind")
+
+
+class Idle(Plugin):
+    def pre_flight(self, order: BindPod) -> bool:
+        return False
 
 
 def run(*plugins: Plugin, timeout_s: float = 600.0) -> Outcome:
-    everywhere = BindingPlugins(plugins, plugins, plugins, plugins)
+    everywhere = BindingPlugins(plugins, plugins, plugins)  # type: ignore[arg-type]  # Names differ.
     nothing = BindingPlugins(())
     cycle = BindingCycle(nothing, {"default-scheduler": everywhere}, timeout_s)
     return asyncio.run(cycle.run(make_order()))
@@ -68,25 +69,43 @@ def test_points_run_in_order_and_the_first_binder_that_does_not_skip_binds() -> 
     calls: list[str] = []
     assert run(Plugin("A", calls, outcome=SKIPPED), Plugin("B", calls)) == BOUND
     assert calls == [
-        *("A.permit", "B.permit", "A.pre_bind", "B.pre_bind", "A.bind", "B.bind"),
+        *("A.pre_bind", "B.pre_bind", "A.bind", "B.bind"),
         *("A.post_bind", "B.post_bind"),
     ]
 
 
-@pytest.mark.parametrize("point", ["permit", "pre_bind"])
-def test_a_refusal_ends_it_and_names_the_plugin(point: str) -> None:
+def test_a_refusal_ends_it_and_names_the_plugin() -> None:
     calls: list[str] = []
-    refusing = Plugin("B", calls, **{point: Refused("not now")})
+    refusing = Plugin("B", calls, pre_bind=Refused("not now"))
     outcome = run(Plugin("A", calls), refusing, Plugin("C", calls))
-    words = {"permit": "Permit", "pre_bind": "PreBind"}[point]
-    told = f'{words} plugin "B": not now'
+    told = 'running PreBind plugin "B": not now'
     assert outcome == NotBound(BindFailureReason.REJECTED, told)
-    assert calls[-1] == f"B.{point}"
+    assert calls[-1] == "B.pre_bind"
+
+
+def test_a_plugin_that_raises_refuses_and_says_what_went_wrong() -> None:
+    outcome = run(Plugin("A", [], fails="pre_bind"))
+    told = 'running PreBind plugin "A": internal error: RuntimeError: a bug'
+    assert outcome == NotBound(BindFailureReason.REJECTED, told)
+
+
+def test_a_pod_stays_bound_when_a_plugin_fails_afterwards() -> None:
+    calls: list[str] = []
+    assert run(Plugin("A", calls, fails="post_bind"), Plugin("B", calls)) == BOUND
+    assert calls[-1] == "B.post_bind"
+
+
+def test_a_plugin_that_has_nothing_to_do_is_not_asked() -> None:
+    calls: list[str] = []
+    assert run(Idle("A", calls)) == BOUND
+    assert calls == ["A.bind", "A.post_bind"]
+    plugins = BindingPlugins((), (Idle("A", []),))  # type: ignore[arg-type]  # Names differ.
+    assert not BindingCycle(plugins).must_wait(make_order())
 
 
 def test_a_plugin_that_never_answers_is_a_refusal_after_its_time() -> None:
     outcome = run(Plugin("A", [], is_stuck=True), timeout_s=0.001)
-    told = 'Permit plugin "A": timed out after 0.001 s'
+    told = 'running PreBind plugin "A": timed out after 0.001 s'
     assert outcome == NotBound(BindFailureReason.REJECTED, told)
 
 
@@ -105,8 +124,66 @@ def test_a_pod_that_no_binder_takes_is_refused() -> None:
 
 def test_profiles_that_are_not_named_use_the_default() -> None:
     calls: list[str] = []
-    default = BindingPlugins(binds=(Plugin("D", calls),))
+    default = BindingPlugins((Plugin("D", calls),))  # type: ignore[arg-type]  # Names differ.
     assert (
         asyncio.run(BindingCycle(default, {"other": BindingPlugins(())}).run(make_order())) == BOUND
     )
     assert calls == ["D.bind"]
+
+
+# Bind plugins of other packages -------------------------------------------------------------------
+
+
+class Own:
+    """Somebody's Bind plugin."""
+
+    NAME: ClassVar[str] = "Own"
+
+    def __init__(self, answer: Allowed | Refused | Skipped | None) -> None:
+        self._answer = answer
+        self.calls = 0
+
+    async def bind(self, order: Binding) -> Allowed | Refused | Skipped:
+        self.calls += 1
+        if self._answer is None:
+            raise RuntimeError("a bug")
+        return self._answer
+
+
+class Seen:
+    """What the API server shows."""
+
+    def __init__(self, outcome: Outcome | None) -> None:
+        self._outcome = outcome
+
+    async def look(self, order: BindPod, if_unbound: str) -> Outcome:
+        if self._outcome is None:
+            return NotBound(BindFailureReason.REJECTED, if_unbound)
+        return self._outcome
+
+
+def bind(plugin: Own, seen: Outcome | None = None, *, again: bool = False) -> Outcome | Skipped:
+    order = msgspec.structs.replace(make_order(), look_first=again)
+    return asyncio.run(CustomBind(plugin, Seen(seen)).bind(order))
+
+
+def test_what_a_bind_plugin_answers_is_what_became_of_the_pod() -> None:
+    assert bind(Own(ALLOWED)) == BOUND
+    assert bind(Own(SKIPPED)) == SKIPPED
+    told = 'running Bind plugin "Own": no room'
+    assert bind(Own(Refused("no room"))) == NotBound(BindFailureReason.REJECTED, told)
+
+
+def test_after_a_bind_plugin_raised_the_api_server_is_asked_what_became_of_the_pod() -> None:
+    assert bind(Own(None), BOUND) == BOUND
+    told = 'running Bind plugin "Own": internal error: RuntimeError: a bug'
+    assert bind(Own(None)) == NotBound(BindFailureReason.REJECTED, told)
+
+
+def test_a_pod_that_a_lost_binder_has_bound_is_not_bound_again() -> None:
+    plugin = Own(ALLOWED)
+    assert bind(plugin, BOUND, again=True) == BOUND
+    assert bind(plugin, NotBound(BindFailureReason.GONE, "no such pod"), again=True) != BOUND
+    assert plugin.calls == 0
+    assert bind(plugin, again=True) == BOUND
+    assert plugin.calls == 1

@@ -1,109 +1,231 @@
-"""Resource claims before the binding: what is written, what is found there already, what goes wrong."""
+"""Resource claims before the binding: what is written, what is found there already, what goes wrong,
+and what is taken back when the pod is not bound after all."""
 
 import json
 from typing import Any
 
 import msgspec
+import pytest
 
-from shared.kube.api_errors import ApiError, Conflict, NotFound
-from shared.kube.objects import AllocatedDevice, AllocationResult, DeviceAllocationResult
-from shared.messages.to_binder import ClaimWork
+from shared.dra.special_claim import ANNOTATION
+from shared.kube.api_errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    ConnectionLost,
+    NotFound,
+    TransportError,
+)
+from shared.kube.objects import (
+    AllocatedDevice,
+    AllocationResult,
+    ContainerExtendedResourceRequest,
+    DeviceAllocationResult,
+    DeviceClaim,
+    DeviceRequest,
+    ResourceClaimSpec,
+)
+from shared.messages.to_binder import BindPod, ClaimWork, GeneratedClaim, ReleaseClaim
 from tests.unit.workers.binder.fake_api import make_order
-from tests.unit.workers.binder.virtual_time import run_virtual
-from workers.binder.claim_bind import FINALIZER, TRIES_MAX, ClaimBinder, resource_claim_path
+from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
+from workers.binder.claim_bind import (
+    FINALIZER,
+    TRIES_MAX,
+    ClaimBinder,
+    ClaimsFailed,
+    resource_claim_path,
+)
+from workers.binder.claim_free import ClaimFreer
 
 PATH = resource_claim_path("ns", "gpu")
+POD_PATH = "/api/v1/namespaces/ns/pods/pod-u1"
 USER = {"resource": "pods", "name": "pod-u1", "uid": "u1"}
 OTHER = {"resource": "pods", "name": "other", "uid": "u2"}
+STAMP = {"allocationTimestamp": "2026-11-21T01:37:16Z"}
 
 
-def allocation(device: str = "gpu-0") -> AllocationResult:
-    given = AllocatedDevice(request="r", driver="d", pool="p", device=device)
+def allocation(device: str = "gpu-0", **fields: Any) -> AllocationResult:
+    given = AllocatedDevice(request="r", driver="d", pool="p", device=device, **fields)
     return AllocationResult(devices=DeviceAllocationResult(results=[given]))
 
 
-WORK = ClaimWork("ns", "gpu", "uid-gpu", allocation(), is_new=True, is_generated=False)
-ALLOCATED = msgspec.to_builtins(allocation())
+WORK = ClaimWork("ns", "gpu", "uid-gpu", allocation(), is_new=True, ready_timeout_s=10.0)
+ALLOCATED: dict[str, Any] = msgspec.to_builtins(allocation())
+MAPPING = ContainerExtendedResourceRequest("c", "example.com/gpu", "container-0-request-0")
+GENERATED = msgspec.structs.replace(
+    WORK,
+    uid="",
+    generated=GeneratedClaim(
+        ResourceClaimSpec(devices=DeviceClaim(requests=[DeviceRequest(name="r")])), [MAPPING]
+    ),
+)
+PREPARED = allocation(binding_conditions=["Ready"], binding_failure_conditions=["Broken"])
 
 
 class FakeClaims:
-    """One claim, with status as a subresource; the first `rivals` writes come too late."""
+    """One claim (or none yet) with status as a subresource, and its pod. The first `rivals` writes
+    come too late; `faults` answer the next requests, each either before or after it is carried out."""
 
-    def __init__(self, status: dict[str, Any] | None = None, rivals: int = 0) -> None:
+    def __init__(
+        self, status: dict[str, Any] | None = None, rivals: int = 0, *, is_there: bool = True
+    ) -> None:
         meta = {"name": "gpu", "uid": "uid-gpu", "resourceVersion": "1"}
-        self.claim: dict[str, Any] = {"metadata": meta, "spec": {"unknown": 1}}
+        self.claim: dict[str, Any] | None = {"metadata": meta, "spec": {"unknown": 1}}
         if status is not None:
             self.claim["status"] = status
+        if not is_there:
+            self.claim = None
+        self.pod: dict[str, Any] = {"metadata": {"uid": "u1"}, "spec": {}, "status": {}}
         self.rivals = rivals
-        self.puts: list[str] = []
+        self.writes: list[str] = []
         self.fault: ApiError | None = None
+        self.faults: list[tuple[str, TransportError]] = []
+        """(when, what): "before" or "after" the next write is carried out."""
+        self.conditions: list[list[str]] = []
+        """What the driver says by the next reads of the claim that is allocated."""
+
+    @property
+    def status(self) -> dict[str, Any]:
+        assert self.claim is not None, "there is no claim"
+        status: dict[str, Any] = self.claim.get("status", {})
+        return status
 
     async def get(self, path: str, *, timeout_s: float | None = None) -> bytes:
         if self.fault is not None:
             raise self.fault
-        assert path == PATH
+        if path == POD_PATH:
+            return json.dumps(self.pod).encode()
+        assert path == PATH, path
+        if self.claim is None:
+            raise NotFound(404, "NotFound", "no such claim")
+        if self.conditions and self.status.get("allocation"):
+            said = [{"type": kind, "status": "True"} for kind in self.conditions.pop(0)]
+            device = {"driver": "d", "pool": "p", "device": "gpu-0", "conditions": said}
+            self.status["devices"] = [device]
+        return json.dumps(self.claim).encode()
+
+    async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
+        assert path == PATH.removesuffix("/gpu")
+        self._fail("before")
+        if self.claim is not None:
+            raise AlreadyExists(409, "AlreadyExists", "it is there")
+        self.writes.append("POST")
+        self.claim = json.loads(body)
+        self.claim["metadata"] |= {"uid": "uid-gpu", "resourceVersion": "1"}
+        self._fail("after")
         return json.dumps(self.claim).encode()
 
     async def put(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
+        self._fail("before")
+        assert self.claim is not None, "a write to nothing"
         told, meta = json.loads(body), self.claim["metadata"]
         if self.rivals:
             self.rivals -= 1
             meta["resourceVersion"] = str(int(meta["resourceVersion"]) + 1)
         if told["metadata"]["resourceVersion"] != meta["resourceVersion"]:
             raise Conflict(409, "Conflict", "the object has been modified")
-        self.puts.append(path)
         if path == f"{PATH}/status":
+            self.writes.append("PUT status")
             self.claim["status"] = told["status"]
         else:
+            self.writes.append("PUT")
             self.claim = {**told, "status": self.claim.get("status", {})}
         version = str(int(meta["resourceVersion"]) + 1)
         self.claim["metadata"]["resourceVersion"] = version
+        self._fail("after")
         return json.dumps(self.claim).encode()
+
+    async def patch(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
+        assert path == f"{POD_PATH}/status"
+        told = json.loads(body)
+        assert told["metadata"]["uid"] == self.pod["metadata"]["uid"]
+        self.writes.append("PATCH pod")
+        self.pod["status"] |= told["status"]
+        return b"{}"
+
+    async def delete(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
+        assert self.claim is not None, "deleted twice"
+        assert json.loads(body)["preconditions"]["uid"] == self.claim["metadata"]["uid"]
+        assert not self.claim["metadata"].get("finalizers"), "it would stay for ever"
+        self.writes.append("DELETE")
+        self.claim = None
+        return b"{}"
+
+    def _fail(self, when: str) -> None:
+        if self.faults and self.faults[0][0] == when:
+            raise self.faults.pop(0)[1]
+
+
+def order_of(work: ClaimWork) -> BindPod:
+    order = msgspec.structs.replace(make_order(), claims=[work])
+    assert (order.namespace, order.name, order.uid) == ("ns", "pod-u1", "u1")
+    return order
+
+
+def outcome(api: FakeClaims, work: ClaimWork = WORK) -> ClaimsFailed | None:
+    async def bind() -> ClaimsFailed | None:
+        return await ClaimBinder(api, LoopClock()).bind(order_of(work))
+
+    return run_virtual(bind())
 
 
 def bind(api: FakeClaims, work: ClaimWork = WORK) -> str:
-    order = msgspec.structs.replace(make_order(), claims=[work])
-    failed = run_virtual(ClaimBinder(api).bind(order))
+    failed = outcome(api, work)
     return "" if failed is None else failed.message
+
+
+def undo(api: FakeClaims, work: ClaimWork = WORK) -> None:
+    async def run() -> None:
+        await ClaimFreer(api).undo(order_of(work))
+
+    run_virtual(run())
+
+
+def release(api: FakeClaims, *, is_generated: bool = False) -> None:
+    async def run() -> None:
+        await ClaimFreer(api).release(ReleaseClaim("ns", "gpu", "uid-gpu", "u1", is_generated))
+
+    run_virtual(run())
 
 
 def test_a_claim_is_protected_allocated_and_reserved() -> None:
     api = FakeClaims()
     assert bind(api) == ""
-    assert api.puts == [PATH, f"{PATH}/status"]
+    assert api.writes == ["PUT", "PUT status"]
+    assert api.claim is not None
     assert api.claim["metadata"]["finalizers"] == [FINALIZER]
-    assert api.claim["status"] == {"allocation": ALLOCATED, "reservedFor": [USER]}
+    assert api.status == {"allocation": ALLOCATED | STAMP, "reservedFor": [USER]}
     assert api.claim["spec"] == {"unknown": 1}
 
 
 def test_an_order_that_comes_again_writes_nothing() -> None:
     api = FakeClaims()
     assert bind(api) == bind(api) == ""
-    assert len(api.puts) == 2
+    assert len(api.writes) == 2
 
 
 def test_a_shared_claim_gets_one_more_user() -> None:
     api = FakeClaims({"allocation": ALLOCATED, "reservedFor": [OTHER]})
     assert bind(api, msgspec.structs.replace(WORK, is_new=False)) == ""
-    assert api.claim["status"]["reservedFor"] == [OTHER, USER]
-    assert api.puts == [f"{PATH}/status"]
+    assert api.status["reservedFor"] == [OTHER, USER]
+    assert api.writes == ["PUT status"]
 
 
 def test_another_allocation_is_not_overwritten() -> None:
     api = FakeClaims({"allocation": msgspec.to_builtins(allocation("gpu-1"))})
     assert bind(api) == "resource claim ns/gpu: allocated differently in the meantime"
-    assert api.puts == []
+    assert api.writes == []
 
 
 def test_a_claim_that_is_not_what_it_was_is_refused() -> None:
     api = FakeClaims()
+    assert api.claim is not None
     assert "deallocated" in bind(api, msgspec.structs.replace(WORK, is_new=False))
     assert "made again" in bind(api, msgspec.structs.replace(WORK, uid="before"))
     api.claim["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert "deleted" in bind(api)
-    api.fault = NotFound(404, "NotFound", "no such claim")
-    assert "no such claim" in bind(api)
-    assert api.puts == []
+    assert "no such claim" in bind(FakeClaims(is_there=False))
+    assert api.writes == []
 
 
 def test_who_comes_too_late_reads_again_but_not_for_ever() -> None:
@@ -111,7 +233,124 @@ def test_who_comes_too_late_reads_again_but_not_for_ever() -> None:
     assert "changed by others" in bind(FakeClaims(rivals=TRIES_MAX))
 
 
-def test_claims_for_extended_resources_are_refused_before_anything_is_written() -> None:
+# Extended resources -----------------------------------------------------------------------------------
+
+
+def test_the_claim_for_extended_resources_is_made_and_named_in_the_pod() -> None:
+    api = FakeClaims(is_there=False)
+    assert bind(api, GENERATED) == bind(api, GENERATED) == ""
+    assert api.writes == ["POST", "PUT status", "PATCH pod", "PATCH pod"]
+    assert api.claim is not None
+    meta = api.claim["metadata"]
+    assert meta["annotations"] == {ANNOTATION: "true"}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "pod-u1", "uid": "u1", "controller": True}
+    assert meta["ownerReferences"] == [owner]
+    assert meta["finalizers"] == [FINALIZER]
+    assert api.status == {"allocation": ALLOCATED | STAMP, "reservedFor": [USER]}
+    assert api.pod["status"]["extendedResourceClaimStatus"] == {
+        "resourceClaimName": "gpu",
+        "requestMappings": [msgspec.to_builtins(MAPPING)],
+    }
+
+
+def test_a_claim_of_that_name_which_is_anothers_is_left_alone() -> None:
     api = FakeClaims()
-    assert "does not create" in bind(api, msgspec.structs.replace(WORK, is_generated=True))
-    assert api.puts == []
+    work = msgspec.structs.replace(GENERATED, allocation=allocation())
+    assert "another pod has a claim of this name" in bind(api, work)
+    assert api.writes == []
+
+
+# The API server in trouble ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("work", [WORK, GENERATED], ids=["named", "generated"])
+def test_a_write_whose_answer_is_lost_is_looked_up(when: str, work: ClaimWork) -> None:
+    api = FakeClaims(is_there=work is WORK)
+    api.faults = [(when, ConnectionLost("gone")), (when, ConnectionLost("gone"))]
+    assert bind(api, work) == ""
+    assert api.status["reservedFor"] == [USER]
+    assert api.status["allocation"]["devices"] == ALLOCATED["devices"]
+    assert sorted(set(api.writes)) == sorted(api.writes), "nothing was written twice"
+
+
+def test_an_order_that_cannot_be_carried_out_for_long_is_to_be_given_again() -> None:
+    api = FakeClaims()
+    api.faults = [("before", ConnectionLost("gone"))] * 1000
+    failed = outcome(api)
+    assert failed is not None
+    assert failed.is_unknown, "a write may still be on its way: the devices must stay taken"
+
+
+# Devices that are to be prepared ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ([[], [], ["Ready"]], ""),
+        ([[], ["Broken"]], "a driver could not prepare an allocated device"),
+        ([[]] * 100, "device binding timeout"),
+    ],
+)
+def test_a_pod_waits_until_its_devices_are_prepared(said: list[list[str]], expected: str) -> None:
+    api = FakeClaims()
+    api.conditions = said
+    assert bind(api, msgspec.structs.replace(WORK, allocation=PREPARED)) == expected
+
+
+# Taking back ------------------------------------------------------------------------------------------
+
+
+def test_what_the_attempt_allocated_is_free_again() -> None:
+    api = FakeClaims()
+    bind(api)
+    undo(api)
+    assert api.status == {}
+    writes = list(api.writes)
+    undo(api)
+    assert api.writes == writes, "what is free already is not written"
+
+
+def test_what_others_use_is_only_left() -> None:
+    api = FakeClaims({"allocation": ALLOCATED, "reservedFor": [OTHER, USER]})
+    undo(api)
+    assert api.status == {"allocation": ALLOCATED, "reservedFor": [OTHER]}
+    undo(api)
+    assert api.status == {"allocation": ALLOCATED, "reservedFor": [OTHER]}
+
+
+def test_what_was_allocated_before_stays_allocated() -> None:
+    api = FakeClaims({"allocation": ALLOCATED, "reservedFor": [USER], "devices": []})
+    undo(api, msgspec.structs.replace(WORK, is_new=False))
+    assert api.status == {"allocation": ALLOCATED, "devices": []}
+
+
+def test_the_claim_for_extended_resources_goes_with_the_attempt() -> None:
+    api = FakeClaims(is_there=False)
+    bind(api, GENERATED)
+    written = len(api.writes)
+    undo(api, GENERATED)
+    assert api.claim is None
+    assert api.writes[written:] == ["PUT status", "PUT", "DELETE"]
+
+
+def test_a_pod_that_somebody_has_bound_keeps_its_claims() -> None:
+    api = FakeClaims()
+    bind(api)
+    api.pod["spec"]["nodeName"] = "n1"
+    undo(api)
+    assert api.status["reservedFor"] == [USER]
+
+
+def test_a_claim_is_released_unless_others_use_it_by_now() -> None:
+    api = FakeClaims({"allocation": ALLOCATED, "reservedFor": [USER]}, rivals=1)
+    release(api)
+    assert api.status == {}
+    used = {"allocation": ALLOCATED, "reservedFor": [USER, OTHER]}
+    api = FakeClaims(used)
+    release(api)
+    assert api.status == used
+    api = FakeClaims({"allocation": ALLOCATED})
+    release(api, is_generated=True)
+    assert api.claim is None

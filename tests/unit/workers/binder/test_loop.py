@@ -178,7 +178,10 @@ def test_no_more_bindings_than_allowed_are_in_flight_and_the_rest_follow_in_orde
         await stage.binds.end(1, 3)
         assert stage.binds.begun == [1, 2, 3, 4, 5]
         await asyncio.sleep(1)
-        assert stage.peer.take(BinderHeartbeat)[-1] == BinderHeartbeat(3, 2, 0)
+        heartbeat = stage.peer.take(BinderHeartbeat)[-1]
+        assert (heartbeat.in_flight_count, heartbeat.events_dropped_count) == (2, 0)
+        (bound,) = heartbeat.measured.histograms
+        assert (bound.labels, sum(bound.counts)) == (["Bind", "Success", "default-scheduler"], 3)
 
     play(scene, in_flight_max=2)
 

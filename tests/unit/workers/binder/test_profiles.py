@@ -5,9 +5,12 @@ from pathlib import Path
 import pytest
 
 from shared.errors import ConfigurationError
+from shared.framework.feature_gates import FeatureGates
 from tests.unit.workers.binder.fake_api import FakeApi
 from workers.binder import profiles
 from workers.binder.bind_call import DefaultBinder
+from workers.binder.binding_cycle import BindingPlugins, ClaimPreBind, VolumePreBind
+from workers.binder.custom_bind import CustomBind
 from workers.binder.profiles import plugins_by_profile
 
 CONFIG = """
@@ -34,18 +37,36 @@ class ByName:
         return self._way
 
 
+def made(path: Path, binder: DefaultBinder) -> dict[str, BindingPlugins]:
+    pre_binders = (VolumePreBind(None), ClaimPreBind(None, None))  # type: ignore[arg-type]  # Not called.
+    return plugins_by_profile(str(path), FeatureGates(), FakeApi(), binder, pre_binders)  # type: ignore[arg-type]  # A fake.
+
+
 def test_profiles_bind_with_the_default_binder_unless_they_say_otherwise(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(CONFIG)
     binder = DefaultBinder(FakeApi())
-    found = plugins_by_profile(str(path), binder)
+    found = made(path, binder)
     assert set(found) == {"default-scheduler", "batch"}
     assert all(plugins.binds == (binder,) for plugins in found.values())
+    for plugins in found.values():
+        assert [each.NAME for each in plugins.pre_binds] == ["VolumeBinding", "DynamicResources"]
+
+
+@pytest.mark.parametrize("order", [["DynamicResources", "VolumeBinding"], ["VolumeBinding"], []])
+def test_what_prepares_a_binding_follows_the_profile(tmp_path: Path, order: list[str]) -> None:
+    path = tmp_path / "config.yaml"
+    enabled = ", ".join(f"{{name: {name}}}" for name in order)
+    pre_bind = f"{{enabled: [{enabled}], disabled: [{{name: '*'}}]}}"
+    head = CONFIG.partition("profiles:")[0]
+    path.write_text(f"{head}profiles:\n- plugins: {{preBind: {pre_bind}}}\n")
+    (plugins,) = made(path, DefaultBinder(FakeApi())).values()
+    assert [each.NAME for each in plugins.pre_binds] == order
 
 
 def test_a_plugin_with_a_bind_method_binds_itself_and_a_known_way_is_ours() -> None:
     binder, custom = DefaultBinder(FakeApi()), Custom()
-    assert profiles._bind_plugin(custom, binder) is custom
+    assert isinstance(profiles._bind_plugin(custom, binder), CustomBind)
     assert profiles._bind_plugin(ByName("DefaultBinder"), binder) is binder
 
 
@@ -58,4 +79,4 @@ def test_a_configuration_that_cannot_be_used_names_the_file(tmp_path: Path) -> N
     path = tmp_path / "config.yaml"
     path.write_text("kind: Nonsense\n")
     with pytest.raises(ConfigurationError, match=r"config\.yaml"):
-        plugins_by_profile(str(path), DefaultBinder(FakeApi()))
+        made(path, DefaultBinder(FakeApi()))

@@ -298,6 +298,43 @@ class TestGivingWay:
 
         play(scene, *[OK] * 50)
 
+    def test_a_flood_of_unschedulable_pods_is_written_at_the_rate_and_conditions_go_first(
+        self,
+    ) -> None:
+        api = FakeApi(*[OK] * 20_000)
+        settings = RecorderSettings(queue_max=20_000, per_s=250.0, burst=500)
+        seen: list[int] = []
+
+        async def scene() -> None:
+            loop = asyncio.get_running_loop()
+            recorder = Recorder(api, settings, LoopClock(), "host", loop)
+            for number in range(10_000):
+                recorder.pod_failed(make_verdict(uid=f"u{number}"))
+            for _ in range(3):
+                seen.append(len(api.requests))
+                await asyncio.sleep(10)
+            await asyncio.sleep(60)
+            assert recorder.waiting_count == 0
+            assert (recorder.events_dropped_count, recorder.conditions_dropped_count) == (0, 0)
+            recorder.close()
+
+        run_virtual(scene())
+        assert [
+            abs(count - due) <= 2 for count, due in zip(seen, (0, 3000, 5500), strict=True)
+        ] == [True] * 3
+        # But for what found nothing else waiting when it came.
+        early_events = [path for method, path in api.requests[:10_000] if method == "POST"]
+        assert len(early_events) <= settings.writes_max
+
+    def test_draining_does_not_wait_for_the_rate(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            for number in range(20):
+                recorder.pod_bound(make_order(uid=f"u{number}"))
+            await recorder.drain(0.5)
+            assert recorder.events_dropped_count == 0
+
+        play(scene, *[OK] * 20, settings=RecorderSettings(per_s=1.0, burst=1))
+
     def test_a_short_gap_between_bindings_is_not_taken_for_their_end(self) -> None:
         async def scene(recorder: Recorder) -> None:
             recorder.set_binding(True)

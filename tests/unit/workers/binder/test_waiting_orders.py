@@ -15,7 +15,7 @@ from shared.messages.from_binder import (
 from shared.messages.to_binder import BindPod, BindPods, VolumeWork, Welcome
 from tests.unit.workers.binder.fake_api import make_order
 from tests.unit.workers.binder.test_loop import Stage, orders, play
-from workers.binder.binding_cycle import BindingCycle, BindingPlugins
+from workers.binder.binding_cycle import BindingCycle, BindingPlugins, VolumePreBind
 from workers.binder.volume_bind import VolumesFailed
 
 
@@ -51,8 +51,8 @@ def play_with_volumes(
 ) -> None:
     async def prepared(stage: Stage) -> None:
         volumes = FakeVolumes()
-        plugins = BindingPlugins(binds=(stage.binds,))
-        cycle = BindingCycle(plugins, volume_binder=volumes)  # type: ignore[arg-type]  # A fake.
+        volume_binding = VolumePreBind(volumes)  # type: ignore[arg-type]  # A fake.
+        cycle = BindingCycle(BindingPlugins((stage.binds,), (volume_binding,)))
         stage.binder._cycle = cycle
         await scene(stage, volumes)
 
@@ -77,7 +77,7 @@ def test_a_pod_without_its_volumes_is_not_bound() -> None:
         await stage.welcome()
         await stage.peer.say(with_volumes(1))
         await volumes.end(1, VolumesFailed("no disk"))
-        told = 'PreBind plugin "VolumeBinding": no disk'
+        told = 'running PreBind plugin "VolumeBinding": no disk'
         failed = [BindFailed(1, BindFailureReason.REJECTED, told)]
         assert stage.peer.take(BindReport) == [BindReport(3, 7, [], failed)]
         assert stage.binds.begun == []

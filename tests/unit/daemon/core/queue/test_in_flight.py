@@ -119,3 +119,17 @@ def test_more_updates_of_one_pod_than_can_be_kept_are_treated_as_help() -> None:
     in_flight.record_own(attempt, Change(REMOVED, pod.view, pod.view))
     assert strategy(in_flight, "p") is Strategy.AFTER_BACKOFF
     assert len(attempt.own_events) == OWN_EVENT_COUNT_MAX
+
+
+def test_events_are_counted_by_label_with_the_attempts_that_keep_them() -> None:
+    in_flight = InFlight(WAKEUPS)
+    assert in_flight.events_by_label() == {"PodPopped": 0}
+    in_flight.start(queued("a"))
+    in_flight.start(queued("b"))
+    for _ in range(3):
+        in_flight.record(Change(NODE_ADD, None, NODE))
+    in_flight.record(Change(REMOVED, NODE, None))
+    assert in_flight.events_by_label() == {"PodPopped": 2, "NodeAdd": 3, "NodeDelete": 1}
+    in_flight.finish("a")
+    in_flight.finish("b")
+    assert in_flight.events_by_label() == {"PodPopped": 0}

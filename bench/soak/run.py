@@ -1,0 +1,372 @@
+"""What happens in a soak, in order.
+
+A simulated API server (TLS, token) with nodes, a whole berth as one would run it on a cluster; then,
+for as long as asked, pods that come and go, nodes that change and, if wanted, processes that are
+killed and a server that fails (a fault plan). All the while a ledger judges every binding, and every
+`check_every_s` the cache is compared with the API server. At the end the traffic stops, every pod that
+can be bound has to be, and the server's objects are judged once more by the demo's check.
+"""
+
+import asyncio
+import os
+import platform
+import random
+import secrets
+import shutil
+import signal
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from bench.demo.cluster_check import check_cluster
+from bench.demo.load import create_all
+from bench.demo.processes import DemoProcess, UseMeter, core_count, start_api_server, start_berth
+from bench.demo.run import NODES_PATH, all_items
+from bench.demo.watcher import PODS_PATH
+from bench.soak.figures import SoakFigures, latency_ms, leaks
+from bench.soak.ledger import Ledger
+from bench.soak.memory import MemoryMeter
+from bench.soak.node_churn import NodeChurn
+from bench.soak.patient import send
+from bench.soak.pods import MAIN, TIGHT, node_body, priority_class_bodies, tight_node_count
+from bench.soak.traffic import PODS, Traffic
+from bench.soak.witness import Witness
+from daemon.commands.compare import Comparison, compare
+from daemon.supervisor.owner_link import OwnerLink
+from daemon.supervisor.process_list import ProcessEntry, entry_of, read_list
+from shared.clock import Clock, SystemClock
+from shared.errors import OperationalError
+from shared.kube.api_client import ApiClient
+from shared.kube.kubeconfig import load_kubeconfig
+from shared.messages.admin import StatusAnswer, StatusRequest
+from shared.transport.admin_client import NoAnswerError
+from shared.transport.endpoints import Endpoints
+
+MEMORY_PERIOD_S: Final = 2.0
+HISTORY: Final = 50_000
+EVENT_TTL_S: Final = 60
+LOST_AFTER_S: Final = 60.0
+"""A pod for which there is room and that has no node after so long was lost."""
+POLL_S: Final = 0.2
+STATUS_TIMEOUT_S: Final = 10.0
+KILLABLE: Final = ("owner", "adapter", "scorer", "binder")
+NOT_BERTH: Final = frozenset({"apiserver", "load and watch"})
+PRIORITY_CLASSES_PATH: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+class SoakOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a soak is asked for."""
+
+    minutes: float = 10.0
+    rate_per_s: float = 500.0
+    nodes: int = 1000
+    life_s: float = 10.0
+    """Mean life of a pod from its binding."""
+    node_changes_per_s: float = 1.0
+    check_every_s: float = 30.0
+    warm_up_s: float | None = None
+    """Before memory is judged; None: a fifth of the time, two minutes at most."""
+    kill_every_s: float = 0.0
+    """Kills one of berth's processes so often (at the next check); 0: nobody is killed."""
+    kill: tuple[str, ...] = KILLABLE
+    faults: str = ""
+    workers: int = 1
+    binders: int = 1
+    seed: int = 0
+    config: str = ""
+    log_level: str = "warning"
+
+    @property
+    def duration_s(self) -> float:
+        return self.minutes * 60
+
+    @property
+    def warm_s(self) -> float:
+        return min(120.0, self.duration_s / 5) if self.warm_up_s is None else self.warm_up_s
+
+
+class SoakFailedError(OperationalError):
+    """The soak did not come to its end."""
+
+
+def run_soak(options: SoakOptions, tell: Callable[[str], None]) -> SoakFigures:
+    """Runs it all. Logs are kept where something went wrong, and the place is told."""
+    folder = Path(tempfile.mkdtemp(prefix="berth-soak-"))
+    try:
+        figures = asyncio.run(_run(options, folder, tell))
+    except OperationalError as error:
+        raise SoakFailedError(f"{error}\n(all logs are in {folder})") from error
+    except BaseExceptionGroup as group:
+        first: BaseException = group
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        if not isinstance(first, OperationalError):
+            raise
+        raise SoakFailedError(f"{first}\n(all logs are in {folder})") from group
+    if figures.problems:
+        tell(f"all logs are in {folder}")
+    else:
+        shutil.rmtree(folder)
+    return figures
+
+
+async def _run(options: SoakOptions, folder: Path, tell: Callable[[str], None]) -> SoakFigures:
+    kubeconfig = folder / "kubeconfig"
+    more = [
+        *("--tls", "--token", secrets.token_hex(16), "--write-kubeconfig", f"{kubeconfig}"),
+        *("--event-ttl-s", f"{EVENT_TTL_S}", "--kubelet-delay-s", "0.3"),
+        *(("--faults", options.faults) if options.faults else ()),
+    ]
+    server, _ = await start_api_server(folder, HISTORY, options.seed, more)
+    client = ApiClient(load_kubeconfig([kubeconfig], "", os.environ), timeout_s=60.0)
+    try:
+        names = await _create_cluster(client, options)
+        arguments = [
+            *("--kubeconfig", f"{kubeconfig}", "--workers", f"{options.workers}"),
+            *("--binders", f"{options.binders}", "--seed", f"{options.seed}"),
+            *("--log-level", options.log_level),
+            *(("--config", options.config) if options.config else ()),
+        ]
+        tell("starting berth")
+        berth = await start_berth(folder, arguments)
+        try:
+            soak = _Soak(options, folder, tell, client, server, berth, names)
+            return await soak.run()
+        finally:
+            berth.stop()
+    finally:
+        await client.close()
+        server.stop()
+
+
+async def _create_cluster(client: ApiClient, options: SoakOptions) -> list[str]:
+    """The nodes of the main pool."""
+    await create_all(client, PRIORITY_CLASSES_PATH, priority_class_bodies())
+    names = [f"soak-node-{number:07d}" for number in range(options.nodes)]
+    await create_all(client, NODES_PATH, [node_body(name, i, MAIN) for i, name in enumerate(names)])
+    tight = [
+        node_body(f"soak-tight-{number}", number, TIGHT)
+        for number in range(tight_node_count(options.rate_per_s, options.life_s))
+    ]
+    await create_all(client, NODES_PATH, tight)
+    return names
+
+
+class _Soak:
+    """One soak, with an API server and a berth that are there."""
+
+    def __init__(
+        self,
+        options: SoakOptions,
+        folder: Path,
+        tell: Callable[[str], None],
+        client: ApiClient,
+        server: DemoProcess,
+        berth: DemoProcess,
+        nodes: list[str],
+    ) -> None:
+        self._options = options
+        self._runtime_dir = folder / "run"
+        self._tell = tell
+        self._client = client
+        self._server = server
+        self._berth = berth
+        self._clock: Clock = SystemClock()
+        self._ledger = Ledger()
+        self._memory = MemoryMeter()
+        self._meter = UseMeter(server.pid, self._runtime_dir, self._clock)
+        self._traffic = Traffic(
+            client, self._ledger, self._clock,
+            rate_per_s=options.rate_per_s, life_s=options.life_s, seed=options.seed,
+        )  # fmt: skip
+        self._churn = NodeChurn(
+            client, self._ledger, self._traffic, self._clock,
+            nodes=nodes, rate_per_s=options.node_changes_per_s, seed=options.seed,
+        )  # fmt: skip
+        self._witness = Witness(client, self._ledger, self._on_bound, self._clock)
+        self._random = random.Random(f"kills/{options.seed}")
+        self._kills: Counter[str] = Counter()
+        self._killed_s = 0.0
+        self._problems: list[str] = []
+        self._comparison_count = 0
+        self._seen_bound_count = 0
+
+    async def run(self) -> SoakFigures:
+        """From the first pod to the figures."""
+        self._meter.begin()
+        start_s = self._killed_s = self._clock.monotonic_s()
+        async with self._background(self._witness.run(), self._sample_memory()):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._traffic.run())
+                churning = group.create_task(self._churn.run())
+                await self._check_in_rounds(start_s + self._options.duration_s)
+                # Nodes first: pods that are on one that goes are ended by the traffic.
+                self._churn.is_stopped = True
+                await churning
+                self._traffic.is_stopped = True
+            seconds = self._clock.monotonic_s() - start_s
+            await self._settle()
+        await self._judge_at_the_end()
+        counters = await self._owner_counters()
+        self._meter.sample()
+        if self._berth.stop() != 0:
+            self._problems.append(f"berth did not stop in order; {self._berth.log_tail()}")
+        return self._figures(seconds, counters)
+
+    def _on_bound(self, pod: str, node: str) -> None:
+        self._traffic.bound(pod, self._clock.monotonic_s())
+        self._churn.bound(pod, node)
+
+    @asynccontextmanager
+    async def _background(self, *work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one) for one in work]
+            yield
+            for task in tasks:
+                task.cancel()
+
+    async def _sample_memory(self) -> None:
+        own = entry_of("load and watch", os.getpid(), 0, "")
+        server = entry_of("apiserver", self._server.pid, 0, "")
+        while True:
+            entries = [*read_list(self._runtime_dir).processes, server, own]
+            self._memory.sample(entries, self._clock.monotonic_s())
+            await asyncio.sleep(MEMORY_PERIOD_S)
+
+    # Rounds ---------------------------------------------------------------------------------------
+
+    async def _check_in_rounds(self, end_s: float) -> None:
+        while (now_s := self._clock.monotonic_s()) < end_s:
+            await asyncio.sleep(min(self._options.check_every_s, end_s - now_s))
+            self._berth.check()
+            self._server.check()
+            self._meter.sample()
+            await self._compare()
+            self._look_for_lost()
+            self._tell_round(self._clock.monotonic_s() - now_s)
+            self._maybe_kill(end_s)
+
+    async def _compare(self) -> None:
+        """Drift, now. Where processes are killed the owner may not answer; the next round asks."""
+        try:
+            found: Comparison = await asyncio.to_thread(compare, f"{self._runtime_dir}")
+        except OperationalError as error:
+            if not self._options.kill_every_s and not self._options.faults:
+                self._problems.append(f"the comparison failed: {error}")
+            return
+        self._comparison_count += 1
+        self._problems += [f"drift: {one}" for one in found.differences]
+
+    def _look_for_lost(self) -> None:
+        lost = self._ledger.lost(self._clock.monotonic_s() - LOST_AFTER_S)
+        self._problems += [
+            f"lost: pod {name} has no node after {LOST_AFTER_S:g} s" for name in lost
+        ]
+
+    def _tell_round(self, seconds: float) -> None:
+        bound = self._ledger.bound_count - self._seen_bound_count
+        self._seen_bound_count = self._ledger.bound_count
+        memory = " ".join(f"{name}={mib:.1f}" for name, mib in self._memory.latest_mib().items())
+        self._tell(
+            f"bound {self._ledger.bound_count:,} ({bound / seconds:,.0f}/s)"
+            f" alive {len(self._ledger.pods):,} pending {self._ledger.pending_count():,}"
+            f" problems {len(self._problems) + self._ledger.problem_count} MiB {memory}"
+        )
+
+    def _maybe_kill(self, end_s: float) -> None:
+        now_s = self._clock.monotonic_s()
+        every_s = self._options.kill_every_s
+        # The last round sees what came of the last kill.
+        is_last = now_s + self._options.check_every_s > end_s
+        if not every_s or is_last or now_s - self._killed_s < every_s:
+            return
+        entries = [
+            one
+            for one in read_list(self._runtime_dir).processes
+            if one.pid and one.name.split("-")[0] in self._options.kill
+        ]
+        if entries:
+            self._kill(self._random.choice(entries))
+            self._killed_s = now_s
+
+    def _kill(self, entry: ProcessEntry) -> None:
+        self._tell(f"kill -9 {entry.name} (pid {entry.pid})")
+        os.kill(entry.pid, signal.SIGKILL)
+        self._kills[entry.name] += 1
+
+    # The end --------------------------------------------------------------------------------------
+
+    async def _settle(self) -> None:
+        """Until every pod for which there is room has a node, or is lost."""
+        self._tell("no more pods; waiting for those that are pending")
+        started_s = self._clock.monotonic_s()
+        while self._ledger.lost(started_s + 1):
+            await asyncio.sleep(POLL_S)
+            if self._clock.monotonic_s() - started_s > LOST_AFTER_S:
+                break
+        self._look_for_lost()
+
+    async def _judge_at_the_end(self) -> None:
+        nodes = await all_items(self._client, NODES_PATH)
+        names = {node["metadata"]["name"] for node in nodes}
+        pods = []
+        for pod in await all_items(self._client, PODS_PATH):
+            node = pod["spec"].get("nodeName", "")
+            if node and node not in names:
+                # Its binding and the deletion of its node crossed; the garbage collector's business.
+                await send(self._client, "DELETE", f"{PODS}/{pod['metadata']['name']}")
+            else:
+                pods.append(pod)
+        self._problems += check_cluster(nodes, pods).problems
+        await self._compare()
+
+    async def _owner_counters(self) -> dict[str, int]:
+        owner = OwnerLink(Endpoints(self._runtime_dir))
+        try:
+            answer = await owner.ask(StatusRequest(), STATUS_TIMEOUT_S)
+        except NoAnswerError as error:
+            self._problems.append(f"the owner does not answer at the end: {error}")
+            return {}
+        finally:
+            owner.close()
+        return answer.counters if isinstance(answer, StatusAnswer) else {}
+
+    def _figures(self, seconds: float, counters: dict[str, int]) -> SoakFigures:
+        options, ledger = self._options, self._ledger
+        memory = self._memory.figures(options.warm_s, NOT_BERTH)
+        bound = max(1, ledger.bound_count)
+        unique = list(dict.fromkeys(self._problems))
+        return SoakFigures(
+            settings={
+                "minutes": f"{options.minutes:g}",
+                "rate": f"{options.rate_per_s:g}/s",
+                "nodes": f"{options.nodes}",
+                "life": f"{options.life_s:g} s",
+                "workers": f"{options.workers}",
+                "binders": f"{options.binders}",
+                "seed": f"{options.seed}",
+                "faults": options.faults or "none",
+                "cores": f"{core_count()}",
+                "python": platform.python_version(),
+            },
+            seconds=seconds,
+            created_count=ledger.created_count,
+            bound_count=ledger.bound_count,
+            bound_by_kind=dict(ledger.by_kind.most_common()),
+            latency_ms=latency_ms(ledger.latencies_s),
+            node_changes=self._churn.change_count,
+            kills=dict(self._kills),
+            restarts=dict(self._meter.restarts),
+            comparisons=self._comparison_count,
+            cpu_ms_per_pod={
+                name: used_s * 1000 / bound for name, used_s in self._meter.cpu_s().items()
+            },
+            memory=memory,
+            owner_counters=counters,
+            problems=[*unique, *ledger.problems, *leaks(memory)],
+        )

@@ -1,0 +1,224 @@
+"""`berth compare`: does a running berth believe what the API server says?
+
+Nodes by name, pods on nodes and pods that wait by uid, as kube-scheduler's own comparer does on
+SIGUSR2 (pkg/scheduler/backend/cache/debugger/comparer.go, v1.36.2); also who is on which node, and
+what contradicts itself inside the owner. The cluster goes on changing while one looks, and a watch is
+always a moment late. So a difference counts only if it was there in each of several looks, each with
+a fresh list of the API server and a fresh answer of the owner: a cache that has drifted stays wrong,
+one that lags does not.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from daemon.supervisor.owner_link import OwnerLink
+from daemon.supervisor.plan import read_access
+from daemon.supervisor.process_list import read_list
+from shared.errors import OperationalError
+from shared.kube.api_client import ApiClient
+from shared.kube.kubeconfig import find_access
+from shared.kube.objects import ApiStruct
+from shared.messages.admin import CacheAnswer, CacheRequest, CompareRequest, TextAnswer
+from shared.telemetry.log import EventLog, start_logging
+from shared.transport.endpoints import Endpoints
+
+log: Final = EventLog("compare")
+
+LOOKS: Final = 3
+PAUSE_S: Final = 1.0
+"""Between two looks: longer than a watch lags while the API server is well."""
+OWNER_TIMEOUT_S: Final = 60.0
+PAGE_SIZE: Final = 2000
+TOLD_MAX: Final = 100
+"""Differences told one by one; a cache that is wrong as a whole is no better for more."""
+NO_CONTRADICTIONS: Final = ["no contradictions"]
+"""The owner's answer to a `CompareRequest` when all is well."""
+
+_FINISHED: Final = frozenset({"Succeeded", "Failed"})
+
+
+class Shown(NamedTuple):
+    """What the API server shows."""
+
+    nodes: frozenset[str]
+    placed: dict[str, str]
+    """uid -> node, of pods that have not finished."""
+    pending: dict[str, str]
+    """uid -> schedulerName, of those without a node."""
+    keys: dict[str, str]
+
+
+class Comparison(NamedTuple):
+    """What a comparison found."""
+
+    differences: list[str]
+    """As sentences; empty when all is well."""
+    node_count: int
+    pod_count: int
+
+    def lines(self) -> list[str]:
+        """For people."""
+        head = f"compared {self.node_count} nodes and {self.pod_count} pods with the API server: "
+        found = len(self.differences)
+        told = self.differences[:TOLD_MAX]
+        if found > TOLD_MAX:
+            told = [*told, f"... and {found - TOLD_MAX} more"]
+        return [head + (f"{found} difference(s)" if found else "no differences"), *told]
+
+
+def compare(runtime_dir: str) -> Comparison:
+    """Takes some seconds; NotRunningError if no berth runs there."""
+    read_list(Path(runtime_dir))
+    try:
+        files = read_access(Path(runtime_dir))
+    except (OSError, msgspec.DecodeError) as error:
+        raise OperationalError(
+            f"{runtime_dir}: how berth was started is not known: {error}"
+        ) from error
+    access = find_access(server=files.server, kubeconfig=files.kubeconfig)
+    return asyncio.run(_compare(ApiClient(access), OwnerLink(Endpoints(Path(runtime_dir)))))
+
+
+async def _compare(client: ApiClient, owner: OwnerLink) -> Comparison:
+    try:
+        shown, persisting = await _look(client, owner)
+        for _ in range(1, LOOKS):
+            if not persisting:
+                break
+            await asyncio.sleep(PAUSE_S)
+            shown, found = await _look(client, owner)
+            persisting &= found
+        pod_count = len(shown.placed) + len(shown.pending)
+        return Comparison(sorted(persisting), len(shown.nodes), pod_count)
+    finally:
+        owner.close()
+        await client.close()
+
+
+async def _look(client: ApiClient, owner: OwnerLink) -> tuple[Shown, set[str]]:
+    shown = await _list(client)
+    held = await owner.ask(CacheRequest(), OWNER_TIMEOUT_S)
+    if not isinstance(held, CacheAnswer):
+        raise OperationalError(f"the owner answered {type(held).__name__}")
+    found = set(differences(shown, held))
+    return shown, found | await _contradictions(owner)
+
+
+async def _contradictions(owner: OwnerLink) -> set[str]:
+    answer = await owner.ask(CompareRequest(), OWNER_TIMEOUT_S)
+    lines = answer.lines if isinstance(answer, TextAnswer) else []
+    return set() if lines == NO_CONTRADICTIONS else {f"owner: {line}" for line in lines}
+
+
+def differences(shown: Shown, held: CacheAnswer) -> Iterable[str]:
+    """What the API server shows and berth does not hold so, and the other way round."""
+    held_nodes = {node.name for node in held.nodes if not node.is_ghost}
+    for name in sorted(shown.nodes - held_nodes):
+        yield f"node {name}: missing in the cache"
+    for name in sorted(held_nodes - shown.nodes):
+        yield f"node {name}: in the cache, not at the API server"
+    on_node = {pod.uid: node.name for node in held.nodes for pod in node.pods}
+    for uid, name in shown.placed.items():
+        believed = on_node.get(uid)
+        if believed != name:
+            where = f"on {believed}" if believed is not None else "missing"
+            yield f"pod {shown.keys[uid]} ({uid}): on {name}, in the cache {where}"
+    waiting = {pod.uid for pod in held.pending}
+    for node in held.nodes:
+        for pod in node.pods:
+            # An assumed pod is bound in a moment, or given back: the API server shows it unbound.
+            is_expected = pod.uid in shown.placed or (pod.is_assumed and pod.uid in shown.pending)
+            if not is_expected:
+                yield f"pod {pod.key} ({pod.uid}): in the cache on {node.name}, not at the API server"
+    for uid, scheduler in shown.pending.items():
+        if scheduler in held.profiles and uid not in waiting and uid not in on_node:
+            yield f"pod {shown.keys[uid]} ({uid}): pending, missing in the queue"
+    for pod in held.pending:
+        if pod.uid not in shown.pending:
+            yield f"pod {pod.key} ({pod.uid}): in the queue, not pending at the API server"
+
+
+def log_findings(comparison: Comparison) -> None:
+    """As log lines: one for each difference, and one that sums up."""
+    start_logging("compare", "info")
+    for line in comparison.differences[:TOLD_MAX]:
+        log.warning("difference", finding=line)
+    log.info(
+        "compared",
+        nodes=comparison.node_count,
+        pods=comparison.pod_count,
+        differences=len(comparison.differences),
+    )
+
+
+# What the API server shows ------------------------------------------------------------------------
+
+
+class _Meta(ApiStruct):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+
+
+class _PodSpec(ApiStruct):
+    node_name: str = ""
+    scheduler_name: str = ""
+
+
+class _PodStatus(ApiStruct):
+    phase: str = ""
+
+
+class _Item(ApiStruct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
+    status: _PodStatus = msgspec.field(default_factory=_PodStatus)
+
+
+class _ListMeta(ApiStruct):
+    continue_token: str = msgspec.field(name="continue", default="")
+
+
+class _List(ApiStruct):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[_Item] = msgspec.field(default_factory=list)
+
+
+_decoder: Final = msgspec.json.Decoder(_List)
+
+
+async def _list(client: ApiClient) -> Shown:
+    # Pods first: a pod whose node comes a moment later is no difference, a node may be empty.
+    pods = [
+        pod for pod in await _items(client, "/api/v1/pods") if pod.status.phase not in _FINISHED
+    ]
+    nodes = await _items(client, "/api/v1/nodes")
+    return Shown(
+        nodes=frozenset(node.metadata.name for node in nodes),
+        placed={pod.metadata.uid: pod.spec.node_name for pod in pods if pod.spec.node_name},
+        pending={
+            pod.metadata.uid: pod.spec.scheduler_name for pod in pods if not pod.spec.node_name
+        },
+        keys={pod.metadata.uid: f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods},
+    )
+
+
+async def _items(client: ApiClient, path: str) -> list[_Item]:
+    items: list[_Item] = []
+    token = ""
+    while True:
+        more = f"&continue={quote(token)}" if token else ""
+        body = await client.get(f"{path}?limit={PAGE_SIZE}{more}", timeout_s=60.0)
+        try:
+            page = _decoder.decode(body)
+        except msgspec.MsgspecError as error:
+            raise OperationalError(f"{path}: the list cannot be read: {error}") from error
+        items += page.items
+        token = page.metadata.continue_token
+        if not token:
+            return items

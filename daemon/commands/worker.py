@@ -1,0 +1,27 @@
+"""`berth worker`: becomes one scoring worker for a berth on another host.
+
+The process is replaced: workers are started by module name, here as by the supervisor, and signals of a
+service manager reach the worker itself.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import NoReturn
+
+from daemon.supervisor.run import child_environment
+from shared.errors import ConfigurationError
+from shared.transport.remote import RemoteOwner
+
+
+def become_worker(options: Mapping[str, str]) -> NoReturn:
+    """ConfigurationError if address or keys cannot be used; otherwise does not return."""
+    if not __debug__:
+        problem = "assertions are switched off (-O or PYTHONOPTIMIZE); berth relies on them"
+        raise ConfigurationError("Python", [problem])
+    RemoteOwner(options["connect"], options["server_key"], options["key"])
+    command = [sys.executable, "-P", "-m", "workers.scorer"]
+    for name, value in options.items():
+        if value:
+            command += [f"--{name.replace('_', '-')}", value]
+    os.execve(sys.executable, command, child_environment(os.environ))  # noqa: S606 # No shell, and our own interpreter.

@@ -1,0 +1,54 @@
+"""How long attempts and whole waits took, for the metrics.
+
+Pods that were handed out together and are settled together took equally long: they are counted first
+and observed once for all of them, so that a figure costs a pod next to nothing. Times are the owner's
+own moments, those that `handle` was called with.
+"""
+
+from collections import Counter
+from typing import Final
+
+from daemon.core.counters import Counters
+from daemon.core.queue.queued_pod import QueuedPod
+
+SCHEDULED: Final = "scheduled"
+UNSCHEDULABLE: Final = "unschedulable"
+ERROR: Final = "error"
+"""Results, in kube-scheduler's words (pkg/scheduler/metrics/metrics.go, v1.36.2)."""
+ATTEMPTS_TOLD_APART: Final = 15
+"""Pods with more attempts are one label (getAttemptsLabel in pkg/scheduler/schedule_one.go)."""
+
+
+class AttemptTimes:
+    """Of the attempts that ended since the last `flush`."""
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+        self._ended: Counter[tuple[str, str, float]] = Counter()
+        """(result, profile, when it was handed out)"""
+        self._placed: Counter[tuple[int, float]] = Counter()
+        """(attempts, when it could first have been tried)"""
+
+    def placed(self, pod: QueuedPod, profile: str) -> None:
+        """The pod is assumed, and nobody holds its binding up."""
+        self._ended[SCHEDULED, profile, pod.popped_s] += 1
+        self._placed[pod.attempts, pod.initial_attempt_s or pod.added_s] += 1
+
+    def refused(self, pod: QueuedPod, profile: str, *, is_error: bool) -> None:
+        """The attempt came to nothing."""
+        self._ended[ERROR if is_error else UNSCHEDULABLE, profile, pod.popped_s] += 1
+
+    def flush(self, now_s: float) -> None:
+        """Observes what was taken down, all of which happened now."""
+        if not self._ended:
+            return
+        observe = self._counters.observe
+        for (result, profile, popped_s), count in self._ended.items():
+            observe("attempt_s", (result, profile), now_s - popped_s, count)
+        for (attempts, since_s), count in self._placed.items():
+            is_many = attempts > ATTEMPTS_TOLD_APART
+            label = f"{ATTEMPTS_TOLD_APART}+" if is_many else f"{attempts}"
+            observe("sli_s", (label,), now_s - since_s, count)
+            observe("attempts", (), attempts, count)
+        self._ended.clear()
+        self._placed.clear()

@@ -1,0 +1,151 @@
+"""The binders: who is there, and what each reports of bindings and of victims of preemption."""
+
+from typing import Final, assert_never
+
+from daemon.core.dispatch import Attempt
+from daemon.core.effects import Note, TellBinder
+from daemon.core.events import BinderSaid
+from daemon.core.holdings import Holdings
+from daemon.core.outcomes import Outcomes
+from shared.framework.pod_info import PodInfo
+from shared.kube.pod_record import PodRecord, decode_template
+from shared.messages import to_binder
+from shared.messages.from_binder import (
+    BinderHeartbeat,
+    BinderHello,
+    BinderReady,
+    BindFailed,
+    BindFailureReason,
+    BindReport,
+    VictimReport,
+)
+from shared.messages.from_scorer import Failure
+
+BINDER_SILENCE_MAX_S: Final = 15.0
+"""A binder says something each second. One that has been silent for so long is stuck, or its host is
+gone; its orders go to another, which looks first."""
+
+
+class BinderLinks:
+    """The owner's side of the conversation with each binder."""
+
+    def __init__(self, holdings: Holdings, outcomes: Outcomes) -> None:
+        self._holdings = holdings
+        self._outcomes = outcomes
+
+    def hear(self, event: BinderSaid, now_s: float) -> None:
+        holdings, peer, message = self._holdings, event.peer, event.message
+        match message:
+            case BinderHello():
+                self._welcome(peer, message.binder_index, message.instance, now_s)
+            case BinderReady():
+                if message.epoch == holdings.epoch:
+                    holdings.binders.ready(peer)
+            case BindReport():
+                holdings.binders.heard(peer, now_s)
+                if message.epoch == holdings.epoch:
+                    self._on_report(peer, message, now_s)
+            case VictimReport():
+                holdings.binders.heard(peer, now_s)
+                if message.epoch == holdings.epoch:
+                    self._on_victims(message, now_s)
+            case BinderHeartbeat():
+                holdings.counters.add(message.measured)
+                if not holdings.binders.heard(peer, now_s):
+                    # It was given up as silent and is back; its orders are with others by now.
+                    self._welcome(peer, message.binder_index, "back", now_s)
+            case _:
+                assert_never(message)
+
+    def _welcome(self, peer: bytes, binder_index: int, instance: str, now_s: float) -> None:
+        holdings, binders = self._holdings, self._holdings.binders
+        holdings.counters["binds_repeated"] += binders.join(peer, binder_index, instance, now_s)
+        holdings.nominations.lose_binder(peer)
+        holdings.nominations.keep_binders(binders.peers())
+        holdings.effects.append(TellBinder(peer, to_binder.Welcome(holdings.epoch)))
+
+    def _on_report(self, peer: bytes, report: BindReport, now_s: float) -> None:
+        holdings = self._holdings
+        bound_count = 0
+        for finished in report.finished:
+            order = holdings.binders.settle(peer, finished.order_id)
+            if order is not None:
+                bound_count += 1
+                uid = order.record.uid
+                holdings.cache.finish_binding(uid, now_s)
+                if holdings.queue.done(uid) is not None:
+                    holdings.changes.release_queued(uid)
+        holdings.counters["bound"] += bound_count
+        for failed in report.failed:
+            self._on_bind_failed(peer, failed, now_s)
+
+    def _on_bind_failed(self, peer: bytes, failed: BindFailed, now_s: float) -> None:
+        holdings = self._holdings
+        order = holdings.binders.settle(peer, failed.order_id)
+        if order is None:
+            return
+        record = order.record
+        fields: dict[str, object] = {
+            "pod": record.key,
+            "node": order.node_name,
+            "reason": failed.reason.value,
+            "message": failed.message,
+        }
+        holdings.effects.append(Note("binding_failed", fields, True))
+        holdings.counters["binds_failed"] += 1
+        if failed.reason is BindFailureReason.UNREACHABLE:
+            holdings.binders.order_again(order)
+            return
+        held = holdings.cache.get_pod(record.uid)
+        info = _info(record) if held is None else held.pod_class.info
+        forgotten = self._outcomes.take_off(record, info, order.node_name)
+        if forgotten is None:
+            return  # Confirmed by the watch, or deleted meanwhile: the API server's word stands.
+        pod = holdings.queue.get(record.uid)
+        if pod is not None:
+            # Of a pod that somebody else has bound or deleted, nothing is told.
+            is_told = failed.reason in (BindFailureReason.REJECTED, BindFailureReason.TIMEOUT)
+            attempt = Attempt(0, 0, pod, forgotten.pod_class)
+            failure = Failure([], failed.message, [], [], True)
+            self._outcomes.fail(attempt, failure, now_s, is_told=is_told)
+            holdings.nominations.not_placed(pod)
+        holdings.changes.wake_as_deleted(forgotten, now_s)
+
+    def _on_victims(self, report: VictimReport, now_s: float) -> None:
+        for done in report.victims:
+            order = self._holdings.nominations.settle(done.order_id, done.problem, now_s)
+            if order is not None and done.problem:
+                fields: dict[str, object] = {
+                    "pod": f"{order.namespace}/{order.name}",
+                    "node": order.node_name,
+                    "problem": done.problem,
+                }
+                self._holdings.effects.append(Note("victim_not_deleted", fields, True))
+
+    def lose(self, peer: bytes, reason: str) -> None:
+        """Its orders go to others."""
+        holdings = self._holdings
+        holdings.nominations.lose_binder(peer)
+        lost = holdings.binders.leave(peer)
+        holdings.counters["binds_repeated"] += lost
+        holdings.effects.append(Note("binder_lost", {"orders": lost, "reason": reason}, True))
+
+    def lose_the_silent(self, now_s: float) -> None:
+        for peer in self._holdings.binders.silent_since(now_s - BINDER_SILENCE_MAX_S):
+            self.lose(peer, "silent")
+
+    def drain(self) -> None:
+        """There will be no more orders."""
+        holdings = self._holdings
+        for peer in holdings.binders.peers():
+            holdings.effects.append(TellBinder(peer, to_binder.Drain()))
+
+    def next_wakeup_s(self) -> float | None:
+        """When a binder may have been silent for too long."""
+        binders = self._holdings.binders
+        return binders.oldest_heard_s() + BINDER_SILENCE_MAX_S if binders.peers() else None
+
+
+def _info(record: PodRecord) -> PodInfo:
+    """Of a pod whose class may be gone."""
+    return PodInfo(record.namespace, decode_template(record.template))

@@ -1,0 +1,96 @@
+"""What a worker proposes becomes the owner's decision, or the pod is tried again.
+
+`proposals.py` judges placements against the newest state; here follows what comes of each answer:
+accepted pods go on to their binding, refused ones back to the head of the queue, and pods that fit
+nowhere wait, perhaps with room being made for them.
+"""
+
+from daemon.core.claim_work import claim_releases
+from daemon.core.dispatch import Attempt, Scorer
+from daemon.core.holdings import Holdings
+from daemon.core.outcomes import Outcomes, refusal
+from daemon.core.permit_stage import PermitStage
+from daemon.core.pod_classes import PodClass
+from daemon.core.proposals import judge
+from shared.framework.extenders import binders_of
+from shared.messages.from_scorer import Failure, Proposals
+
+
+class Committer:
+    """The one that assumes."""
+
+    def __init__(self, holdings: Holdings, outcomes: Outcomes, permit: PermitStage) -> None:
+        self._holdings = holdings
+        self._outcomes = outcomes
+        self._permit = permit
+
+    def commit(self, scorer: Scorer, proposals: Proposals, now_s: float) -> None:
+        """Settles all answers of one message."""
+        holdings = self._holdings
+        holdings.nominations.refresh()
+        verdicts = judge(
+            holdings.cache, holdings.checker, holdings.plugins, holdings.nominations,
+            scorer, proposals,
+        )  # fmt: skip
+        scorer.proposal_sequence = proposals.proposal_sequence
+        if verdicts.rejected or verdicts.not_reserved or verdicts.stale_count:
+            scorer.refused_generation = holdings.cache.generation
+        for attempt, node_name in verdicts.accepted:
+            if self._is_bound_plainly(attempt.pod_class):
+                self._outcomes.order_plain_binding(attempt, node_name)
+            else:
+                self._permit.enter(attempt, node_name, now_s)
+        for rejected in verdicts.rejected:
+            self._try_again(rejected.attempt, now_s)
+        for refused in verdicts.not_reserved:
+            self._outcomes.fail(refused.attempt, refusal(refused.status), now_s)
+        holdings.counters["proposals_rejected"] += len(verdicts.rejected)
+        holdings.counters["proposals_stale"] += verdicts.stale_count
+        for ticket in proposals.skipped:
+            skipped = scorer.attempts.pop(ticket, None)
+            if skipped is not None:
+                self._try_again(skipped, now_s)
+        is_too_old = proposals.generation < scorer.refused_generation
+        for failure in proposals.failures:
+            for ticket in failure.tickets:
+                failed = scorer.attempts.pop(ticket, None)
+                if failed is None:
+                    continue
+                if is_too_old:
+                    self._try_again(failed, now_s)
+                else:
+                    self._refuse(failed, failure, proposals.generation, now_s)
+
+    def _is_bound_plainly(self, pod_class: PodClass) -> bool:
+        """Nobody is asked whether pods of the class may be bound, there is nothing to write before, and
+        no extender binds them."""
+        if pod_class.is_bound_plainly is None:
+            pod_class.is_bound_plainly = not (
+                self._holdings.plugins.permit.get(pod_class.profile)
+                or pod_class.info.takes_more_than_room
+                or binders_of(self._holdings.settings.extenders, pod_class.info)
+            )
+        return pod_class.is_bound_plainly
+
+    def _try_again(self, attempt: Attempt, now_s: float) -> None:
+        """At once, and with the state as it is then."""
+        self._holdings.queue.requeue_head(attempt.pod.record.uid, now_s)
+
+    def _refuse(self, attempt: Attempt, failure: Failure, generation: int, now_s: float) -> None:
+        """A pod fits nowhere; room may be made for it."""
+        holdings, pod, info = self._holdings, attempt.pod, attempt.pod_class.info
+        holdings.nominations.release(
+            claim_releases(pod.record, info, holdings.cache.view, failure.freed_claims)
+        )
+        if failure.was_room_sought:
+            holdings.counters["preemption_attempts"] += 1
+        if failure.preemption is not None:
+            if not holdings.nominations.commit(attempt, failure.preemption, generation):
+                holdings.counters["preemptions_rejected"] += 1
+                self._try_again(attempt, now_s)
+                return
+            holdings.counters["preemptions"] += 1
+            holdings.counters.observe("victims", (), len(failure.preemption.victims))
+        elif failure.ends_nomination and holdings.nominations.own_uid(pod.record.uid):
+            holdings.nominations.end(pod)
+        self._outcomes.fail(attempt, failure, now_s)

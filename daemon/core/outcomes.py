@@ -1,0 +1,132 @@
+"""How an attempt ends: the pod's binding is ordered, or it goes back to the queue with a verdict.
+
+Here the ways of a pod through the owner come together again: what the committer accepts, what a
+Permit plugin decides and what a binder reports all end in one of these.
+"""
+
+from collections import Counter
+
+from daemon.core.cache import Cache, CachedPod
+from daemon.core.claim_work import claim_releases, claim_work
+from daemon.core.dispatch import Attempt
+from daemon.core.effects import TellBinder
+from daemon.core.holdings import Holdings
+from daemon.core.pod_classes import PodClass
+from daemon.core.queue.scheduling_queue import SchedulingQueue
+from daemon.core.volume_work import volume_work
+from shared.framework.diagnosis import FitError
+from shared.framework.extenders import binders_of
+from shared.framework.pod_info import PodInfo
+from shared.framework.status import Code, Status
+from shared.kube.pod_record import PodRecord
+from shared.messages.from_scorer import Failure
+from shared.messages.to_binder import Decision, PodVerdict, ReportPods
+
+
+class Outcomes:
+    """Ends attempts."""
+
+    def __init__(self, holdings: Holdings) -> None:
+        self._holdings = holdings
+        self._verdicts: list[PodVerdict] = []
+
+    def order_plain_binding(self, attempt: Attempt, node_name: str) -> None:
+        """A pod without anything to be done before its binding, as nearly all are."""
+        holdings, profile = self._holdings, attempt.pod_class.profile
+        holdings.binders.order(attempt.pod.record, node_name, profile)
+        holdings.counters["scheduled"] += 1
+        holdings.times.placed(attempt.pod, profile)
+
+    def order_binding(self, record: PodRecord, pod_class: PodClass, node_name: str) -> None:
+        """Any other pod, with what its volumes, claims and extenders need."""
+        holdings, info, profile = self._holdings, pod_class.info, pod_class.profile
+        view = holdings.cache.view
+        row = holdings.cache.nodes.row_of(node_name)
+        volumes = volume_work(holdings.plugins, info, view, row)
+        claims = claim_work(holdings.plugins, record, info, view, row)
+        holdings.nominations.release(claim_releases(record, info, view))
+        extenders = binders_of(holdings.settings.extenders, info)
+        holdings.binders.order(record, node_name, profile, volumes, claims, extenders)
+        holdings.counters["scheduled"] += 1
+        pod = holdings.queue.get(record.uid)
+        assert pod is not None, "what is to be bound is in flight"
+        holdings.times.placed(pod, profile)
+
+    def take_off(self, record: PodRecord, info: PodInfo, node_name: str) -> CachedPod | None:
+        """Undoes what was assumed of a pod. None: the pod is gone, or known to be bound; what was
+        reserved is given back even then, as nobody else would."""
+        cache = self._holdings.cache
+        row = cache.nodes.row_of(node_name)
+        forgotten = cache.forget_pod(record.uid)
+        self._holdings.plugins.run_unreserve(record, info, cache.view, row)
+        return forgotten
+
+    def fail(
+        self, attempt: Attempt, failure: Failure, now_s: float, *, is_told: bool = True
+    ) -> None:
+        """The pod waits for what may help it; the world is told why, unless not `is_told`."""
+        holdings, record = self._holdings, attempt.pod.record
+        profile = attempt.pod_class.profile
+        holdings.times.refused(attempt.pod, profile, is_error=failure.is_error)
+        if failure.is_error:
+            holdings.counters["errors"] += 1
+            place = holdings.queue.requeue_error(record.uid, now_s)
+        else:
+            holdings.counters["unschedulable"] += 1
+            place = holdings.queue.requeue_unschedulable(
+                record.uid, failure.plugins, failure.pending_plugins, now_s
+            )
+        if place is None or not is_told:
+            return  # Deleted meanwhile.
+        self._verdicts.append(
+            PodVerdict(
+                profile=profile,
+                namespace=record.namespace,
+                name=record.name,
+                uid=record.uid,
+                reason="SchedulerError" if failure.is_error else "Unschedulable",
+                message=failure.message,
+                write_event=True,
+                resource_version=record.resource_version,
+                observed_generation=record.generation,
+            )
+        )
+
+    def report(self) -> None:
+        """Conditions and events of the attempts that failed, once there is a binder to write them."""
+        binders = self._holdings.binders
+        if not self._verdicts or not binders.ready_count():
+            return
+        by_binder: dict[bytes, list[PodVerdict]] = {}
+        for verdict in self._verdicts:
+            peer = binders.for_pod(verdict.uid)
+            assert peer is not None, "one is ready"
+            by_binder.setdefault(peer, []).append(verdict)
+        self._verdicts = []
+        for peer, verdicts in by_binder.items():
+            told = ReportPods(self._holdings.epoch, verdicts)
+            self._holdings.effects.append(TellBinder(peer, told))
+
+
+def refusal(status: Status) -> Failure:
+    """Of a pod that a plugin refused on the node that was chosen for it, or failed on."""
+    if not status.is_rejected:
+        return Failure([], status.message, [], [], True)
+    is_pending = status.code is Code.PENDING
+    plugins = [status.plugin]
+    fit_error = FitError(1, "", Counter(status.reasons), frozenset(), frozenset())
+    message = fit_error.message()
+    return Failure([], message, [] if is_pending else plugins, plugins if is_pending else [], False)
+
+
+def describe_decision(cache: Cache, queue: SchedulingQueue, record: PodRecord) -> Decision:
+    """How the placement of a pod came about, for its annotation."""
+    pod = queue.get(record.uid)
+    assert pod is not None, "what is to be bound is in flight"
+    begun_s = pod.added_s if pod.initial_attempt_s is None else pod.initial_attempt_s
+    return Decision(
+        generation=cache.generation,
+        node_count=cache.node_count(),
+        attempts=pod.attempts,
+        waited_ms=max(0, round((pod.popped_s - begun_s) * 1000)),
+    )

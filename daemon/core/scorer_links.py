@@ -1,0 +1,190 @@
+"""The scoring workers: who is there, what each is told of the cluster, and what work each is given."""
+
+from typing import Final, assert_never
+
+from daemon.core.committer import Committer
+from daemon.core.dispatch import Attempt
+from daemon.core.effects import Note, Publish, TellScorer
+from daemon.core.events import ScorerSaid
+from daemon.core.holdings import Holdings
+from daemon.core.queue.queued_pod import QueuedPod
+from shared.framework.extenders import asked_of_scorers
+from shared.messages import to_scorer
+from shared.messages.from_scorer import (
+    AskForPods,
+    Proposals,
+    ResyncRequest,
+    ScorerHeartbeat,
+    ScorerHello,
+)
+
+SCORER_SILENCE_MAX_S: Final = 60.0
+"""A worker says something each second, except while it places a batch: 256 pods of as many classes on
+a million nodes take about 10 s. One that is silent for so long is stuck; others get its pods."""
+
+
+class ScorerLinks:
+    """The owner's side of the conversation with each worker."""
+
+    def __init__(self, holdings: Holdings, committer: Committer) -> None:
+        self._holdings = holdings
+        self._committer = committer
+        self._resyncs: dict[bytes, str] = {}
+        """Who needs everything, and why."""
+
+    # What workers say ----------------------------------------------------------------------------
+
+    def hear(self, event: ScorerSaid, now_s: float) -> None:
+        holdings, peer, message = self._holdings, event.peer, event.message
+        if not holdings.scorers.heard(peer, now_s) and not isinstance(message, ScorerHello):
+            # Given up as stuck, and back: its pods are elsewhere. Or it spoke before it knew that the
+            # owner is another.
+            holdings.effects.append(TellScorer(peer, to_scorer.GreetAgain()))
+            return
+        match message:
+            case ScorerHello():
+                self._greet(peer, message, now_s)
+            case ResyncRequest():
+                self._resyncs[peer] = message.reason
+            case Proposals():
+                scorer = holdings.scorers.get(peer)
+                if scorer is None or message.epoch != holdings.epoch:
+                    holdings.counters["proposals_stale"] += len(message.placements.tickets)
+                else:
+                    self._committer.commit(scorer, message, now_s)
+            case AskForPods():
+                holdings.effects.append(TellScorer(peer, self._pods_on(message)))
+            case ScorerHeartbeat():
+                holdings.counters.add(message.measured)
+            case _:
+                assert_never(message)
+
+    def _greet(self, peer: bytes, hello: ScorerHello, now_s: float) -> None:
+        holdings = self._holdings
+        if hello.configuration in ("", holdings.settings.configuration):
+            _, lost = holdings.scorers.join(peer, hello.worker_index, hello.instance, now_s)
+            self._take_back(lost, now_s)
+            self._resyncs[peer] = "hello"
+            return
+        problem = (
+            "its configuration or feature gates differ from the owner's; give it the same file"
+        )
+        holdings.effects.append(TellScorer(peer, to_scorer.Refused(problem)))
+        fields: dict[str, object] = {"instance": hello.instance, "problem": problem}
+        holdings.effects.append(Note("worker_refused", fields, True))
+
+    def _pods_on(self, question: AskForPods) -> to_scorer.PodsOnNodes:
+        """Names for a worker whose copy is as old as it says."""
+        cache, epoch = self._holdings.cache, self._holdings.epoch
+        pods: list[to_scorer.PodOnNode] = []
+        nodes = cache.nodes
+        for row in question.node_rows if question.epoch == epoch else ():
+            is_there = 0 <= row < nodes.row_count and nodes.present[row]
+            info = cache.node_info(nodes.name_of(row)) if is_there else None
+            for held in () if info is None else info.pods.values():
+                if held.attached_at <= question.generation:
+                    record = held.record
+                    names = (record.namespace, record.name, record.uid)
+                    pods.append(to_scorer.PodOnNode(held.row, row, *names))
+        return to_scorer.PodsOnNodes(epoch, question.request_id, pods)
+
+    # Who is gone ---------------------------------------------------------------------------------
+
+    def lose(self, peer: bytes, now_s: float) -> None:
+        """A worker's connection is closed."""
+        self._take_back(self._holdings.scorers.leave(peer), now_s)
+
+    def lose_the_silent(self, now_s: float) -> None:
+        scorers = self._holdings.scorers
+        for peer in scorers.silent_since(now_s - SCORER_SILENCE_MAX_S):
+            lost = scorers.leave(peer)
+            fields: dict[str, object] = {"pods": len(lost), "reason": "silent"}
+            self._holdings.effects.append(Note("scorer_lost", fields, True))
+            self._take_back(lost, now_s)
+
+    def _take_back(self, attempts: list[Attempt], now_s: float) -> None:
+        """Pods that a lost worker had in hand go to the head of the queue, in order."""
+        for attempt in attempts:
+            self._holdings.queue.requeue_head(attempt.pod.record.uid, now_s)
+
+    # What workers are told -----------------------------------------------------------------------
+
+    def start_over(self, reason: str) -> None:
+        """No copy that is out is of use any more."""
+        holdings = self._holdings
+        holdings.snapshots.start_over(holdings.scorers.settled())
+        self._resyncs |= {scorer.peer: reason for scorer in holdings.scorers.ready()}
+
+    def publish(self, *, is_synced: bool) -> None:
+        """The delta of this turn; then whole snapshots for those that asked."""
+        holdings, scorers = self._holdings, self._holdings.scorers
+        retired = holdings.cache.classes.retired
+        scorers.retire_classes(retired)
+        for class_id in retired:
+            holdings.checker.forget(class_id)
+        settled = scorers.settled()
+        if scorers.ready():
+            snapshot = holdings.snapshots.delta(settled)
+            if snapshot is not None:
+                holdings.counters["snapshots"] += 1
+                holdings.effects.append(Publish(snapshot.message, snapshot.buffers))
+        elif self._resyncs:
+            holdings.snapshots.skip(settled)
+        if self._resyncs and is_synced:
+            self._send_everything(settled)
+
+    def _send_everything(self, settled: dict[int, int]) -> None:
+        holdings = self._holdings
+        full = holdings.snapshots.full(settled)
+        for peer, reason in self._resyncs.items():
+            scorer = holdings.scorers.get(peer)
+            if scorer is None:
+                continue
+            scorer.is_ready = True
+            holdings.counters["resyncs"] += 1
+            fields: dict[str, object] = {"worker": scorer.worker_index, "reason": reason}
+            holdings.effects.append(Note("full_snapshot_sent", fields))
+            holdings.effects.append(TellScorer(peer, full.message, full.buffers))
+        self._resyncs.clear()
+
+    def hand_out(self, now_s: float) -> None:
+        """New work for the workers that have credit."""
+        holdings, scorers = self._holdings, self._holdings.scorers
+        credit = scorers.credit()
+        if credit <= 0 or not holdings.queue.poppable_count:
+            return
+        pods = [
+            (pod, holdings.changes.class_of(pod.record.uid))
+            for pod in holdings.queue.pop_batch(credit, now_s)
+            if self._is_wanted(pod)
+        ]
+        sequence, own_uid = holdings.snapshots.sequence, holdings.nominations.own_uid
+        extenders = holdings.settings.extenders
+        if extenders and pods:
+            extended = [each for each in pods if asked_of_scorers(extenders, each[1].info)]
+            holdings.effects.extend(scorers.hand_out_extended(extended, sequence, own_uid))
+            waiting = {id(pod) for pod, _ in extended}
+            pods = [each for each in pods if id(each[0]) not in waiting]
+        if pods:
+            holdings.effects.extend(scorers.hand_out(pods, sequence, own_uid))
+
+    def _is_wanted(self, pod: QueuedPod) -> bool:
+        """Pods that are being deleted or already assumed are not scheduled (skipPodSchedule)."""
+        holdings, uid = self._holdings, pod.record.uid
+        if pod.record.deleted or holdings.cache.is_assumed_pod(uid):
+            if holdings.queue.done(uid) is not None:
+                holdings.changes.release_queued(uid)
+            return False
+        return True
+
+    def drain(self) -> None:
+        """There will be no more work."""
+        for scorer in self._holdings.scorers.ready():
+            self._holdings.effects.append(TellScorer(scorer.peer, to_scorer.Drain()))
+
+    def next_wakeup_s(self) -> float | None:
+        """When a worker may have been silent for too long; it counts only if it has pods in hand."""
+        scorers = self._holdings.scorers
+        if not scorers.attempt_count():
+            return None
+        return scorers.oldest_heard_s() + SCORER_SILENCE_MAX_S

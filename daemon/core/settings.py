@@ -1,0 +1,24 @@
+"""What the owner must know from the configuration."""
+
+import msgspec
+
+from daemon.core.queue.hints import HintSettings
+from daemon.core.queue.scheduling_queue import QueueSettings
+from shared.kube.extender_config import ExtenderConfig
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """They do not change during the owner's life."""
+
+    profiles: frozenset[str]
+    binder_count: int = 1
+    is_candidate: bool = False
+    """There is leader election: nothing is scheduled before `LeaseTaken`."""
+    assumed_pod_ttl_s: float = 0.0
+    queue: QueueSettings = QueueSettings()
+    hints: HintSettings = HintSettings()
+    extenders: tuple[ExtenderConfig, ...] = ()
+    annotates_decisions: bool = False
+    """Bound pods say how their placement came about."""
+    configuration: str = ""
+    """What workers of other hosts must have too (`shared/config_digest.py`)."""

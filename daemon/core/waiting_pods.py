@@ -1,0 +1,224 @@
+"""Pods that are assumed and wait for Permit plugins, and what plugins may do about them.
+
+They live in the owner, with the assumption that they are one half of: no binder knows of them, so one
+that dies loses none, and a waiting pod takes nobody's place among the bindings. It is in memory only.
+After the owner's death nothing of it was told to anybody: the pods are pending, as ever, and are
+scheduled anew.
+
+Decisions are taken down where they are made (in a plugin's `permit` or `unreserve`, or by the clock)
+and carried out by the state afterwards, so that no plugin is called from within another's call.
+
+Rules: RunPermitPlugins and WaitOnPermit in pkg/scheduler/framework/runtime/framework.go and
+waiting_pods_map.go, v1.36.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from daemon.core.queue.scheduling_queue import SchedulingQueue
+from shared.framework.cluster_view import ClusterView
+from shared.framework.plugin_api import (
+    PERMIT_TIMEOUT_MAX_S,
+    HandleUser,
+    PermitPlugin,
+    WaitingReviewer,
+)
+from shared.framework.pod_info import PodInfo
+from shared.framework.status import SUCCESS, Code, Status
+from shared.kube.pod_record import PodRecord
+
+PREEMPTED: Final = "preempted"
+
+
+class Waiting:
+    """One pod; see `shared.framework.plugin_api.WaitingPod` for what plugins make of it."""
+
+    __slots__ = ("_decided", "_ends", "decision", "node_name", "pod", "record", "since_s")
+
+    def __init__(
+        self,
+        record: PodRecord,
+        pod: PodInfo,
+        node_name: str,
+        ends: dict[str, tuple[float, float]],
+        decided: dict[str, "Waiting"],
+        since_s: float,
+    ) -> None:
+        self.record = record
+        self.pod = pod
+        self.node_name = node_name
+        self.decision: Status | None = None
+        """SUCCESS, the rejection with its plugin, or the error; None as long as it waits."""
+        self.since_s = since_s
+        """When it began to wait."""
+        self._ends = ends
+        """Plugin -> (when its time is over, how long that was)."""
+        self._decided = decided
+
+    @property
+    def pending_plugins(self) -> tuple[str, ...]:
+        return tuple(self._ends)
+
+    def allow(self, plugin_name: str) -> None:
+        self._ends.pop(plugin_name, None)
+        if not self._ends:
+            self.decide(SUCCESS)
+
+    def reject(self, plugin_name: str, message: str) -> None:
+        self.decide(Status(Code.UNSCHEDULABLE, (message,), plugin_name))
+
+    def decide(self, status: Status) -> None:
+        """The first decision counts."""
+        if self.decision is None:
+            self.decision = status
+            self._decided[self.record.uid] = self
+
+    @property
+    def end_s(self) -> float:
+        return min(end_s for end_s, _ in self._ends.values())
+
+    def expire(self, now_s: float) -> None:
+        """Rejects the pod if a plugin's time is over; of several, by the one that was first."""
+        end_s, timeout_s, plugin = min(
+            (end, span, name) for name, (end, span) in self._ends.items()
+        )
+        if now_s >= end_s:
+            span = duration_text(timeout_s)
+            self.reject(plugin, f"rejected due to timeout after waiting {span} at plugin {plugin}")
+
+
+class WaitingPods:
+    """All of them. Is the `Handle` of the plugins, too."""
+
+    def __init__(
+        self, plugins: Mapping[str, tuple[PermitPlugin, ...]], queue: SchedulingQueue
+    ) -> None:
+        """`plugins` by profile (schedulerName), in the order in which they run."""
+        self._plugins = {profile: each for profile, each in plugins.items() if each}
+        self._queue = queue
+        self._waiting: dict[str, Waiting] = {}
+        self._decided: dict[str, Waiting] = {}
+        self._to_activate: dict[str, None] = {}
+        self._next_end_s = math.inf
+        """No pod's time is over before."""
+        self._reviewers = {
+            plugin.NAME: plugin
+            for each in self._plugins.values()
+            for plugin in each
+            if isinstance(plugin, WaitingReviewer)
+        }
+
+    def introduce(self, plugins: Iterable[object]) -> None:
+        """Gives the handle to the plugins that want it."""
+        for plugin in {id(plugin): plugin for plugin in plugins}.values():
+            if isinstance(plugin, HandleUser):
+                plugin.use_handle(self)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    # The plugins' handle -------------------------------------------------------------------------
+
+    def waiting_pods(self) -> Iterator[Waiting]:
+        return iter([each for each in self._waiting.values() if each.decision is None])
+
+    def waiting_pod(self, uid: str) -> Waiting | None:
+        found = self._waiting.get(uid)
+        return None if found is None or found.decision is not None else found
+
+    def pending_pods(self) -> Iterator[PodRecord]:
+        return (pod.record for pod in self._queue)
+
+    def activate(self, uids: Iterable[str]) -> None:
+        self._to_activate.update(dict.fromkeys(uids))
+
+    # The owner's side ----------------------------------------------------------------------------
+
+    def run_permit(
+        self,
+        record: PodRecord,
+        pod: PodInfo,
+        node_name: str,
+        cluster: ClusterView,
+        now_s: float,
+    ) -> Status:
+        """SUCCESS: bind it. WAIT: it is kept here. Else the rejection or error, with its plugin."""
+        row = cluster.nodes.row_of(node_name)
+        ends: dict[str, tuple[float, float]] = {}
+        for plugin in self._plugins.get(pod.spec.scheduler_name, ()):
+            status, timeout_s = plugin.permit(record, pod, cluster, row)
+            if status.code is Code.WAIT:
+                span_s = min(timeout_s, PERMIT_TIMEOUT_MAX_S)
+                ends[plugin.NAME] = (now_s + span_s, span_s)
+            elif status.is_rejected:
+                return status._replace(plugin=plugin.NAME)
+            elif not status.is_success:
+                text = f'running Permit plugin "{plugin.NAME}": {status.message}'
+                return Status(Code.ERROR, (text,), plugin.NAME)
+        if not ends:
+            return SUCCESS
+        waiting = Waiting(record, pod, node_name, ends, self._decided, now_s)
+        self._waiting[record.uid] = waiting
+        self._next_end_s = min(self._next_end_s, waiting.end_s)
+        return Status(Code.WAIT)
+
+    def preempt(self, uid: str) -> bool:
+        """A waiting pod has to make room: it goes back to the queue, and need not be deleted. Whether
+        the pod was waiting."""
+        waiting = self.waiting_pod(uid)
+        if waiting is not None:
+            waiting.decide(Status(Code.ERROR, (PREEMPTED,)))
+        return waiting is not None
+
+    def drop(self, uid: str) -> Waiting | None:
+        """The pod is gone, or was bound by somebody else."""
+        self._decided.pop(uid, None)
+        return self._waiting.pop(uid, None)
+
+    def uids(self) -> list[str]:
+        return list(self._waiting)
+
+    def review(self, cluster: ClusterView, now_s: float) -> None:
+        """Lets the clock decide, and the plugins that look at the cluster."""
+        if not self._waiting:
+            return
+        if self._reviewers:
+            pending = {name for each in self.waiting_pods() for name in each.pending_plugins}
+            for name, plugin in self._reviewers.items():
+                if name in pending:
+                    plugin.review_waiting(cluster)
+        if now_s >= self._next_end_s:
+            for each in self.waiting_pods():
+                each.expire(now_s)
+            left = [each.end_s for each in self.waiting_pods()]
+            self._next_end_s = min(left, default=math.inf)
+
+    def take_decided(self) -> list[Waiting]:
+        """Pods that wait no more, in the order of the decisions."""
+        decided = list(self._decided.values())
+        for each in decided:
+            del self._waiting[each.record.uid]
+        self._decided.clear()
+        return decided
+
+    def take_activated(self) -> list[str]:
+        """Uids of pods that plugins asked for."""
+        uids = list(self._to_activate)
+        self._to_activate.clear()
+        return uids
+
+    def next_wakeup_s(self) -> float:
+        return self._next_end_s if self._waiting else math.inf
+
+
+def duration_text(span_s: float) -> str:
+    """As Go prints a time.Duration: "1m30s", "2.5s", "300ms"."""
+    if span_s < 1:
+        return "0s" if span_s <= 0 else f"{span_s * 1000:.6g}ms"
+    minutes, seconds = divmod(span_s, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    text = f"{seconds:.9g}s"
+    if hours or minutes:
+        text = f"{minutes}m{text}"
+    return f"{hours}h{text}" if hours else text

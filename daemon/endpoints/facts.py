@@ -1,0 +1,85 @@
+"""Where the answers come from: the owner, the supervisor's list, the lease gate, the files of berth."""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from daemon.endpoints.health import Facts
+from daemon.endpoints.metrics_text import Leadership, metrics_text
+from daemon.supervisor.owner_link import OwnerLink
+from daemon.supervisor.plan import CONFIGZ_NAME
+from daemon.supervisor.process_list import NotRunningError, ProcessList, measure, read_list
+from shared.clock import SystemClock
+from shared.errors import FrameError
+from shared.messages.admin import MetricsAnswer, MetricsRequest, StatusAnswer, StatusRequest
+from shared.transport.admin_client import NoAnswerError
+from shared.transport.endpoints import Endpoints
+from shared.transport.lease_gate import LeaseGate
+
+PROBE_TIMEOUT_S: Final = 0.8
+"""Kubernetes' probes wait a second unless told otherwise."""
+METRICS_TIMEOUT_S: Final = 8.0
+"""Prometheus waits ten."""
+
+
+class FactSource:
+    """Asks, each time anew: nothing is kept that could be old."""
+
+    def __init__(self, runtime_dir: Path, gate: LeaseGate | None, clock: SystemClock) -> None:
+        self._runtime_dir = runtime_dir
+        self._gate = gate
+        self._clock = clock
+        self._owner = OwnerLink(Endpoints(runtime_dir))
+
+    async def facts(self) -> Facts:
+        status, problem = None, ""
+        try:
+            answer = await self._owner.ask(StatusRequest(), PROBE_TIMEOUT_S)
+            status = answer if isinstance(answer, StatusAnswer) else None
+        except (NoAnswerError, FrameError) as error:
+            problem = str(error)
+        listed = self._processes()
+        return Facts(
+            state="" if listed is None else listed.state,
+            owner_problem=problem,
+            is_synced=status is not None and status.synced,
+            scorers_ready=0 if status is None else status.scorers_ready,
+            binders_ready=0 if status is None else status.binders_ready,
+            is_candidate=self._gate is not None,
+            lease_lapsed_s=0.0 if self._gate is None else self._gate.lapsed_s(),
+        )
+
+    async def metrics(self) -> str:
+        found = None
+        try:
+            answer = await self._owner.ask(MetricsRequest(), METRICS_TIMEOUT_S)
+            found = answer if isinstance(answer, MetricsAnswer) else None
+        except (NoAnswerError, FrameError):
+            pass  # `berth_owner_up 0` says it; what the kernel knows is told all the same.
+        listed = self._processes()
+        entries = [] if listed is None else listed.processes
+        uses = [measure(entry, self._clock.wall_s()) for entry in entries]
+        return metrics_text(found, uses, self._leadership())
+
+    def configz(self) -> bytes | None:
+        """The effective configuration as JSON; None if there is none (yet)."""
+        try:
+            return (self._runtime_dir / CONFIGZ_NAME).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def close(self) -> None:
+        self._owner.close()
+
+    def _processes(self) -> ProcessList | None:
+        try:
+            return read_list(self._runtime_dir)
+        except (NotRunningError, msgspec.DecodeError):
+            return None
+
+    def _leadership(self) -> Leadership | None:
+        if self._gate is None:
+            return None
+        # kube-scheduler's series bears its component's name, whatever the lease is called.
+        return Leadership("kube-scheduler", self._gate.open_term() != 0)

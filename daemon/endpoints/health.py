@@ -1,0 +1,113 @@
+"""Named health checks and how they are told, as Kubernetes' components do. Pure.
+
+Paths, query and wording: staging/src/k8s.io/apiserver/pkg/server/healthz/healthz.go, v1.36; which
+checks: cmd/kube-scheduler/app/server.go (`leaderElection`, `shutdown`, `sched-handler-sync`,
+`informer-sync`), and berth's own for its processes.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
+
+LEASE_TOLERANCE_S: Final = 20.0
+"""kube-scheduler's: a leader whose lease ran out so long ago and that has not noticed hangs."""
+
+
+class Facts(NamedTuple):
+    """What the checks are made of."""
+
+    state: str
+    """Of the supervisor: starting, running, reloading, draining, stopping; or empty: not known."""
+    owner_problem: str
+    """Empty: the owner answers."""
+    is_synced: bool
+    scorers_ready: int
+    binders_ready: int
+    is_candidate: bool
+    """There is leader election."""
+    lease_lapsed_s: float
+
+
+class Check(NamedTuple):
+    name: str
+    problem: str
+    """Empty: all is well."""
+
+
+class Told(NamedTuple):
+    """An answer: HTTP status and text."""
+
+    status: int
+    text: str
+
+
+def checks_for(path: str, facts: Facts) -> list[Check]:
+    """The checks of /livez, /healthz or /readyz, in order."""
+    election = [Check("leaderElection", _lease_problem(facts))] if facts.is_candidate else []
+    match path:
+        case "/livez":
+            return [Check("ping", "")]
+        case "/healthz":
+            return [Check("ping", ""), *election]
+        case _:
+            return [Check("ping", ""), *election, *_readiness(facts)]
+
+
+def _readiness(facts: Facts) -> list[Check]:
+    is_leaving = facts.state in ("draining", "stopping")
+    synced = facts.owner_problem or ("" if facts.is_synced else "the cluster is being listed")
+    return [
+        Check("shutdown", "berth is shutting down" if is_leaving else ""),
+        Check("informer-sync", synced),
+        Check("sched-handler-sync", synced),
+        Check("owner", facts.owner_problem),
+        Check("scorers", facts.owner_problem or _nobody(facts.scorers_ready, "scorer")),
+        Check("binders", facts.owner_problem or _nobody(facts.binders_ready, "binder")),
+    ]
+
+
+def _nobody(count: int, role: str) -> str:
+    return "" if count else f"no {role} is ready"
+
+
+def _lease_problem(facts: Facts) -> str:
+    if facts.lease_lapsed_s <= LEASE_TOLERANCE_S:
+        return ""
+    return f"the lease ran out {facts.lease_lapsed_s:.0f} s ago and was not given up"
+
+
+def told_all(
+    path: str, checks: Sequence[Check], excluded: Collection[str], *, is_verbose: bool
+) -> Told:
+    """The answer to `path` itself."""
+    lines: list[str] = []
+    unknown = set(excluded)
+    is_failed = False
+    for check in checks:
+        if check.name in excluded:
+            unknown.discard(check.name)
+            lines.append(f"[+]{check.name} excluded: ok")
+        elif check.problem:
+            is_failed = True
+            # Who asks may be anybody: reasons are for those who may read logs or name the check.
+            lines.append(f"[-]{check.name} failed: reason withheld")
+        else:
+            lines.append(f"[+]{check.name} ok")
+    if unknown:
+        names = ",".join(f'"{name}"' for name in sorted(unknown))
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
+    name = path.removeprefix("/")
+    if is_failed:
+        return Told(500, "\n".join([*lines, f"{name} check failed", ""]))
+    if not is_verbose:
+        return Told(200, "ok")
+    return Told(200, "\n".join([*lines, f"{name} check passed", ""]))
+
+
+def told_one(checks: Sequence[Check], name: str) -> Told:
+    """The answer to `path/name`."""
+    for check in checks:
+        if check.name == name:
+            if check.problem:
+                return Told(500, f"internal server error: {check.problem}\n")
+            return Told(200, "ok")
+    return Told(404, "404 page not found\n")

@@ -1,0 +1,180 @@
+"""What is counted, as Prometheus' text format 0.0.4. Pure.
+
+Names are those of the table in `shared/telemetry/metrics.py`; what is of processes comes from the
+kernel. A family is told once, its series together, as the format demands.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from daemon.supervisor.process_list import ProcessUse
+from shared.messages.admin import HistogramState, LabelledCount, MetricsAnswer, StatusAnswer
+from shared.telemetry.metrics import (
+    FAMILY_SENTENCES,
+    HISTOGRAMS,
+    LABELLED,
+    OWNER_COUNTERS,
+    QUEUE_GAUGES,
+    Kind,
+    Metric,
+)
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+_ATTEMPT_RESULTS: Final = ("scheduled", "unschedulable", "errors")
+"""Told by profile, as the histogram of attempts has them."""
+
+
+class Leadership(NamedTuple):
+    lease_name: str
+    is_leading: bool
+
+
+class _Family(NamedTuple):
+    kind: str
+    sentence: str
+    lines: list[str]
+
+
+class _Text:
+    """Families in the order in which they first came up."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, _Family] = {}
+
+    def add(
+        self,
+        name: str,
+        kind: Kind,
+        sentence: str,
+        count: float,
+        labels: Iterable[tuple[str, str]] = (),
+    ) -> None:
+        self.family(name, kind.value, sentence).append(f"{name}{_labels(labels)} {_number(count)}")
+
+    def add_metric(self, metric: Metric, count: float) -> None:
+        self.add(metric.name, metric.kind, metric.sentence, count, metric.labels)
+
+    def family(self, name: str, kind: str, sentence: str) -> list[str]:
+        told = FAMILY_SENTENCES.get(name, sentence)
+        family = self._families.setdefault(name, _Family(kind, told, []))
+        assert family.kind == kind, f"{name} is told as {family.kind} and as {kind}"
+        return family.lines
+
+    def rendered(self) -> str:
+        lines: list[str] = []
+        for name, family in self._families.items():
+            lines.append(f"# HELP {name} {family.sentence}")
+            lines.append(f"# TYPE {name} {family.kind}")
+            lines += family.lines
+        return "\n".join(lines) + "\n"
+
+
+def metrics_text(
+    answer: MetricsAnswer | None, processes: Sequence[ProcessUse], leadership: Leadership | None
+) -> str:
+    """All of it. `answer`: None where the owner does not answer."""
+    text = _Text()
+    is_up = answer is not None
+    text.add("berth_owner_up", Kind.GAUGE, "Whether the owner answers.", is_up)
+    if answer is not None:
+        _add_counters(text, answer)
+        _add_gauges(text, answer.status)
+        for one in [*answer.labelled, *answer.unschedulable]:
+            _add_labelled(text, one)
+        for node, count in answer.status.foreign_pods_by_node.items():
+            _add_labelled(text, LabelledCount("foreign_pods_on_node", [node], count))
+        for state in answer.histograms:
+            _add_histogram(text, state)
+    if leadership is not None:
+        text.add(
+            "leader_election_master_status",
+            Kind.GAUGE,
+            "Whether this berth holds the lease.",
+            leadership.is_leading,
+            [("name", leadership.lease_name)],
+        )
+    _add_processes(text, processes)
+    return text.rendered()
+
+
+def _add_counters(text: _Text, answer: MetricsAnswer) -> None:
+    by_profile = [state for state in answer.histograms if state.name == "attempt_s"]
+    for state in by_profile:
+        metric = OWNER_COUNTERS["scheduled"]
+        labels = zip(HISTOGRAMS["attempt_s"].label_names, state.labels, strict=True)
+        text.add(metric.name, metric.kind, "Attempts by result.", sum(state.counts), labels)
+    counters = answer.status.counters
+    for name, metric in OWNER_COUNTERS.items():
+        if name not in _ATTEMPT_RESULTS:
+            text.add_metric(metric, counters.get(name, 0))
+
+
+def _add_gauges(text: _Text, status: StatusAnswer) -> None:
+    for name, metric in QUEUE_GAUGES.items():
+        text.add_metric(metric, getattr(status.queue, name))
+    for kind, count in (
+        ("nodes", status.node_count),
+        ("pods", status.pod_count),
+        ("assumed_pods", status.assumed_pod_count),
+    ):
+        sentence = "Nodes, pods and assumed pods in the cache."
+        text.add("scheduler_cache_size", Kind.GAUGE, sentence, count, [("type", kind)])
+    for name, sentence, count in (
+        ("berth_synced", "Whether the whole cluster is listed.", status.synced),
+        ("berth_generation", "Changes of the cache so far.", status.generation),
+        ("berth_scorers_ready", "Scoring workers that can be given work.", status.scorers_ready),
+        ("berth_binders_ready", "Binders that can be given orders.", status.binders_ready),
+        ("berth_binds_in_flight", "Bindings ordered and not answered.", status.binds_in_flight),
+        ("berth_standby", "Whether another holds the lease.", status.is_standby),
+    ):
+        text.add(name, Kind.GAUGE, sentence, count)
+
+
+def _add_labelled(text: _Text, one: LabelledCount) -> None:
+    metric = LABELLED[one.name]
+    labels = zip(metric.label_names, one.labels, strict=True)
+    text.add(metric.name, metric.kind, metric.sentence, one.count, labels)
+
+
+def _add_histogram(text: _Text, state: HistogramState) -> None:
+    metric = HISTOGRAMS[state.name]
+    lines = text.family(metric.name, "histogram", metric.sentence)
+    labels = list(zip(metric.label_names, state.labels, strict=True))
+    below = 0
+    for bound, count in zip([*metric.bounds, float("inf")], state.counts, strict=True):
+        below += count
+        told = "+Inf" if bound == float("inf") else _number(bound)
+        lines.append(f"{metric.name}_bucket{_labels([*labels, ('le', told)])} {below}")
+    lines.append(f"{metric.name}_sum{_labels(labels)} {_number(state.sum)}")
+    lines.append(f"{metric.name}_count{_labels(labels)} {below}")
+
+
+def _add_processes(text: _Text, processes: Sequence[ProcessUse]) -> None:
+    for one in processes:
+        labels = [("process", one.name)]
+        for name, kind, sentence, count in (
+            ("up", Kind.GAUGE, "Whether the process runs.", float(one.is_alive)),
+            ("cpu_seconds_total", Kind.COUNTER, "CPU time of the process's life.", one.cpu_s),
+            ("resident_memory_bytes", Kind.GAUGE, "Its memory.", one.rss_bytes),
+            ("restarts_total", Kind.COUNTER, "Lives before this one.", one.restart_count),
+        ):
+            text.add(f"berth_process_{name}", kind, sentence, count, labels)
+    cpu_s = sum(one.cpu_s for one in processes)
+    rss_bytes = sum(one.rss_bytes for one in processes)
+    text.add("process_cpu_seconds_total", Kind.COUNTER, "CPU time of all processes.", cpu_s)
+    text.add("process_resident_memory_bytes", Kind.GAUGE, "Memory of all of them.", rss_bytes)
+
+
+def _labels(labels: Iterable[tuple[str, str]]) -> str:
+    told = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels)
+    return f"{{{told}}}" if told else ""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def _number(count: float) -> str:
+    whole = int(count)
+    return str(whole) if whole == count else repr(float(count))

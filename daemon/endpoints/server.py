@@ -1,0 +1,128 @@
+"""The HTTP/1.1 server under the pages: small requests, small answers, bounds on everything."""
+
+import asyncio
+import ssl
+from typing import Final
+
+import httptools
+
+from daemon.endpoints.pages import Page, Pages, Request
+from shared.telemetry.log import EventLog
+
+log: Final = EventLog("endpoints")
+
+HEAD_BYTES_MAX: Final = 16 * 1024
+"""A request of a probe has 200 bytes; a token may have 2 KiB."""
+CONNECTIONS_MAX: Final = 64
+IDLE_S_MAX: Final = 90.0
+"""Prometheus keeps its connection between two scrapes, a minute as a rule."""
+
+_REASONS: Final = {
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+
+
+class _Parsed:
+    """What httptools calls back while it parses one request."""
+
+    def __init__(self) -> None:
+        self.target = b""
+        self.headers: dict[str, str] = {}
+        self.is_complete = False
+
+    def on_url(self, url: bytes) -> None:
+        self.target += url
+
+    def on_header(self, name: bytes, text: bytes) -> None:
+        self.headers[name.decode("latin-1").lower()] = text.decode("latin-1")
+
+    def on_message_complete(self) -> None:
+        self.is_complete = True
+
+
+class EndpointServer:
+    """Listens on one address."""
+
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+        self._connection_count = 0
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
+        """Listens; the port (0 lets the system choose). OSError if the address cannot be had."""
+        self._server = await asyncio.start_server(
+            self._serve, host, port, ssl=tls, limit=HEAD_BYTES_MAX
+        )
+        port = self._server.sockets[0].getsockname()[1]
+        log.info("listening", address=host, port=port, is_tls=tls is not None)
+        return port
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connection_count += 1
+        try:
+            if self._connection_count > CONNECTIONS_MAX:
+                _write(writer, Page(503, b"too many connections\n"), "GET", is_last=True)
+                return
+            while await self._serve_one(reader, writer):
+                pass
+        except (OSError, TimeoutError):
+            pass  # Who asked is gone, or slow; it is not worth a line of the log.
+        finally:
+            self._connection_count -= 1
+            writer.close()
+
+    async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Whether another request may follow."""
+        try:
+            async with asyncio.timeout(IDLE_S_MAX):
+                head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError:
+            return False
+        except asyncio.LimitOverrunError:
+            _write(writer, Page(400, b"the head is too large\n"), "GET", is_last=True)
+            return False
+        parsed = _Parsed()
+        parser = httptools.HttpRequestParser(parsed)
+        try:
+            parser.feed_data(head)
+            request = Request(parser.get_method().decode(), parsed.target.decode(), parsed.headers)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade, UnicodeDecodeError):
+            _write(writer, Page(400, b"not an HTTP request\n"), "GET", is_last=True)
+            return False
+        # A body would follow: nobody here wants one, so the connection ends with the answer.
+        is_last = not parsed.is_complete or not parser.should_keep_alive()
+        _write(writer, await self._answer(request), request.method, is_last=is_last)
+        async with asyncio.timeout(IDLE_S_MAX):
+            await writer.drain()
+        return not is_last
+
+    async def _answer(self, request: Request) -> Page:
+        try:
+            return await self._pages.answer(request)
+        except Exception:  # A fault in one page must not silence the others; it is logged.
+            log.exception("page_failed", target=request.target)
+            return Page(500, b"internal server error\n")
+
+
+def _write(writer: asyncio.StreamWriter, page: Page, method: str, *, is_last: bool) -> None:
+    lines = [
+        f"HTTP/1.1 {page.status} {_REASONS[page.status]}",
+        f"Content-Type: {page.content_type}",
+        f"Content-Length: {len(page.body)}",
+        "Cache-Control: no-cache, private",
+        *(f"{name}: {text}" for name, text in page.headers),
+    ]
+    if is_last:
+        lines.append("Connection: close")
+    head = "\r\n".join([*lines, "", ""]).encode("latin-1")
+    writer.write(head if method == "HEAD" else head + page.body)

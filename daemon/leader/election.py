@@ -1,0 +1,155 @@
+"""Who leads: the rules of client-go's leader election, without clock and without I/O.
+
+Compatible with staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go, v1.36:
+
+- Nobody's clock is compared with another's. A lease that another holds counts from the moment at
+  which we *saw* it change last, by our own clock, for the duration that its holder wrote into it.
+- Every write names the resource version that was seen, so of two that write at once one is refused.
+- A lease without a holder was given up, and may be taken at once.
+
+One thing is stricter here: we lead for `renew_deadline_s` from the moment at which the last renewal
+that succeeded was *sent* (the server had it later, others saw it later still), whatever became of
+those after it. `renew_deadline_s` is less than the lease's duration, so we stop before anybody may
+take over; the difference is for what was sent in the last moment.
+
+Callers may rely on: `leads(now_s)` never turns true by itself; between two `told_*` calls it can only
+turn false.
+"""
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+JITTER_FACTOR: Final = 1.2
+"""client-go's: a renew deadline must be longer than so many retry periods."""
+RELEASED_DURATION_S: Final = 1
+"""What a berth that gives the lease up writes as its duration, as client-go does."""
+
+
+class Terms(NamedTuple):
+    """Who we are, and the times of the configuration."""
+
+    identity: str
+    lease_duration_s: float
+    renew_deadline_s: float
+    retry_period_s: float
+
+
+class LeaseRecord(msgspec.Struct, frozen=True):
+    """The part of a Lease's spec that an election reads and writes."""
+
+    holder: str
+    """Empty: nobody."""
+    duration_s: int
+    acquire_time: str
+    renew_time: str
+    transitions: int
+
+
+class Look(NamedTuple):
+    """Read the lease and tell what it is."""
+
+
+class Create(NamedTuple):
+    """There is no lease: make it."""
+
+    record: LeaseRecord
+
+
+class Update(NamedTuple):
+    """Take or renew the lease as it was seen last."""
+
+    record: LeaseRecord
+
+
+class Follow(NamedTuple):
+    """Another holds the lease. Look again when it may have run out, or after a retry period."""
+
+    leader: str
+    until_s: float
+
+
+Step = Look | Create | Update | Follow
+
+
+class Election:
+    """One candidate. Asked what to do (`next_step`), told what came of it (`told_*`)."""
+
+    def __init__(self, terms: Terms, leads_until_s: float = 0.0) -> None:
+        """`leads_until_s`: of an earlier life of this process with the same identity."""
+        assert terms.renew_deadline_s < terms.lease_duration_s, "we would act on a lapsed lease"
+        self._terms = terms
+        self._leads_until_s = leads_until_s
+        self._seen: LeaseRecord | None = None
+        self._seen_s = 0.0
+        """When `_seen` was first seen as it is."""
+        self._is_fresh = False
+        """`_seen` is what the server has, as far as we know: no write of ours failed since."""
+
+    # Questions ------------------------------------------------------------------------------------
+
+    @property
+    def leads_until_s(self) -> float:
+        return self._leads_until_s
+
+    @property
+    def leader(self) -> str:
+        """Who holds the lease as far as we have seen; empty if nobody does."""
+        return self._seen.holder if self._seen is not None else ""
+
+    def leads(self, now_s: float) -> bool:
+        return now_s < self._leads_until_s
+
+    def next_step(self, now_s: float, wall: str) -> Step:
+        """What to do now. `wall` is the time as the API writes it."""
+        if not self._is_fresh:
+            return Look()
+        if self._seen is None:
+            return Create(self._record(wall, wall, 0))
+        seen = self._seen
+        if seen.holder == self._terms.identity:
+            return Update(self._record(seen.acquire_time, wall, seen.transitions))
+        expires_s = self._seen_s + seen.duration_s
+        if seen.holder and now_s < expires_s:
+            return Follow(seen.holder, expires_s)
+        return Update(self._record(wall, wall, seen.transitions + 1))
+
+    def release(self, wall: str) -> LeaseRecord | None:
+        """What to write so that another may take over at once; None if the lease is not ours."""
+        if self._seen is None or self._seen.holder != self._terms.identity:
+            return None
+        return LeaseRecord("", RELEASED_DURATION_S, wall, wall, self._seen.transitions)
+
+    # Answers --------------------------------------------------------------------------------------
+
+    def told_seen(self, record: LeaseRecord | None, now_s: float) -> None:
+        """The lease was read; None: there is none."""
+        self._is_fresh = True
+        if record != self._seen or record is None:
+            self._seen, self._seen_s = record, now_s
+        if record is not None and record.holder != self._terms.identity:
+            # Taken from us, or given away by hand: over, however long we had it by our own clock.
+            self._leads_until_s = 0.0
+
+    def told_written(self, record: LeaseRecord, sent_s: float, now_s: float) -> None:
+        """The write that began at `sent_s` succeeded."""
+        self._seen, self._seen_s, self._is_fresh = record, now_s, True
+        self._leads_until_s = sent_s + self._terms.renew_deadline_s
+
+    def told_failed(self) -> None:
+        """The last write or look failed, or its outcome is unknown: what the server has must be seen
+        again. What we held we hold, until its time is over."""
+        self._is_fresh = False
+
+    def told_released(self) -> None:
+        """We are about to give the lease up: from now on we do not lead, whatever comes of it."""
+        self._leads_until_s = 0.0
+
+    def _record(self, acquired: str, renewed: str, transitions: int) -> LeaseRecord:
+        return LeaseRecord(
+            holder=self._terms.identity,
+            duration_s=int(self._terms.lease_duration_s),
+            acquire_time=acquired,
+            renew_time=renewed,
+            transitions=transitions,
+        )

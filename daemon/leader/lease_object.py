@@ -1,0 +1,159 @@
+"""The Lease object of the API (coordination.k8s.io/v1): read, made, replaced.
+
+Everything in the object that an election does not write (labels, annotations, fields of later
+versions) is sent back as it came. Apart from the rules because it knows JSON and HTTP only.
+"""
+
+import platform
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from daemon.leader.election import LeaseRecord
+from shared.errors import ObjectError
+from shared.kube.api_errors import NotFound
+
+API_VERSION: Final = "coordination.k8s.io/v1"
+EVENTS_API: Final = "events.k8s.io/v1"
+REPORTER: Final = "berth"
+INSTANCE_LENGTH_MAX: Final = 128
+
+
+class Api(Protocol):
+    """What is needed of the API client."""
+
+    async def get(self, path: str, *, timeout_s: float | None = None) -> bytes: ...
+
+    async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
+
+    async def put(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
+
+
+class LeaseObject:
+    """One lease, as it was last seen."""
+
+    def __init__(self, api: Api, namespace: str, name: str) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._name = name
+        self._folder = f"/apis/{API_VERSION}/namespaces/{namespace}/leases"
+        self._seen: dict[str, Any] = {}
+
+    @property
+    def where(self) -> str:
+        return f"lease {self._namespace}/{self._name}"
+
+    async def read(self, timeout_s: float) -> LeaseRecord | None:
+        """None if there is none."""
+        try:
+            body = await self._api.get(f"{self._folder}/{self._name}", timeout_s=timeout_s)
+        except NotFound:
+            return None
+        return self._take(body)
+
+    async def create(self, record: LeaseRecord, timeout_s: float) -> None:
+        lease = {
+            "apiVersion": API_VERSION,
+            "kind": "Lease",
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": _spec(record),
+        }
+        body = msgspec.json.encode(lease)
+        self._take(await self._api.post(self._folder, body, timeout_s=timeout_s))
+
+    async def update(self, record: LeaseRecord, timeout_s: float) -> None:
+        """Replaces the lease that was seen last; `Conflict` if it is another by now."""
+        assert self._seen, "a lease is read before it is replaced"
+        old = self._seen.get("spec")
+        lease = {**self._seen, "spec": {**(old if isinstance(old, dict) else {}), **_spec(record)}}
+        body = msgspec.json.encode(lease)
+        path = f"{self._folder}/{self._name}"
+        self._take(await self._api.put(path, body, timeout_s=timeout_s))
+
+    async def say(self, note: str, wall: str, timeout_s: float) -> None:
+        """An event on the lease: who became or stopped being the leader, as client-go tells it
+        (tools/leaderelection/resourcelock/leaselock.go, v1.36)."""
+        metadata = self._seen.get("metadata", {})
+        event = {
+            "apiVersion": EVENTS_API,
+            "kind": "Event",
+            "metadata": {
+                # A name of its own for each: the time, and there are no two within a microsecond.
+                "name": f"{self._name}.{_digits(wall)}",
+                "namespace": self._namespace,
+            },
+            "eventTime": wall,
+            "reportingController": REPORTER,
+            "reportingInstance": f"{REPORTER}-{platform.node()}"[:INSTANCE_LENGTH_MAX],
+            "type": "Normal",
+            "reason": "LeaderElection",
+            "action": "LeaderElection",
+            "note": note,
+            "regarding": {
+                "apiVersion": API_VERSION,
+                "kind": "Lease",
+                "namespace": self._namespace,
+                "name": self._name,
+                "uid": metadata.get("uid", ""),
+                "resourceVersion": metadata.get("resourceVersion", ""),
+            },
+        }
+        path = f"/apis/{EVENTS_API}/namespaces/{self._namespace}/events"
+        await self._api.post(path, msgspec.json.encode(event), timeout_s=timeout_s)
+
+    def _take(self, body: bytes) -> LeaseRecord:
+        try:
+            lease = msgspec.json.decode(body)
+        except msgspec.DecodeError as error:
+            raise ObjectError(self.where, f"what came is not JSON: {error}") from error
+        if not isinstance(lease, dict):
+            raise ObjectError(self.where, "what came is no object")
+        spec = lease.get("spec")
+        record = _record(spec if isinstance(spec, dict) else {}, self.where)
+        self._seen = lease
+        return record
+
+
+def micro_time(wall_s: float) -> str:
+    """The API's MicroTime."""
+    moment = datetime.fromtimestamp(wall_s, UTC)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _digits(wall: str) -> str:
+    return "".join(character for character in wall if character.isdigit())
+
+
+def _spec(record: LeaseRecord) -> dict[str, Any]:
+    return {
+        "holderIdentity": record.holder,
+        "leaseDurationSeconds": record.duration_s,
+        "acquireTime": record.acquire_time,
+        "renewTime": record.renew_time,
+        "leaseTransitions": record.transitions,
+    }
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    """Every field may be missing or null: any program may have written the lease."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+def _record(spec: dict[str, Any], where: str) -> LeaseRecord:
+    try:
+        known = msgspec.convert(spec, _Spec)
+    except msgspec.ValidationError as error:
+        raise ObjectError(f"{where}: spec", str(error)) from error
+    return LeaseRecord(
+        holder=known.holder_identity or "",
+        duration_s=known.lease_duration_seconds or 0,
+        acquire_time=known.acquire_time or "",
+        renew_time=known.renew_time or "",
+        transitions=known.lease_transitions or 0,
+    )

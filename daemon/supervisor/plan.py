@@ -1,0 +1,88 @@
+"""What a berth is to be: effective options, configuration text, leader election; and its files.
+
+The children read the configuration from a copy in the runtime directory, written once it was checked:
+a file that somebody edits, and breaks, is nothing to a child that dies and is started again, until a
+reload has checked it too. Other files there tell the other commands what this berth is.
+"""
+
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from daemon.supervisor.children import ChildSpec, child_specs
+from shared.clock import SystemClock
+from shared.config import LeaderElection, RuntimeOptions
+from shared.transport.lease_gate import GATE_NAME, LeaseGate
+
+CONFIG_NAME: Final = "config.yaml"
+CONFIGZ_NAME: Final = "configz.json"
+ACCESS_NAME: Final = "access.json"
+
+
+class Plan(NamedTuple):
+    """Everything checked; nothing started."""
+
+    options: RuntimeOptions
+    """With what the configuration says of the same things."""
+    election: LeaderElection
+    config_text: str
+    """Empty: no file was named."""
+    configz: bytes
+    """The effective configuration as JSON, for `/configz`."""
+
+
+MakePlan = Callable[[], Plan]
+"""Reads and checks everything anew; ConfigurationError if anything cannot be used."""
+
+
+class ClusterFiles(msgspec.Struct, frozen=True):
+    """How this berth reaches its API server, for commands that run beside it."""
+
+    server: str
+    kubeconfig: str
+    config: str
+
+
+def new_identity() -> str:
+    """Of one berth in leader elections, as kube-scheduler makes its own: the host's name, then what
+    no other process has."""
+    return f"{socket.gethostname()}_{secrets.token_hex(16)}"
+
+
+def close_gate(runtime_dir: Path) -> None:
+    """What an earlier berth on this directory was allowed is nothing to this one."""
+    LeaseGate(runtime_dir / GATE_NAME, SystemClock()).close()
+
+
+def lay_out(plan: Plan, lifeline_fd: int, identity: str) -> list[ChildSpec]:
+    """Writes the plan's files and returns the table of children."""
+    options = plan.options
+    runtime_dir = Path(options.runtime_dir)
+    if plan.config_text:
+        config_path = runtime_dir / CONFIG_NAME
+        _replace(config_path, plan.config_text.encode())
+        options = msgspec.structs.replace(options, config=str(config_path))
+    _replace(runtime_dir / CONFIGZ_NAME, plan.configz)
+    files = ClusterFiles(options.server, options.kubeconfig, options.config)
+    _replace(runtime_dir / ACCESS_NAME, msgspec.json.encode(files))
+    election = plan.election if plan.election.leader_elect else None
+    return child_specs(options, lifeline_fd, election, identity)
+
+
+def read_access(runtime_dir: Path) -> ClusterFiles:
+    """As the berth that runs there was started."""
+    return msgspec.json.decode((runtime_dir / ACCESS_NAME).read_bytes(), type=ClusterFiles)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """As a whole: readers see the old file or the new one."""
+    fresh = path.with_suffix(".new")
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(content)
+    fresh.replace(path)

@@ -1,0 +1,206 @@
+"""Checker: whether pods pass every filter on the few rows that were proposed for them; for the owner.
+
+Apart from the engine, which looks at all rows and rates them too. Both run the same plugin code on the
+same columns: where a worker and the committer disagree on more than freshness, a proposal would loop
+for ever.
+"""
+
+from collections import OrderedDict
+from typing import Final
+
+import numpy as np
+
+from shared.columns.journal import Journal
+from shared.columns.schema import Bools, Rows
+from shared.framework.cluster_view import ClusterView
+from shared.framework.engine import POD_CHANGES_MAX
+from shared.framework.families import Families
+from shared.framework.object_news import has_say, kinds_changed
+from shared.framework.plugin_api import Delta, Reads
+from shared.framework.pod_info import PodInfo
+from shared.framework.runtime import MOVING, Framework
+
+ROWS_LIKE_ONE_CALL: Final = 256
+"""A call of all fixed filters costs about 25 us, and about 0.1 us for each further row."""
+
+CLASSES_MAX: Final = 4096
+FAMILIES_KEPT_MAX: Final = 64
+"""Fewer: nobody says when the last pod of a family is gone."""
+
+_EVERYTHING: Final = (Reads.NODE | Reads.IMAGES | MOVING).value
+_MOVING: Final = MOVING.value
+
+
+class Checker:
+    """Whether pods of a class pass every filter on given rows right now; for the owner.
+
+    What a placement cannot change is remembered per class and row, so that the usual check costs
+    the filters of NodeResourcesFit and the like on the proposed rows and nothing else.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterView,
+        journal: Journal,
+        frameworks: dict[str, Framework],
+        *,
+        knows_families: bool = True,
+    ) -> None:
+        self._cluster = cluster
+        self._journal = journal
+        self._frameworks = frameworks
+        self._kept: OrderedDict[int, _CheckedClass] = OrderedDict()
+        self._families: Families | None = None
+        self._classes_max = CLASSES_MAX if knows_families else FAMILIES_KEPT_MAX
+        if knows_families:
+            self._families = Families(frameworks)
+            shared = self._families.shared
+            self._by_family = Checker(cluster, journal, shared, knows_families=False)
+
+    def passing(
+        self, class_id: int, info: PodInfo, profile: str, rows: Rows, own_uid: str = ""
+    ) -> Bools:
+        """Shape (n,): the pod may be placed on the row. Rows must be distinct. `own_uid` names a pod
+        that is nominated itself."""
+        if self._families is not None and class_id not in self._kept:
+            passes = self._passing_alone(self._families, class_id, info, profile, rows)
+            if passes is not None:
+                return passes
+        checked = self._current(class_id, info, self._frameworks[profile])
+        if not checked.outcome.status.is_success:
+            return np.zeros(len(rows), np.bool_)
+        framework = checked.framework
+        unknown = rows[~checked.known[rows]]
+        if len(unknown):
+            self._learn(checked, self._with_all_others(checked, unknown))
+        passes = checked.static_ok[rows]
+        if passes.any():
+            passes &= framework.passing_of(
+                checked.moving, info, self._cluster, checked.outcome, rows
+            )
+            passes = framework.passing_with_nominated(
+                info, self._cluster, checked.outcome, rows, passes, own_uid
+            )
+        return passes
+
+    def _passing_alone(
+        self, families: Families, class_id: int, info: PodInfo, profile: str, rows: Rows
+    ) -> Bools | None:
+        """The same of a pod that may be the only one of its class, from what is known of its family;
+        None: to be found out in the usual way."""
+        family_id = families.of(class_id, info, profile, self._cluster)
+        if family_id is None:
+            return None
+        own = families.halves[profile].own
+        outcome = own.run_pre_filters(info, self._cluster)
+        if not outcome.status.is_success or outcome.node_names is not None:
+            return None
+        passes = self._by_family.passing(family_id, info, profile, rows)
+        filters = own.active_filters(outcome)
+        passes &= own.passing_of(filters, info, self._cluster, outcome, rows)
+        return passes
+
+    def _with_all_others(self, checked: "_CheckedClass", unknown: Rows) -> Rows:
+        """Rows to ask the fixed filters about: these, or all that are left once so many were asked
+        about one by one that asking about all at once is cheaper."""
+        checked.asked_count += len(unknown)
+        present = self._cluster.nodes.present
+        if checked.asked_count <= len(present) // ROWS_LIKE_ONE_CALL:
+            return unknown
+        checked.asked_count = 0
+        return np.union1d(unknown, np.flatnonzero(present & ~checked.known))
+
+    def _learn(self, checked: "_CheckedClass", rows: Rows) -> None:
+        """Asks the fixed filters about `rows`."""
+        framework = checked.framework
+        passes = framework.passing_of(
+            checked.fixed, checked.info, self._cluster, checked.outcome, rows
+        )
+        passes &= self._cluster.nodes.present[rows]
+        if checked.outcome.node_names is not None:
+            allowed = framework.candidate_rows(checked.outcome, self._cluster)
+            passes &= np.isin(rows, allowed)
+        checked.static_ok[rows] = passes
+        checked.known[rows] = True
+
+    def is_wide(self, class_id: int, info: PodInfo, profile: str) -> bool:
+        """Whether pods elsewhere matter: then a verdict holds until the next pod is placed, and
+        several pods of the class must be asked about one after the other."""
+        return self._current(class_id, info, self._frameworks[profile]).is_wide
+
+    def forget(self, class_id: int) -> None:
+        self._kept.pop(class_id, None)
+
+    def forget_all(self) -> None:
+        self._kept.clear()
+        if self._families is not None:
+            self._by_family.forget_all()
+
+    def _current(self, class_id: int, info: PodInfo, framework: Framework) -> "_CheckedClass":
+        kept = self._kept.get(class_id)
+        if kept is None or not self._catch_up(kept):
+            kept = _CheckedClass(framework, info, self._cluster, self._journal)
+            self._kept[class_id] = kept
+            if len(self._kept) > self._classes_max:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(class_id)
+        return kept
+
+    def _catch_up(self, kept: "_CheckedClass") -> bool:
+        """False where the class is to be prepared anew."""
+        cluster = self._cluster
+        if kept.objects_version != cluster.objects.version:
+            if has_say(kinds_changed(cluster.objects, kept.objects_version), kept.object_kinds):
+                return False
+            kept.objects_version = cluster.objects.version
+        if len(kept.known) != cluster.nodes.capacity:
+            return False
+        position, pod_position = self._journal.position, cluster.pod_log.position
+        if kept.position == position and kept.pod_position == pod_position:
+            return True
+        if kept.stale_by & _MOVING:
+            return False
+        node_rows = self._journal.node.since(kept.position.node)
+        if node_rows is None or (len(node_rows) and kept.stale_by & _EVERYTHING):
+            return False
+        kept.known[node_rows] = False
+        if kept.updatable:
+            pods = cluster.pod_log.since(kept.pod_position, POD_CHANGES_MAX)
+            if pods is None:
+                return False
+            delta = Delta(node_rows, pods)
+            for plugin, state in kept.updatable:
+                if plugin.update_filter(state, kept.info, cluster, delta) is None:
+                    return False
+        kept.position, kept.pod_position = position, pod_position
+        return True
+
+
+class _CheckedClass:
+    """What the checker remembers of a class."""
+
+    __slots__ = ("asked_count", "fixed", "framework", "info", "is_wide", "known", "moving",
+                 "object_kinds", "objects_version", "outcome", "pod_position", "position",
+                 "stale_by", "static_ok", "updatable")  # fmt: skip
+
+    def __init__(
+        self, framework: Framework, info: PodInfo, cluster: ClusterView, journal: Journal
+    ) -> None:
+        self.framework = framework
+        self.info = info
+        self.asked_count = 0
+        """Rows that the fixed filters were asked about since they were last asked about all."""
+        self.outcome = framework.run_pre_filters(info, cluster)
+        groups = framework.filter_groups(self.outcome)
+        self.fixed = groups.fixed
+        self.moving = groups.moving + groups.wide
+        self.updatable = framework.updatable_filters(self.outcome)
+        self.stale_by: int = framework.filters_stale_by(self.outcome).value
+        self.object_kinds = framework.filters_object_kinds(self.outcome)
+        self.is_wide = framework.is_wide(self.outcome)
+        self.position = journal.position
+        self.pod_position = cluster.pod_log.position
+        self.objects_version = cluster.objects.version
+        self.known: Bools = np.zeros(cluster.nodes.capacity, np.bool_)
+        """`static_ok` holds the answer for this row."""
+        self.static_ok: Bools = np.zeros(cluster.nodes.capacity, np.bool_)

@@ -1,0 +1,191 @@
+"""ClassRun: pods of one class placed one after the other, each on top of the one before.
+
+The decisions are those of the engine pod by pod (`Engine.evaluate`, `Engine.choose`), tie-breaks
+included. What is saved is the way there: a placement takes what the lookahead knows of its row in
+place of asking the plugins, and is written to the columns together with others. Plugins that look at
+pods elsewhere still follow each pod.
+
+Not every class can be placed so (`run_of`), and a run may end early (`is_over`); then pods are placed
+one by one.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from shared.columns.pod_log import PodChange
+from shared.columns.schema import Rows
+from shared.columns.usage import PodUsage
+from shared.framework.best_rows import RowSet, Ties
+from shared.framework.class_filters import ClassFilters
+from shared.framework.class_scores import ClassScores
+from shared.framework.cluster_view import ClusterView
+from shared.framework.device_index import takes_devices
+from shared.framework.lookahead import Ahead, Asked
+from shared.framework.plugin_api import ClassDiscerning, Delta, Reads
+from shared.framework.pod_info import PodInfo
+from shared.framework.row_states import RowStates
+from shared.framework.runtime import Framework, PreFilterOutcome
+from shared.kernels.rows import rows_where
+
+RunTieBreak = Callable[[Ties, int], int]
+"""(rows with equal scores, ticket) -> one of them."""
+Put = Callable[[list[int]], None]
+"""Writes one pod of the class to each of these rows, which are distinct, and to the journal."""
+
+ROWS_LIKE_ONE_CALL: Final = 800
+"""Asking the plugins about one row costs as much as that many rows more in one call."""
+SHARED_ROWS_LIKE_ONE: Final = 10
+"""The same for rows that share the answers of their states."""
+SMALL: Final = 1 << 13
+"""Up to so many rows are looked at ahead at once, without waiting for signs of use."""
+_ROW_ONLY: Final = Reads.NODE | Reads.USAGE
+_NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
+_NO_PODS: Final = Delta(_NO_ROWS, ())
+
+
+class ClassRun:
+    """One run. The owner of the evaluation makes it, and hears of each write by `put`."""
+
+    def __init__(
+        self,
+        asked: Asked,
+        class_id: int,
+        cluster: ClusterView,
+        states: RowStates,
+        filters: ClassFilters,
+        scores: ClassScores,
+        ahead: Ahead,
+        tie_break: RunTieBreak,
+        put: Put,
+    ) -> None:
+        self._asked = asked
+        self._class_id = class_id
+        self._states = states
+        self._filters = filters
+        self._scores = scores
+        self._ahead = ahead
+        self._tie_break = tie_break
+        self._put = put
+        self._pending: list[int] = []
+        """Placed, and not yet written to the columns; distinct."""
+        self._is_followed = _is_followed(class_id, cluster, filters, scores)
+        self.is_over = False
+        """What is kept of the class is of no use any more."""
+
+    def place_up_to(self, count: int, first_ticket: int) -> list[int]:
+        """The rows of the first pods, of which there are `count`, as many as can be placed. All are
+        written."""
+        rows: list[int] = []
+        for ticket in range(first_ticket, first_ticket + count):
+            row = self._place(ticket)
+            if row is None:
+                break
+            rows.append(row)
+            if self.is_over:
+                break
+        self._write()
+        return rows
+
+    def _place(self, ticket: int) -> int | None:
+        """The row for the next pod; None where it fits nowhere."""
+        scores, ahead = self._scores, self._ahead
+        found = scores.best.best()
+        if found is None:
+            return None
+        ties = found[1]
+        row = ties[0] if len(ties) == 1 else self._tie_break(ties, ticket)
+        if not ahead.known.item(row):
+            self._look_ahead(row, ties)
+        self._pending.append(row)
+        ahead.known[row] = False
+        if self._is_followed or not ahead.fits.item(row):
+            self._settle(row)
+        else:
+            scores.shift(row, ahead.moving.item(row))
+        return row
+
+    def _write(self) -> None:
+        """What is not written yet."""
+        rows = self._pending
+        if not rows:
+            return
+        self._pending = []
+        self._ahead.stale.update(rows)
+        self._put(rows)
+
+    def _settle(self, row: int) -> None:
+        """The row takes no more, or others are affected too."""
+        delta = _NO_PODS
+        if self._is_followed:
+            delta = Delta(_NO_ROWS, (PodChange(self._class_id, row, False, 1),))
+        ahead = self._ahead
+        refiltered = self._filters.place(row, fits=ahead.fits.item(row), delta=delta)
+        if refiltered is None or not self._scores.place(row, ahead, delta, refiltered):
+            self.is_over = True
+
+    def _look_ahead(self, row: int, ties: RowSet) -> None:
+        """Learns about a row and others that are likely to be next."""
+        self._write()
+        ahead = self._ahead
+        asks_all = False
+        if row not in ahead.stale:
+            ahead.stale.add(row)
+            ahead.asked_alone += 1
+            is_cheap = self._states.is_shared_by(len(ties))
+            rows_a_call = ROWS_LIKE_ONE_CALL * (SHARED_ROWS_LIKE_ONE if is_cheap else 1)
+            asks_all = len(ties) <= max(SMALL, ahead.asked_alone * rows_a_call)
+        rows = np.array(sorted(ahead.stale), np.intp)
+        if asks_all:
+            ahead.asked_alone = 0
+            wanted = np.zeros(len(ahead.known), np.bool_)
+            wanted[ties.rows()] = True
+            wanted &= ~ahead.known
+            wanted[rows] = True
+            rows = rows_where(wanted)
+        ahead.learn(self._asked, self._states, rows)
+        ahead.stale.clear()
+
+
+def run_of(
+    framework: Framework,
+    pod: PodInfo,
+    class_id: int,
+    cluster: ClusterView,
+    states: RowStates,
+    outcome: PreFilterOutcome,
+    filters: ClassFilters,
+    scores: ClassScores,
+    usage: PodUsage,
+    tie_break: RunTieBreak,
+    put: Put,
+) -> ClassRun | None:
+    """A run, or None where pods of the class have to be placed one by one: nominated pods, host
+    ports, or a plugin that looks at more of the row than usage."""
+    if usage.ports or pod.takes_claims or len(cluster.nominations):
+        return None
+    if takes_devices(pod, cluster):
+        return None
+    for index in filters.moving:
+        if framework.filters[index].filter_depends.reads & ~_ROW_ONLY:
+            return None
+    moving = scores.moving
+    for entry in moving:
+        if entry.normalizer is not None or entry.plugin.score_depends.reads & ~_ROW_ONLY:
+            return None
+    if scores.ahead is None:
+        scores.ahead = Ahead(moving, len(scores.total))
+    asked = Asked(framework, pod, outcome, filters.moving, usage)
+    return ClassRun(asked, class_id, cluster, states, filters, scores, scores.ahead, tie_break, put)
+
+
+def _is_followed(
+    class_id: int, cluster: ClusterView, filters: ClassFilters, scores: ClassScores
+) -> bool:
+    """Whether some plugin minds where pods of the class itself are."""
+    followers: list[tuple[Any, Any]] = [*filters.updatable, *scores.followers]
+    return any(
+        not isinstance(plugin, ClassDiscerning) or plugin.minds(state, class_id, cluster)
+        for plugin, state in followers
+    )

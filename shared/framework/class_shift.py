@@ -1,0 +1,118 @@
+"""ClassShift: a class of pods follows a few placements of others, row by row in plain numbers.
+
+Where the pods of several classes come in turn, each class finds a few rows changed since its pod
+before. Asking the plugins about these takes longer than anything else, though nodes that are alike in
+what resource plugins read (`RowStates`) get the same answer. Here a class remembers its answer for
+each state that a row of it came to be in, and takes it over.
+
+Only for classes of which nothing but resources changes with a placement, and only where no row begins
+or ceases to take the pod; else the class is brought up to date in the usual way. The result is the
+same.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+
+from shared.framework.class_filters import ClassFilters
+from shared.framework.class_scores import ClassScores
+from shared.framework.cluster_view import ClusterView
+from shared.framework.plugin_api import ClassDiscerning
+from shared.framework.pod_info import PodInfo
+from shared.framework.row_states import RowStates, rated, reads_resources_only
+from shared.framework.runtime import Framework, PreFilterOutcome
+
+ROWS_MAX: Final = 32
+"""With more rows, asking about all at once is cheaper."""
+ANSWERS_MAX: Final = 1 << 14
+"""About 100 bytes each."""
+
+
+class ClassShift:
+    """Of one evaluation, as long as its filters and scores are the same objects."""
+
+    __slots__ = ("_answers", "_cluster", "_filters", "_followers", "_framework", "_is_possible",
+                 "_minded", "_outcome", "_pod", "_reads_rows", "_states",
+                 "_states_version", "scores")  # fmt: skip
+
+    def __init__(
+        self,
+        framework: Framework,
+        pod: PodInfo,
+        cluster: ClusterView,
+        states: RowStates,
+        outcome: PreFilterOutcome,
+        filters: ClassFilters,
+        scores: ClassScores,
+    ) -> None:
+        self._framework = framework
+        self._pod = pod
+        self._cluster = cluster
+        self._states = states
+        self._outcome = outcome
+        self._filters = filters
+        self.scores = scores
+        self._followers: list[tuple[Any, Any]] = [*filters.updatable, *scores.followers]
+        self._is_possible = (
+            all(isinstance(plugin, ClassDiscerning) for plugin, _ in self._followers)
+            and all(reads_resources_only(framework.filters[i]) for i in filters.moving)
+            and all(reads_resources_only(entry.plugin) for entry in scores.moving)
+            and not any(entry.normalizer for entry in scores.moving)
+        )
+        self._reads_rows = bool(filters.moving or scores.moving)
+        self._minded: dict[int, bool] = {}
+        """Whether pods of a class matter to some plugin that looks at pods elsewhere."""
+        self._answers: dict[int, tuple[bool, int]] = {}
+        """State -> whether the moving filters pass, and what the moving scores give together."""
+        self._states_version = -1
+
+    def follow(self, rows: list[int], class_ids: Iterable[int]) -> bool:
+        """Takes over what became of `rows`, distinct, to which pods of these classes came or which
+        they left. False: nothing was done, the usual way has to be taken."""
+        if not self._is_possible or len(rows) > ROWS_MAX or len(self._cluster.nominations):
+            return False
+        if any(self._minds(class_id) for class_id in class_ids):
+            return False
+        if not self._reads_rows:
+            return True
+        if self._states.are_many:
+            return False
+        filters, scores = self._filters, self.scores
+        shifted: list[tuple[int, int]] = []
+        for row, state in zip(rows, self._states.of(rows), strict=True):
+            if not filters.static_ok.item(row):
+                continue
+            fits, moving = self._answer(state)
+            takes = fits and filters.wide_ok.item(row)
+            if takes is not filters.feasible.item(row) or fits is not filters.moving_ok.item(row):
+                return False
+            shifted.append((row, moving))
+        for row, moving in shifted:
+            scores.shift(row, moving)
+        if scores.ahead is not None:
+            scores.ahead.forget(np.array(rows, np.intp))
+        return True
+
+    def _minds(self, class_id: int) -> bool:
+        minded = self._minded.get(class_id)
+        if minded is None:
+            minded = any(
+                plugin.minds(state, class_id, self._cluster) for plugin, state in self._followers
+            )
+            self._minded[class_id] = minded
+        return minded
+
+    def _answer(self, state: int) -> tuple[bool, int]:
+        if self._states_version != self._states.version or len(self._answers) > ANSWERS_MAX:
+            self._answers.clear()
+            self._states_version = self._states.version
+        answer = self._answers.get(state)
+        if answer is None:
+            view, row = self._states.followed, np.array([state], np.intp)
+            passes = self._framework.passing_of(
+                self._filters.moving, self._pod, view, self._outcome, row
+            )
+            moving = rated(self.scores.moving, self._pod, view, row)
+            answer = self._answers[state] = passes.item(0), moving.item(0)
+        return answer

@@ -1,0 +1,99 @@
+"""What removing pods comes to on each node, kept for the pods of a class that follow.
+
+Preemptors come in crowds: a crowd of equal pods asks the same of thousands of nodes, and each of them
+changes the answer of one. So what a node's dry run came to is kept, as long as nothing on that node
+changes: neither its pods, nor the pods nominated to it, nor the Node object. Only for pods of which
+all filters look at the node alone; where pods elsewhere count, every answer is as old as the last pod.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from shared.columns.journal import Journal
+from shared.columns.schema import Bools, Int32s, Int64s, Rows
+from shared.framework.candidates import Candidates
+from shared.framework.cluster_view import ClusterView
+from shared.framework.preemption_budgets import BUDGETS
+
+POD_CHANGES_MAX: Final = 4096
+"""After so many, asking all nodes again is quicker."""
+VICTIMS_WIDTH: Final = 4
+"""Room for so many victims a node at first."""
+
+
+class DryRuns:
+    """Of one class of pods, in one state of everything but nodes, pods and nominations. Arrays have
+    the node table's capacity."""
+
+    def __init__(self, cluster: ClusterView, journal: Journal) -> None:
+        self._cluster = cluster
+        self._journal = journal
+        self._victims: Int32s = np.zeros((0, VICTIMS_WIDTH), np.int32)
+        """Shape (capacity, the most victims of a node)."""
+        self._forget_all()
+        self._note_position()
+
+    def catch_up(self) -> None:
+        """Forgets the nodes on which something changed."""
+        cluster = self._cluster
+        changes = self._journal.since(self._position)
+        pods = cluster.pod_log.since(self._pod_position, POD_CHANGES_MAX)
+        objects = cluster.objects.changes_since(self._objects_version)
+        if (
+            changes is None
+            or pods is None
+            or objects is None
+            or len(self._known) != cluster.nodes.capacity
+            or any(kind == BUDGETS for kind, _ in objects)
+        ):
+            self._forget_all()
+        else:
+            self._known[changes.usage_rows] = False
+            self._known[changes.node_rows] = False
+            self._known[[change.node_row for change in pods]] = False
+        self._note_position()
+
+    def unknown(self, rows: Rows) -> Rows:
+        """Those of the nodes that are to be tried."""
+        unknown: Rows = rows[~self._known[rows]]
+        return unknown
+
+    def learn(self, rows: Rows, found: Candidates) -> None:
+        """`rows` were tried, and `found` are those of them where it helps."""
+        self._known[rows] = True
+        self._helps[rows] = False
+        self._helps[found.rows] = True
+        self._violations[found.rows] = found.violations
+        self._counts[found.rows] = found.counts
+        widest = int(found.counts.max(initial=0))
+        if widest > self._victims.shape[1]:
+            more = widest - self._victims.shape[1]
+            self._victims = np.pad(self._victims, ((0, 0), (0, more)))
+        victims = self._victims[found.rows]
+        victims[self._is_used(found.counts)] = found.victims
+        self._victims[found.rows] = victims
+
+    def candidates(self, rows: Rows) -> Candidates:
+        """Of the nodes, which are known, those where it helps, in their order."""
+        rows = rows[self._helps[rows]]
+        counts = self._counts[rows]
+        victims: Rows = self._victims[rows][self._is_used(counts)].astype(np.intp)
+        return Candidates(rows, self._violations[rows], counts, victims)
+
+    def _is_used(self, counts: Int64s) -> Bools:
+        is_used: Bools = np.arange(self._victims.shape[1]) < counts[:, np.newaxis]
+        return is_used
+
+    def _forget_all(self) -> None:
+        capacity = self._cluster.nodes.capacity
+        self._known = np.zeros(capacity, np.bool_)
+        self._helps = np.zeros(capacity, np.bool_)
+        self._violations = np.zeros(capacity, np.int64)
+        self._counts = np.zeros(capacity, np.int64)
+        self._victims = np.zeros((capacity, VICTIMS_WIDTH), np.int32)
+
+    def _note_position(self) -> None:
+        self._position = self._journal.position
+        self._pod_position = self._cluster.pod_log.position
+        self._objects_version = self._cluster.objects.version

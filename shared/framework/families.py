@@ -1,0 +1,127 @@
+"""Families: pods that differ in their requests alone, so that one of them speaks for all.
+
+Where every pod asks for another amount, every pod is a class of its own, though nearly all else about
+them is equal. Plugins say whether they ignore requests (`RequestsIgnorer`); what these say is the same
+for a whole family, and is kept for it as it is for a class, under the number that it has here. Only
+the others are asked for each pod.
+"""
+
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import msgspec
+
+from shared.framework.cluster_view import ClusterView
+from shared.framework.device_index import takes_devices
+from shared.framework.node_sample import is_sampling
+from shared.framework.plugin_api import Scope
+from shared.framework.pod_info import PodInfo
+from shared.framework.runtime import Framework
+from shared.kube.objects import Container
+
+FAMILIES_MAX: Final = 1 << 14
+"""So many are told apart before all are forgotten; of most there is no more than a number."""
+ALONE_MAX: Final = 4
+"""So many pods of a class may each be looked at as if it were the only one; with more, keeping what is
+known of the class pays."""
+
+_encoder: Final = msgspec.msgpack.Encoder()
+
+
+class Halves(NamedTuple):
+    """The plugins of a profile, those that ignore requests apart from the others."""
+
+    shared: Framework
+    own: Framework
+
+
+class Families:
+    """The families of the pods that were asked about lately."""
+
+    def __init__(self, frameworks: dict[str, Framework]) -> None:
+        self.halves = {
+            profile: halves
+            for profile, framework in frameworks.items()
+            if (halves := _halves(framework)) is not None
+        }
+        """By profile; without those of which pods have to be looked at one by one."""
+        self._ids: dict[bytes, int] = {}
+        self._next_id = 0
+        self._alone: dict[int, int] = {}
+        """How many pods of a class were looked at as if they had no like."""
+
+    @property
+    def shared(self) -> dict[str, Framework]:
+        """The plugins that ignore requests."""
+        return {profile: halves.shared for profile, halves in self.halves.items()}
+
+    def of(self, class_id: int, info: PodInfo, profile: str, cluster: ClusterView) -> int | None:
+        """The number of the pod's family; None where the pod had better be looked at by its class:
+        somebody nominated some pod, it takes more than room on the node, there were more like it, or
+        it is the first of its family."""
+        if profile not in self.halves or len(cluster.nominations):
+            return None
+        count = self._alone.get(class_id, 0)
+        if count >= ALONE_MAX or info.takes_claims or takes_devices(info, cluster):
+            return None
+        key = family_key(info, profile)
+        found = self._ids.get(key)
+        if found is None:
+            if len(self._ids) >= FAMILIES_MAX:
+                self._ids.clear()
+            self._ids[key] = self._next_id
+            self._next_id += 1
+            return None
+        if len(self._alone) >= FAMILIES_MAX:
+            self._alone.clear()
+        self._alone[class_id] = count + 1
+        return found
+
+
+def family_key(info: PodInfo, profile: str) -> bytes:
+    """Equal for pods of which plugins that ignore requests say the same."""
+    spec = info.spec
+    bare = msgspec.structs.replace(
+        spec,
+        containers=[_without_requests(container) for container in spec.containers],
+        init_containers=[_without_requests(each) for each in spec.init_containers or ()],
+        resources=None,
+        overhead=None,
+    )
+    rest = msgspec.structs.replace(info.template, spec=bare)
+    return _encoder.encode((profile, info.namespace, info.requests.scalars, rest))
+
+
+def _without_requests(container: Container) -> Container:
+    return msgspec.structs.replace(container, resources=None)
+
+
+@lru_cache(maxsize=64)
+def _halves(framework: Framework) -> Halves | None:
+    """None where the plugins that look at requests are not as simple as the in-tree ones are."""
+    if is_sampling(framework.percentage_of_nodes_to_score):
+        return None
+    own = _part(framework, ignores_requests=False)
+    for plugin in own.filters:
+        if plugin.filter_depends.scope is not Scope.ROW or hasattr(plugin, "has_failed"):
+            return None
+    for scorer, _ in own.scores:
+        if scorer.score_depends.scope is not Scope.ROW or hasattr(scorer, "normalize"):
+            return None
+        if getattr(scorer, "pre_score_depends", None) is not None:
+            return None
+    return Halves(_part(framework, ignores_requests=True), own)
+
+
+def _part(framework: Framework, *, ignores_requests: bool) -> Framework:
+    """The plugins that ignore requests, or the others."""
+
+    def belongs(plugin: object) -> bool:
+        return bool(getattr(plugin, "ignores_requests", False)) is ignores_requests
+
+    return Framework(
+        framework.profile_name,
+        [plugin for plugin in framework.pre_filters if belongs(plugin)],
+        [plugin for plugin in framework.filters if belongs(plugin)],
+        [entry for entry in framework.scores if belongs(entry.plugin)],
+    )

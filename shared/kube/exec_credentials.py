@@ -1,0 +1,217 @@
+"""Credentials from a command (exec plugins of kubeconfig files), as cloud providers use them.
+
+The command prints an ExecCredential: a token or a client certificate, and until when it is good. It is
+run when there is none, when that time is over and when the server refuses; never twice at once, and a
+failure stands for a second, so that a burst of requests does not start a burst of processes. It gets no
+terminal: a daemon has nobody to ask.
+
+Rules: staging/src/k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go, v1.36.
+"""
+
+import asyncio
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final, Literal
+
+import msgspec
+
+from shared.clock import Clock, SystemClock
+from shared.errors import ConfigurationError
+from shared.kube.api_errors import ConnectFailed
+from shared.kube.client_certificate import ClientCertificate
+from shared.kube.credentials import Credentials, bearer_line
+from shared.telemetry.log import EventLog
+
+log: Final = EventLog("kube")
+
+API_VERSIONS: Final = (
+    "client.authentication.k8s.io/v1",
+    "client.authentication.k8s.io/v1beta1",
+)
+TIMEOUT_S: Final = 60.0
+"""client-go waits for ever; a daemon that does nothing for a minute has to say why."""
+FAILURE_HOLD_S: Final = 1.0
+OUTPUT_BYTES_MAX: Final = 4 * 1024 * 1024
+STDERR_SHOWN_BYTES: Final = 1000
+
+
+class ExecCommand(msgspec.Struct, frozen=True):
+    """`user.exec` of a kubeconfig file."""
+
+    api_version: str
+    command: str
+    """An absolute path, or a name to be looked up in $PATH."""
+    args: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    install_hint: str = ""
+    cluster: Mapping[str, Any] | None = None
+    """What the command is told of the cluster (provideClusterInfo)."""
+    source: str = "user.exec"
+    """For messages."""
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    token: str = ""
+    client_certificate_data: str = ""
+    client_key_data: str = ""
+    expiration_timestamp: datetime | None = None
+
+
+class _ExecCredential(msgspec.Struct, rename="camel"):
+    api_version: str
+    kind: Literal["ExecCredential"]
+    status: _Status | None = None
+
+
+class ExecFailed(ConnectFailed):
+    """The command did not give credentials, so nothing was sent."""
+
+
+class ExecCredentials(Credentials):
+    """Runs the command when need be."""
+
+    def __init__(
+        self,
+        command: ExecCommand,
+        *,
+        certificate: ClientCertificate | None = None,
+        impersonation: tuple[tuple[str, str], ...] = (),
+        clock: Clock | None = None,
+        environment: Callable[[], Mapping[str, str]] = lambda: os.environ,
+    ) -> None:
+        """`certificate`: where to put a client certificate; None when the server has no TLS."""
+        super().__init__(certificate=certificate, impersonation=impersonation)
+        self.command = command
+        self._clock: Clock = clock or SystemClock()
+        self._environment = environment
+        self._has_any = False
+        self._expires_wall_s: float | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._failure: ExecFailed | None = None
+        self._failed_at_s = float("-inf")
+        self._renewed_at_s = float("-inf")
+
+    def is_due(self) -> bool:
+        """Whether there are no credentials, or none that are good any more."""
+        return not self._has_any or (
+            self._expires_wall_s is not None and self._clock.wall_s() > self._expires_wall_s
+        )
+
+    async def prepare(self) -> None:
+        """Run the command, or wait for the run that is under way."""
+        if self._failure is not None:
+            if self._clock.monotonic_s() - self._failed_at_s < FAILURE_HOLD_S:
+                raise self._failure
+            self._failure = None
+        if self._running is None:
+            self._running = asyncio.get_running_loop().create_task(self._run())
+            self._running.add_done_callback(self._on_run_over)
+        # A request that is given up must not end the run that others wait for.
+        await asyncio.shield(self._running)
+
+    async def renew(self, refused_serial: int, now_s: float) -> bool:
+        """Run the command again, unless that has happened since.
+
+        A command that gives what the server refuses is not run more than once a second.
+        """
+        if self.serial == refused_serial and now_s - self._renewed_at_s >= FAILURE_HOLD_S:
+            with contextlib.suppress(ExecFailed):  # Logged; what counts here is the refusal.
+                await self.prepare()
+            self._renewed_at_s = now_s
+        return self.serial != refused_serial
+
+    def _on_run_over(self, task: asyncio.Task[None]) -> None:
+        self._running = None
+        if not task.cancelled():
+            # Asked for even if nobody waits any more, or asyncio complains of it.
+            task.exception()
+
+    async def _run(self) -> None:
+        try:
+            self._take(await self._output())
+        except ExecFailed as error:
+            self._failure = error
+            self._failed_at_s = self._clock.monotonic_s()
+            log.error("exec_plugin_failed", command=self.command.command, error=str(error))
+            raise
+
+    async def _output(self) -> bytes:
+        command = self.command
+        environment = {**self._environment(), **dict(command.env)}
+        environment["KUBERNETES_EXEC_INFO"] = self._exec_info()
+        path = shutil.which(command.command, path=environment.get("PATH"))
+        if path is None:
+            hint = f"\n{command.install_hint}" if command.install_hint else ""
+            raise self._failed(f"executable {command.command} not found{hint}")
+        try:
+            process = await asyncio.create_subprocess_exec(
+                path,
+                *command.args,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=environment,
+            )
+        except OSError as error:
+            raise self._failed(str(error)) from error
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                output, errors = await process.communicate()
+        except TimeoutError:
+            raise self._failed(f"no answer within {TIMEOUT_S:g} s") from None
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        if process.returncode != 0:
+            said = errors[-STDERR_SHOWN_BYTES:].decode("utf-8", "replace").strip()
+            raise self._failed(f"exit code {process.returncode}: {said or 'it said nothing'}")
+        return output
+
+    def _exec_info(self) -> str:
+        spec: dict[str, Any] = {"interactive": False}
+        if self.command.cluster is not None:
+            spec["cluster"] = self.command.cluster
+        info = {"kind": "ExecCredential", "apiVersion": self.command.api_version, "spec": spec}
+        return msgspec.json.encode(info).decode()
+
+    def _take(self, output: bytes) -> None:
+        """Use what the command printed."""
+        if len(output) > OUTPUT_BYTES_MAX:
+            raise self._failed(f"it printed {len(output)} bytes")
+        try:
+            answer = msgspec.json.decode(output, type=_ExecCredential)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self._failed(f"it printed no ExecCredential: {error}") from error
+        if answer.api_version != self.command.api_version:
+            raise self._failed(
+                f"it is configured as {self.command.api_version} and speaks {answer.api_version}"
+            )
+        status = answer.status
+        if status is None or not (status.token or status.client_certificate_data):
+            raise self._failed("it gave neither a token nor a certificate")
+        if bool(status.client_certificate_data) != bool(status.client_key_data):
+            raise self._failed("it gave only one of certificate and key")
+        try:
+            self._use(status)
+        except ConfigurationError as error:
+            raise self._failed(str(error)) from error
+        expires = status.expiration_timestamp
+        self._expires_wall_s = None if expires is None else expires.timestamp()
+        self._has_any = True
+        self.serial += 1
+
+    def _use(self, status: _Status) -> None:
+        line = bearer_line(status.token, "the token") if status.token else b""
+        if status.client_certificate_data and self._certificate is not None:
+            self._certificate.use_pem(
+                status.client_certificate_data.encode(), status.client_key_data.encode()
+            )
+        self._set_authorization(line)
+
+    def _failed(self, problem: str) -> ExecFailed:
+        return ExecFailed(f"{self.command.source}: {self.command.command}: {problem}")

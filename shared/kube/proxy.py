@@ -1,0 +1,166 @@
+"""The way through an HTTP proxy: which one to take, and the tunnel (CONNECT) through it.
+
+Kubeconfig's `proxy-url` goes before the environment's HTTPS_PROXY, HTTP_PROXY and NO_PROXY, which are
+read as Go's net/http reads them (golang.org/x/net/http/httpproxy): client-go does no more. Always by
+tunnel, also for an API server without TLS.
+"""
+
+import asyncio
+import base64
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from shared.errors import ConfigurationError
+from shared.kube.api_errors import ConnectFailed
+
+_HEAD_BYTES_MAX: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """One HTTP proxy."""
+
+    host: str
+    port: int
+    authorization: str = ""
+    """What to tell it who we are; empty: nothing."""
+
+
+def parse_proxy(url: str, source: str) -> Proxy:
+    """A proxy's address; `ConfigurationError` names `source`."""
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        port = parts.port
+    except ValueError as error:
+        raise ConfigurationError(source, [f"proxy {url!r}: {error}"]) from error
+    if parts.scheme != "http":
+        told = f"proxy {url!r}: only http:// proxies can be used, not {parts.scheme}://"
+        raise ConfigurationError(source, [told])
+    if not parts.hostname:
+        raise ConfigurationError(source, [f'proxy {url!r}: write it like "http://proxy:3128"'])
+    authorization = ""
+    if parts.username is not None:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
+    return Proxy(parts.hostname, port or 80, authorization)
+
+
+def proxy_of_environment(
+    environment: Mapping[str, str], host: str, port: int, *, is_tls: bool
+) -> Proxy | None:
+    """The proxy that the environment names for this server; None: go there directly."""
+    scheme = "HTTPS" if is_tls else "HTTP"
+    name, url = _first(environment, f"{scheme}_PROXY")
+    if not url or _is_excepted(host, port, _first(environment, "NO_PROXY")[1]):
+        return None
+    return parse_proxy(url, f"${name}")
+
+
+def _first(environment: Mapping[str, str], name: str) -> tuple[str, str]:
+    for written in (name, name.lower()):
+        if environment.get(written):
+            return written, environment[written]
+    return name, ""
+
+
+def _is_excepted(host: str, port: int, no_proxy: str) -> bool:
+    name = host.lower().rstrip(".")
+    address = _address(name)
+    if name == "localhost" or (address is not None and address.is_loopback):
+        return True
+    return any(
+        _matches(pattern.strip().lower(), name, address, port) for pattern in no_proxy.split(",")
+    )
+
+
+def _matches(
+    pattern: str,
+    name: str,
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address | None,
+    port: int,
+) -> bool:
+    if not pattern:
+        return False
+    if pattern == "*":
+        return True
+    if "/" in pattern:
+        try:
+            return address is not None and address in ipaddress.ip_network(pattern, strict=False)
+        except ValueError:
+            return False
+    pattern_host, pattern_port = _split_port(pattern)
+    if pattern_port and pattern_port != str(port):
+        return False
+    pattern_address = _address(pattern_host)
+    if pattern_address is not None:
+        return pattern_address == address
+    domain = pattern_host.removeprefix("*")
+    if domain.startswith("."):
+        return name.endswith(domain)
+    return name == domain or name.endswith(f".{domain}")
+
+
+def _split_port(pattern: str) -> tuple[str, str]:
+    if pattern.startswith("["):
+        host, _, rest = pattern[1:].partition("]")
+        return host, rest.removeprefix(":")
+    host, colon, port = pattern.rpartition(":")
+    return (host, port) if colon and ":" not in host else (pattern, "")
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+# The tunnel ---------------------------------------------------------------------------------------
+
+
+class _TunnelHead(asyncio.Protocol):
+    """Waits for the proxy's answer. Nothing comes after it until we have spoken."""
+
+    def __init__(self) -> None:
+        self.answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._received = b""
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        head, end, _ = self._received.partition(b"\r\n\r\n")
+        if (end or len(self._received) > _HEAD_BYTES_MAX) and not self.answered.done():
+            self.answered.set_result(head)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.answered.done():
+            self.answered.set_exception(ConnectFailed(f"the proxy closed the connection ({exc})"))
+
+
+async def open_tunnel(proxy: Proxy, host: str, port: int) -> asyncio.Transport:
+    """A connection through the proxy to `host`; its protocol is to be set at once.
+
+    Raises `ConnectFailed` when the proxy refuses, `OSError` when it cannot be reached.
+    """
+    loop = asyncio.get_running_loop()
+    transport, waiting = await loop.create_connection(_TunnelHead, proxy.host, proxy.port)
+    target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}", "User-Agent: berth"]
+    if proxy.authorization:
+        lines.append(f"Proxy-Authorization: {proxy.authorization}")
+    try:
+        transport.write("\r\n".join([*lines, "", ""]).encode())
+        _check(proxy, await waiting.answered)
+    except BaseException:
+        transport.abort()
+        raise
+    return transport
+
+
+def _check(proxy: Proxy, head: bytes) -> None:
+    status_line = head.partition(b"\r\n")[0].decode("latin-1")
+    parts = status_line.split(maxsplit=2)
+    if len(parts) < 2 or not parts[0].startswith("HTTP/1.") or not parts[1].startswith("2"):
+        raise ConnectFailed(f"proxy {proxy.host}:{proxy.port} refused: {status_line!r}")

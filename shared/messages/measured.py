@@ -1,0 +1,48 @@
+"""What a process counted and timed since it last told the owner; travels with what it says anyway."""
+
+from typing import Final
+
+import msgspec
+
+from shared.messages.admin import HistogramState, LabelledCount
+from shared.telemetry.metrics import HISTOGRAMS, LABELLED
+from shared.telemetry.tally import Tally
+
+
+class Measured(msgspec.Struct, array_like=True, frozen=True):
+    """Additions to the owner's counts."""
+
+    counts: list[LabelledCount]
+    histograms: list[HistogramState]
+
+
+NOTHING: Final = Measured([], [])
+
+
+def told(tally: Tally) -> Measured:
+    """All that is in it."""
+    return Measured(
+        [
+            LabelledCount(name, list(labels), count)
+            for (name, labels), count in tally.counts.items()
+        ],
+        [
+            HistogramState(name, list(labels), list(one.counts), one.sum)
+            for (name, labels), one in tally.histograms.items()
+        ],
+    )
+
+
+def add_to(tally: Tally, measured: Measured) -> None:
+    """Takes in what another process tells. Names and shapes that this owner does not know, as of a
+    worker of another version, are left out: they would be nobody's metrics."""
+    for count in measured.counts:
+        declared = LABELLED.get(count.name)
+        if declared is not None and len(count.labels) == len(declared.label_names):
+            tally.count(count.name, tuple(count.labels), count.count)
+    for state in measured.histograms:
+        histogram = HISTOGRAMS.get(state.name)
+        if histogram is None or len(state.labels) != len(histogram.label_names):
+            continue
+        if len(state.counts) == len(histogram.bounds) + 1:
+            tally.add_histogram(state.name, tuple(state.labels), state.counts, state.sum)

@@ -1,0 +1,102 @@
+"""Scoring workers on other hosts: the owner's entrance for them, and their way to it.
+
+Two channels are enough for a worker (work and snapshots); they lie on two neighbouring tcp ports, always
+with CURVE: both ends prove that they have their key, and everything is encrypted. There is no way to
+open the entrance without keys, not even on loopback. The other channels (orders to binders, cluster
+events, administration) are never reachable from another host.
+"""
+
+import ipaddress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import zmq
+
+from shared.errors import ConfigurationError
+from shared.transport.channels import REMOTE_SNAPSHOTS_HIGH_WATER, Channel
+from shared.transport.keys import KeyPair, read_key_pair, read_public_key, read_public_keys
+from shared.transport.sockets import RawSocket
+
+PORT_OFFSETS: Final = {Channel.SCORERS: 0, Channel.SNAPSHOTS: 1}
+PORT_MAX: Final = 65_535
+HEARTBEAT_MS: Final = 5_000
+"""A host that vanished is noticed by silence; a process that dies there at once."""
+ZAP_DOMAIN: Final = b"berth-workers"
+
+
+class WorkersEntrance(NamedTuple):
+    """Where the owner lets workers of other hosts in, as whom, and whom."""
+
+    addresses: dict[Channel, str]
+    keys: KeyPair
+    allowed_path: Path
+    """Read at each handshake: a worker that is added or removed needs no restart."""
+
+    @classmethod
+    def read(cls, address: str, key_file: str, allowed_file: str) -> "WorkersEntrance":
+        """ConfigurationError if the address or a file cannot be used."""
+        host, port = split_address(address)
+        if host != "*":
+            try:
+                ipaddress.ip_address(host.strip("[]"))
+            except ValueError as error:
+                problem = "to listen, write an IP address of this host, such as tcp://0.0.0.0:7400"
+                raise ConfigurationError(address, [problem]) from error
+        read_public_keys(Path(allowed_file))
+        return cls(_addresses(host, port), read_key_pair(Path(key_file)), Path(allowed_file))
+
+    def prepare(self, socket: RawSocket) -> None:
+        """For the next `bind`; what is bound already stays as it is."""
+        _keep_alive(socket)
+        socket.setsockopt(zmq.CURVE_SERVER, 1)
+        socket.setsockopt(zmq.CURVE_SECRETKEY, self.keys.secret)
+        socket.setsockopt(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
+        # Without somebody who asks the list, nobody is let in.
+        socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
+        if socket.type == zmq.XPUB:
+            socket.setsockopt(zmq.SNDHWM, REMOTE_SNAPSHOTS_HIGH_WATER)
+
+
+class RemoteOwner:
+    """A worker's way to the owner; takes the place of `Endpoints`."""
+
+    def __init__(self, address: str, server_key_file: str, key_file: str) -> None:
+        """ConfigurationError if the address or a file cannot be used."""
+        host, port = split_address(address)
+        if host == "*":
+            raise ConfigurationError(address, ["name the host of the owner"])
+        self._addresses = _addresses(host, port)
+        self._server_key = read_public_key(Path(server_key_file))
+        self._keys = read_key_pair(Path(key_file))
+
+    def address(self, channel: Channel) -> str:
+        return self._addresses[channel]
+
+    def prepare(self, socket: RawSocket) -> None:
+        """For the next `connect`."""
+        _keep_alive(socket)
+        socket.setsockopt(zmq.CURVE_SERVERKEY, self._server_key)
+        socket.setsockopt(zmq.CURVE_PUBLICKEY, self._keys.public)
+        socket.setsockopt(zmq.CURVE_SECRETKEY, self._keys.secret)
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and first port of tcp://HOST:PORT."""
+    host, _, port_text = address.removeprefix("tcp://").rpartition(":")
+    if not address.startswith("tcp://") or not host or not port_text.isdecimal():
+        raise ConfigurationError(address, ["write tcp://HOST:PORT, such as tcp://10.0.0.5:7400"])
+    last = PORT_MAX - max(PORT_OFFSETS.values())
+    if not 0 < int(port_text) <= last:
+        raise ConfigurationError(address, [f"port must lie in 1..{last}; the next is used too"])
+    return host, int(port_text)
+
+
+def _addresses(host: str, port: int) -> dict[Channel, str]:
+    return {channel: f"tcp://{host}:{port + offset}" for channel, offset in PORT_OFFSETS.items()}
+
+
+def _keep_alive(socket: RawSocket) -> None:
+    socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 2 * HEARTBEAT_MS)
+    socket.setsockopt(zmq.HEARTBEAT_TTL, 2 * HEARTBEAT_MS)
+    socket.setsockopt(zmq.IPV6, 1)

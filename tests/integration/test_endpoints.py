@@ -1,0 +1,125 @@
+"""The endpoints' server over real sockets: keep-alive, TLS, damaged requests, its own process."""
+
+import asyncio
+import http.client
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from daemon.endpoints.pages import Pages
+from daemon.endpoints.server import HEAD_BYTES_MAX, EndpointServer
+from shared import exit_codes
+from tests.unit.daemon.endpoints.test_pages import FixedSource
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
+
+TLS = Path(__file__).parents[1] / "unit" / "shared" / "kube" / "tls"
+
+
+def serve(scene: Callable[[int], None], tls: ssl.SSLContext | None = None) -> None:
+    """Runs a scene of blocking calls against a server on a free port."""
+
+    async def main() -> None:
+        server = EndpointServer(Pages(FixedSource(), None))
+        port = await server.start("127.0.0.1", 0, tls)
+        try:
+            await asyncio.to_thread(scene, port)
+        finally:
+            await server.close()
+
+    asyncio.run(main())
+
+
+def get(
+    connection: http.client.HTTPConnection, path: str, method: str = "GET"
+) -> tuple[int, bytes]:
+    connection.request(method, path)
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def test_one_connection_carries_many_requests() -> None:
+    def scene(port: int) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        for _ in range(3):
+            assert get(connection, "/livez") == (200, b"ok")
+        assert get(connection, "/metrics") == (200, b"berth_owner_up 1\n")
+        assert get(connection, "/livez", "HEAD") == (200, b"")
+        assert get(connection, "/nothing")[0] == 404
+        connection.close()
+
+    serve(scene)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01 hello\r\n\r\n",
+        b"GET /livez HTTP/9.9\r\n\r\n",
+        b"GET / HTTP/1.1\r\nX: " + b"a" * (HEAD_BYTES_MAX + 1) + b"\r\n\r\n",
+    ],
+)
+def test_what_is_no_request_is_refused_and_others_are_served(sent: bytes) -> None:
+    def scene(port: int) -> None:
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as raw:
+            raw.sendall(sent)
+            assert raw.recv(100).startswith(b"HTTP/1.1 400 ")
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        assert get(connection, "/livez") == (200, b"ok")
+        connection.close()
+
+    serve(scene)
+
+
+def test_a_body_ends_the_connection_with_the_answer() -> None:
+    def scene(port: int) -> None:
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as raw:
+            raw.sendall(b"POST /metrics HTTP/1.1\r\nContent-Length: 9\r\n\r\nGET /live")
+            answer = b""
+            while chunk := raw.recv(1000):
+                answer += chunk
+            assert answer.startswith(b"HTTP/1.1 405 ")
+            assert answer.count(b"HTTP/1.1") == 1
+
+    serve(scene)
+
+
+def test_a_port_that_is_taken_ends_the_process_with_a_line_of_the_log(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        arguments = ["--runtime-dir", str(tmp_path), "--secure-port", str(port)]
+        ended = subprocess.run(
+            [sys.executable, "-P", "-m", "daemon.endpoints", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert ended.returncode == exit_codes.FAILED
+    assert "not_listening" in ended.stderr
+
+
+def test_it_speaks_tls_with_who_trusts_it_only() -> None:
+    def scene(port: int) -> None:
+        trusting = ssl.create_default_context(cafile=TLS / "cert.pem")
+        trusting.check_hostname = False
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=trusting)
+        assert get(connection, "/livez") == (200, b"ok")
+        connection.close()
+        doubting = http.client.HTTPSConnection("127.0.0.1", port, timeout=10)
+        with pytest.raises(ssl.SSLCertVerificationError):
+            doubting.connect()
+        doubting.close()
+        plain = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        with pytest.raises((http.client.HTTPException, OSError)):
+            get(plain, "/livez")
+        plain.close()
+
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(TLS / "cert.pem", TLS / "key.pem")
+    serve(scene, tls)

@@ -1,0 +1,106 @@
+"""A real binder process carries a preemption out at the simulated API server."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.apiserver import status
+from bench.apiserver.faults import Disconnect, Refuse
+from shared.messages.from_binder import VictimDone, VictimReport
+from shared.messages.to_binder import DeleteVictim, PreemptPods, SetNomination
+from tests.integration.test_binder import EPOCH, Stage, World
+
+pytestmark = pytest.mark.integration
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    world = World()
+    with tempfile.TemporaryDirectory(prefix="berth-") as folder:
+        stage = Stage(world, Path(folder))
+        try:
+            stage.welcome()
+            yield stage
+        finally:
+            stage.close()
+            world.close()
+
+
+def running(world: World, name: str) -> str:
+    uid = world.add_pod(name)
+    world.bind(name, "n1")
+    return uid
+
+
+def order(number: int, name: str, uid: str) -> DeleteVictim:
+    return DeleteVictim(
+        number, "default-scheduler", "default", name, uid, "1", "n1", "default", "p", "up"
+    )
+
+
+def answers(stage: Stage, count: int) -> dict[int, VictimDone]:
+    found: dict[int, VictimDone] = {}
+    while len(found) < count:
+        report = stage.next_of(VictimReport)  # type: ignore[type-var]  # Any message will do.
+        found.update({done.order_id: done for done in report.victims})
+    return found
+
+
+def is_marked(pod: dict[str, Any]) -> bool:
+    return any(
+        (c["type"], c["status"], c.get("reason"))
+        == ("DisruptionTarget", "True", "PreemptionByScheduler")
+        for c in pod["status"].get("conditions", [])
+    )
+
+
+def test_victims_are_marked_and_deleted_and_the_nomination_is_written(stage: Stage) -> None:
+    world = stage.world
+    uid, preemptor = running(world, "victim"), world.add_pod("p")
+    nomination = SetNomination("default", "p", preemptor, "n1")
+    stage.say(PreemptPods(EPOCH, [order(1, "victim", uid)], [nomination]))
+    assert answers(stage, 1) == {1: VictimDone(1, "")}
+    victim = world.pod("victim")
+    # It is bound, so it has its grace period; nobody here plays the kubelet.
+    assert is_marked(victim)
+    assert victim["metadata"]["deletionTimestamp"]
+    stage.say(PreemptPods(EPOCH, [], [SetNomination("default", "p", preemptor, "")]))
+    while world.pod("p")["status"].get("nominatedNodeName"):
+        pass  # Each look is a request, so it does not spin idly.
+
+
+def test_another_pod_of_the_name_is_left_alone(stage: Stage) -> None:
+    world = stage.world
+    running(world, "victim")
+    stage.say(
+        PreemptPods(EPOCH, [order(1, "victim", "of-an-earlier-pod"), order(2, "gone", "x")], [])
+    )
+    assert set(answers(stage, 2).values()) == {VictimDone(1, ""), VictimDone(2, "")}
+    victim = world.pod("victim")
+    assert not is_marked(victim)
+    assert "deletionTimestamp" not in victim["metadata"]
+
+
+def test_a_server_that_fails_is_asked_again(stage: Stage) -> None:
+    world = stage.world
+    uid = running(world, "victim")
+    world.faults.before["PATCH victim"] = [Refuse(status.internal("no"))]
+    world.faults.after["DELETE victim"] = [Disconnect()]
+    stage.say(PreemptPods(EPOCH, [order(1, "victim", uid)], []))
+    assert answers(stage, 1) == {1: VictimDone(1, "")}
+    assert world.faults.seen["PATCH victim"] == 2
+    assert world.faults.seen["DELETE victim"] == 2
+
+
+def test_orders_of_another_epoch_are_void(stage: Stage) -> None:
+    world = stage.world
+    uid, other = running(world, "victim"), running(world, "other")
+    stage.say(PreemptPods(EPOCH + 1, [order(1, "victim", uid)], []))
+    stage.say(PreemptPods(EPOCH, [order(2, "other", other)], []))
+    assert list(answers(stage, 1)) == [2]
+    assert not is_marked(world.pod("victim"))

@@ -1,0 +1,227 @@
+"""The thread that asks extenders: over real HTTP, with an extender that answers, fails or is silent.
+
+Cases of TestSchedulerWithExtenders and TestIsInterested (pkg/scheduler/extender_test.go) that need
+more than the deciding parts.
+"""
+
+import asyncio
+import select
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from shared.kube.cluster_access import access_by_url
+from shared.kube.extender_config import ExtenderConfig
+from shared.kube.extender_wire import MetaPod, MetaVictims, PodName
+from shared.messages.from_binder import BindFailureReason
+from shared.messages.to_binder import BindPod
+from tests.integration.test_binder import World
+from tests.support.fake_extender import FakeExtender, keeping, preferring
+from workers.binder.bind_call import BOUND, NotBound, Outcome
+from workers.binder.extender_bind import ExtenderBinder
+from workers.scorer.extender_calls import ExtenderCaller
+from workers.scorer.extender_questions import Answer, FilterQuestion, PreemptQuestion, Question
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World()
+    world.add_pod("p")
+    for name in ("a", "b", "c"):
+        world.ask("POST", "/api/v1/nodes", {"metadata": {"name": name}})
+    try:
+        yield world
+    finally:
+        world.close()
+
+
+def asked(world: World, question: Question, *extenders: ExtenderConfig) -> Answer:
+    with ExtenderCaller(extenders, access_by_url(world.address)) as caller:
+        caller.ask(question)
+        select.select([caller.fd], [], [])
+        (answer,) = caller.take()
+        return answer
+
+
+def question(world: World, *, extenders: int = 1, pod: str = "p") -> FilterQuestion:
+    return FilterQuestion(1, PodName("default", pod, "u"), tuple(range(extenders)), ["a", "b", "c"])
+
+
+def config(url: str, **fields: Any) -> ExtenderConfig:
+    return ExtenderConfig(url_prefix=url, filter_verb="filter", **fields)
+
+
+def test_each_extender_is_asked_about_what_the_one_before_left(world: World) -> None:
+    with FakeExtender(filter=keeping("a", "b")) as one, FakeExtender(filter=keeping("b")) as two:
+        both = (config(one.url), config(two.url, node_cache_capable=True))
+        answer = asked(world, question(world, extenders=2), *both)
+        assert answer.verdicts is not None
+        assert answer.verdicts.passing == ["b"]
+        assert answer.verdicts.refused == {"c": "c is not for us", "a": "a is not for us"}
+        assert two.asked("filter")[0]["nodenames"] == ["a", "b"]
+
+
+def test_nobody_is_asked_once_no_node_is_left(world: World) -> None:
+    with FakeExtender(filter=keeping()) as one, FakeExtender() as two:
+        both = (config(one.url), config(two.url))
+        answer = asked(world, question(world, extenders=2), *both)
+        assert answer.verdicts is not None
+        assert (answer.verdicts.passing, two.calls) == ([], [])
+
+
+def test_scores_are_added_up_and_a_failing_prioritizer_gives_none(world: World) -> None:
+    with FakeExtender(p=preferring("b")) as one, FakeExtender(p=lambda _: 500) as two:
+        both = [
+            ExtenderConfig(url_prefix=each.url, prioritize_verb="p", weight=2)
+            for each in (one, two)
+        ]
+        answer = asked(world, question(world, extenders=2), *both)
+        assert answer.verdicts is not None
+        assert answer.verdicts.scores == {"a": 20, "b": 200, "c": 20}
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (500, "failed filter with extender at URL .*/filter, code 500"),
+        (201, "code 201"),
+        (b"<html>", "the answer to filter cannot be used"),
+        ({"error": "out of order"}, "out of order"),
+        ({"nodenames": ["z"]}, 'filtered node "z"'),
+    ],
+)
+def test_a_failing_extender_fails_the_pod_unless_it_is_ignorable(
+    world: World, said: Any, told: str
+) -> None:
+    with FakeExtender(filter=lambda _: said) as one, FakeExtender(filter=keeping("b")) as two:
+        failing = config(one.url, node_cache_capable=True)
+        answer = asked(world, question(world), failing)
+        assert answer.verdicts is None
+        with pytest.raises(AssertionError, match=told):
+            raise AssertionError(answer.error)
+        ignored = msgspec.structs.replace(failing, ignorable=True)
+        answer = asked(world, question(world, extenders=2), ignored, config(two.url))
+        assert answer.verdicts is not None
+        assert answer.verdicts.passing == ["b"]
+
+
+def test_an_extender_that_says_nothing_is_given_up(world: World) -> None:
+    let_go = threading.Event()
+
+    def wait(_: dict[str, Any]) -> dict[str, Any]:
+        let_go.wait(60)
+        return {}
+
+    with FakeExtender(filter=wait) as extender:
+        try:
+            answer = asked(world, question(world), config(extender.url, timeout_s=0.05))
+        finally:
+            let_go.set()
+    assert "no answer within 0.05 s" in answer.error
+
+
+def test_a_pod_that_is_gone_is_an_error(world: World) -> None:
+    with FakeExtender() as extender:
+        answer = asked(world, question(world, pod="gone"), config(extender.url))
+        assert "not found" in answer.error
+        assert extender.calls == []
+
+
+def test_a_node_that_came_since_is_sent_as_well(world: World) -> None:
+    access = access_by_url(world.address)
+    with (
+        FakeExtender(filter=keeping("d")) as extender,
+        ExtenderCaller([config(extender.url)], access) as caller,
+    ):
+        caller.ask(question(world))
+        select.select([caller.fd], [], [])
+        caller.take()
+        world.ask("POST", "/api/v1/nodes", {"metadata": {"name": "d"}})
+        caller.ask(question(world)._replace(node_names=["d"]))
+        select.select([caller.fd], [], [])
+        (answer,) = caller.take()
+    assert answer.verdicts is not None
+    assert answer.verdicts.passing == ["d"]
+
+
+def test_an_ignorable_extender_may_fail_to_preempt(world: World) -> None:
+    victims = {"a": MetaVictims([MetaPod("u1")], 0)}
+    ask = PreemptQuestion(1, PodName("default", "p", "u"), (0,), victims, {})
+    with FakeExtender(preempt=lambda _: 503) as extender:
+        ignorable = ExtenderConfig(
+            url_prefix=extender.url, preempt_verb="preempt", ignorable=True, node_cache_capable=True
+        )
+        assert asked(world, ask, ignorable).victims == victims
+        answer = asked(world, ask, msgspec.structs.replace(ignorable, ignorable=False))
+        assert (answer.victims, "code 503" in answer.error) == (None, True)
+
+
+# Binding ---------------------------------------------------------------------------------------------
+
+
+class FakeLooker:
+    """Finds the pod as the test says; None: not bound."""
+
+    def __init__(self, seen: Outcome | None = None) -> None:
+        self.seen = seen
+        self.look_count = 0
+
+    async def look(self, order: BindPod, if_unbound: str) -> Outcome:
+        self.look_count += 1
+        unbound = NotBound(BindFailureReason.REJECTED, if_unbound)
+        return unbound if self.seen is None else self.seen
+
+
+ORDER = BindPod(1, "default-scheduler", "default", "p", "u", "a", False, extenders=[0])
+
+
+def bound(extender: FakeExtender, looker: FakeLooker, order: BindPod = ORDER, **fields: Any) -> Any:
+    config = ExtenderConfig(url_prefix=extender.url, bind_verb="bind", **fields)
+
+    async def bind_once() -> Any:
+        binder = ExtenderBinder([config], looker)
+        try:
+            return await binder.bind(order)
+        finally:
+            await binder.close()
+
+    return asyncio.run(bind_once())
+
+
+def test_an_extender_binds() -> None:
+    looker = FakeLooker()
+    with FakeExtender(bind=lambda _: {}) as extender:
+        assert bound(extender, looker) == BOUND
+        sent = {"podName": "p", "podNamespace": "default", "podUID": "u", "node": "a"}
+        assert extender.asked("bind") == [sent]
+    assert looker.look_count == 0
+
+
+def test_a_pod_of_nobodys_interest_is_left_to_the_plugins() -> None:
+    with FakeExtender() as extender:
+        order = msgspec.structs.replace(ORDER, extenders=[])
+        assert type(bound(extender, FakeLooker(), order)).__name__ == "Skipped"
+
+
+def test_after_a_failure_the_api_server_has_the_last_word() -> None:
+    with FakeExtender(bind=lambda _: {"error": "no"}) as extender:
+        assert bound(extender, FakeLooker(BOUND)) == BOUND
+        outcome = bound(extender, FakeLooker())
+        assert outcome.reason is BindFailureReason.REJECTED
+        assert outcome.message == f"extender {extender.url}: no"
+        skipped = bound(extender, FakeLooker(), ignorable=True)
+        assert type(skipped).__name__ == "Skipped"
+
+
+def test_an_order_that_was_lost_is_looked_up_first() -> None:
+    again = msgspec.structs.replace(ORDER, look_first=True)
+    with FakeExtender(bind=lambda _: {}) as extender:
+        assert bound(extender, FakeLooker(BOUND), again) == BOUND
+        assert extender.calls == []
+        assert bound(extender, FakeLooker(), again) == BOUND
+        assert len(extender.calls) == 1

@@ -1,0 +1,329 @@
+"""All of a berth at an API server that grants it the rights of the manifest and nothing else.
+
+The run uses everything that berth does in a cluster: preemption, volumes that are bound and volumes
+that are made, devices, events, conditions. Whatever is not granted is refused with 403, so a missing
+right is seen twice: in the list of refusals, and by what does not happen. A right that the run never
+used is one too many.
+"""
+
+import asyncio
+import http.client
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from bench.apiserver import status
+from bench.apiserver.faults import AnswerFault, Refuse, RequestFault, WatchFault
+from bench.apiserver.router import Request
+from bench.apiserver.server import ApiServer, ServerOptions
+from bench.apiserver.watching import WatchCursor
+from tests.support.rights import Right, documents, right_needed, rights_of
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+
+ROOT: Final = Path(__file__).parents[2]
+MANIFESTS: Final = ROOT / "docs" / "manifests"
+OF_BERTH: Final = "of-berth"
+"""The token that berth comes with; the test itself comes without one."""
+ASKED_MAX: Final = 1_000
+"""Of an object, with a pause of 20 ms in between."""
+CORE: Final = "/api/v1"
+DEFAULT: Final = "/api/v1/namespaces/default"
+STORAGE: Final = "/apis/storage.k8s.io/v1"
+DEVICES: Final = "/apis/resource.k8s.io/v1"
+EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/default/events"
+Json = dict[str, Any]
+
+NO_PATH_OF_ITS_OWN: Final = {
+    # kube-apiserver asks for it on top of resourceclaims/status; the simulated server does not
+    # (pkg/registry/resource/resourceclaim/strategy.go, v1.36).
+    Right("update", "resource.k8s.io", "resourceclaims/binding"),
+}
+NOT_IN_THIS_RUN: Final = {
+    # For extended resources that devices provide, a claim is made for the pod, and taken back when the
+    # pod is not bound after all (pkg/scheduler/framework/plugins/dynamicresources, v1.36).
+    Right("create", "resource.k8s.io", "resourceclaims"),
+    Right("delete", "resource.k8s.io", "resourceclaims"),
+}
+
+
+class Guard:
+    """An authorizer: refuses berth what the manifest does not grant, and remembers all it asked for."""
+
+    is_active = True
+
+    def __init__(self, granted: set[Right]) -> None:
+        self.granted = granted
+        self.used: set[Right] = set()
+        self.refused: set[Right] = set()
+
+    def before_request(self, request: Request) -> RequestFault | None:
+        needed = right_needed(request)
+        if needed is None or not request.authorization.endswith(OF_BERTH):
+            return None
+        covering = {right for right in self.granted if right.covers(needed)}
+        self.used |= covering
+        if covering:
+            return None
+        self.refused.add(needed)
+        return Refuse(status.forbidden(needed.resource, needed.name, f"may not {needed.verb}"))
+
+    def before_answer(self, request: Request, code: int) -> AnswerFault | None:
+        return None
+
+    def before_watch_event(self, cursor: WatchCursor) -> WatchFault | None:
+        return None
+
+
+class Site:
+    """The guarded API server in a thread, and a berth that runs as the manifests say."""
+
+    def __init__(self, folder: Path) -> None:
+        self.guard = Guard(set(rights_of("berth", MANIFESTS / "rbac.yaml")))
+        self._loop = asyncio.new_event_loop()
+        self._server = ApiServer(ServerOptions(), faults=self.guard)
+        self._address = self._loop.run_until_complete(self._server.start())
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+        self.folder = folder
+        self.log = folder / "berth.log"
+        (config_map,) = documents(MANIFESTS / "config.yaml")
+        (folder / "berth.yaml").write_text(config_map["data"]["berth.yaml"])
+        (folder / "kubeconfig").write_text(json.dumps(kubeconfig(self._address)))
+        with self.log.open("wb") as log:
+            self._berth = subprocess.Popen(
+                [
+                    *(sys.executable, "-P", "-m", "daemon", "run"),
+                    *("--config", str(folder / "berth.yaml")),
+                    *("--kubeconfig", str(folder / "kubeconfig")),
+                    *("--runtime-dir", str(folder / "run")),
+                    "--exit-with-parent",
+                ],
+                stdin=subprocess.PIPE,
+                stderr=log,
+            )
+
+    def stop_berth(self) -> None:
+        """Drains; when it returns berth has said all it had to say."""
+        assert self._berth.stdin is not None
+        self._berth.stdin.close()
+        self._berth.wait(60)
+
+    def close(self) -> None:
+        if self._berth.poll() is None:
+            self._berth.kill()
+            self._berth.wait()
+        if self._berth.stdin is not None:
+            self._berth.stdin.close()
+        asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def ask(self, method: str, path: str, body: Json | None = None) -> Json:
+        connection = http.client.HTTPConnection(self._address.removeprefix("http://"), timeout=10)
+        headers = {"Content-Type": "application/json"}
+        connection.request(method, path, json.dumps(body) if body else None, headers)
+        answer = connection.getresponse()
+        content: Json = json.loads(answer.read())
+        connection.close()
+        assert answer.status < 300, content
+        return content
+
+    def create(self, folder: str, kind: str, name: str, **fields: Any) -> Json:
+        meta = {"name": name, **fields.pop("metadata", {})}
+        return self.ask("POST", folder, {"kind": kind, "metadata": meta, **fields})
+
+    def until(self, path: str, is_so: Callable[[Json], Any]) -> Json:
+        """Asks until it is so, at most `ASKED_MAX` times."""
+        pause = threading.Event()
+        answer: Json = {}
+        for _ in range(ASKED_MAX):
+            answer = self.ask("GET", path)
+            if is_so(answer):
+                return answer
+            assert self._berth.poll() is None, self.log.read_text()[-4000:]
+            pause.wait(0.02)
+        log = self.log.read_text()[-4000:]
+        raise AssertionError(f"{path} is {answer}\nrefused: {self.guard.refused}\n{log}")
+
+    def pod(self, name: str, cpu: str = "100m", **spec: Any) -> None:
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+        body = {"schedulerName": "berth", "containers": [container], **spec}
+        self.create(f"{DEFAULT}/pods", "Pod", name, spec=body)
+
+    def bound(self, name: str) -> str:
+        pod = self.until(f"{DEFAULT}/pods/{name}", lambda pod: pod["spec"].get("nodeName"))
+        node: str = pod["spec"]["nodeName"]
+        return node
+
+
+def kubeconfig(address: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": address}}],
+        "users": [{"name": "u", "user": {"token": OF_BERTH}}],
+    }
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    yield site
+    site.close()
+
+
+def add_nodes(site: Site) -> None:
+    for name in ("n1", "n2"):
+        room = {"cpu": "4", "memory": "8Gi", "pods": "20"}
+        labels = {"kubernetes.io/hostname": name}
+        state = {"allocatable": room, "capacity": room}
+        site.create(f"{CORE}/nodes", "Node", name, metadata={"labels": labels}, status=state)
+
+
+def claim_spec(storage_class: str) -> Json:
+    return {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": storage_class,
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+
+
+def volume_spec(storage_class: str) -> Json:
+    return {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": storage_class,
+        "csi": {"driver": "csi.example.com", "volumeHandle": "h"},
+    }
+
+
+def uses(claim: str) -> list[Json]:
+    return [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
+
+
+def finish_claim(site: Site, name: str, volume: str) -> None:
+    """What the persistent volume controller does when volume and claim belong together."""
+    path = f"{DEFAULT}/persistentvolumeclaims/{name}"
+    claim = site.ask("GET", path)
+    notes = claim["metadata"].setdefault("annotations", {})
+    notes["pv.kubernetes.io/bind-completed"] = "yes"
+    claim["spec"]["volumeName"] = volume
+    site.ask("PUT", path, claim)
+
+
+def bind_a_volume_that_is_there(site: Site) -> None:
+    site.create(
+        f"{STORAGE}/storageclasses",
+        "StorageClass",
+        "local",
+        provisioner="kubernetes.io/no-provisioner",
+        volumeBindingMode="WaitForFirstConsumer",
+    )
+    volumes = f"{CORE}/persistentvolumes"
+    volume = site.create(volumes, "PersistentVolume", "pv", spec=volume_spec("local"))
+    site.ask("PUT", f"{volumes}/pv/status", {**volume, "status": {"phase": "Available"}})
+    claims = f"{DEFAULT}/persistentvolumeclaims"
+    site.create(claims, "PersistentVolumeClaim", "local", spec=claim_spec("local"))
+    site.pod("local", volumes=uses("local"))
+    site.until(f"{volumes}/pv", lambda volume: volume["spec"].get("claimRef"))
+    finish_claim(site, "local", "pv")
+    site.bound("local")
+
+
+def have_a_volume_made(site: Site) -> None:
+    site.create(
+        f"{STORAGE}/storageclasses",
+        "StorageClass",
+        "made",
+        provisioner="csi.example.com",
+        volumeBindingMode="WaitForFirstConsumer",
+    )
+    claims = f"{DEFAULT}/persistentvolumeclaims"
+    site.create(claims, "PersistentVolumeClaim", "made", spec=claim_spec("made"))
+    site.pod("made", volumes=uses("made"))
+    chosen = "volume.kubernetes.io/selected-node"
+    site.until(f"{claims}/made", lambda claim: chosen in claim["metadata"].get("annotations", {}))
+    site.create(f"{CORE}/persistentvolumes", "PersistentVolume", "new", spec=volume_spec("made"))
+    finish_claim(site, "made", "new")
+    site.bound("made")
+
+
+def claim_devices(site: Site, name: str, count: int) -> None:
+    """A claim, and a pod of the same name that uses it."""
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "count": count}}
+    site.create(
+        f"{DEVICES}/namespaces/default/resourceclaims",
+        "ResourceClaim",
+        name,
+        spec={"devices": {"requests": [request]}},
+    )
+    site.pod(name, resourceClaims=[{"name": "c", "resourceClaimName": name}])
+
+
+def allocate_a_device(site: Site) -> None:
+    site.create(f"{DEVICES}/deviceclasses", "DeviceClass", "gpu", spec={})
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d.example.com", "nodeName": "n1", "pool": pool, "devices": [{"name": "g"}]}
+    site.create(f"{DEVICES}/resourceslices", "ResourceSlice", "s", spec=spec)
+    claim_devices(site, "one", 1)
+    assert site.bound("one") == "n1"
+
+
+def fail_twice_for_one_reason(site: Site) -> None:
+    """An event, and then the same one as a series: each change of a class wakes its pods."""
+    claim_devices(site, "many", 5)
+
+    def counts(events: Json) -> list[int]:
+        return [
+            (each.get("series") or {}).get("count", 1)
+            for each in events["items"]
+            if each["regarding"]["name"] == "many" and each["reason"] == "FailedScheduling"
+        ]
+
+    site.until(EVENTS, counts)
+    device_class = site.ask("GET", f"{DEVICES}/deviceclasses/gpu")
+    device_class["metadata"]["labels"] = {"seen": "again"}
+    site.ask("PUT", f"{DEVICES}/deviceclasses/gpu", device_class)
+    site.until(EVENTS, lambda events: max(counts(events)) > 1)
+
+
+def preempt(site: Site) -> None:
+    for index in range(10):
+        site.pod(f"low-{index}", cpu="800m", terminationGracePeriodSeconds=0)
+    site.create("/apis/scheduling.k8s.io/v1/priorityclasses", "PriorityClass", "high", value=1000)
+    site.pod("high", cpu="3500m", priorityClassName="high")
+    site.bound("high")
+
+
+def unused_for_a_reason(site: Site) -> set[Right]:
+    """Lists are the fall-back for servers that do not begin a watch with the list. A berth that started
+    no process for leader election asks for no lease."""
+    watched = {right._replace(verb="list") for right in site.guard.used if right.verb == "watch"}
+    reasons = NO_PATH_OF_ITS_OWN | NOT_IN_THIS_RUN | watched
+    started = [json.loads(line) for line in site.log.read_text().splitlines()]
+    if any(line["event"] == "child_started" and line["child"] == "leader" for line in started):
+        return reasons
+    return reasons | {right for right in site.guard.granted if right.resource == "leases"}
+
+
+def test_berth_asks_for_what_the_role_grants_and_for_nothing_else(site: Site) -> None:
+    add_nodes(site)
+    bind_a_volume_that_is_there(site)
+    have_a_volume_made(site)
+    allocate_a_device(site)
+    fail_twice_for_one_reason(site)
+    preempt(site)
+    site.stop_berth()
+    assert site.guard.refused == set()
+    unused = site.guard.granted - site.guard.used
+    assert unused - unused_for_a_reason(site) == set()

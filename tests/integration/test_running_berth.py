@@ -1,0 +1,116 @@
+"""A whole berth from the outside: endpoints, comparison with the API server, reload."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from daemon.commands.compare import compare
+from tests.integration.test_leader import Stage, stage_in
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
+
+
+def get(port: int, path: str, token: str = "") -> tuple[int, str]:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+    except OSError:
+        return 0, ""
+
+
+async def until_logged(stage: Stage, log: Path, event: bytes, times: int = 1) -> None:
+    count = 0
+    while count < times:
+        stage.berths["a"].check()
+        await asyncio.sleep(0.05)
+        count = log.read_bytes().count(event)
+
+
+async def until_ready(stage: Stage, port: int) -> None:
+    status = 0
+    while status != 200:
+        stage.berths["a"].check()
+        status, _ = await asyncio.to_thread(get, port, "/readyz")
+
+
+async def a_berth_from_the_outside(folder: Path) -> None:
+    async with stage_in(folder) as stage:
+        port = free_port()
+        token = folder / "token"
+        token.write_text("secret\n")
+        stage.start("a", "--secure-port", f"{port}", "--endpoints-token-file", str(token))
+        await until_ready(stage, port)
+        await stage.until_ready("a")
+        await stage.create_pods(50)
+        await stage.until_all_bound()
+        assert get(port, "/livez") == (200, "ok")
+        assert "[+]leaderElection ok\n" in get(port, "/readyz?verbose")[1]
+        assert get(port, "/metrics")[0] == 401
+        status, text = get(port, "/metrics", "secret")
+        assert status == 200
+        assert 'leader_election_master_status{name="kube-scheduler"} 1' in text
+        assert 'scheduler_cache_size{type="nodes"} 20' in text
+        assert 'scheduler_cache_size{type="pods"} 50' in text
+        attempts = (
+            'scheduler_schedule_attempts_total{result="scheduled",profile="default-scheduler"}'
+        )
+        assert f"{attempts} 50" in text
+        comparison = await asyncio.to_thread(compare, f"{folder}/a/run")
+        assert comparison.differences == []
+        assert (comparison.node_count, comparison.pod_count) == (20, 50)
+        await reload_the_configuration(stage, port)
+        await stage.create_pods(50)
+        await stage.until_all_bound()
+
+
+async def reload_the_configuration(stage: Stage, port: int) -> None:
+    def backoff() -> int:
+        document = json.loads(get(port, "/configz", "secret")[1])
+        told: int = document["componentconfig"]["podMaxBackoffSeconds"]
+        return told
+
+    assert backoff() == 10
+    config = stage.folder / "a" / "config.yaml"
+    good = config.read_text()
+    log = stage.folder / "a" / "berth.log"
+    config.write_text(good + "nonsense: 1\n")
+    os.kill(stage.berths["a"].pid, signal.SIGHUP)
+    await until_logged(stage, log, b'"reload_refused"')
+    assert backoff() == 10
+    # A child that dies now is started with the configuration that is in use, not with the bad one.
+    status = stage.status("a")
+    assert status is not None
+    os.kill(next(one.pid for one in status.processes if one.name == "scorer-0"), signal.SIGKILL)
+    await stage.until(
+        "a", lambda s: s.owner is not None and any(p.restart_count for p in s.processes)
+    )
+    config.write_text(good + "podMaxBackoffSeconds: 7\n")
+    os.kill(stage.berths["a"].pid, signal.SIGHUP)
+    told = 10
+    while told != 7:
+        stage.berths["a"].check()
+        await asyncio.sleep(0.05)
+        told = backoff()
+    await until_logged(stage, log, b'"event":"ready"', times=2)
+
+
+def test_a_berth_is_seen_from_the_outside_and_reloaded(tmp_path: Path) -> None:
+    asyncio.run(a_berth_from_the_outside(tmp_path))

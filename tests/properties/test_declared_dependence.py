@@ -1,0 +1,285 @@
+"""What each plugin says that its answers depend on is all that they depend on.
+
+One thing is changed (one node, the pods of one node, one object of one kind), and every plugin is
+asked before and after, each time as if for the first time. Where its declaration says that the change
+is none of its business, or reaches that one row only, nothing else may be different. The engine's
+exactness rests on this; here a wrong declaration is found by the plugin's name.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from daemon.core.cache import Cache
+from shared.framework.plugin_api import Dependence, ObjectReader, Reads, Scope
+from shared.framework.pod_info import PodInfo
+from shared.framework.profiles import ProfileConfig
+from shared.framework.registry import Registry
+from shared.framework.status import Code
+from shared.kube.objects import Namespace, Node
+from tests.properties.test_engine_exactness import CLUSTERS, NODE_NAMES, NODES, SHAPES, service
+from tests.support.builders import make_pod
+from tests.support.devices import CLASS, device, make_claim, make_class, make_slice, request
+from tests.support.volumes import (
+    claim_volumes,
+    put_capacity,
+    put_claim,
+    put_class,
+    put_csi_node,
+    put_driver,
+    put_volume,
+)
+
+BUILT = Registry(entry_points=()).build(ProfileConfig())
+PLUGINS = {
+    p.NAME: p for p in (*BUILT.framework.filters, *(e.plugin for e in BUILT.framework.scores))
+}
+NOTHING = Dependence(Reads(0), Scope.ROW)
+EBS = {"awsElasticBlockStore": {"volumeID": "a"}}
+PODS: list[dict[str, Any]] = [
+    *SHAPES,
+    {"spec": {"tolerations": [{"key": "hard", "operator": "Exists"}]}},
+    {"spec": {"volumes": [{"name": "v", **EBS}]}},
+    {"spec": claim_volumes("bound")},
+    {"spec": claim_volumes("single")},
+    {"spec": claim_volumes("waiting")},
+    {"spec": {"resourceClaims": [{"name": "c", "resourceClaimName": "gpu"}]}},
+    {"spec": {"containers": [
+        {"name": "c", "image": "img", "resources": {"requests": {"example.com/gpu": "1"}}},
+    ]}},
+]  # fmt: skip
+NO_PODS: list[tuple[int, int]] = []
+
+
+def _objects() -> dict[str, list[Callable[[Cache, bool], None]]]:
+    """Kind -> ways to change an object of it; the flag chooses between two states."""
+    csi = {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "h"}}
+
+    def put(kind: str, key: str, value: Any) -> Callable[[Cache, bool], None]:
+        return lambda cache, is_there: (
+            cache.objects.put(kind, key, value) if is_there else cache.objects.remove(kind, key)
+        )
+
+    def namespace(cache: Cache, is_x: bool) -> None:
+        body = {"metadata": {"name": "default", "labels": {"team": "x" if is_x else "y"}}}
+        cache.objects.put("namespaces", "default", msgspec.convert(body, Namespace))
+
+    return {
+        "services": [put("services", "default/s", service("served"))],
+        "namespaces": [namespace],
+        "persistentvolumes": [
+            lambda cache, is_free: put_volume(
+                cache, "local", hosts=[NODE_NAMES[0]], claim="" if is_free else "somebody"
+            ),
+            lambda cache, in_a: put_volume(
+                cache, "pv-bound", source=csi, claim="bound",
+                labels={"topology.kubernetes.io/zone": "a" if in_a else "b"},
+            ),
+        ],
+        "persistentvolumeclaims": [
+            lambda cache, is_single: put_claim(
+                cache, "single", volume="pv-single",
+                access_modes=["ReadWriteOncePod" if is_single else "ReadWriteOnce"],
+            ),
+            lambda cache, is_bound: put_claim(cache, "bound", volume="pv-bound" if is_bound else ""),
+        ],
+        "storageclasses": [
+            lambda cache, local: put_class(
+                cache, provisioner="kubernetes.io/no-provisioner" if local else "csi.example.com"
+            ),
+        ],
+        "csidrivers": [lambda cache, counts: put_driver(cache, counts=counts)],
+        "csinodes": [
+            lambda cache, full: put_csi_node(
+                cache, NODE_NAMES[0], {"ebs.csi.aws.com": 0 if full else 5}
+            ),
+        ],
+        "csistoragecapacities": [lambda cache, big: put_capacity(cache, "cap", "100Gi" if big else "1")],
+        "deviceclasses": [
+            put("deviceclasses", CLASS, make_class(extendedResourceName="example.com/gpu")),
+        ],
+        "resourceslices": [put("resourceslices", "s", make_slice(NODE_NAMES[0], [device("d0")]))],
+        "resourceclaims": [put("resourceclaims", "default/gpu", make_claim("gpu", [request()]))],
+    }  # fmt: skip
+
+
+OBJECTS = _objects()
+CHANGES = [(kind, change) for kind, changes in OBJECTS.items() for change in changes]
+
+
+def world(nodes: list[Node], pods: list[tuple[int, int]], flags: list[bool]) -> Cache:
+    """`pods`: (kind, node), both by number; `flags`: the state of each object."""
+    cache = Cache()
+    put_claim(cache, "waiting")
+    for (_, change), flag in zip(CHANGES, flags, strict=True):
+        change(cache, flag)
+    for node in nodes:
+        cache.add_node(node)
+    for number, (kind, at) in enumerate(pods):
+        put_pod(cache, f"p{number}", kind, nodes[at % len(nodes)].metadata.name)
+    cache.refresh_order()
+    return cache
+
+
+def put_pod(cache: Cache, name: str, kind: int, node_name: str) -> None:
+    spec = {**PODS[kind].get("spec", {}), "nodeName": node_name}
+    cache.add_pod(make_pod(name, node_name=node_name, **{**PODS[kind], "spec": spec}))
+
+
+class Answers:
+    """What the plugins say of a pod, as if asked for the first time."""
+
+    def __init__(self, cache: Cache, info: PodInfo) -> None:
+        view, rows = cache.view, cache.nodes.present_rows()
+        names = [cache.nodes.name_of(row) for row in rows.tolist()]
+        self.pre_filter: dict[str, Any] = {}
+        self.filter: dict[str, dict[str, Any]] = {}
+        self.pre_score: dict[str, Any] = {}
+        self.score: dict[str, dict[str, Any]] = {}
+        states: dict[str, Any] = {}
+        for each in BUILT.framework.pre_filters:
+            result = each.pre_filter(info, view)
+            self.pre_filter[each.NAME] = (result.status, result.node_names)
+            states[each.NAME] = result.state
+        for plugin in BUILT.framework.filters:
+            status = self.pre_filter.get(plugin.NAME, (None,))[0]
+            if status is not None and not status.is_success:
+                continue  # Skipped, or rejected as a whole: Filter is not asked.
+            said = plugin.filter(states.get(plugin.NAME), info, view, rows)
+            self.filter[plugin.NAME] = {n: said.status(i, "") for i, n in enumerate(names)}
+        for scorer in (entry.plugin for entry in BUILT.framework.scores):
+            state = None
+            if hasattr(scorer, "pre_score"):
+                result = scorer.pre_score(info, view, rows)
+                self.pre_score[scorer.NAME] = result.status
+                state = result.state
+                if result.status.code is Code.SKIP or not result.status.is_success:
+                    continue
+            raw = scorer.score(state, info, view, rows)
+            self.score[scorer.NAME] = dict(zip(names, raw.tolist(), strict=True))
+
+
+def check(before: Answers, after: Answers, reads: Reads, row: str, kind: str = "") -> None:
+    """`row`: the node that was changed; `kind`: of the object that was, then no row was."""
+    for name, plugin in PLUGINS.items():
+        is_concerned = (
+            not kind or not isinstance(plugin, ObjectReader) or kind in plugin.object_kinds
+        )
+        for point in ("filter", "score"):
+            pre = getattr(plugin, f"pre_{point}_depends", NOTHING) or NOTHING
+            own = getattr(plugin, f"{point}_depends", NOTHING)
+            is_pre = bool(pre.reads & reads) and is_concerned
+            if not is_pre:
+                was, now = (getattr(a, f"pre_{point}").get(name) for a in (before, after))
+                assert was == now, f"{name}.pre_{point} does not read {reads} {kind}"
+            is_own = bool(own.reads & reads) and is_concerned
+            if is_pre or (is_own and (own.scope is not Scope.ROW or kind)):
+                continue
+            was, now = (dict(getattr(a, point).get(name, {})) for a in (before, after))
+            if is_own:
+                was.pop(row, None), now.pop(row, None)
+            assert was == now, f"{name}.{point} says more than it declares of {reads} {kind}"
+
+
+_VOLUMES = [i for i, pod in enumerate(PODS) if "volumes" in pod.get("spec", {})]
+_DEVICES = [len(PODS) - 2, len(PODS) - 1]
+READERS = {
+    kind: _VOLUMES if kind.startswith(("persistent", "storage", "csi")) else _DEVICES
+    for kind in OBJECTS
+    if kind not in ("services", "namespaces")
+}
+"""Kind -> pods, by number, that have something to do with it; others are asked about all pods."""
+KIND = st.integers(0, len(PODS) - 1)
+PLACED = st.lists(st.tuples(KIND, st.integers(0, 6)), max_size=6)
+FLAGS = st.lists(st.booleans(), min_size=len(CHANGES), max_size=len(CHANGES))
+QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def info_of(cache: Cache, kind: int) -> PodInfo:
+    return cache.classes.acquire(make_pod("new", **PODS[kind])).info
+
+
+@QUICK
+@given(CLUSTERS, PLACED, FLAGS, KIND, NODES)
+def test_a_change_of_one_node_reaches_only_who_reads_nodes(
+    nodes: list[Node], pods: list[tuple[int, int]], flags: list[bool], kind: int, other: Node
+) -> None:
+    names = [node.metadata.name for node in nodes]
+    assume(other.metadata.name in names)
+    cache = world(nodes, pods, flags)
+    info = info_of(cache, kind)
+    before = Answers(cache, info)
+    cache.add_node(other)
+    cache.refresh_order()
+    check(before, Answers(cache, info), Reads.NODE | Reads.IMAGES, other.metadata.name)
+
+
+@QUICK
+@given(CLUSTERS, PLACED, FLAGS, KIND, st.tuples(KIND, st.integers(0, 6)))
+def test_a_pod_on_one_node_reaches_only_who_reads_pods(
+    nodes: list[Node],
+    pods: list[tuple[int, int]],
+    flags: list[bool],
+    kind: int,
+    comes: tuple[int, int],
+) -> None:
+    cache = world(nodes, pods, flags)
+    info = info_of(cache, kind)
+    before = Answers(cache, info)
+    name = nodes[comes[1] % len(nodes)].metadata.name
+    put_pod(cache, "comes", comes[0], name)
+    cache.refresh_order()
+    check(before, Answers(cache, info), Reads.USAGE | Reads.PODS, name)
+
+
+@QUICK
+@given(CLUSTERS, PLACED, FLAGS, KIND, st.sampled_from(("0", "3")))
+def test_who_ignores_requests_says_the_same_of_a_pod_that_asks_for_more(
+    nodes: list[Node], pods: list[tuple[int, int]], flags: list[bool], kind: int, cpu: str
+) -> None:
+    cache = world(nodes, pods, flags)
+    before = Answers(cache, info_of(cache, kind))
+    more = cache.classes.acquire(make_pod("new", **{**PODS[kind], "cpu": cpu})).info
+    after = Answers(cache, more)
+    ignoring = [name for name, p in PLUGINS.items() if getattr(p, "ignores_requests", False)]
+    assert len(ignoring) > len(PLUGINS) // 2
+    for name in ignoring:
+        for point in ("pre_filter", "filter", "pre_score", "score"):
+            was, now = getattr(before, point).get(name), getattr(after, point).get(name)
+            assert was == now, f"{name}.{point} looks at requests"
+
+
+@pytest.mark.parametrize("kind_name", sorted(OBJECTS))
+@settings(QUICK, max_examples=40)
+@given(nodes=CLUSTERS, pods=PLACED, flags=FLAGS, kind=KIND, which=st.integers(0, len(CHANGES)))
+def test_an_object_of_a_kind_reaches_only_who_names_the_kind(
+    kind_name: str,
+    nodes: list[Node],
+    pods: list[tuple[int, int]],
+    flags: list[bool],
+    kind: int,
+    which: int,
+) -> None:
+    at = [i for i, (name, _) in enumerate(CHANGES) if name == kind_name]
+    index = at[which % len(at)]
+    cache = world(nodes, pods, flags)
+    readers = READERS.get(kind_name, range(len(PODS)))
+    info = info_of(cache, readers[kind % len(readers)])
+    before = Answers(cache, info)
+    CHANGES[index][1](cache, not flags[index])
+    check(before, Answers(cache, info), Reads.OBJECTS, "", kind_name)
+
+
+def test_every_plugin_that_reads_objects_says_which() -> None:
+    for name, plugin in PLUGINS.items():
+        points = ("pre_filter_depends", "filter_depends", "pre_score_depends", "score_depends")
+        declared = [getattr(plugin, point, None) or NOTHING for point in points]
+        if any(each.reads & Reads.OBJECTS for each in declared):
+            assert isinstance(plugin, ObjectReader), name
+            assert plugin.object_kinds <= set(OBJECTS) | {
+                "replicasets", "statefulsets", "replicationcontrollers", "volumeattachments",
+            }, name  # fmt: skip

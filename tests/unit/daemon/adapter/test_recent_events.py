@@ -1,0 +1,46 @@
+"""Repeated events are noticed by equality alone, and what is remembered is bounded."""
+
+from daemon.adapter.recent_events import RecentEvents
+
+
+def test_the_same_version_of_the_same_object_is_a_repetition() -> None:
+    recent = RecentEvents()
+    assert not recent.is_repetition("a", "7", is_deletion=False)
+    assert not recent.is_repetition("a", "x9", is_deletion=False)
+    assert recent.is_repetition("a", "7", is_deletion=False)
+    assert recent.is_repetition("a", "x9", is_deletion=False)
+
+
+def test_a_deletion_is_another_event_than_the_change_of_that_version() -> None:
+    recent = RecentEvents()
+    assert not recent.is_repetition("a", "7", is_deletion=False)
+    assert not recent.is_repetition("a", "7", is_deletion=True)
+    assert recent.is_repetition("a", "7", is_deletion=True)
+
+
+def test_a_deleted_uid_never_comes_back_and_one_that_was_made_anew_is_another() -> None:
+    recent = RecentEvents()
+    assert not recent.is_repetition("a", "7", is_deletion=True)
+    recent.has_gone("a")
+    assert recent.is_repetition("a", "6", is_deletion=False)
+    assert not recent.is_repetition("b", "6", is_deletion=False)
+
+
+def test_a_new_list_begins_anew() -> None:
+    recent = RecentEvents()
+    recent.is_repetition("a", "7", is_deletion=True)
+    recent.has_gone("a")
+    recent.clear()
+    assert not recent.is_repetition("a", "7", is_deletion=True)
+
+
+def test_the_oldest_are_forgotten() -> None:
+    recent = RecentEvents(events_max=2, deletions_max=1)
+    for version in ("1", "2", "3"):
+        recent.is_repetition("a", version, is_deletion=False)
+    assert recent.is_repetition("a", "2", is_deletion=False)
+    assert not recent.is_repetition("a", "1", is_deletion=False)
+    recent.has_gone("a")
+    recent.has_gone("b")
+    assert not recent.is_repetition("a", "9", is_deletion=False)
+    assert recent.is_repetition("b", "9", is_deletion=False)

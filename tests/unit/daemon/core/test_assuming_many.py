@@ -1,0 +1,150 @@
+"""Several pods assumed in one go, and bindings confirmed the short way: the same as one by one."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from daemon.core.cache import RUN_LENGTH_MIN, Cache
+from daemon.core.pod_classes import PodClass
+from daemon.core.pod_lifecycle import InvalidTransitionError, PodPhase
+from shared.columns.schema import COMMON_COLUMNS, NODE_COLUMNS, USAGE_COLUMNS
+from shared.kube.pod_record import PodRecord
+from tests.support.builders import make_node, make_pod
+
+POD_COLUMNS = ("class_id", "node_row", "is_terminating", "start_s", "is_preempted", "name_hash")
+
+
+def cache_of(node_count: int) -> Cache:
+    cache = Cache()
+    for i in range(node_count):
+        cache.add_node(make_node(f"n{i}"))
+    return cache
+
+
+def acquired(cache: Cache, records: list[PodRecord]) -> PodClass:
+    """The class of all of them, as the queue holds it."""
+    first, *_ = [cache.classes.acquire(record) for record in records]
+    return first
+
+
+def contents(cache: Cache) -> dict[str, Any]:
+    """Everything that an assumption may change."""
+    nodes, pods = cache.nodes, cache.pod_table
+    columns = [*COMMON_COLUMNS, *USAGE_COLUMNS, *NODE_COLUMNS]
+    used = slice(0, pods.row_count)
+    return {
+        **{column.name: getattr(nodes, column.name).tolist() for column in columns},
+        "requested": nodes.requested.tolist(),
+        **{f"pods.{name}": getattr(pods, name)[used].tolist() for name in POD_COLUMNS},
+        "journal": cache.journal.position,
+        "usage": np.asarray(cache.journal.usage.since(0)).tolist(),
+        "pod rows": np.asarray(cache.journal.pods.since(0)).tolist(),
+        "generation": cache.generation,
+        "log": sorted(pods.log.since(0, 1 << 20) or ()),
+        "classes": {each.class_id: each.pod_count for each in cache.classes},
+        "cached": {
+            pod.record.uid: (
+                pod.node_name,
+                pod.row,
+                pod.attached_at,
+                pod.phase,
+                pod.record.template,
+            )
+            for pod in cache.pods()
+        },
+        "assumed": [pod.record.uid for pod in cache.assumed_pods()],
+        "on nodes": {info.name: list(info.pods) for info in cache.node_infos()},
+        "claims": {info.name: dict(info.pvc_refs) for info in cache.node_infos()},
+        "ports": {info.name: info.ports for info in cache.node_infos()},
+    }
+
+
+@pytest.mark.parametrize("count", [1, RUN_LENGTH_MIN - 1, RUN_LENGTH_MIN, 40])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"cpu": "1", "memory": "1Gi"},
+        {"cpu": None, "memory": None},
+        {"host_port": 80},
+        {"claim": "data"},
+        {"deleted": "2026-01-01T00:00:00Z"},
+    ],
+)
+def test_many_at_once_are_the_same_as_one_by_one(count: int, shape: dict[str, Any]) -> None:
+    rows = [(i * 7) % 41 for i in range(count)]
+    records = [make_pod(f"p{i}", **shape) for i in range(count)]
+    caches = cache_of(41), cache_of(41)
+    for cache in caches:
+        # Some rows of the pod table are free, fewer than are needed.
+        for i in range(3):
+            cache.add_pod(make_pod(f"gone{i}", node_name="n0"))
+        for i in range(3):
+            cache.remove_pod(f"uid-default-gone{i}")
+    at_once, by_one = caches
+    pod_class = acquired(at_once, records)
+    names = at_once.assume_pods(records, rows, pod_class)
+    pod_class = acquired(by_one, records)
+    for record, row in zip(records, rows, strict=True):
+        by_one.assume_pod(record, f"n{row}", pod_class)
+    assert names == [f"n{row}" for row in rows]
+    assert contents(at_once) == contents(by_one)
+
+
+def test_none_of_many_may_be_assumed_already() -> None:
+    cache = cache_of(10)
+    records = [make_pod(f"p{i}") for i in range(10)]
+    pod_class = acquired(cache, records)
+    cache.assume_pod(records[9], "n0", pod_class)
+    with pytest.raises(InvalidTransitionError):
+        cache.assume_pods(records, list(range(10)), pod_class)
+
+
+def assumed(record: PodRecord) -> Cache:
+    cache = cache_of(2)
+    cache.assume_pod(record, "n0", acquired(cache, [record]))
+    return cache
+
+
+def test_a_binding_as_assumed_is_confirmed_the_short_way() -> None:
+    short, long = assumed(make_pod("p")), assumed(make_pod("p"))
+    bound = make_pod("p", node_name="n0", resource_version="2")
+    confirmed = short.confirm_pod(bound)
+    assert confirmed is not None
+    assert confirmed.record is bound
+    assert confirmed.phase is PodPhase.ADDED
+    assert not short.is_assumed_pod(bound.uid)
+    long.add_pod(make_pod("p", node_name="n0", resource_version="2"))
+    assert contents(short) == contents(long)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"node_name": "n1"},
+        {"node_name": "n0", "cpu": "7"},
+        {"node_name": "n0", "labels": {"a": "b"}},
+        {"node_name": "n0", "deleted": "2026-01-01T00:00:00Z"},
+        {"node_name": "n0", "namespace": "other", "uid": "uid-default-p"},
+    ],
+)
+def test_a_binding_that_is_otherwise_is_not(other: dict[str, Any]) -> None:
+    cache = assumed(make_pod("p"))
+    before = contents(cache)
+    assert cache.confirm_pod(make_pod("p", **other)) is None
+    assert contents(cache) == before
+
+
+def test_only_an_assumed_pod_can_be_confirmed() -> None:
+    cache = assumed(make_pod("p"))
+    assert cache.confirm_pod(make_pod("q", node_name="n0")) is None
+    bound = make_pod("p", node_name="n0")
+    assert cache.confirm_pod(bound) is not None
+    assert cache.confirm_pod(bound) is None
+
+
+def test_what_is_not_read_of_a_template_does_not_keep_the_message_alive() -> None:
+    cache = assumed(make_pod("p"))
+    confirmed = cache.confirm_pod(make_pod("p", node_name="n0"))
+    assert confirmed is not None
+    assert confirmed.record.template is confirmed.pod_class.raw_template

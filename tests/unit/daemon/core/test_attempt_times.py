@@ -1,0 +1,81 @@
+"""Attempts are observed in bunches, and none is lost or counted twice."""
+
+import pytest
+
+from daemon.core.attempt_times import ATTEMPTS_TOLD_APART, AttemptTimes
+from daemon.core.counters import Counters
+from daemon.core.queue.queued_pod import QueuedPod
+from shared.framework.pod_info import PodInfo
+from shared.kube.pod_record import decode_template
+from shared.messages.admin import HistogramState
+from tests.support.builders import make_node, make_pod
+from tests.support.pipeline import Pipeline
+
+
+def queued(name: str, *, popped_s: float, attempts: int = 1) -> QueuedPod:
+    record = make_pod(name)
+    info = PodInfo(record.namespace, decode_template(record.template))
+    return QueuedPod(
+        record=record, info=info, class_id=1, priority=0, timestamp_s=0.0, arrival=1, added_s=1.0,
+        attempts=attempts, popped_s=popped_s, initial_attempt_s=1.0,
+    )  # fmt: skip
+
+
+def by_name(counters: Counters) -> dict[tuple[str, ...], HistogramState]:
+    return {(state.name, *state.labels): state for state in counters.histograms()}
+
+
+def test_each_attempt_is_observed_once_with_its_own_duration() -> None:
+    counters = Counters()
+    times = AttemptTimes(counters)
+    for popped_s in (2.0, 2.0, 3.0):
+        times.placed(queued("p", popped_s=popped_s), "default")
+    times.refused(queued("q", popped_s=3.5), "default", is_error=False)
+    times.refused(queued("r", popped_s=3.5), "other", is_error=True)
+    times.flush(4.0)
+    times.flush(9.0)
+    found = by_name(counters)
+    placed = found["attempt_s", "scheduled", "default"]
+    assert (sum(placed.counts), placed.sum) == (3, pytest.approx(2 + 2 + 1))
+    assert found["attempt_s", "unschedulable", "default"].sum == pytest.approx(0.5)
+    assert found["attempt_s", "error", "other"].sum == pytest.approx(0.5)
+    whole = found["sli_s", "1"]
+    assert (sum(whole.counts), whole.sum) == (3, pytest.approx(9.0))
+    assert found["attempts",].sum == 3
+
+
+def test_very_many_attempts_are_one_label() -> None:
+    counters = Counters()
+    times = AttemptTimes(counters)
+    for attempts in (ATTEMPTS_TOLD_APART, 16, 99):
+        times.placed(queued("p", popped_s=2.0, attempts=attempts), "default")
+    times.flush(3.0)
+    found = by_name(counters)
+    assert sum(found["sli_s", "15"].counts) == 1
+    assert sum(found["sli_s", "15+"].counts) == 2
+
+
+def test_the_owner_observes_what_becomes_of_each_pod() -> None:
+    pipeline = Pipeline()
+    pods = [make_pod(f"p{i}", cpu="1") for i in range(4)]
+    pipeline.sync([make_node("n0", cpu="3")], pods)
+    pipeline.run_until_quiet()
+    found = by_name(pipeline.state.counters)
+    assert sum(found["attempt_s", "scheduled", "default-scheduler"].counts) == 3
+    assert sum(found["attempt_s", "unschedulable", "default-scheduler"].counts) == 1
+
+
+def test_every_pod_that_fits_nowhere_is_an_attempt_at_preemption() -> None:
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0", cpu="3")], [make_pod(f"p{i}", cpu="1") for i in range(5)])
+    pipeline.run_until_quiet()
+    assert pipeline.state.counters["unschedulable"] == 2
+    assert pipeline.state.counters["preemption_attempts"] == 2
+
+
+def test_without_nodes_nobody_looks_for_room() -> None:
+    pipeline = Pipeline()
+    pipeline.sync([], [make_pod("p", cpu="1")])
+    pipeline.run_until_quiet()
+    assert pipeline.state.counters["unschedulable"] == 1
+    assert pipeline.state.counters["preemption_attempts"] == 0

@@ -1,0 +1,36 @@
+"""Who is a worker of this owner: one that has greeted, and works by the same configuration."""
+
+from daemon.core.effects import TellScorer
+from daemon.core.events import ScorerSaid
+from shared.messages.frames import PROTOCOL_VERSION
+from shared.messages.from_scorer import ScorerHeartbeat, ScorerHello
+from shared.messages.to_scorer import GreetAgain, Refused
+from tests.support.pipeline import Pipeline
+
+PEER = b"far"
+
+
+def told(pipeline: Pipeline, message: ScorerHello | ScorerHeartbeat) -> list[object]:
+    effects = pipeline.state.handle([ScorerSaid(PEER, message)], pipeline.now_s)
+    return [each.message for each in effects if isinstance(each, TellScorer) and each.peer == PEER]
+
+
+def hello(configuration: str) -> ScorerHello:
+    return ScorerHello(PROTOCOL_VERSION, 300, "far", configuration)
+
+
+def test_a_worker_that_speaks_before_it_has_greeted_is_asked_to() -> None:
+    pipeline = Pipeline(worker_count=1)
+    assert told(pipeline, ScorerHeartbeat(300, 5, 5)) == [GreetAgain()]
+    assert pipeline.state.scorers.get(PEER) is None
+    assert GreetAgain() not in told(pipeline, hello(""))
+    assert pipeline.state.scorers.get(PEER) is not None
+    assert told(pipeline, ScorerHeartbeat(300, 5, 5)) == []
+
+
+def test_a_worker_of_another_configuration_is_refused_with_the_remedy() -> None:
+    pipeline = Pipeline(worker_count=1)
+    (refused,) = told(pipeline, hello("another"))
+    assert isinstance(refused, Refused)
+    assert "give it the same file" in refused.problem
+    assert pipeline.state.scorers.get(PEER) is None

@@ -1,0 +1,69 @@
+"""An owner that stands by keeps everything up to date and gives out nothing."""
+
+from daemon.core.dump import cache_answer, metrics_answer
+from daemon.core.events import LeaseTaken
+from tests.support.builders import make_node, make_pod
+from tests.support.pipeline import Pipeline
+
+
+def test_nothing_is_given_out_before_the_lease_is_taken_and_then_at_once() -> None:
+    pipeline = Pipeline(is_candidate=True)
+    pods = [make_pod(f"p{i}") for i in range(3)]
+    pipeline.sync([make_node("n0")], pods)
+    pipeline.run_until_quiet()
+    status = pipeline.state.status()
+    assert status.is_standby
+    assert (status.queue.active, status.scorers_ready) == (3, 1), "warm"
+    assert pipeline.bound == {}
+    pipeline.handle(LeaseTaken(1))
+    pipeline.run_until_quiet()
+    assert not pipeline.state.status().is_standby
+    assert len(pipeline.bound) == 3
+
+
+def test_what_the_leader_binds_is_a_fact_and_counted_on_its_node() -> None:
+    pipeline = Pipeline(is_candidate=True)
+    pipeline.sync([make_node("n0"), make_node("n1")], [make_pod("a"), make_pod("b")])
+    for name, node in (("a", "n1"), ("b", "n1")):
+        pipeline.add_pod(make_pod(name, node_name=node))
+    pipeline.run_until_quiet()
+    status = pipeline.state.status()
+    assert status.queue.active == 0
+    assert status.pod_count == 2
+    assert status.counters["foreign_binds"] == 2
+    assert status.foreign_pods_by_node == {"n1": 2}
+    pipeline.remove_node("n1")
+    assert pipeline.state.status().foreign_pods_by_node == {}
+
+
+def test_the_cache_is_told_by_uid_and_who_is_assumed() -> None:
+    pipeline = Pipeline()
+    bound = make_pod("a", node_name="n0")
+    pipeline.sync([make_node("n0")], [bound, make_pod("b"), make_pod("c", cpu="1000")])
+    while not pipeline.state.cache.assumed_pods():
+        assert pipeline.step_owner() or pipeline.step_scorer(0)
+    state = pipeline.state
+    answer = cache_answer(state.cache, state.queue, ["z", "y"])
+    (node,) = answer.nodes
+    assert not node.is_ghost
+    assert {(pod.key, pod.is_assumed) for pod in node.pods} == {
+        ("default/a", False),
+        ("default/b", True),
+    }
+    assert [pod.key for pod in answer.pending] == ["default/c"]
+    assert answer.profiles == ["y", "z"]
+
+
+def test_metrics_tell_who_rejected_what_waits() -> None:
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0")], [make_pod("a", cpu="1000"), make_pod("b")])
+    pipeline.run_until_quiet()
+    state = pipeline.state
+    answer = metrics_answer(state.status(), state.counters, state.queue, lambda _: "profile")
+    assert [(one.labels, one.count) for one in answer.unschedulable] == [
+        (["NodeResourcesFit", "profile"], 1)
+    ]
+    incoming = {tuple(one.labels): one.count for one in answer.labelled}
+    assert incoming["active", "UnschedulablePodAdd"] == 2
+    attempts = {tuple(one.labels): sum(one.counts) for one in answer.histograms}
+    assert attempts["scheduled", "default-scheduler"] == 1

@@ -1,0 +1,76 @@
+"""The health checks: their names, who of them counts, and the words."""
+
+import pytest
+
+from daemon.endpoints.health import Check, Facts, checks_for, told_all, told_one
+
+WELL = Facts(
+    state="running",
+    owner_problem="",
+    is_synced=True,
+    scorers_ready=1,
+    binders_ready=1,
+    is_candidate=False,
+    lease_lapsed_s=0.0,
+)
+
+
+def failed(facts: Facts, path: str = "/readyz") -> list[str]:
+    return [check.name for check in checks_for(path, facts) if check.problem]
+
+
+def test_a_berth_that_is_well_is_ready() -> None:
+    assert failed(WELL) == []
+    assert told_all("/readyz", checks_for("/readyz", WELL), (), is_verbose=False) == (200, "ok")
+
+
+def test_it_lives_whatever_the_others_do() -> None:
+    ill = WELL._replace(owner_problem="no answer", is_synced=False, state="stopping")
+    assert failed(ill, "/livez") == []
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        ({"is_synced": False}, ["informer-sync", "sched-handler-sync"]),
+        ({"state": "draining"}, ["shutdown"]),
+        ({"scorers_ready": 0}, ["scorers"]),
+        ({"binders_ready": 0}, ["binders"]),
+        ({"is_candidate": True, "lease_lapsed_s": 21.0}, ["leaderElection"]),
+        (
+            {"owner_problem": "no answer"},
+            ["informer-sync", "sched-handler-sync", "owner", "scorers", "binders"],
+        ),
+    ],
+)
+def test_what_is_missing_is_named(change: dict[str, object], names: list[str]) -> None:
+    assert failed(WELL._replace(**change)) == names
+
+
+def test_a_standby_and_a_leader_whose_lease_has_just_lapsed_are_well() -> None:
+    for lapsed_s in (0.0, 19.0):
+        facts = WELL._replace(is_candidate=True, lease_lapsed_s=lapsed_s)
+        assert failed(facts) == failed(facts, "/healthz") == []
+
+
+CHECKS = [Check("ping", ""), Check("owner", "no answer in 1 s")]
+
+
+def test_a_failure_is_told_without_its_reason_to_everybody() -> None:
+    told = told_all("/readyz", CHECKS, (), is_verbose=False)
+    assert told == (500, "[+]ping ok\n[-]owner failed: reason withheld\nreadyz check failed\n")
+
+
+def test_one_check_by_its_name_tells_the_reason() -> None:
+    assert told_one(CHECKS, "ping") == (200, "ok")
+    assert told_one(CHECKS, "owner") == (500, "internal server error: no answer in 1 s\n")
+    assert told_one(CHECKS, "pong").status == 404
+
+
+def test_what_is_excluded_does_not_count_and_unknown_names_are_told() -> None:
+    told = told_all("/livez", CHECKS, {"owner", "a"}, is_verbose=True)
+    assert told == (
+        200,
+        "[+]ping ok\n[+]owner excluded: ok\n"
+        'warn: some health checks cannot be excluded: no matches for "a"\nlivez check passed\n',
+    )

@@ -1,0 +1,121 @@
+"""Lone pods go where an evaluation of their class would put them."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from daemon.core.cache import Cache
+from shared.framework import lone_pods
+from shared.framework.engine import Choice, Engine
+from shared.framework.families import ALONE_MAX, family_key
+from shared.framework.lone_pods import LonePods
+from shared.framework.pod_info import PodInfo
+from shared.framework.profiles import ProfileConfig
+from shared.framework.registry import Registry
+from shared.kube.objects import Node
+from shared.kube.pod_record import decode_template
+from tests.support.builders import make_pod
+
+PROFILE = "default-scheduler"
+FRAMEWORKS = {PROFILE: Registry(entry_points=()).build(ProfileConfig()).framework}
+
+
+def node(name: str, cpu: int, soft_taint_count: int, zone: str = "a") -> Node:
+    taints = [
+        {"key": f"soft{i}", "value": "", "effect": "PreferNoSchedule"}
+        for i in range(soft_taint_count)
+    ]
+    body = {
+        "metadata": {"name": name, "labels": {"zone": zone}},
+        "spec": {"taints": taints},
+        "status": {"allocatable": {"cpu": str(cpu), "memory": "8Gi", "pods": "9"}},
+    }
+    return msgspec.convert(body, Node)
+
+
+def info_of(**shape: Any) -> PodInfo:
+    record = make_pod("p", **shape)
+    return PodInfo(record.namespace, decode_template(record.template))
+
+
+class World:
+    """Nodes of which the smallest has the most taints."""
+
+    def __init__(self) -> None:
+        self.cache = Cache()
+        for each in (node("n0", 2, 4), node("n1", 4, 2), node("n2", 4, 1), node("n3", 8, 2, "b")):
+            self.cache.add_node(each)
+        self.cache.refresh_order()
+        engine = Engine(self.cache.view, self.cache.journal, FRAMEWORKS)
+        self.lone_pods = LonePods(self.cache.view, self.cache.journal, FRAMEWORKS, engine.states)
+        self.number = 0
+
+    def alone(self, info: PodInfo) -> Choice | None:
+        self.number += 1
+        return self.lone_pods.choose(self.number, info, PROFILE, lambda ties: ties[0])
+
+    def by_class(self, info: PodInfo) -> Choice | None:
+        engine = Engine(self.cache.view, self.cache.journal, FRAMEWORKS)
+        return engine.choose(engine.evaluate(1, info, PROFILE), lambda ties: ties[0])
+
+
+@pytest.fixture(params=(2, 1 << 14), ids=("states shared", "rows asked"))
+def world(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(lone_pods, "SHARING_MIN", request.param)
+    return World()
+
+
+def test_the_first_of_a_family_is_left_to_its_class(world: World) -> None:
+    assert world.alone(info_of(cpu="1")) is None
+    assert world.alone(info_of(cpu="2")) == world.by_class(info_of(cpu="2"))
+
+
+@pytest.mark.parametrize("cpu", ["100m", "2", "3", "4", "5"])
+def test_scores_are_normalized_over_the_nodes_that_take_the_pod(world: World, cpu: str) -> None:
+    world.alone(info_of(cpu="1"))
+    wanted = world.by_class(info_of(cpu=cpu))
+    assert wanted is not None
+    assert world.alone(info_of(cpu=cpu)) == wanted
+
+
+def test_a_pod_that_fits_nowhere_is_left_to_its_class(world: World) -> None:
+    world.alone(info_of(cpu="1"))
+    assert world.alone(info_of(cpu="9")) is None
+
+
+def test_prescore_that_looks_at_feasible_nodes_is_not_shared_where_these_differ(
+    world: World,
+) -> None:
+    spread = {
+        "topologySpreadConstraints": [{
+            "topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {"app": "web"}},
+        }]
+    }  # fmt: skip
+    world.alone(info_of(cpu="1", labels={"app": "web"}, spec=spread))
+    same = info_of(cpu="500m", labels={"app": "web"}, spec=spread)
+    assert world.alone(same) == world.by_class(same)
+    assert world.alone(info_of(cpu="3", labels={"app": "web"}, spec=spread)) is None
+
+
+def test_more_pods_of_a_class_are_left_to_it(world: World) -> None:
+    info = info_of(cpu="1")
+    world.alone(info)
+
+    def choose() -> Choice | None:
+        return world.lone_pods.choose(100, info, PROFILE, lambda ties: ties[0])
+
+    assert all(choose() is not None for _ in range(ALONE_MAX))
+    assert choose() is None
+
+
+def test_a_family_is_alike_in_all_but_requests() -> None:
+    key = family_key(info_of(cpu="1"), PROFILE)
+    assert family_key(info_of(cpu="2"), PROFILE) == key
+    assert family_key(info_of(cpu="1", labels={"a": "b"}), PROFILE) != key
+    assert family_key(info_of(cpu="1", namespace="other"), PROFILE) != key
+    assert family_key(info_of(cpu="1", spec={"nodeSelector": {"a": "b"}}), PROFILE) != key
+    assert family_key(info_of(cpu="1"), "other") != key
+    gpu = {"containers": [{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}]}
+    assert family_key(info_of(spec=gpu), PROFILE) != key

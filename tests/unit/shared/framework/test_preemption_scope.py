@@ -1,0 +1,104 @@
+"""Which filters preemption asks again, and whose pods they mind."""
+
+import numpy as np
+import pytest
+
+from daemon.core.cache import Cache
+from shared.framework.preemption_scope import (
+    MindedClasses,
+    moving_only,
+    row_filters_read_pods,
+    settled_by_row,
+)
+from shared.framework.profiles import ProfileConfig
+from shared.framework.registry import Registry
+from shared.kube.pod_record import PodRecord
+from tests.support.builders import make_node, make_pod
+from tests.support.volumes import put_claim, put_volume
+
+FRAMEWORK = Registry().build(ProfileConfig()).framework
+SELECTOR = {"matchLabels": {"app": "a"}}
+SPREAD = {
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": SELECTOR,
+        }
+    ]
+}
+APART = {
+    "affinity": {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"labelSelector": SELECTOR, "topologyKey": "zone"}
+            ]
+        }
+    }
+}
+
+
+def minded(preemptor: PodRecord) -> dict[str, bool]:
+    """App -> whether its pods are minded."""
+    cache = Cache()
+    cache.add_node(make_node("n", labels={"zone": "z"}))
+    classes = {}
+    for app in "ab":
+        record = make_pod(app, node_name="n", labels={"app": app})
+        cache.add_pod(record)
+        held = cache.get_pod(record.uid)
+        assert held is not None
+        classes[app] = held.pod_class.class_id
+    info = cache.classes.acquire(preemptor).info
+    outcome = FRAMEWORK.run_pre_filters(info, cache.view)
+    asked = MindedClasses(FRAMEWORK, cache.view, outcome)
+    found = asked.are_minded(np.array(list(classes.values()), np.int64))
+    return dict(zip(classes, found.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("spec", [SPREAD, APART])
+def test_pods_that_a_constraint_selects_are_minded_and_no_others(spec: dict[str, object]) -> None:
+    assert minded(make_pod("p", spec=spec)) == {"a": True, "b": False}
+
+
+def test_whoever_is_rejected_before_filters_minds_everybody() -> None:
+    claim = make_pod("p", claim="missing")
+    assert minded(claim) == {"a": True, "b": True}
+
+
+def test_what_only_a_node_changes_is_not_asked_again() -> None:
+    again = {plugin.NAME for plugin in moving_only(FRAMEWORK).filters}
+    assert {"NodeResourcesFit", "NodePorts", "PodTopologySpread", "InterPodAffinity"} <= again
+    assert again.isdisjoint({"NodeName", "TaintToleration", "NodeAffinity", "NodeUnschedulable"})
+
+
+def test_filters_after_the_first_wide_one_settle_nothing() -> None:
+    cache = Cache()
+    info = cache.classes.acquire(make_pod("p", spec=SPREAD)).info
+    outcome = FRAMEWORK.run_pre_filters(info, cache.view)
+    names = [FRAMEWORK.filters[index].NAME for index in FRAMEWORK.active_filters(outcome)]
+    found = [plugin.NAME for plugin in settled_by_row(FRAMEWORK, outcome).filters]
+    assert found == names[: names.index("PodTopologySpread")]
+    assert "NodeResourcesFit" in found
+
+
+def test_a_filter_whose_pre_filter_counts_pods_settles_nothing() -> None:
+    """VolumeRestrictions looks at the row alone, and at what its PreFilter counted everywhere."""
+    cache = Cache()
+    put_claim(cache, "solo", volume="pv", access_modes=["ReadWriteOncePod"])
+    put_volume(cache, "pv", claim="solo")
+    cache.add_node(make_node("n0"))
+    cache.add_pod(make_pod("holder", claim="solo", node_name="n0"))
+    info = cache.classes.acquire(make_pod("p", claim="solo", priority=1)).info
+    outcome = FRAMEWORK.run_pre_filters(info, cache.view)
+    names = [FRAMEWORK.filters[index].NAME for index in FRAMEWORK.active_filters(outcome)]
+    found = [plugin.NAME for plugin in settled_by_row(FRAMEWORK, outcome).filters]
+    assert found == names[: names.index("VolumeRestrictions")]
+
+
+def test_the_usual_pod_has_no_filter_that_looks_at_pods() -> None:
+    cache = Cache()
+    info = cache.classes.acquire(make_pod("p")).info
+    outcome = FRAMEWORK.run_pre_filters(info, cache.view)
+    assert not row_filters_read_pods(FRAMEWORK, outcome)

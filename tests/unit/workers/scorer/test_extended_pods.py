@@ -1,0 +1,235 @@
+"""Pods that wait for extenders: whose turn it is, and what comes of answers, on a copy that moves on."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from shared.columns.nominations import Nomination
+from shared.framework.extenders import EXTENDER, ExtenderVerdicts
+from shared.ids import PodUid
+from shared.kube.extender_config import ExtenderConfig
+from shared.kube.extender_wire import MetaPod, MetaVictims
+from shared.kube.pod_record import PodRecord
+from shared.messages.to_scorer import ExtendedTask, PodOnNode, PodsOnNodes
+from tests.support.builders import make_node, make_pod
+from tests.support.pipeline import EPOCH, Pipeline
+from workers.scorer.extended_cycle import ExtendedCycle
+from workers.scorer.extended_pods import PODS_AT_A_TIME, ExtendedPods, Settled
+from workers.scorer.extender_questions import Answer, FilterQuestion, PreemptQuestion, Question
+
+
+class FakeCaller:
+    """Keeps what is asked."""
+
+    def __init__(self, *extenders: ExtenderConfig) -> None:
+        self.extenders = extenders
+        self.questions: list[Question] = []
+
+    def ask(self, question: Question) -> None:
+        self.questions.append(question)
+
+    def take(self) -> FilterQuestion:
+        question = self.questions.pop(0)
+        assert isinstance(question, FilterQuestion)
+        return question
+
+
+FILTERS = ExtenderConfig(url_prefix="http://a", filter_verb="f")
+PREEMPTS = ExtenderConfig(url_prefix="http://a", preempt_verb="p")
+
+
+class World:
+    """A worker's copy of a small cluster, and its extended pods."""
+
+    def __init__(
+        self, *extenders: ExtenderConfig, pods: list[PodRecord], running: Sequence[PodRecord] = ()
+    ) -> None:
+        pipeline = Pipeline(worker_count=1)
+        pipeline.start_scorer(0)
+        # Nobody but the test moves messages on, so the pending pods are placed by nobody else.
+        nodes = [make_node(name, cpu="1") for name in ("a", "b", "c")]
+        pipeline.sync(nodes, [*running, *pods])
+        pipeline.step_owner()
+        pipeline.step_owner()
+        scorer = pipeline.scorers[0]
+        while scorer.inbox:
+            pipeline._read(scorer, scorer.inbox.popleft())
+        self.replica, self.state = scorer.replica, pipeline.state
+        self.caller = FakeCaller(*extenders)
+        self.asked_for: list[tuple[int, int, list[int]]] = []
+        self.sequence = 0
+        self.cycle = ExtendedCycle(self.replica, pipeline.frameworks, 0)
+        self.extended = ExtendedPods(
+            self.cycle, self.replica, self.caller, self._ask_for_pods, self._next_sequence
+        )
+
+    def _ask_for_pods(self, request_id: int, generation: int, node_rows: list[int]) -> None:
+        self.asked_for.append((request_id, generation, node_rows))
+
+    def _next_sequence(self) -> int:
+        self.sequence += 1
+        return self.sequence
+
+    def add(self, *records: PodRecord, is_nominated: bool = False) -> list[Settled]:
+        tasks = []
+        for number, record in enumerate(records, 1):
+            queued = self.state.queue.get(PodUid(record.uid))
+            assert queued is not None
+            tasks.append(
+                ExtendedTask(
+                    number, queued.class_id, is_nominated, "default", record.name, record.uid
+                )
+            )
+        self.extended.add(tasks)
+        return self.extended.work([])
+
+    def answer(self, question: Question, *passing: str, **scores: int) -> list[Settled]:
+        assert isinstance(question, FilterQuestion)
+        refused = {name: "no" for name in question.node_names if name not in passing}
+        verdicts = ExtenderVerdicts(list(passing), refused, {}, scores)
+        return self.extended.work([Answer(question.number, verdicts=verdicts)])
+
+    def row(self, name: str) -> int:
+        return self.replica.nodes.row_of(name)
+
+
+def placements(settled: list[Settled]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for each in settled:
+        made = each.answers.placements
+        found += zip(made.tickets, made.node_rows, strict=True)
+    return found
+
+
+def test_the_most_important_are_asked_about_first_and_not_all_at_once() -> None:
+    pods = [make_pod(f"p{i}", cpu="10m", priority=i) for i in range(PODS_AT_A_TIME + 2)]
+    world = World(FILTERS, pods=pods)
+    assert world.add(*pods) == []
+    names = [question.pod.name for question in world.caller.questions]
+    assert names == [f"p{i}" for i in range(PODS_AT_A_TIME + 1, 1, -1)]
+    settled = world.answer(world.caller.take(), "a")
+    assert placements(settled) == [(PODS_AT_A_TIME + 2, world.row("a"))]
+    assert world.caller.questions[-1].pod.name == "p1"
+    assert len(world.extended) == PODS_AT_A_TIME + 1
+
+
+def test_the_scores_of_extenders_count() -> None:
+    pod = make_pod("p")
+    world = World(FILTERS, pods=[pod])
+    world.add(pod)
+    settled = world.answer(world.caller.take(), "a", "b", "c", c=1000)
+    assert placements(settled) == [(1, world.row("c"))]
+
+
+def test_a_node_that_filled_up_meanwhile_is_not_taken() -> None:
+    pods = [make_pod("one", cpu="900m"), make_pod("two", cpu="900m")]
+    world = World(FILTERS, pods=pods)
+    world.add(*pods)
+    first, second = world.caller.take(), world.caller.take()
+    assert placements(world.answer(first, "a")) == [(1, world.row("a"))]
+    (settled,) = world.answer(second, "a")
+    assert settled.answers.skipped == [2]
+
+
+def test_a_pod_refused_everywhere_is_refused_by_extenders() -> None:
+    pod = make_pod("p")
+    world = World(FILTERS, pods=[pod])
+    world.add(pod)
+    (settled,) = world.answer(world.caller.take())
+    (failure,) = settled.answers.failures
+    assert failure.plugins == [EXTENDER]
+    assert not failure.is_error
+    assert failure.message.startswith("0/3 nodes are available: 3 no.")
+
+
+def test_an_extender_that_fails_makes_an_error() -> None:
+    pod = make_pod("p")
+    world = World(FILTERS, pods=[pod])
+    world.add(pod)
+    (settled,) = world.extended.work([Answer(world.caller.take().number, error="unreachable")])
+    (failure,) = settled.answers.failures
+    assert (failure.is_error, failure.message) == (True, "unreachable")
+
+
+def test_a_pod_that_nobody_filters_waits_for_nobody() -> None:
+    pod = make_pod("p")
+    world = World(PREEMPTS, pods=[pod])
+    assert len(placements(world.add(pod))) == 1
+    assert not world.caller.questions
+
+
+def test_the_nominated_node_is_asked_about_first_and_is_not_the_last_word() -> None:
+    pod = make_pod("p")
+    world = World(FILTERS, pods=[pod])
+    class_id = next(iter(world.replica.classes))
+    world.replica.nominate(Nomination(pod.uid, class_id, 0, world.row("b")), 1)
+    world.add(pod, is_nominated=True)
+    question = world.caller.take()
+    assert question.node_names == ["b"]
+    world.answer(question)
+    question = world.caller.take()
+    assert sorted(question.node_names) == ["a", "b", "c"]
+    assert placements(world.answer(question, "c")) == [(1, world.row("c"))]
+
+
+def test_answers_to_pods_that_were_taken_back_are_to_nobody() -> None:
+    pod = make_pod("p")
+    world = World(FILTERS, pods=[pod])
+    world.add(pod)
+    world.extended.clear()
+    assert world.answer(world.caller.take(), "a") == []
+    assert len(world.extended) == 0
+
+
+# Preemption ------------------------------------------------------------------------------------------
+
+
+def preempting() -> tuple[World, PreemptQuestion]:
+    running = [
+        make_pod(f"on-{name}", cpu="900m", node_name=name, phase="Running") for name in "abc"
+    ]
+    pod = make_pod("p", cpu="900m", priority=5)
+    world = World(PREEMPTS, pods=[pod], running=running)
+    assert world.add(pod) == []
+    ((request_id, generation, rows),) = world.asked_for
+    assert generation == world.replica.generation
+    pods = []
+    for row in rows:
+        (pod_row,) = world.replica.pods.rows_on(row).tolist()
+        name = f"on-{world.replica.nodes.name_of(row)}"
+        pods.append(PodOnNode(pod_row, row, "default", name, f"uid-{name}"))
+    world.extended.on_pods(PodsOnNodes(EPOCH, request_id, pods))
+    question = world.caller.questions.pop()
+    assert isinstance(question, PreemptQuestion)
+    return world, question
+
+
+def test_extenders_choose_among_the_victims() -> None:
+    world, question = preempting()
+    assert sorted(question.victims) == ["a", "b", "c"]
+    left = {"b": question.victims["b"]}
+    (settled,) = world.extended.work([Answer(question.number, victims=left)])
+    (failure,) = settled.answers.failures
+    assert failure.preemption is not None
+    assert failure.preemption.node_row == world.row("b")
+    assert failure.preemption.victims == world.replica.pods.rows_on(world.row("b")).tolist()
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (Answer(0, victims={}), "preemption: no candidate node for preemption"),
+        (Answer(0, error="out of order"), "preemption: out of order"),
+        (
+            Answer(0, victims={"b": MetaVictims([MetaPod("uid-on-a")], 0)}),
+            "not all found on that node",
+        ),
+    ],
+)
+def test_what_extenders_leave_may_be_nothing(answer: Answer, told: str) -> None:
+    world, question = preempting()
+    (settled,) = world.extended.work([answer._replace(number=question.number)])
+    (failure,) = settled.answers.failures
+    assert failure.preemption is None
+    assert told in failure.message
+    assert not failure.is_error

@@ -1,0 +1,80 @@
+"""When a worker greets, when it stays and when it leaves; its sockets are played."""
+
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
+
+from shared.clock import SystemClock
+from shared.kube.object_codec import decode_object
+from shared.messages.from_scorer import FromScorer, ScorerHello
+from shared.messages.to_scorer import Drain, GreetAgain, Refused, ToScorer
+from shared.transport.connection import Connected
+from shared.transport.scorer_sockets import FromOwner, RefusedError, ScorerSockets
+from workers.scorer.loop import ScorerLoop
+from workers.scorer.tie_break import BY_SEED
+
+
+class PlayedSockets:
+    """Hands out what the owner is to have said, one message for each poll."""
+
+    def __init__(self, messages: Sequence[ToScorer | Connected]) -> None:
+        self._messages = list(messages)
+        self.sent: list[FromScorer] = []
+        self.is_connected = True
+        self.failed_count = 0
+
+    @property
+    def is_over(self) -> bool:
+        return not self._messages
+
+    def poll(self, timeout_ms: int) -> list[FromOwner]:
+        del timeout_ms
+        return [FromOwner(self._messages.pop(0), ())]
+
+    def send(self, message: FromScorer, timeout_ms: int = 0) -> bool:
+        del timeout_ms
+        self.sent.append(message)
+        return True
+
+
+def hellos_after(messages: Sequence[ToScorer | Connected], configuration: str) -> int:
+    """How often the worker greeted; it must have taken all messages."""
+    sockets = PlayedSockets(messages)
+    loop = ScorerLoop(
+        cast("ScorerSockets", sockets),
+        worker_index=300,
+        instance="far",
+        seed=0,
+        tie_break=BY_SEED,
+        frameworks={},
+        reserves={},
+        decode_object=decode_object,
+        clock=SystemClock(),
+        configuration=configuration,
+    )
+    loop.run(lambda: sockets.is_over)
+    assert sockets.is_over
+    greetings = [each for each in sockets.sent if isinstance(each, ScorerHello)]
+    assert all(each.configuration == configuration for each in greetings)
+    assert sockets.sent[:1] == greetings[:1], "a worker greets before it says anything else"
+    return len(greetings)
+
+
+@pytest.mark.parametrize("configuration", ["", "abc"])
+def test_it_greets_each_new_connection_and_whenever_it_is_asked_to(configuration: str) -> None:
+    assert hellos_after([Connected(), GreetAgain(), Connected()], configuration) == 3
+
+
+def test_a_worker_of_another_host_stays_when_its_owner_leaves() -> None:
+    assert hellos_after([Connected(), Drain(), Connected()], "abc") == 2
+
+
+def test_a_worker_of_the_owners_host_leaves_with_it() -> None:
+    with pytest.raises(AssertionError):
+        hellos_after([Connected(), Drain(), Connected()], "")
+
+
+def test_a_worker_that_is_refused_ends_with_the_reason() -> None:
+    with pytest.raises(RefusedError, match="other configuration"):
+        hellos_after([Connected(), Refused("other configuration")], "abc")

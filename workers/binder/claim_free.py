@@ -1,0 +1,163 @@
+"""Takes back what was written into resource claims for a pod that is not bound after all.
+
+Two occasions: a binding that fails after its claims were written (`undo`, before the owner is told, so
+that it never meets the next attempt), and a claim that the owner wants freed because only a pod that
+fits nowhere may use it (`release`). Best effort: what cannot be freed in time stays reserved for its
+pod, whose next attempt finds it so.
+
+Rules: Unreserve, PostFilter and deleteClaim in pkg/scheduler/framework/plugins/dynamicresources/
+{dynamicresources,extendeddynamicresources}.go, v1.36.2. One departure: an attempt that fails also
+deallocates what it had allocated itself, in place of keeping the pod to that node until its next one.
+"""
+
+import asyncio
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from shared.kube.api_errors import ApiError, NotFound, TransportError
+from shared.kube.objects import ApiStruct
+from shared.messages.to_binder import BindPod, ReleaseClaim
+from shared.telemetry.log import EventLog
+from workers.binder.api_bodies import delete_options
+from workers.binder.bind_call import Sleep, pod_path
+from workers.binder.claim_bind import FINALIZER, resource_claim_path
+
+FREE_S_MAX: Final = 30.0
+REQUEST_TIMEOUT_S: Final = 10.0
+PAUSE_S: Final = 0.25
+
+
+class _SeenMeta(ApiStruct):
+    uid: str = ""
+
+
+class _SeenSpec(ApiStruct):
+    node_name: str = ""
+
+
+class _SeenPod(ApiStruct):
+    metadata: _SeenMeta = msgspec.field(default_factory=_SeenMeta)
+    spec: _SeenSpec = msgspec.field(default_factory=_SeenSpec)
+
+
+_encoder: Final = msgspec.json.Encoder()
+
+
+class FreeApi(Protocol):
+    """What is needed of the API client."""
+
+    async def get(self, path: str, *, timeout_s: float | None = None) -> bytes: ...
+
+    async def put(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
+
+    async def delete(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
+
+
+class _Target(NamedTuple):
+    """A claim, and how far it may be freed once nobody but the pod uses it."""
+
+    path: str
+    uid: str
+    """Empty: of whatever uid."""
+    pod_uid: str
+    is_deallocated: bool
+    is_deleted: bool
+    is_kept_if_shared: bool = False
+    """Leave even the pod's own reservation alone where there are others."""
+
+
+class ClaimFreer:
+    """Frees claims, any number at a time."""
+
+    def __init__(self, api: FreeApi, sleep: Sleep = asyncio.sleep) -> None:
+        self._api = api
+        self._sleep = sleep
+        self._log = EventLog("binder.claims")
+
+    async def undo(self, order: BindPod) -> None:
+        """Nothing of the order's claims stays written for the pod, unless somebody has bound it (an
+        earlier binder, whose answer was lost). Ends in time in any case."""
+        if not await self._is_unbound(order):
+            return
+        for work in order.claims:
+            path = resource_claim_path(work.namespace, work.name)
+            is_generated = work.generated is not None
+            await self._free(_Target(path, work.uid, order.uid, work.is_new, is_generated))
+
+    async def release(self, claim: ReleaseClaim) -> None:
+        """Frees a claim unless others use it by now. Ends in time in any case."""
+        path = resource_claim_path(claim.namespace, claim.name)
+        await self._free(
+            _Target(
+                path, claim.uid, claim.pod_uid, True, claim.is_generated, is_kept_if_shared=True
+            )
+        )
+
+    async def _is_unbound(self, order: BindPod) -> bool:
+        """What nobody knows is left as it is."""
+        path = pod_path(order.namespace, order.name)
+        try:
+            body = await self._api.get(path, timeout_s=REQUEST_TIMEOUT_S)
+            pod = msgspec.json.decode(body, type=_SeenPod)
+        except NotFound:
+            return True
+        except (ApiError, TransportError, msgspec.MsgspecError) as error:
+            self._log.warning("claims_not_freed", pod=path, problem=str(error))
+            return False
+        return pod.metadata.uid != order.uid or not pod.spec.node_name
+
+    async def _free(self, target: _Target) -> None:
+        problem = ""
+        try:
+            async with asyncio.timeout(FREE_S_MAX):
+                while True:
+                    try:
+                        return await self._free_once(target)
+                    except NotFound:
+                        return None
+                    except (ApiError, TransportError, msgspec.MsgspecError) as error:
+                        problem = str(error)
+                    await self._sleep(PAUSE_S)
+        except TimeoutError:
+            self._log.warning("claim_not_freed", claim=target.path, problem=problem)
+
+    async def _free_once(self, target: _Target) -> None:
+        body = await self._api.get(target.path, timeout_s=REQUEST_TIMEOUT_S)
+        claim: dict[str, Any] = msgspec.json.decode(body, type=dict)
+        meta, status = claim["metadata"], claim.get("status") or {}
+        if target.uid and meta.get("uid") != target.uid:
+            return
+        users = status.get("reservedFor") or []
+        others = [user for user in users if user.get("uid") != target.pod_uid]
+        if others and (target.is_kept_if_shared or len(others) == len(users)):
+            return
+        is_freed = target.is_deallocated and not others
+        freed = {k: v for k, v in status.items() if k not in ("reservedFor", *_OF_ALLOCATION)}
+        if not is_freed:
+            freed |= {k: status[k] for k in _OF_ALLOCATION if k in status}
+        if others:
+            freed["reservedFor"] = others
+        if freed != status:
+            claim["status"] = freed
+            claim = await self._put(f"{target.path}/status", claim)
+        if target.is_deleted and not others:
+            # Deallocated before: that is what wakes pods which wait for the devices.
+            await self._delete(target.path, claim)
+
+    async def _delete(self, path: str, claim: dict[str, Any]) -> None:
+        finalizers = claim["metadata"].get("finalizers") or []
+        if FINALIZER in finalizers:
+            claim["metadata"]["finalizers"] = [f for f in finalizers if f != FINALIZER]
+            claim = await self._put(path, claim)
+        options = delete_options(claim["metadata"]["uid"])
+        await self._api.delete(path, options, timeout_s=REQUEST_TIMEOUT_S)
+
+    async def _put(self, path: str, claim: dict[str, Any]) -> dict[str, Any]:
+        body = await self._api.put(path, _encoder.encode(claim), timeout_s=REQUEST_TIMEOUT_S)
+        written: dict[str, Any] = msgspec.json.decode(body, type=dict)
+        return written
+
+
+_OF_ALLOCATION: Final = ("allocation", "devices")
+"""What a claim's status says of its allocation."""

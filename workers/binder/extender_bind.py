@@ -1,0 +1,78 @@
+"""Binding by an extender, in place of the profile's Bind plugins.
+
+The owner says which pods extenders bind (`BindPod.extenders`); all others are left to the plugins. An
+extender that answered with an error, or not at all, may have bound the pod nevertheless, so the API
+server is asked before anybody is told. An ignorable extender that fails leaves the pod to the next.
+
+Rules: `extendersBinding` in pkg/scheduler/schedule_one.go, v1.36.2, which does not look.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from shared.errors import OperationalError
+from shared.framework.binding_api import SKIPPED, Skipped
+from shared.framework.extenders import EXTENDER
+from shared.kube.extender_client import ExtenderClient
+from shared.kube.extender_config import ExtenderConfig
+from shared.kube.extender_wire import ExtenderError, PodName, bind_args, check_bind_result
+from shared.messages.from_binder import BindFailureReason
+from shared.messages.to_binder import BindPod
+from shared.telemetry.log import EventLog
+from workers.binder.bind_call import BOUND, NotBound, Outcome
+from workers.binder.custom_bind import Looker
+
+log = EventLog("binder.extenders")
+
+
+class ExtenderBinder:
+    """Stands first among the binders of every profile where an extender has a bindVerb."""
+
+    NAME: ClassVar[str] = EXTENDER
+
+    def __init__(self, extenders: Sequence[ExtenderConfig], looker: Looker) -> None:
+        self._clients = {
+            position: ExtenderClient(config)
+            for position, config in enumerate(extenders)
+            if config.bind_verb
+        }
+        self._looker = looker
+
+    async def bind(self, order: BindPod) -> Outcome | Skipped:
+        """What became of the pod; Skipped if no extender binds it."""
+        if order.extenders and order.look_first:
+            seen = await self._looker.look(order, "")
+            if not _is_unbound(seen, ""):
+                return seen
+        for position in order.extenders:
+            client = self._clients[position]
+            try:
+                await self._order(client, order)
+            except OperationalError as error:
+                told = str(error)
+                seen = await self._looker.look(order, told)
+                if not (client.config.ignorable and _is_unbound(seen, told)):
+                    return seen
+                log.warning("extender_ignored", extender=client.config.url_prefix, problem=told)
+            else:
+                return BOUND
+        return SKIPPED
+
+    async def close(self) -> None:
+        """Closes kept connections."""
+        for client in self._clients.values():
+            await client.close()
+
+    @staticmethod
+    async def _order(client: ExtenderClient, order: BindPod) -> None:
+        pod = PodName(order.namespace, order.name, order.uid)
+        answer = await client.order(client.config.bind_verb, bind_args(pod, order.node_name))
+        try:
+            check_bind_result(answer)
+        except ExtenderError as error:
+            raise ExtenderError(f"extender {client.config.url_prefix}: {error}") from error
+
+
+def _is_unbound(seen: Outcome, told: str) -> bool:
+    """Whether the API server said that nobody has bound the pod."""
+    return seen == NotBound(BindFailureReason.REJECTED, told)

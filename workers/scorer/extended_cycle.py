@@ -1,0 +1,152 @@
+"""The scheduling cycle of a pod that extenders have a say in, cut where one has to wait for them.
+
+What is before a call and what is after it are decided on the copy as it is then: a node that filled
+up meanwhile is not taken, and scores are those of the moment of choosing. Pure, like `cycle.py`.
+
+Rules: schedulePod in pkg/scheduler/schedule_one.go, v1.36.2.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from shared.columns.schema import Int64s, Rows
+from shared.framework.candidates import Candidate, Candidates
+from shared.framework.class_scores import ClassScores
+from shared.framework.diagnosis import FitError, plugin_error
+from shared.framework.engine import ClassEvaluation
+from shared.framework.extenders import ExtenderVerdicts
+from shared.framework.pod_info import PodInfo
+from shared.framework.preemption import fits_without, pick
+from shared.framework.runtime import PreScoreError
+from shared.messages.from_scorer import Failure
+from shared.messages.to_scorer import ExtendedTask, PodTask
+from workers.scorer.cycle import NO_NODES, Cycle
+from workers.scorer.preemption import Refusals, RoomSearch
+
+NO_CANDIDATE: Final = "no candidate node for preemption"
+
+
+class ExtendedCycle(Cycle):
+    """`Cycle`, and its steps one by one."""
+
+    def info_of(self, task: ExtendedTask) -> PodInfo | None:
+        """The pod; None if its class is gone, and the pod with it."""
+        pod_class = self._replica.classes.get(task.class_id)
+        return None if pod_class is None else pod_class.info
+
+    def nominated_node(self, task: ExtendedTask) -> str:
+        """The node that the pod is nominated to, if it takes the pod; else empty."""
+        if not task.is_nominated:
+            return ""
+        pod_class = self._replica.classes[task.class_id]
+        view = self._replica.view
+        row = view.nominations.row_of(task.uid)
+        evaluation = self._engine.evaluate(task.class_id, pod_class.info, pod_class.profile)
+        if not self._engine.takes_nominated(evaluation, row, task.uid):
+            return ""
+        return view.nodes.name_of(row)
+
+    def feasible_nodes(self, task: ExtendedTask) -> list[str]:
+        """The nodes that pass the filters; none if a filter failed."""
+        evaluation = self._evaluation(task)
+        has_failed = evaluation.framework.has_failed(evaluation.outcome)
+        if has_failed and self._engine.failure(evaluation).error:
+            return []
+        rows = np.flatnonzero(evaluation.feasible)
+        return [self._replica.nodes.name_of(row) for row in rows.tolist()]
+
+    def place_on_nominated(self, task: ExtendedTask, node: str, proposal_sequence: int) -> int:
+        """The row of the node, where the pod still fits; -1 otherwise."""
+        if self.nominated_node(task) != node:
+            return -1
+        row = self._replica.nodes.row_of(node)
+        self._take(task, row, proposal_sequence)
+        return row
+
+    def place_among(
+        self, task: ExtendedTask, verdicts: ExtenderVerdicts, proposal_sequence: int
+    ) -> int | FitError:
+        """The row of the best node that extenders left and that is still feasible; -1 if there is
+        none any more, FitError if the nodes cannot be rated."""
+        evaluation = self._evaluation(task)
+        nodes = self._replica.nodes
+        rows = np.array([nodes.row_of(name) for name in verdicts.passing], np.intp)
+        rows = np.sort(rows[rows >= 0])
+        rows = rows[evaluation.feasible[rows]]
+        if not len(rows):
+            return -1
+        row = int(rows[0])
+        if len(rows) > 1:
+            try:
+                total = self._totals(evaluation, rows)
+            except PreScoreError as error:
+                return plugin_error(self._replica.view, str(error))
+            scores = (verdicts.scores.get(nodes.name_of(r), 0) for r in rows.tolist())
+            total += np.fromiter(scores, np.int64, len(rows))
+            ties = rows[total == total.max()]
+            row = int(ties[0]) if len(ties) == 1 else self._among(ties, task.ticket)
+        self._take(task, row, proposal_sequence)
+        return row
+
+    def search_room(self, task: ExtendedTask, verdicts: ExtenderVerdicts | None) -> RoomSearch:
+        """What could be done for a pod that nothing was left for; nothing is taken yet."""
+        evaluation = self._evaluation(task)
+        refusals = None if verdicts is None else self._refusals(evaluation, verdicts)
+        return self._room_maker(0).attempt(_plain(task), evaluation, refusals)
+
+    def failure(self, task: ExtendedTask, search: RoomSearch, proposal_sequence: int) -> Failure:
+        """What the owner is told of it."""
+        if not len(self._replica.nodes.order):
+            return Failure([task.ticket], NO_NODES, [], [], False)
+        room_maker = self._room_maker(proposal_sequence)
+        return room_maker.conclude(_plain(task), self._evaluation(task), search)
+
+    def best_of(self, task: ExtendedTask, candidates: Candidates) -> Candidate:
+        """The best of what extenders left of the candidates."""
+        view = self._replica.view
+        return pick(view, candidates, lambda ties: self._among(ties, task.ticket))[0]
+
+    def makes_room(self, task: ExtendedTask, row: int, victims: Rows) -> bool:
+        """Whether the pod fits without these pods, all of them less important and still there."""
+        evaluation = self._evaluation(task)
+        view = self._replica.view
+        priorities = view.usages.priority[view.usages.indices(view.pods.class_id[victims])]
+        if (priorities >= evaluation.info.priority).any():
+            return False
+        preemptor = self._room_maker(0).preemptor(_plain(task), evaluation)
+        return fits_without(evaluation.framework, preemptor, view, row, victims)
+
+    def _evaluation(self, task: ExtendedTask) -> ClassEvaluation:
+        return self._evaluated(_plain(task), self._replica.classes[task.class_id])
+
+    def _take(self, task: ExtendedTask, row: int, proposal_sequence: int) -> None:
+        pod_class = self._replica.classes[task.class_id]
+        self._put(_plain(task), pod_class, row, proposal_sequence)
+
+    def _totals(self, evaluation: ClassEvaluation, rows: Rows) -> Int64s:
+        """What the plugins say of these rows, normalised over them alone."""
+        scores = evaluation.scores
+        if scores is None or len(rows) != evaluation.feasible_count:
+            allowed = np.zeros_like(evaluation.feasible)
+            allowed[rows] = True
+            scores = ClassScores(
+                evaluation.framework,
+                evaluation.info,
+                self._replica.view,
+                evaluation.filters.static_ok,
+                allowed,
+            )
+        totals: Int64s = scores.total[rows]
+        return totals
+
+    def _refusals(self, evaluation: ClassEvaluation, verdicts: ExtenderVerdicts) -> Refusals:
+        nodes = self._replica.nodes
+        rows = np.flatnonzero(evaluation.feasible).tolist()
+        names = [nodes.name_of(row) for row in rows]
+        won = [r for r, name in zip(rows, names, strict=True) if name in verdicts.refused]
+        return Refusals(verdicts.reasons(names), np.array(won, np.intp))
+
+
+def _plain(task: ExtendedTask) -> PodTask:
+    return PodTask(task.ticket, task.class_id, task.uid if task.is_nominated else "")

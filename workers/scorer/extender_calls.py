@@ -1,0 +1,245 @@
+"""The thread of a scorer that talks to extenders, so that nobody else has to wait for them.
+
+A scorer is a loop without waiting; an extender may take seconds. So calls are made on a thread of
+their own, with an event loop of its own, and the two share two queues and nothing else. The pod that
+is sent is read from the API server for each question: workers hold no whole pods, and an extender may
+look at any field.
+
+Callers may rely on: every question is answered once, in any order; `fd` is readable while answers
+wait. A bug on the thread is raised by `take`.
+"""
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections import deque
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final, Self, assert_never
+
+from shared.errors import OperationalError
+from shared.framework.extenders import ExtenderVerdicts
+from shared.kube.api_client import ApiClient
+from shared.kube.cluster_access import ClusterAccess
+from shared.kube.extender_client import ExtenderClient
+from shared.kube.extender_config import ExtenderConfig
+from shared.kube.extender_wire import (
+    MetaVictims,
+    PodName,
+    filter_result,
+    meta_preempt_args,
+    node_names_args,
+    preempt_result,
+    priorities,
+    whole_nodes_args,
+    whole_preempt_args,
+)
+from shared.telemetry.log import EventLog
+from workers.scorer.extender_questions import Answer, FilterQuestion, PreemptQuestion, Question
+from workers.scorer.raw_nodes import RawNodes
+
+POD_TIMEOUT_S: Final = 10.0
+CONNECTIONS_MAX: Final = 16
+
+log = EventLog("scorer.extenders")
+
+
+class ExtenderCaller:
+    """Context manager: the thread lives as long."""
+
+    def __init__(self, extenders: Sequence[ExtenderConfig], access: ClusterAccess) -> None:
+        self.extenders = tuple(extenders)
+        self._access = access
+        self._answers: deque[Answer] = deque()
+        self._failure: BaseException | None = None
+        self._is_ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="extenders", daemon=True)
+        self.fd, self._wake_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._is_ready.wait()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+        os.close(self.fd)
+        os.close(self._wake_fd)
+
+    def ask(self, question: Question) -> None:
+        """Answered some time later."""
+        self._raise_failure()
+        self._loop.call_soon_threadsafe(self._begin, question)
+
+    def take(self) -> list[Answer]:
+        """The answers that have come."""
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self.fd, 4096):
+                pass
+        self._raise_failure()
+        answers: list[Answer] = []
+        while self._answers:
+            answers.append(self._answers.popleft())
+        return answers
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    # On the thread -------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except BaseException as error:  # noqa: BLE001 # Raised again on the other thread, which ends.
+            self._failure = error
+            self._wake()
+        finally:
+            self._is_ready.set()
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._api = ApiClient(self._access, connections_max=CONNECTIONS_MAX)
+        self._clients = [ExtenderClient(config) for config in self.extenders]
+        self._nodes = RawNodes(self._api)
+        if any(_needs_nodes(config) for config in self.extenders):
+            self._start(self._nodes.run())
+        self._is_ready.set()
+        await self._stop.wait()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for client in self._clients:
+            await client.close()
+        await self._api.close()
+        if self._failure is not None:
+            raise self._failure
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_done)
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._failure = task.exception()
+            self._stop.set()
+
+    def _begin(self, question: Question) -> None:
+        self._start(self._answer(question))
+
+    async def _answer(self, question: Question) -> None:
+        try:
+            answer = await self._answered(question)
+        except OperationalError as error:
+            answer = Answer(question.number, error=str(error))
+        self._answers.append(answer)
+        self._wake()
+
+    def _wake(self) -> None:
+        # If it is full it is readable all the more.
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._wake_fd, b".")
+
+    async def _answered(self, question: Question) -> Answer:
+        pod = await self._pod(question.pod)
+        match question:
+            case FilterQuestion():
+                verdicts = ExtenderVerdicts(question.node_names, {}, {}, {})
+                await self._filter(question, pod, verdicts)
+                if len(verdicts.passing) > 1:
+                    await self._prioritize(question, pod, verdicts)
+                return Answer(question.number, verdicts=verdicts)
+            case PreemptQuestion():
+                return Answer(question.number, victims=await self._preempt(question, pod))
+            case _:
+                assert_never(question)
+
+    async def _pod(self, pod: PodName) -> bytes:
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        return await self._api.get(path, timeout_s=POD_TIMEOUT_S)
+
+    async def _filter(
+        self, question: FilterQuestion, pod: bytes, verdicts: ExtenderVerdicts
+    ) -> None:
+        for client in (self._clients[i] for i in question.extenders):
+            config = client.config
+            if not config.filter_verb or not verdicts.passing:
+                continue
+            try:
+                args = await self._args(config, pod, verdicts.passing)
+                body = await client.ask(config.filter_verb, args)
+                result = filter_result(
+                    body, verdicts.passing, is_cache_capable=config.node_cache_capable
+                )
+            except OperationalError as error:
+                if not config.ignorable:
+                    raise
+                log.warning("extender_ignored", extender=config.url_prefix, problem=str(error))
+                continue
+            verdicts.take_filter_answer(result.nodenames or [], result.failed, result.unresolvable)
+
+    async def _prioritize(
+        self, question: FilterQuestion, pod: bytes, verdicts: ExtenderVerdicts
+    ) -> None:
+        clients = [self._clients[i] for i in question.extenders]
+        asked = [client for client in clients if client.config.prioritize_verb]
+        for scores in await asyncio.gather(
+            *(self._scores(client, pod, verdicts.passing) for client in asked)
+        ):
+            verdicts.add_scores(scores)
+
+    async def _scores(self, client: ExtenderClient, pod: bytes, names: list[str]) -> dict[str, int]:
+        """None of an extender that fails: others determine the priorities, as in prioritizeNodes."""
+        config = client.config
+        try:
+            args = await self._args(config, pod, names)
+            return priorities(await client.ask(config.prioritize_verb, args), config.weight)
+        except OperationalError as error:
+            log.warning("extender_gave_no_scores", extender=config.url_prefix, problem=str(error))
+            return {}
+
+    async def _args(self, config: ExtenderConfig, pod: bytes, names: list[str]) -> bytes:
+        if config.node_cache_capable:
+            return node_names_args(pod, names)
+        return whole_nodes_args(pod, await self._nodes.get(names))
+
+    async def _preempt(self, question: PreemptQuestion, pod: bytes) -> dict[str, MetaVictims]:
+        victims = question.victims
+        for client in (self._clients[i] for i in question.extenders):
+            config = client.config
+            try:
+                args = await self._preempt_args(config, pod, question, victims)
+                victims = preempt_result(await client.ask(config.preempt_verb, args))
+            except OperationalError as error:
+                if not config.ignorable:
+                    raise
+                log.warning("extender_ignored", extender=config.url_prefix, problem=str(error))
+            if not victims:
+                break
+        return victims
+
+    async def _preempt_args(
+        self,
+        config: ExtenderConfig,
+        pod: bytes,
+        question: PreemptQuestion,
+        victims: dict[str, MetaVictims],
+    ) -> bytes:
+        if config.node_cache_capable:
+            return meta_preempt_args(pod, victims)
+        uids = [each.uid for on_node in victims.values() for each in on_node.pods or ()]
+        for uid in uids:
+            if uid not in question.pods:
+                raise OperationalError(f"an extender claims to preempt an unknown pod (UID: {uid})")
+        bodies = await asyncio.gather(*(self._pod(question.pods[uid]) for uid in uids))
+        return whole_preempt_args(pod, victims, dict(zip(uids, bodies, strict=True)))
+
+
+def _needs_nodes(config: ExtenderConfig) -> bool:
+    return not config.node_cache_capable and bool(config.filter_verb or config.prioritize_verb)

@@ -1,0 +1,132 @@
+"""Whole Node objects as the API server tells them, for extenders that keep no nodes themselves.
+
+Made only where such an extender is configured: the scheduler itself reads a few fields of a node, but
+an extender may look at any. Lists and watches nodes by itself; callers may rely on each object being
+one that the API server sent, though perhaps not its newest state.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from shared.errors import OperationalError
+from shared.kube.api_client import ApiClient
+from shared.kube.objects import ApiStruct
+from shared.telemetry.log import EventLog
+
+NODES_PATH: Final = "/api/v1/nodes"
+PAGE_SIZE: Final = 500
+BACKOFF_S: Final = 1.0
+BACKOFF_S_MAX: Final = 30.0
+WATCH_S: Final = 300
+
+log = EventLog("scorer.raw_nodes")
+
+
+class _ListMeta(ApiStruct):
+    resource_version: str = ""
+    token: str = msgspec.field(default="", name="continue")
+
+
+class _List(ApiStruct):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class _Meta(ApiStruct):
+    name: str = ""
+    resource_version: str = ""
+
+
+class _Object(ApiStruct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+class _Event(ApiStruct):
+    type: str
+    object: msgspec.Raw
+
+
+_list_decoder: Final = msgspec.json.Decoder(_List)
+_event_decoder: Final = msgspec.json.Decoder(_Event)
+_object_decoder: Final = msgspec.json.Decoder(_Object)
+
+
+class RawNodes:
+    """Nodes by name. Belongs to one event loop."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+        self._nodes: dict[str, bytes] = {}
+        self._version = ""
+        """Where a watch may resume; empty: list first."""
+        self._is_listed = asyncio.Event()
+
+    async def get(self, names: Iterable[str]) -> list[bytes]:
+        """These nodes; one that the watch has not brought yet is asked for."""
+        await self._is_listed.wait()
+        found: list[bytes] = []
+        for name in names:
+            node = self._nodes.get(name)
+            found.append(await self._client.get(f"{NODES_PATH}/{name}") if node is None else node)
+        return found
+
+    async def run(self) -> None:
+        """Keeps the nodes up to date until cancelled."""
+        backoff_s = BACKOFF_S
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                await self._watch()
+                backoff_s = BACKOFF_S
+            except (OperationalError, msgspec.DecodeError) as error:
+                self._version = ""
+                log.warning("nodes_not_watched", problem=str(error), next_try_s=backoff_s)
+                await asyncio.sleep(backoff_s)
+                backoff_s = min(backoff_s * 2, BACKOFF_S_MAX)
+
+    async def _list(self) -> None:
+        nodes: dict[str, bytes] = {}
+        token, version = "", ""
+        while True:
+            query = f"?limit={PAGE_SIZE}" + (f"&continue={token}" if token else "")
+            page = _list_decoder.decode(await self._client.get(NODES_PATH + query))
+            for item in page.items or ():
+                nodes[_object_decoder.decode(item).metadata.name] = bytes(item)
+            token, version = page.metadata.token, page.metadata.resource_version
+            if not token:
+                break
+        self._nodes, self._version = nodes, version
+        self._is_listed.set()
+
+    async def _watch(self) -> None:
+        stream = await self._client.open_stream(
+            f"{NODES_PATH}?watch=1&allowWatchBookmarks=true&timeoutSeconds={WATCH_S}"
+            f"&resourceVersion={self._version}"
+        )
+        rest = b""
+        try:
+            while chunks := await stream.chunks():
+                *lines, rest = b"".join((rest, *chunks)).split(b"\n")
+                for line in lines:
+                    if line and not self._take(line):
+                        return
+        finally:
+            stream.close()
+
+    def _take(self, line: bytes) -> bool:
+        """One event; False: the watch is of no use any more."""
+        event = _event_decoder.decode(line)
+        if event.type == "ERROR":
+            self._version = ""
+            return False
+        meta = _object_decoder.decode(event.object).metadata
+        self._version = meta.resource_version
+        if event.type == "DELETED":
+            self._nodes.pop(meta.name, None)
+        elif event.type != "BOOKMARK":
+            self._nodes[meta.name] = bytes(event.object)
+        return True
