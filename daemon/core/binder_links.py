@@ -108,7 +108,8 @@ class BinderLinks:
             attempt = Attempt(0, 0, pod, forgotten.pod_class)
             failure = Failure([], failed.message, [], [], True)
             self._outcomes.fail(attempt, failure, now_s, is_told=is_told)
-            holdings.nominations.not_placed(pod)
+            is_announced = failed.was_announced or order.is_announced
+            holdings.nominations.not_placed(pod, is_announced=is_announced)
         holdings.changes.wake_as_deleted(forgotten, now_s)
 
     def _on_victims(self, report: VictimReport, now_s: float) -> None:

@@ -32,6 +32,9 @@ class Order(msgspec.Struct, frozen=True, eq=False, gc=False):
     claims: tuple[ClaimWork, ...] = ()
     extenders: tuple[int, ...] = ()
     decision: Decision | None = None
+    announces: bool = False
+    is_announced: bool = False
+    """The owner had the pod's status say so already."""
 
     def message(self) -> BindPod:
         return BindPod(
@@ -47,6 +50,7 @@ class Order(msgspec.Struct, frozen=True, eq=False, gc=False):
             claims=list(self.claims),
             extenders=list(self.extenders),
             decision=self.decision,
+            announces=self.announces,
         )
 
 
@@ -68,8 +72,17 @@ class Binder:
 class BinderPool:
     """The connected binders and the orders that each has."""
 
-    def __init__(self, epoch: int, describe: Callable[[PodRecord], Decision] | None = None) -> None:
-        """`describe`: what is to be written on each pod about its placement."""
+    def __init__(
+        self,
+        epoch: int,
+        describe: Callable[[PodRecord], Decision] | None = None,
+        *,
+        announces: bool = False,
+    ) -> None:
+        """`describe`: what is to be written on each pod about its placement. `announces`: pods whose
+        binding takes time are to say where they are going (bindingCycle in
+        pkg/scheduler/schedule_one.go, v1.36)."""
+        self._announces = announces
         self._epoch = epoch
         self._describe = describe
         self._by_peer: dict[bytes, Binder] = {}
@@ -137,12 +150,16 @@ class BinderPool:
         volumes: VolumeWork | None = None,
         claims: Sequence[ClaimWork] = (),
         extenders: Sequence[int] = (),
+        *,
+        is_announced: bool = False,
     ) -> None:
-        """Asks for a binding; it leaves with the next `flush`."""
+        """Asks for a binding; it leaves with the next `flush`. `is_announced`: the pod's status says
+        the node already, or is about to, whatever the record says."""
         decision = None if self._describe is None else self._describe(record)
+        announces = self._announces and not is_announced and record.nominated_node_name != node_name
         order = Order(
             self._next_order_id, record, node_name, profile, False, volumes, tuple(claims),
-            tuple(extenders), decision,
+            tuple(extenders), decision, announces, is_announced,
         )  # fmt: skip
         self._waiting.append(order)
         self._next_order_id += 1

@@ -311,7 +311,7 @@ class Cache:
         """Brings `nodes.order` up to date; says whether it changed."""
         if not self.is_order_stale:
             return False
-        self.nodes.order = np.array(self._tree.ordered_rows(), np.intp)
+        self.nodes.order = self._tree.ordered_rows()
         self.is_order_stale = False
         return True
 

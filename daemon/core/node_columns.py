@@ -19,12 +19,13 @@ def write_node_columns(table: NodeTable, row: int, node: Node) -> None:
         where = f"node {node.metadata.name}: status.allocatable"
         raise ObjectError(where, f"{error}; write a quantity such as 4, 500m or 16Gi") from error
     scalar_rows = {table.resource_id(name): amount for name, amount in allocatable.scalars.items()}
-    table.allocatable[:, row] = 0
-    table.allocatable[CPU, row] = allocatable.milli_cpu
-    table.allocatable[MEMORY, row] = allocatable.memory_bytes
-    table.allocatable[EPHEMERAL_STORAGE, row] = allocatable.ephemeral_storage_bytes
+    amounts = [0] * len(table.allocatable)
+    amounts[CPU] = allocatable.milli_cpu
+    amounts[MEMORY] = allocatable.memory_bytes
+    amounts[EPHEMERAL_STORAGE] = allocatable.ephemeral_storage_bytes
     for resource, amount in scalar_rows.items():
-        table.allocatable[resource, row] = amount
+        amounts[resource] = amount
+    table.allocatable[:, row] = amounts
     table.allowed_pod_count[row] = allocatable.pods
     table.unschedulable[row] = node.spec.unschedulable
     taints = tuple((t.key, t.value, t.effect) for t in node.spec.taints or ())

@@ -26,6 +26,7 @@ from shared.columns.nominations import Nomination
 from shared.framework.preemption import Preemptor, fits_without
 from shared.framework.runtime import Framework
 from shared.ids import NodeName, PodUid
+from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import PreemptionProposal
 from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim, SetNomination
 
@@ -92,11 +93,30 @@ class NominationBook:
         self._queue.nominator.clear(PodUid(uid))
         self.refresh()
 
-    def not_placed(self, pod: QueuedPod | None) -> None:
+    def not_placed(self, pod: QueuedPod | None, *, is_announced: bool = False) -> None:
         """The placement came to nothing, and so did the nomination that led to it
-        (clearNominatedNode in pkg/scheduler/schedule_one.go, v1.36)."""
-        if pod is not None:
-            self.end(pod)
+        (clearNominatedNode in pkg/scheduler/schedule_one.go, v1.36). `is_announced`: the pod's status
+        has it, though the watch may not have said so yet."""
+        if pod is None:
+            return
+        self.end(pod)
+        if is_announced:
+            self._patch(pod.record, "")
+
+    def announce(self, record: PodRecord, node_name: str) -> None:
+        """The pod is assumed, but its binding takes time: its status tells the world (the cluster
+        autoscaler, say) that the node is needed. It takes no room, as the pod itself does."""
+        if record.nominated_node_name != node_name:
+            self._patch(record, node_name)
+
+    def recall(self, uid: str) -> bool:
+        """Drops an announcement that no binder has yet; says whether there was one. What is written
+        about a pod after its binding would stay there."""
+        patch = self._patches.get(uid)
+        if patch is None or not patch.node_name:
+            return False
+        del self._patches[uid]
+        return True
 
     def own_uid(self, uid: str) -> str:
         """The uid itself, for a pod that is nominated; empty for others."""
@@ -113,7 +133,7 @@ class NominationBook:
         """Nothing helps the pod: it is nominated no more."""
         self._queue.nominator.clear(pod.uid)
         if pod.record.nominated_node_name:
-            self._patch(pod, "")
+            self._patch(pod.record, "")
 
     def _show(self, uid: PodUid) -> None:
         """Writes one pod's nomination into the view, or takes it out."""
@@ -159,9 +179,9 @@ class NominationBook:
             queued = self._queue.get(other.uid)
             if other.priority < pod.priority and queued is not None:
                 self._queue.nominator.clear(queued.uid)
-                self._patch(queued, "")
+                self._patch(queued.record, "")
         self._queue.nominator.nominate(pod.uid, NodeName(node_name))
-        self._patch(pod, node_name)
+        self._patch(pod.record, node_name)
         for victim in victims:
             if self._preempt_waiting(victim.record.uid):
                 continue  # It is bound nowhere and goes back to the queue.
@@ -226,8 +246,7 @@ class NominationBook:
         """Has resource claims freed that a pod which fits nowhere could use otherwise."""
         self._releases += claims
 
-    def _patch(self, pod: QueuedPod, node_name: str) -> None:
-        record = pod.record
+    def _patch(self, record: PodRecord, node_name: str) -> None:
         self._patches[record.uid] = SetNomination(
             record.namespace, record.name, record.uid, node_name
         )

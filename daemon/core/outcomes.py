@@ -37,8 +37,11 @@ class Outcomes:
         holdings.counters["scheduled"] += 1
         holdings.times.placed(attempt.pod, profile)
 
-    def order_binding(self, record: PodRecord, pod_class: PodClass, node_name: str) -> None:
-        """Any other pod, with what its volumes, claims and extenders need."""
+    def order_binding(
+        self, record: PodRecord, pod_class: PodClass, node_name: str, *, is_announced: bool = False
+    ) -> None:
+        """Any other pod, with what its volumes, claims and extenders need. `is_announced`: as
+        `BinderPool.order` has it."""
         holdings, info, profile = self._holdings, pod_class.info, pod_class.profile
         view = holdings.cache.view
         row = holdings.cache.nodes.row_of(node_name)
@@ -46,7 +49,9 @@ class Outcomes:
         claims = claim_work(holdings.plugins, record, info, view, row)
         holdings.nominations.release(claim_releases(record, info, view))
         extenders = binders_of(holdings.settings.extenders, info)
-        holdings.binders.order(record, node_name, profile, volumes, claims, extenders)
+        holdings.binders.order(
+            record, node_name, profile, volumes, claims, extenders, is_announced=is_announced
+        )
         holdings.counters["scheduled"] += 1
         pod = holdings.queue.get(record.uid)
         assert pod is not None, "what is to be bound is in flight"

@@ -24,6 +24,8 @@ class PermitStage:
         status = holdings.waiting.run_permit(record, info, node_name, holdings.cache.view, now_s)
         if status.code is Code.WAIT:
             holdings.counters["permit_waits"] += 1
+            if holdings.settings.announces_nodes:
+                holdings.nominations.announce(record, node_name)
         elif status.is_success:
             self._outcomes.order_binding(record, attempt.pod_class, node_name)
         else:
@@ -42,7 +44,9 @@ class PermitStage:
                 holdings.counters.observe("permit_wait_s", result, now_s - each.since_s)
                 if each.decision.is_success:
                     pod_class = holdings.changes.class_of(each.record.uid)
-                    self._outcomes.order_binding(each.record, pod_class, each.node_name)
+                    self._outcomes.order_binding(
+                        each.record, pod_class, each.node_name, is_announced=self._told(each)
+                    )
                 else:
                     self._reject(each, each.decision, now_s)
         holdings.queue.activate(waiting.take_activated(), now_s)
@@ -56,9 +60,16 @@ class PermitStage:
         assert pod is not None, "a waiting pod is in flight"
         attempt = Attempt(0, 0, pod, holdings.changes.class_of(uid))
         self._outcomes.fail(attempt, refusal(status), now_s)
-        holdings.nominations.not_placed(pod)
+        holdings.nominations.not_placed(pod, is_announced=self._told(waiting))
         # Others may have its room; the pod itself has just given it up.
         holdings.changes.wake_as_deleted(forgotten, now_s, but=uid)
+
+    def _told(self, waiting: Waiting) -> bool:
+        """Whether a binder knows that the pod's status is to say where the pod is going."""
+        holdings = self._holdings
+        if not holdings.settings.announces_nodes:
+            return False
+        return not holdings.nominations.recall(waiting.record.uid)
 
     def drop(self, message: AdapterMessage) -> None:
         """Pods that are gone, or were bound by somebody else, wait no more."""
@@ -74,6 +85,7 @@ class PermitStage:
             is_assumed = holdings.cache.is_assumed_pod(uid)
             waiting = None if is_assumed else holdings.waiting.drop(uid)
             if waiting is not None:
+                holdings.nominations.recall(uid)
                 self._outcomes.take_off(waiting.record, waiting.pod, waiting.node_name)
                 if holdings.queue.done(uid) is not None:
                     holdings.changes.release_queued(uid)

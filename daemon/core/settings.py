@@ -20,5 +20,8 @@ class Settings(msgspec.Struct, frozen=True):
     extenders: tuple[ExtenderConfig, ...] = ()
     annotates_decisions: bool = False
     """Bound pods say how their placement came about."""
+    announces_nodes: bool = False
+    """Pods whose binding takes time say where they are going (the feature gate
+    NominatedNodeNameForExpectation)."""
     configuration: str = ""
     """What workers of other hosts must have too (`shared/config_digest.py`)."""

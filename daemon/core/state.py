@@ -291,6 +291,6 @@ def _holdings(
         nominations=NominationBook(cache, queue, frameworks, epoch, waiting.preempt),
         waiting=waiting,
         scorers=ScorerFleet(epoch),
-        binders=BinderPool(epoch, describe),
+        binders=BinderPool(epoch, describe, announces=settings.announces_nodes),
         effects=effects,
     )

@@ -18,6 +18,7 @@ from shared.config import SchedulerConfiguration, load_configuration
 from shared.config_digest import scoring_digest
 from shared.errors import ConfigurationError, OperationalError
 from shared.framework.feature_gates import (
+    NOMINATED_NODE_NAME_FOR_EXPECTATION,
     TAINT_TOLERATION_COMPARISON_OPERATORS,
     FeatureGates,
     parse_feature_gates,
@@ -69,6 +70,7 @@ def _run(options: argparse.Namespace) -> int:
         hints=_hint_settings(built, gates),
         extenders=config.extenders,
         annotates_decisions=options.annotate_decisions,
+        announces_nodes=gates[NOMINATED_NODE_NAME_FOR_EXPECTATION],
         configuration=scoring_digest(config, gates),
     )
     entrance = _entrance(options)

@@ -21,6 +21,13 @@ class ChildSpec(NamedTuple):
     """Scheduling goes on without it, so it is started again for ever and never given up with all."""
     reads_configuration: bool = False
     """A reload starts it anew."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Beside what all children have; what is set outside goes first."""
+
+
+STREAMING_MEMORY = (("MALLOC_MMAP_THRESHOLD_", "131072"),)
+"""For a process that holds many TLS streams: glibc would raise this after the first buffer that is
+freed (256 KiB each) and keep later ones in its heap, whose holes the process never gives back."""
 
 
 OWNER = "owner"
@@ -67,7 +74,9 @@ def child_specs(
         ),
         reads_configuration=True,
     )
-    adapter = ChildSpec("adapter", "daemon.adapter", (*common, *server))
+    adapter = ChildSpec(
+        "adapter", "daemon.adapter", (*common, *server), environment=STREAMING_MEMORY
+    )
     scorers = [
         ChildSpec(
             f"scorer-{index}",

@@ -209,7 +209,7 @@ class Supervisor:
                 command,
                 stdin=subprocess.DEVNULL,
                 pass_fds=(self._lifeline_fd,),
-                env=child_environment(os.environ),
+                env=child_environment({**dict(child.spec.environment), **os.environ}),
                 # A terminal's Ctrl-C goes to a whole process group; only we shall hear it.
                 process_group=0,
             )

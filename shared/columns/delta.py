@@ -228,7 +228,7 @@ def _read_nodes(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> 
         return _NO_ROWS
     rows: Rows = reader.take(np.int64, (count,)).astype(np.intp)
     table.generation[rows] = reader.take(np.int64, (count,))
-    present = table.present[rows]
+    present, names = table.present[rows], table.name_id[rows]
     for column in _SENT_NODE_COLUMNS:
         getattr(table, column.name)[rows] = reader.take(column.dtype, (count,))
     image_ids = [table.images.id_of(frozenset(images)) for images in delta.image_sets]
@@ -240,7 +240,7 @@ def _read_nodes(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> 
     if not same_labels or not np.array_equal(present, table.present[rows]):
         table.topology_version += 1
     table.labels[: delta.label_key_count, rows] = labels
-    table.reindex_names(rows)
+    table.reindex_names(rows, names)
     return rows
 
 

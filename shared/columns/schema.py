@@ -15,6 +15,8 @@ Bools = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 """Indices of node rows, shape (n,)."""
 
+INT64_MAX: Final = (1 << 63) - 1
+
 # Resource rows of the (resource, node) matrices. Further ones are interned scalar resources.
 CPU: Final = 0
 """milli-CPU"""
@@ -52,3 +54,8 @@ NODE_COLUMNS: Final = (
 COMMON_COLUMNS: Final = (
     Column("generation", np.int64, "of the last change of the row, of either group"),
 )
+
+
+def wrap_int64(number: int) -> int:
+    """What is left of a sum in 64 bits, as in arrays and in Go."""
+    return (number + INT64_MAX + 1) % (1 << 64) - INT64_MAX - 1

@@ -100,15 +100,17 @@ class NodeTable:
     def unbind_name(self, row: int) -> None:
         self._row_by_name_id.pop(int(self.name_id[row]), None)
 
-    def reindex_names(self, rows: Rows) -> None:
-        """Finds rows by name again, after a snapshot wrote `name_id` and `present` of `rows`."""
+    def reindex_names(self, rows: Rows, before: Int32s) -> None:
+        """Finds `rows` by name again, after a snapshot wrote their `present`, and their `name_id`,
+        which was `before`."""
         by_id = self._row_by_name_id
-        stale = [name_id for name_id, row in by_id.items() if self.name_id[row] != name_id]
-        for name_id in stale:
-            del by_id[name_id]
-        for row in rows.tolist():
-            if self.present[row]:
-                by_id[int(self.name_id[row])] = row
+        now = self.name_id[rows]
+        renamed = before != now
+        for row, name_id in zip(rows[renamed].tolist(), before[renamed].tolist(), strict=True):
+            if by_id.get(name_id) == row:
+                del by_id[name_id]
+        present = self.present[rows]
+        by_id.update(zip(now[present].tolist(), rows[present].tolist(), strict=True))
 
     def set_present(self, row: int, *, is_present: bool) -> None:
         """Says whether a Node object stands behind the row."""
@@ -210,10 +212,11 @@ class NodeTable:
     def write_labels(self, row: int, labels: dict[str, str]) -> None:
         key_ids = [self.label_keys.id_of(key) for key in labels]
         self.reserve_labels(len(self.label_keys))
-        column = np.zeros(self.labels.shape[0], np.int32)
+        # Lists: arrays of a few numbers take several times longer to fill and to compare.
+        column = [0] * self.labels.shape[0]
         for key_id, value in zip(key_ids, labels.values(), strict=True):
             column[key_id] = self.value_id(value)
-        if (self.labels[:, row] != column).any():
+        if self.labels[:, row].tolist() != column:
             self.labels[:, row] = column
             self.topology_version += 1
 

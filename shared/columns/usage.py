@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Int64s, Rows
+from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Int64s, Rows, wrap_int64
 from shared.columns.table import NodeTable, PortTuple
 from shared.kube.pod_resources import PodRequests
 
@@ -50,6 +50,16 @@ def add_usage(table: NodeTable, row: int, usage: PodUsage, sign: int = 1) -> Non
         table.requested[: len(amounts), row] += amounts
     else:
         table.requested[: len(amounts), row] -= amounts
-    table.nonzero_cpu_milli[row] += sign * usage.nonzero_cpu_milli
-    table.nonzero_memory_bytes[row] += sign * usage.nonzero_memory_bytes
+    add_to(table.nonzero_cpu_milli, row, sign * usage.nonzero_cpu_milli)
+    add_to(table.nonzero_memory_bytes, row, sign * usage.nonzero_memory_bytes)
     table.pod_count[row] += sign
+
+
+def add_to(column: Int64s, row: int, amount: int) -> None:
+    """Adds to one number of a column, which wraps around beyond 64 bits as arrays and Go do; numpy
+    warns of that where it is told to add to a single number."""
+    total = column.item(row) + amount
+    try:
+        column[row] = total
+    except OverflowError:
+        column[row] = wrap_int64(total)

@@ -82,7 +82,17 @@ class RowSet:
 
     def rows(self) -> Rows:
         """The same as an array; read only."""
-        return np.array(self.tolist(), np.intp) if self._starts else self._rows
+        if not self._starts:
+            return self._rows
+        edited, starts = self._edited, self._starts
+        return np.concatenate(
+            [
+                np.array(edited[block], np.intp)
+                if block in edited
+                else self._rows[starts[block] : starts[block + 1]]
+                for block in range(len(self._block_sizes))
+            ]
+        )
 
     def add(self, row: int) -> None:
         """A row that is not there."""

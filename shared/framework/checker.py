@@ -19,6 +19,7 @@ from shared.framework.object_news import has_say, kinds_changed
 from shared.framework.plugin_api import Delta, Reads
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import MOVING, Framework
+from shared.kernels.rows import rows_where
 
 ROWS_LIKE_ONE_CALL: Final = 256
 """A call of all fixed filters costs about 25 us, and about 0.1 us for each further row."""
@@ -101,14 +102,16 @@ class Checker:
         return passes
 
     def _with_all_others(self, checked: "_CheckedClass", unknown: Rows) -> Rows:
-        """Rows to ask the fixed filters about: these, or all that are left once so many were asked
-        about one by one that asking about all at once is cheaper."""
-        checked.asked_count += len(unknown)
+        """Rows to ask the fixed filters about: these, or all that are left once so many calls were
+        made that one about all is cheaper."""
+        checked.asked_count += 1
         present = self._cluster.nodes.present
         if checked.asked_count <= len(present) // ROWS_LIKE_ONE_CALL:
             return unknown
         checked.asked_count = 0
-        return np.union1d(unknown, np.flatnonzero(present & ~checked.known))
+        wanted = present & ~checked.known
+        wanted[unknown] = True
+        return rows_where(wanted)
 
     def _learn(self, checked: "_CheckedClass", rows: Rows) -> None:
         """Asks the fixed filters about `rows`."""
@@ -189,7 +192,7 @@ class _CheckedClass:
         self.framework = framework
         self.info = info
         self.asked_count = 0
-        """Rows that the fixed filters were asked about since they were last asked about all."""
+        """Calls of the fixed filters since they were last asked about all rows."""
         self.outcome = framework.run_pre_filters(info, cluster)
         groups = framework.filter_groups(self.outcome)
         self.fixed = groups.fixed

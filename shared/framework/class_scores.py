@@ -19,7 +19,7 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.lookahead import Ahead
 from shared.framework.plugin_api import Delta, PreScorePlugin, Reads, UpdatableScore
 from shared.framework.pod_info import PodInfo
-from shared.framework.row_states import RowStates
+from shared.framework.row_states import RowStates, rated
 from shared.framework.runtime import MOVING, ActiveScore, Framework
 from shared.framework.status import Code
 from shared.kernels.rows import row_index, rows_where
@@ -33,7 +33,8 @@ NOT_FEASIBLE: Final = -1
 class _Column:
     """What one plugin says of all rows. Arrays have the table's capacity."""
 
-    __slots__ = ("entry", "is_moving", "normalization", "raw", "weighted")
+    __slots__ = ("_even_raw", "_is_even", "_was_summarized", "entry", "is_moving", "normalization",
+                 "raw", "weighted")  # fmt: skip
 
     def __init__(self, entry: ActiveScore, capacity: int) -> None:
         self.entry = entry
@@ -43,10 +44,21 @@ class _Column:
         self.normalization: Hashable = None
         self.weighted: Int64s = _NOTHING
         """Normalised and weighted; of wide plugins only."""
+        by_extremes = bool(getattr(entry.plugin, "normalizes_by_extremes", False))
+        self._is_even: bool = by_extremes and not self.is_moving
+        """All rows that were ever rated have the same raw score, and that says all of the summary."""
+        self._even_raw: int | None = None
+        self._was_summarized = False
+        """With some row that is feasible."""
 
     def rate(self, pod: PodInfo, cluster: ClusterView, rows: Rows) -> None:
         plugin, _, state, _ = self.entry
-        self.raw[row_index(rows)] = plugin.score(state, pod, cluster, rows)
+        raw = plugin.score(state, pod, cluster, rows)
+        self.raw[row_index(rows)] = raw
+        if self._is_even and len(raw):
+            if self._even_raw is None:
+                self._even_raw = raw.item(0)
+            self._is_even = bool((raw == self._even_raw).all())
 
     def weigh(self, raw: Int64s) -> Int64s:
         """Raw scores, normalised and weighted."""
@@ -58,8 +70,9 @@ class _Column:
     def summarize(self, feasible: "_Feasible") -> bool:
         """Sums up the raw scores of feasible rows; says whether that is another than before."""
         normalizer = self.entry.normalizer
-        if normalizer is None:
+        if normalizer is None or (self._is_even and self._was_summarized and feasible.is_any):
             return False
+        self._was_summarized = feasible.is_any
         summary = normalizer.normalization(self.entry.state, feasible.of(self.raw))
         is_other: bool = summary != self.normalization
         self.normalization = summary
@@ -72,15 +85,19 @@ _NOTHING: Final[Int64s] = np.zeros(0, np.int64)
 class _Feasible:
     """Feasible rows, found once for as long as none flips."""
 
-    __slots__ = ("index",)
+    __slots__ = ("_feasible", "_index", "is_any")
 
     def __init__(self, feasible: Bools) -> None:
-        self.index = row_index(rows_where(feasible))
+        self._feasible = feasible
+        self._index: Rows | slice | None = None
+        """Found when first asked for: mostly nobody does."""
+        self.is_any = bool(feasible.any())
 
     def of(self, column: Int64s) -> Int64s:
-        if isinstance(self.index, slice):
-            return column[self.index]
-        return column.take(self.index)
+        index = self._index
+        if index is None:
+            index = self._index = row_index(rows_where(self._feasible))
+        return column[index] if isinstance(index, slice) else column.take(index)
 
 
 class ClassScores:
@@ -154,7 +171,7 @@ class ClassScores:
             column.rate(self._pod, self._cluster, rows)
             column.summarize(self._feasible)
         self._plain_sum[row_index(rows)] = (
-            self._rated_plain(rows)
+            rated(self._plain, self._pod, self._cluster, rows)
             if states is None
             else states.rated(self._plain, self._pod, rows)
         )
@@ -175,7 +192,7 @@ class ClassScores:
             if len(rows) and (column.is_moving or len(node_rows)):
                 column.rate(self._pod, self._cluster, rows)
         if len(rows):
-            self._plain_sum[rows] = self._rated_plain(rows)
+            self._plain_sum[rows] = rated(self._plain, self._pod, self._cluster, rows)
         if len(node_rows):
             self._fixed[rows] = self._weighed(rows, len(rows), is_moving=False)
         total = self._weighed(rows, len(rows), is_moving=True)
@@ -304,12 +321,6 @@ class ClassScores:
             if plugin.update_score(state, pod, cluster, delta, feasible, flipped) is None:
                 return None
         return touched
-
-    def _rated_plain(self, rows: Rows) -> Int64s:
-        total = np.zeros(len(rows), np.int64)
-        for plugin, weight, state, _ in self._plain:
-            total += plugin.score(state, self._pod, self._cluster, rows) * weight
-        return total
 
     def _weighed(self, index: Rows | slice, count: int, *, is_moving: bool) -> Int64s:
         """The sum over one half of the narrow plugins."""

@@ -10,7 +10,6 @@ or ceases to take the pod; else the class is brought up to date in the usual way
 same.
 """
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -32,9 +31,9 @@ ANSWERS_MAX: Final = 1 << 14
 class ClassShift:
     """Of one evaluation, as long as its filters and scores are the same objects."""
 
-    __slots__ = ("_answers", "_cluster", "_filters", "_followers", "_framework", "_is_possible",
-                 "_minded", "_outcome", "_pod", "_reads_rows", "_states",
-                 "_states_version", "scores")  # fmt: skip
+    __slots__ = ("_answers", "_can_tell", "_cluster", "_filters", "_followers", "_framework",
+                 "_is_possible", "_outcome", "_pod", "_reads_rows", "_states", "_states_version",
+                 "_unminded", "scores")  # fmt: skip
 
     def __init__(
         self,
@@ -54,29 +53,48 @@ class ClassShift:
         self._filters = filters
         self.scores = scores
         self._followers: list[tuple[Any, Any]] = [*filters.updatable, *scores.followers]
+        self._can_tell = all(isinstance(plugin, ClassDiscerning) for plugin, _ in self._followers)
+        """Every plugin that looks at pods elsewhere knows which classes matter to it."""
         self._is_possible = (
-            all(isinstance(plugin, ClassDiscerning) for plugin, _ in self._followers)
-            and all(reads_resources_only(framework.filters[i]) for i in filters.moving)
+            all(reads_resources_only(framework.filters[i]) for i in filters.moving)
             and all(reads_resources_only(entry.plugin) for entry in scores.moving)
             and not any(entry.normalizer for entry in scores.moving)
         )
         self._reads_rows = bool(filters.moving or scores.moving)
-        self._minded: dict[int, bool] = {}
-        """Whether pods of a class matter to some plugin that looks at pods elsewhere."""
+        self._unminded: set[int] = set()
+        """Classes whose pods matter to no plugin that looks at pods elsewhere."""
         self._answers: dict[int, tuple[bool, int]] = {}
         """State -> whether the moving filters pass, and what the moving scores give together."""
         self._states_version = -1
 
-    def follow(self, rows: list[int], class_ids: Iterable[int]) -> bool:
-        """Takes over what became of `rows`, distinct, to which pods of these classes came or which
-        they left. False: nothing was done, the usual way has to be taken."""
-        if not self._is_possible or len(rows) > ROWS_MAX or len(self._cluster.nominations):
-            return False
-        if any(self._minds(class_id) for class_id in class_ids):
-            return False
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether `follow` has a chance."""
+        return (
+            self._is_possible
+            and not len(self._cluster.nominations)
+            and not (self._reads_rows and self._states.are_many)
+        )
+
+    def minds_any(self, class_ids: set[int]) -> bool:
+        """Whether pods of these classes that come or go matter to some plugin that looks at pods
+        elsewhere."""
+        if not self._can_tell:
+            return True
+        for class_id in class_ids - self._unminded:
+            if any(
+                plugin.minds(state, class_id, self._cluster) for plugin, state in self._followers
+            ):
+                return True
+            self._unminded.add(class_id)
+        return False
+
+    def follow(self, rows: list[int]) -> bool:
+        """Takes over what became of `rows`, distinct, to which pods came or which they left that
+        nobody minds. False: nothing was done, the usual way has to be taken."""
         if not self._reads_rows:
             return True
-        if self._states.are_many:
+        if len(rows) > ROWS_MAX:
             return False
         filters, scores = self._filters, self.scores
         shifted: list[tuple[int, int]] = []
@@ -93,15 +111,6 @@ class ClassShift:
         if scores.ahead is not None:
             scores.ahead.forget(np.array(rows, np.intp))
         return True
-
-    def _minds(self, class_id: int) -> bool:
-        minded = self._minded.get(class_id)
-        if minded is None:
-            minded = any(
-                plugin.minds(state, class_id, self._cluster) for plugin, state in self._followers
-            )
-            self._minded[class_id] = minded
-        return minded
 
     def _answer(self, state: int) -> tuple[bool, int]:
         if self._states_version != self._states.version or len(self._answers) > ANSWERS_MAX:

@@ -12,12 +12,13 @@ proposed.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from shared.columns.journal import START, Changes, Journal
+from shared.columns.pod_log import PodChange
 from shared.columns.schema import Bools, Rows
 from shared.columns.usage import PodUsage
 from shared.framework.best_rows import Ties
@@ -57,8 +58,6 @@ POD_CHANGES_MAX: Final = 4096
 counting all pods again is quicker."""
 OUTDATED_MAX: Final = 64
 """So many times a class is brought up to date without being asked why it fits nowhere."""
-SHIFTED_MAX: Final = 64
-"""So many pods that came and went may be taken over one by one."""
 FIXED: Final = Reads.NODE | Reads.IMAGES
 """What only an edited Node object changes."""
 
@@ -352,11 +351,18 @@ class Engine:
     # Catching up -------------------------------------------------------------------------------
 
     def _caught_up(self, evaluation: ClassEvaluation) -> ClassEvaluation:
-        if self._is_shifted(evaluation):
+        shift = self._shift_of(evaluation)
+        pods: Sequence[PodChange] | None = ()
+        if shift is None:
+            pods = self._cluster.pod_log.since(evaluation.pod_position, POD_CHANGES_MAX)
+        elif self._is_shifted(evaluation, shift):
             return evaluation
         capacity = self._cluster.nodes.capacity
-        changes = self._journal.since(evaluation.position)
-        pods = self._cluster.pod_log.since(evaluation.pod_position, POD_CHANGES_MAX)
+        if shift is None:
+            changes = self._journal.since(evaluation.position)
+        else:
+            usage_rows = self._journal.usage.since(evaluation.position.usage)
+            changes = None if usage_rows is None else Changes(usage_rows, NO_ROWS, NO_ROWS)
         if (
             changes is None
             or pods is None
@@ -388,32 +394,38 @@ class Engine:
             evaluation.scores = None
         return evaluation
 
-    def _is_shifted(self, evaluation: ClassEvaluation) -> bool:
-        """Takes over a few placements, if there was nothing else."""
-        scores, journal, pod_log = evaluation.scores, self._journal, self._cluster.pod_log
+    def _shift_of(self, evaluation: ClassEvaluation) -> ClassShift | None:
+        """None unless all that happened is that pods came and went that matter to the class by the
+        room they take alone."""
+        scores = evaluation.scores
         if (
             scores is None
-            or evaluation.filtered is not None
-            or evaluation.position.node != journal.node.position
+            or evaluation.position.node != self._journal.node.position
             or evaluation.objects_version != self._cluster.objects.version
             or len(evaluation.feasible) != self._cluster.nodes.capacity
             or (evaluation.stale_by | scores.stale_by) & _MOVING
         ):
-            return False
-        rows = journal.usage.since(evaluation.position.usage)
-        class_ids = pod_log.classes_since(evaluation.pod_position, SHIFTED_MAX)
-        if rows is None or class_ids is None:
-            return False
+            return None
+        class_ids = self._cluster.pod_log.classes_since(evaluation.pod_position, POD_CHANGES_MAX)
+        if class_ids is None:
+            return None
         shift = evaluation.shift
         if shift is None or shift.scores is not scores:
             shift = evaluation.shift = ClassShift(
                 evaluation.framework, evaluation.info, self._cluster, self.states,
                 evaluation.outcome, evaluation.filters, scores,
             )  # fmt: skip
-        if not shift.follow(rows.tolist(), class_ids):
+        return None if shift.minds_any(class_ids) else shift
+
+    def _is_shifted(self, evaluation: ClassEvaluation, shift: ClassShift) -> bool:
+        """Takes over a few placements."""
+        if evaluation.filtered is not None or not shift.is_worth_it:
             return False
-        evaluation.position = journal.position
-        evaluation.pod_position = pod_log.position
+        rows = self._journal.usage.since(evaluation.position.usage)
+        if rows is None or not shift.follow(rows.tolist()):
+            return False
+        evaluation.position = self._journal.position
+        evaluation.pod_position = self._cluster.pod_log.position
         evaluation.failure = None
         return True
 
@@ -430,10 +442,15 @@ class Engine:
         evaluation.objects_version = objects.version
         return True
 
-    def _evict(self) -> None:
+    @property
+    def class_bytes(self) -> int:
+        """About what is kept of a class."""
         # Four masks, two sums, and two arrays a score plugin (some have one, some counts beside).
         row_bytes = 20 + 16 * max((len(f.scores) for f in self._frameworks.values()), default=0)
-        class_bytes = row_bytes * self._cluster.nodes.capacity
+        return row_bytes * self._cluster.nodes.capacity
+
+    def _evict(self) -> None:
+        class_bytes = self.class_bytes
         while len(self._kept) > 1 and len(self._kept) * class_bytes > self._bytes_max:
             self._kept.popitem(last=False)
 

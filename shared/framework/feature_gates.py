@@ -1,6 +1,6 @@
-"""Kubernetes feature gates that change what a plugin decides, with their defaults in v1.36.
+"""Kubernetes feature gates that change what is decided or written, with their defaults in v1.36.
 
-Only gates that some plugin here obeys are listed. Asking for another value of any other gate is
+Only gates that something here obeys are listed. Asking for another value of any other gate is
 refused rather than ignored: the caller would get decisions that the gate says it should not get.
 """
 
@@ -11,10 +11,12 @@ from shared.errors import ConfigurationError
 
 TAINT_TOLERATION_COMPARISON_OPERATORS: Final = "TaintTolerationComparisonOperators"
 STORAGE_CAPACITY_SCORING: Final = "StorageCapacityScoring"
+NOMINATED_NODE_NAME_FOR_EXPECTATION: Final = "NominatedNodeNameForExpectation"
 
 DEFAULTS: Final[Mapping[str, bool]] = {
     TAINT_TOLERATION_COMPARISON_OPERATORS: False,
     STORAGE_CAPACITY_SCORING: False,
+    NOMINATED_NODE_NAME_FOR_EXPECTATION: True,
 }
 
 _BOOLEANS: Final[Mapping[str, bool]] = {"true": True, "false": False}

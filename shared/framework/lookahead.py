@@ -60,7 +60,9 @@ class Ahead:
     def learn(self, asked: Asked, states: RowStates, rows: Rows) -> None:
         """Asks about `rows`, distinct. The columns are as they were afterwards."""
         index = row_index(rows)
-        with states.one_more(rows, asked.usage):
+        filters = [asked.framework.filters[i] for i in asked.filters]
+        rating = [entry.plugin for entry in self.scores]
+        with states.one_more(rows, asked.usage, [*filters, *rating]):
             self.fits[index] = states.passing(
                 asked.framework, asked.filters, asked.pod, asked.outcome, rows
             )

@@ -239,6 +239,14 @@ class NormalizeScorePlugin(Protocol):
 
 
 @runtime_checkable
+class ExtremesNormalizer(Protocol):
+    """A plugin whose `normalization` looks at nothing but the lowest and the highest raw score and at
+    whether there are any. It is not asked again while all nodes have the same raw score."""
+
+    normalizes_by_extremes: ClassVar[bool]
+
+
+@runtime_checkable
 class ObjectReader(Protocol):
     """A plugin that says which kinds (plural) `Reads.OBJECTS` means; without it, all of them."""
 

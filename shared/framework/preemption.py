@@ -130,7 +130,9 @@ def preempt(
         potential = np.roll(potential, -(offset % len(potential)))
     wanted = settings.candidates_wanted(len(potential))
     search = _Search(framework, preemptor, cluster, outcome)
-    if dry_runs is not None and search.looks_at_nodes_alone():
+    if not _is_above_any(cluster, preemptor):
+        search.failed.add_without_victims(potential)
+    elif dry_runs is not None and search.looks_at_nodes_alone():
         search.run_with(dry_runs, potential, wanted)
         if not len(search.candidates().rows):  # Somebody is told why, node by node.
             search = _Search(framework, preemptor, cluster, outcome)
@@ -197,20 +199,24 @@ def _potential_rows(
     return rows
 
 
+def _is_above_any(cluster: ClusterView, preemptor: Preemptor) -> bool:
+    """Whether a pod on some node is less important; where all are alike there is nothing to try."""
+    placed = np.flatnonzero(cluster.pods.node_row[: cluster.pods.row_count] >= 0)
+    return bool((_priorities(cluster, placed) < preemptor.info.priority).any())
+
+
 def _priorities(cluster: ClusterView, pod_rows: Rows) -> Int64s:
     indices = cluster.usages.indices(cluster.pods.class_id[pod_rows])
     return cluster.usages.priority[indices]
 
 
-def _no_candidate(cluster: ClusterView, failed: Sequence[NodeVerdict]) -> tuple[Status, bool]:
+def _no_candidate(cluster: ClusterView, failed: "FailedNodes") -> tuple[Status, bool]:
     """The answer where nothing helps, and whether that ends the pod's nomination."""
-    errors = [verdict.status.message for verdict in failed if verdict.status.code is Code.ERROR]
+    errors = failed.errors()
     if errors:
         text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
         return Status(Code.ERROR, (f"preemption: {text}",), DEFAULT_PREEMPTION), False
-    reasons: Counter[str] = Counter()
-    for verdict in failed:
-        reasons.update(verdict.status.reasons)
+    reasons = failed.reasons()
     node_count = len(cluster.nodes.order)
     if len(failed) < node_count:
         reasons[NOT_HELPFUL] += node_count - len(failed)
@@ -232,19 +238,47 @@ class FailedNodes(Sequence[NodeVerdict]):
     def __init__(self) -> None:
         self._parts: list[Callable[[], list[NodeVerdict]]] = []
         self._made: list[NodeVerdict] | None = None
+        self._errors: list[str] = []
+        self._reasons: Counter[str] = Counter()
+        self._size = 0
 
     def add(self, framework: Framework, filtered: FilterOutcome) -> None:
         """Nodes that the pod does not fit even without the others."""
-        if filtered.verdicts:
-            self._parts.append(lambda: node_verdicts(framework, filtered))
+        if not filtered.verdicts:
+            return
+        self._parts.append(lambda: node_verdicts(framework, filtered))
+        for index, _, verdicts in filtered.verdicts:
+            failed = verdicts.codes != 0
+            self._size += int(np.count_nonzero(failed))
+            for bit, text in enumerate(verdicts.texts):
+                count = np.count_nonzero(verdicts.reasons[failed] >> bit & 1)
+                if count:
+                    self._reasons[text] += int(count)
+            for at in (verdicts.codes == Code.ERROR).nonzero()[0].tolist():
+                status = verdicts.status(at, framework.filters[index].NAME)
+                self._errors.append(status.message)
 
     def add_without_victims(self, rows: Rows) -> None:
+        if not len(rows):
+            return
         status = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_VICTIMS,))
-        if len(rows):
-            self._parts.append(lambda: [NodeVerdict(row, status) for row in rows.tolist()])
+        self._parts.append(lambda: [NodeVerdict(row, status) for row in rows.tolist()])
+        self._reasons[NO_VICTIMS] += len(rows)
+        self._size += len(rows)
 
     def add_error(self, row: int, text: str) -> None:
         self._parts.append(lambda: [NodeVerdict(row, Status(Code.ERROR, (text,)))])
+        self._errors.append(text)
+        self._reasons[text] += 1
+        self._size += 1
+
+    def errors(self) -> list[str]:
+        """What plugins failed with, in the order of the nodes here."""
+        return self._errors
+
+    def reasons(self) -> Counter[str]:
+        """How many nodes there are for each reason."""
+        return self._reasons.copy()
 
     def _all(self) -> list[NodeVerdict]:
         if self._made is None:
@@ -252,7 +286,7 @@ class FailedNodes(Sequence[NodeVerdict]):
         return self._made
 
     def __len__(self) -> int:
-        return len(self._all())
+        return self._size
 
     @overload
     def __getitem__(self, index: int) -> NodeVerdict: ...

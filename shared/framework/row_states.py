@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shared.columns.journal import Journal, Position
 from shared.columns.pods import PodTable
@@ -34,6 +35,9 @@ ROWS_MIN = 2048
 NEW_STATES_MIN: Final = 4096
 """So many states may be added before those that no row has any more are dropped."""
 FEW_ROWS: Final = 8
+LARGE_GROUP_MIN: Final = 256
+LARGE_GROUP_SHARE: Final = 64
+"""A group of at least one row in so many is found sooner by comparing than by sorting."""
 _OTHERS: Final = struct.Struct("=4q")
 """The last columns of a key, as bytes."""
 _MULTIPLIERS: Final = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
@@ -143,14 +147,21 @@ class RowStates:
         return news < max(NEW_STATES_MIN, nodes.row_count // 4)
 
     @contextmanager
-    def one_more(self, rows: Rows, usage: PodUsage) -> Iterator[None]:
-        """As if there were one more pod on each of the rows, distinct, for as long as this lasts."""
+    def one_more(
+        self, rows: Rows, usage: PodUsage, plugins: Sequence[FilterPlugin | ScorePlugin]
+    ) -> Iterator[None]:
+        """As if there were one more pod on each of the rows, distinct, to these plugins and for as long
+        as this lasts."""
         view = self._view_worth(rows)
-        with _one_more(self._cluster.nodes, rows, usage):
-            if view is None:
+        if view is None:
+            with _one_more(self._cluster.nodes, rows, usage):
                 yield
+            return
+        with _one_more(view.nodes, rows_between(0, self.count), usage):
+            if all(map(reads_resources_only, plugins)):
+                yield  # None of them looks at the rows themselves.
                 return
-            with _one_more(view.nodes, rows_between(0, self.count), usage):
+            with _one_more(self._cluster.nodes, rows, usage):
                 yield
 
     def _shape_now(self) -> tuple[int, int]:
@@ -311,16 +322,35 @@ def _grouped(keys: Int64s) -> tuple[Rows, Rows]:
     groups of their own.
     """
     sums = np.zeros(len(keys), np.uint64)
-    for column in range(keys.shape[1]):
+    varying = [at for at in range(keys.shape[1]) if bool((keys[:, at] != keys[:1, at]).any())]
+    for column in varying:
         sums ^= sums >> np.uint64(29)
         sums *= np.uint64(_MULTIPLIERS[0])
         sums += keys[:, column].view(np.uint64) * np.uint64(_MULTIPLIERS[1])
         sums ^= sums >> np.uint64(32)
         sums *= np.uint64(_MULTIPLIERS[2])
-    _, firsts, groups = np.unique(sums, return_index=True, return_inverse=True)
+    firsts, groups = _numbered(sums)
     differs = np.zeros(len(keys), np.bool_)
-    for column in range(keys.shape[1]):
+    for column in varying:
         differs |= keys[:, column] != keys[firsts, column][groups]
     apart = np.flatnonzero(differs)
     groups[apart] = len(firsts) + np.arange(len(apart))
     return np.concatenate((firsts, apart)), groups
+
+
+def _numbered(sums: NDArray[np.uint64]) -> tuple[Rows, Rows]:
+    """The first row of each group of equal sums, and the group of each row. Large groups are taken out
+    one by one: sorting is for what is left."""
+    groups = np.zeros(len(sums), np.intp)
+    firsts: list[int] = []
+    left = rows_between(0, len(sums))
+    while len(left) >= LARGE_GROUP_MIN:
+        same = sums == sums[0]
+        if int(np.count_nonzero(same)) * LARGE_GROUP_SHARE < len(left):
+            break
+        groups[left[same]] = len(firsts)
+        firsts.append(left.item(0))
+        left, sums = left[~same], sums[~same]
+    _, of_left, groups_left = np.unique(sums, return_index=True, return_inverse=True)
+    groups[left] = len(firsts) + groups_left
+    return np.concatenate((np.array(firsts, np.intp), left[of_left])), groups

@@ -22,6 +22,7 @@ import numpy as np
 from shared.columns.pod_log import PodChange
 from shared.columns.pods import NEVER_STARTED
 from shared.columns.schema import Int64s, Rows
+from shared.columns.usage import add_to
 from shared.framework.class_usages import EXTRA_COLUMNS
 from shared.framework.cluster_view import ClusterView
 
@@ -209,8 +210,8 @@ class WhatIf:
         index, row = indices.item(0), node_rows.item(0)
         amounts = usages.matrix[index] * sign
         nodes.pod_count[row] += amounts.item(0)
-        nodes.nonzero_cpu_milli[row] += amounts.item(1)
-        nodes.nonzero_memory_bytes[row] += amounts.item(2)
+        add_to(nodes.nonzero_cpu_milli, row, amounts.item(1))
+        add_to(nodes.nonzero_memory_bytes, row, amounts.item(2))
         width = min(len(amounts) - EXTRA_COLUMNS, len(nodes.requested))
         nodes.requested[:width, row] += amounts[EXTRA_COLUMNS : EXTRA_COLUMNS + width]
         if usages.has_ports.item(index):

@@ -7,26 +7,36 @@ not negative, so floor and truncation agree.
 `..._one` functions take Python ints. After each placement one row is evaluated again, and for one
 row numpy's cost per call (about 0.5 us) is ten times that of the sum itself.
 
+Where somebody asks for amounts near 2^63, sums wrap around as Go's do. What is computed of them has
+no meaning, but it is the same for one node as for many, and within the range of scores; upstream
+fails such a pod with an error for some of them ("invalid score", RunScorePlugins).
+
 Rules: pkg/scheduler/framework/plugins/noderesources/{fit,least_allocated,most_allocated,
 requested_to_capacity_ratio,balanced_allocation}.go, v1.36.2.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.columns.schema import Bools, Int64s
+from shared.columns.schema import INT64_MAX, Bools, Int64s, wrap_int64
 
 SCORE_MAX: Final = 100
 UTILIZATION_MAX: Final = 100
 REASON_BIT_MAX: Final = 61
 """Resources beyond share this bit: a mask is an int64 (`shared.framework.status.REASONS_MAX`)."""
 
+SUM_MAX: Final = 1 << 56
+"""Up to here a hundred times an amount stays within int64. Beyond, `..._one` leaves it to columns."""
+
 BLOCK: Final = 1 << 13
 """Rows at a time: what lies between one operation and the next stays in the processor's caches."""
+
+FEW_ROWS: Final = 256
+"""Up to so many, doing something for each row costs less than finding out that it is not needed."""
 
 Floats = NDArray[np.float64]
 Columns = Sequence[Int64s]
@@ -68,7 +78,8 @@ def fit_reasons_one(
     reasons = 1 if pod_count >= allowed_pod_count else 0
     never = False
     for i, amount in enumerate(amounts):
-        if allocatable[i] - requested[i] < amount:
+        # What is more than int64 holds is negative, so not enough.
+        if not amount <= allocatable[i] - requested[i] <= INT64_MAX:
             reasons |= 1 << reason_bit(i)
             never = never or allocatable[i] < amount
     return reasons, never
@@ -84,12 +95,14 @@ def reason_bit(resource_index: int) -> int:
 
 def least_allocated(requested: Columns, capacity: Columns, weights: Sequence[int]) -> Int64s:
     """Weighted mean of the free share, 0..100. `requested` includes the incoming pod."""
+    if len(capacity[0]) <= BLOCK:
+        return _within_range(_least_allocated(requested, capacity, weights))
     found = np.empty(len(capacity[0]), np.int64)
     for block in _blocks(len(found)):
         used = [column[block] for column in requested]
         sizes = [column[block] for column in capacity]
         found[block] = _least_allocated(used, sizes, weights)
-    return found
+    return _within_range(found)
 
 
 def _least_allocated(requested: Columns, capacity: Columns, weights: Sequence[int]) -> Int64s:
@@ -100,7 +113,7 @@ def _least_allocated(requested: Columns, capacity: Columns, weights: Sequence[in
         np.maximum(free, 0, out=free)
         free *= SCORE_MAX
         same = _same_number(size)
-        has_all &= same > 0
+        has_all &= same > 0 or bool(size.all())
         free //= same or np.maximum(size, 1)
         if weight != 1:
             free *= weight
@@ -118,6 +131,8 @@ def least_allocated_one(
     """`least_allocated` of one node."""
     total = weight = 0
     for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
+        if not 0 <= used <= SUM_MAX or size > SUM_MAX:
+            return _by_columns(least_allocated, requested, capacity, weights)
         if size == 0:
             continue
         if used < size:
@@ -131,7 +146,7 @@ def most_allocated(requested: Columns, capacity: Columns, weights: Sequence[int]
     total = _zeros(capacity)
     for used, size, weight in zip(requested, capacity, weights, strict=True):
         total += _share(np.minimum(used, size), size) * weight
-    return _mean(total, capacity, weights)
+    return _within_range(_mean(total, capacity, weights))
 
 
 def _share(amount: Int64s, size: Int64s) -> Int64s:
@@ -158,6 +173,8 @@ def most_allocated_one(
     """`most_allocated` of one node."""
     total = weight = 0
     for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
+        if not 0 <= used <= SUM_MAX or size > SUM_MAX:
+            return _by_columns(most_allocated, requested, capacity, weights)
         if size == 0:
             continue
         total += min(used, size) * SCORE_MAX // size * resource_weight
@@ -193,7 +210,7 @@ def requested_to_capacity_ratio(
     total, weight = _zeros(capacity), _zeros(capacity)
     for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
         divisor = np.maximum(size, 1)
-        utilization = np.minimum(used, size) * UTILIZATION_MAX // divisor
+        utilization = _within_range(np.minimum(used, size) * UTILIZATION_MAX // divisor)
         score = table[utilization] * (size != 0)
         total += score * resource_weight
         weight += (score > 0) * resource_weight
@@ -211,6 +228,15 @@ def requested_to_capacity_ratio_one(
     """`requested_to_capacity_ratio` of one node."""
     total = weight = 0
     for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
+        if not 0 <= used <= SUM_MAX or size > SUM_MAX:
+            return _by_columns(
+                lambda used, sizes, weights: requested_to_capacity_ratio(
+                    used, sizes, weights, np.array(table, np.int64)
+                ),
+                requested,
+                capacity,
+                weights,
+            )
         if size == 0:
             continue
         score = table[min(used, size) * UTILIZATION_MAX // size]
@@ -220,9 +246,34 @@ def requested_to_capacity_ratio_one(
     return (2 * total + weight) // (2 * weight) if weight else 0
 
 
+def _by_columns(
+    many: Callable[[Columns, Columns, Sequence[int]], Int64s],
+    requested: Sequence[int],
+    capacity: Sequence[int],
+    numbers: Sequence[int],
+) -> int:
+    """What `many` says of one node, of which amounts are so large that int64 may wrap around."""
+    found: int = many(_as_columns(requested), _as_columns(capacity), numbers).item(0)
+    return found
+
+
+def _as_columns(amounts: Sequence[int]) -> list[Int64s]:
+    return [np.array([wrap_int64(amount)], np.int64) for amount in amounts]
+
+
+def _within_range(scores: Int64s) -> Int64s:
+    """Scores, or hundredths, cut to 0..100 in place. They are out of it only where sums wrapped."""
+    if scores.view(np.uint64).max(initial=0) > SCORE_MAX:  # What is negative is very large there.
+        np.clip(scores, 0, SCORE_MAX, out=scores)
+    return scores
+
+
 def _same_number(column: Int64s) -> int:
-    """What stands in all rows; 0 where it is not the same. By one number, numpy divides several times
-    faster than by as many as there are rows, and most clusters have few kinds of nodes."""
+    """What stands in all rows; 0 where it is not the same, or they are few. By one number, numpy
+    divides several times faster than by as many as there are rows, and most clusters have few kinds
+    of nodes."""
+    if len(column) <= FEW_ROWS:
+        return 0
     first: int = column.item(0)
     return first if (column == first).all() else 0
 
@@ -246,18 +297,26 @@ def balance_change(used: Columns, amounts: Sequence[int], capacity: Columns) -> 
     for block in _blocks(len(found)):
         sizes = [column[block] for column in capacity]
         before = [column[block] for column in used]
+        change: Floats | Int64s | None = None
         if len(sizes) == 2 and all(_same_number(size) or size.all() for size in sizes):
-            found[block] = _balance_change_of_two(before, amounts, sizes)
-        else:
-            found[block] = _balance_change_of_any(before, amounts, sizes)
-    return found
+            change = _balance_change_of_two(before, amounts, sizes)
+        if change is None:
+            change = _balance_change_of_any(before, amounts, sizes)
+        found[block] = change
+    return _within_range(found)
 
 
-def _balance_change_of_two(used: Columns, amounts: Sequence[int], capacity: Columns) -> Floats:
-    """The usual case: two resources that every node has."""
+def _balance_change_of_two(
+    used: Columns, amounts: Sequence[int], capacity: Columns
+) -> Floats | None:
+    """The usual case: two resources that every node has. None where some sum is negative: as int64
+    wraps around, the balance may be anything."""
     first, second = (_same_number(size) or size.astype(np.float64) for size in capacity)
     after = _balanced_of_two(used[0] + amounts[0], used[1] + amounts[1], first, second)
-    after -= _balanced_of_two(used[0], used[1], first, second)
+    before = _balanced_of_two(used[0], used[1], first, second)
+    if min(after.min(), before.min()) < _BALANCE_OF_TWO_MIN:
+        return None
+    after -= before
     after += SCORE_MAX // 2
     after *= 0.5
     np.floor(after, out=after)
@@ -272,7 +331,7 @@ def _balanced_of_two(
     share: Floats = first_used / first
     other: Floats = second_used / second
     for each in (share, other):
-        if each.max() > 1.0:
+        if len(each) <= FEW_ROWS or each.max() > 1.0:
             np.minimum(each, 1.0, out=each)
     share -= other
     share *= 0.5  # Exact, as by two.
@@ -282,6 +341,12 @@ def _balanced_of_two(
     return np.floor(share, out=share)
 
 
+_BALANCE_OF_TWO_MIN: Final = SCORE_MAX // 2
+"""Two shares between 0 and 1 are no further apart."""
+_DEVIATION_MAX: Final = float(1 << 40)
+"""Far above 1, which only sums that wrapped exceed, and still within int64 a hundred times."""
+
+
 def _balance_change_of_any(used: Columns, amounts: Sequence[int], capacity: Columns) -> Int64s:
     with_pod = [column + amount for column, amount in zip(used, amounts, strict=True)]
     present = [size != 0 for size in capacity]
@@ -289,7 +354,8 @@ def _balance_change_of_any(used: Columns, amounts: Sequence[int], capacity: Colu
     change = _balanced(with_pod, sizes, present)
     change -= _balanced(used, sizes, present)
     change += SCORE_MAX // 2
-    change //= 2
+    change -= change >> 63  # Truncated, as Go does: shifting rounds down.
+    change >>= 1
     change += SCORE_MAX // 2
     return change
 
@@ -311,6 +377,7 @@ def _balanced(requested: Columns, sizes: Sequence[Floats], present: Sequence[Boo
         deviation = _deviation_of_present(shares, present)
     else:
         deviation = np.zeros(len(shares[0]))
+    np.minimum(deviation, _DEVIATION_MAX, out=deviation)
     np.subtract(1.0, deviation, out=deviation)
     deviation *= float(SCORE_MAX)
     return deviation.astype(np.int64)
@@ -343,9 +410,20 @@ def _deviation_of_present(shares: Sequence[Floats], present: Sequence[Bools]) ->
 
 def balance_change_one(used: Sequence[int], amounts: Sequence[int], capacity: Sequence[int]) -> int:
     """`balance_change` of one node."""
-    after = _balanced_one([u + a for u, a in zip(used, amounts, strict=True)], capacity)
+    with_pod: list[int] = []
+    for before, amount, size in zip(used, amounts, capacity, strict=True):
+        after = before + amount
+        with_pod.append(after)
+        if before < 0 or after > SUM_MAX or size > SUM_MAX:
+            return _by_columns(
+                lambda columns, sizes, amounts: balance_change(columns, amounts, sizes),
+                used,
+                capacity,
+                amounts,
+            )
     half = SCORE_MAX // 2
-    return half + (half + after - _balanced_one(used, capacity)) // 2
+    change = _balanced_one(with_pod, capacity) - _balanced_one(used, capacity)
+    return half + (half + change) // 2
 
 
 def _balanced_one(requested: Sequence[int], capacity: Sequence[int]) -> int:

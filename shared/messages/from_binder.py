@@ -49,6 +49,8 @@ class BindFailed(msgspec.Struct, array_like=True, frozen=True):
     order_id: int
     reason: BindFailureReason
     message: str
+    was_announced: bool = False
+    """The pod's status.nominatedNodeName was written, or may have been, as the order wanted."""
 
 
 class BindReport(_Message, frozen=True, tag="vb"):

@@ -101,6 +101,9 @@ class BindPod(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Positions of the configured extenders that bind the pod in place of its profile's plugins."""
     decision: Decision | None = None
     """To be written on the pod; None: nothing is."""
+    announces: bool = False
+    """Write the node's name to status.nominatedNodeName first, if there is anything to be done, or
+    waited for, before the pod can be bound."""
 
 
 class BindPods(_Message, frozen=True, tag="bB"):

@@ -115,6 +115,7 @@ class DynamicResources:
     filter_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
     pre_score_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
     score_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
+    normalizes_by_extremes: ClassVar[bool] = True
 
     def __init__(self, args: DynamicResourcesArgs) -> None:
         self.binding_timeout_s = duration_s(args.binding_timeout)

@@ -1,9 +1,5 @@
 """A real binder process writes a pod's resource claims at the simulated API server, then binds it."""
 
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
-
 import msgspec
 import pytest
 
@@ -26,25 +22,12 @@ from shared.messages.to_binder import (
     PreemptPods,
     ReleaseClaim,
 )
-from tests.integration.test_binder import EPOCH, Stage, World, eventually
+from tests.support.binder_stage import EPOCH, Stage, World, eventually
 from workers.binder.claim_bind import FINALIZER
 
 pytestmark = pytest.mark.integration
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
-
-
-@pytest.fixture
-def stage() -> Iterator[Stage]:
-    world = World()
-    with tempfile.TemporaryDirectory(prefix="berth-") as folder:
-        stage = Stage(world, Path(folder))
-        try:
-            stage.welcome()
-            yield stage
-        finally:
-            stage.close()
-            world.close()
 
 
 def add_claim(world: World) -> str:

@@ -1,8 +1,5 @@
 """A real binder process carries a preemption out at the simulated API server."""
 
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,24 +8,11 @@ from bench.apiserver import status
 from bench.apiserver.faults import Disconnect, Refuse
 from shared.messages.from_binder import VictimDone, VictimReport
 from shared.messages.to_binder import DeleteVictim, PreemptPods, SetNomination
-from tests.integration.test_binder import EPOCH, Stage, World
+from tests.support.binder_stage import EPOCH, Stage, World
 
 pytestmark = pytest.mark.integration
 
 PODS = "/api/v1/namespaces/default/pods"
-
-
-@pytest.fixture
-def stage() -> Iterator[Stage]:
-    world = World()
-    with tempfile.TemporaryDirectory(prefix="berth-") as folder:
-        stage = Stage(world, Path(folder))
-        try:
-            stage.welcome()
-            yield stage
-        finally:
-            stage.close()
-            world.close()
 
 
 def running(world: World, name: str) -> str:

@@ -18,7 +18,7 @@ from shared.kube.extender_config import ExtenderConfig
 from shared.kube.extender_wire import MetaPod, MetaVictims, PodName
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
-from tests.integration.test_binder import World
+from tests.support.binder_stage import World
 from tests.support.fake_extender import FakeExtender, keeping, preferring
 from workers.binder.bind_call import BOUND, NotBound, Outcome
 from workers.binder.extender_bind import ExtenderBinder

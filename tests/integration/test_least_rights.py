@@ -45,12 +45,8 @@ NO_PATH_OF_ITS_OWN: Final = {
     # (pkg/registry/resource/resourceclaim/strategy.go, v1.36).
     Right("update", "resource.k8s.io", "resourceclaims/binding"),
 }
-NOT_IN_THIS_RUN: Final = {
-    # For extended resources that devices provide, a claim is made for the pod, and taken back when the
-    # pod is not bound after all (pkg/scheduler/framework/plugins/dynamicresources, v1.36).
-    Right("create", "resource.k8s.io", "resourceclaims"),
-    Right("delete", "resource.k8s.io", "resourceclaims"),
-}
+REFUSED_ONCE: Final = "card"
+"""The pod that is bound only when berth tries again."""
 
 
 class Guard:
@@ -62,6 +58,8 @@ class Guard:
         self.granted = granted
         self.used: set[Right] = set()
         self.refused: set[Right] = set()
+        self.failed: set[str] = set()
+        """Pods of which a binding was refused, whatever the rights."""
 
     def before_request(self, request: Request) -> RequestFault | None:
         needed = right_needed(request)
@@ -69,6 +67,10 @@ class Guard:
             return None
         covering = {right for right in self.granted if right.covers(needed)}
         self.used |= covering
+        is_to_fail = needed.resource == "pods/binding" and needed.name == REFUSED_ONCE
+        if is_to_fail and not self.failed:
+            self.failed.add(needed.name)
+            return Refuse(status.forbidden(needed.resource, needed.name, "not yet"))
         if covering:
             return None
         self.refused.add(needed)
@@ -153,8 +155,12 @@ class Site:
         log = self.log.read_text()[-4000:]
         raise AssertionError(f"{path} is {answer}\nrefused: {self.guard.refused}\n{log}")
 
-    def pod(self, name: str, cpu: str = "100m", **spec: Any) -> None:
-        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    def pod(
+        self, name: str, cpu: str = "100m", more: dict[str, str] | None = None, **spec: Any
+    ) -> None:
+        """`more`: resources that it asks for as well."""
+        resources = {"requests": {"cpu": cpu, **(more or {})}, "limits": more or {}}
+        container = {"name": "c", "image": "i", "resources": resources}
         body = {"schedulerName": "berth", "containers": [container], **spec}
         self.create(f"{DEFAULT}/pods", "Pod", name, spec=body)
 
@@ -270,11 +276,15 @@ def claim_devices(site: Site, name: str, count: int) -> None:
     site.pod(name, resourceClaims=[{"name": "c", "resourceClaimName": name}])
 
 
+def add_device(site: Site, node: str) -> None:
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d.example.com", "nodeName": node, "pool": pool, "devices": [{"name": "g"}]}
+    site.create(f"{DEVICES}/resourceslices", "ResourceSlice", f"of-{node}", spec=spec)
+
+
 def allocate_a_device(site: Site) -> None:
     site.create(f"{DEVICES}/deviceclasses", "DeviceClass", "gpu", spec={})
-    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
-    spec = {"driver": "d.example.com", "nodeName": "n1", "pool": pool, "devices": [{"name": "g"}]}
-    site.create(f"{DEVICES}/resourceslices", "ResourceSlice", "s", spec=spec)
+    add_device(site, "n1")
     claim_devices(site, "one", 1)
     assert site.bound("one") == "n1"
 
@@ -297,9 +307,27 @@ def fail_twice_for_one_reason(site: Site) -> None:
     site.until(EVENTS, lambda events: max(counts(events)) > 1)
 
 
+def take_back_a_claim_that_was_made(site: Site) -> None:
+    """The claim of a pod that asks for an extended resource, as its first binding fails."""
+    resource = "example.com/card"
+    spec = {"extendedResourceName": resource}
+    site.create(f"{DEVICES}/deviceclasses", "DeviceClass", "card", spec=spec)
+    add_device(site, "n2")
+    site.pod(REFUSED_ONCE, more={resource: "1"})
+    assert site.bound(REFUSED_ONCE) == "n2"
+    assert site.guard.failed == {REFUSED_ONCE}
+
+
 def preempt(site: Site) -> None:
     for index in range(10):
         site.pod(f"low-{index}", cpu="800m", terminationGracePeriodSeconds=0)
+
+    def are_full(pods: Json) -> bool:
+        """Four pods of 800m to each of two nodes: with the others there no more have room."""
+        low = [pod for pod in pods["items"] if pod["metadata"]["name"].startswith("low-")]
+        return sum("nodeName" in pod["spec"] for pod in low) == 8
+
+    site.until(f"{DEFAULT}/pods", are_full)
     site.create("/apis/scheduling.k8s.io/v1/priorityclasses", "PriorityClass", "high", value=1000)
     site.pod("high", cpu="3500m", priorityClassName="high")
     site.bound("high")
@@ -309,7 +337,7 @@ def unused_for_a_reason(site: Site) -> set[Right]:
     """Lists are the fall-back for servers that do not begin a watch with the list. A berth that started
     no process for leader election asks for no lease."""
     watched = {right._replace(verb="list") for right in site.guard.used if right.verb == "watch"}
-    reasons = NO_PATH_OF_ITS_OWN | NOT_IN_THIS_RUN | watched
+    reasons = NO_PATH_OF_ITS_OWN | watched
     started = [json.loads(line) for line in site.log.read_text().splitlines()]
     if any(line["event"] == "child_started" and line["child"] == "leader" for line in started):
         return reasons
@@ -322,6 +350,7 @@ def test_berth_asks_for_what_the_role_grants_and_for_nothing_else(site: Site) ->
     have_a_volume_made(site)
     allocate_a_device(site)
     fail_twice_for_one_reason(site)
+    take_back_a_claim_that_was_made(site)
     preempt(site)
     site.stop_berth()
     assert site.guard.refused == set()

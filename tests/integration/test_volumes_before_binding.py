@@ -1,8 +1,5 @@
 """A real binder process gives volumes to claims at the simulated API server, then binds the pod."""
 
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,26 +7,13 @@ import pytest
 
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPods, MakeVolume, TakeVolume, VolumeWork
-from tests.integration.test_binder import EPOCH, Stage, World
+from tests.support.binder_stage import EPOCH, Stage, World
 
 pytestmark = pytest.mark.integration
 
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"
 LOOKS_MAX = 10_000
-
-
-@pytest.fixture
-def stage() -> Iterator[Stage]:
-    world = World()
-    with tempfile.TemporaryDirectory(prefix="berth-") as folder:
-        stage = Stage(world, Path(folder))
-        try:
-            stage.welcome()
-            yield stage
-        finally:
-            stage.close()
-            world.close()
 
 
 def add_claim(world: World, name: str) -> dict[str, Any]:

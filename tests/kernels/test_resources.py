@@ -145,6 +145,56 @@ def test_balance_compares_the_node_with_and_without_the_pod(cluster: Cluster) ->
         assert 0 <= score <= 100
 
 
+ABSURD = st.one_of(
+    st.integers(0, 12),
+    st.integers(0, 2**63 - 1),
+    st.sampled_from([4000, 2**33, 2**56, 2**56 + 1, 2**62, 2**63 - 1]),
+)
+WRAPPED = st.one_of(ABSURD, st.integers(-(2**63), -1), st.sampled_from([-1, -100, -(2**63)]))
+"""What nodes have in use after sums beyond 64 bits."""
+
+
+@st.composite
+def absurd_clusters(draw: st.DrawFn) -> Cluster:
+    node_count = draw(st.integers(1, 4))
+    resource_count = draw(st.sampled_from([1, 2, 2, 2, 3]))
+
+    def matrix(numbers: st.SearchStrategy[int]) -> list[list[int]]:
+        row = st.lists(numbers, min_size=node_count, max_size=node_count)
+        return draw(st.lists(row, min_size=resource_count, max_size=resource_count))
+
+    row = st.lists(ABSURD, min_size=resource_count, max_size=resource_count)
+    weights = st.lists(st.integers(1, 100), min_size=resource_count, max_size=resource_count)
+    return Cluster(draw(row), matrix(WRAPPED), matrix(ABSURD), draw(weights))
+
+
+@given(absurd_clusters(), shapes())
+def test_one_node_is_rated_as_among_many_where_sums_wrap_around(
+    cluster: Cluster, shape: list[tuple[int, int]]
+) -> None:
+    used, capacity = cluster.columns(cluster.used), cluster.columns(cluster.capacity)
+    weights, amounts = cluster.weights, cluster.amounts
+    asked = [amount or 1 for amount in amounts]
+    table = resources.ratio_table(shape)
+    none = np.zeros(len(used[0]), np.int64)
+    reasons, never = resources.fit_reasons(none, none + 1, asked, used, capacity)
+    least = resources.least_allocated(used, capacity, weights)
+    most = resources.most_allocated(used, capacity, weights)
+    ratio = resources.requested_to_capacity_ratio(used, capacity, weights, table)
+    balance = resources.balance_change(used, amounts, capacity)
+    for i, (used_one, capacity_one) in enumerate(cluster.nodes()):
+        one = (used_one, capacity_one, weights)
+        assert (reasons[i], never[i]) == resources.fit_reasons_one(
+            0, 1, asked, used_one, capacity_one
+        )
+        assert least[i] == resources.least_allocated_one(*one)
+        assert most[i] == resources.most_allocated_one(*one)
+        assert ratio[i] == resources.requested_to_capacity_ratio_one(*one, table.tolist())
+        assert balance[i] == resources.balance_change_one(used_one, amounts, capacity_one)
+    for scores in (least, most, ratio, balance):
+        assert ((scores >= 0) & (scores <= 100)).all()
+
+
 def test_kernels_leave_their_columns_as_they_were() -> None:
     used = [np.array([3, 9]), np.array([5, 5])]
     capacity = [np.array([10, 10]), np.array([0, 7])]

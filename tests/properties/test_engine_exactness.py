@@ -135,7 +135,10 @@ SHAPES: list[dict[str, Any]] = [
             "topologySpreadConstraints": [spread("rack", "ScheduleAnyway")],
         },
     },
+    {"labels": {"app": "huge"}, "cpu": "9Ei"},
+    {"labels": {"app": "vast"}, "memory": "5E"},
 ]
+"""The last ask for so much that the sums over two of them wrap around."""
 
 
 def service(app: str) -> Service:
@@ -147,7 +150,15 @@ def service(app: str) -> Service:
 
 
 def node_object(
-    name: str, host: str, zone: str, rack: str, cpu: int, *, ssd: bool, taints: list[Any]
+    name: str,
+    host: str,
+    zone: str,
+    rack: str,
+    cpu: int,
+    memory: str,
+    *,
+    ssd: bool,
+    taints: list[Any],
 ) -> Node:
     pairs = (
         (HOST_NAME, host or name),
@@ -159,7 +170,7 @@ def node_object(
     body = {
         "metadata": {"name": name, "labels": labels},
         "spec": {"taints": taints},
-        "status": {"allocatable": {"cpu": str(cpu), "memory": "8Gi", "pods": "6"}},
+        "status": {"allocatable": {"cpu": str(cpu), "memory": memory, "pods": "6"}},
     }
     return msgspec.convert(body, Node)
 
@@ -171,6 +182,7 @@ NODES = st.builds(
     st.sampled_from(("a", "a", "b", "b", "c", "")),
     st.sampled_from(("1", "2", "")),
     st.sampled_from((2, 4, 4, 8)),
+    st.sampled_from(("8Gi", "8Gi", "8Gi", "7Ei")),
     ssd=st.booleans(),
     taints=st.sampled_from(([], [], [], [SOFT_TAINT], [HARD_TAINT])),
 )

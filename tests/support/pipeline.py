@@ -98,6 +98,7 @@ class Pipeline:
         *,
         is_candidate: bool = False,
         extenders: tuple[ExtenderConfig, ...] = (),
+        announces_nodes: bool = False,
     ) -> None:
         self.now_s = 1000.0
         built = default_profile()
@@ -113,6 +114,7 @@ class Pipeline:
             binder_count=1,
             is_candidate=is_candidate,
             extenders=extenders,
+            announces_nodes=announces_nodes,
         )
         self.state = SchedulerState(EPOCH, settings, self.frameworks, self.plugins, self.now_s)
         self.scorers: dict[int, FakeScorer] = {}

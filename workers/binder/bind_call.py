@@ -71,6 +71,8 @@ class NotBound(NamedTuple):
 
     reason: BindFailureReason
     message: str
+    was_announced: bool = False
+    """The pod's status was to say where it is going."""
 
 
 Outcome = Bound | NotBound

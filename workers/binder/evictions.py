@@ -66,6 +66,8 @@ class Evictor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._nominations: dict[str, SetNomination] = {}
         """By uid, those that wait or are being written: the newest."""
+        self._writers: dict[str, asyncio.Task[None]] = {}
+        """By uid, of the same."""
 
     def begin(self, message: PreemptPods, answer: Callable[[VictimDone], None]) -> None:
         """Starts on all of it; `answer` is called once for each victim."""
@@ -74,10 +76,20 @@ class Evictor:
         for claim in message.releases:
             self._start(self._release(claim))
         for nomination in message.nominations:
-            is_new = nomination.uid not in self._nominations
-            self._nominations[nomination.uid] = nomination
-            if is_new:
-                self._start(self._write_nomination(nomination.uid))
+            self.nominate(nomination)
+
+    def nominate(self, nomination: SetNomination) -> None:
+        """Starts on it, in place of an older one of the pod that is not written yet."""
+        uid = nomination.uid
+        self._nominations[uid] = nomination
+        if uid not in self._writers:
+            self._writers[uid] = self._start(self._write_nomination(uid))
+
+    async def nominated(self, uid: str) -> None:
+        """Waits until all that was asked for about this pod is written, or was given up."""
+        writer = self._writers.get(uid)
+        if writer is not None:
+            await asyncio.wait((writer,))
 
     @property
     def in_flight_count(self) -> int:
@@ -88,10 +100,11 @@ class Evictor:
         for task in self._tasks:
             task.cancel()
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _evict(self, order: DeleteVictim, answer: Callable[[VictimDone], None]) -> None:
         path = pod_path(order.namespace, order.name)
@@ -125,7 +138,7 @@ class Evictor:
                 if problem:
                     pod = f"{nomination.namespace}/{nomination.name}"
                     self._log.warning("nomination_not_written", pod=pod, problem=problem)
-        del self._nominations[uid]
+        del self._nominations[uid], self._writers[uid]
 
     async def _patch(self, path: str, body: bytes) -> None:
         await self._api.patch(path, body, timeout_s=TIMEOUT_S)

@@ -45,6 +45,7 @@ from shared.messages.to_binder import (
     Drain,
     PreemptPods,
     ReportPods,
+    SetNomination,
     ToBinder,
     Welcome,
 )
@@ -238,6 +239,7 @@ class Binder:
         condition = self._recorder.pod_ordered(order.uid)
         if condition is not None:
             await condition
+        await self._evictor.nominated(order.uid)  # What came after the binding would stay.
         try:
             outcome = await self._run(order)
         except Exception as error:  # noqa: BLE001 # A plugin's bug must not cost the other bindings.
@@ -249,23 +251,37 @@ class Binder:
     async def _run(self, order: BindPod) -> Outcome:
         """What waits for volumes or plugins takes nobody's place among the requests in flight."""
         begun_s = self._clock.monotonic_s()
+        is_announced = False
         if self._cycle.must_wait(order):
             task = asyncio.current_task()
             assert task is not None, "bindings run in tasks"
             self._waiting.add(task)
             try:
                 self._begin_bindings()
+                is_announced = await self._announce(order)
                 prepared = await self._cycle.prepare(order)
             finally:
                 self._waiting.discard(task)
             if isinstance(prepared, NotBound):
                 self._time("PreBind", order, begun_s, is_success=False)
-                return prepared
+                return prepared._replace(was_announced=is_announced)
             self._time("PreBind", order, begun_s, is_success=True)
             begun_s = self._clock.monotonic_s()
         outcome = await self._cycle.bind(order)
         self._time("Bind", order, begun_s, is_success=isinstance(outcome, Bound))
+        if isinstance(outcome, NotBound) and is_announced:
+            return outcome._replace(was_announced=True)
         return outcome
+
+    async def _announce(self, order: BindPod) -> bool:
+        """Has the pod's status say where it is going, where that is wanted. A failure is logged, and
+        keeps no pod from its node (bindingCycle in pkg/scheduler/schedule_one.go, v1.36)."""
+        if order.announces:
+            self._evictor.nominate(
+                SetNomination(order.namespace, order.name, order.uid, order.node_name)
+            )
+            await self._evictor.nominated(order.uid)
+        return order.announces
 
     def _time(self, point: str, order: BindPod, begun_s: float, *, is_success: bool) -> None:
         labels = (point, "Success" if is_success else "Error", order.profile)
@@ -285,7 +301,7 @@ class Binder:
                 report.finished.append(BindFinished(order.order_id))
                 self._recorder.pod_bound(order)
             case NotBound():
-                report.failed.append(BindFailed(order.order_id, outcome.reason, outcome.message))
+                report.failed.append(BindFailed(order.order_id, *outcome))
             case _:
                 assert_never(outcome)
         if self._flush is None:

@@ -112,7 +112,10 @@ class Cycle:
         return Answers(placements, failures, skipped)
 
     def prepare(self) -> None:
-        """Evaluates the class of the last pod ahead of the next one, which is likely of it too."""
+        """Evaluates the class of the last pod ahead of the next one, which is likely of it too; and
+        finds out which nodes are alike, which any class wants to know."""
+        if not self._engine.states.are_many:
+            self._engine.states.view()
         pod_class = self._replica.classes.get(self._last_class_id)
         if pod_class is not None and self._engine.knows(self._last_class_id):
             self._engine.evaluate(self._last_class_id, pod_class.info, pod_class.profile)

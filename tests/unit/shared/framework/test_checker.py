@@ -3,7 +3,7 @@
 import numpy as np
 
 from shared.columns.schema import Rows
-from shared.framework.checker import ROWS_LIKE_ONE_CALL, Checker
+from shared.framework.checker import FAMILIES_KEPT_MAX, ROWS_LIKE_ONE_CALL, Checker
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
 from tests.support.builders import make_node, make_pod
@@ -37,3 +37,43 @@ def test_rows_asked_about_one_by_one_are_answered_as_rows_asked_about_together()
     assert not checker.passing(*key, rows_of(1))[0], "a node that changed is asked about again"
     cache.remove_node("n2")
     assert not checker.passing(*key, rows_of(2))[0]
+
+
+def test_only_so_many_families_are_kept_and_those_forgotten_are_answered_as_before() -> None:
+    zones = ("a", "b", "c")
+    nodes = [
+        make_node(f"n{i}", labels={"zone": zones[i % 3]}, cpu=str(1 + i % 4)) for i in range(12)
+    ]
+    cache = cluster_of(nodes)
+    checker = Checker(cache.view, cache.journal, FRAMEWORKS)
+    everything = np.arange(len(nodes))
+    class_ids = iter(range(1, 1 << 20))
+    families_kept = checker._by_family._kept
+
+    def ask(family: int, cpu: int) -> None:
+        record = make_pod(
+            "p",
+            cpu=str(cpu),
+            labels={"batch": str(family)},
+            spec={"nodeSelector": {"zone": zones[family % 3]}},
+        )
+        pod_class = cache.classes.acquire(record)
+        passes = checker.passing(next(class_ids), pod_class.info, PROFILE, everything)
+        room = {i: 1 + i % 4 - (i in occupied) for i in range(len(nodes))}
+        wanted = [room[i] >= cpu and i % 3 == family % 3 for i in range(len(nodes))]
+        assert passes.tolist() == wanted
+
+    occupied: set[int] = set()
+    count = FAMILIES_KEPT_MAX + 20
+    for family in range(count):
+        ask(family, 1)
+        ask(family, 2)
+        assert len(families_kept) <= FAMILIES_KEPT_MAX
+    assert len(families_kept) == FAMILIES_KEPT_MAX, "families were asked"
+    for row in (3, 7, 9):
+        cache.add_pod(make_pod(f"on-{row}", node_name=f"n{row}", cpu="1"))
+        occupied.add(row)
+    for family in (0, 1, 2, count - 1, count - FAMILIES_KEPT_MAX, 0):
+        for cpu in (1, 2, 3, 4):
+            ask(family, cpu)
+        assert len(families_kept) <= FAMILIES_KEPT_MAX

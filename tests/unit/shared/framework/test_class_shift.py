@@ -1,8 +1,12 @@
 """Classes whose pods come in turn follow one another's placements."""
 
+from typing import Any
+
 import pytest
 
 from daemon.core.cache import Cache
+from shared.columns.nominations import Nomination
+from shared.framework import row_states
 from shared.framework.class_filters import ClassFilters
 from shared.framework.engine import Engine
 from tests.support.builders import make_node, make_pod
@@ -32,3 +36,142 @@ def test_a_class_takes_over_what_others_placed(monkeypatch: pytest.MonkeyPatch) 
         assert kept.scores.total.tolist() == anew.scores.total.tolist()
         record = make_pod(f"p{number}", cpu=("100m", "300m")[number % 2])
         cache.assume_pod(record, cache.nodes.name_of(choice.row), kind)
+
+
+def test_sums_beyond_64_bits_are_the_same_one_by_one_and_all_at_once() -> None:
+    """On each node two pods whose requests are negative together, put there by somebody else."""
+    cache = Cache()
+    for number in range(8):
+        cache.add_node(make_node(f"n{number}", cpu="8", memory="7Ei" if number % 2 else "8Gi"))
+    cache.refresh_order()
+    kinds = [cache.classes.acquire(make_pod("keeper", cpu=cpu)) for cpu in ("100m", "300m")]
+    engine = Engine(cache.view, cache.journal, FRAMEWORKS)
+    for number in range(16):
+        asked: dict[str, Any] = {"cpu": "9Ei"} if number % 3 else {"memory": "5E"}
+        cache.add_pod(make_pod(f"p{number}", node_name=f"n{number % 8}", **asked))
+        for kind in kinds:
+            kept = engine.evaluate(kind.class_id, kind.info, PROFILE)
+            fresh = Engine(cache.view, cache.journal, FRAMEWORKS)
+            anew = fresh.evaluate(kind.class_id, kind.info, PROFILE)
+            assert kept.feasible.tolist() == anew.feasible.tolist()
+            chosen = engine.choose(kept, lambda ties: ties[-1])
+            assert chosen == fresh.choose(anew, lambda ties: ties[-1])
+            if kept.feasible_count >= 2:
+                assert kept.scores is not None
+                assert anew.scores is not None
+                assert kept.scores.total.tolist() == anew.scores.total.tolist()
+
+
+WEB = {"app": "web"}
+APART = {"matchLabels": WEB}
+AWAY_FROM_WEB = {
+    "affinity": {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "zone", "labelSelector": APART}
+            ]
+        }
+    }
+}
+
+
+class Watched:
+    """Nodes of 4 CPUs in two zones, and a class that is compared with what a new engine says of it."""
+
+    def __init__(self, **shape: Any) -> None:
+        self.cache = Cache()
+        for number in range(8):
+            self.cache.add_node(make_node(f"n{number}", labels={"zone": str(number % 2)}))
+        self.cache.refresh_order()
+        self.kind = self.cache.classes.acquire(make_pod("keeper", **shape))
+        self.engine = Engine(self.cache.view, self.cache.journal, FRAMEWORKS)
+        self.number = 0
+
+    def put(self, node: int, **shape: Any) -> str:
+        """The uid of a pod of somebody else."""
+        self.number += 1
+        record = make_pod(f"p{self.number}", node_name=f"n{node}", **shape)
+        self.cache.add_pod(record)
+        return record.uid
+
+    def check(self) -> None:
+        key = (self.kind.class_id, self.kind.info, PROFILE)
+        kept = self.engine.evaluate(*key)
+        fresh = Engine(self.cache.view, self.cache.journal, FRAMEWORKS)
+        anew = fresh.evaluate(*key)
+        assert kept.feasible.tolist() == anew.feasible.tolist()
+        first = self.engine.choose(kept, lambda ties: ties[0])
+        assert first == fresh.choose(anew, lambda ties: ties[0])
+        assert kept.scores is not None
+        assert anew.scores is not None
+        assert kept.scores.total.tolist() == anew.scores.total.tolist()
+
+
+def test_a_class_that_minds_the_pods_of_another_is_asked_where_these_come() -> None:
+    watched = Watched(cpu="1", spec=AWAY_FROM_WEB)
+    watched.check()
+    watched.put(3, cpu="100m", labels=WEB)
+    watched.check()
+    watched.put(4, cpu="100m", labels={"app": "other"})
+    watched.check()
+
+
+def test_room_is_followed_on_a_node_that_is_refused_for_another_reason() -> None:
+    watched = Watched(cpu="1", spec=AWAY_FROM_WEB)
+    web = watched.put(5, cpu="100m", labels=WEB)
+    watched.check()
+    watched.put(3, cpu="3500m")
+    watched.check()
+    watched.cache.remove_pod(web)
+    watched.check()
+
+
+def test_answers_are_forgotten_when_states_are_numbered_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(row_states, "NEW_STATES_MIN", 2)
+    watched = Watched(cpu="1")
+    watched.check()
+    for number in range(30):
+        watched.put(number * 5 % 8, cpu=f"{100 + 30 * (number * 7 % 5)}m")
+        watched.check()
+    assert watched.engine.states.version > 2, "numbered anew"
+
+
+def test_what_is_known_ahead_of_a_row_is_forgotten_when_others_come_to_it() -> None:
+    watched = Watched(cpu="1")
+    cache, kind = watched.cache, watched.kind
+
+    def run(count: int) -> None:
+        def put(rows: list[int]) -> None:
+            watched.number += 1
+            names = [f"q{watched.number}-{row}" for row in rows]
+            cache.assume_pods([make_pod(name, cpu="1") for name in names], rows, kind)
+
+        started = watched.engine.start_run(
+            kind.class_id, kind.info, PROFILE, kind.usage, lambda ties, _: ties[0], put
+        )
+        assert started is not None
+        assert len(started.place_up_to(count, 0)) == count
+
+    run(3)
+    watched.check()
+    for node in range(8):
+        watched.put(node, cpu=f"{(node + 3) * 5 % 8 * 100}m")
+    watched.check()
+    for _ in range(6):
+        run(1)
+        watched.check()
+
+
+def test_nominated_pods_are_counted() -> None:
+    watched = Watched(cpu="1")
+    watched.check()
+    other = watched.cache.classes.acquire(make_pod("keeper", cpu="3500m", priority=10))
+    watched.cache.view.nominations.put(Nomination("waits", other.class_id, 10, 2))
+    watched.cache.touch_row(2)
+    watched.check()
+    assert (
+        watched.engine.evaluate(watched.kind.class_id, watched.kind.info, PROFILE).feasible_count
+        == 7
+    )

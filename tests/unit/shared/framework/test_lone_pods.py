@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from daemon.core.cache import Cache
+from shared.columns.nominations import Nomination
 from shared.framework import lone_pods
 from shared.framework.engine import Choice, Engine
-from shared.framework.families import ALONE_MAX, family_key
+from shared.framework.families import ALONE_MAX, Families, family_key
 from shared.framework.lone_pods import LonePods
 from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig
@@ -117,5 +118,53 @@ def test_a_family_is_alike_in_all_but_requests() -> None:
     assert family_key(info_of(cpu="1", namespace="other"), PROFILE) != key
     assert family_key(info_of(cpu="1", spec={"nodeSelector": {"a": "b"}}), PROFILE) != key
     assert family_key(info_of(cpu="1"), "other") != key
-    gpu = {"containers": [{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}]}
-    assert family_key(info_of(spec=gpu), PROFILE) != key
+    asking_for = [
+        {"containers": [{"name": "c", "resources": {"requests": {"example.com/gpu": count}}}]}
+        for count in ("1", "2")
+    ]
+    one, two = (family_key(info_of(spec=spec), PROFILE) for spec in asking_for)
+    assert one != two, "which devices there are is not a matter of the columns"
+
+
+def test_only_so_many_families_are_kept_and_those_forgotten_are_answered_as_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    probe = World()
+    engine_of = probe.lone_pods._engine
+    engine_of.evaluate(1, info_of(), PROFILE)
+    kept_max = 5
+    monkeypatch.setattr(lone_pods, "KEPT_BYTES_MAX", kept_max * engine_of.class_bytes)
+    world = World()
+    count = 4 * kept_max
+
+    def family(number: int, cpu: str) -> PodInfo:
+        return info_of(cpu=cpu, labels={"batch": str(number)})
+
+    for number in range(count):
+        assert world.alone(family(number, "1")) is None
+        assert world.alone(family(number, "2")) == world.by_class(family(number, "2"))
+        world.cache.add_pod(make_pod(f"p{number}", node_name=f"n{number % 4}", cpu="100m"))
+    engine = world.lone_pods._engine
+    assert [engine.knows(number) for number in range(count)] == (
+        [False] * (count - kept_max) + [True] * kept_max
+    )
+    for number in (0, count - 1, 1, count - kept_max, 0):
+        assert world.alone(family(number, "3")) == world.by_class(family(number, "3"))
+    assert sum(engine.knows(number) for number in range(count)) == kept_max
+
+
+def test_nothing_is_said_of_lone_pods_while_others_are_nominated(world: World) -> None:
+    world.alone(info_of(cpu="1"))
+    other = world.cache.classes.acquire(make_pod("keeper", cpu="8", priority=10))
+    world.cache.view.nominations.put(Nomination("waits", other.class_id, 10, 3))
+    assert world.alone(info_of(cpu="2")) is None
+    world.cache.view.nominations.remove("waits")
+    assert world.alone(info_of(cpu="2")) == world.by_class(info_of(cpu="2"))
+
+
+def test_a_pod_that_takes_more_than_room_on_its_node_has_no_family(world: World) -> None:
+    families, view = Families(FRAMEWORKS), world.cache.view
+    for _ in range(2):
+        assert families.of(1, info_of(claim="data"), PROFILE, view) is None
+    families.of(1, info_of(), PROFILE, view)
+    assert families.of(1, info_of(), PROFILE, view) is not None

@@ -1,0 +1,141 @@
+"""Pods that wait for Permit plugins or binders tell where they are going, and take it back."""
+
+import msgspec
+import pytest
+
+from daemon.core.bindings import BinderPool
+from daemon.core.effects import TellBinder
+from daemon.core.events import BinderSaid
+from shared.framework.plugin_api import PermitResult, WaitingPod
+from shared.framework.status import SUCCESS
+from shared.messages.from_binder import BindFailed, BindFailureReason, BindReport
+from shared.messages.to_binder import BindPod, BindPods
+from tests.support.builders import make_node, make_pod
+from tests.support.pipeline import BINDER, EPOCH, Pipeline
+from tests.unit.daemon.core.test_waiting_pods import Asks
+
+
+class Announced(Pipeline):
+    """A pod on its way to the one node there is, with one Permit plugin."""
+
+    def __init__(self, *, announces_nodes: bool = True, nominated: str = "") -> None:
+        self.plugin = Asks("A")
+        super().__init__(permit=(self.plugin,), announces_nodes=announces_nodes)
+        self.pod = msgspec.structs.replace(make_pod("p", cpu="3"), nominated_node_name=nominated)
+        self.sync([make_node("n1", cpu="4")], [self.pod])
+        while not len(self.state.waiting):
+            assert self.step_owner() or self.step_scorer(0)
+
+    @property
+    def told(self) -> str | None:
+        return self.nominated.get(self.pod.uid)
+
+    @property
+    def waiting_pod(self) -> WaitingPod:
+        (waiting,) = self.plugin.handle.waiting_pods()
+        return waiting
+
+
+def test_a_pod_that_waits_says_where_and_takes_no_room_twice() -> None:
+    world = Announced()
+    assert world.told == "n1"
+    world.add_pod(msgspec.structs.replace(world.pod, nominated_node_name="n1"))
+    assert not len(world.state.cache.view.nominations), "the assumed pod itself takes the room"
+    world.plugin.answer = PermitResult(SUCCESS)
+    small = make_pod("small", cpu="1")
+    world.add_pod(small)
+    world.run_until_quiet()
+    assert world.bound == {small.uid: ["n1"]}
+    world.check()
+
+
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_it_takes_that_back_when_permit_refuses(is_seen: bool) -> None:
+    world = Announced()
+    if is_seen:
+        world.add_pod(msgspec.structs.replace(world.pod, nominated_node_name="n1"))
+    world.waiting_pod.reject("A", "no")
+    world.handle()
+    world.run_until_quiet()
+    assert world.told == ""
+    assert not len(world.state.queue.nominator)
+    world.check()
+
+
+def test_nothing_is_told_that_the_status_says_already_or_that_is_switched_off() -> None:
+    assert Announced(nominated="n1").told is None
+    assert Announced(nominated="n2").told == "n1"
+    off = Announced(announces_nodes=False)
+    assert off.told is None
+    off.waiting_pod.allow("A")
+    off.handle()
+    assert [order.announces for order in off.orders] == [False]
+
+
+def test_the_binder_is_not_to_tell_again_what_the_owner_had_told() -> None:
+    world = Announced()
+    world.waiting_pod.allow("A")
+    world.handle()
+    assert [order.announces for order in world.orders] == [False]
+
+
+def test_what_no_binder_knows_yet_is_recalled() -> None:
+    book = Announced().state.nominations
+    pod = make_pod("other", cpu="1")
+    book.announce(pod, "n1")
+    assert book.recall(pod.uid)
+    assert not book.recall(pod.uid)
+    assert book.flush(lambda _: b"binder-0") == []
+
+
+@pytest.mark.parametrize(
+    ("was_nominated", "is_announced", "expected"),
+    [("", False, True), ("n1", False, False), ("n0", False, True), ("", True, False)],
+)
+def test_orders_say_whether_the_node_is_to_be_told(
+    was_nominated: str, is_announced: bool, expected: bool
+) -> None:
+    def ordered(binders: BinderPool) -> BindPod:
+        binders.join(b"a", 0, "i", now_s=0.0)
+        binders.ready(b"a")
+        pod = msgspec.structs.replace(make_pod("p"), nominated_node_name=was_nominated)
+        binders.order(pod, "n1", "default-scheduler", is_announced=is_announced)
+        (effect,) = binders.flush()
+        assert isinstance(effect, TellBinder)
+        assert isinstance(effect.message, BindPods)
+        return effect.message.orders[0]
+
+    assert ordered(BinderPool(1, announces=True)).announces is expected
+    assert not ordered(BinderPool(1)).announces
+
+
+def test_failures_carry_what_the_binder_told_the_world() -> None:
+    old = msgspec.msgpack.encode([1, "rejected", "no"])
+    assert not msgspec.msgpack.decode(old, type=BindFailed).was_announced
+    told = BindFailed(1, BindFailureReason.REJECTED, "no", True)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(told), type=BindFailed) == told
+
+
+@pytest.mark.parametrize("by_owner", [True, False])
+@pytest.mark.parametrize("by_binder", [True, False])
+def test_it_is_taken_back_by_whoever_told_it_when_the_binding_fails(
+    by_owner: bool, by_binder: bool
+) -> None:
+    world = Announced(announces_nodes=by_owner)
+    world.waiting_pod.allow("A")
+    world.handle()
+    (order,) = world.orders
+    failed = BindFailed(order.order_id, BindFailureReason.REJECTED, "no", by_binder)
+    world.handle(BinderSaid(BINDER, BindReport(0, EPOCH, [], [failed])))
+    assert world.told == ("" if by_owner or by_binder else None)
+    world.check()
+
+
+def test_an_order_whose_outcome_is_unknown_takes_nothing_back() -> None:
+    world = Announced()
+    world.waiting_pod.allow("A")
+    world.handle()
+    failed = BindFailed(world.orders[0].order_id, BindFailureReason.UNREACHABLE, "lost", True)
+    world.handle(BinderSaid(BINDER, BindReport(0, EPOCH, [], [failed])))
+    assert world.told == "n1"
+    assert world.orders[-1].look_first
