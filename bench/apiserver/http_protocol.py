@@ -309,7 +309,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def write_frames(self, frames: bytes) -> None:
         """Send watch frames."""
-        if self._transport is not None and frames:
+        if self._transport is not None and frames and not self._transport.is_closing():
             self._transport.write(frames)
 
     def write_event(self, frame: bytes) -> None:
@@ -399,7 +399,8 @@ class HttpProtocol(asyncio.Protocol):
 
     def _flush(self) -> None:
         transport = self._transport
-        if transport is None:
+        # A TLS transport that was closed twice refuses to be written to until it says that it is lost.
+        if transport is None or transport.is_closing():
             self._out.clear()
             return
         if self._out:
