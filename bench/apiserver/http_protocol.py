@@ -120,9 +120,7 @@ class HttpProtocol(asyncio.Protocol):
         self._transport = None
         self._waiting.clear()
         self._server.connection_closed(self)
-        if self.stream is not None:
-            self._server.remove_stream(self.stream)
-            self.stream = None
+        self._drop_stream()
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -322,14 +320,19 @@ class HttpProtocol(asyncio.Protocol):
         """End the watch in good order; the connection serves on."""
         if self.stream is None:
             return
-        self._server.remove_stream(self.stream)
-        self.stream = None
+        self._drop_stream()
         self._is_busy = False
         self._out.append(last_frames + LAST_CHUNK)
         if self._closes_after_stream:
             self._close_after_flush()
         self._next_waiting()
         self._flush()
+
+    def _drop_stream(self) -> None:
+        """A connection that is lost or about to be has no watch: nothing is fed to it any more."""
+        if self.stream is not None:
+            self._server.remove_stream(self.stream)
+            self.stream = None
 
     def interfere(self, fault: WatchFault) -> None:
         """Carry out what a fault plan ordered for the next event of the watch."""
@@ -358,6 +361,7 @@ class HttpProtocol(asyncio.Protocol):
             case CutEvent():
                 frame = stream.cursor.take(1)
                 self.write_frames(frame[: len(frame) // 2])
+                self._drop_stream()
                 if self._transport is not None:
                     # What was written still goes out, which an abort would not wait for.
                     self._transport.close()
@@ -438,5 +442,6 @@ class HttpProtocol(asyncio.Protocol):
 
     def _abort(self) -> None:
         self._is_closing = True
+        self._drop_stream()
         if self._transport is not None:
             self._transport.abort()
