@@ -9,8 +9,9 @@ for: a production installation may lack that package, and is told so.
 
 import argparse
 import importlib
+import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from daemon.supervisor.process_list import AlreadyRunningError, NotRunningError
@@ -72,6 +73,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _complain("interrupted")
         return exit_codes.FAILED
+
+
+def _show(lines: Iterable[str]) -> None:
+    """What a command has found. Who reads it may stop early (`berth status | head`): then the command
+    ends as other programs do, by the signal that Python ignores."""
+    before = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        print(*lines, sep="\n", flush=True)
+    finally:
+        signal.signal(signal.SIGPIPE, before)
 
 
 def _complain_of(error: ConfigurationError) -> None:
@@ -289,7 +300,7 @@ def _add_worker(parser: argparse.ArgumentParser) -> None:
 def _keys(parsed: argparse.Namespace) -> int:
     from daemon.commands.keys import make_keys
 
-    print("\n".join(make_keys(parsed.output, parsed.name)))
+    _show(make_keys(parsed.output, parsed.name))
     return exit_codes.OK
 
 
@@ -312,7 +323,7 @@ def _status(parsed: argparse.Namespace) -> int:
     from daemon.commands.status import read_status, status_json, status_lines
 
     status = read_status(parsed.runtime_dir)
-    print(status_json(status) if parsed.json else "\n".join(status_lines(status)))
+    _show([status_json(status)] if parsed.json else status_lines(status))
     return exit_codes.OK
 
 
@@ -325,7 +336,7 @@ def _check_config(parsed: argparse.Namespace) -> int:
         # Finding problems is this command's work, not its own failure to start.
         _complain_of(error)
         return exit_codes.FAILED
-    print(text, end="")
+    _show(text.splitlines())
     return exit_codes.OK
 
 
@@ -334,7 +345,7 @@ def _dump(parsed: argparse.Namespace) -> int:
     from daemon.commands.status import ask_for_text
 
     lines = ask_for_text(parsed.runtime_dir, is_compare=parsed.compare)
-    print("\n".join(lines))
+    _show(lines)
     is_wrong = parsed.compare and lines != NO_CONTRADICTIONS
     return exit_codes.FAILED if is_wrong else exit_codes.OK
 
@@ -346,12 +357,12 @@ def _compare(parsed: argparse.Namespace) -> int:
     if parsed.log:
         log_findings(comparison)
     else:
-        print("\n".join(comparison.lines()))
+        _show(comparison.lines())
     return exit_codes.FAILED if comparison.differences else exit_codes.OK
 
 
 def _version(_: argparse.Namespace) -> int:
     from importlib.metadata import version
 
-    print(f"berth {version('berth')}")
+    _show([f"berth {version('berth')}"])
     return exit_codes.OK

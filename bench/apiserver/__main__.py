@@ -23,7 +23,7 @@ import orjson
 
 from bench.apiserver.certificates import Authority
 from bench.apiserver.client_file import write_kubeconfig
-from bench.apiserver.cluster import ADMISSION_PLUGINS, ClusterOptions
+from bench.apiserver.cluster import ADMISSION_PLUGINS, OFF_BY_DEFAULT, ClusterOptions
 from bench.apiserver.fault_plan import read_plan
 from bench.apiserver.server import ApiServer, ServerOptions
 from shared.clock import SystemClock
@@ -145,7 +145,13 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
         "--disable-admission-plugins",
         default="",
         metavar="NAMES",
-        help=f"comma-separated, of {', '.join(sorted(ADMISSION_PLUGINS))}",
+        help=f"comma-separated, of {', '.join(sorted(ADMISSION_PLUGINS - OFF_BY_DEFAULT))}",
+    )
+    add(
+        "--enable-admission-plugins",
+        default="",
+        metavar="NAMES",
+        help=f"comma-separated, of {', '.join(sorted(OFF_BY_DEFAULT))}",
     )
 
 
@@ -158,6 +164,11 @@ def _add_watching(parser: argparse.ArgumentParser) -> None:
         default=defaults.bookmark_interval_s,
         metavar="S",
         help="how often an idle watch gets a bookmark (default %(default)s)",
+    )
+    add(
+        "--no-progress-notify",
+        action="store_true",
+        help="as with an etcd that seldom tells how far it is: no bookmarks of what nobody changes",
     )
     add(
         "--watch-lag-max",
@@ -181,10 +192,13 @@ def _count(text: str) -> int:
     return number
 
 
+def _names(text: str) -> frozenset[str]:
+    return frozenset(name for name in text.split(",") if name)
+
+
 def _options(arguments: argparse.Namespace) -> ServerOptions:
     if arguments.history < 1:
         raise ValueError(f"--history must be at least 1, not {arguments.history}")
-    disabled = {name for name in arguments.disable_admission_plugins.split(",") if name}
     return ServerOptions(
         host=arguments.host,
         port=arguments.port,
@@ -192,11 +206,13 @@ def _options(arguments: argparse.Namespace) -> ServerOptions:
         tls_cert=arguments.tls_cert,
         tls_key=arguments.tls_key,
         bookmark_interval_s=arguments.bookmark_interval_s,
+        has_progress_notify=not arguments.no_progress_notify,
         watch_lag_max=arguments.watch_lag_max,
         watch_pause_s=arguments.watch_pause_s,
         cluster=ClusterOptions(
             history_limit=arguments.history,
-            disabled_admission=frozenset(disabled),
+            disabled_admission=_names(arguments.disable_admission_plugins),
+            enabled_admission=_names(arguments.enable_admission_plugins),
             kubelet_delay_s=arguments.kubelet_delay_s,
             event_ttl_s=arguments.event_ttl_s,
             seed=arguments.seed,

@@ -2,8 +2,8 @@
 
 The plugins, under kube-apiserver's names so that `--disable-admission-plugins` can name them:
 NamespaceLifecycle, Priority, DefaultTolerationSeconds and PodTopologyLabels (plugin/pkg/admission,
-v1.36). TaintNodesByCondition, ServiceAccount and StorageObjectInUseProtection are not there: they
-need controllers to undo what they do.
+v1.36), and TaintNodesByCondition where it is asked for. ServiceAccount and
+StorageObjectInUseProtection are not there: they need controllers to undo what they do.
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,12 @@ from bench.apiserver.cluster import (
     DEFAULT_TOLERATIONS_PLUGIN,
     NAMESPACE_PLUGIN,
     PRIORITY_PLUGIN,
+    TAINT_NODES_PLUGIN,
     TOPOLOGY_LABELS_PLUGIN,
     Cluster,
 )
 from bench.apiserver.json_objects import JsonObject, child
-from bench.apiserver.resources import PODS, PRIORITY_CLASSES, Resource
+from bench.apiserver.resources import NODES, PODS, PRIORITY_CLASSES, Resource
 
 _TOPOLOGY_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
@@ -41,6 +42,8 @@ def admit_new(cluster: Cluster, resource: Resource, obj: JsonObject) -> None:
             obj["metadata"]["labels"] = {**copied, **(obj["metadata"].get("labels") or {})}
     elif resource is PRIORITY_CLASSES and cluster.admits_with(PRIORITY_PLUGIN):
         check_priority_class(cluster, obj)
+    elif resource is NODES and cluster.admits_with(TAINT_NODES_PLUGIN):
+        _taint_until_ready(obj)
 
 
 def topology_labels(cluster: Cluster, node_name: str) -> Mapping[str, str]:
@@ -120,6 +123,14 @@ def _tolerates(toleration: JsonObject, key: str) -> bool:
         "",
         "NoExecute",
     )
+
+
+def _taint_until_ready(node: JsonObject) -> None:
+    spec = node.setdefault("spec", {})
+    taint = {"key": _NOT_READY, "effect": "NoSchedule"}
+    taints = spec.get("taints") or []
+    if not any(taint.items() <= present.items() for present in taints):
+        spec["taints"] = [*taints, taint]
 
 
 def check_priority_class(cluster: Cluster, priority_class: JsonObject) -> None:

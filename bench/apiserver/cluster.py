@@ -29,9 +29,15 @@ DEFAULT_TOLERATIONS_PLUGIN: Final = "DefaultTolerationSeconds"
 PRIORITY_PLUGIN: Final = "Priority"
 TOPOLOGY_LABELS_PLUGIN: Final = "PodTopologyLabels"
 NAMESPACE_PLUGIN: Final = "NamespaceLifecycle"
-ADMISSION_PLUGINS: Final = frozenset(
-    [DEFAULT_TOLERATIONS_PLUGIN, PRIORITY_PLUGIN, TOPOLOGY_LABELS_PLUGIN, NAMESPACE_PLUGIN]
-)
+TAINT_NODES_PLUGIN: Final = "TaintNodesByCondition"
+OFF_BY_DEFAULT: Final = frozenset([TAINT_NODES_PLUGIN])
+"""On in kube-apiserver, but here is no controller that undoes what they do."""
+ADMISSION_PLUGINS: Final = OFF_BY_DEFAULT | {
+    DEFAULT_TOLERATIONS_PLUGIN,
+    PRIORITY_PLUGIN,
+    TOPOLOGY_LABELS_PLUGIN,
+    NAMESPACE_PLUGIN,
+}
 
 # pkg/apis/scheduling/types.go (v1.36).
 SYSTEM_PRIORITIES: Final = {
@@ -63,6 +69,9 @@ class ClusterOptions:
 
     disabled_admission: frozenset[str] = frozenset()
     """Admission plugins that are off, by kube-apiserver's names."""
+
+    enabled_admission: frozenset[str] = frozenset()
+    """Those that are on though they are off by default."""
 
     kubelet_delay_s: float | None = None
     """After how many seconds a bound pod that was deleted with grace is gone; None waits for the
@@ -101,11 +110,13 @@ class Cluster:
     """All state behind the API."""
 
     def __init__(self, options: ClusterOptions, *, now_s: float) -> None:
-        unknown = options.disabled_admission - ADMISSION_PLUGINS
+        unknown = (options.disabled_admission | options.enabled_admission) - ADMISSION_PLUGINS
         if unknown:
             known = ", ".join(sorted(ADMISSION_PLUGINS))
             raise ValueError(f"unknown admission plugins {sorted(unknown)}; there are: {known}")
         self.options = options
+        by_default = ADMISSION_PLUGINS - OFF_BY_DEFAULT
+        self._admission = (by_default - options.disabled_admission) | options.enabled_admission
         self.store = Store(RESOURCES, history_limit=options.history_limit)
         self.pods = self.store.table(PODS)
         self.nodes = self.store.table(NODES)
@@ -123,7 +134,7 @@ class Cluster:
 
     def admits_with(self, plugin: str) -> bool:
         """Tell whether an admission plugin is on."""
-        return plugin not in self.options.disabled_admission
+        return plugin in self._admission
 
     def new_uid(self) -> str:
         """Make a UUID of version 4 from the seed."""

@@ -53,6 +53,10 @@ class ServerOptions:
     bookmark_interval_s: float = 60.0
     """How often an idle watch that allows it gets a BOOKMARK."""
 
+    has_progress_notify: bool = True
+    """Whether etcd tells the server often how far it is (--watch-progress-notify-interval). Without,
+    a watch gets no bookmarks until its resource has changed."""
+
     watch_lag_max: int | None = None
     """Changes that a watcher may be behind before it is dropped; None: as many as the history
     holds."""
@@ -201,8 +205,10 @@ class ApiServer:
             self._feed_if_running(stream)
             if stream.protocol.stream is not stream:
                 return
-            if cursor.is_current and stream.takes_data:
-                version = self.cluster.store.version
+            version = self.cluster.store.version
+            if not self.options.has_progress_notify:
+                version = cursor.table.last_version if cursor.has_news else 0
+            if version and cursor.is_current and stream.takes_data:
                 stream.protocol.write_frames(cursor.shown.bookmark(version))
             self._plan_bookmark(stream, end_s)
 

@@ -42,6 +42,7 @@ class WatchCursor:
         shown: Representation,
         selection: Selection,
         *,
+        start_version: int,
         next_sequence: int,
         ignore_until_version: int,
         initial: deque[StoredObject],
@@ -50,6 +51,7 @@ class WatchCursor:
         self.table = table
         self.shown = shown
         self.selection = selection
+        self._start_version = start_version
         self.next_sequence = next_sequence
         # Set when the client asked for a version that does not exist yet.
         self._ignore_until_version = ignore_until_version
@@ -76,6 +78,11 @@ class WatchCursor:
     def is_current(self) -> bool:
         """Whether there is nothing to give out."""
         return self.is_live and self.next_sequence == self.table.next_sequence
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the resource has changed since the version that the watch began from."""
+        return self.table.last_version > self._start_version
 
     @property
     def shares_frames(self) -> bool:
@@ -161,6 +168,7 @@ def start_watch(
         table,
         shown,
         options.selection,
+        start_version=version,
         next_sequence=next_sequence,
         ignore_until_version=version if version > newest else 0,
         initial=initial,

@@ -15,7 +15,8 @@ import numpy as np
 from bench.conformance.claims import bind_claims
 from bench.conformance.evaluator import Outcome
 from bench.conformance.nominated_pods import NominatedPods, status_shape
-from bench.conformance.scenario import ClusterObjects, Scenario, as_listed
+from bench.conformance.scenario import ClusterObjects, Scenario, as_listed, other_objects
+from bench.conformance.shapes import FINISHED, object_kind
 from daemon.core.cache import Cache
 from daemon.core.pod_classes import PodClass
 from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Int64s, Rows
@@ -31,11 +32,13 @@ from shared.framework.diagnosis import (
 )
 from shared.framework.engine import Choice, ClassEvaluation, Engine
 from shared.framework.feature_gates import FeatureGates
+from shared.framework.nominated_pods import run_filters_with_nominated
+from shared.framework.outcomes import PreFilterOutcome, PreScoreError
 from shared.framework.post_filter import FailedAttempt, run_post_filters
 from shared.framework.preemption import Preemption
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import BuiltProfile, Registry
-from shared.framework.runtime import PreFilterOutcome, PreScoreError
+from shared.framework.score_range import out_of_range
 from shared.framework.status import SUCCESS
 from shared.kube.objects import Pod
 from shared.kube.pod_record import PodRecord, split_pod
@@ -44,10 +47,6 @@ from shared.plugins.dynamic_resources import DynamicResources
 
 Json = dict[str, Any]
 
-OBJECT_KINDS: Final = {"pvs": "persistentvolumes", "pvcs": "persistentvolumeclaims",
-                       "pdbs": "poddisruptionbudgets"}  # fmt: skip
-"""Kinds that the corpus calls otherwise than the API does."""
-FINISHED: Final = ("Succeeded", "Failed")
 NO_NODES: Final = "no nodes available to schedule pods"
 BEING_DELETED: Final = "pod is being deleted"
 FIRST_START: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -100,7 +99,11 @@ class EngineEvaluator:
             decide = session.decide_compactly if is_compact else session.decide
             decisions.append({"pod": key, **decide(pods[key])})
         weights = {entry.plugin.NAME: entry.weight for entry in profile.framework.scores}
-        return Outcome(decisions, _node_states(cache), weights, frozenset())
+        return Outcome(decisions, _node_states(cache), weights)
+
+
+class _ScoreOutOfRange(Exception):  # noqa: N818  # Never leaves this module: a step's way to its end.
+    """The nodes cannot be compared."""
 
 
 def _profile(scenario: Scenario) -> ProfileConfig:
@@ -111,14 +114,8 @@ def _profile(scenario: Scenario) -> ProfileConfig:
 
 def _filled_cache(objects: ClusterObjects) -> Cache:
     cache = Cache()
-    for field in objects.__struct_fields__:
-        if field in ("nodes", "pods"):
-            continue
-        kind = OBJECT_KINDS.get(field, field)
-        for item in getattr(objects, field):
-            namespace = item.metadata.namespace
-            key = f"{namespace}/{item.metadata.name}" if namespace else item.metadata.name
-            cache.objects.put(kind, key, item)
+    for field, key, item in other_objects(objects):
+        cache.objects.put(object_kind(field), key, item)
     for node in as_listed(objects.nodes):
         cache.add_node(node)
     for pod in objects.pods:
@@ -186,7 +183,7 @@ class _Session:
         else:
             try:
                 choice = self._scored(pod_class, feasible, decision)
-            except PreScoreError as error:
+            except (PreScoreError, _ScoreOutOfRange) as error:
                 return {**decision, "result": "error", "message": str(error)}
         decision.update(self._engine_disagreement(record, pod_class, choice))
         return {**decision, **self._bound(record, pod_class, choice.row)}
@@ -222,7 +219,6 @@ class _Session:
             status = plugin.pre_enqueue(pod_class.info, self._cache.view)
             if not status.is_success:
                 return {"result": "gated", "pre_enqueue": status_shape(status, status.plugin)}
-        self._cache.refresh_order()
         if not len(self._cache.nodes.order):
             self._nominated.nominate(record, pod_class, "")
             return {"result": "unschedulable", "message": NO_NODES, "nominated_node": ""}
@@ -237,7 +233,9 @@ class _Session:
             return None
         rows = np.array([row], np.intp)
         view = self._cache.view
-        filtered = self._framework.run_filters(pod_class.info, view, outcome, rows, record.uid)
+        filtered = run_filters_with_nominated(
+            self._framework, pod_class.info, view, outcome, rows, record.uid
+        )
         if not filtered.passes.all():
             return None
         name = self._cache.nodes.name_of(row)
@@ -253,7 +251,9 @@ class _Session:
         framework, view = self._framework, self._cache.view
         nodes = self._cache.nodes
         rows = framework.candidate_rows(outcome, view)
-        filtered = framework.run_filters(pod_class.info, view, outcome, rows, record.uid)
+        filtered = run_filters_with_nominated(
+            framework, pod_class.info, view, outcome, rows, record.uid
+        )
         feasible = rows_without_verdict(filtered)
         names = [nodes.name_of(row) for row in feasible.tolist()]
         said = {name: {"code": "Success"} for name in names}
@@ -267,7 +267,7 @@ class _Session:
     def _each_filter(self, pod_class: PodClass, outcome: PreFilterOutcome, rows: Rows) -> Json:
         """Node -> plugin -> status, for every filter that would reject the node on its own."""
         each: dict[str, Json] = {}
-        for index in self._framework.active_filters(outcome):
+        for index in self._framework.plan(outcome).active:
             plugin = self._framework.filters[index]
             state = outcome.states.get(plugin.NAME)
             verdicts = plugin.filter(state, pod_class.info, self._cache.view, rows)
@@ -298,6 +298,9 @@ class _Session:
         framework, view = self._framework, self._cache.view
         active, skipped = framework.run_pre_score(pod_class.info, view, feasible)
         raws, normalized, totals = framework.run_scores(pod_class.info, view, active, feasible)
+        problem = out_of_range(active, normalized)
+        if problem:
+            raise _ScoreOutOfRange(problem)
         plugins = {}
         for entry, raw, score in zip(active, raws, normalized, strict=True):
             plugins[entry.plugin.NAME] = {

@@ -22,8 +22,6 @@ class Outcome(NamedTuple):
     """Fields that an evaluator cannot see are absent from each; `observes` says which those are."""
     nodes: dict[str, dict[str, Any]]
     weights: dict[str, int]
-    missing_plugins: frozenset[str]
-    """Plugins of the scenario's profile that are not built."""
 
 
 class Evaluator(Protocol):

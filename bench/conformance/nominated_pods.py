@@ -11,7 +11,8 @@ import msgspec
 from daemon.core.cache import Cache, CachedPod
 from daemon.core.pod_classes import PodClass
 from shared.columns.nominations import Nomination
-from shared.framework.preemption import Preemption, Preemptor
+from shared.framework.preemption import Preemption
+from shared.framework.preemptor import Preemptor
 from shared.framework.status import CODE_NAMES, SUCCESS, Status
 from shared.kube.pod_record import PodRecord
 

@@ -26,10 +26,9 @@ from bench.conformance.claims import shown_claims, written_claim
 from bench.conformance.evaluator import UNSEEN, Outcome, Unseen
 from bench.conformance.pipeline_processes import PipelineError, PipelineProcesses
 from bench.conformance.pipeline_profiles import Gates, Profile, ProfileBook
-from bench.conformance.scenario import ClusterObjects, Scenario, as_listed
+from bench.conformance.scenario import ClusterObjects, Scenario, as_listed, other_objects
 from bench.conformance.shapes import FINISHED, node_shape, object_kind, pod_key
 from bench.null_binder import Bound, Evicted, Line, Nominated, Refused, Released
-from shared import plugin_names
 from shared.dra.requests import claim_key
 from shared.errors import OperationalError
 from shared.framework.device_index import CLAIMS
@@ -216,7 +215,6 @@ class _Replay:
             decisions,
             {node.name: node_shape(node) for node in nodes.nodes},
             nodes.score_weights,
-            self._profile.missing_plugins,
         )
 
     # One attempt ---------------------------------------------------------------------------------
@@ -351,8 +349,6 @@ class _Replay:
         return decision
 
     def _after_filters(self, message: str, held: PendingPod) -> Json:
-        if plugin_names.DEFAULT_PREEMPTION in self._profile.missing_plugins:
-            return {"message_without_preemption": message}
         return {
             "message": message,
             "message_without_preemption": UNSEEN,
@@ -408,14 +404,9 @@ class _Replay:
 def _arrivals(objects: ClusterObjects) -> list[AdapterMessage]:
     """The cluster at the start: other kinds, then nodes, then bound pods."""
     messages: list[AdapterMessage] = []
-    for field in objects.__struct_fields__:
-        if field in ("nodes", "pods"):
-            continue
-        for item in getattr(objects, field):
-            namespace = item.metadata.namespace
-            key = f"{namespace}/{item.metadata.name}" if namespace else item.metadata.name
-            body = msgspec.Raw(_encoder.encode(item))
-            messages.append(ObjectChanged(object_kind(field), key, body))
+    for field, key, item in other_objects(objects):
+        body = msgspec.Raw(_encoder.encode(item))
+        messages.append(ObjectChanged(object_kind(field), key, body))
     messages += [NodeChanged(node) for node in as_listed(objects.nodes)]
     messages += [
         PodChanged(split_pod(pod)) for pod in objects.pods if pod.status.phase not in FINISHED

@@ -8,9 +8,6 @@ wait ends with the message that it waits for, or with `PipelineError` after a ti
 import os
 import select
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections import deque
@@ -21,6 +18,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from bench.null_binder import Line
+from bench.unsupervised import UnsupervisedProcesses
 from shared.errors import OperationalError
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS, NODES, PODS
@@ -49,7 +47,6 @@ from shared.messages.to_owner import (
 )
 from shared.transport.admin_client import AdminClient, NoAnswerError
 from shared.transport.endpoints import Endpoints
-from shared.transport.parent import make_lifeline
 from shared.transport.sync_peer import sync_adapter_peer
 
 START_TIMEOUT_S: Final = 60.0
@@ -57,11 +54,9 @@ ANSWER_S_MAX: Final = 30.0
 ASK_AGAIN_S: Final = 2.0
 """After so long without an answer we look whether the processes are still there."""
 SEND_TIMEOUT_MS: Final = 20_000
-STOP_TIMEOUT_S: Final = 10.0
 BATCH_MESSAGES_MAX: Final = 1024
 """As the watch adapter sends."""
 READ_BYTES: Final = 1 << 16
-LOG_TAIL_LINES: Final = 10
 NO_EPOCH: Final = 0
 
 _lines: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
@@ -77,8 +72,7 @@ class PipelineProcesses:
     def __init__(self, configuration: dict[str, Any], feature_gates: str) -> None:
         """`configuration` as in a configuration file; `feature_gates` as on the command line."""
         self._folder = Path(tempfile.mkdtemp(prefix="berth-conformance-"))
-        self._lifeline, self._lifeline_end = make_lifeline()
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes = UnsupervisedProcesses(self._folder, self._folder)
         self._present: dict[tuple[str, str], AdapterMessage] = {}
         """(kind, key) of everything that was fed and is still there -> the message that ends it."""
         self._received: deque[Line] = deque()
@@ -147,24 +141,9 @@ class PipelineProcesses:
 
     def close(self) -> None:
         """Ends the processes. Twice is harmless."""
-        for process in self._processes.values():
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-        for process in self._processes.values():
-            try:
-                process.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
-        self._processes.clear()
+        self._processes.close()
         self._adapter.close()
         self._admin.close()
-        for fd in (self._lifeline, self._lifeline_end):
-            if fd >= 0:
-                os.close(fd)
-        self._lifeline = self._lifeline_end = -1
         shutil.rmtree(self._folder, ignore_errors=True)
 
     # Inside --------------------------------------------------------------------------------------
@@ -173,20 +152,10 @@ class PipelineProcesses:
         path = self._folder / "config.yaml"
         path.write_bytes(msgspec.json.encode(configuration))  # JSON is YAML.
         common = ["--config", f"{path}", "--feature-gates", feature_gates, "--log-level", "warning"]
-        self._spawn("owner", "daemon.owner", [*common, "--binders", "1"])
-        self._spawn("scorer", "workers.scorer", [*common, "--tie-break", "name"])
-        self._spawn("binder", "bench.null_binder", [])
-
-    def _spawn(self, name: str, module: str, arguments: list[str]) -> None:
-        given = ["--runtime-dir", f"{self._folder}", "--lifeline-fd", f"{self._lifeline}"]
-        with (self._folder / f"{name}.log").open("wb") as log:
-            self._processes[name] = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-P", "-m", module, *given, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE if name == "binder" else log,
-                stderr=log,
-                pass_fds=[self._lifeline],
-            )
+        start = self._processes.start
+        start("owner", "daemon.owner", [*common, "--binders", "1"])
+        start("scorer", "workers.scorer", [*common, "--tie-break", "name"])
+        start("binder", "bench.null_binder", [], speaks=True)
 
     def _sync(self) -> None:
         """Says Hello, is asked for lists, and lists an empty cluster."""
@@ -199,7 +168,7 @@ class PipelineProcesses:
                 self._epoch = message.epoch
             self.check()
             if time.monotonic() > deadline_s:
-                raise PipelineError(f"the owner did not start; {self._log_tail('owner')}")
+                raise PipelineError(f"the owner did not start; {self._processes.log_tail('owner')}")
         lists: list[AdapterMessage] = []
         for kind in ALL_KINDS:
             lists += [SyncStarted(kind.plural), SyncFinished(kind.plural, "1")]
@@ -207,10 +176,8 @@ class PipelineProcesses:
 
     def check(self) -> None:
         """PipelineError if a process has ended."""
-        for name, process in self._processes.items():
-            code = process.poll()
-            if code is not None:
-                raise PipelineError(f"{name} ended with {code}; {self._log_tail(name)}")
+        for name, code in self._processes.exit_codes().items():
+            raise PipelineError(f"{name} ended with {code}; {self._processes.log_tail(name)}")
 
     def _ask(self, request: AdminRequest) -> AdminAnswer:
         deadline_s = time.monotonic() + ANSWER_S_MAX
@@ -222,19 +189,14 @@ class PipelineProcesses:
                 if time.monotonic() > deadline_s:
                     raise PipelineError(str(error)) from error
 
-    def _log_tail(self, name: str) -> str:
-        text = (self._folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
-        return "the end of its log: " + " | ".join(text.splitlines()[-LOG_TAIL_LINES:])
-
     def _read_lines(self, timeout_s: float) -> None:
-        stream = self._processes["binder"].stdout
-        assert stream is not None, "the binder speaks to us"
+        stream = self._processes.output("binder")
         ready, _, _ = select.select([stream], [], [], timeout_s)
         if not ready:
             return
         data = os.read(stream.fileno(), READ_BYTES)
         if not data:
-            raise PipelineError(f"the null binder ended; {self._log_tail('binder')}")
+            raise PipelineError(f"the null binder ended; {self._processes.log_tail('binder')}")
         *whole, self._unfinished = (self._unfinished + data).split(b"\n")
         self._received.extend(_lines.decode(line) for line in whole)
 

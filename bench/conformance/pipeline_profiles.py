@@ -29,8 +29,6 @@ class Profile(NamedTuple):
 
     scheduler_name: str
     gates: Gates
-    missing_plugins: frozenset[str]
-    """Of this profile, not built."""
 
 
 class ProfileBook:
@@ -79,7 +77,7 @@ class ProfileBook:
         # Only to hear now what is not possible about it.
         registry.build(parse_configuration(text, "config").profiles[0])
         documents.append(document)
-        return Profile(document["schedulerName"], gates, frozenset())
+        return Profile(document["schedulerName"], gates)
 
 
 def _key(config: Json, feature_gates: dict[str, bool]) -> bytes:

@@ -13,10 +13,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from bench.conformance.scenario import CorpusError
+from daemon.core.dump import by_place
 from daemon.core.queue.cluster_event import Action, ClusterEvent, Resource
 from daemon.core.queue.hints import default_registrations
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
-from daemon.core.queue.queued_pod import PodView, QueuedPod
+from daemon.core.queue.queued_pod import Place, PodView, QueuedPod
 from daemon.core.queue.scheduling_queue import QueueSettings, SchedulingQueue
 from daemon.core.queue.wakeups import Change, ChangedObject, Wakeups
 from shared.framework.cluster_view import ObjectStore
@@ -193,19 +194,19 @@ class QueueReplay:
     def _state(self) -> Json:
         state: Json = {"active": [], "backoff": {}, "unschedulable": {}}
         state["in_flight"] = [pod.key for pod in self.tried]
-        for pod in self.queue.dump():
+        for pod in by_place(self.queue):
             match pod.place:
-                case "active":
+                case Place.ACTIVE:
                     state["active"].append(pod.key)
-                case "backoff":
+                case Place.BACKOFF:
                     state["backoff"][pod.key] = pod.backoff_until_s
-                case "unschedulable":
-                    shown: Json = {"plugins": pod.unschedulable_plugins}
+                case Place.UNSCHEDULABLE:
+                    shown: Json = {"plugins": sorted(pod.unschedulable_plugins)}
                     if pod.gated_by:
                         shown["gated_by"] = pod.gated_by
                     state["unschedulable"][pod.key] = shown
                 case _:
-                    assert pod.place == "in_flight", f"{pod.key} is {pod.place}"
+                    assert pod.place is Place.IN_FLIGHT, f"{pod.key} is {pod.place}"
         return state
 
 

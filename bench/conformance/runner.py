@@ -76,7 +76,6 @@ class Report(NamedTuple):
 
     families: list[FamilyResult]
     left_out: compare.LeftOut
-    missing_plugins: frozenset[str]
 
 
 def run(
@@ -88,7 +87,6 @@ def run(
     """
     results: list[FamilyResult] = []
     left_out: compare.LeftOut = Counter()
-    missing: set[str] = set()
     for path in files:
         family = family_of(path)
         if filters.families and family not in filters.families:
@@ -99,8 +97,8 @@ def run(
             results.append(_run_quantities(family, path, filters))
         else:
             decided = _decided(path, evaluator, filters, lane_count)
-            results.append(_compared(family, decided, evaluator, left_out, missing))
-    return Report(results, left_out, frozenset(missing))
+            results.append(_compared(family, decided, evaluator, left_out))
+    return Report(results, left_out)
 
 
 def _compared(
@@ -108,7 +106,6 @@ def _compared(
     decided: Iterator[tuple[Entry, Outcome | OperationalError]],
     evaluator: Evaluator,
     left_out: compare.LeftOut,
-    missing: set[str],
 ) -> FamilyResult:
     passed = 0
     failures: list[Failure] = []
@@ -117,7 +114,6 @@ def _compared(
             # Such as a profile that is not possible here: a difference too.
             details = [f"{type(outcome).__name__}: {outcome}"]
         else:
-            missing |= outcome.missing_plugins
             found = compare.differences(entry.expected, outcome, evaluator.observes, left_out)
             details = [str(difference) for difference in found]
         if details:
@@ -202,8 +198,6 @@ def report_lines(report: Report, show: int) -> list[str]:
     width = max((len(result.name) for result in report.families), default=0)
     lines += [f"{r.name:<{width}} {r.passed}/{r.total}" for r in report.families]
     lines += _differences(report, show)
-    if report.missing_plugins:
-        lines.append(f"plugins not built: {', '.join(sorted(report.missing_plugins))}")
     lines += [f"left out {count:6} x {what}" for what, count in sorted(report.left_out.items())]
     passed = sum(result.passed for result in report.families)
     failed = sum(len(result.failures) for result in report.families)

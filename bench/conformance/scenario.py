@@ -41,10 +41,24 @@ class ClusterObjects(msgspec.Struct, forbid_unknown_fields=True):
     csistoragecapacities: list[objects.CsiStorageCapacity] = []
     volumeattachments: list[objects.VolumeAttachment] = []
     pdbs: list[objects.PodDisruptionBudget] = []
-    priorityclasses: list[objects.PriorityClass] = []
+    priorityclasses: list[msgspec.Raw] = []
+    """What pods were admitted by; a scheduler does not look at them."""
     resourceclaims: list[objects.ResourceClaim] = []
     deviceclasses: list[objects.DeviceClass] = []
     resourceslices: list[objects.ResourceSlice] = []
+
+
+NOT_WATCHED: Final = ("priorityclasses",)
+
+
+def other_objects(cluster: ClusterObjects) -> Iterator[tuple[str, str, Any]]:
+    """All but nodes and pods: the field, the key (`namespace/name` or `name`) and the object."""
+    for field in cluster.__struct_fields__:
+        if field in ("nodes", "pods", *NOT_WATCHED):
+            continue
+        for item in getattr(cluster, field):
+            meta = item.metadata
+            yield field, f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name, item
 
 
 def as_listed(nodes: list[objects.Node]) -> list[objects.Node]:

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib as mpl
-import msgspec
 
 from bench.demo.figures import table
 from bench.demo.progress import Progress
 from bench.demo.run import DemoOptions, run_demo
 from bench.demo.workload import Workload, openb_workload, synthetic_workload
+from bench.watched.berth_options import add_berth_options
+from bench.watched.figures_file import place_problems, write_figures
 from shared import exit_codes
 from shared.errors import ConfigurationError
-from shared.telemetry.log import LEVELS, start_logging
+from shared.telemetry.log import start_logging
 
 NODES_MAX = 1_000_000
 PODS_MAX = 1_000_000
@@ -45,8 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     write_report(outcome, report_path)
     print(f"report: {report_path}")
     if json_path is not None:
-        encoded = msgspec.json.format(msgspec.json.encode(outcome.figures), indent=2)
-        json_path.write_bytes(encoded + b"\n")
+        write_figures(outcome.figures, json_path)
     return exit_codes.FAILED if outcome.figures.problems else exit_codes.OK
 
 
@@ -60,15 +60,6 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--nodes", type=int, metavar="N", help="a synthetic cluster of N equal nodes instead")
     add("--pods", type=int, metavar="N", help="and N equal pods")
-    add("--workers", type=int, default=defaults.workers, metavar="N", help="scoring processes")
-    add("--binders", type=int, default=defaults.binders, metavar="N", help="binding processes")
-    add(
-        "--seed",
-        type=int,
-        default=defaults.seed,
-        metavar="N",
-        help="breaks ties between equal scores, and makes the server's uids",
-    )
     add(
         "--rate",
         type=float,
@@ -84,7 +75,6 @@ def _parser() -> argparse.ArgumentParser:
         help="where the report goes (default %(default)s)",
     )
     add("--json", type=Path, metavar="FILE", help="also write the figures there")
-    add("--config", default="", metavar="FILE", help="KubeSchedulerConfiguration for berth")
     add(
         "--timeout-s",
         type=float,
@@ -92,16 +82,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="S",
         help="when it is over, the run has failed (default %(default)s)",
     )
-    add("--log-level", choices=LEVELS, default=defaults.log_level, help="of berth's own log")
+    add_berth_options(parser, defaults, seed_decides="ties between equal scores, the server's uids")
     return parser
 
 
 def _places(parsed: argparse.Namespace) -> tuple[Path, Path | None]:
     """Where results go, checked before minutes are spent on them."""
-    problems = []
-    for option, path in (("--report", parsed.report), ("--json", parsed.json)):
-        if path is not None and not path.absolute().parent.is_dir():
-            problems.append(f"{option} {path}: there is no folder {path.absolute().parent}")
+    problems = place_problems({"--report": parsed.report, "--json": parsed.json})
     if problems:
         raise ConfigurationError("command line", problems)
     return parsed.report, parsed.json

@@ -7,42 +7,7 @@ that was bound twice cannot hide behind its last state.
 
 from collections import Counter
 
-import msgspec
-
-
-class Metadata(msgspec.Struct, gc=False):
-    name: str = ""
-    uid: str = ""
-    resourceVersion: str = ""  # noqa: N815 - the API's name
-
-
-class Spec(msgspec.Struct, gc=False):
-    nodeName: str = ""  # noqa: N815 - the API's name
-
-
-class Condition(msgspec.Struct, gc=False):
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-
-
-class PodStatus(msgspec.Struct):
-    conditions: list[Condition] = []
-
-
-class WatchedPod(msgspec.Struct):
-    """A pod as far as the demo looks at it; also an ERROR event's Status, by its message."""
-
-    metadata: Metadata = msgspec.field(default_factory=Metadata)
-    spec: Spec = msgspec.field(default_factory=Spec)
-    status: PodStatus | str = ""
-    message: str = ""
-
-
-class WatchEvent(msgspec.Struct):
-    type: str
-    object: WatchedPod
+from bench.watched.pod_events import Condition, PodEvent
 
 
 class PodBook:
@@ -64,11 +29,11 @@ class PodBook:
     def created(self, name: str, now_s: float) -> None:
         self.created_s[name] = now_s
 
-    def observed(self, event: WatchEvent, now_s: float) -> None:
+    def observed(self, event: PodEvent, now_s: float) -> None:
         """Takes in one watch event of a pod."""
         pod = event.object
         name = pod.metadata.name
-        node = pod.spec.nodeName
+        node = pod.spec.node_name
         self.change_count += 1
         if node:
             placed = self.placements.setdefault(name, [])
@@ -82,19 +47,16 @@ class PodBook:
         if name in self.placements:
             # Bound and then without a node: a different pod of the same name, or a broken server.
             self.placements[name].append("")
-        if isinstance(pod.status, PodStatus):
-            self._take_conditions(name, pod.status.conditions)
+        refusal = pod.unscheduled()
+        if refusal is not None:
+            self._refused(name, refusal)
 
-    def _take_conditions(self, name: str, conditions: list[Condition]) -> None:
-        for condition in conditions:
-            if condition.type != "PodScheduled" or condition.status != "False":
-                continue
-            is_unschedulable = condition.reason == "Unschedulable"
-            said, other = self.unschedulable, self.other_reasons
-            if not is_unschedulable:
-                said, other = other, said
-            said[name] = condition.message
-            other.pop(name, None)
+    def _refused(self, name: str, condition: Condition) -> None:
+        said, other = self.unschedulable, self.other_reasons
+        if condition.reason != "Unschedulable":
+            said, other = other, said
+        said[name] = condition.message
+        other.pop(name, None)
 
     @property
     def pending_count(self) -> int:

@@ -9,38 +9,38 @@ wrong on the way ends the run with the reason; nothing is retried in silence.
 import asyncio
 import platform
 import shutil
-import tempfile
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import quote
+from typing import Final
 
 import msgspec
-import orjson
 
 from bench.demo.cluster_check import PROBLEMS_SHOWN_MAX, CheckResult, check_cluster
 from bench.demo.figures import Figures, latency_ms, process_figures, resource_figures
-from bench.demo.load import create_all
 from bench.demo.pod_book import PodBook
-from bench.demo.processes import (
-    DemoProcess,
+from bench.demo.progress import Moment, Progress
+from bench.demo.watcher import pod_watcher
+from bench.demo.workload import NAMESPACE, Workload
+from bench.watched.berth_options import BerthOptions
+from bench.watched.listing import NODES_PATH, PODS_PATH, all_items
+from bench.watched.load import create_all
+from bench.watched.owner_status import owner_status
+from bench.watched.processes import (
     ProcessFailedError,
     UseMeter,
+    WatchedProcess,
     core_count,
     start_api_server,
     start_berth,
 )
-from bench.demo.progress import Moment, Progress
-from bench.demo.watcher import PODS_PATH, PodWatcher
-from bench.demo.workload import NAMESPACE, Workload
+from bench.watched.run_folder import run_folder
 from daemon.supervisor.owner_link import OwnerLink
 from shared.clock import Clock, SystemClock
 from shared.errors import OperationalError
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
-from shared.messages.admin import StatusAnswer, StatusRequest
-from shared.transport.admin_client import NoAnswerError
+from shared.messages.admin import StatusAnswer
 from shared.transport.endpoints import Endpoints
 
 SAMPLE_S: Final = 0.25
@@ -50,23 +50,15 @@ IDLE_SAMPLES: Final = 4
 """So many samples without any change count as the end: one second in which nothing moves."""
 CHANGES_PER_POD: Final = 8
 """Versions that the server keeps per pod. A pod is created, bound, and may get some conditions."""
-STATUS_TIMEOUT_S: Final = 10.0
-PAGE_OBJECTS: Final = 5000
-NODES_PATH: Final = "/api/v1/nodes"
 
 
-class DemoOptions(msgspec.Struct, frozen=True, kw_only=True):
+class DemoOptions(BerthOptions, frozen=True, kw_only=True):
     """What a demo is asked for."""
 
-    workers: int = 1
-    binders: int = 1
-    seed: int = 0
     rate_per_s: float = 0.0
     """Of creations; 0: as fast as the server takes them."""
     timeout_s: float = 900.0
     """For the whole run; when it is over, the run has failed."""
-    config: str = ""
-    log_level: str = "info"
 
 
 class DemoFailedError(OperationalError):
@@ -89,26 +81,10 @@ class Outcome(msgspec.Struct, frozen=True):
 
 def run_demo(workload: Workload, options: DemoOptions, progress: Progress) -> Outcome:
     """Runs it all; raises OperationalError with the reason when it fails."""
-    folder = Path(tempfile.mkdtemp(prefix="berth-demo-"))
-    try:
+    with run_folder("demo", DemoFailedError) as folder:
         outcome = asyncio.run(_run(workload, options, progress, folder))
-    except KeyboardInterrupt:
-        shutil.rmtree(folder)
-        raise
-    except BaseException as error:
-        first = _first_of(error)
-        if not isinstance(first, OperationalError):
-            raise
-        raise DemoFailedError(f"{first}\n(all logs are in {folder})") from error
     shutil.rmtree(folder)
     return outcome
-
-
-def _first_of(error: BaseException) -> BaseException:
-    """The failure that ended a group of tasks; the others were only cancelled for it."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 async def _run(
@@ -141,7 +117,7 @@ class _Run:
         options: DemoOptions,
         progress: Progress,
         folder: Path,
-        server: DemoProcess,
+        server: WatchedProcess,
         address: str,
     ) -> None:
         self._workload = workload
@@ -156,7 +132,7 @@ class _Run:
         runtime_dir = folder / "run"
         self._meter = UseMeter(server.pid, runtime_dir, self._clock)
         self._owner = OwnerLink(Endpoints(runtime_dir))
-        self._berth: DemoProcess | None = None
+        self._berth: WatchedProcess | None = None
         self._bound_history: deque[tuple[float, int]] = deque(maxlen=RATE_WINDOW)
         self._created_done_s = 0.0
         self._status: StatusAnswer | None = None
@@ -167,8 +143,9 @@ class _Run:
         self._show(f"creating {len(nodes):,} nodes")
         await create_all(self._client, NODES_PATH, nodes)
         self._show("starting berth")
-        self._berth = await start_berth(self._folder, self._berth_arguments())
-        watcher = PodWatcher(self._client, self._book, self._clock)
+        arguments = ["--server", self._address, *self._options.arguments()]
+        self._berth = await start_berth(self._folder, arguments)
+        watcher = pod_watcher(self._client, self._book, self._clock)
         await watcher.start()
         self._meter.begin()
         async with asyncio.TaskGroup() as tasks:
@@ -199,16 +176,6 @@ class _Run:
             f" {book.pending_count:,} pending; owner: {self._status}"
         )
 
-    def _berth_arguments(self) -> list[str]:
-        options = self._options
-        config = ["--config", options.config] if options.config else []
-        return [
-            *("--server", self._address, "--workers", f"{options.workers}"),
-            *("--binders", f"{options.binders}", "--seed", f"{options.seed}"),
-            *("--log-level", options.log_level),
-            *config,
-        ]
-
     async def _create_pods(self) -> None:
         names = [pod.name for pod in self._workload.pods]
         bodies = [pod.body for pod in self._workload.pods]
@@ -233,7 +200,7 @@ class _Run:
             self._berth.check()
             self._server.check()
             self._meter.sample()
-            self._status = await self._ask_owner()
+            self._status = await owner_status(self._owner)
             self._show("scheduling")
             now = (self._book.change_count, self._status.counters if self._status else {})
             still_count = still_count + 1 if self._is_settled() and now == seen else 0
@@ -247,14 +214,6 @@ class _Run:
             return False
         queue = status.queue
         return not (queue.active or queue.backoff or queue.in_flight or status.binds_in_flight)
-
-    async def _ask_owner(self) -> StatusAnswer | None:
-        """None: it does not answer just now; it may be starting again."""
-        try:
-            answer = await self._owner.ask(StatusRequest(), STATUS_TIMEOUT_S)
-        except NoAnswerError:
-            return None
-        return answer if isinstance(answer, StatusAnswer) else None
 
     def _show(self, phase: str) -> None:
         now_s = self._clock.monotonic_s()
@@ -330,19 +289,6 @@ class _Run:
             "cores": f"{core_count()}",
             "python": platform.python_version(),
         }
-
-
-async def all_items(client: ApiClient, path: str) -> list[Any]:
-    """All objects of a kind, in pages: a whole large cluster would be one answer of gigabytes."""
-    items: list[Any] = []
-    place = ""
-    while True:
-        page = orjson.loads(await client.get(f"{path}?limit={PAGE_OBJECTS}{place}"))
-        items += page["items"]
-        token = page["metadata"].get("continue", "")
-        if not token:
-            return items
-        place = f"&continue={quote(token)}"
 
 
 def _problems(check: CheckResult, book: PodBook) -> list[str]:

@@ -10,7 +10,6 @@ import msgspec
 from bench.demo.figures import columns
 from bench.perf.comparison import comparison, read_result
 from bench.perf.config_file import Plan, matching, plan_of, read_cases
-from bench.perf.needs import missing_plugins
 from bench.perf.plot import plot_svg
 from bench.perf.result import Result
 from bench.perf.run import MODES, RunOptions, run_benchmark
@@ -109,11 +108,6 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--external-scheduler",
         action="store_true",
         help="--mode cluster: start no berth, measure the scheduler that is there",
-    )
-    add(
-        "--allow-missing-plugins",
-        action="store_true",
-        help="run workloads whose plugins berth does not have yet; the result says so",
     )
     add(
         "--profile-dir",
@@ -250,8 +244,6 @@ def _table(result: Result) -> str:
     ]
     lines.extend(columns(("  PROCESS", "CPU ms/pod", "PEAK MiB"), rows))
     lines.extend(f"  note: {note}" for note in result.notes)
-    if result.missing_plugins:
-        lines.append(f"  WITHOUT {', '.join(result.missing_plugins)}: not built yet")
     for run in result.runs:
         lines.extend(f"  PROBLEM: {problem}" for problem in run.problems)
     return "\n".join(lines)
@@ -262,8 +254,8 @@ def _listing(files: Sequence[Path], labels: str) -> str:
     for file in files:
         for case, workload in matching(read_cases(file), "", labels):
             try:
-                missing = missing_plugins(plan_of(file.absolute(), case, workload))
-                why = f"needs {', '.join(missing)}" if missing else ""
+                plan_of(file.absolute(), case, workload)
+                why = ""
             except ConfigurationError as error:
                 why = "; ".join(error.problems)
             params = " ".join(f"{key}={value}" for key, value in workload.params.items())

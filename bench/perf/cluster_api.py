@@ -29,6 +29,9 @@ class ClusterApi(Protocol):
     async def create(self, prepared: Prepared, arrivals_s: Sequence[float] | None = None) -> None:
         """Create all, in order, as fast as it goes, or each at its time after now."""
 
+    async def until_taken_in(self) -> None:
+        """Wait until the scheduler knows of what was created, where it lies with us to see to that."""
+
     async def update(
         self, resource: Resource, namespace: str, body: JsonObject, subresources: Sequence[str]
     ) -> None:

@@ -46,7 +46,7 @@ def _about(result: Result) -> str:
 
 def _differences(a: Result, b: Result) -> Iterator[str]:
     """What makes the comparison one of different things."""
-    for name in ("workload", "mode", "parameters", "options", "missing_plugins", "machine"):
+    for name in ("workload", "mode", "parameters", "options", "machine"):
         of_a, of_b = getattr(a, name), getattr(b, name)
         if of_a != of_b:
             yield f"{name}: {of_a} and {of_b}"

@@ -13,21 +13,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench.demo.processes import ProcessFailedError
 from bench.perf.owner_metrics import owner_histogram
 from bench.perf.samples import Buckets
+from bench.watched.owner_status import owner_status
+from bench.watched.processes import ProcessFailedError
 from daemon.adapter.event_source import EventSource
+from daemon.adapter.link import OwnerLink
 from daemon.adapter.process import Adapter
-from daemon.supervisor.owner_link import OwnerLink
+from daemon.supervisor import owner_link
 from daemon.supervisor.process_list import ProcessEntry, entry_of
-from shared.messages.admin import StatusAnswer, StatusRequest
-from shared.transport.adapter_link import AdapterLink
-from shared.transport.admin_client import NoAnswerError
+from shared.messages.admin import StatusAnswer
+from shared.messages.to_owner import AdapterMessage, ToAdapter
+from shared.transport.adapter_link import NO_EPOCH, AdapterLink
 from shared.transport.endpoints import Endpoints, prepare_runtime_dir
 from shared.transport.parent import make_lifeline
 
 STOP_S: Final = 20.0
-STATUS_TIMEOUT_S: Final = 10.0
+TAKEN_IN_POLL_S: Final = 0.005
 READ_BYTES: Final = 1 << 18
 LOG_TAIL_LINES: Final = 15
 
@@ -42,6 +44,32 @@ class DecisionOptions(NamedTuple):
     profile_dir: str = ""
 
 
+class CountedLink:
+    """The adapter's link, and what has gone to the owner through it since the sync began."""
+
+    def __init__(self, link: OwnerLink) -> None:
+        self._link = link
+        self._message_count = 0
+        self._has_sent = asyncio.Event()
+        self.batch_count = 0
+
+    async def send_batch(self, epoch: int, messages: list[AdapterMessage]) -> None:
+        await self._link.send_batch(epoch, messages)
+        if epoch != NO_EPOCH:
+            self._message_count += len(messages)
+            self.batch_count += 1
+            self._has_sent.set()
+
+    async def next_order(self) -> ToAdapter:
+        return await self._link.next_order()
+
+    async def until_sent(self, message_count: int) -> None:
+        """Until the first so many messages have gone."""
+        while self._message_count < message_count:
+            self._has_sent.clear()
+            await self._has_sent.wait()
+
+
 class DecisionProcesses:
     """The processes of one run, in a folder of its own. To be made inside an event loop."""
 
@@ -54,8 +82,9 @@ class DecisionProcesses:
         self._on_output = on_output
         self._runtime_dir = folder / "run"
         self._children: dict[str, subprocess.Popen[bytes]] = {}
-        self._owner = OwnerLink(Endpoints(self._runtime_dir))
+        self._owner = owner_link.OwnerLink(Endpoints(self._runtime_dir))
         self._lifeline: tuple[int, int] | None = None
+        self._link: CountedLink | None = None
 
     def start(self) -> None:
         """Starts them all; they find one another by themselves."""
@@ -110,14 +139,24 @@ class DecisionProcesses:
         """Is the watch adapter, in this process, until cancelled."""
         instance = f"feeder-{os.getpid()}-{os.urandom(4).hex()}"
         async with AdapterLink(Endpoints(self._runtime_dir), instance) as link:
-            await Adapter(source, link, instance=instance).run()
+            self._link = CountedLink(link)
+            await Adapter(source, self._link, instance=instance).run()
+
+    async def until_taken_in(self, message_count: int) -> None:
+        """Until the owner has applied the first so many of the feeder's messages, and told the
+        scorers."""
+        link = self._link
+        assert link is not None, "there is an adapter"
+        await link.until_sent(message_count)
+        batch_count, applied = link.batch_count, 0
+        while applied < batch_count:
+            await asyncio.sleep(TAKEN_IN_POLL_S)
+            status = await self.status()
+            # It answers before it applies what comes in the same turn: what it counts was published.
+            applied = 0 if status is None else status.counters.get("adapter_batches", 0)
 
     async def status(self) -> StatusAnswer | None:
-        try:
-            answer = await self._owner.ask(StatusRequest(), STATUS_TIMEOUT_S)
-        except NoAnswerError:
-            return None
-        return answer if isinstance(answer, StatusAnswer) else None
+        return await owner_status(self._owner)
 
     async def histogram(self, name: str) -> dict[str, Buckets]:
         return await owner_histogram(self._owner, name)

@@ -1,8 +1,10 @@
 """Runs a workload's operations, in order, against a cluster; measures between start and stop.
 
-What each opcode does is upstream's (test/integration/scheduler_perf/executor.go, v1.36), with two
+What each opcode does is upstream's (test/integration/scheduler_perf/executor.go, v1.36), with three
 differences: bodies are encoded before the first of them is sent, so that the load costs little while
-it is measured; and pods are named by the client (`object_template.Names`).
+it is measured; pods are named by the client (`object_template.Names`); and where no API server is
+between us and the owner, an operation that creates nodes, namespaces or other objects than pods ends
+when the owner has them (`ClusterApi.until_taken_in`), as it would have when they had gone through one.
 """
 
 import asyncio
@@ -149,8 +151,10 @@ class Executor:
         match operation:
             case ops.CreateNodes():
                 await self._create_nodes(operation)
+                await self._cluster.until_taken_in()
             case ops.CreateNamespaces():
                 await self._create_namespaces(operation)
+                await self._cluster.until_taken_in()
             case ops.CreatePods():
                 await self._create_pods(operation, index)
             case ops.CreatePodSets():
@@ -159,6 +163,7 @@ class Executor:
                     await self._create_pods(operation.create_pods_op, index, namespace)
             case ops.CreateAny():
                 await self._create_any(operation)
+                await self._cluster.until_taken_in()
             case ops.UpdateAny():
                 await self._update_any(operation)
             case ops.DeletePods():
@@ -388,6 +393,7 @@ class Executor:
             nodes = [orjson.loads(body) for body in self._trace.nodes]
             names = [node["metadata"]["name"] for node in nodes]
             await self._create(Series(NODES, "", names, nodes.__getitem__, False))
+            await self._cluster.until_taken_in()
             return
         namespace = operation.namespace or f"namespace-{index}"
         await self._ensure_namespace(namespace)

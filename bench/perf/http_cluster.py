@@ -3,79 +3,48 @@
 This process creates, deletes and follows the pods by a watch of its own; berth is started by its
 command. In a real cluster everything is made in namespaces of the workload's own, which must not be
 there before, and is removed at the end together with the nodes.
+
+A real API server does more than ours with what is created: a new node is tainted as not ready until a
+controller has looked at it (TaintNodesByCondition), and pods are refused until their namespace has its
+service account (ServiceAccount). Both are seen to before the pods come.
 """
 
 import asyncio
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import msgspec
 import orjson
 
 from bench.apiserver.resources import Resource
-from bench.demo.processes import DemoProcess, start_berth
 from bench.perf.book import PodBook
 from bench.perf.cluster_api import Prepared, labels_of
-from bench.perf.executor import NAMESPACES, PODS
+from bench.perf.executor import NAMESPACES, NODES, PODS
 from bench.perf.object_template import JsonObject, Series
 from bench.perf.owner_metrics import owner_histogram
 from bench.perf.samples import Buckets
+from bench.watched.owner_status import owner_status
+from bench.watched.pod_events import PodEvent
+from bench.watched.pod_watch import PodWatch
+from bench.watched.processes import WatchedProcess, start_berth
 from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.process_list import NotRunningError, ProcessEntry, entry_of, read_list
 from shared.clock import Clock
 from shared.errors import OperationalError
 from shared.kube.api_client import MERGE_PATCH, ApiClient
-from shared.kube.api_errors import AlreadyExists, NotFound
-from shared.messages.admin import StatusAnswer, StatusRequest
-from shared.transport.admin_client import NoAnswerError
+from shared.kube.api_errors import AlreadyExists, NotFound, ServerError, TooManyRequests
+from shared.messages.admin import StatusAnswer
 from shared.transport.endpoints import Endpoints
 
 CONNECTIONS: Final = 16
-STATUS_TIMEOUT_S: Final = 10.0
 NAMESPACE_GONE_S: Final = 120.0
 GONE_POLL_S: Final = 0.1
-
-
-class WatchBrokenError(OperationalError):
-    """The watch of the pods ended; what happened meanwhile cannot be known any more."""
-
-
-class _Meta(msgspec.Struct, rename="camel", gc=False):
-    name: str = ""
-    namespace: str = ""
-    resource_version: str = ""
-
-
-class _Spec(msgspec.Struct, rename="camel", gc=False):
-    node_name: str = ""
-
-
-class _Condition(msgspec.Struct, gc=False):
-    type: str = ""
-    status: str = ""
-    message: str = ""
-
-
-class _Status(msgspec.Struct):
-    conditions: list[_Condition] = []
-
-
-class _Pod(msgspec.Struct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status | str = ""
-    message: str = ""
-
-
-class _Event(msgspec.Struct):
-    type: str
-    object: _Pod
-
-
-_decoder: Final = msgspec.json.Decoder(_Event)
+ACCOUNT_MADE_S: Final = 10.0
+ACCOUNT_POLL_S: Final = 0.05
+NOT_READY: Final = "node.kubernetes.io/not-ready"
 
 
 class Bodies(NamedTuple):
@@ -90,7 +59,7 @@ class Place(NamedTuple):
     """Where the API server is and what runs beside it."""
 
     client: ApiClient
-    server: DemoProcess | None
+    server: WatchedProcess | None
     """Ours, when it is simulated."""
     folder: Path
     berth_arguments: tuple[str, ...] | None
@@ -109,52 +78,32 @@ class HttpCluster:
         self._clock = clock
         self._runtime_dir = place.folder / "run"
         self._owner = OwnerLink(Endpoints(self._runtime_dir))
-        self._berth: DemoProcess | None = None
-        self._version = ""
+        self._berth: WatchedProcess | None = None
+        self._watch = PodWatch(self._client, clock, self._take)
         self._made: dict[tuple[Resource, str, str], None] = {}
 
     async def begin(self) -> None:
         """Starts berth, and takes the version from which on every pod is seen."""
         if self._place.berth_arguments is not None:
             self._berth = await start_berth(self._place.folder, self._place.berth_arguments)
-        listed = orjson.loads(await self._client.get("/api/v1/pods?limit=1"))
-        self._version = listed["metadata"]["resourceVersion"]
+        await self._watch.start()
 
     # The watch ------------------------------------------------------------------------------------
 
     async def follow(self) -> None:
         """Follows all pods until cancelled."""
-        while True:
-            stream = await self._client.open_stream(
-                f"/api/v1/pods?watch=1&resourceVersion={self._version}&timeoutSeconds=3600"
-                "&allowWatchBookmarks=true"
-            )
-            rest = b""
-            try:
-                while chunks := await stream.chunks():
-                    *lines, rest = b"".join((rest, *chunks)).split(b"\n")
-                    now_s = self._clock.monotonic_s()
-                    for line in lines:
-                        if line:
-                            self._take(_decoder.decode(line), now_s)
-            finally:
-                stream.close()
+        await self._watch.run()
 
-    def _take(self, event: _Event, now_s: float) -> None:
+    def _take(self, event: PodEvent, now_s: float) -> None:
         pod = event.object
-        meta = pod.metadata
-        if event.type == "ERROR":
-            raise WatchBrokenError(f"the watch of pods ended: {pod.message or 'no reason given'}")
+        namespace, name = pod.metadata.namespace, pod.metadata.name
         if event.type == "DELETED":
-            self.book.deleted(meta.namespace, meta.name)
-        elif event.type in ("ADDED", "MODIFIED") and meta.namespace in self.book.namespaces:
+            self.book.deleted(namespace, name)
+        elif namespace in self.book.namespaces:
             if pod.spec.node_name:
-                self.book.bound(meta.namespace, meta.name, pod.spec.node_name, now_s)
-            elif isinstance(pod.status, _Status):
-                for condition in pod.status.conditions:
-                    if condition.type == "PodScheduled" and condition.status == "False":
-                        self.book.refused(meta.namespace, meta.name, condition.message)
-        self._version = meta.resource_version or self._version
+                self.book.bound(namespace, name, pod.spec.node_name, now_s)
+            elif (refusal := pod.unscheduled()) is not None:
+                self.book.refused(namespace, name, refusal.message)
 
     # Requests -------------------------------------------------------------------------------------
 
@@ -188,13 +137,56 @@ class HttpCluster:
 
     async def _post(self, path: str, body: bytes, series: Series, name: str) -> None:
         try:
-            await self._client.post(path, body)
+            made = await self._post_until_taken(path, body)
         except AlreadyExists as error:
             raise OperationalError(
                 f"{error}; a benchmark makes objects of its own: remove it or use another cluster"
             ) from error
-        if self._place.is_real and (series.resource is NAMESPACES or not series.namespace):
+        if not self._place.is_real:
+            return
+        if not series.namespace:
             self._made[series.resource, series.namespace, name] = None
+        if series.resource is NODES:
+            await self._make_ready(name, made)
+        elif series.resource is NAMESPACES:
+            await self._until_account(name)
+
+    async def _post_until_taken(self, path: str, body: bytes) -> bytes:
+        """Again for as long as the server says when to come back: it has too much to do, or the
+        service account of a new namespace is not complete yet."""
+        while True:
+            try:
+                return await self._client.post(path, body)
+            except (ServerError, TooManyRequests) as error:
+                if error.retry_after_s is None:
+                    raise
+                await asyncio.sleep(error.retry_after_s)
+
+    async def _make_ready(self, name: str, made: bytes) -> None:
+        """Takes away the taint that admission gives a node; its own taints stay."""
+        taints = orjson.loads(made)["spec"].get("taints") or []
+        kept = [taint for taint in taints if taint["key"] != NOT_READY]
+        if kept != taints:
+            body = orjson.dumps({"spec": {"taints": kept or None}})
+            await self._client.patch(object_path(NODES, "", name), body, MERGE_PATCH)
+
+    async def _until_account(self, namespace: str) -> None:
+        """Until pods may be made there; at once where nobody makes service accounts."""
+        path = "/api/v1/namespaces/{}/serviceaccounts/default"
+        if not await self._is_there(path.format("default")):
+            return
+        try:
+            async with asyncio.timeout(ACCOUNT_MADE_S):
+                while not await self._is_there(path.format(namespace)):  # noqa: ASYNC110 - nothing tells us
+                    await asyncio.sleep(ACCOUNT_POLL_S)
+        except TimeoutError:
+            raise OperationalError(
+                f"namespace {namespace} has no service account after {ACCOUNT_MADE_S:g} s; see whether"
+                " the cluster's kube-controller-manager runs"
+            ) from None
+
+    async def until_taken_in(self) -> None:
+        """As upstream: what the API server has created is created, and watches are to keep up."""
 
     async def update(
         self, resource: Resource, namespace: str, body: JsonObject, subresources: Sequence[str]
@@ -216,11 +208,7 @@ class HttpCluster:
     async def status(self) -> StatusAnswer | None:
         if self._berth is None:
             return None
-        try:
-            answer = await self._owner.ask(StatusRequest(), STATUS_TIMEOUT_S)
-        except NoAnswerError:
-            return None
-        return answer if isinstance(answer, StatusAnswer) else None
+        return await owner_status(self._owner)
 
     async def histogram(self, name: str) -> dict[str, Buckets]:
         return {} if self._berth is None else await owner_histogram(self._owner, name)
@@ -252,7 +240,7 @@ class HttpCluster:
         namespaces = [key for key in self._made if key[0] is NAMESPACES]
         others = [key for key in self._made if key[0] is not NAMESPACES]
         for _, _, name in namespaces:
-            await self._client.delete(f"{collection_path(PODS, name)}?gracePeriodSeconds=0")
+            await self._delete_pods(name)
             await self._release_pods(name)
         for resource, namespace, name in (*namespaces, *others):
             with contextlib.suppress(NotFound):
@@ -260,6 +248,18 @@ class HttpCluster:
         for resource, _, name in namespaces:
             await self._until_gone(object_path(resource, "", name))
         self._made.clear()
+
+    async def _delete_pods(self, namespace: str) -> None:
+        """Again while the server gives up in the middle: so many take longer than a request may."""
+        path = f"{collection_path(PODS, namespace)}?gracePeriodSeconds=0"
+        while True:
+            try:
+                await self._client.delete(path)
+            except ServerError as error:
+                if error.http_status != HTTPStatus.GATEWAY_TIMEOUT:
+                    raise
+            else:
+                return
 
     async def _until_gone(self, path: str) -> None:
         try:

@@ -34,6 +34,7 @@ from shared.clock import Clock
 from shared.errors import OperationalError
 from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL, NODES
 from shared.messages.admin import StatusAnswer
+from shared.messages.to_owner import AdapterMessage
 
 LINES_PER_TURN: Final = 64
 """Watch lines between two looks at what has come back; some 0.7 ms of decoding."""
@@ -130,18 +131,25 @@ class FeederSource:
         self._feeds: dict[str, KindFeed] = {}
         self._sink: MessageSink | None = None
         self.synced = asyncio.Event()
+        self.message_count = 0
+        """What the owner was told, or will be."""
 
     async def run(self, sink: MessageSink) -> None:
         if self._sink is not None:
             raise ClusterBrokenError("the owner has started again in the middle of the run")
         self._sink = sink
         for kind in ALL_KINDS:
-            feed = self._feeds[kind.plural] = KindFeed(kind, sink.put)
+            feed = self._feeds[kind.plural] = KindFeed(kind, self._put)
             feed.list_started()
             feed.page(_EMPTY_LIST)
             feed.list_finished()
         self.synced.set()
         await asyncio.Event().wait()
+
+    def _put(self, message: AdapterMessage, size_bytes: int) -> None:
+        assert self._sink is not None, "feeds are made for a sink"
+        self.message_count += 1
+        self._sink.put(message, size_bytes)
 
     def feed(self, plural: str, line: bytes) -> None:
         """One watch line; decoded here and now."""
@@ -245,6 +253,9 @@ class MemoryCluster:
             # Only what is made one by one is ever deleted or replaced.
             self._others[series.resource.plural, series.namespace, series.names[index]] = body
         self._tell_object(series.resource, b"ADDED", body)
+
+    async def until_taken_in(self) -> None:
+        await self._processes.until_taken_in(self._source.message_count)
 
     def _tell_pod(self, pod: MemoryPod, event: bytes) -> None:
         self._version += 1

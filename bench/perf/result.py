@@ -80,8 +80,6 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Upstream's for kube-scheduler; 0: none."""
     options: dict[str, Any]
     notes: list[str]
-    missing_plugins: list[str]
-    """Plugins that the workload needs and this berth does not have: decisions differ."""
     started: str
     """UTC."""
     commit: str

@@ -8,16 +8,13 @@ the figures. Whatever goes wrong ends the benchmark with the reason and leaves t
 import asyncio
 import gc
 import shutil
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
-import orjson
 
-from bench.demo.processes import DemoProcess, ProcessFailedError
 from bench.perf.cluster_api import ClusterApi
 from bench.perf.config_file import Plan
 from bench.perf.decision_processes import DecisionOptions, DecisionProcesses
@@ -26,7 +23,6 @@ from bench.perf.http_cluster import HttpCluster, Place
 from bench.perf.machine import commit, this_machine
 from bench.perf.memory_cluster import FeederSource, MemoryCluster
 from bench.perf.meter import UseMeter
-from bench.perf.needs import missing_plugins
 from bench.perf.result import (
     FORMAT,
     MIB,
@@ -37,8 +33,9 @@ from bench.perf.result import (
     perf_data,
     summary_of,
 )
+from bench.watched.processes import ProcessFailedError, start_api_server
+from bench.watched.run_folder import run_folder
 from shared.clock import Clock, SystemClock
-from shared.errors import ConfigurationError, OperationalError
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
 from shared.kube.kubeconfig import find_access
@@ -65,25 +62,11 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     kubeconfig: str = ""
     external_scheduler: bool = False
     """cluster: start no berth; measure the scheduler that is there."""
-    allow_missing_plugins: bool = False
     profile_dir: str = ""
 
 
-def run_benchmark(
-    plan: Plan, options: RunOptions, told: Callable[[str], None], *, allow_missing: bool = False
-) -> Result:
+def run_benchmark(plan: Plan, options: RunOptions, told: Callable[[str], None]) -> Result:
     """All runs; raises OperationalError with the reason when one fails."""
-    missing = missing_plugins(plan)
-    is_allowed = options.allow_missing_plugins or allow_missing or options.external_scheduler
-    if missing and not is_allowed:
-        raise ConfigurationError(
-            f"{plan.file}: {plan.name}",
-            [
-                f"berth does not have the plugin {name} yet, which this workload is about;"
-                " --allow-missing-plugins runs it all the same"
-                for name in missing
-            ],
-        )
     clock = SystemClock()
     started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(clock.wall_s()))
     runs = []
@@ -101,7 +84,6 @@ def run_benchmark(
         threshold=plan.threshold,
         options=msgspec.to_builtins(options),
         notes=list(plan.notes),
-        missing_plugins=[] if options.external_scheduler else missing,
         started=started,
         commit=commit(),
         machine=this_machine(),
@@ -122,33 +104,20 @@ def _line(number: int, count: int, run: Run) -> str:
 
 
 def _run_once(plan: Plan, options: RunOptions, clock: Clock) -> Run:
-    folder = Path(tempfile.mkdtemp(prefix="berth-bench-"))
-    modes: dict[Mode, Callable[[], Awaitable[Run]]] = {
-        "decisions": lambda: _run_decisions(plan, options, clock, folder),
-        "http": lambda: _run_http(plan, options, clock, folder),
-        "cluster": lambda: _run_cluster(plan, options, clock, folder),
-    }
+    with run_folder("bench", WorkloadFailedError) as folder:
+        modes: dict[Mode, Callable[[], Awaitable[Run]]] = {
+            "decisions": lambda: _run_decisions(plan, options, clock, folder),
+            "http": lambda: _run_http(plan, options, clock, folder),
+            "cluster": lambda: _run_cluster(plan, options, clock, folder),
+        }
 
-    async def run() -> Run:
-        return await modes[options.mode]()
+        async def run() -> Run:
+            return await modes[options.mode]()
 
-    try:
         finished = asyncio.run(run())
-    except BaseException as error:
-        first = _first_of(error)
-        if not isinstance(first, OperationalError):
-            raise
-        raise WorkloadFailedError(f"{first}\n(all logs are in {folder})") from error
     shutil.rmtree(folder)
     gc.collect()
     return finished
-
-
-def _first_of(error: BaseException) -> BaseException:
-    """The failure that ended a group of tasks; the others were only cancelled for it."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 async def _run_decisions(plan: Plan, options: RunOptions, clock: Clock, folder: Path) -> Run:
@@ -177,24 +146,9 @@ async def _run_decisions(plan: Plan, options: RunOptions, clock: Clock, folder: 
 async def _run_http(plan: Plan, options: RunOptions, clock: Clock, folder: Path) -> Run:
     # Templates state priorities by number, which only a server without this plugin takes; upstream
     # runs its own without it too (test/integration/scheduler_perf/util.go mustSetupCluster).
-    server = DemoProcess(
-        "apiserver",
-        "bench.apiserver",
-        [
-            "--port",
-            "0",
-            "--seed",
-            f"{options.seed}",
-            "--history",
-            f"{HISTORY}",
-            "--disable-admission-plugins",
-            "Priority",
-        ],
-        folder,
-        speaks=True,
-    )
+    without_priority = ("--disable-admission-plugins", "Priority")
+    server, address = await start_api_server(folder, HISTORY, options.seed, without_priority)
     try:
-        address = orjson.loads(await server.first_line())["address"]
         client = ApiClient(access_by_url(address), timeout_s=120.0)
         arguments = (*_berth_arguments(options), "--server", address)
         cluster = HttpCluster(Place(client, server, folder, arguments, False), clock)

@@ -82,15 +82,6 @@ SUITE: Final = (
     Row("workloads", "Heterogeneous/100000Nodes_1000Pods", "decisions"),
 )
 
-_PREEMPTION_IS_ONLY_TRIED: Final = frozenset(
-    {
-        "Unschedulable/5kNodes/100Init/10kPods",
-        "SchedulingWithMixedChurn/5000Nodes_10000Pods",
-    }
-)
-"""They state priorities, but no preemption in them could help: without the plugin the decisions are
-the same and only its attempts are missing (or, where a service churns, what selects no pod)."""
-
 
 class Outcome(NamedTuple):
     """A row that was run, or why it was not."""
@@ -131,10 +122,9 @@ def run_row(row: Row, options: RunOptions, told: Callable[[str], None]) -> Outco
     """Runs a row; failures become part of the outcome."""
     file = HERE / row.config / "performance-config.yaml"
     ((case, workload),) = matching(read_cases(file), row.workload, "")
-    is_allowed = row.workload in _PREEMPTION_IS_ONLY_TRIED
     try:
         plan = plan_of(file, case, workload)
-        result = run_benchmark(plan, options, told, allow_missing=is_allowed)
+        result = run_benchmark(plan, options, told)
     except ConfigurationError as error:
         return Outcome(
             row, None, "; ".join(problem.partition(";")[0] for problem in error.problems)
@@ -171,9 +161,8 @@ def _line(number: int, outcome: Outcome) -> str:
     ours = {name for name in cpu if name.startswith(("adapter", "binder", "supervisor"))}
     scorers = {name for name in cpu if name.startswith("scorer")}
     others = f"{sum(cpu[name] for name in ours):.3f}" if ours else "-"
-    without = f" (without {', '.join(result.missing_plugins)})" if result.missing_plugins else ""
     return (
-        f"{start} {rates.get('overall', 0):,.0f}{without} |"
+        f"{start} {rates.get('overall', 0):,.0f} |"
         f" {rates.get('average', 0):,.0f} ({rates.get('sample_interval_s', 0):g} s) |"
         f" {waits.get('p50', 0):,.1f} / {waits.get('p99', 0):,.1f} |"
         f" {attempts.get('p50', 0):,.1f} / {attempts.get('p99', 0):,.1f} |"

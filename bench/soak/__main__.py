@@ -6,13 +6,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from bench.soak.figures import table
 from bench.soak.run import KILLABLE, SoakOptions, run_soak
+from bench.watched.berth_options import add_berth_options
+from bench.watched.figures_file import place_problems, write_figures
 from shared import exit_codes
 from shared.errors import ConfigurationError
-from shared.telemetry.log import LEVELS, start_logging
+from shared.telemetry.log import start_logging
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,8 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     figures = run_soak(options, tell)
     print(table(figures))
     if parsed.json is not None:
-        encoded = msgspec.json.format(msgspec.json.encode(figures), indent=2)
-        parsed.json.write_bytes(encoded + b"\n")
+        write_figures(figures, parsed.json)
     return exit_codes.FAILED if figures.problems else exit_codes.OK
 
 
@@ -49,9 +48,6 @@ def _parser() -> argparse.ArgumentParser:
         ("--node-changes", float, "R", defaults.node_changes_per_s, "changes of nodes per second"),
         ("--check-every-s", float, "S", defaults.check_every_s, "compares cache and API server"),
         ("--kill-every-s", float, "S", defaults.kill_every_s, "kill -9 of a process; 0: never"),
-        ("--workers", int, "N", defaults.workers, "scoring processes"),
-        ("--binders", int, "N", defaults.binders, "binding processes"),
-        ("--seed", int, "N", defaults.seed, "decides pods, changes of nodes, kills and ties"),
     ):
         add(
             option,
@@ -79,9 +75,8 @@ def _parser() -> argparse.ArgumentParser:
         help="what goes wrong at the API server (bench/apiserver/fault_plan.py; an example is"
         " bench/soak/faults.yaml)",
     )
-    add("--config", default="", metavar="FILE", help="KubeSchedulerConfiguration for berth")
     add("--json", type=Path, metavar="FILE", help="also write the figures there")
-    add("--log-level", choices=LEVELS, default=defaults.log_level, help="of berth's own log")
+    add_berth_options(parser, defaults, seed_decides="pods, changes of nodes, kills and ties")
     return parser
 
 
@@ -107,8 +102,7 @@ def _options(parsed: argparse.Namespace) -> SoakOptions:
         problems.append(f"--kill {','.join(unknown)}: there are {','.join(KILLABLE)}")
     if parsed.faults and not Path(parsed.faults).is_file():
         problems.append(f"--faults {parsed.faults}: no such file")
-    if parsed.json is not None and not parsed.json.absolute().parent.is_dir():
-        problems.append(f"--json {parsed.json}: there is no folder {parsed.json.absolute().parent}")
+    problems += place_problems({"--json": parsed.json})
     if problems:
         raise ConfigurationError("command line", problems)
     return SoakOptions(

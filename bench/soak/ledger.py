@@ -42,7 +42,6 @@ class Ledger:
         self.problem_count = 0
         self.created_count = 0
         self.bound_count = 0
-        self.gone_while_pending_count = 0
         self.by_kind: Counter[str] = Counter()
         self.latencies_s: array[float] = array("f")
         self._cpu_milli: Counter[str] = Counter()
@@ -75,9 +74,7 @@ class Ledger:
         pod = self.pods.pop(name, None)
         if pod is None:
             return
-        if not pod.node:
-            self.gone_while_pending_count += 1
-        elif not pod.is_finished:
+        if pod.node and not pod.is_finished:
             self._leave_node(name, pod)
 
     def lost(self, older_than_s: float) -> list[str]:

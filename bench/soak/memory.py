@@ -77,21 +77,31 @@ class MemoryMeter:
         return {name: taken[-1].uss_bytes / MIB for (name, _), taken in self._samples.items()}
 
     def figures(self, warm_up_s: float, not_judged: frozenset[str]) -> list[MemoryFigures]:
-        """Of each life. A life that begins later warms up as long as the first ones did."""
+        """Of each life. A life that begins later warms up as long as the first ones did, and is judged
+        only if it lasted half as long as one may: in one cut short by a kill, caches still fill."""
         start_s = min((taken[0].at_s for taken in self._samples.values()), default=0.0)
+        end_s = max((taken[-1].at_s for taken in self._samples.values()), default=0.0)
+        least_s = (end_s - start_s - warm_up_s) / 2
         return [
-            life_figures(name, pid, taken, warm_up_s, is_ours=name not in not_judged)
+            life_figures(name, pid, taken, warm_up_s, least_s, is_ours=name not in not_judged)
             for (name, pid), taken in self._samples.items()
             if taken[-1].at_s >= start_s + warm_up_s
         ]
 
 
 def life_figures(
-    name: str, pid: int, samples: Sequence[Sample], warm_up_s: float, *, is_ours: bool
+    name: str,
+    pid: int,
+    samples: Sequence[Sample],
+    warm_up_s: float,
+    least_s: float = 0.0,
+    *,
+    is_ours: bool,
 ) -> MemoryFigures:
-    """What one life's samples say."""
+    """What one life's samples say; `least_s`: a shorter one, without its warm-up, is not judged."""
     warm_s = samples[0].at_s + warm_up_s
     warm = [one for one in samples if one.at_s >= warm_s]
+    is_long = len(warm) >= SAMPLES_LEAST and warm[-1].at_s - warm[0].at_s >= least_s
     middle = len(warm) // 2
     first = max((one.uss_bytes for one in warm[:middle]), default=0)
     second = max((one.uss_bytes for one in warm[middle:]), default=0)
@@ -103,7 +113,7 @@ def life_figures(
         second_half_mib=second / MIB,
         pss_mib=max((one.pss_bytes for one in samples), default=0) / MIB,
         slope_mib_per_hour=slope([(one.at_s, one.uss_bytes / MIB) for one in warm]) * 3600,
-        is_judged=is_ours and len(warm) >= SAMPLES_LEAST,
+        is_judged=is_ours and is_long,
     )
 
 

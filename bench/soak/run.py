@@ -14,20 +14,13 @@ import random
 import secrets
 import shutil
 import signal
-import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from bench.demo.cluster_check import check_cluster
-from bench.demo.load import create_all
-from bench.demo.processes import DemoProcess, UseMeter, core_count, start_api_server, start_berth
-from bench.demo.run import NODES_PATH, all_items
-from bench.demo.watcher import PODS_PATH
 from bench.soak.figures import SoakFigures, latency_ms, leaks
 from bench.soak.ledger import Ledger
 from bench.soak.memory import MemoryMeter
@@ -36,6 +29,18 @@ from bench.soak.patient import send
 from bench.soak.pods import MAIN, TIGHT, node_body, priority_class_bodies, tight_node_count
 from bench.soak.traffic import PODS, Traffic
 from bench.soak.witness import Witness
+from bench.watched.berth_options import BerthOptions
+from bench.watched.listing import NODES_PATH, PODS_PATH, all_items
+from bench.watched.load import create_all
+from bench.watched.owner_status import owner_status
+from bench.watched.processes import (
+    UseMeter,
+    WatchedProcess,
+    core_count,
+    start_api_server,
+    start_berth,
+)
+from bench.watched.run_folder import run_folder
 from daemon.commands.compare import Comparison, compare
 from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.process_list import ProcessEntry, entry_of, read_list
@@ -43,8 +48,6 @@ from shared.clock import Clock, SystemClock
 from shared.errors import OperationalError
 from shared.kube.api_client import ApiClient
 from shared.kube.kubeconfig import load_kubeconfig
-from shared.messages.admin import StatusAnswer, StatusRequest
-from shared.transport.admin_client import NoAnswerError
 from shared.transport.endpoints import Endpoints
 
 MEMORY_PERIOD_S: Final = 2.0
@@ -53,13 +56,12 @@ EVENT_TTL_S: Final = 60
 LOST_AFTER_S: Final = 60.0
 """A pod for which there is room and that has no node after so long was lost."""
 POLL_S: Final = 0.2
-STATUS_TIMEOUT_S: Final = 10.0
 KILLABLE: Final = ("owner", "adapter", "scorer", "binder")
 NOT_BERTH: Final = frozenset({"apiserver", "load and watch"})
 PRIORITY_CLASSES_PATH: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
-class SoakOptions(msgspec.Struct, frozen=True, kw_only=True):
+class SoakOptions(BerthOptions, frozen=True, kw_only=True):
     """What a soak is asked for."""
 
     minutes: float = 10.0
@@ -75,10 +77,6 @@ class SoakOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Kills one of berth's processes so often (at the next check); 0: nobody is killed."""
     kill: tuple[str, ...] = KILLABLE
     faults: str = ""
-    workers: int = 1
-    binders: int = 1
-    seed: int = 0
-    config: str = ""
     log_level: str = "warning"
 
     @property
@@ -96,18 +94,8 @@ class SoakFailedError(OperationalError):
 
 def run_soak(options: SoakOptions, tell: Callable[[str], None]) -> SoakFigures:
     """Runs it all. Logs are kept where something went wrong, and the place is told."""
-    folder = Path(tempfile.mkdtemp(prefix="berth-soak-"))
-    try:
+    with run_folder("soak", SoakFailedError) as folder:
         figures = asyncio.run(_run(options, folder, tell))
-    except OperationalError as error:
-        raise SoakFailedError(f"{error}\n(all logs are in {folder})") from error
-    except BaseExceptionGroup as group:
-        first: BaseException = group
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
-        if not isinstance(first, OperationalError):
-            raise
-        raise SoakFailedError(f"{first}\n(all logs are in {folder})") from group
     if figures.problems:
         tell(f"all logs are in {folder}")
     else:
@@ -126,13 +114,8 @@ async def _run(options: SoakOptions, folder: Path, tell: Callable[[str], None]) 
     client = ApiClient(load_kubeconfig([kubeconfig], "", os.environ), timeout_s=60.0)
     try:
         names = await _create_cluster(client, options)
-        arguments = [
-            *("--kubeconfig", f"{kubeconfig}", "--workers", f"{options.workers}"),
-            *("--binders", f"{options.binders}", "--seed", f"{options.seed}"),
-            *("--log-level", options.log_level),
-            *(("--config", options.config) if options.config else ()),
-        ]
         tell("starting berth")
+        arguments = ["--kubeconfig", f"{kubeconfig}", *options.arguments()]
         berth = await start_berth(folder, arguments)
         try:
             soak = _Soak(options, folder, tell, client, server, berth, names)
@@ -166,8 +149,8 @@ class _Soak:
         folder: Path,
         tell: Callable[[str], None],
         client: ApiClient,
-        server: DemoProcess,
-        berth: DemoProcess,
+        server: WatchedProcess,
+        berth: WatchedProcess,
         nodes: list[str],
     ) -> None:
         self._options = options
@@ -328,13 +311,13 @@ class _Soak:
     async def _owner_counters(self) -> dict[str, int]:
         owner = OwnerLink(Endpoints(self._runtime_dir))
         try:
-            answer = await owner.ask(StatusRequest(), STATUS_TIMEOUT_S)
-        except NoAnswerError as error:
-            self._problems.append(f"the owner does not answer at the end: {error}")
-            return {}
+            status = await owner_status(owner)
         finally:
             owner.close()
-        return answer.counters if isinstance(answer, StatusAnswer) else {}
+        if status is None:
+            self._problems.append("the owner does not answer at the end")
+            return {}
+        return status.counters
 
     def _figures(self, seconds: float, counters: dict[str, int]) -> SoakFigures:
         options, ledger = self._options, self._ledger

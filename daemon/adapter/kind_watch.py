@@ -5,12 +5,20 @@
     |     |                '---- 410 in any form, damaged stream: wait, list anew --+
     |     |-- continue token expired: list anew, then without pages                 |
     |     |-- as a watch that sends the list, if the server knows how: else pages   |
-    |     '-- not served or forbidden: report once, try again rarely (optional)     |
+    |     |-- not served: the older version that has it, if there is one             |
+    |     '-- neither, or forbidden: report once, try again rarely (optional)       |
     '-------------------------------------------------------------------------------'
 
 Every list is told as a whole (`SyncStarted` ... `SyncFinished`), so the owner takes the difference and
 nothing that happened in a gap is missed. Waiting times grow until a watch brings something; a list
 that succeeds is no progress, for a server whose watches fail at once would be listed without end.
+
+Silence. A server repeats its bookmark about every minute, but only on a watch to which it has had
+anything to say: of a kind that nobody changes, nothing comes at all, for as long as a watch lasts
+(dispatchEvents in staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go, v1.20 and v1.36; where
+etcd tells the server often how far it is, kinds at rest get bookmarks too). So silence means a dead
+connection where something has come before, and after a failure, until something comes; on another
+watch only when the server does not end it in time.
 
 Rules: staging/src/k8s.io/client-go/tools/cache/reflector.go, v1.36.
 """
@@ -36,6 +44,7 @@ from shared.kube.api_errors import (
     Forbidden,
     Invalid,
     NotFound,
+    TransportError,
     Unauthorized,
 )
 from shared.kube.decode import UnreadableListError
@@ -52,8 +61,8 @@ _UNFINISHED_WATCH_LISTS_MAX: Final = 2
 """Watches that may end before their list part has, before pages are tried in their place."""
 
 _SILENT_WATCHES_MAX: Final = 2
-"""Watches in a row that bring nothing, not even a bookmark, before a list is made anew: a server
-that came back with an older state (etcd restored) has nothing to say after our version."""
+"""Watches in a row that are given up as dead before a list is made anew: a server that came back with
+an older state (etcd restored) has nothing to say after our version."""
 
 _BUSY_WATCH_S: Final = 1.0
 """A watch that ends sooner without having brought anything counts as a failure."""
@@ -69,8 +78,10 @@ class WatchSettings(msgspec.Struct, frozen=True):
     """The server is asked to end a watch after a random time in between, so that the watches of
     many clients do not all begin again together."""
     idle_s_max: float = 150.0
-    """A server sends a bookmark about every minute; when two and a half minutes bring nothing, the
-    connection is taken for dead."""
+    """Where a bookmark is due about every minute: when two and a half bring nothing, the connection is
+    taken for dead."""
+    overdue_s_max: float = 30.0
+    """How long after its time the server may end a watch that has brought nothing."""
     unavailable_retry_s: float = 300.0
     use_watch_list: bool = False
     """Begin with a watch that sends the list (sendInitialEvents) instead of pages; with pages all the
@@ -110,9 +121,12 @@ class KindWatch:
         self._backoff = Backoff(rng)
         self._expired_token_count = 0
         self._is_reported_unavailable = False
+        self._version_index = 0
         self._can_watch_list = settings.use_watch_list
         self._unfinished_count = 0
         self._silent_count = 0
+        self._is_doubtful = False
+        """Something failed, and nothing has come since: the server may be another than it was."""
         self._told_repeated_count = 0
 
     async def run(self) -> None:
@@ -130,41 +144,65 @@ class KindWatch:
             if await self._watch():
                 return 0.0
             return self._backoff.next_s()
-        except (NotFound, Forbidden) as error:
-            return self._on_refused(error)
-        except (Expired, DamagedStreamError, UnreadableListError) as error:
-            # Whatever the watch was based on is gone.
-            self._feed.forget_version()
-            log.warning("relist", kind=self._kind.plural, error=str(error))
-            return self._backoff.next_s()
         except ApiError as error:
-            if self._is_watch_list_refused(error):
-                log.info("watch_list_refused", kind=self._kind.plural, error=str(error))
-                self._can_watch_list = False
-                return 0.0
-            log.warning("refused", kind=self._kind.plural, error=str(error), **_remedy(error))
-            return max(self._backoff.next_s(), error.retry_after_s or 0.0)
+            self._is_doubtful = True
+            return self._on_api_error(error)
+        except (DamagedStreamError, UnreadableListError) as error:
+            return self._on_lost_base(error)
         except OperationalError as error:
+            self._is_doubtful = True
             log.warning("connection_failed", kind=self._kind.plural, error=str(error))
             return self._backoff.next_s()
 
+    def _on_api_error(self, error: ApiError) -> float:
+        if isinstance(error, NotFound | Forbidden):
+            return self._on_refused(error)
+        if isinstance(error, Expired):
+            return self._on_lost_base(error)
+        if self._is_watch_list_refused(error):
+            log.info("watch_list_refused", kind=self._kind.plural, error=str(error))
+            self._can_watch_list = False
+            return 0.0
+        log.warning("refused", kind=self._kind.plural, error=str(error), **_remedy(error))
+        return max(self._backoff.next_s(), error.retry_after_s or 0.0)
+
+    def _on_lost_base(self, error: OperationalError) -> float:
+        """Whatever the watch was based on is gone."""
+        self._feed.forget_version()
+        log.warning("relist", kind=self._kind.plural, error=str(error))
+        return self._backoff.next_s()
+
     def _on_refused(self, error: ApiError) -> float:
         """404 or 403: the kind is not served, or not to us."""
+        if isinstance(error, NotFound) and self._has_other_version():
+            return 0.0
         if self._kind.is_required:
             log.error(
                 "required_kind_refused",
                 kind=self._kind.plural,
+                path=self._path({}),
                 error=str(error),
+                consequence="nothing is scheduled until it can be listed",
                 remedy="check the server's version and the role that berth is bound to",
             )
             return self._backoff.next_s()
         self._feed.forget_version()
         if not self._is_reported_unavailable:
             self._is_reported_unavailable = True
-            log.warning("kind_unavailable", kind=self._kind.plural, error=str(error))
+            log.warning(
+                "kind_unavailable",
+                kind=self._kind.plural,
+                error=str(error),
+                consequence=self._kind.without_it,
+            )
             self._record("unavailable", str(error).encode())
             self._feed.unavailable(str(error))
         return self._settings.unavailable_retry_s * self._rng.uniform(0.8, 1.2)
+
+    def _has_other_version(self) -> bool:
+        """Turns to the next version of the kind; False after the last, from where it begins anew."""
+        self._version_index = (self._version_index + 1) % len(self._kind.api_paths)
+        return self._version_index > 0
 
     def _is_watch_list_refused(self, error: ApiError) -> bool:
         """Servers without the feature call the parameter invalid (422) or bad (400)."""
@@ -200,11 +238,14 @@ class KindWatch:
             if not token:
                 break
         self._expired_token_count = 0
+        self._is_doubtful = False
         self._record("listed", b"")
         self._feed.list_finished()
 
     def _start_list(self) -> None:
         self._is_reported_unavailable = False
+        if self._version_index:
+            log.info("older_version_listed", kind=self._kind.plural, path=self._path({}))
         self._record("list", b"")
         self._feed.list_started()
 
@@ -222,15 +263,19 @@ class KindWatch:
         """One watch, until the server ends it; whether it was worth the trouble."""
         loop = asyncio.get_running_loop()
         started_s = loop.time()
-        stream = await self._client.open_stream(self._watch_path())
         settings = self._settings
+        asked_s = max(1, round(self._rng.uniform(settings.watch_s_min, settings.watch_s_max)))
+        stream = await self._client.open_stream(self._watch_path(asked_s))
         is_list = not self._feed.resource_version
         if is_list:
             self._start_list()
-        idle_s_max = settings.initial_idle_s_max if is_list else settings.idle_s_max
-        idle_timer = _IdleTimer(stream, idle_s_max, self._kind.plural)
+        idle_timer = _IdleTimer(stream, self._patience_s(asked_s), self._kind.plural)
+        has_brought = False
         try:
             has_brought = await self._read(stream, idle_timer)
+        except TransportError:
+            if not idle_timer.has_fired:
+                raise
         finally:
             idle_timer.stop()
             stream.close()
@@ -239,7 +284,17 @@ class KindWatch:
                 self._on_unfinished_list(is_silent=idle_timer.has_fired)
             elif idle_timer.has_fired:
                 self._on_silence()
+        if idle_timer.has_fired:
+            return False
         return has_brought or loop.time() - started_s >= _BUSY_WATCH_S
+
+    def _patience_s(self, asked_s: int) -> float:
+        """How long a new watch may be silent that was asked for `asked_s` seconds."""
+        if not self._feed.resource_version:
+            return self._settings.initial_idle_s_max
+        if self._is_doubtful:
+            return self._settings.idle_s_max
+        return asked_s + self._settings.overdue_s_max
 
     def _on_unfinished_list(self, *, is_silent: bool) -> None:
         self._unfinished_count += 1
@@ -248,6 +303,7 @@ class KindWatch:
             log.warning("watch_list_given_up", kind=self._kind.plural, is_silent=is_silent)
 
     def _on_silence(self) -> None:
+        self._is_doubtful = True
         self._silent_count += 1
         if self._silent_count >= _SILENT_WATCHES_MAX:
             self._silent_count = 0
@@ -271,12 +327,13 @@ class KindWatch:
             if has_brought:
                 self._backoff.reset()
                 self._silent_count = 0
-            if self._feed.resource_version:
-                idle_timer.idle_s_max = self._settings.idle_s_max
+                self._is_doubtful = False
             idle_timer.touch()
             await self._sink.room()
             # What the owner made us wait for is not the server's silence.
             idle_timer.touch()
+            if has_brought and self._feed.resource_version:
+                idle_timer.expect_within(self._settings.idle_s_max)
         # A last line without a line end: an error that was not sent in chunks, or nothing.
         rest = splitter.take_rest()
         if rest:
@@ -287,12 +344,11 @@ class KindWatch:
         self._record("line", line)
         self._feed.line(line)
 
-    def _watch_path(self) -> str:
-        seconds = self._rng.uniform(self._settings.watch_s_min, self._settings.watch_s_max)
+    def _watch_path(self, asked_s: int) -> str:
         query: dict[str, str | int] = {
             "watch": "1",
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": max(1, round(seconds)),
+            "timeoutSeconds": asked_s,
         }
         if self._feed.resource_version:
             query["resourceVersion"] = self._feed.resource_version
@@ -304,7 +360,8 @@ class KindWatch:
     def _path(self, query: dict[str, str | int]) -> str:
         if self._kind.field_selector:
             query["fieldSelector"] = self._kind.field_selector
-        return f"{self._kind.path}?{urlencode(query)}" if query else self._kind.path
+        path = f"{self._kind.api_paths[self._version_index]}/{self._kind.plural}"
+        return f"{path}?{urlencode(query)}" if query else path
 
     def _record(self, what: str, content: bytes) -> None:
         if self._recorder is not None:
@@ -327,7 +384,7 @@ class _IdleTimer:
     def __init__(self, stream: HttpStream, idle_s_max: float, plural: str) -> None:
         self._stream = stream
         self._plural = plural
-        self.idle_s_max = idle_s_max
+        self._idle_s_max = idle_s_max
         self.has_fired = False
         self._loop = asyncio.get_running_loop()
         self._touched_s = self._loop.time()
@@ -336,14 +393,21 @@ class _IdleTimer:
     def touch(self) -> None:
         self._touched_s = self._loop.time()
 
+    def expect_within(self, idle_s_max: float) -> None:
+        """From now on another silence is too long."""
+        if idle_s_max != self._idle_s_max:
+            self._idle_s_max = idle_s_max
+            self._handle.cancel()
+            self._handle = self._loop.call_at(self._touched_s + idle_s_max, self._check)
+
     def stop(self) -> None:
         self._handle.cancel()
 
     def _check(self) -> None:
-        due_s = self._touched_s + self.idle_s_max
+        due_s = self._touched_s + self._idle_s_max
         if due_s <= self._loop.time():
             self.has_fired = True
-            log.warning("watch_silent", kind=self._plural, for_s=self.idle_s_max)
+            log.warning("watch_silent", kind=self._plural, for_s=self._idle_s_max)
             self._stream.close()
         else:
             self._handle = self._loop.call_at(due_s, self._check)

@@ -11,9 +11,10 @@ import yaml
 from daemon.commands.installation import installation_problems
 from shared.config import API_VERSION, KIND, SchedulerConfiguration, load_configuration
 from shared.errors import ConfigurationError
+from shared.framework.extension_points import takes_part
 from shared.framework.feature_gates import parse_feature_gates
 from shared.framework.profiles import MULTI_POINT, ProfileConfig
-from shared.framework.registry import BuiltProfile, Registry, takes_part
+from shared.framework.registry import BuiltProfile, Registry
 from shared.kube.extender_config import shown_extender
 
 _EVERYTHING: Final = [{"name": "*"}]

@@ -150,6 +150,8 @@ def status_lines(status: Status) -> list[str]:
             "rates       "
             + ", ".join(f"{rate:.0f} {name}/s" for name, rate in status.rates.items()),
         ]
+    if owner is not None and owner.awaited_kinds:
+        lines.append(f"waiting     for the list of {', '.join(owner.awaited_kinds)}")
     if owner is not None and owner.foreign_pods_by_node:
         told = (f"{node} {count}" for node, count in owner.foreign_pods_by_node.items())
         lines.append(

@@ -87,4 +87,5 @@ def status_of(holdings: Holdings, *, is_standby: bool) -> StatusAnswer:
         counters=dict(counters),
         is_standby=is_standby,
         foreign_pods_by_node=dict(counters.foreign_by_node.most_common(FOREIGN_NODES_MAX)),
+        awaited_kinds=holdings.changes.awaited_kinds,
     )

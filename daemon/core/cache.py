@@ -11,13 +11,13 @@ kept for the caller to count and log. Only our own mistakes raise.
 """
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
 
-from daemon.core.node_columns import write_node_columns
+from daemon.core.node_columns import NodeShapes, ShapedNode, write_node_columns
 from daemon.core.node_tree import NodeTree
 from daemon.core.pod_classes import PodClass, PodClasses
 from daemon.core.pod_lifecycle import Cause, PodPhase, Story, next_phase
@@ -27,12 +27,12 @@ from shared.columns.pods import PodTable, name_hash, start_time_s
 from shared.columns.schema import Rows
 from shared.columns.table import NodeTable, PortTuple
 from shared.columns.usage import add_usage, add_usages
+from shared.errors import ObjectError
 from shared.framework.cluster_view import ClusterView, ObjectStore
 from shared.kube.objects import Node
 from shared.kube.pod_record import PodRecord
 
 NEVER: Final = float("inf")
-K = TypeVar("K")
 RUN_LENGTH_MIN: Final = 4
 """Fewer pods than that are assumed faster one by one than by a dozen operations on arrays."""
 DICTIONARY_WASTE_MAX: Final = 4096
@@ -57,23 +57,33 @@ class CachedPod(msgspec.Struct, eq=False, gc=False):
     deadline_s: float = NEVER
 
 
-class NodeInfo:
-    """What the cache holds of one node beside its row of the table."""
+_NO_PORTS: Final[frozenset[PortTuple]] = frozenset()
+_NO_CLAIMS: Final[Mapping[str, int]] = {}
 
-    __slots__ = ("name", "node", "pods", "ports", "pvc_refs", "row")
 
-    def __init__(self, name: str, row: int) -> None:
-        self.name = name
-        self.row = row
-        self.node: Node | None = None
-        """None for a ghost: pods are on it, but the API server shows no such node."""
-        self.pods: dict[str, CachedPod] = {}
-        """By uid."""
-        self.ports: set[PortTuple] = set()
-        """Host ports in use. A set as in kube-scheduler (HostPortInfo): where two pods of a node came
-        to share a port, the first to leave frees it."""
-        self.pvc_refs: Counter[str] = Counter()
-        """`namespace/claim` -> pods on this node that use it."""
+class NodeInfo(msgspec.Struct, eq=False, gc=False):
+    """What the cache holds of one node beside its row of the table. Small, as there may be a million;
+    the collector need not look through them, for the reason that `CachedPod` gives."""
+
+    name: str
+    row: int
+    node: Node | None = None
+    """What scheduling reads of it. None for a ghost: pods are on it, but the API server shows no such
+    node."""
+    pods: dict[str, CachedPod] = {}
+    """By uid."""
+    ports: frozenset[PortTuple] = _NO_PORTS
+    """Host ports in use. A set as in kube-scheduler (HostPortInfo): where two pods of a node came
+    to share a port, the first to leave frees it."""
+    pvc_refs: Mapping[str, int] = _NO_CLAIMS
+    """`namespace/claim` -> pods on this node that use it."""
+
+
+class NodeUpdate(NamedTuple):
+    """A node before and after, as far as scheduling reads it; `old` is None for one that is new."""
+
+    old: Node | None
+    new: Node
 
 
 class Disagreement(NamedTuple):
@@ -97,8 +107,6 @@ class Cache:
         self.generation = 0
         self.disagreements: list[Disagreement] = []
         """For the caller to take, log and count."""
-        self.is_order_stale = False
-        """The set of nodes or a zone changed since `refresh_order`."""
         self.new_image_sizes: dict[str, int] = {}
         """Since somebody last took them."""
         self.nomination_news: dict[str, Nomination] = {}
@@ -113,7 +121,8 @@ class Cache:
         """With so many label values it is time to see how many are in use."""
         self._free_rows: list[int] = []
         self._free_pod_rows: list[int] = []
-        self._tree = NodeTree()
+        self._tree = NodeTree(self.nodes)
+        self._shapes = NodeShapes()
         self._image_nodes: Counter[str] = Counter()
         self._story = Story()
 
@@ -264,18 +273,19 @@ class Cache:
 
     def add_node(self, node: Node) -> None:
         """A node appeared or changed. Raises ObjectError for quantities that cannot be read."""
-        name = node.metadata.name
-        info = self._node_infos.get(name)
-        is_new = info is None or info.node is None
-        if info is None:
-            info = self._new_node_info(name)
-        self._write_node(info, node)
-        labels = node.metadata.labels or {}
-        if is_new:
-            self._tree.add(info.row, labels)
-            self.is_order_stale = True
-        elif self._tree.update(info.row, labels):
-            self.is_order_stale = True
+        self._put_nodes([self._shapes.of(node)])
+
+    def add_nodes(
+        self, nodes: Iterable[Node], refuse: Callable[[ObjectError], None]
+    ) -> list[NodeUpdate]:
+        """The same as `add_node` for each, but that errors are handed to `refuse`."""
+        shaped: list[ShapedNode] = []
+        for node in nodes:
+            try:
+                shaped.append(self._shapes.of(node))
+            except ObjectError as error:
+                refuse(error)
+        return self._put_nodes(shaped)
 
     def update_node(self, node: Node) -> None:
         """The same as `add_node`."""
@@ -291,7 +301,6 @@ class Cache:
         info.node = None
         self.nodes.set_present(info.row, is_present=False)
         self._tree.remove(info.row)
-        self.is_order_stale = True
         self._touch_node(info.row)
         self._free_if_empty(info)
         return node
@@ -306,14 +315,6 @@ class Cache:
     def node_count(self) -> int:
         """Nodes that the API server shows."""
         return len(self._tree)
-
-    def refresh_order(self) -> bool:
-        """Brings `nodes.order` up to date; says whether it changed."""
-        if not self.is_order_stale:
-            return False
-        self.nodes.order = self._tree.ordered_rows()
-        self.is_order_stale = False
-        return True
 
     def touch_row(self, row: int) -> None:
         """Makes the next delta carry this row, for a worker whose copy of it is off."""
@@ -347,12 +348,8 @@ class Cache:
 
     def all_changes(self) -> Changes:
         """Every row, as if all of them had changed."""
-        rows = self.used_rows()
+        rows = self.nodes.named_rows()
         return Changes(rows, rows, self.pod_table.used_rows())
-
-    def used_rows(self) -> Rows:
-        """Rows of all nodes, ghosts included, ascending."""
-        return np.array(sorted(info.row for info in self._node_infos.values()), np.intp)
 
     # Objects of the other kinds --------------------------------------------------------------------
 
@@ -377,11 +374,7 @@ class Cache:
 
     def _take_pod_rows(self, count: int) -> list[int]:
         """Free rows of the pod table, in the order in which one by one would be taken."""
-        free = self._free_pod_rows
-        taken = free[: -count - 1 : -1]
-        del free[len(free) - len(taken) :]
-        first = self.pod_table.row_count
-        taken.extend(range(first, first + count - len(taken)))
+        taken = _taken(self._free_pod_rows, self.pod_table.row_count, count)
         self.pod_table.reserve(max(taken) + 1)
         return taken
 
@@ -463,16 +456,16 @@ class Cache:
     def _attach(self, pod: CachedPod) -> None:
         info = self._node_infos.get(pod.node_name)
         if info is None:
-            info = self._new_node_info(pod.node_name)
+            (info,) = self._new_node_infos([pod.node_name])
         info.pods[pod.record.uid] = pod
         add_usage(self.nodes, info.row, pod.pod_class.usage)
         ports = pod.pod_class.usage.ports
         if ports:
-            info.ports.update(ports)
+            info.ports |= ports
             self._write_ports(info)
         claims = pod.pod_class.info.claim_keys
         if claims:
-            info.pvc_refs.update(claims)
+            info.pvc_refs = Counter(info.pvc_refs) + Counter(claims)
         pod.row = self._free_pod_rows.pop() if self._free_pod_rows else self.pod_table.row_count
         self.pod_table.reserve(pod.row + 1)
         self._write_pod_row(pod, info.row)
@@ -497,11 +490,11 @@ class Cache:
         add_usage(self.nodes, info.row, pod.pod_class.usage, -1)
         ports = pod.pod_class.usage.ports
         if ports:
-            info.ports.difference_update(ports)
+            info.ports -= ports
             self._write_ports(info)
         claims = pod.pod_class.info.claim_keys
         if claims:
-            _subtract(info.pvc_refs, claims)
+            info.pvc_refs = Counter(info.pvc_refs) - Counter(claims) or _NO_CLAIMS
         self.pod_table.clear(pod.row)
         self._free_pod_rows.append(pod.row)
         self.journal.pod_changed(pod.row)
@@ -516,27 +509,65 @@ class Cache:
 
     # Inside: nodes -----------------------------------------------------------
 
-    def _new_node_info(self, name: str) -> NodeInfo:
-        row = self._free_rows.pop() if self._free_rows else self.nodes.row_count
-        self.nodes.reserve(row + 1)
-        self.nodes.bind_name(row, name)
-        info = NodeInfo(name, row)
-        self._node_infos[name] = info
-        self._touch_node(row)
-        self.nodes.incarnation[row] = self.generation
-        return info
+    def _new_node_infos(self, names: Sequence[str]) -> list[NodeInfo]:
+        """Of nodes, distinct, of which nothing is known."""
+        count = len(names)
+        rows = _taken(self._free_rows, self.nodes.row_count, count)
+        self.nodes.reserve(max(rows, default=-1) + 1)
+        infos = [NodeInfo(name, row) for name, row in zip(names, rows, strict=True)]
+        self._node_infos.update(zip(names, infos, strict=True))
+        index = np.array(rows, np.intp)
+        self.nodes.bind_names(index, names)
+        self._touch_nodes(index)
+        self.nodes.incarnation[index] = self.nodes.generation[index]
+        return infos
 
-    def _write_node(self, info: NodeInfo, node: Node) -> None:
-        if info.node is not None and _looks_the_same(info.node, node):
-            info.node = node  # A heartbeat: conditions and the like, which no plugin reads.
+    def _put_nodes(self, nodes: Iterable[ShapedNode]) -> list[NodeUpdate]:
+        """Nodes in the order in which they came or changed."""
+        updates: list[NodeUpdate] = []
+        new: dict[str, ShapedNode] = {}
+        for shaped in nodes:
+            node = shaped.node
+            name = node.metadata.name
+            if name in new:
+                self._put_new_nodes(new)
+            info = self._node_infos.get(name)
+            old = None if info is None else info.node
+            updates.append(NodeUpdate(old, node))
+            if info is None or old is None:
+                new[name] = shaped
+            elif _looks_the_same(old, node):
+                info.node = node  # A heartbeat: conditions and the like, which no plugin reads.
+            else:
+                self._put_new_nodes(new)
+                self._change_node(info, old, shaped)
+        self._put_new_nodes(new)
+        return updates
+
+    def _put_new_nodes(self, new: dict[str, ShapedNode]) -> None:
+        """Nodes that are not here, or as ghosts, by name; `new` is empty then."""
+        if not new:
             return
-        write_node_columns(self.nodes, info.row, node)  # First: it may raise.
-        if info.node is not None:
-            self._forget_images(info.node)
-        info.node = node
-        self._remember_images(node)
-        self.nodes.set_present(info.row, is_present=True)
-        self._touch_node(info.row)
+        self._new_node_infos([name for name in new if name not in self._node_infos])
+        infos, shaped = [self._node_infos[name] for name in new], list(new.values())
+        rows = np.array([info.row for info in infos], np.intp)
+        write_node_columns(self.nodes, rows, shaped)
+        for info, (node, _) in zip(infos, shaped, strict=True):
+            info.node = node
+            self._remember_images(node)
+        self.nodes.set_present(rows, is_present=True)
+        self._tree.add(rows, [node.metadata.labels or {} for node, _ in shaped])
+        self._touch_nodes(rows)
+        new.clear()
+
+    def _change_node(self, info: NodeInfo, old: Node, shaped: ShapedNode) -> None:
+        rows = np.array([info.row], np.intp)
+        write_node_columns(self.nodes, rows, [shaped])
+        self._forget_images(old)
+        self._remember_images(shaped.node)
+        info.node = shaped.node
+        self._tree.update(info.row, shaped.node.metadata.labels or {})
+        self._touch_nodes(rows)
 
     def _remember_images(self, node: Node) -> None:
         for image in node.status.images or ():
@@ -555,7 +586,7 @@ class Cache:
                     del self.nodes.image_sizes[name]
 
     def _write_ports(self, info: NodeInfo) -> None:
-        self.nodes.ports_id[info.row] = self.nodes.ports.id_of(frozenset(info.ports))
+        self.nodes.ports_id[info.row] = self.nodes.ports.id_of(info.ports)
 
     def _free_if_empty(self, info: NodeInfo) -> None:
         """Gives the row back once neither node nor pods need it."""
@@ -575,6 +606,22 @@ class Cache:
         self.nodes.generation[row] = self.generation
         self.journal.node_changed(row)
 
+    def _touch_nodes(self, rows: Rows) -> None:
+        """The same as `_touch_node` for each."""
+        first = self.generation + 1
+        self.generation += len(rows)
+        self.nodes.generation[rows] = np.arange(first, first + len(rows))
+        self.journal.node.extend(rows.tolist())
+
+
+def _taken(free: list[int], first: int, count: int) -> list[int]:
+    """Rows in the order in which one by one would be taken: from the end of `free`, then from `first`
+    on, where nothing has been yet."""
+    taken = free[: -count - 1 : -1]
+    del free[len(free) - len(taken) :]
+    taken.extend(range(first, first + count - len(taken)))
+    return taken
+
 
 def _looks_the_same(old: Node, new: Node) -> bool:
     """Whether the columns of two states of a node are equal."""
@@ -585,11 +632,3 @@ def _looks_the_same(old: Node, new: Node) -> bool:
         and old.status.images == new.status.images
         and old.status.declared_features == new.status.declared_features
     )
-
-
-def _subtract(counts: Counter[K], keys: Iterable[K]) -> None:
-    """Counts each key down by one, and forgets keys that reach zero."""
-    for key in keys:
-        counts[key] -= 1
-        if counts[key] <= 0:
-            del counts[key]

@@ -5,7 +5,7 @@ profiles (pkg/scheduler/eventhandlers.go, v1.36.2). A kind is synced by differen
 it and not seen between `SyncStarted` and `SyncFinished` is gone, which repairs missed deletes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, assert_never
 
 import msgspec
@@ -97,6 +97,11 @@ class ClusterChanges:
         """Every kind was listed whole once, or is known not to be available."""
         return not self._unsynced
 
+    @property
+    def awaited_kinds(self) -> list[str]:
+        """The kinds that keep `is_synced` from being true."""
+        return sorted(self._unsynced)
+
     def class_of(self, uid: str) -> PodClass:
         """The class of a queued pod."""
         return self._classes[uid]
@@ -113,6 +118,22 @@ class ClusterChanges:
         except msgspec.DecodeError as error:
             self._reject(_named(message, type(message).__name__), str(error))
 
+    def apply_nodes(self, nodes: Sequence[Node], now_s: float) -> None:
+        """Nodes that were listed, added or modified. They come in crowds: with every list, and when
+        a cluster grows."""
+
+        def refuse(error: ObjectError) -> None:
+            self._reject(error.where, error.problem)
+
+        for node in nodes:
+            self._see(NODES.plural, node.metadata.name)
+        for old, new in self._cache.add_nodes(nodes, refuse):
+            if old is None:
+                self._wake(NODE_ADD, None, new, now_s)
+                continue
+            for event in node_update_events(old, new):
+                self._wake(event, old, new, now_s)
+
     def _apply(self, message: AdapterMessage, now_s: float) -> None:
         match message:
             case PodChanged(pod):
@@ -122,8 +143,7 @@ class ClusterChanges:
                 self._unsee(PODS.plural, pod.uid)
                 self._pod_deleted(pod.uid, now_s)
             case NodeChanged(node):
-                self._see(NODES.plural, node.metadata.name)
-                self._node_changed(node, now_s)
+                self.apply_nodes([node], now_s)
             case NodeDeleted(name):
                 self._unsee(NODES.plural, name)
                 self._node_deleted(name, now_s)
@@ -230,16 +250,6 @@ class ClusterChanges:
             self.release_queued(uid)
 
     # Nodes ---------------------------------------------------------------------------------------
-
-    def _node_changed(self, node: Node, now_s: float) -> None:
-        info = self._cache.node_info(node.metadata.name)
-        old = None if info is None else info.node
-        self._cache.add_node(node)
-        if old is None:
-            self._wake(NODE_ADD, None, node, now_s)
-            return
-        for event in node_update_events(old, node):
-            self._wake(event, old, node, now_s)
 
     def _node_deleted(self, name: str, now_s: float) -> None:
         self._counters.foreign_by_node.pop(name, None)

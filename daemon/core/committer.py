@@ -36,10 +36,7 @@ class Committer:
         if verdicts.rejected or verdicts.not_reserved or verdicts.stale_count:
             scorer.refused_generation = holdings.cache.generation
         for attempt, node_name in verdicts.accepted:
-            if self._is_bound_plainly(attempt.pod_class):
-                self._outcomes.order_plain_binding(attempt, node_name)
-            else:
-                self._permit.enter(attempt, node_name, now_s)
+            self.bind(attempt, node_name, now_s)
         for rejected in verdicts.rejected:
             self._try_again(rejected.attempt, now_s)
         for refused in verdicts.not_reserved:
@@ -60,6 +57,13 @@ class Committer:
                     self._try_again(failed, now_s)
                 else:
                     self._refuse(failed, failure, proposals.generation, now_s)
+
+    def bind(self, attempt: Attempt, node_name: str, now_s: float) -> None:
+        """What follows for a pod that is assumed."""
+        if self._is_bound_plainly(attempt.pod_class):
+            self._outcomes.order_plain_binding(attempt, node_name)
+        else:
+            self._permit.enter(attempt, node_name, now_s)
 
     def _is_bound_plainly(self, pod_class: PodClass) -> bool:
         """Nobody is asked whether pods of the class may be bound, there is nothing to write before, and

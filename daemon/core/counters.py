@@ -32,6 +32,7 @@ class Counters(Counter[str]):
     assumed_expired: assumed pods dropped because no confirmation came
     resyncs: full snapshots sent to workers
     snapshots: deltas published
+    forecasts_used: lone pods placed where their worker had said before they came
     """
 
     def __init__(self) -> None:

@@ -37,6 +37,10 @@ REFUSED_SHARE_MAX: Final = 1 / 8
 the window would lose."""
 
 
+NO_BATCH: Final = 0
+"""Of pods that are answered one by one."""
+
+
 class Attempt(msgspec.Struct, eq=False, gc=False):
     """One pod out with a worker."""
 
@@ -46,12 +50,24 @@ class Attempt(msgspec.Struct, eq=False, gc=False):
     pod_class: PodClass
 
 
+class Foreseen(msgspec.Struct, frozen=True, gc=False):
+    """The next pod of a class would be placed so, and that passes every check, in the state of a
+    snapshot."""
+
+    sequence: int
+    ticket: int
+    class_id: int
+    node_name: str
+    took_s: float
+    """The worker, to find it."""
+
+
 class Scorer:
     """One connected worker."""
 
-    __slots__ = ("attempts", "extended", "instance", "is_ready", "last_batch_id", "last_heard_s", "peer",
-                 "proposal_sequence", "refused_generation", "shrunk_at_batch", "window",
-                 "worker_index")  # fmt: skip
+    __slots__ = ("attempts", "extended", "foreseen", "instance", "is_ready", "last_batch_id",
+                 "last_heard_s", "peer", "proposal_sequence", "refused_generation",
+                 "shrunk_at_batch", "window", "worker_index")  # fmt: skip
 
     def __init__(self, peer: bytes, worker_index: int, instance: str, now_s: float) -> None:
         self.peer = peer
@@ -70,6 +86,8 @@ class Scorer:
         """When a placement of its was last refused: what it finds to fit nowhere on an older copy may
         only be kept away by that placement."""
 
+        self.foreseen: Foreseen | None = None
+        """Where it would place the next pod of a class."""
         self.window = CREDIT_PODS
         """So many pods may be out with it."""
         self.last_batch_id = 0
@@ -174,6 +192,25 @@ class ScorerFleet:
         for class_id in class_ids:
             self._by_class.pop(class_id, None)
 
+    @property
+    def next_ticket(self) -> int:
+        """Of the next pod that is handed out."""
+        return self._next_ticket
+
+    def foreseen(self, class_id: int) -> Foreseen | None:
+        """Where the worker that the next pod of a class goes to would place it, if it has said so."""
+        scorer = self._by_class.get(class_id)
+        found = None if scorer is None else scorer.foreseen
+        if found is None or found.class_id != class_id or found.ticket != self._next_ticket:
+            return None
+        return found
+
+    def take_ticket(self) -> int:
+        """For a pod that no worker is asked about."""
+        ticket = self._next_ticket
+        self._next_ticket += 1
+        return ticket
+
     def hand_out(
         self,
         pods: list[tuple[QueuedPod, PodClass]],
@@ -204,7 +241,7 @@ class ScorerFleet:
             load[scorer] += 1
             ticket, record = self._next_ticket, pod.record
             self._next_ticket += 1
-            scorer.attempts[ticket] = Attempt(ticket, 0, pod, pod_class)
+            scorer.attempts[ticket] = Attempt(ticket, NO_BATCH, pod, pod_class)
             scorer.extended.add(ticket)
             task = ExtendedTask(
                 ticket, pod_class.class_id, bool(own_uid(record.uid)),

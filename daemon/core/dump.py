@@ -7,6 +7,7 @@ from typing import Final
 from daemon.core.cache import Cache, NodeInfo
 from daemon.core.counters import Counters
 from daemon.core.nominations import NominationBook
+from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Int64s
 from shared.columns.table import NodeTable
@@ -38,10 +39,10 @@ def dump_lines(cache: Cache, queue: SchedulingQueue) -> list[str]:
             for pod in info.pods.values()
         )
     lines.append(f"queue: {len(queue)} pods")
-    for pod in queue.dump():
-        rejected = ",".join(pod.unschedulable_plugins)
+    for pod in by_place(queue):
+        rejected = ",".join(sorted(pod.unschedulable_plugins))
         lines.append(
-            f"  {pod.place} {pod.key} uid {pod.uid} priority {pod.priority}"
+            f"  {pod.place.value} {pod.key} uid {pod.uid} priority {pod.priority}"
             f" attempts {pod.attempts} rejected by [{rejected}] gated by [{pod.gated_by}]"
         )
     return lines
@@ -59,21 +60,26 @@ def _node_line(cache: Cache, info: NodeInfo) -> str:
     return f"node {info.name}{ghost} generation {table.generation[row]} {pods} {amounts}"
 
 
+def by_place(queue: SchedulingQueue) -> list[QueuedPod]:
+    """Every pod of the queue, by place and key."""
+    return sorted(queue, key=lambda pod: (pod.place.value, pod.key, pod.uid))
+
+
 def pending_pods(queue: SchedulingQueue, nominations: NominationBook) -> list[PendingPod]:
     """Every pod of the queue, by place and key."""
     return [
         PendingPod(
             key=pod.key,
             uid=pod.uid,
-            place=pod.place,
+            place=pod.place.value,
             attempts=pod.attempts,
-            unschedulable_plugins=pod.unschedulable_plugins,
-            pending_plugins=pod.pending_plugins,
+            unschedulable_plugins=sorted(pod.unschedulable_plugins),
+            pending_plugins=sorted(pod.pending_plugins),
             gated_by=pod.gated_by,
-            nominated_node=pod.nominated_node,
+            nominated_node=queue.nominator.node_of(pod.uid) or "",
             awaited_victims=nominations.awaited_victims(pod.uid),
         )
-        for pod in queue.dump()
+        for pod in by_place(queue)
     ]
 
 

@@ -1,8 +1,9 @@
 """Everything that the owner holds, for the parts that change it.
 
 The owner is one state, and a placement touches most of it: the cache, the queue, a binder's orders,
-a nomination, a counter. Each part (`scorer_links.py`, `committer.py`, `permit_stage.py`, `outcomes.py`,
-`binder_links.py`, `administration.py`) is one thing that happens to that state, and is given all of it.
+a nomination, a counter. Each part (`scorer_links.py`, `foresight.py`, `committer.py`, `permit_stage.py`,
+`outcomes.py`, `binder_links.py`, `administration.py`) is one thing that happens to that state, and is
+given all of it.
 """
 
 from typing import NamedTuple

@@ -1,37 +1,120 @@
-"""A Node object as one row of the columns.
+"""Node objects as rows of the columns, many at a time.
+
+Most nodes of a cluster are like others in all but their names, labels and images. What they have in
+common is their *shape*: quantities are parsed, and the objects kept, once for each.
 
 Rules: `NodeInfo.SetNode` in pkg/scheduler/framework/types.go, v1.36.2.
 """
 
-from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY
-from shared.columns.table import NodeTable
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Rows
+from shared.columns.table import NodeTable, TaintTuple
 from shared.errors import ObjectError
-from shared.kube.node_resources import node_allocatable
-from shared.kube.objects import Node
+from shared.kube.node_resources import NodeAllocatable, node_allocatable
+from shared.kube.objects import Node, NodeSpec, NodeStatus, ObjectMeta
 from shared.kube.quantity import QuantityError
 
+SHAPES_MAX: Final = 16_384
+"""With so many, they are forgotten: at a kilobyte or so each, 16 MB are kept for what may come again."""
 
-def write_node_columns(table: NodeTable, row: int, node: Node) -> None:
-    """Writes all node columns but `present`. ObjectError, and nothing written, on bad quantities."""
+_encoder: Final = msgspec.msgpack.Encoder()
+
+
+class NodeShape(NamedTuple):
+    """What nodes have in common."""
+
+    spec: NodeSpec
+    status: NodeStatus
+    """Without images."""
+    allocatable: NodeAllocatable
+    taints: tuple[TaintTuple, ...]
+    features: frozenset[str]
+
+
+class ShapedNode(NamedTuple):
+    """A node that shares what others have too."""
+
+    node: Node
+    """As far as anybody reads it."""
+    shape: NodeShape
+
+
+class NodeShapes:
+    """Shapes that were seen lately, by what makes them up."""
+
+    def __init__(self) -> None:
+        self._by_bytes: dict[bytes, NodeShape] = {}
+
+    def of(self, node: Node) -> ShapedNode:
+        """ObjectError on bad quantities."""
+        status, images = node.status, node.status.images
+        if images is not None:
+            status = msgspec.structs.replace(status, images=None)
+        key = _encoder.encode((node.spec, status))
+        shape = self._by_bytes.get(key)
+        if shape is None:
+            if len(self._by_bytes) >= SHAPES_MAX:
+                self._by_bytes.clear()
+            shape = self._by_bytes[key] = _shape(node, status)
+        if images is not None:
+            status = msgspec.structs.replace(shape.status, images=images)
+        else:
+            status = shape.status
+        meta = node.metadata
+        kept = ObjectMeta(name=meta.name, labels=meta.labels, annotations=meta.annotations)
+        return ShapedNode(Node(metadata=kept, spec=shape.spec, status=status), shape)
+
+
+def _shape(node: Node, status: NodeStatus) -> NodeShape:
     try:
         allocatable = node_allocatable(node)
     except QuantityError as error:
         where = f"node {node.metadata.name}: status.allocatable"
         raise ObjectError(where, f"{error}; write a quantity such as 4, 500m or 16Gi") from error
-    scalar_rows = {table.resource_id(name): amount for name, amount in allocatable.scalars.items()}
+    taints = tuple((t.key, t.value, t.effect) for t in node.spec.taints or ())
+    features = frozenset(status.declared_features or ())
+    return NodeShape(node.spec, status, allocatable, taints, features)
+
+
+def write_node_columns(table: NodeTable, rows: Rows, nodes: Sequence[ShapedNode]) -> None:
+    """Writes all node columns but `present`, and those of zones, of these rows, distinct."""
+    numbers: dict[int, int] = {}
+    at = [numbers.setdefault(id(node.shape), len(numbers)) for node in nodes]
+    shapes = list({id(node.shape): node.shape for node in nodes}.values())
+    for shape in shapes:
+        for name in shape.allocatable.scalars:
+            table.resource_id(name)
+    table.allocatable[:, rows] = np.array([_amounts(table, s) for s in shapes], np.int64).T[:, at]
+    table.allowed_pod_count[rows] = np.array([s.allocatable.pods for s in shapes], np.int64)[at]
+    table.unschedulable[rows] = np.array([s.spec.unschedulable for s in shapes])[at]
+    table.taints_id[rows] = np.array([table.taints.id_of(s.taints) for s in shapes])[at]
+    table.features_id[rows] = np.array([table.features.id_of(s.features) for s in shapes])[at]
+    table.images_id[rows] = table.images.ids_of(image_names(each.node) for each in nodes)
+    table.write_labels(rows, [each.node.metadata.labels or {} for each in nodes])
+
+
+def _amounts(table: NodeTable, shape: NodeShape) -> list[int]:
+    allocatable = shape.allocatable
     amounts = [0] * len(table.allocatable)
     amounts[CPU] = allocatable.milli_cpu
     amounts[MEMORY] = allocatable.memory_bytes
     amounts[EPHEMERAL_STORAGE] = allocatable.ephemeral_storage_bytes
-    for resource, amount in scalar_rows.items():
-        amounts[resource] = amount
-    table.allocatable[:, row] = amounts
-    table.allowed_pod_count[row] = allocatable.pods
-    table.unschedulable[row] = node.spec.unschedulable
-    taints = tuple((t.key, t.value, t.effect) for t in node.spec.taints or ())
-    table.taints_id[row] = table.taints.id_of(taints)
-    images = frozenset(name for image in node.status.images or () for name in image.names or ())
-    table.images_id[row] = table.images.id_of(images)
-    features = frozenset(node.status.declared_features or ())
-    table.features_id[row] = table.features.id_of(features)
-    table.write_labels(row, node.metadata.labels or {})
+    for name, amount in allocatable.scalars.items():
+        amounts[table.resource_id(name)] = amount
+    return amounts
+
+
+def image_names(node: Node) -> frozenset[str]:
+    """All names of all images that a node has."""
+    images = node.status.images
+    if not images:
+        return _NO_IMAGES
+    return frozenset(name for image in images for name in image.names or ())
+
+
+_NO_IMAGES: Final[frozenset[str]] = frozenset()

@@ -1,14 +1,16 @@
-"""The order in which nodes are looked at: round-robin over zones, so that neighbours differ in zone.
+"""The zones of the nodes, numbered in the order in which they appeared, and the nodes of each as they
+came: what `shared.columns.node_order` orders by.
 
-Rules: pkg/scheduler/backend/cache/node_tree.go, v1.36.2. Zones stand in the order in which they
-appeared, nodes of a zone in the order in which they were added.
+Rules: pkg/scheduler/backend/cache/node_tree.go, v1.36.2.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from shared.columns.schema import Rows
+from shared.columns.table import NodeTable
 
 REGION_LABELS: Final = (
     "topology.kubernetes.io/region",
@@ -20,76 +22,76 @@ ZONE_LABELS: Final = (
 )
 
 
-def zone_key(labels: dict[str, str]) -> str:
+def zone_key(labels: Mapping[str, str]) -> str:
     """Identifies region and zone of a node; empty where it states neither."""
     region = _first(labels, REGION_LABELS)
     zone = _first(labels, ZONE_LABELS)
     return f"{region}:\x00:{zone}" if region or zone else ""
 
 
-def _first(labels: dict[str, str], keys: tuple[str, ...]) -> str:
+def _first(labels: Mapping[str, str], keys: tuple[str, ...]) -> str:
     for key in keys:
         if key in labels:
             return labels[key]
     return ""
 
 
+class _Zone:
+    """A zone with nodes."""
+
+    __slots__ = ("key", "node_count", "number")
+
+    def __init__(self, key: str, number: int) -> None:
+        self.key = key
+        self.number = number
+        self.node_count = 0
+
+
 class NodeTree:
-    """Node rows by zone."""
+    """Writes the columns of zones; the table's order follows from them."""
 
-    def __init__(self) -> None:
-        self._zones: dict[str, dict[int, None]] = {}
-        self._zone_of: dict[int, str] = {}
-        self._order: Rows = np.zeros(0, np.intp)
-        """As last asked for."""
-        self._added: list[int] | None = []
-        """Rows that came since, if nothing else happened to the tree; else None."""
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._zones: dict[str, _Zone] = {}
+        self._by_number: dict[int, _Zone] = {}
+        self._next_number = 0
+        self._next_place = 0
+        self._node_count = 0
 
-    def add(self, row: int, labels: dict[str, str]) -> None:
-        zone = zone_key(labels)
-        self._zones.setdefault(zone, {})[row] = None
-        self._zone_of[row] = zone
-        if self._added is not None:
-            self._added.append(row)
+    def add(self, rows: Rows, labels: Sequence[Mapping[str, str]]) -> None:
+        """Rows of nodes, in the order in which they came, with the labels of each."""
+        table, count = self._table, len(rows)
+        table.zone_number[rows] = [self._joined(zone_key(own)) for own in labels]
+        table.zone_place[rows] = np.arange(self._next_place, self._next_place + count)
+        self._next_place += count
+        self._node_count += count
+        table.forget_order()
+
+    def _joined(self, key: str) -> int:
+        zone = self._zones.get(key)
+        if zone is None:
+            zone = _Zone(key, self._next_number)
+            self._next_number += 1
+            self._zones[key] = self._by_number[zone.number] = zone
+        zone.node_count += 1
+        return zone.number
 
     def remove(self, row: int) -> None:
-        zone = self._zone_of.pop(row)
-        rows = self._zones[zone]
-        del rows[row]
-        if not rows:
-            del self._zones[zone]
-        self._added = None
+        zone = self._zone_of(row)
+        zone.node_count -= 1
+        if not zone.node_count:
+            del self._zones[zone.key], self._by_number[zone.number]
+        self._node_count -= 1
+        self._table.forget_order()
 
-    def update(self, row: int, labels: dict[str, str]) -> bool:
-        """Moves a node whose zone changed to the end of its new zone; says whether it did."""
-        if self._zone_of.get(row) == zone_key(labels):
-            return False
-        self.remove(row)
-        self.add(row, labels)
-        return True
+    def update(self, row: int, labels: Mapping[str, str]) -> None:
+        """Moves a node whose zone changed to the end of its new zone."""
+        if self._zone_of(row).key != zone_key(labels):
+            self.remove(row)
+            self.add(np.array([row], np.intp), [labels])
 
-    def ordered_rows(self) -> Rows:
-        """All rows, one of each zone in turn. Read only.
-
-        In a large cluster nodes come a few at a time, and a turn over all of them for each few is
-        what takes longest; in a single zone those that came are simply the last.
-        """
-        if self._added is not None and len(self._zones) == 1:
-            self._order = np.concatenate((self._order, np.array(self._added, np.intp)))
-        else:
-            self._order = _in_turn([np.fromiter(z, np.intp, len(z)) for z in self._zones.values()])
-        self._added = []
-        return self._order
+    def _zone_of(self, row: int) -> _Zone:
+        return self._by_number[self._table.zone_number.item(row)]
 
     def __len__(self) -> int:
-        return len(self._zone_of)
-
-
-def _in_turn(zones: list[Rows]) -> Rows:
-    """The first of each, the second of each that has two, and so on."""
-    if len(zones) <= 1:
-        return zones[0] if zones else np.zeros(0, np.intp)
-    turns = np.concatenate([np.arange(len(rows)) for rows in zones])
-    # Stable: within a turn, zones stay in their order.
-    in_turn: Rows = np.concatenate(zones)[np.argsort(turns, kind="stable")]
-    return in_turn
+        return self._node_count

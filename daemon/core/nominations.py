@@ -23,7 +23,8 @@ from daemon.core.effects import Effect, TellBinder
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from shared.columns.nominations import Nomination
-from shared.framework.preemption import Preemptor, fits_without
+from shared.framework.preemption import fits_without
+from shared.framework.preemptor import Preemptor
 from shared.framework.runtime import Framework
 from shared.ids import NodeName, PodUid
 from shared.kube.pod_record import PodRecord

@@ -166,9 +166,10 @@ def _passing(
     cache: Cache, checker: Checker, run: list[tuple[Attempt, int]], generation: int
 ) -> list[bool]:
     nodes = cache.nodes
-    rows = np.array([row for _, row in run], np.intp)
-    if rows.max() >= nodes.row_count or rows.min() < 0:
+    proposed = [row for _, row in run]
+    if max(proposed) >= nodes.row_count or min(proposed) < 0:
         return [False] * len(run)  # Of a copy that is not ours; nothing there can be checked.
+    rows = np.array(proposed, np.intp)
     pod_class = run[0][0].pod_class
     uid = run[0][0].pod.record.uid
     own_uid = uid if cache.view.nominations.get(uid) is not None else ""

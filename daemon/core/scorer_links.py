@@ -6,12 +6,14 @@ from daemon.core.committer import Committer
 from daemon.core.dispatch import Attempt
 from daemon.core.effects import Note, Publish, TellScorer
 from daemon.core.events import ScorerSaid
+from daemon.core.foresight import Foresight
 from daemon.core.holdings import Holdings
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.framework.extenders import asked_of_scorers
 from shared.messages import to_scorer
 from shared.messages.from_scorer import (
     AskForPods,
+    Forecast,
     Proposals,
     ResyncRequest,
     ScorerHeartbeat,
@@ -26,9 +28,10 @@ a million nodes take about 10 s. One that is silent for so long is stuck; others
 class ScorerLinks:
     """The owner's side of the conversation with each worker."""
 
-    def __init__(self, holdings: Holdings, committer: Committer) -> None:
+    def __init__(self, holdings: Holdings, committer: Committer, foresight: Foresight) -> None:
         self._holdings = holdings
         self._committer = committer
+        self._foresight = foresight
         self._resyncs: dict[bytes, str] = {}
         """Who needs everything, and why."""
 
@@ -52,6 +55,10 @@ class ScorerLinks:
                     holdings.counters["proposals_stale"] += len(message.placements.tickets)
                 else:
                     self._committer.commit(scorer, message, now_s)
+            case Forecast():
+                scorer = holdings.scorers.get(peer)
+                if scorer is not None and message.epoch == holdings.epoch:
+                    self._foresight.note(scorer, message)
             case AskForPods():
                 holdings.effects.append(TellScorer(peer, self._pods_on(message)))
             case ScorerHeartbeat():
@@ -124,7 +131,7 @@ class ScorerLinks:
             holdings.checker.forget(class_id)
         settled = scorers.settled()
         if scorers.ready():
-            snapshot = holdings.snapshots.delta(settled)
+            snapshot = holdings.snapshots.delta(settled, scorers.next_ticket)
             if snapshot is not None:
                 holdings.counters["snapshots"] += 1
                 holdings.effects.append(Publish(snapshot.message, snapshot.buffers))
@@ -135,7 +142,7 @@ class ScorerLinks:
 
     def _send_everything(self, settled: dict[int, int]) -> None:
         holdings = self._holdings
-        full = holdings.snapshots.full(settled)
+        full = holdings.snapshots.full(settled, holdings.scorers.next_ticket)
         for peer, reason in self._resyncs.items():
             scorer = holdings.scorers.get(peer)
             if scorer is None:

@@ -43,31 +43,30 @@ class SnapshotLog:
         """An object of another kind than pod and node changed (None: is gone)."""
         self._object_changes.append((kind, key, b"" if body is None else bytes(body)))
 
-    def delta(self, settled: dict[int, int]) -> Snapshot | None:
-        """What changed since the last delta; None if nothing did that a worker must know."""
-        cache = self._cache
-        has_order = cache.refresh_order()
-        marks = dictionary_marks(cache.nodes)
-        classes = cache.classes
-        is_quiet = (
+    def is_current(self, settled: dict[int, int]) -> bool:
+        """Nothing changed since the last delta that a worker must know."""
+        cache, classes = self._cache, self._cache.classes
+        return (
             self._position == cache.journal.position
-            and not has_order
             and not self._object_changes
             and not cache.objects.assumption_news
             and not classes.born
             and not classes.retired
             and not cache.nomination_news
-            and marks == self._marks
+            and dictionary_marks(cache.nodes) == self._marks
             and settled == self._settled
         )
-        if is_quiet:
+
+    def delta(self, settled: dict[int, int], next_ticket: int) -> Snapshot | None:
+        """What changed since the last delta; None if nothing did that a worker must know."""
+        if self.is_current(settled):
             return None
+        cache, classes = self._cache, self._cache.classes
         body, buffers, self._marks = make_delta(
             cache.nodes,
             cache.pod_table,
             cache.journal.since(self._position) or cache.all_changes(),
             self._marks,
-            has_order=has_order,
             image_sizes=cache.new_image_sizes,
             # A class may be born and die between two deltas; its pods were never seen.
             classes=[born.definition for born in classes.born if born.pod_count],
@@ -84,13 +83,13 @@ class SnapshotLog:
             generation=cache.generation,
             settled=dict(settled),
             body=msgspec.Raw(body),
+            next_ticket=next_ticket,
         )
         self._sent(settled)
         return Snapshot(message, buffers)
 
     def skip(self, settled: dict[int, int]) -> None:
         """Nobody listens: what changed until now will be part of the next full snapshot."""
-        self._cache.refresh_order()
         self._marks = dictionary_marks(self._cache.nodes)
         self._sent(settled)
 
@@ -100,7 +99,7 @@ class SnapshotLog:
         self.skip(settled)
         self.sequence += 1
 
-    def full(self, settled: dict[int, int]) -> FullSnapshot:
+    def full(self, settled: dict[int, int], next_ticket: int) -> FullSnapshot:
         """Everything as of the last delta. Call after `delta` or `skip`, so that nothing is newer."""
         cache = self._cache
         assert self._position == cache.journal.position, "a full snapshot follows a delta"
@@ -110,7 +109,6 @@ class SnapshotLog:
             cache.all_changes(),
             NOTHING_SENT,
             is_full=True,
-            has_order=True,
             image_sizes=cache.nodes.image_sizes,
             classes=[pod_class.definition for pod_class in cache.classes],
             objects=cache.encoded_objects() + all_assumptions(cache.objects),
@@ -122,6 +120,7 @@ class SnapshotLog:
             generation=cache.generation,
             settled=dict(settled),
             body=msgspec.Raw(body),
+            next_ticket=next_ticket,
         )
         return FullSnapshot(message, buffers)
 

@@ -20,8 +20,9 @@ Each part of the work has a file, and what is held is handed down, never up (`ho
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Final, assert_never
 
 from daemon.core.administration import answer_of, status_of
@@ -45,6 +46,7 @@ from daemon.core.events import (
     ScorerGone,
     ScorerSaid,
 )
+from daemon.core.foresight import Foresight
 from daemon.core.holdings import Holdings
 from daemon.core.nominations import NominationBook
 from daemon.core.outcomes import Outcomes, describe_decision
@@ -61,7 +63,7 @@ from shared.framework.checker import Checker
 from shared.framework.extenders import EXTENDER
 from shared.framework.runtime import Framework
 from shared.messages.admin import StatusAnswer, StopRequest, TextAnswer
-from shared.messages.to_owner import AdapterHello, StartSync
+from shared.messages.to_owner import AdapterHello, AdapterMessage, NodeChanged, StartSync
 
 BINDERS_AWAITED_S: Final = 10.0
 """At its start the owner waits for the binders to have nothing of an earlier owner in flight, so that
@@ -91,7 +93,9 @@ class SchedulerState:
         self.nominations = held.nominations
         self._outcomes = Outcomes(held)
         self._permit = PermitStage(held, self._outcomes)
-        self._scorer_links = ScorerLinks(held, Committer(held, self._outcomes, self._permit))
+        committer = Committer(held, self._outcomes, self._permit)
+        self._foresight = Foresight(held, committer)
+        self._scorer_links = ScorerLinks(held, committer, self._foresight)
         self._binder_links = BinderLinks(held, self._outcomes)
         self._adapter: bytes | None = None
         self._is_sync_asked = False
@@ -101,6 +105,10 @@ class SchedulerState:
     @property
     def is_synced(self) -> bool:
         return self._holdings.changes.is_synced
+
+    @property
+    def _gives_out_work(self) -> bool:
+        return self.is_synced and not self._is_stopping and not self._is_standby
 
     # A turn --------------------------------------------------------------------------------------
 
@@ -116,6 +124,8 @@ class SchedulerState:
         self._pass_time(now_s)
         self._permit.settle(now_s)
         self.nominations.refresh()
+        if self._gives_out_work:
+            self._foresight.place(now_s)
         self._holdings.effects.extend(self.binders.flush())
         return self._taken()
 
@@ -125,7 +135,7 @@ class SchedulerState:
         self._note_disagreements()
         held.times.flush(now_s)
         self._scorer_links.publish(is_synced=self.is_synced)
-        if self.is_synced and not self._is_stopping and not self._is_standby:
+        if self._gives_out_work:
             self._scorer_links.hand_out(now_s)
         held.effects.extend(self.nominations.flush(self.binders.for_pod))
         self._outcomes.report()
@@ -178,15 +188,22 @@ class SchedulerState:
     def _on_adapter(self, event: AdapterSaid, now_s: float) -> None:
         is_current = event.batch.epoch == self._holdings.epoch and event.peer == self._adapter
         self.counters["adapter_batches"] += is_current
-        for message in event.batch.messages:
-            if isinstance(message, AdapterHello):
+        for kind, run in groupby(event.batch.messages, type):
+            if kind is AdapterHello:
                 self._adapter = event.peer
                 self._is_sync_asked = False
+            elif is_current and kind is NodeChanged:
+                nodes = [message.node for message in run if isinstance(message, NodeChanged)]
+                self._holdings.changes.apply_nodes(nodes, now_s)
             elif is_current:
-                self._holdings.changes.apply(message, now_s)
-                if len(self.waiting):
-                    self._permit.drop(message)
+                self._apply_changes(run, now_s)
             # Else: of an adapter that was replaced, or listed for another life of the owner.
+
+    def _apply_changes(self, messages: Iterable[AdapterMessage], now_s: float) -> None:
+        for message in messages:
+            self._holdings.changes.apply(message, now_s)
+            if len(self.waiting):
+                self._permit.drop(message)
 
     def _on_admin(self, event: AdminAsked) -> None:
         request = event.request

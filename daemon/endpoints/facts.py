@@ -44,6 +44,7 @@ class FactSource:
             state="" if listed is None else listed.state,
             owner_problem=problem,
             is_synced=status is not None and status.synced,
+            awaited_kinds=() if status is None else status.awaited_kinds,
             scorers_ready=0 if status is None else status.scorers_ready,
             binders_ready=0 if status is None else status.binders_ready,
             is_candidate=self._gate is not None,

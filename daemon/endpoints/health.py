@@ -20,6 +20,8 @@ class Facts(NamedTuple):
     owner_problem: str
     """Empty: the owner answers."""
     is_synced: bool
+    awaited_kinds: Sequence[str]
+    """That were not listed yet."""
     scorers_ready: int
     binders_ready: int
     is_candidate: bool
@@ -54,7 +56,7 @@ def checks_for(path: str, facts: Facts) -> list[Check]:
 
 def _readiness(facts: Facts) -> list[Check]:
     is_leaving = facts.state in ("draining", "stopping")
-    synced = facts.owner_problem or ("" if facts.is_synced else "the cluster is being listed")
+    synced = facts.owner_problem or ("" if facts.is_synced else _listing(facts.awaited_kinds))
     return [
         Check("shutdown", "berth is shutting down" if is_leaving else ""),
         Check("informer-sync", synced),
@@ -63,6 +65,11 @@ def _readiness(facts: Facts) -> list[Check]:
         Check("scorers", facts.owner_problem or _nobody(facts.scorers_ready, "scorer")),
         Check("binders", facts.owner_problem or _nobody(facts.binders_ready, "binder")),
     ]
+
+
+def _listing(awaited_kinds: Sequence[str]) -> str:
+    told = f": {', '.join(awaited_kinds)}" if awaited_kinds else ""
+    return f"the cluster is being listed{told}"
 
 
 def _nobody(count: int, role: str) -> str:

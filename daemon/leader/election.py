@@ -20,8 +20,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-JITTER_FACTOR: Final = 1.2
-"""client-go's: a renew deadline must be longer than so many retry periods."""
 RELEASED_DURATION_S: Final = 1
 """What a berth that gives the lease up writes as its duration, as client-go does."""
 

@@ -47,6 +47,7 @@ from shared.messages.from_binder import (
 )
 from shared.messages.from_scorer import (
     AskForPods,
+    Forecast,
     Proposals,
     ResyncRequest,
     ScorerHeartbeat,
@@ -182,7 +183,9 @@ def to_event(received: Received) -> Event:
             return AdapterSaid(peer, message)
         case PeerGone():
             return ScorerGone(peer)
-        case ScorerHello() | ResyncRequest() | Proposals() | AskForPods() | ScorerHeartbeat():
+        case ScorerHello() | ResyncRequest() | ScorerHeartbeat():
+            return ScorerSaid(peer, message)
+        case Proposals() | Forecast() | AskForPods():
             return ScorerSaid(peer, message)
         case BinderHello() | BinderReady() | BindReport() | VictimReport() | BinderHeartbeat():
             return BinderSaid(peer, message)

@@ -1,4 +1,4 @@
-"""The supervise loop: the only place that starts a process.
+"""The supervise loop: starts the processes, looks after them and ends them.
 
 Life of a berth: *starting* until the owner says that it has listed the cluster and that a scorer
 and a binder are there; *running*; on SIGHUP *reloading* (drained, and everybody who reads the
@@ -20,9 +20,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Final
 
+from daemon.supervisor.child import Child
 from daemon.supervisor.children import LEADER, OWNER, ChildSpec
+from daemon.supervisor.dumper import Dumper
 from daemon.supervisor.owner_link import OwnerLink
-from daemon.supervisor.plan import ACCESS_NAME, MakePlan, Plan, close_gate, lay_out, new_identity
+from daemon.supervisor.plan import MakePlan, Plan, close_gate, lay_out, new_identity
 from daemon.supervisor.process_list import (
     ProcessList,
     SupervisorLock,
@@ -37,12 +39,9 @@ from shared.config import RuntimeOptions
 from shared.errors import ConfigurationError, FrameError
 from shared.limits import CHILD_STOP_S, OWNER_SILENCE_S, STATUS_PERIOD_S
 from shared.messages.admin import (
-    CompareRequest,
-    DumpRequest,
     StatusAnswer,
     StatusRequest,
     StopRequest,
-    TextAnswer,
 )
 from shared.telemetry.log import EventLog
 from shared.transport.admin_client import NoAnswerError
@@ -51,7 +50,6 @@ from shared.transport.parent import make_lifeline
 
 log = EventLog("supervisor")
 
-DUMP_TIMEOUT_S: Final = 60.0
 STARTING_PERIOD_S: Final = 0.1
 """Until berth is ready somebody waits for it; later a question a second is enough."""
 
@@ -110,31 +108,6 @@ async def supervise(
     return await supervisor.run()
 
 
-class Child:
-    """One place in the table of children, and the process that fills it now."""
-
-    def __init__(self, spec: ChildSpec) -> None:
-        self.spec = spec
-        self.process: subprocess.Popen[bytes] | None = None
-        self.pidfd = -1
-        self.started_s = 0.0
-        self.exits: list[Exit] = []
-        self.restart: asyncio.TimerHandle | None = None
-        self.is_replaced = False
-        """It was told to end so that its successor reads the new configuration; no death."""
-        self.new_spec: ChildSpec | None = None
-        """Of that successor; None: it has none."""
-
-    @property
-    def name(self) -> str:
-        return self.spec.name
-
-    def send_signal(self, number: signal.Signals) -> None:
-        """Through the pidfd: it can never reach another process of the same id."""
-        if self.process is not None:
-            signal.pidfd_send_signal(self.pidfd, number)
-
-
 class Supervisor:
     """Keeps the children alive, until told otherwise."""
 
@@ -161,11 +134,10 @@ class Supervisor:
         self._is_killing = asyncio.Event()
         self._child_ended = asyncio.Event()
         self._owner = OwnerLink(Endpoints(self._runtime_dir))
+        self._dumper = Dumper(self._owner, self._runtime_dir)
         self._owner_seen_s = clock.monotonic_s()
         self._notifier = ServiceNotifier()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._comparers: dict[int, subprocess.Popen[bytes]] = {}
-        """By pidfd."""
 
     async def run(self) -> int:
         """From the first child's start to the last one's end; the exit code."""
@@ -187,9 +159,7 @@ class Supervisor:
         finally:
             for child in self._children:
                 child.send_signal(signal.SIGKILL)
-            for pidfd, comparer in list(self._comparers.items()):
-                comparer.kill()
-                self._on_comparer_end(pidfd)
+            self._dumper.close()
             self._owner.close()
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2):
                 loop.remove_signal_handler(number)
@@ -200,26 +170,16 @@ class Supervisor:
 
     def _start(self, child: Child) -> None:
         child.restart = None
-        # -P: a module of ours is never looked for in the current folder. Never -O: assertions end
-        # a process that has gone wrong.
-        command = [sys.executable, "-P", "-m", child.spec.module, *child.spec.arguments]
         child.started_s = self._clock.monotonic_s()
         try:
-            child.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                command,
-                stdin=subprocess.DEVNULL,
-                pass_fds=(self._lifeline_fd,),
-                env=child_environment({**dict(child.spec.environment), **os.environ}),
-                # A terminal's Ctrl-C goes to a whole process group; only we shall hear it.
-                process_group=0,
-            )
+            child.start(self._lifeline_fd)
         except OSError as error:
             # No memory or no process ids left: a death at birth, with the pauses that go with it.
             log.warning("child_not_started", child=child.name, reason=str(error))
             child.exits.append(Exit(exit_codes.FAILED, 0.0))
             self._replace(child, 0)
             return
-        child.pidfd = os.pidfd_open(child.process.pid)
+        assert child.process is not None, "just started"
         asyncio.get_running_loop().add_reader(child.pidfd, self._on_exit, child)
         if child.name == OWNER:
             self._owner_seen_s = child.started_s
@@ -229,12 +189,8 @@ class Supervisor:
         self._write_list()
 
     def _on_exit(self, child: Child) -> None:
-        assert child.process is not None, "only running children are watched"
         asyncio.get_running_loop().remove_reader(child.pidfd)
-        os.close(child.pidfd)
-        code = child.process.wait()
-        pid = child.process.pid
-        child.process, child.pidfd = None, -1
+        pid, code = child.reap()
         ran_s = self._clock.monotonic_s() - child.started_s
         self._child_ended.set()
         if child.is_replaced and self._state is State.RELOADING:
@@ -352,7 +308,7 @@ class Supervisor:
         self._begin(self._reload())
 
     def _on_dump_signal(self) -> None:
-        self._begin(self._dump())
+        self._begin(self._dumper.dump())
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -422,45 +378,6 @@ class Supervisor:
             child.spec = child.new_spec
             self._start(child)
         self._write_list()
-
-    async def _dump(self) -> None:
-        """What kube-scheduler does on SIGUSR2: dump cache and queue, and compare them."""
-        try:
-            dumped = await self._owner.ask(DumpRequest(), DUMP_TIMEOUT_S)
-            compared = await self._owner.ask(CompareRequest(), DUMP_TIMEOUT_S)
-        except (NoAnswerError, FrameError) as error:
-            log.warning("dump_failed", reason=str(error))
-            return
-        if isinstance(dumped, TextAnswer):
-            path = self._runtime_dir / "dump.txt"
-            path.write_text("\n".join(dumped.lines) + "\n", encoding="utf-8")
-            log.info("dumped", path=str(path), lines=len(dumped.lines))
-        if isinstance(compared, TextAnswer):
-            for line in compared.lines:
-                log.info("compared", finding=line)
-        if (self._runtime_dir / ACCESS_NAME).exists():
-            self._start_comparer()
-
-    def _start_comparer(self) -> None:
-        """Cache and queue against the API server, in a process of its own that writes log lines: to
-        list and compare a whole cluster would keep this one from its children for seconds."""
-        command = [sys.executable, "-P", "-m", "daemon", "compare", "--log"]
-        command += ["--runtime-dir", str(self._runtime_dir)]
-        try:
-            process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                command, stdin=subprocess.DEVNULL, process_group=0
-            )
-        except OSError as error:
-            log.warning("comparer_not_started", reason=str(error))
-            return
-        pidfd = os.pidfd_open(process.pid)
-        self._comparers[pidfd] = process
-        asyncio.get_running_loop().add_reader(pidfd, self._on_comparer_end, pidfd)
-
-    def _on_comparer_end(self, pidfd: int) -> None:
-        asyncio.get_running_loop().remove_reader(pidfd)
-        os.close(pidfd)
-        self._comparers.pop(pidfd).wait()
 
     # The end --------------------------------------------------------------------------------------
 
@@ -533,14 +450,3 @@ class Supervisor:
         self._state = state
         self._notifier.stopping(state)
         self._write_list()
-
-
-def child_environment(own: "os._Environ[str] | dict[str, str]") -> dict[str, str]:
-    """A child's environment: ours, but with assertions on and with one thread for arithmetic."""
-    environment = dict(own)
-    # Set by somebody for other programs, it would switch off the assertions that guard the cache.
-    environment.pop("PYTHONOPTIMIZE", None)
-    # Our arrays are small and our processes many: BLAS threads would only fight for the cores.
-    for library in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        environment.setdefault(library, "1")
-    return environment

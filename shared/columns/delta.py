@@ -60,8 +60,6 @@ class DeltaBody(msgspec.Struct, array_like=True, frozen=True):
     pod_row_count: int
     pods_used_count: int
     """`row_count` of the pod table."""
-    has_order: bool
-    """The nodeTree order changed and follows as the last buffer."""
     dictionaries: Dictionaries
     port_sets: list[list[PortTuple]]
     """Sets of used host ports; the usage rows' `ports_id` on the wire are indices of this list.
@@ -104,7 +102,6 @@ def make_delta(
     marks: DictionaryMarks,
     *,
     is_full: bool = False,
-    has_order: bool = False,
     image_sizes: dict[str, int] | None = None,
     classes: Sequence[ClassDefinition] = (),
     retired_classes: Sequence[int] = (),
@@ -125,7 +122,6 @@ def make_delta(
         label_key_count=len(table.label_keys),
         pod_row_count=len(pod_rows),
         pods_used_count=pods.row_count,
-        has_order=has_order,
         dictionaries=dictionaries,
         port_sets=[sorted(table.ports.values[port_id]) for port_id in port_ids],
         image_sets=[sorted(table.images.values[image_id]) for image_id in image_ids],
@@ -157,8 +153,6 @@ def make_delta(
         buffers.append(pods.start_s[pod_rows])
         buffers.append(pods.is_preempted[pod_rows])
         buffers.append(pods.name_hash[pod_rows])
-    if has_order:
-        buffers.append(table.order.astype(np.int64))
     return (
         _body_encoder.encode(body),
         [np.ascontiguousarray(b).data for b in buffers],
@@ -194,8 +188,6 @@ def apply_delta(
     usage_rows = _read_usage(table, delta, reader)
     node_rows = _read_nodes(table, delta, reader)
     pod_rows = _read_pods(pods, delta, reader)
-    if delta.has_order:
-        table.order = reader.take_rest(np.int64).astype(np.intp)
     reader.assert_empty()
     return AppliedDelta(
         delta.is_full,
@@ -229,6 +221,7 @@ def _read_nodes(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> 
     rows: Rows = reader.take(np.int64, (count,)).astype(np.intp)
     table.generation[rows] = reader.take(np.int64, (count,))
     present, names = table.present[rows], table.name_id[rows]
+    zones, places = table.zone_number[rows], table.zone_place[rows]
     for column in _SENT_NODE_COLUMNS:
         getattr(table, column.name)[rows] = reader.take(column.dtype, (count,))
     image_ids = [table.images.id_of(frozenset(images)) for images in delta.image_sets]
@@ -237,8 +230,12 @@ def _read_nodes(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> 
     table.allocatable[: delta.resource_count, rows] = reader.take(np.int64, shape)
     labels = reader.take(np.int32, (delta.label_key_count, count))
     same_labels = np.array_equal(table.labels[: delta.label_key_count, rows], labels)
-    if not same_labels or not np.array_equal(present, table.present[rows]):
+    same_rows = np.array_equal(present, table.present[rows])
+    if not same_labels or not same_rows:
         table.topology_version += 1
+    same_zones = np.array_equal(zones, table.zone_number[rows])
+    if not same_rows or not same_zones or not np.array_equal(places, table.zone_place[rows]):
+        table.forget_order()
     table.labels[: delta.label_key_count, rows] = labels
     table.reindex_names(rows, names)
     return rows
@@ -279,20 +276,17 @@ class _BufferReader:
         self._next = 0
 
     def take(self, dtype: object, shape: tuple[int, ...]) -> AnyArray:
-        flat = self.take_rest(dtype)
-        if flat.size != math.prod(shape):
-            raise FrameError(f"snapshot delta: buffer {self._next - 1} is not of shape {shape}")
-        return flat.reshape(shape)
-
-    def take_rest(self, dtype: object) -> AnyArray:
         if self._next >= len(self._buffers):
             raise FrameError("snapshot delta: a buffer is missing")
         buffer = self._buffers[self._next]
         self._next += 1
         try:
-            return np.frombuffer(buffer, dtype)  # type: ignore[call-overload,no-any-return] # any dtype
+            flat: AnyArray = np.frombuffer(buffer, dtype)  # type: ignore[call-overload] # any dtype
         except ValueError as error:
             raise FrameError(f"snapshot delta: {error}") from error
+        if flat.size != math.prod(shape):
+            raise FrameError(f"snapshot delta: buffer {self._next - 1} is not of shape {shape}")
+        return flat.reshape(shape)
 
     def assert_empty(self) -> None:
         if self._next != len(self._buffers):

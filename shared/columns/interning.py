@@ -5,7 +5,7 @@ nobody says any more is dropped from time to time by starting over (`restart`), 
 every copy is then made anew.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 V = TypeVar("V", bound=Hashable)
@@ -31,6 +31,17 @@ class Interner(Generic[V]):
             self.values.append(value)
         return found
 
+    def ids_of(self, values: Iterable[V]) -> list[int]:
+        """The same as `id_of` for each."""
+        ids, known, found = self._ids, self.values, []
+        for value in values:
+            value_id = ids.get(value)
+            if value_id is None:
+                value_id = ids[value] = len(known)
+                known.append(value)
+            found.append(value_id)
+        return found
+
     def find(self, value: V) -> int:
         """The id of `value`, or -1 if nobody has used it yet."""
         return self._ids.get(value, -1)
@@ -38,8 +49,8 @@ class Interner(Generic[V]):
     def extend(self, first_id: int, values: Sequence[V]) -> None:
         """Takes over ids that another interner gave; `first_id` follows on, or overlaps equally."""
         assert first_id <= len(self.values), "a range of ids is missing"
-        for offset, value in enumerate(values):
-            assert self.id_of(value) == first_id + offset, "ids disagree"
+        expected = range(first_id, first_id + len(values))
+        assert self.ids_of(values) == list(expected), "ids disagree"
 
     def restart(self, initial: Sequence[V]) -> None:
         """Forgets everything but `initial`; ids change."""

@@ -50,6 +50,10 @@ NODE_COLUMNS: Final = (
     Column("images_id", np.int32, "interned set of image names; 0 is none"),
     Column("features_id", np.int32, "interned set of declared features; 0 is none"),
     Column("incarnation", np.int64, "generation at which this node took the row"),
+    Column(
+        "zone_number", np.int64, "its zone in `node_order`: zones that appeared later have more"
+    ),
+    Column("zone_place", np.int64, "its place in that zone: nodes that were added later have more"),
 )
 COMMON_COLUMNS: Final = (
     Column("generation", np.int64, "of the last change of the row, of either group"),

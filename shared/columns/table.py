@@ -6,11 +6,13 @@ change of the table. The writer marks what it touched (`touch_usage`, `touch_nod
 snapshot log and the engine read these marks.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from shared.columns.interning import Interner, V
+from shared.columns.node_order import rows_in_turn
 from shared.columns.schema import (
     BASE_RESOURCES,
     COMMON_COLUMNS,
@@ -28,6 +30,7 @@ PortTuple = tuple[str, str, int]
 """(host IP, protocol, port); an empty host IP is kept as "0.0.0.0"."""
 
 FIRST_CAPACITY: Final = 64
+NO_ROW: Final = -1
 
 
 class NodeTable:
@@ -50,6 +53,8 @@ class NodeTable:
     images_id: Int32s
     features_id: Int32s
     incarnation: Int64s
+    zone_number: Int64s
+    zone_place: Int64s
 
     def __init__(self) -> None:
         self.capacity = FIRST_CAPACITY
@@ -77,46 +82,82 @@ class NodeTable:
         self.topology_version = 0
         """Raised when a label of a row changes, or whether a node is behind it; see `write_labels`
         and `set_present`. Most updates of a Node object change neither."""
-        self.order: Rows = np.zeros(0, np.intp)
-        """Rows of all present nodes in nodeTree order (round-robin over zones)."""
-        self._row_by_name_id: dict[int, int] = {}
+        self._order: Rows | None = None
+        """As long as nothing changed that it depends on."""
+        self._row_by_name_id: Int32s = np.full(FIRST_CAPACITY, NO_ROW, np.int32)
+        """NO_ROW for names of which there is no node; may be shorter than `names`."""
+        self._named_count = 0
+        """Rows with a name."""
 
     # Rows ----------------------------------------------------------------
 
     def row_of(self, node_name: str) -> int:
         """The row of a node, or -1."""
         name_id = self.names.find(node_name)
-        return self._row_by_name_id.get(name_id, -1)
+        if name_id < 0 or name_id >= len(self._row_by_name_id):
+            return NO_ROW
+        return self._row_by_name_id.item(name_id)
 
     def name_of(self, row: int) -> str:
         return self.names.values[self.name_id.item(row)]
 
-    def bind_name(self, row: int, node_name: str) -> None:
-        """Gives a row to a node."""
-        name_id = self.names.id_of(node_name)
-        self.name_id[row] = name_id
-        self._row_by_name_id[name_id] = row
+    def bind_names(self, rows: Rows, node_names: Sequence[str]) -> None:
+        """Gives rows to nodes that have none."""
+        name_ids = np.array(self.names.ids_of(node_names), np.int32)
+        self.name_id[rows] = name_ids
+        self._rows_by_name_id()[name_ids] = rows
+        self._named_count += len(rows)
 
     def unbind_name(self, row: int) -> None:
-        self._row_by_name_id.pop(int(self.name_id[row]), None)
+        """Takes a row from its node."""
+        self._row_by_name_id[self.name_id.item(row)] = NO_ROW
+        self._named_count -= 1
+
+    def _rows_by_name_id(self) -> Int32s:
+        """Long enough for all names."""
+        by_id, count = self._row_by_name_id, len(self.names)
+        if count > len(by_id):
+            self._row_by_name_id = np.full(2 * count, NO_ROW, np.int32)
+            self._row_by_name_id[: len(by_id)] = by_id
+        return self._row_by_name_id
 
     def reindex_names(self, rows: Rows, before: Int32s) -> None:
         """Finds `rows` by name again, after a snapshot wrote their `present`, and their `name_id`,
         which was `before`."""
-        by_id = self._row_by_name_id
+        by_id = self._rows_by_name_id()
         now = self.name_id[rows]
         renamed = before != now
-        for row, name_id in zip(rows[renamed].tolist(), before[renamed].tolist(), strict=True):
-            if by_id.get(name_id) == row:
-                del by_id[name_id]
+        old = before[renamed]
+        left = old[by_id[old] == rows[renamed]]
+        by_id[left] = NO_ROW
         present = self.present[rows]
-        by_id.update(zip(now[present].tolist(), rows[present].tolist(), strict=True))
+        shown = now[present]
+        self._named_count += int(np.count_nonzero(by_id[shown] == NO_ROW)) - len(left)
+        by_id[shown] = rows[present]
 
-    def set_present(self, row: int, *, is_present: bool) -> None:
-        """Says whether a Node object stands behind the row."""
-        if self.present.item(row) is not is_present:
-            self.present[row] = is_present
+    def set_present(self, rows: Rows | int, *, is_present: bool) -> None:
+        """Says whether a Node object stands behind each of the rows."""
+        if (self.present[rows] != is_present).any():
+            self.present[rows] = is_present
             self.topology_version += 1
+            self._order = None
+
+    @property
+    def order(self) -> Rows:
+        """Rows of all present nodes in nodeTree order (round-robin over zones). Read only."""
+        if self._order is None:
+            rows = self.present_rows()
+            self._order = rows_in_turn(rows, self.zone_number[rows], self.zone_place[rows])
+        return self._order
+
+    def forget_order(self) -> None:
+        """To be said when a column was written that `order` depends on."""
+        self._order = None
+
+    def named_rows(self) -> Rows:
+        """Rows that were given to a node, ascending."""
+        by_id = self._row_by_name_id
+        return np.sort(by_id[by_id != NO_ROW]).astype(np.intp)
 
     def present_rows(self) -> Rows:
         """Rows with a Node object, ascending."""
@@ -148,26 +189,28 @@ class NodeTable:
 
     def name_waste(self) -> int:
         """How many names of nodes no row has any more."""
-        return len(self.names) - len(self._row_by_name_id)
+        return len(self.names) - self._named_count
 
     def value_waste(self) -> int:
         """How many label values no row has any more. Looks at all labels of all nodes."""
-        rows = list(self._row_by_name_id.values())
-        return len(self.label_values) - len(np.union1d([0], self.labels[:, rows]))
+        is_used = np.zeros(len(self.label_values), np.bool_)
+        is_used[0] = True
+        is_used[self.labels[:, self.named_rows()]] = True
+        return len(is_used) - int(np.count_nonzero(is_used))
 
     def compact_names(self) -> None:
         """Drops names, label values, taints and features that no row has. Ids change: whoever keeps
         some must start over, in whichever process."""
         rows = slice(0, self.row_count)
-        kept = [(self.names.values[name_id], row) for name_id, row in self._row_by_name_id.items()]
-        self.names.restart([name for name, _ in kept])
+        kept_ids = np.flatnonzero(self._row_by_name_id != NO_ROW)
+        kept_rows = self._row_by_name_id[kept_ids]
+        self.names.restart([self.names.values[name_id] for name_id in kept_ids.tolist()])
         free = np.ones(self.row_count, np.bool_)
-        free[[row for _, row in kept]] = False
+        free[kept_rows] = False
         for ids in (self.name_id, self.taints_id, self.features_id, self.labels.T):
             ids[rows][free] = 0
-        self._row_by_name_id = {name_id: row for name_id, (_, row) in enumerate(kept)}
-        for name_id, row in self._row_by_name_id.items():
-            self.name_id[row] = name_id
+        self._row_by_name_id = kept_rows
+        self.name_id[kept_rows] = np.arange(len(kept_rows))
         self.labels[:, rows] = _compacted(self.label_values, self.labels[:, rows], "")
         self.taints_id[rows] = _compacted(self.taints, self.taints_id[rows], ())
         self.features_id[rows] = _compacted(self.features, self.features_id[rows], frozenset())
@@ -209,16 +252,30 @@ class NodeTable:
             more = np.zeros((count, self.capacity), np.int32)
             self.labels = np.concatenate((self.labels, more))
 
-    def write_labels(self, row: int, labels: dict[str, str]) -> None:
-        key_ids = [self.label_keys.id_of(key) for key in labels]
+    def write_labels(self, rows: Rows, labels: Sequence[Mapping[str, str]]) -> None:
+        """The labels of each of these rows, which are distinct."""
+        # Nodes have the same keys, mostly, and few of the values differ much: so key by key.
+        alike: dict[tuple[str, ...], list[int]] = {}
+        for at, own in enumerate(labels):
+            alike.setdefault(tuple(own), []).append(at)
+        for keys in alike:
+            self.label_keys.ids_of(keys)
         self.reserve_labels(len(self.label_keys))
-        # Lists: arrays of a few numbers take several times longer to fill and to compare.
-        column = [0] * self.labels.shape[0]
-        for key_id, value in zip(key_ids, labels.values(), strict=True):
-            column[key_id] = self.value_id(value)
-        if self.labels[:, row].tolist() != column:
-            self.labels[:, row] = column
+        written = np.zeros((len(self.labels), len(rows)), np.int32)
+        for keys, members in alike.items():
+            for key in keys:
+                values = [labels[at][key] for at in members]
+                written[self.label_keys.find(key), members] = self._value_ids(values)
+        if not np.array_equal(self.labels[:, rows], written):
+            self.labels[:, rows] = written
             self.topology_version += 1
+
+    def _value_ids(self, values: list[str]) -> list[int]:
+        distinct = list(dict.fromkeys(values))
+        ids = self.label_values.ids_of(["=" + value for value in distinct])
+        if len(distinct) == len(values):
+            return ids
+        return list(map(dict(zip(distinct, ids, strict=True)).__getitem__, values))
 
     def labels_of(self, row: int) -> dict[str, str]:
         """The labels of one node; for people and slow paths."""

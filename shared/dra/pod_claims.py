@@ -12,7 +12,12 @@ from collections.abc import Callable
 from typing import Final
 
 from shared.errors import OperationalError
-from shared.kube.objects import PodResourceClaim, ResourceClaim, ResourceClaimStatus
+from shared.kube.objects import (
+    DeviceCondition,
+    PodResourceClaim,
+    ResourceClaim,
+    ResourceClaimStatus,
+)
 from shared.kube.pod_record import PodIdentity, PodTemplate
 
 RESERVED_FOR_MAX: Final = 256
@@ -111,6 +116,20 @@ def readiness(status: ResourceClaimStatus) -> Readiness:
         if not is_true.issuperset(result.binding_conditions):
             return Readiness.PENDING
     return Readiness.READY
+
+
+def failed_condition(status: ResourceClaimStatus) -> DeviceCondition | None:
+    """By which a driver says that it gave up preparing an allocated device; None: it did not."""
+    said = {(d.driver, d.pool, d.device): d for d in status.devices or ()}
+    for result in (status.allocation.devices.results or ()) if status.allocation else ():
+        device = said.get((result.driver, result.pool, result.device))
+        if not result.binding_conditions or device is None:
+            continue
+        by_type = {c.type: c for c in device.conditions or () if c.status == "True"}
+        for name in result.binding_failure_conditions or ():
+            if name in by_type:
+                return by_type[name]
+    return None
 
 
 def binding_failed(claim: ResourceClaim) -> bool:

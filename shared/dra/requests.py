@@ -36,7 +36,6 @@ from shared.kube.quantity import ExactQuantity, canonical, parse
 ALL: Final = "All"
 EXACT_COUNT: Final = "ExactCount"
 Selector = Expression | CelCompileError
-NO_CLASS: Final = DeviceClass()
 
 
 class Alternative(NamedTuple):

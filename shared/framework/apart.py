@@ -5,63 +5,59 @@ be put by itself, with all counts made to follow. But preemption asks of a node 
 change, and a filter can work that out for all nodes at once (`ApartFilter`).
 """
 
+from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from shared.columns.schema import Rows
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_api import (
-    ApartFilter,
-    Dependence,
-    FilterPlugin,
-    GonePods,
-    Scope,
-)
+from shared.framework.outcomes import FilterOutcome, PreFilterOutcome
+from shared.framework.plugin_api import ApartFilter, Dependence, FilterPlugin, GonePods
 from shared.framework.pod_info import PodInfo
 from shared.framework.preemption_scope import moving_part
-from shared.framework.runtime import FilterOutcome, Framework, PreFilterOutcome
+from shared.framework.runtime import Framework
 from shared.framework.status import Verdicts
 
 
 class ApartFramework:
-    """A framework's filters for one pod; nobody may be nominated to the nodes that they are asked
-    about, as far as the pod would have to respect it."""
+    """A framework's filters; nobody may be nominated to the nodes that they are asked about, as far as
+    the pod would have to respect it."""
 
-    def __init__(
-        self,
-        framework: Framework,
-        pod: PodInfo,
-        own_uid: str,
-        cluster: ClusterView,
-        outcome: PreFilterOutcome,
-    ) -> None:
-        self._pod = pod
-        self._own_uid = own_uid
-        self._cluster = cluster
-        self._outcome = outcome
+    def __init__(self, framework: Framework) -> None:
         self._gone = _Gone()
         filters = [_apart(plugin, self._gone) for plugin in framework.filters]
         self._all = Framework(framework.profile_name, framework.pre_filters, filters, ())
         self._moving = moving_part(self._all)
 
-    def filter(self, rows: Rows, gone: GonePods, *, moving_only: bool) -> FilterOutcome:
+    def filter(
+        self,
+        pod: PodInfo,
+        cluster: ClusterView,
+        outcome: PreFilterOutcome,
+        rows: Rows,
+        gone: GonePods,
+        *,
+        moving_only: bool,
+    ) -> FilterOutcome:
         """`moving_only`: the rows passed all filters before, and would with more pods gone."""
         self._gone.pods = gone
         framework = self._moving if moving_only else self._all
-        return framework.run_filters(self._pod, self._cluster, self._outcome, rows, self._own_uid)
+        return framework.run_filters(pod, cluster, outcome, rows)
+
+
+@lru_cache(maxsize=64)
+def apart_framework(framework: Framework) -> ApartFramework:
+    """Of a framework that lives on; to make one takes longer than to ask it."""
+    return ApartFramework(framework)
 
 
 def can_be_apart(framework: Framework, outcome: PreFilterOutcome) -> bool:
     """Whether every filter that looks beyond the node can be asked so."""
     if not outcome.status.is_success:
         return False
-    counting = {each.filter_index for each in framework.pod_counting(outcome)}
-    return all(
-        isinstance(framework.filters[index], ApartFilter)
-        for index in framework.active_filters(outcome)
-        if index in counting or framework.filters[index].filter_depends.scope is not Scope.ROW
-    )
+    beyond = framework.plan(outcome).beyond
+    return all(isinstance(framework.filters[index], ApartFilter) for index in beyond)
 
 
 class _Gone:

@@ -15,10 +15,13 @@ from shared.columns.schema import Bools, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.engine import POD_CHANGES_MAX
 from shared.framework.families import Families
+from shared.framework.kept_rows import FEW_ROWS, RoomAsked, RoomFilter, room_filters
+from shared.framework.nominated_pods import passing_with_nominated
 from shared.framework.object_news import has_say, kinds_changed
+from shared.framework.plans import MOVING
 from shared.framework.plugin_api import Delta, Reads
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime import MOVING, Framework
+from shared.framework.runtime import Framework
 from shared.kernels.rows import rows_where
 
 ROWS_LIKE_ONE_CALL: Final = 256
@@ -56,6 +59,10 @@ class Checker:
         if knows_families:
             self._families = Families(frameworks)
             shared = self._families.shared
+            self._room_filters = {
+                profile: room_filters(halves.own)
+                for profile, halves in self._families.halves.items()
+            }
             self._by_family = Checker(cluster, journal, shared, knows_families=False)
 
     def passing(
@@ -79,8 +86,8 @@ class Checker:
             passes &= framework.passing_of(
                 checked.moving, info, self._cluster, checked.outcome, rows
             )
-            passes = framework.passing_with_nominated(
-                info, self._cluster, checked.outcome, rows, passes, own_uid
+            passes = passing_with_nominated(
+                framework, info, self._cluster, checked.outcome, rows, passes, own_uid
             )
         return passes
 
@@ -93,13 +100,34 @@ class Checker:
         if family_id is None:
             return None
         own = families.halves[profile].own
-        outcome = own.run_pre_filters(info, self._cluster)
-        if not outcome.status.is_success or outcome.node_names is not None:
+        has_room = self._with_room(profile, info, rows)
+        if has_room is None:
+            outcome = own.run_pre_filters(info, self._cluster)
+            if not outcome.status.is_success or outcome.node_names is not None:
+                return None
+            filters = own.plan(outcome).active
+            has_room = own.passing_of(filters, info, self._cluster, outcome, rows)
+        has_room &= self._by_family.passing(family_id, info, profile, rows)
+        return has_room
+
+    def _with_room(self, profile: str, info: PodInfo, rows: Rows) -> Bools | None:
+        """Whether the pod passes the filters that do not ignore requests, of a few rows; None where
+        these look at more than room."""
+        filters = self._room_filters[profile]
+        if filters is None or len(rows) > FEW_ROWS:
             return None
-        passes = self._by_family.passing(family_id, info, profile, rows)
-        filters = own.active_filters(outcome)
-        passes &= own.passing_of(filters, info, self._cluster, outcome, rows)
-        return passes
+        asked: list[tuple[RoomFilter, RoomAsked]] = []
+        for plugin in filters:
+            room = plugin.room_asked(info, self._cluster)
+            if room is None:
+                return None
+            asked.append((plugin, room))
+        nodes = self._cluster.nodes
+        has_room = [
+            all(plugin.has_room(room, nodes, row) for plugin, room in asked)
+            for row in rows.tolist()
+        ]
+        return np.array(has_room, np.bool_)
 
     def _with_all_others(self, checked: "_CheckedClass", unknown: Rows) -> Rows:
         """Rows to ask the fixed filters about: these, or all that are left once so many calls were
@@ -194,13 +222,13 @@ class _CheckedClass:
         self.asked_count = 0
         """Calls of the fixed filters since they were last asked about all rows."""
         self.outcome = framework.run_pre_filters(info, cluster)
-        groups = framework.filter_groups(self.outcome)
-        self.fixed = groups.fixed
-        self.moving = groups.moving + groups.wide
+        plan = framework.plan(self.outcome)
+        self.fixed = plan.groups.fixed
+        self.moving = plan.groups.moving + plan.groups.wide
         self.updatable = framework.updatable_filters(self.outcome)
-        self.stale_by: int = framework.filters_stale_by(self.outcome).value
-        self.object_kinds = framework.filters_object_kinds(self.outcome)
-        self.is_wide = framework.is_wide(self.outcome)
+        self.stale_by: int = plan.stale_by.value
+        self.object_kinds = plan.object_kinds
+        self.is_wide = plan.is_wide
         self.position = journal.position
         self.pod_position = cluster.pod_log.position
         self.objects_version = cluster.objects.version

@@ -7,17 +7,19 @@ rows that it names itself (`UpdatableFilter`), usually few or none. A wide filte
 them makes the caller start afresh.
 """
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from shared.columns.schema import Bools, Rows
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_api import Delta, UpdatableFilter
+from shared.framework.nominated_pods import passing_with_nominated
+from shared.framework.outcomes import PreFilterOutcome
+from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo
 from shared.framework.row_states import RowStates
-from shared.framework.runtime import Framework, PreFilterOutcome
-from shared.kernels.rows import row_index
+from shared.framework.runtime import Framework
+from shared.kernels.rows import parts_of, row_index
 
 FEW_ROWS: Final = 16
 """Up to so many rows a set is cheaper than a mask."""
@@ -35,8 +37,8 @@ class Refiltered(NamedTuple):
 class ClassFilters:
     """Arrays have the table's capacity."""
 
-    __slots__ = ("_cluster", "_fixed", "_framework", "_moving", "_outcome", "_own_uid", "_pod",
-                 "_updatable", "_wide", "feasible", "feasible_count", "moving_ok", "static_ok",
+    __slots__ = ("_cluster", "_fixed", "_own_uid", "_wide", "feasible", "feasible_count", "framework",
+                 "moving", "moving_ok", "outcome", "pod", "static_ok", "updatable",
                  "wide_ok")  # fmt: skip
 
     def __init__(
@@ -48,14 +50,15 @@ class ClassFilters:
         outcome: PreFilterOutcome,
         own_uid: str = "",
     ) -> None:
-        self._framework = framework
-        self._pod = pod
+        self.framework = framework
+        self.pod = pod
         self._cluster = cluster
-        self._outcome = outcome
+        self.outcome = outcome
         self._own_uid = own_uid
-        groups = framework.filter_groups(outcome)
-        self._fixed, self._moving, self._wide = groups
-        self._updatable = framework.updatable_filters(outcome)
+        self._fixed, self.moving, self._wide = framework.plan(outcome).groups
+        """Indices of the framework's filters."""
+        self.updatable = framework.updatable_filters(outcome)
+        """The plugins that follow changes, with their state."""
         capacity = cluster.nodes.capacity
         self.static_ok: Bools = np.zeros(capacity, np.bool_)
         """Passes the fixed filters."""
@@ -70,10 +73,11 @@ class ClassFilters:
             self._start(states)
 
     def _start(self, states: RowStates) -> None:
-        rows = self._framework.candidate_rows(self._outcome, self._cluster)
-        rows = _picked(rows, self._passing(self._fixed, rows))
+        rows = self.framework.candidate_rows(self.outcome, self._cluster)
+        fixed = [self._passing(self._fixed, rows[part]) for part in parts_of(len(rows))]
+        rows = _picked(rows, np.concatenate(fixed)) if fixed else rows
         self.static_ok[row_index(rows)] = True
-        passes = states.passing(self._framework, self._moving, self._pod, self._outcome, rows)
+        passes = states.passing(self.framework, self.moving, self.pod, self.outcome, rows)
         rows = _picked(rows, passes)
         self.moving_ok[row_index(rows)] = True
         if self._wide:
@@ -89,10 +93,10 @@ class ClassFilters:
         touched = self._update_wide(delta)
         if touched is None:
             return None
-        if not self._outcome.status.is_success:
+        if not self.outcome.status.is_success:
             return NOTHING_REFILTERED
         rows = usage_rows
-        if not self._moving and not len(delta.node_rows) and not self._cluster.nominations:
+        if not self.moving and not len(delta.node_rows) and not self._cluster.nominations:
             if not touched:
                 return NOTHING_REFILTERED
             rows = NO_ROWS  # No filter minds.
@@ -102,7 +106,7 @@ class ClassFilters:
             touched.append(delta.node_rows)
         passes = self.static_ok[rows]
         if np.count_nonzero(passes):
-            passes &= self._passing(self._moving, rows)
+            passes &= self._passing(self.moving, rows)
         self.moving_ok[rows] = passes
         return self._concluded(rows, passes, touched)
 
@@ -135,23 +139,13 @@ class ClassFilters:
         passes = self._with_nominated(rows, passes)
         return Refiltered(rows, self._flip(rows, passes))
 
-    @property
-    def moving(self) -> list[int]:
-        """The moving filters, as indices of the framework's."""
-        return self._moving
-
-    @property
-    def updatable(self) -> list[tuple[UpdatableFilter, Any]]:
-        """The plugins that follow changes, with their state."""
-        return self._updatable
-
     def _update_wide(self, delta: Delta) -> list[Rows] | None:
         """Rows that the wide filters want to be asked about again."""
         touched: list[Rows] = []
         if not delta.pods and not len(delta.node_rows):
             return touched
-        for plugin, state in self._updatable:
-            rows = plugin.update_filter(state, self._pod, self._cluster, delta)
+        for plugin, state in self.updatable:
+            rows = plugin.update_filter(state, self.pod, self._cluster, delta)
             if rows is None:
                 return None
             if len(rows):
@@ -183,11 +177,11 @@ class ClassFilters:
         return np.flatnonzero(named)
 
     def _passing(self, filters: list[int], rows: Rows) -> Bools:
-        return self._framework.passing_of(filters, self._pod, self._cluster, self._outcome, rows)
+        return self.framework.passing_of(filters, self.pod, self._cluster, self.outcome, rows)
 
     def _with_nominated(self, rows: Rows, passes: Bools) -> Bools:
-        return self._framework.passing_with_nominated(
-            self._pod, self._cluster, self._outcome, rows, passes, self._own_uid
+        return passing_with_nominated(
+            self.framework, self.pod, self._cluster, self.outcome, rows, passes, self._own_uid
         )
 
     def _and_nominated_rows(self, rows: Rows) -> Rows:

@@ -10,7 +10,7 @@ one by one.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -20,13 +20,13 @@ from shared.columns.usage import PodUsage
 from shared.framework.best_rows import RowSet, Ties
 from shared.framework.class_filters import ClassFilters
 from shared.framework.class_scores import ClassScores
+from shared.framework.class_shift import ClassShift
 from shared.framework.cluster_view import ClusterView
 from shared.framework.device_index import takes_devices
 from shared.framework.lookahead import Ahead, Asked
-from shared.framework.plugin_api import ClassDiscerning, Delta, Reads
-from shared.framework.pod_info import PodInfo
+from shared.framework.plugin_api import Delta, Reads
 from shared.framework.row_states import RowStates
-from shared.framework.runtime import Framework, PreFilterOutcome
+from shared.framework.score_range import INVALID
 from shared.kernels.rows import rows_where
 
 RunTieBreak = Callable[[Ties, int], int]
@@ -52,11 +52,11 @@ class ClassRun:
         self,
         asked: Asked,
         class_id: int,
-        cluster: ClusterView,
         states: RowStates,
         filters: ClassFilters,
         scores: ClassScores,
         ahead: Ahead,
+        is_followed: bool,
         tie_break: RunTieBreak,
         put: Put,
     ) -> None:
@@ -70,7 +70,8 @@ class ClassRun:
         self._put = put
         self._pending: list[int] = []
         """Placed, and not yet written to the columns; distinct."""
-        self._is_followed = _is_followed(class_id, cluster, filters, scores)
+        self._is_followed = is_followed
+        """Some plugin minds where pods of the class itself are."""
         self.is_over = False
         """What is kept of the class is of no use any more."""
 
@@ -89,10 +90,10 @@ class ClassRun:
         return rows
 
     def _place(self, ticket: int) -> int | None:
-        """The row for the next pod; None where it fits nowhere."""
+        """The row for the next pod; None where it fits nowhere, or cannot be rated."""
         scores, ahead = self._scores, self._ahead
         found = scores.best.best()
-        if found is None:
+        if found is None or found[0] >= INVALID:
             return None
         ties = found[1]
         row = ties[0] if len(ties) == 1 else self._tie_break(ties, ticket)
@@ -149,20 +150,19 @@ class ClassRun:
 
 
 def run_of(
-    framework: Framework,
-    pod: PodInfo,
     class_id: int,
     cluster: ClusterView,
     states: RowStates,
-    outcome: PreFilterOutcome,
     filters: ClassFilters,
     scores: ClassScores,
+    shift: ClassShift,
     usage: PodUsage,
     tie_break: RunTieBreak,
     put: Put,
 ) -> ClassRun | None:
     """A run, or None where pods of the class have to be placed one by one: nominated pods, host
     ports, or a plugin that looks at more of the row than usage."""
+    framework, pod = filters.framework, filters.pod
     if usage.ports or pod.takes_claims or len(cluster.nominations):
         return None
     if takes_devices(pod, cluster):
@@ -176,16 +176,8 @@ def run_of(
             return None
     if scores.ahead is None:
         scores.ahead = Ahead(moving, len(scores.total))
-    asked = Asked(framework, pod, outcome, filters.moving, usage)
-    return ClassRun(asked, class_id, cluster, states, filters, scores, scores.ahead, tie_break, put)
-
-
-def _is_followed(
-    class_id: int, cluster: ClusterView, filters: ClassFilters, scores: ClassScores
-) -> bool:
-    """Whether some plugin minds where pods of the class itself are."""
-    followers: list[tuple[Any, Any]] = [*filters.updatable, *scores.followers]
-    return any(
-        not isinstance(plugin, ClassDiscerning) or plugin.minds(state, class_id, cluster)
-        for plugin, state in followers
+    asked = Asked(framework, pod, filters.outcome, filters.moving, usage)
+    is_followed = shift.minds_any({class_id})
+    return ClassRun(
+        asked, class_id, states, filters, scores, scores.ahead, is_followed, tie_break, put
     )

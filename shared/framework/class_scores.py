@@ -17,12 +17,15 @@ from shared.framework.best_rows import BestRows
 from shared.framework.class_filters import Refiltered
 from shared.framework.cluster_view import ClusterView
 from shared.framework.lookahead import Ahead
+from shared.framework.outcomes import ActiveScore
+from shared.framework.plans import MOVING
 from shared.framework.plugin_api import Delta, PreScorePlugin, Reads, UpdatableScore
 from shared.framework.pod_info import PodInfo
 from shared.framework.row_states import RowStates, rated
-from shared.framework.runtime import MOVING, ActiveScore, Framework
+from shared.framework.runtime import Framework
+from shared.framework.score_range import weighted
 from shared.framework.status import Code
-from shared.kernels.rows import row_index, rows_where
+from shared.kernels.rows import parts_of, row_index, rows_where
 
 SHARE_LIKE_ALL: Final = 16
 """To write every sixteenth row costs about as much as to write all, which lie side by side."""
@@ -54,18 +57,35 @@ class _Column:
     def rate(self, pod: PodInfo, cluster: ClusterView, rows: Rows) -> None:
         plugin, _, state, _ = self.entry
         raw = plugin.score(state, pod, cluster, rows)
-        self.raw[row_index(rows)] = raw
         if self._is_even and len(raw):
             if self._even_raw is None:
                 self._even_raw = raw.item(0)
             self._is_even = bool((raw == self._even_raw).all())
+        if not self._is_even or self._even_raw:  # Else: zeros where there is nothing but zeros.
+            self.raw[row_index(rows)] = raw
+
+    def weighed(self, index: Rows | slice) -> Int64s:
+        """What it gives these rows, which were rated: for each, or one number for all."""
+        even = self._even
+        return self.weigh(self.raw[index] if even is None else even)
+
+    @property
+    def _even(self) -> Int64s | None:
+        """The raw score of all rows that were rated, if it is the same."""
+        if not self._is_even or self._even_raw is None:
+            return None
+        return np.array([self._even_raw])
 
     def weigh(self, raw: Int64s) -> Int64s:
         """Raw scores, normalised and weighted."""
-        normalizer = self.entry.normalizer
+        return self.weigh_by(raw, self.normalization)
+
+    def weigh_by(self, raw: Int64s, normalization: Hashable) -> Int64s:
+        """The same with another normalisation."""
+        plugin, weight, _, normalizer = self.entry
         if normalizer is not None:
-            raw = normalizer.normalize(raw, self.normalization)
-        return raw * self.entry.weight
+            raw = normalizer.normalize(raw, normalization)
+        return weighted(plugin, raw, weight)
 
     def summarize(self, feasible: "_Feasible") -> bool:
         """Sums up the raw scores of feasible rows; says whether that is another than before."""
@@ -73,7 +93,9 @@ class _Column:
         if normalizer is None or (self._is_even and self._was_summarized and feasible.is_any):
             return False
         self._was_summarized = feasible.is_any
-        summary = normalizer.normalization(self.entry.state, feasible.of(self.raw))
+        even = self._even
+        raw = self.raw if even is None else np.broadcast_to(even, self.raw.shape)
+        summary = normalizer.normalization(self.entry.state, feasible.of(raw))
         is_other: bool = summary != self.normalization
         self.normalization = summary
         return is_other
@@ -101,7 +123,8 @@ class _Feasible:
 
 
 class ClassScores:
-    """`total` has the table's capacity, NOT_FEASIBLE where the pod does not fit."""
+    """`total` has the table's capacity, NOT_FEASIBLE where the pod does not fit; INVALID or more where
+    some score is out of range (`score_range`)."""
 
     def __init__(
         self,
@@ -167,7 +190,11 @@ class ClassScores:
         # A node that is not feasible is still rated, as it may become so without a change of what
         # it is rated by; it does not take part in normalisation until then.
         rows = rows_where(self._static_ok)
-        for column in (*self._narrow, *(column for column, _ in self._wide)):
+        for column in self._narrow:
+            for part in parts_of(len(rows)):
+                column.rate(self._pod, self._cluster, rows[part])
+            column.summarize(self._feasible)
+        for column, _ in self._wide:
             column.rate(self._pod, self._cluster, rows)
             column.summarize(self._feasible)
         self._plain_sum[row_index(rows)] = (
@@ -240,8 +267,7 @@ class ClassScores:
                 continue
             summary = normalizer.normalization(column.entry.state, column.raw[rows])
             if summary != column.normalization:
-                change = normalizer.normalize(column.raw, summary) * column.entry.weight
-                total = total + (change - column.weigh(column.raw))
+                total = total + (column.weigh_by(column.raw, summary) - column.weigh(column.raw))
         return total
 
     @property
@@ -304,8 +330,8 @@ class ClassScores:
     def _weigh_all(self, column: _Column) -> None:
         if not len(column.weighted):
             column.weighted = np.zeros(len(self.total), np.int64)
-        count = self._cluster.nodes.row_count
-        column.weighted[:count] = column.weigh(column.raw[:count])
+        for part in parts_of(self._cluster.nodes.row_count):
+            column.weighted[part] = column.weigh(column.raw[part])
 
     def _update_wide(self, delta: Delta, flipped: Rows) -> list[Rows] | None:
         """Of each wide plugin, the rows that it wants to rate again."""
@@ -327,15 +353,17 @@ class ClassScores:
         total = self._plain_sum[index].copy() if is_moving else np.zeros(count, np.int64)
         for column in self._narrow:
             if column.is_moving is is_moving:
-                total += column.weigh(column.raw[index])
+                total += column.weighed(index)
         return total
 
     def _sum_up_narrow(self) -> None:
-        count = self._cluster.nodes.row_count
-        everything = slice(0, count)
-        self._fixed[everything] = self._weighed(everything, count, is_moving=False)
-        self._base[everything] = self._weighed(everything, count, is_moving=True)
-        self._base[everything] += self._fixed[everything]
+        for part in parts_of(self._cluster.nodes.row_count):
+            count = part.stop - part.start
+            fixed = self._weighed(part, count, is_moving=False)
+            self._fixed[part] = fixed
+            total = self._weighed(part, count, is_moving=True)
+            total += fixed
+            self._base[part] = total
 
     def _write(self, rows: Rows) -> None:
         total = self._base[rows]

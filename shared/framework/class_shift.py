@@ -18,9 +18,7 @@ from shared.framework.class_filters import ClassFilters
 from shared.framework.class_scores import ClassScores
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ClassDiscerning
-from shared.framework.pod_info import PodInfo
 from shared.framework.row_states import RowStates, rated, reads_resources_only
-from shared.framework.runtime import Framework, PreFilterOutcome
 
 ROWS_MAX: Final = 32
 """With more rows, asking about all at once is cheaper."""
@@ -31,32 +29,25 @@ ANSWERS_MAX: Final = 1 << 14
 class ClassShift:
     """Of one evaluation, as long as its filters and scores are the same objects."""
 
-    __slots__ = ("_answers", "_can_tell", "_cluster", "_filters", "_followers", "_framework",
-                 "_is_possible", "_outcome", "_pod", "_reads_rows", "_states", "_states_version",
-                 "_unminded", "scores")  # fmt: skip
+    __slots__ = ("_answers", "_can_tell", "_cluster", "_filters", "_followers", "_is_possible",
+                 "_reads_rows", "_states", "_states_version", "_unminded", "scores")  # fmt: skip
 
     def __init__(
         self,
-        framework: Framework,
-        pod: PodInfo,
         cluster: ClusterView,
         states: RowStates,
-        outcome: PreFilterOutcome,
         filters: ClassFilters,
         scores: ClassScores,
     ) -> None:
-        self._framework = framework
-        self._pod = pod
         self._cluster = cluster
         self._states = states
-        self._outcome = outcome
         self._filters = filters
         self.scores = scores
         self._followers: list[tuple[Any, Any]] = [*filters.updatable, *scores.followers]
         self._can_tell = all(isinstance(plugin, ClassDiscerning) for plugin, _ in self._followers)
         """Every plugin that looks at pods elsewhere knows which classes matter to it."""
         self._is_possible = (
-            all(reads_resources_only(framework.filters[i]) for i in filters.moving)
+            all(reads_resources_only(filters.framework.filters[i]) for i in filters.moving)
             and all(reads_resources_only(entry.plugin) for entry in scores.moving)
             and not any(entry.normalizer for entry in scores.moving)
         )
@@ -118,10 +109,10 @@ class ClassShift:
             self._states_version = self._states.version
         answer = self._answers.get(state)
         if answer is None:
-            view, row = self._states.followed, np.array([state], np.intp)
-            passes = self._framework.passing_of(
-                self._filters.moving, self._pod, view, self._outcome, row
+            view, row, filters = self._states.followed, np.array([state], np.intp), self._filters
+            passes = filters.framework.passing_of(
+                filters.moving, filters.pod, view, filters.outcome, row
             )
-            moving = rated(self.scores.moving, self._pod, view, row)
+            moving = rated(self.scores.moving, filters.pod, view, row)
             answer = self._answers[state] = passes.item(0), moving.item(0)
         return answer

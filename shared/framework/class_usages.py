@@ -36,7 +36,7 @@ class ClassUsages:
         return self._usages[self.indices(np.array([class_id])).item()]
 
     def indices(self, class_ids: Int64s) -> Rows:
-        """Rows of `matrix` and `priority` for each class id; valid until the next call with a class
+        """Rows of `matrix` and `has_ports` for each class id; valid until the next call with a class
         that was not asked for before."""
         if not len(class_ids):
             return np.zeros(0, np.intp)
@@ -60,10 +60,10 @@ class ClassUsages:
         """Shape (index, EXTRA_COLUMNS + resource)."""
         return self._matrix[: len(self._usages)]
 
-    @property
-    def priority(self) -> Int64s:
-        """Shape (index,)."""
-        return self._priority[: len(self._usages)]
+    def priorities(self, class_ids: Int64s) -> Int64s:
+        """Of each class id, shape (n,)."""
+        indices = self.indices(class_ids)  # First: it learns of new classes.
+        return self._priority[indices]
 
     @property
     def has_ports(self) -> Int64s:

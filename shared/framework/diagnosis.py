@@ -11,14 +11,10 @@ import numpy as np
 
 from shared.columns.schema import Rows
 from shared.framework.cluster_view import ClusterView
+from shared.framework.nominated_pods import run_filters_with_nominated
+from shared.framework.outcomes import FilterOutcome, FilterVerdicts, NodeVerdict, PreFilterOutcome
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime import (
-    FilterOutcome,
-    FilterVerdicts,
-    Framework,
-    NodeVerdict,
-    PreFilterOutcome,
-)
+from shared.framework.runtime import Framework
 from shared.framework.status import Code
 
 _NONE: Final[Rows] = np.zeros(0, np.intp)
@@ -62,7 +58,7 @@ def filter_candidates(
     rows = _NONE
     if outcome.status.is_success:
         rows = framework.candidate_rows(outcome, cluster)
-    return framework.run_filters(pod, cluster, outcome, rows, own_uid)
+    return run_filters_with_nominated(framework, pod, cluster, outcome, rows, own_uid)
 
 
 def diagnose(
@@ -78,7 +74,7 @@ def diagnose(
         return _rejected_by_pre_filter(outcome, node_count)
     rows = framework.candidate_rows(outcome, cluster)
     if filtered is None:
-        filtered = framework.run_filters(pod, cluster, outcome, rows)
+        filtered = run_filters_with_nominated(framework, pod, cluster, outcome, rows)
     reasons: Counter[str] = Counter()
     plugins: set[str] = set()
     pending: set[str] = set()

@@ -32,19 +32,18 @@ from shared.framework.diagnosis import FitError, diagnose, filter_candidates, pl
 from shared.framework.dry_runs import DryRuns
 from shared.framework.filter_update import refreshed, rows_within
 from shared.framework.node_sample import NodeSample, is_sampling
+from shared.framework.nominated_pods import passing, run_filters_with_nominated
 from shared.framework.object_news import has_say, kinds_changed
+from shared.framework.outcomes import FilterOutcome, PreFilterOutcome, PreScoreError
+from shared.framework.plans import MOVING
 from shared.framework.plugin_api import Delta, Reads
 from shared.framework.pod_info import PodInfo
 from shared.framework.post_filter import FailedAttempt, PostFilterResult, run_post_filters
-from shared.framework.preemption import Preemptor
+from shared.framework.preemptor import Preemptor
 from shared.framework.row_states import RowStates
-from shared.framework.runtime import (
-    MOVING,
-    FilterOutcome,
-    Framework,
-    PreFilterOutcome,
-    PreScoreError,
-)
+from shared.framework.runtime import Framework
+from shared.framework.score_range import INVALID, invalid_score, out_of_range
+from shared.kernels.rows import rows_where
 
 TieBreak = Callable[[Ties], int]
 """Chooses one of the rows (ascending, at least two) that share the best score."""
@@ -92,9 +91,10 @@ class ClassEvaluation:
         self.framework = framework
         self.outcome = outcome
         self.filters = filters
-        self.stale_by: int = framework.filters_stale_by(outcome).value
+        plan = framework.plan(outcome)
+        self.stale_by: int = plan.stale_by.value
         """Changes after which to start afresh, as bits of Reads."""
-        self.object_kinds = framework.filters_object_kinds(outcome)
+        self.object_kinds = plan.object_kinds
         """The same for objects; None: of any kind."""
         self.scores: ClassScores | None = None
         """None until a pod of the class has two feasible nodes to choose from."""
@@ -172,8 +172,8 @@ class Engine:
         if not evaluation.outcome.status.is_success:
             return False
         rows = np.array([row], np.intp)
-        passes = evaluation.framework.passing(
-            evaluation.info, self._cluster, evaluation.outcome, rows, own_uid=own_uid
+        passes = passing(
+            evaluation.framework, evaluation.info, self._cluster, evaluation.outcome, rows, own_uid
         )
         return bool(passes[0])
 
@@ -193,8 +193,22 @@ class Engine:
         if found is None:
             return None
         best, ties = found
+        if best >= INVALID:
+            self._note_invalid(evaluation)
+            return None
         row = ties[0] if len(ties) == 1 else tie_break(ties)
         return Choice(row, best, count)
+
+    def _note_invalid(self, evaluation: ClassEvaluation) -> None:
+        """A score is out of range: the attempt is an error."""
+        if evaluation.failure is None:
+            problem = invalid_score(
+                evaluation.framework,
+                evaluation.info,
+                self._cluster,
+                rows_where(evaluation.feasible),
+            )
+            evaluation.failure = plugin_error(self._cluster, problem)
 
     def _choose_of_some(self, evaluation: ClassEvaluation, tie_break: TieBreak) -> Choice | None:
         """The best of the nodes of a sample. Nothing of it is kept: the next sample is another."""
@@ -213,7 +227,11 @@ class Engine:
         except PreScoreError as error:
             evaluation.failure = plugin_error(cluster, str(error))
             return None
-        _, _, total = framework.run_scores(evaluation.info, cluster, active, rows)
+        _, scores, total = framework.run_scores(evaluation.info, cluster, active, rows)
+        problem = out_of_range(active, scores)
+        if problem:
+            evaluation.failure = plugin_error(cluster, problem)
+            return None
         best = total.max().item()
         ties = rows[total == best]
         row = ties.item(0) if len(ties) == 1 else tie_break(ties)
@@ -264,11 +282,20 @@ class Engine:
             evaluation.pod_position = self._cluster.pod_log.position
             evaluation.failure = evaluation.filtered = None
 
+        shift = self._shift(evaluation, scores)
         return run_of(
-            framework, info, class_id, self._cluster, self.states, outcome,
-            evaluation.filters, scores, usage,
+            class_id, self._cluster, self.states, evaluation.filters, scores, shift, usage,
             tie_break, put_and_note,
         )  # fmt: skip
+
+    def _shift(self, evaluation: ClassEvaluation, scores: ClassScores) -> ClassShift:
+        """What follows placements for the class as long as its scores are these."""
+        shift = evaluation.shift
+        if shift is None or shift.scores is not scores:
+            filters = evaluation.filters
+            shift = ClassShift(self._cluster, self.states, filters, scores)
+            evaluation.shift = shift
+        return shift
 
     def _is_current(self, evaluation: ClassEvaluation) -> bool:
         return (
@@ -325,7 +352,9 @@ class Engine:
                 framework, info, self._cluster, outcome, evaluation.own_uid
             )
         else:
-            again = framework.run_filters(info, self._cluster, outcome, rows, evaluation.own_uid)
+            again = run_filters_with_nominated(
+                framework, info, self._cluster, outcome, rows, evaluation.own_uid
+            )
             filtered = refreshed(filtered, again)
         outdated.clear()
         evaluation.filtered = filtered
@@ -383,7 +412,7 @@ class Engine:
             return self._fresh(evaluation.info, evaluation.framework)
         if evaluation.filtered is not None:
             evaluation.outdated.append(refiltered.rows)
-            is_wide = evaluation.framework.is_wide(evaluation.outcome)
+            is_wide = evaluation.framework.plan(evaluation.outcome).is_wide
             if is_wide or len(changes.node_rows) or len(evaluation.outdated) > OUTDATED_MAX:
                 evaluation.filtered = None
                 evaluation.outdated.clear()
@@ -409,12 +438,7 @@ class Engine:
         class_ids = self._cluster.pod_log.classes_since(evaluation.pod_position, POD_CHANGES_MAX)
         if class_ids is None:
             return None
-        shift = evaluation.shift
-        if shift is None or shift.scores is not scores:
-            shift = evaluation.shift = ClassShift(
-                evaluation.framework, evaluation.info, self._cluster, self.states,
-                evaluation.outcome, evaluation.filters, scores,
-            )  # fmt: skip
+        shift = self._shift(evaluation, scores)
         return None if shift.minds_any(class_ids) else shift
 
     def _is_shifted(self, evaluation: ClassEvaluation, shift: ClassShift) -> bool:

@@ -10,7 +10,7 @@ the same either way.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -19,17 +19,31 @@ from shared.columns.schema import Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.engine import Choice, ClassEvaluation, Engine, TieBreak
 from shared.framework.families import Families
+from shared.framework.kept_rows import KeptRows, kept_rows
+from shared.framework.outcomes import ActiveScore, PreScoreError
 from shared.framework.pod_info import PodInfo
 from shared.framework.row_states import RowStates, rated
-from shared.framework.runtime import ActiveScore, Framework, PreScoreError
+from shared.framework.runtime import Framework
+from shared.framework.score_range import INVALID
 from shared.kernels.rows import row_index, rows_between, rows_where
 
 SHARING_MIN: Final = 1 << 14
 """With fewer rows, asking about each costs less than keeping track of which are alike: of pods that
 differ, each makes another row unlike all others."""
+KEPT_ROWS_A_FEASIBLE_MAX: Final = 8
+"""What is kept is looked at for all rows. Where so few take a pod of the family, asking about these is
+quicker."""
 KEPT_BYTES_MAX: Final = 16 << 20
 """Of all families: nobody says when the last pod of one is gone, and where pods have labels of their own
 (a batch, a release) new families come for ever. 50 of them at 5,000 nodes."""
+
+
+class _Best(NamedTuple):
+    """The rows with the highest total, ascending."""
+
+    score: int
+    rows: Rows
+    feasible_count: int
 
 
 class LonePods:
@@ -46,6 +60,10 @@ class LonePods:
         self._states = states
         self._families = Families(frameworks)
         self._engine = Engine(cluster, journal, self._families.shared, states, KEPT_BYTES_MAX)
+        self._kept = {
+            profile: kept_rows(cluster, journal, halves.own)
+            for profile, halves in self._families.halves.items()
+        }
 
     def choose(
         self, class_id: int, info: PodInfo, profile: str, tie_break: TieBreak
@@ -59,31 +77,63 @@ class LonePods:
             return None
         if family.feasible_count < 2:
             return None
-        own = self._families.halves[profile].own
-        return self._best(family, own, info, tie_break)
+        kept = self._kept_worth(family, profile)
+        found = None if kept is None else self._best_kept(family, kept, info)
+        if found is None:
+            found = self._best(family, self._families.halves[profile].own, info)
+        if found is None or found.score >= INVALID:
+            return None
+        ties = found.rows
+        row = ties.item(0) if len(ties) == 1 else tie_break(ties)
+        return Choice(row, found.score, found.feasible_count)
 
-    def _best(
-        self, family: ClassEvaluation, own: Framework, info: PodInfo, tie_break: TieBreak
-    ) -> Choice | None:
+    def _best(self, family: ClassEvaluation, own: Framework, info: PodInfo) -> _Best | None:
+        """By asking about each row."""
         rows = self._passing(family, own, info)
         if len(rows) < 2:
-            return Choice(rows.item(0), 0, 1) if len(rows) else None
-        scores = self._engine.scores_of(family)
-        if scores is None:
-            return None
-        shared = scores.total if len(rows) == family.feasible_count else scores.among(rows)
+            return _Best(0, rows, 1) if len(rows) else None
+        shared = self._shared(family, rows)
         if shared is None:
             return None
         try:
             prepared = own.prepare_scores(info, self._cluster, rows)
         except PreScoreError:
             return None
-        total = self._rated(prepared.active, info, rows)
-        total = total + shared[row_index(rows)]
-        best = total.max().item()
-        ties = rows[(total == best).nonzero()[0]]
-        row = ties.item(0) if len(ties) == 1 else tie_break(ties)
-        return Choice(row, best, len(rows))
+        total = self._rated(prepared.active, info, rows) + shared[row_index(rows)]
+        best: int = total.max().item()
+        return _Best(best, rows[(total == best).nonzero()[0]], len(rows))
+
+    def _best_kept(self, family: ClassEvaluation, kept: KeptRows, info: PodInfo) -> _Best | None:
+        """From what is kept of all rows; None: to be found out in the other way."""
+        asked = kept.asked_by(info)
+        if asked is None:
+            return None
+        count = self._cluster.nodes.row_count
+        among = None if family.feasible_count == count else family.feasible[:count]
+        feasible = kept.feasible(asked, among)
+        rows = rows_between(0, count) if feasible is None else rows_where(feasible)
+        shared = self._shared(family, rows) if len(rows) > 1 else None
+        found = None if shared is None else kept.best(asked, shared, feasible)
+        return None if found is None else _Best(*found, len(rows))
+
+    def _shared(self, family: ClassEvaluation, rows: Rows) -> Int64s | None:
+        """What plugins that ignore requests say if these rows, of those that take the family, are all
+        that take the pod; of no meaning for others."""
+        scores = self._engine.scores_of(family)
+        if scores is None or len(rows) == family.feasible_count:
+            return None if scores is None else scores.total
+        return scores.among(rows)
+
+    def _kept_worth(self, family: ClassEvaluation, profile: str) -> KeptRows | None:
+        """What is kept of all rows, where that is the quickest way."""
+        kept = self._kept[profile]
+        count = self._cluster.nodes.row_count
+        if kept is None or family.feasible_count * KEPT_ROWS_A_FEASIBLE_MAX < count:
+            return None
+        if count >= SHARING_MIN and self._states.is_shared_by(family.feasible_count):
+            return None
+        kept.follow()
+        return kept
 
     def _passing(self, family: ClassEvaluation, own: Framework, info: PodInfo) -> Rows:
         """Rows that take the pod; none as well where its plugins have something against all of it."""
@@ -95,7 +145,7 @@ class LonePods:
             rows = rows_between(0, family.feasible_count)
         else:
             rows = rows_where(family.feasible)
-        filters = own.active_filters(outcome)
+        filters = own.plan(outcome).active
         if len(rows) < SHARING_MIN:
             passes = own.passing_of(filters, info, cluster, outcome, rows)
         else:

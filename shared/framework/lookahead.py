@@ -13,9 +13,10 @@ import numpy as np
 
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.usage import PodUsage
+from shared.framework.outcomes import ActiveScore, PreFilterOutcome
 from shared.framework.pod_info import PodInfo
 from shared.framework.row_states import RowStates
-from shared.framework.runtime import ActiveScore, Framework, PreFilterOutcome
+from shared.framework.runtime import Framework
 from shared.kernels.rows import row_index
 
 

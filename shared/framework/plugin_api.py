@@ -247,6 +247,14 @@ class ExtremesNormalizer(Protocol):
 
 
 @runtime_checkable
+class RangeKeeper(Protocol):
+    """A score plugin whose scores are within 0..SCORE_MAX once they are normalised, whatever the pods
+    and nodes are like. Of others, a score out of that range fails the attempt."""
+
+    scores_within_range: ClassVar[bool]
+
+
+@runtime_checkable
 class ObjectReader(Protocol):
     """A plugin that says which kinds (plural) `Reads.OBJECTS` means; without it, all of them."""
 

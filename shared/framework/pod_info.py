@@ -12,6 +12,8 @@ from shared.kube.pod_resources import (
     fit_filter_requests,
     fit_score_requests,
     host_ports,
+    is_plain,
+    plain_score_requests,
     pod_requests,
     referenced_claim_names,
 )
@@ -49,6 +51,8 @@ class PodInfo:
 
     @cached_property
     def fit_score_requests(self) -> FitScoreRequests:
+        if is_plain(self.template):
+            return plain_score_requests(self.requests)
         return fit_score_requests(self.template)
 
     @cached_property

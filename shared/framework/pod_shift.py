@@ -4,19 +4,17 @@ Apart from the run of the extension points, which it repeats for some plugins af
 is tried: of victims that preemption takes away, and of nominated pods that are put in their place.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from shared.columns.pod_log import PodChange
 from shared.columns.schema import Rows
 from shared.framework.cluster_view import ClusterView
+from shared.framework.outcomes import PreFilterOutcome
+from shared.framework.plans import PodCountingFilter
 from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo
+from shared.framework.runtime import Framework
 from shared.framework.status import SUCCESS, Code
-
-if TYPE_CHECKING:
-    from shared.framework.runtime import Framework, PodCountingFilter, PreFilterOutcome
 
 _NONE: Rows = np.zeros(0, np.intp)
 
@@ -28,10 +26,10 @@ class PodShift:
 
     def __init__(
         self,
-        framework: "Framework",
+        framework: Framework,
         pod: PodInfo,
         cluster: ClusterView,
-        outcome: "PreFilterOutcome",
+        outcome: PreFilterOutcome,
     ) -> None:
         self._pod = pod
         self._cluster = cluster
@@ -41,7 +39,7 @@ class PodShift:
         """Those that cannot follow; their state is made again after each change."""
         self._is_stale = False
         """Of `_repeating`."""
-        for plugin in framework.pod_counting(outcome):
+        for plugin in framework.plan(outcome).pod_counting:
             if plugin.follower is not None and plugin.what_if is None:
                 self._following.append(plugin)
                 self._ask_again(plugin)  # A state of its own: the given one is others' as well.
@@ -60,7 +58,7 @@ class PodShift:
                 self._following.remove(plugin)
                 self._repeating.append(plugin)
 
-    def outcome(self) -> "PreFilterOutcome":
+    def outcome(self) -> PreFilterOutcome:
         """As of now; good until the next change."""
         if self._is_stale:
             self._is_stale = False
@@ -68,7 +66,7 @@ class PodShift:
                 self._ask_again(plugin)
         return self._shifted
 
-    def _ask_again(self, plugin: "PodCountingFilter") -> None:
+    def _ask_again(self, plugin: PodCountingFilter) -> None:
         if plugin.what_if is not None:
             state = self._original.states[plugin.name]
             result = plugin.what_if.pre_filter_what_if(state, self._pod, self._cluster)

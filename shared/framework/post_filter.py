@@ -13,8 +13,10 @@ from shared.columns.schema import Rows
 from shared.framework.candidates import NO_ROWS
 from shared.framework.cluster_view import ClusterView
 from shared.framework.dry_runs import DryRuns
-from shared.framework.preemption import Preemption, Preemptor, TieBreak
-from shared.framework.runtime import FilterOutcome, Framework, PreFilterOutcome
+from shared.framework.outcomes import FilterOutcome, PreFilterOutcome
+from shared.framework.preemption import Preemption, TieBreak
+from shared.framework.preemptor import Preemptor
+from shared.framework.runtime import Framework
 from shared.framework.status import Code, Status
 
 

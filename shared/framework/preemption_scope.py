@@ -14,8 +14,10 @@ import numpy as np
 
 from shared.columns.schema import Bools, Int64s
 from shared.framework.cluster_view import ClusterView
+from shared.framework.outcomes import PreFilterOutcome
+from shared.framework.plans import MOVING
 from shared.framework.plugin_api import ClassDiscerning, Reads, Scope
-from shared.framework.runtime import MOVING, Framework, PreFilterOutcome
+from shared.framework.runtime import Framework
 
 
 @lru_cache(maxsize=64)
@@ -38,8 +40,9 @@ def moving_part(framework: Framework) -> Framework:
 def settled_by_row(framework: Framework, outcome: PreFilterOutcome) -> Framework:
     """The active filters up to the first that looks beyond the row, in Filter or in PreFilter: whoever
     fails one of them fails for that reason, whatever is elsewhere."""
-    wide = tuple(counting.filter_index for counting in framework.pod_counting(outcome))
-    return _before_any_wide(framework, tuple(framework.active_filters(outcome)), wide)
+    plan = framework.plan(outcome)
+    wide = tuple(counting.filter_index for counting in plan.pod_counting)
+    return _before_any_wide(framework, tuple(plan.active), wide)
 
 
 @lru_cache(maxsize=256)
@@ -58,7 +61,7 @@ def _before_any_wide(
 def row_filters_read_pods(framework: Framework, outcome: PreFilterOutcome) -> bool:
     """Whether some filter that looks at the node alone looks at the pods themselves, and not only at
     what they take."""
-    depends = [framework.filters[i].filter_depends for i in framework.active_filters(outcome)]
+    depends = [framework.filters[i].filter_depends for i in framework.plan(outcome).active]
     return any(each.scope is Scope.ROW and each.reads & Reads.PODS for each in depends)
 
 
@@ -69,12 +72,7 @@ class MindedClasses:
         self, framework: Framework, cluster: ClusterView, outcome: PreFilterOutcome
     ) -> None:
         self._cluster = cluster
-        wide = {counting.filter_index for counting in framework.pod_counting(outcome)}
-        for index in framework.active_filters(outcome):
-            depends = framework.filters[index].filter_depends
-            if depends.scope is not Scope.ROW and depends.reads & MOVING:
-                wide.add(index)
-        plugins = [framework.filters[index] for index in sorted(wide)]
+        plugins = [framework.filters[index] for index in framework.plan(outcome).beyond]
         self._discerning = [plugin for plugin in plugins if isinstance(plugin, ClassDiscerning)]
         is_rejected = not outcome.status.is_success
         self._is_all = is_rejected or len(self._discerning) < len(plugins)

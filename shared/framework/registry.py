@@ -1,71 +1,33 @@
 """Plugins by name, and profiles made of them.
 
-In-tree plugins stand in a table here; others come from installed packages through the entry point
-group `berth.plugins` (name = plugin name, object = a callable that takes the arguments as a dict
-and returns the plugin). Which plugin runs where follows kube-scheduler to the letter, because
-people bring their configuration files: default profile, merged with the profile's sets, then
-multiPoint spread over the extension points that a plugin implements.
+In-tree plugins stand in a table (`in_tree.py`); others come from installed packages through the entry
+point group `berth.plugins` (name = plugin name, object = a callable that takes the arguments as a dict
+and returns the plugin). Which plugin runs where: `extension_points.py`.
 
-Rules: pkg/scheduler/apis/config/v1/default_plugins.go `mergePluginSet`, and `NewFramework`,
-`expandMultiPointPlugins`, `getScoreWeights` in pkg/scheduler/framework/runtime/framework.go,
-v1.36.2. One departure: a plugin of `score` has its PreScore run whatever `preScore` says, as it does
-not score without what that computed.
+Rules: `NewFramework` in pkg/scheduler/framework/runtime/framework.go, v1.36.2. One departure: a plugin
+of `score` has its PreScore run whatever `preScore` says, as it does not score without what that
+computed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
-from shared import plugin_names
 from shared.errors import ConfigurationError
-from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
+from shared.framework.extension_points import (
+    METHODS,
+    Plugin,
+    expanded,
+    merged_with_default,
+    weights,
+)
+from shared.framework.feature_gates import FeatureGates
+from shared.framework.in_tree import IN_TREE, Args
 from shared.framework.pre_score_alone import PreScoreAlone
 from shared.framework.profiles import EXTENSION_POINTS, MULTI_POINT, PluginSet, ProfileConfig
 from shared.framework.runtime import Framework, ScoreEntry
-from shared.plugins import args
-from shared.plugins.default_binder import DefaultBinder
-from shared.plugins.default_preemption import DefaultPreemption
-from shared.plugins.dynamic_resources import DynamicResources
-from shared.plugins.image_locality import ImageLocality
-from shared.plugins.inter_pod_affinity import InterPodAffinity
-from shared.plugins.node_affinity import NodeAffinity
-from shared.plugins.node_declared_features import NodeDeclaredFeatures
-from shared.plugins.node_name import NodeName
-from shared.plugins.node_ports import NodePorts
-from shared.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
-from shared.plugins.node_resources_fit import NodeResourcesFit
-from shared.plugins.node_unschedulable import NodeUnschedulable
-from shared.plugins.node_volume_limits import NodeVolumeLimits
-from shared.plugins.pod_topology_spread import PodTopologySpread
-from shared.plugins.priority_sort import PrioritySort
-from shared.plugins.scheduling_gates import SchedulingGates
-from shared.plugins.taint_toleration import TaintToleration
-from shared.plugins.volume_binding import VolumeBinding
-from shared.plugins.volume_restrictions import VolumeRestrictions
-from shared.plugins.volume_zone import VolumeZone
 
 ENTRY_POINT_GROUP: Final = "berth.plugins"
-
-Plugin = Any
-"""An object with a NAME and methods of `plugin_api`; which ones, only looking at it tells."""
-Args = dict[str, Any]
-Factory = Callable[[Args, FeatureGates], Plugin]
-
-METHODS: Final[Mapping[str, tuple[str, ...]]] = {
-    "preEnqueue": ("pre_enqueue",),
-    "queueSort": ("queue_key",),
-    "preFilter": ("pre_filter",),
-    "filter": ("filter",),
-    "postFilter": ("post_filter",),
-    "preScore": ("pre_score",),
-    "score": ("score",),
-    "reserve": ("reserve",),
-    "permit": ("permit",),
-    "preBind": ("pre_bind",),
-    "bind": ("bind", "binder_name"),
-    "postBind": ("post_bind",),
-}
-"""Extension point -> the methods by which a plugin takes part in it; one is enough."""
 
 _DECLARATIONS: Final[Mapping[str, str]] = {
     "pre_filter": "pre_filter_depends",
@@ -74,94 +36,6 @@ _DECLARATIONS: Final[Mapping[str, str]] = {
     "score": "score_depends",
 }
 """Method -> the declaration that must stand beside it."""
-
-
-def _without_args(plugin: type[Plugin]) -> Factory:
-    def make(given: Args, gates: FeatureGates) -> Plugin:  # noqa: ARG001  # A Factory's signature.
-        args.parse_args(plugin.NAME, args.NoArgs, given)
-        return plugin()
-
-    return make
-
-
-def _with_gates(plugin: type[Plugin]) -> Factory:
-    def make(given: Args, gates: FeatureGates) -> Plugin:
-        args.parse_args(plugin.NAME, args.NoArgs, given)
-        return plugin(gates)
-
-    return make
-
-
-def _with_args(
-    plugin: type[Plugin], kind: type[args.A], check: Callable[[args.A], list[str]]
-) -> Factory:
-    def make(given: Args, gates: FeatureGates) -> Plugin:  # noqa: ARG001  # A Factory's signature.
-        return plugin(args.parse_args(plugin.NAME, kind, given, check))
-
-    return make
-
-
-def _with_args_and_gates(
-    plugin: type[Plugin], kind: type[args.A], check: Callable[[args.A], list[str]]
-) -> Factory:
-    def make(given: Args, gates: FeatureGates) -> Plugin:
-        return plugin(args.parse_args(plugin.NAME, kind, given, check), gates)
-
-    return make
-
-
-def _volume_binding(given: Args, gates: FeatureGates) -> Plugin:
-    def check(parsed: args.VolumeBindingArgs) -> list[str]:
-        return args.volume_binding_problems(parsed, scores=gates[STORAGE_CAPACITY_SCORING])
-
-    parsed = args.parse_args(VolumeBinding.NAME, args.VolumeBindingArgs, given, check)
-    return VolumeBinding(parsed, gates)
-
-
-IN_TREE: Final[Mapping[str, Factory]] = {
-    plugin_names.SCHEDULING_GATES: _without_args(SchedulingGates),
-    plugin_names.PRIORITY_SORT: _without_args(PrioritySort),
-    plugin_names.NODE_UNSCHEDULABLE: _with_gates(NodeUnschedulable),
-    plugin_names.NODE_NAME: _without_args(NodeName),
-    plugin_names.TAINT_TOLERATION: _with_gates(TaintToleration),
-    plugin_names.NODE_AFFINITY: _with_args(
-        NodeAffinity, args.NodeAffinityArgs, args.affinity_problems
-    ),
-    plugin_names.NODE_PORTS: _without_args(NodePorts),
-    plugin_names.NODE_RESOURCES_FIT: _with_args(
-        NodeResourcesFit, args.NodeResourcesFitArgs, args.fit_problems
-    ),
-    plugin_names.VOLUME_RESTRICTIONS: _without_args(VolumeRestrictions),
-    plugin_names.NODE_VOLUME_LIMITS: _without_args(NodeVolumeLimits),
-    plugin_names.VOLUME_BINDING: _volume_binding,
-    plugin_names.VOLUME_ZONE: _without_args(VolumeZone),
-    plugin_names.NODE_RESOURCES_BALANCED_ALLOCATION: _with_args(
-        NodeResourcesBalancedAllocation,
-        args.NodeResourcesBalancedAllocationArgs,
-        args.balanced_problems,
-    ),
-    plugin_names.POD_TOPOLOGY_SPREAD: _with_args_and_gates(
-        PodTopologySpread, args.PodTopologySpreadArgs, args.spread_problems
-    ),
-    plugin_names.INTER_POD_AFFINITY: _with_args(
-        InterPodAffinity, args.InterPodAffinityArgs, args.interpod_problems
-    ),
-    plugin_names.DYNAMIC_RESOURCES: _with_args(
-        DynamicResources, args.DynamicResourcesArgs, args.dynamic_resources_problems
-    ),
-    plugin_names.IMAGE_LOCALITY: _without_args(ImageLocality),
-    plugin_names.DEFAULT_BINDER: _without_args(DefaultBinder),
-    plugin_names.DEFAULT_PREEMPTION: _with_args(
-        DefaultPreemption, args.DefaultPreemptionArgs, args.preemption_problems
-    ),
-    plugin_names.NODE_DECLARED_FEATURES: _without_args(NodeDeclaredFeatures),
-}
-
-CARRIED_OUT_BY_NAME: Final[Mapping[str, frozenset[str]]] = {
-    "preBind": frozenset((plugin_names.VOLUME_BINDING, plugin_names.DYNAMIC_RESOURCES)),
-}
-"""Extension point -> in-tree plugins that take part in it without a method: who runs the point knows
-them by name (`workers/binder/binding_cycle.py`)."""
 
 
 class BuiltProfile(NamedTuple):
@@ -210,11 +84,11 @@ class Registry:
         problems, notes = self._name_problems(profile)
         _raise_if(problems, profile)
         sets = {point: profile.plugins.get(point, PluginSet()) for point in EXTENSION_POINTS}
-        multi_point = _merged_with_default(profile.plugins.get(MULTI_POINT, PluginSet()))
+        multi_point = merged_with_default(profile.plugins.get(MULTI_POINT, PluginSet()))
         made = self._make_all(profile, sets, multi_point, problems)
         _raise_if(problems, profile)
         plugins_at = {
-            point: _expanded(point, sets[point], multi_point, made, problems)
+            point: expanded(point, sets[point], multi_point, made, problems)
             for point in EXTENSION_POINTS
         }
         if len(plugins_at["queueSort"]) != 1:
@@ -231,7 +105,7 @@ class Registry:
             profile.scheduler_name,
             plugins_at["preFilter"],
             plugins_at["filter"],
-            _score_entries(plugins_at, _weights((*sets["score"].enabled, *multi_point))),
+            _score_entries(plugins_at, weights((*sets["score"].enabled, *multi_point))),
             plugins_at["postFilter"],
             profile.percentage_of_nodes_to_score,
         )
@@ -324,13 +198,6 @@ class Registry:
         return plugin
 
 
-def takes_part(plugin: Plugin, point: str) -> bool:
-    """Whether the plugin has something to do at an extension point."""
-    if plugin.NAME in CARRIED_OUT_BY_NAME.get(point, ()):
-        return True
-    return any(hasattr(plugin, method) for method in METHODS[point])
-
-
 def _score_entries(
     plugins_at: Mapping[str, tuple[Plugin, ...]], weights: Mapping[str, int]
 ) -> list[ScoreEntry]:
@@ -366,68 +233,3 @@ def _shape_problems(name: str, plugin: Plugin) -> list[str]:
     if hasattr(plugin, "normalize") != hasattr(plugin, "normalization"):
         problems.append("normalize and normalization go together")
     return problems
-
-
-def _merged_with_default(custom: PluginSet) -> list[tuple[str, int]]:
-    """multiPoint: the default plugins that are not disabled, then the profile's own."""
-    replacements = {name: (index, weight) for index, (name, weight) in enumerate(custom.enabled)}
-    replaced: set[int] = set()
-    merged: list[tuple[str, int]] = []
-    if "*" not in custom.disabled:
-        for name, weight in plugin_names.DEFAULT_PLUGINS:
-            if name in custom.disabled:
-                continue
-            if name in replacements:
-                index, own_weight = replacements[name]
-                replaced.add(index)
-                merged.append((name, own_weight))
-            else:
-                merged.append((name, weight))
-    merged += [entry for index, entry in enumerate(custom.enabled) if index not in replaced]
-    return merged
-
-
-def _expanded(
-    point: str,
-    plugins: PluginSet,
-    multi_point: Iterable[tuple[str, int]],
-    made: Mapping[str, Plugin],
-    problems: list[str],
-) -> tuple[Plugin, ...]:
-    """The plugins of one extension point, in kube-scheduler's order.
-
-    First those of multiPoint that the extension point names again (in the order of the latter),
-    then the others of multiPoint, then what only the extension point names.
-    """
-    own = [name for name, _ in plugins.enabled]
-    problems += [
-        f"plugins.{point}.enabled: {name} does not take part in {point}"
-        for name in own
-        if not takes_part(made[name], point)
-    ]
-    problems += _twice(f"plugins.{point}.enabled", own)
-    if "*" in plugins.disabled:
-        return tuple(made[name] for name in own)
-    spread = [
-        name
-        for name, _ in multi_point
-        if takes_part(made[name], point) and name not in plugins.disabled
-    ]
-    problems += _twice(f"plugins.{MULTI_POINT}.enabled (for {point})", spread)
-    named_again = [name for name in own if name in spread]
-    from_multi_point = [name for name in spread if name not in own]
-    only_here = [name for name in own if name not in spread]
-    return tuple(made[name] for name in (*named_again, *from_multi_point, *only_here))
-
-
-def _twice(where: str, names: list[str]) -> list[str]:
-    again = sorted({name for name in names if names.count(name) > 1})
-    return [f"{where}: {name} stands there twice" for name in again]
-
-
-def _weights(entries: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """The first weight stated for a plugin, the extension point's own before multiPoint's."""
-    weights: dict[str, int] = {}
-    for name, weight in entries:
-        weights.setdefault(name, weight or 1)
-    return weights

@@ -23,10 +23,12 @@ from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, add_usage
 from shared.framework.cluster_view import ClusterView
+from shared.framework.outcomes import ActiveScore, PreFilterOutcome
 from shared.framework.plugin_api import FilterPlugin, ScorePlugin
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime import ActiveScore, Framework, PreFilterOutcome
-from shared.kernels.rows import row_index, rows_between
+from shared.framework.runtime import Framework
+from shared.framework.score_range import weighted
+from shared.kernels.rows import RowIndex, row_index, rows_between
 
 ROWS_A_STATE_MIN: Final = 2
 """Below, looking up the answers costs what is saved."""
@@ -197,10 +199,8 @@ class RowStates:
         self._ids.clear()
         self.version += 1
         self.of_row = np.zeros(nodes.capacity, np.intp)
-        rows = rows_between(0, nodes.row_count)
-        keys = _keys(nodes, rows)
-        firsts, group_of_row = _grouped(keys)
-        self._assign(firsts, keys[firsts])
+        firsts, group_of_row = _grouped(_key_columns(nodes, slice(0, nodes.row_count)))
+        self._assign(firsts, _keys(nodes, firsts))
         self.of_row[: nodes.row_count] = self.of_row[firsts][group_of_row]
         self._built_count = self.count
 
@@ -259,9 +259,7 @@ def rated(entries: Sequence[ActiveScore], pod: PodInfo, cluster: ClusterView, ro
     """What these plugins, none of which normalises, say of each row: weighted and added up."""
     total: Int64s | None = None
     for plugin, weight, state, _ in entries:
-        score = plugin.score(state, pod, cluster, rows)
-        if weight != 1:
-            score = score * weight
+        score = weighted(plugin, plugin.score(state, pod, cluster, rows), weight)
         total = score if total is None else total + score
     return np.zeros(len(rows), np.int64) if total is None else total
 
@@ -294,17 +292,13 @@ def _one_more(nodes: NodeTable, rows: Rows, usage: PodUsage) -> Iterator[None]:
 
 def _keys(nodes: NodeTable, rows: Rows) -> Int64s:
     """What resource plugins read of each row, shape (n, numbers)."""
-    index = row_index(rows)
-    keys = np.empty((len(rows), 2 * len(nodes.requested) + 4), np.int64, order="F")
-    at = 0
-    for matrix in (nodes.requested, nodes.allocatable):
-        for column in matrix:
-            keys[:, at] = column[index]
-            at += 1
-    for column in _other_columns(nodes):
-        keys[:, at] = column[index]
-        at += 1
-    return keys
+    return np.stack(_key_columns(nodes, row_index(rows)), axis=1)
+
+
+def _key_columns(nodes: NodeTable, index: RowIndex) -> list[Int64s]:
+    """The same, one array for each of the numbers."""
+    columns = (*nodes.requested, *nodes.allocatable, *_other_columns(nodes))
+    return [column[index] for column in columns]
 
 
 def _other_columns(nodes: NodeTable) -> tuple[Int64s, ...]:
@@ -314,25 +308,28 @@ def _other_columns(nodes: NodeTable) -> tuple[Int64s, ...]:
     )  # fmt: skip
 
 
-def _grouped(keys: Int64s) -> tuple[Rows, Rows]:
-    """The first row of each group of equal keys, and the group of each row.
+def _grouped(columns: Sequence[Int64s]) -> tuple[Rows, Rows]:
+    """The first row of each group of rows that are equal in all columns, and the group of each row.
 
     Grouped by a sum that mixes the numbers, since sorting by all of them takes many times longer. Two
     keys may have the same sum: this is checked, and rows that are not what they seemed to be become
     groups of their own.
     """
-    sums = np.zeros(len(keys), np.uint64)
-    varying = [at for at in range(keys.shape[1]) if bool((keys[:, at] != keys[:1, at]).any())]
+    count = len(columns[0])
+    varying = [column for column in columns if bool((column != column[:1]).any())]
+    if not varying:
+        return rows_between(0, min(1, count)), np.zeros(count, np.intp)
+    sums = np.zeros(count, np.uint64)
     for column in varying:
         sums ^= sums >> np.uint64(29)
         sums *= np.uint64(_MULTIPLIERS[0])
-        sums += keys[:, column].view(np.uint64) * np.uint64(_MULTIPLIERS[1])
+        sums += column.view(np.uint64) * np.uint64(_MULTIPLIERS[1])
         sums ^= sums >> np.uint64(32)
         sums *= np.uint64(_MULTIPLIERS[2])
     firsts, groups = _numbered(sums)
-    differs = np.zeros(len(keys), np.bool_)
+    differs = np.zeros(count, np.bool_)
     for column in varying:
-        differs |= keys[:, column] != keys[firsts, column][groups]
+        differs |= column != column[firsts][groups]
     apart = np.flatnonzero(differs)
     groups[apart] = len(firsts) + np.arange(len(apart))
     return np.concatenate((firsts, apart)), groups

@@ -9,9 +9,11 @@ import numpy as np
 
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
+from shared.framework.nominated_pods import run_filters_with_nominated
+from shared.framework.outcomes import PreFilterOutcome
 from shared.framework.pod_info import PodInfo
 from shared.framework.pod_shift import PodShift
-from shared.framework.runtime import Framework, PreFilterOutcome
+from shared.framework.runtime import Framework
 from shared.framework.what_if import WhatIf
 
 
@@ -34,7 +36,7 @@ def unconfirmed_would_do(
     if not len(own):
         return False
     rows = np.unique(tentative.node_row[own]).astype(np.intp)
-    shift = PodShift(framework, pod, cluster, outcome) if framework.is_wide(outcome) else None
+    shift = PodShift(framework, pod, cluster, outcome) if framework.plan(outcome).is_wide else None
     # Where pods elsewhere count, each question is about one node alone.
     stretches = [rows] if shift is None else np.split(rows, len(rows))
     for stretch in stretches:
@@ -43,7 +45,9 @@ def unconfirmed_would_do(
         ) as what_if:
             what_if.take_off(_less_important(pod, cluster, stretch))
             what_if.take_off_unconfirmed(own[np.isin(tentative.node_row[own], stretch)])
-            filtered = framework.run_filters(pod, cluster, outcome, stretch, own_uid, shift=shift)
+            filtered = run_filters_with_nominated(
+                framework, pod, cluster, outcome, stretch, own_uid, shift
+            )
         if filtered.passes.any():
             return True
     return False
@@ -59,6 +63,5 @@ def _less_important(pod: PodInfo, cluster: ClusterView, node_rows: Rows) -> Rows
 
 
 def _are_lower(pod: PodInfo, cluster: ClusterView, class_ids: Int64s) -> Bools:
-    indices = cluster.usages.indices(class_ids)  # First: it learns of new classes.
-    are_lower: Bools = cluster.usages.priority[indices] < pod.priority
+    are_lower: Bools = cluster.usages.priorities(class_ids) < pod.priority
     return are_lower

@@ -7,22 +7,22 @@ not negative, so floor and truncation agree.
 `..._one` functions take Python ints. After each placement one row is evaluated again, and for one
 row numpy's cost per call (about 0.5 us) is ten times that of the sum itself.
 
-Where somebody asks for amounts near 2^63, sums wrap around as Go's do. What is computed of them has
-no meaning, but it is the same for one node as for many, and within the range of scores; upstream
-fails such a pod with an error for some of them ("invalid score", RunScorePlugins).
+Scores are within 0..SCORE_MAX but for nodes with amounts near 2^63: those are left to
+`large_amounts`, one by one, as sums and products wrap around there.
 
 Rules: pkg/scheduler/framework/plugins/noderesources/{fit,least_allocated,most_allocated,
 requested_to_capacity_ratio,balanced_allocation}.go, v1.36.2.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shared.columns.schema import INT64_MAX, Bools, Int64s, wrap_int64
+from shared.kernels import large_amounts
 
 SCORE_MAX: Final = 100
 UTILIZATION_MAX: Final = 100
@@ -30,7 +30,7 @@ REASON_BIT_MAX: Final = 61
 """Resources beyond share this bit: a mask is an int64 (`shared.framework.status.REASONS_MAX`)."""
 
 SUM_MAX: Final = 1 << 56
-"""Up to here a hundred times an amount stays within int64. Beyond, `..._one` leaves it to columns."""
+"""Up to here a hundred times an amount stays within int64."""
 
 BLOCK: Final = 1 << 13
 """Rows at a time: what lies between one operation and the next stays in the processor's caches."""
@@ -95,14 +95,18 @@ def reason_bit(resource_index: int) -> int:
 
 def least_allocated(requested: Columns, capacity: Columns, weights: Sequence[int]) -> Int64s:
     """Weighted mean of the free share, 0..100. `requested` includes the incoming pod."""
+    large = _large_rows((*requested, *capacity))
+    if large is not None:
+        return _apart(large, least_allocated, large_amounts.least_allocated,
+                      requested, capacity, weights)  # fmt: skip
     if len(capacity[0]) <= BLOCK:
-        return _within_range(_least_allocated(requested, capacity, weights))
+        return _least_allocated(requested, capacity, weights)
     found = np.empty(len(capacity[0]), np.int64)
     for block in _blocks(len(found)):
         used = [column[block] for column in requested]
         sizes = [column[block] for column in capacity]
         found[block] = _least_allocated(used, sizes, weights)
-    return _within_range(found)
+    return found
 
 
 def _least_allocated(requested: Columns, capacity: Columns, weights: Sequence[int]) -> Int64s:
@@ -132,7 +136,7 @@ def least_allocated_one(
     total = weight = 0
     for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
         if not 0 <= used <= SUM_MAX or size > SUM_MAX:
-            return _by_columns(least_allocated, requested, capacity, weights)
+            return large_amounts.least_allocated(_wrapped(requested), capacity, weights)
         if size == 0:
             continue
         if used < size:
@@ -143,10 +147,14 @@ def least_allocated_one(
 
 def most_allocated(requested: Columns, capacity: Columns, weights: Sequence[int]) -> Int64s:
     """Weighted mean of the used share, 0..100; what is overcommitted counts as full."""
+    large = _large_rows((*requested, *capacity))
+    if large is not None:
+        return _apart(large, most_allocated, large_amounts.most_allocated,
+                      requested, capacity, weights)  # fmt: skip
     total = _zeros(capacity)
     for used, size, weight in zip(requested, capacity, weights, strict=True):
         total += _share(np.minimum(used, size), size) * weight
-    return _within_range(_mean(total, capacity, weights))
+    return _mean(total, capacity, weights)
 
 
 def _share(amount: Int64s, size: Int64s) -> Int64s:
@@ -174,7 +182,7 @@ def most_allocated_one(
     total = weight = 0
     for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
         if not 0 <= used <= SUM_MAX or size > SUM_MAX:
-            return _by_columns(most_allocated, requested, capacity, weights)
+            return large_amounts.most_allocated(_wrapped(requested), capacity, weights)
         if size == 0:
             continue
         total += min(used, size) * SCORE_MAX // size * resource_weight
@@ -207,10 +215,23 @@ def requested_to_capacity_ratio(
     requested: Columns, capacity: Columns, weights: Sequence[int], table: Int64s
 ) -> Int64s:
     """Weighted mean of `table` at each utilisation, rounded; a resource that scores 0 drops out."""
+    large = _large_rows((*requested, *capacity))
+    if large is not None:
+        scores = table.tolist()
+        return _apart(
+            large,
+            lambda used, sizes, weights: requested_to_capacity_ratio(used, sizes, weights, table),
+            lambda used, sizes, weights: large_amounts.requested_to_capacity_ratio(
+                used, sizes, weights, scores
+            ),
+            requested,
+            capacity,
+            weights,
+        )
     total, weight = _zeros(capacity), _zeros(capacity)
     for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
         divisor = np.maximum(size, 1)
-        utilization = _within_range(np.minimum(used, size) * UTILIZATION_MAX // divisor)
+        utilization = np.minimum(used, size) * UTILIZATION_MAX // divisor
         score = table[utilization] * (size != 0)
         total += score * resource_weight
         weight += (score > 0) * resource_weight
@@ -229,13 +250,8 @@ def requested_to_capacity_ratio_one(
     total = weight = 0
     for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
         if not 0 <= used <= SUM_MAX or size > SUM_MAX:
-            return _by_columns(
-                lambda used, sizes, weights: requested_to_capacity_ratio(
-                    used, sizes, weights, np.array(table, np.int64)
-                ),
-                requested,
-                capacity,
-                weights,
+            return large_amounts.requested_to_capacity_ratio(
+                _wrapped(requested), capacity, weights, table
             )
         if size == 0:
             continue
@@ -246,26 +262,42 @@ def requested_to_capacity_ratio_one(
     return (2 * total + weight) // (2 * weight) if weight else 0
 
 
-def _by_columns(
+def _large_rows(columns: Iterable[Int64s]) -> Bools | None:
+    """The rows where int64 might wrap around, as somewhere an amount is large, or negative, so wrapped
+    already. None where there are none."""
+    large: Bools | None = None
+    for column in columns:
+        amounts = column.view(np.uint64)  # What is negative is very large there.
+        if amounts.max(initial=0) > SUM_MAX:
+            found = amounts > SUM_MAX
+            large = found if large is None else large | found
+    return large
+
+
+def _apart(
+    large: Bools,
     many: Callable[[Columns, Columns, Sequence[int]], Int64s],
-    requested: Sequence[int],
-    capacity: Sequence[int],
+    one: Callable[[Sequence[int], Sequence[int], Sequence[int]], int],
+    used: Columns,
+    capacity: Columns,
     numbers: Sequence[int],
-) -> int:
-    """What `many` says of one node, of which amounts are so large that int64 may wrap around."""
-    found: int = many(_as_columns(requested), _as_columns(capacity), numbers).item(0)
+) -> Int64s:
+    """What `many` says of all rows but the `large` ones, which `one` is asked about."""
+    others = ~large
+    found = np.empty(len(large), np.int64)
+    if others.any():
+        found[others] = many(
+            [u[others] for u in used], [size[others] for size in capacity], numbers
+        )
+    for row in large.nonzero()[0].tolist():
+        found[row] = one(
+            [u.item(row) for u in used], [size.item(row) for size in capacity], numbers
+        )
     return found
 
 
-def _as_columns(amounts: Sequence[int]) -> list[Int64s]:
-    return [np.array([wrap_int64(amount)], np.int64) for amount in amounts]
-
-
-def _within_range(scores: Int64s) -> Int64s:
-    """Scores, or hundredths, cut to 0..100 in place. They are out of it only where sums wrapped."""
-    if scores.view(np.uint64).max(initial=0) > SCORE_MAX:  # What is negative is very large there.
-        np.clip(scores, 0, SCORE_MAX, out=scores)
-    return scores
+def _wrapped(amounts: Sequence[int]) -> list[int]:
+    return [wrap_int64(amount) for amount in amounts]
 
 
 def _same_number(column: Int64s) -> int:
@@ -293,29 +325,34 @@ def _zeros(columns: Columns) -> Int64s:
 
 def balance_change(used: Columns, amounts: Sequence[int], capacity: Columns) -> Int64s:
     """How much better balanced a node is with the pod than without, 0..100; 75 is no change."""
+    large = _large_rows((*used, *capacity))
+    if max(amounts) > SUM_MAX:
+        large = np.ones(len(capacity[0]), np.bool_)
+    if large is not None:
+        return _apart(
+            large,
+            lambda columns, sizes, amounts: balance_change(columns, amounts, sizes),
+            lambda columns, sizes, amounts: large_amounts.balance_change(columns, amounts, sizes),
+            used,
+            capacity,
+            amounts,
+        )
     found = np.empty(len(capacity[0]), np.int64)
     for block in _blocks(len(found)):
         sizes = [column[block] for column in capacity]
         before = [column[block] for column in used]
-        change: Floats | Int64s | None = None
         if len(sizes) == 2 and all(_same_number(size) or size.all() for size in sizes):
-            change = _balance_change_of_two(before, amounts, sizes)
-        if change is None:
-            change = _balance_change_of_any(before, amounts, sizes)
-        found[block] = change
-    return _within_range(found)
+            found[block] = _balance_change_of_two(before, amounts, sizes)
+        else:
+            found[block] = _balance_change_of_any(before, amounts, sizes)
+    return found
 
 
-def _balance_change_of_two(
-    used: Columns, amounts: Sequence[int], capacity: Columns
-) -> Floats | None:
-    """The usual case: two resources that every node has. None where some sum is negative: as int64
-    wraps around, the balance may be anything."""
+def _balance_change_of_two(used: Columns, amounts: Sequence[int], capacity: Columns) -> Floats:
+    """The usual case: two resources that every node has."""
     first, second = (_same_number(size) or size.astype(np.float64) for size in capacity)
     after = _balanced_of_two(used[0] + amounts[0], used[1] + amounts[1], first, second)
     before = _balanced_of_two(used[0], used[1], first, second)
-    if min(after.min(), before.min()) < _BALANCE_OF_TWO_MIN:
-        return None
     after -= before
     after += SCORE_MAX // 2
     after *= 0.5
@@ -339,12 +376,6 @@ def _balanced_of_two(
     np.subtract(1.0, share, out=share)
     share *= float(SCORE_MAX)
     return np.floor(share, out=share)
-
-
-_BALANCE_OF_TWO_MIN: Final = SCORE_MAX // 2
-"""Two shares between 0 and 1 are no further apart."""
-_DEVIATION_MAX: Final = float(1 << 40)
-"""Far above 1, which only sums that wrapped exceed, and still within int64 a hundred times."""
 
 
 def _balance_change_of_any(used: Columns, amounts: Sequence[int], capacity: Columns) -> Int64s:
@@ -377,7 +408,6 @@ def _balanced(requested: Columns, sizes: Sequence[Floats], present: Sequence[Boo
         deviation = _deviation_of_present(shares, present)
     else:
         deviation = np.zeros(len(shares[0]))
-    np.minimum(deviation, _DEVIATION_MAX, out=deviation)
     np.subtract(1.0, deviation, out=deviation)
     deviation *= float(SCORE_MAX)
     return deviation.astype(np.int64)
@@ -415,12 +445,7 @@ def balance_change_one(used: Sequence[int], amounts: Sequence[int], capacity: Se
         after = before + amount
         with_pod.append(after)
         if before < 0 or after > SUM_MAX or size > SUM_MAX:
-            return _by_columns(
-                lambda columns, sizes, amounts: balance_change(columns, amounts, sizes),
-                used,
-                capacity,
-                amounts,
-            )
+            return large_amounts.balance_change(used, amounts, capacity)
     half = SCORE_MAX // 2
     change = _balanced_one(with_pod, capacity) - _balanced_one(used, capacity)
     return half + (half + change) // 2

@@ -118,7 +118,7 @@ def fit_filter_requests(template: PodTemplate) -> PodRequests:
 
 def fit_score_requests(template: PodTemplate) -> FitScoreRequests:
     """What NodeResourcesFit's score (all strategies) adds for a pod that is to be scheduled."""
-    if _is_plain(template):
+    if is_plain(template):
         _, total = _plain_totals(template)
     else:
         total = _total(template, _FIT_SCORE)
@@ -126,6 +126,18 @@ def fit_score_requests(template: PodTemplate) -> FitScoreRequests:
     if CPU in total:
         amounts[CPU] = quantity.milli_value_of_nanos(total[CPU])
     return FitScoreRequests(amounts)
+
+
+def plain_score_requests(requests: PodRequests) -> FitScoreRequests:
+    """The same of a plain pod (`is_plain`), whose requests have been added up before."""
+    return FitScoreRequests(
+        {
+            CPU: requests.nonzero_milli_cpu,
+            MEMORY: requests.nonzero_memory_bytes,
+            EPHEMERAL_STORAGE: requests.ephemeral_storage_bytes,
+            **requests.scalars,
+        }
+    )
 
 
 def host_ports(template: PodTemplate) -> list[HostPort]:
@@ -174,7 +186,7 @@ def claim_names(template: PodTemplate, pod_name: str) -> list[str]:
 
 
 def _requests(template: PodTemplate, rules: _Rules) -> PodRequests:
-    if _is_plain(template):
+    if is_plain(template):
         total, nonzero = _plain_totals(template)
     else:
         total = _total(template, rules)
@@ -194,7 +206,7 @@ def _requests(template: PodTemplate, rules: _Rules) -> PodRequests:
     )
 
 
-def _is_plain(template: PodTemplate) -> bool:
+def is_plain(template: PodTemplate) -> bool:
     """Only containers ask for something, and they run all at once: as for nearly every pod."""
     spec = template.spec
     has_more = spec.init_containers or spec.overhead or spec.resources or template.status

@@ -21,7 +21,6 @@ from shared.kube.objects import (
     PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
-    PriorityClass,
     ReplicaSet,
     ReplicationController,
     ResourceClaim,
@@ -42,16 +41,23 @@ class ResourceKind(msgspec.Struct, frozen=True):
     """Path of the group and version, e.g. "/apis/apps/v1"."""
     struct_type: type[ApiObject]
     is_namespaced: bool
-    is_required: bool
-    """Without a required kind the owner waits; without another one berth decides as if there were no
-    such objects, and says so (`KindUnavailable`)."""
+    without_it: str = ""
+    """What follows where the server does not serve the kind, or not to us: berth decides as if there
+    were no such objects, and says this (`KindUnavailable`). Empty: nothing is scheduled without it."""
     field_selector: str = ""
     """Limits list and watch, as kube-scheduler limits them."""
+    older_api_path: str = ""
+    """Group and version that older servers serve in its place, where what berth reads is the same."""
 
     @property
-    def path(self) -> str:
-        """The collection over all namespaces."""
-        return f"{self.api_path}/{self.plural}"
+    def is_required(self) -> bool:
+        """The owner waits for this kind."""
+        return not self.without_it
+
+    @property
+    def api_paths(self) -> tuple[str, ...]:
+        """Where the kind is looked for, in order."""
+        return (self.api_path, self.older_api_path) if self.older_api_path else (self.api_path,)
 
     def object_path(self, namespace: str, name: str, subresource: str = "") -> str:
         """The path of one object, or of a subresource of it."""
@@ -69,50 +75,67 @@ _DRA: Final = "/apis/resource.k8s.io/v1"
 # (pkg/scheduler/scheduler.go NewInformerFactory, v1.36).
 _UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
-PODS: Final = ResourceKind("pods", "Pod", _CORE, Pod, True, True, _UNFINISHED)
-NODES: Final = ResourceKind("nodes", "Node", _CORE, Node, False, True)
+_NO_CAPACITIES: Final = (
+    "drivers that tell their capacity count as full: pods that need new volumes wait"
+)
+_NO_ATTACHMENTS: Final = "volumes on a node count against its limit only where a pod uses them"
+_NO_DEVICES: Final = "pods with resource claims wait"
+
+PODS: Final = ResourceKind("pods", "Pod", _CORE, Pod, True, field_selector=_UNFINISHED)
+NODES: Final = ResourceKind("nodes", "Node", _CORE, Node, False)
 
 # In the order in which they are started: what scheduling cannot begin without comes first.
 ALL_KINDS: Final[tuple[ResourceKind, ...]] = (
     NODES,
     PODS,
-    ResourceKind("namespaces", "Namespace", _CORE, Namespace, False, True),
-    ResourceKind("services", "Service", _CORE, Service, True, True),
+    ResourceKind("namespaces", "Namespace", _CORE, Namespace, False),
+    ResourceKind("services", "Service", _CORE, Service, True),
     ResourceKind(
-        "replicationcontrollers", "ReplicationController", _CORE, ReplicationController, True, True
+        "replicationcontrollers", "ReplicationController", _CORE, ReplicationController, True
     ),
-    ResourceKind("replicasets", "ReplicaSet", _APPS, ReplicaSet, True, True),
-    ResourceKind("statefulsets", "StatefulSet", _APPS, StatefulSet, True, True),
-    ResourceKind("persistentvolumes", "PersistentVolume", _CORE, PersistentVolume, False, True),
+    ResourceKind("replicasets", "ReplicaSet", _APPS, ReplicaSet, True),
+    ResourceKind("statefulsets", "StatefulSet", _APPS, StatefulSet, True),
+    ResourceKind("persistentvolumes", "PersistentVolume", _CORE, PersistentVolume, False),
     ResourceKind(
-        "persistentvolumeclaims", "PersistentVolumeClaim", _CORE, PersistentVolumeClaim, True, True
+        "persistentvolumeclaims", "PersistentVolumeClaim", _CORE, PersistentVolumeClaim, True
     ),
-    ResourceKind("storageclasses", "StorageClass", _STORAGE, StorageClass, False, True),
-    ResourceKind("csinodes", "CSINode", _STORAGE, CsiNode, False, True),
-    ResourceKind("csidrivers", "CSIDriver", _STORAGE, CsiDriver, False, True),
+    ResourceKind("storageclasses", "StorageClass", _STORAGE, StorageClass, False),
+    ResourceKind("csinodes", "CSINode", _STORAGE, CsiNode, False),
+    ResourceKind("csidrivers", "CSIDriver", _STORAGE, CsiDriver, False),
     ResourceKind(
-        "csistoragecapacities", "CSIStorageCapacity", _STORAGE, CsiStorageCapacity, True, False
+        "csistoragecapacities",
+        "CSIStorageCapacity",
+        _STORAGE,
+        CsiStorageCapacity,
+        True,
+        without_it=_NO_CAPACITIES,
+        older_api_path="/apis/storage.k8s.io/v1beta1",  # Up to Kubernetes 1.23.
     ),
-    ResourceKind("volumeattachments", "VolumeAttachment", _STORAGE, VolumeAttachment, False, False),
+    ResourceKind(
+        "volumeattachments",
+        "VolumeAttachment",
+        _STORAGE,
+        VolumeAttachment,
+        False,
+        without_it=_NO_ATTACHMENTS,
+    ),
     ResourceKind(
         "poddisruptionbudgets",
         "PodDisruptionBudget",
         "/apis/policy/v1",
         PodDisruptionBudget,
         True,
-        True,
+        # Up to Kubernetes 1.20. An empty selector has another meaning to the disruption controller
+        # there; to preemption it matches nothing in either (defaultpreemption, v1.20 and v1.36).
+        older_api_path="/apis/policy/v1beta1",
     ),
     ResourceKind(
-        "priorityclasses",
-        "PriorityClass",
-        "/apis/scheduling.k8s.io/v1",
-        PriorityClass,
-        False,
-        False,
+        "resourceclaims", "ResourceClaim", _DRA, ResourceClaim, True, without_it=_NO_DEVICES
     ),
-    ResourceKind("resourceclaims", "ResourceClaim", _DRA, ResourceClaim, True, False),
-    ResourceKind("deviceclasses", "DeviceClass", _DRA, DeviceClass, False, False),
-    ResourceKind("resourceslices", "ResourceSlice", _DRA, ResourceSlice, False, False),
+    ResourceKind("deviceclasses", "DeviceClass", _DRA, DeviceClass, False, without_it=_NO_DEVICES),
+    ResourceKind(
+        "resourceslices", "ResourceSlice", _DRA, ResourceSlice, False, without_it=_NO_DEVICES
+    ),
 )
 
 KINDS_BY_PLURAL: Final = MappingProxyType({kind.plural: kind for kind in ALL_KINDS})

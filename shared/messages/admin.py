@@ -78,6 +78,8 @@ class StatusAnswer(_Message, frozen=True, tag="as"):
     """Another holds the lease: all is kept up to date, nothing is scheduled."""
     foreign_pods_by_node: dict[str, int] = {}
     """Node -> pods that another scheduler bound there while they waited here; the most first, few."""
+    awaited_kinds: list[str] = []
+    """Kinds that were not listed yet; while there are any, nothing is scheduled."""
 
 
 class TextAnswer(_Message, frozen=True, tag="at"):

@@ -84,6 +84,22 @@ class Proposals(_Message, frozen=True, tag="wp"):
     pods that this worker placed itself are in the way and would have to go."""
 
 
+class Forecast(_Message, frozen=True, tag="wf"):
+    """Where the next pod of a class would go, found while the worker had nothing to do. In the very
+    state that it was found in, it is what the worker would answer; in any other it is void."""
+
+    worker_index: int
+    epoch: int
+    sequence: int
+    """Of the copy; it had no placements of the worker's own."""
+    ticket: int
+    """What it would answer to: ties are broken by it."""
+    class_id: int
+    node_row: int
+    took_s: float
+    """To find it."""
+
+
 class AskForPods(_Message, frozen=True, tag="wn"):
     """Who are the pods on these nodes? Answered by `PodsOnNodes`."""
 
@@ -103,4 +119,4 @@ class ScorerHeartbeat(_Message, frozen=True, tag="wb"):
     """Since the last heartbeat."""
 
 
-FromScorer = ScorerHello | ResyncRequest | Proposals | AskForPods | ScorerHeartbeat
+FromScorer = ScorerHello | ResyncRequest | Proposals | Forecast | AskForPods | ScorerHeartbeat

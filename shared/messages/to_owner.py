@@ -17,7 +17,6 @@ from shared.kube.objects import (
     PersistentVolume,
     PersistentVolumeClaim,
     PodDisruptionBudget,
-    PriorityClass,
     ReplicaSet,
     ReplicationController,
     ResourceClaim,
@@ -76,7 +75,6 @@ OtherObject = (
     | CsiStorageCapacity
     | VolumeAttachment
     | PodDisruptionBudget
-    | PriorityClass
     | ResourceClaim
     | DeviceClass
     | ResourceSlice

@@ -24,6 +24,8 @@ class SnapshotFull(_Message, frozen=True, tag="sF"):
     settled: dict[int, int]
     """As in `SnapshotDelta`."""
     body: msgspec.Raw
+    next_ticket: int
+    """As in `SnapshotDelta`."""
 
 
 class SnapshotDelta(_Message, frozen=True, tag="sD"):
@@ -37,6 +39,8 @@ class SnapshotDelta(_Message, frozen=True, tag="sD"):
     """Worker index -> the last proposal sequence whose verdicts this delta contains. A worker drops
     its own tentative placements up to there: they are either in the rows, or rejected."""
     body: msgspec.Raw
+    next_ticket: int
+    """Of the next pod that is handed out to whomever, if nothing else happens."""
 
 
 class TaskRun(msgspec.Struct, array_like=True, frozen=True):

@@ -5,21 +5,21 @@ node and lays the allocated claims over the objects of the view, so that nobody 
 device before the API server knows. PreBind, which tells it, runs in the binder.
 
 Rules: pkg/scheduler/framework/plugins/dynamicresources/{dynamicresources,extendeddynamicresources}.go,
-v1.36.2. Not here, for want of a clock: the time-outs of device binding conditions (a claim whose
-binding failed is seen, one whose binding takes too long is not).
+v1.36.2. Not here, for want of a clock: the time-outs of device binding conditions. A claim whose binding
+failed is refused here; one whose binding takes too long is refused in PreBind alone, and freed by that.
 """
 
 import hashlib
 import uuid
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 import msgspec
 import numpy as np
 
 from shared.columns.schema import Bools, Int64s, Rows
-from shared.dra.allocator import ClaimToAllocate, Solution, allocate, understand
-from shared.dra.errors import AllocationError, NodeAllocationError
-from shared.dra.extended import ExtendedRequests, can_be_backed, extended_requests
+from shared.dra.allocator import Solution
+from shared.dra.errors import AllocationError
+from shared.dra.extended import ExtendedRequests
 from shared.dra.pod_claims import (
     ClaimError,
     Readiness,
@@ -33,7 +33,16 @@ from shared.dra.pod_claims import (
 from shared.dra.requests import allocation_of, claim_key
 from shared.dra.special_claim import SPECIAL_CLAIM, special_claim_name
 from shared.framework.cluster_view import ClusterView
-from shared.framework.device_index import CLAIMS, CLASSES, SLICES, device_index, reaches
+from shared.framework.device_allocation import (
+    PodClaims,
+    alike,
+    allocated_on,
+    extended_requests_of,
+    outcome_on,
+    provided_by_devices,
+    scalars_of,
+)
+from shared.framework.device_index import CLAIMS, CLASSES, SLICES, device_index
 from shared.framework.plugin_api import (
     NEVER_FILTERS,
     SKIP_FILTER,
@@ -48,22 +57,16 @@ from shared.framework.post_filter import FailedAttempt, PostFilterResult
 from shared.framework.status import SUCCESS, Code, Codes, Status, Verdicts, all_pass
 from shared.kernels.node_selector import Terms, match_any, parse_selector
 from shared.kernels.normalize import by_maximum, highest
-from shared.kernels.resource_columns import requested_and_allocatable
 from shared.kernels.rows import row_index
 from shared.kube.objects import (
-    DeviceClaim,
-    DeviceClass,
     DeviceRequest,
-    ObjectMeta,
     ResourceClaim,
     ResourceClaimConsumer,
-    ResourceClaimSpec,
 )
 from shared.kube.pod_record import PodIdentity, PodRecord
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.plugins.args import DynamicResourcesArgs, duration_s
 
-CANNOT_ALLOCATE: Final = "cannot allocate all claims"
 NOT_AVAILABLE: Final = "resourceclaim not available on the node"
 CANNOT_FIT: Final = "cannot fit resource"
 IN_USE: Final = "resourceclaim in use"
@@ -76,35 +79,6 @@ ALTERNATIVES_MAX: Final = 8
 TEXTS_MAX: Final = 60
 
 
-class Outcome(NamedTuple):
-    """What allocation came to on one node."""
-
-    text: str = ""
-    """Why there is none; empty where there is one."""
-    is_error: bool = False
-    solutions: tuple[Solution, ...] = ()
-
-
-class PodClaims:
-    """What one pod class needs; the state between the extension points."""
-
-    def __init__(self, claims: list[ResourceClaim], scalars: dict[str, int], version: int) -> None:
-        self.claims = claims
-        """Those that the pod names; without the special one for extended resources."""
-        self.available: list[tuple[ResourceClaim, Terms | None]] = []
-        """Allocated ones, and where they can be used; None: everywhere."""
-        self.pending = [c for c in claims if c.status.allocation is None]
-        self.scalars = scalars
-        """Extended resources that the pod asks for, if devices may provide some of them."""
-        self.version = version
-        self.has_failed = False
-        """Allocation came to an error on some node."""
-        self.outcomes: dict[tuple[bytes, int], Outcome] = {}
-        """By the key of a group of nodes and the extended resources that devices provide there."""
-        self.understood: dict[int, list[ClaimToAllocate] | AllocationError] = {}
-        """What is to be allocated, by the extended resources that devices provide."""
-
-
 class DynamicResources:
     """Costs nothing for pods without claims and extended resources."""
 
@@ -115,6 +89,7 @@ class DynamicResources:
     filter_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
     pre_score_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
     score_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
+    scores_within_range: ClassVar[bool] = True
     normalizes_by_extremes: ClassVar[bool] = True
 
     def __init__(self, args: DynamicResourcesArgs) -> None:
@@ -134,7 +109,7 @@ class DynamicResources:
         return SUCCESS
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        scalars = _scalars(pod)
+        scalars = scalars_of(pod)
         if not pod.spec.resource_claims and not scalars:
             return NEVER_FILTERS
         try:
@@ -173,10 +148,10 @@ class DynamicResources:
         """Reason -> its bit."""
         reasons = np.zeros(len(rows), np.int64)
         codes = np.zeros(len(rows), np.uint8)
-        provided, misfits = _provided_by_devices(state, cluster, rows)
+        provided, misfits = provided_by_devices(state, cluster, rows)
         _refuse(codes, reasons, texts, misfits, CANNOT_FIT)
-        for key, at, first in _alike(state, cluster, rows, provided):
-            outcome = _outcome(state, pod, cluster, int(rows[first]), key)
+        for key, at, first in alike(state, cluster, rows, provided):
+            outcome = outcome_on(state, pod, cluster, int(rows[first]), key)
             if outcome.is_error:
                 self._tell_errors(codes, reasons, texts, state, pod, cluster, rows, at, key[1])
             elif outcome.text:
@@ -206,7 +181,7 @@ class DynamicResources:
         text = ""
         for position in positions:
             if len(texts) < TEXTS_MAX or not text:
-                text = _allocated_on(state, pod, cluster, int(rows[position]), bits).text
+                text = allocated_on(state, pod, cluster, int(rows[position]), bits).text
             codes[position] = Code.ERROR
             reasons[position] = 1 << texts.setdefault(text, len(texts))
 
@@ -270,9 +245,9 @@ class DynamicResources:
         scores = np.zeros(len(rows), np.int64)
         if state is None:
             return scores
-        provided, _ = _provided_by_devices(state, cluster, rows)
-        for key, at, first in _alike(state, cluster, rows, provided):
-            outcome = _outcome(state, pod, cluster, int(rows[first]), key)
+        provided, _ = provided_by_devices(state, cluster, rows)
+        for key, at, first in alike(state, cluster, rows, provided):
+            outcome = outcome_on(state, pod, cluster, int(rows[first]), key)
             scores[at] = sum(map(_score, outcome.solutions))
         return scores
 
@@ -297,11 +272,11 @@ class DynamicResources:
         if not isinstance(state, PodClaims):
             return result.status
         rows = np.array([row], np.intp)
-        provided, _ = _provided_by_devices(state, cluster, rows)
+        provided, _ = provided_by_devices(state, cluster, rows)
         bits = int(provided[0])
         if not state.pending and not bits:
             return SUCCESS
-        outcome = _allocated_on(state, pod, cluster, row, bits)
+        outcome = allocated_on(state, pod, cluster, row, bits)
         if outcome.text:
             code = Code.ERROR if outcome.is_error else Code.UNSCHEDULABLE
             return Status(code, (outcome.text,))
@@ -347,9 +322,9 @@ class DynamicResources:
         self, pod: PodInfo, cluster: ClusterView, row: int
     ) -> ExtendedRequests:
         """What the pod's own claim asks for on a node, where devices provide extended resources."""
-        state = PodClaims([], _scalars(pod), cluster.objects.version)
-        provided, _ = _provided_by_devices(state, cluster, np.array([row], np.intp))
-        return _extended(state, pod, cluster, int(provided[0]))
+        state = PodClaims([], scalars_of(pod), cluster.objects.version)
+        provided, _ = provided_by_devices(state, cluster, np.array([row], np.intp))
+        return extended_requests_of(state, pod, cluster, int(provided[0]))
 
 
 # Claims ---------------------------------------------------------------------------------------------
@@ -417,135 +392,7 @@ def _unavailable(state: PodClaims, cluster: ClusterView, rows: Rows) -> Bools:
     return found
 
 
-# Extended resources -----------------------------------------------------------------------------------
-
-
-def _scalars(pod: PodInfo) -> dict[str, int]:
-    """The extended resources that the pod asks for."""
-    return {n: a for n, a in pod.requests.scalars.items() if a and can_be_backed(n)}
-
-
-def _provided_by_devices(
-    state: PodClaims, cluster: ClusterView, rows: Rows
-) -> tuple[Int64s, Bools]:
-    """For each row, which of the pod's extended resources devices have to provide (a bit each, in
-    order of name), and whether one is provided by nobody."""
-    provided = np.zeros(len(rows), np.int64)
-    misfits = np.zeros(len(rows), np.bool_)
-    if not state.scalars:
-        return provided, misfits
-    by_resource = device_index(cluster).by_resource
-    names = tuple(sorted(state.scalars))
-    _, allocatable = requested_and_allocatable(cluster.nodes, names, row_index(rows))
-    for bit, name in enumerate(names):
-        lacks = np.broadcast_to(allocatable[bit] == 0, len(rows))
-        if name in by_resource:
-            provided += lacks * np.int64(1 << bit)
-        else:
-            misfits |= lacks
-    return provided, misfits
-
-
-def _extended(state: PodClaims, pod: PodInfo, cluster: ClusterView, bits: int) -> ExtendedRequests:
-    by_resource = device_index(cluster).by_resource
-    names = sorted(state.scalars)
-    backed: dict[str, DeviceClass] = {
-        name: by_resource[name] for bit, name in enumerate(names) if bits >> bit & 1
-    }
-    return extended_requests(pod.spec, backed)
-
-
-def _special_claim(
-    state: PodClaims, pod: PodInfo, cluster: ClusterView, bits: int
-) -> ResourceClaim:
-    """The scheduler's own claim for the extended resources that devices provide."""
-    requests = list(_extended(state, pod, cluster, bits).requests)
-    return ResourceClaim(
-        metadata=ObjectMeta(name=SPECIAL_CLAIM, namespace=pod.namespace),
-        spec=ResourceClaimSpec(devices=DeviceClaim(requests=requests)),
-    )
-
-
-# Allocation -------------------------------------------------------------------------------------------
-
-
-GroupKey = tuple[bytes, int]
-
-
-def _alike(
-    state: PodClaims, cluster: ClusterView, rows: Rows, provided: Int64s
-) -> list[tuple[GroupKey, Bools, int]]:
-    """Groups of rows for which allocation comes to the same: key, members, position of the first.
-    Rows for which nothing is to be allocated are in none."""
-    if not len(rows):
-        return []
-    if state.pending:
-        concerned = np.ones(len(rows), np.bool_)
-    else:
-        concerned = provided != 0
-        if not concerned.any():
-            return []
-    groups = device_index(cluster).groups(cluster.nodes, rows)
-    found = []
-    for bits in np.unique(provided[concerned]).tolist():
-        with_bits = concerned & (provided == bits)
-        for group in np.unique(groups.group[with_bits]).tolist():
-            at = with_bits & (groups.group == group)
-            found.append(((groups.keys[group], bits), at, int(at.argmax())))
-    return found
-
-
-def _outcome(
-    state: PodClaims, pod: PodInfo, cluster: ClusterView, row: int, key: GroupKey
-) -> Outcome:
-    """What allocation comes to on a row of a group."""
-    if state.version != cluster.objects.version:
-        state.version = cluster.objects.version
-        state.outcomes.clear()
-        state.understood.clear()
-    outcome = state.outcomes.get(key)
-    if outcome is None:
-        outcome = state.outcomes[key] = _allocated_on(state, pod, cluster, row, key[1])
-    return outcome
-
-
-def _allocated_on(
-    state: PodClaims, pod: PodInfo, cluster: ClusterView, row: int, bits: int
-) -> Outcome:
-    """What allocation comes to on one node."""
-    index = device_index(cluster)
-    claims = _understood(state, pod, cluster, bits)
-    if isinstance(claims, AllocationError):
-        return Outcome(str(claims), is_error=True)
-    nodes = cluster.nodes
-    try:
-        solutions = allocate(
-            claims,
-            index.pools(nodes, row),
-            index.state,
-            lambda match: reaches(match, nodes, row),
-        )
-    except AllocationError as error:
-        return Outcome(str(error), is_error=True)
-    except NodeAllocationError as error:
-        return Outcome(str(error))
-    return Outcome(CANNOT_ALLOCATE) if solutions is None else Outcome(solutions=tuple(solutions))
-
-
-def _understood(
-    state: PodClaims, pod: PodInfo, cluster: ClusterView, bits: int
-) -> list[ClaimToAllocate] | AllocationError:
-    known = state.understood.get(bits)
-    if known is None:
-        claims = list(state.pending)
-        if bits:
-            claims.append(_special_claim(state, pod, cluster, bits))
-        try:
-            known = understand(claims, cluster.objects.all(CLASSES))
-        except AllocationError as error:
-            known = error
-        state.understood[bits] = known
-    return known
+# Solutions -------------------------------------------------------------------------------------------
 
 
 def _score(solution: Solution) -> int:

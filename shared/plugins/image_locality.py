@@ -56,6 +56,7 @@ class ImageLocality:
     ignores_requests: ClassVar[bool] = True
     pre_score_depends: ClassVar[Dependence | None] = Dependence(Reads.IMAGES, Scope.CLUSTER)
     score_depends: ClassVar[Dependence] = Dependence(Reads.IMAGES, Scope.CLUSTER)
+    scores_within_range: ClassVar[bool] = True
 
     def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
         return PreScoreResult(state=_image_scores(pod, cluster))

@@ -188,6 +188,7 @@ class InterPodAffinity:
         Reads.NODE | Reads.PODS | Reads.OBJECTS, Scope.CLUSTER
     )
     score_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.PODS, Scope.DOMAIN)
+    scores_within_range: ClassVar[bool] = True
 
     def __init__(self, args: InterPodAffinityArgs) -> None:
         self._hard_weight = args.hard_pod_affinity_weight

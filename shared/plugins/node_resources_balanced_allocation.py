@@ -1,20 +1,27 @@
 """NodeResourcesBalancedAllocation: nodes whose resources a pod uses up evenly.
 
-Since v1.36 the change that the pod makes is rated: 50 + (50 + after - before) / 2.
+Since v1.36 the change that the pod makes is rated: 50 + (50 + after - before) / 2. Devices count as the
+extended resource that their class stands for, if the arguments name it.
 
 Rules: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go, v1.36.2.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from shared.columns.schema import Int64s, Rows
+from shared.dra.extended import can_be_backed
 from shared.framework.cluster_view import ClusterView
+from shared.framework.device_counts import count_devices
+from shared.framework.kept_rows import KeptScore
 from shared.framework.plugin_api import ON_USAGE, SKIP_SCORE, Dependence, PreScoreResult
 from shared.framework.pod_info import PodInfo
 from shared.kernels import resources as kernel
+from shared.kernels.kept_resources import KeptBalance
 from shared.kernels.resource_columns import (
+    COUNTED_FOR_ALL,
     counts_in_score,
     requested_and_allocatable,
     requested_and_allocatable_one,
@@ -39,13 +46,18 @@ class NodeResourcesBalancedAllocation:
     """Skips pods that ask for none of its resources: they would all go to the same node."""
 
     NAME: ClassVar[str] = NODE_RESOURCES_BALANCED_ALLOCATION
-    reads_resources_only: ClassVar[bool] = True
     pre_score_depends: ClassVar[Dependence | None] = None
     score_depends: ClassVar[Dependence] = ON_USAGE
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs) -> None:
         names = tuple(resource.name for resource in args.resources)
         self._resources = names or (resource_names.CPU, resource_names.MEMORY)
+        self._counts_devices = any(can_be_backed(name) for name in self._resources)
+
+    @property
+    def reads_resources_only(self) -> bool:
+        """See `ResourceReader`, and NodeResourcesFit, of which the same is true."""
+        return not self._counts_devices
 
     def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
         if not any(pod.requests.of(name) for name in self._resources):
@@ -59,11 +71,27 @@ class NodeResourcesBalancedAllocation:
         nodes = cluster.nodes
         if not names:
             return np.full(len(rows), _NO_CHANGE, np.int64)
-        if len(rows) == 1:
+        if len(rows) == 1 and not self._counts_devices:
             used, capacity = requested_and_allocatable_one(nodes, names, rows.item(0))
             return np.array([kernel.balance_change_one(used, amounts, capacity)], np.int64)
         columns, capacities = requested_and_allocatable(nodes, names, row_index(rows))
+        if self._counts_devices:
+            count_devices(names, cluster, rows, columns, capacities)
         return kernel.balance_change(columns, amounts, capacities)
+
+    def keep_score(self) -> KeptScore | None:
+        """See `ScoreKeeper`."""
+        names = self._resources
+        if len(names) != 2 or not all(name in COUNTED_FOR_ALL for name in names):
+            return None
+        return KeptScore(
+            KeptBalance(), names, requested_and_allocatable, requested_and_allocatable_one
+        )
+
+    def amounts_asked(self, pod: PodInfo) -> Sequence[int] | None:
+        """See `ScoreKeeper`."""
+        amounts = [pod.requests.of(name) for name in self._resources]
+        return amounts if any(amounts) else None
 
     def _state(self, pod: PodInfo) -> BalanceState:
         requests = pod.requests

@@ -6,6 +6,7 @@ of them allocatable.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -14,8 +15,10 @@ from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.dra.extended import can_be_backed
 from shared.framework.cluster_view import ClusterView
+from shared.framework.device_counts import count_devices
 from shared.framework.device_index import CLASSES as DEVICE_CLASSES
 from shared.framework.device_index import device_index
+from shared.framework.kept_rows import KeptScore, RoomAsked
 from shared.framework.plugin_api import (
     ON_USAGE,
     Dependence,
@@ -27,7 +30,9 @@ from shared.framework.plugin_api import (
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code, Verdicts
 from shared.kernels import resources as kernel
+from shared.kernels.kept_resources import KeptLeastAllocated, KeptScores
 from shared.kernels.resource_columns import (
+    COUNTED_FOR_ALL,
     counts_in_score,
     nonzero_used,
     nonzero_used_one,
@@ -79,6 +84,10 @@ class Strategy(Protocol):
     ) -> Int64s: ...
 
     def one(self, used: Sequence[int], capacity: Sequence[int], weights: Sequence[int]) -> int: ...
+
+    def kept(self, weights: Sequence[int]) -> KeptScores | None:
+        """The same for pods that each ask for another amount; None where that is not known how."""
+        ...
 
 
 class NodeResourcesFit:
@@ -136,6 +145,23 @@ class NodeResourcesFit:
         codes[never] = _UNRESOLVABLE
         return Verdicts(codes, reasons, asked.texts)
 
+    def room_asked(self, pod: PodInfo, cluster: ClusterView) -> RoomAsked | None:
+        """See `RoomFilter`. Not where devices may provide some of it."""
+        state = self._fit_state(pod, cluster)
+        return None if state.left_to_devices else RoomAsked(state.names, state.amounts)
+
+    def has_room(self, asked: RoomAsked, nodes: NodeTable, row: int) -> bool:
+        """See `RoomFilter`."""
+        requested, allocatable = requested_and_allocatable_one(nodes, asked.names, row)
+        reasons, _ = kernel.fit_reasons_one(
+            nodes.pod_count.item(row),
+            nodes.allowed_pod_count.item(row),
+            asked.amounts,
+            requested,
+            allocatable,
+        )
+        return not reasons
+
     def _fit_state(self, pod: PodInfo, cluster: ClusterView) -> FitState:
         requests = pod.fit_filter_requests
         asked = {
@@ -146,16 +172,14 @@ class NodeResourcesFit:
         for name in sorted(requests.scalars):
             if not self._is_ignored(name):
                 asked[name] = requests.scalars[name]
-        asked = {name: amount for name, amount in asked.items() if amount > 0}
-        names = tuple(asked)
-        texts = (TOO_MANY_PODS, *(f"Insufficient {name}" for name in names))
-        last = kernel.REASON_BIT_MAX
-        if len(texts) > last + 1:  # A mask has no more bits: the rest is one reason.
-            texts = (*texts[:last], ", ".join(texts[last:]))
+        names = tuple([name for name, amount in asked.items() if amount > 0])
+        amounts = tuple([amount for amount in asked.values() if amount > 0])
+        if not requests.scalars:
+            return FitState(names, amounts, _texts(names))
         backable = [name for name in names if can_be_backed(name)]
         by_resource = device_index(cluster).by_resource if backable else {}
         left_to_devices = frozenset(name for name in backable if name in by_resource)
-        return FitState(names, tuple(asked.values()), texts, left_to_devices)
+        return FitState(names, amounts, _texts(names), left_to_devices)
 
     def _is_ignored(self, name: str) -> bool:
         if not resource_names.is_extended(name):
@@ -181,9 +205,22 @@ class NodeResourcesFit:
             return np.array([self._strategy.one(with_pod, capacity, weights)], np.int64)
         columns, capacities = nonzero_used(nodes, names, row_index(rows))
         if self._counts_devices:
-            _count_devices(names, cluster, rows, columns, capacities)
+            count_devices(names, cluster, rows, columns, capacities)
         with_pods = [u + amount for u, amount in zip(columns, amounts, strict=True)]
         return self._strategy.many(with_pods, capacities, weights)
+
+    def keep_score(self) -> KeptScore | None:
+        """See `ScoreKeeper`."""
+        names = tuple(resource.name for resource in self._resources)
+        scores = self._strategy.kept([resource.weight for resource in self._resources])
+        if scores is None or not all(name in COUNTED_FOR_ALL for name in names):
+            return None
+        return KeptScore(scores, names, nonzero_used, nonzero_used_one)
+
+    def amounts_asked(self, pod: PodInfo) -> Sequence[int]:
+        """See `ScoreKeeper`."""
+        requests = pod.fit_score_requests
+        return [requests.of(resource.name) for resource in self._resources]
 
     def _score_state(self, pod: PodInfo) -> ScoreState:
         requests = pod.fit_score_requests
@@ -196,24 +233,14 @@ class NodeResourcesFit:
         return ScoreState(names, amounts, weights)
 
 
-def _count_devices(
-    names: Sequence[str],
-    cluster: ClusterView,
-    rows: Rows,
-    used: list[Int64s],
-    capacities: list[Int64s],
-) -> None:
-    """Puts devices in place of extended resources that the node does not have otherwise
-    (calculateDRAExtendedResourceAllocatableRequest)."""
-    index = device_index(cluster)
-    for i, name in enumerate(names):
-        device_class = index.by_resource.get(name)
-        if device_class is None:
-            continue
-        count, allocated = index.class_counts(cluster.nodes, rows, device_class)
-        at = (capacities[i] == 0) & (count > 0)
-        capacities[i] = np.where(at, count, capacities[i])
-        used[i] = np.where(at, allocated, used[i])
+@lru_cache(maxsize=1024)
+def _texts(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The reason behind each bit of a verdict about these resources."""
+    texts = (TOO_MANY_PODS, *(f"Insufficient {name}" for name in names))
+    last = kernel.REASON_BIT_MAX
+    if len(texts) > last + 1:  # A mask has no more bits: the rest is one reason.
+        texts = (*texts[:last], ", ".join(texts[last:]))
+    return texts
 
 
 def _resources_or_default(resources: Sequence[ResourceSpec]) -> tuple[ResourceSpec, ...]:
@@ -254,11 +281,15 @@ _NO_REASON.flags.writeable = False
 class _LeastAllocated:
     many = staticmethod(kernel.least_allocated)
     one = staticmethod(kernel.least_allocated_one)
+    kept = KeptLeastAllocated
 
 
 class _MostAllocated:
     many = staticmethod(kernel.most_allocated)
     one = staticmethod(kernel.most_allocated_one)
+
+    def kept(self, weights: Sequence[int]) -> KeptScores | None:
+        return None
 
 
 class _RequestedToCapacityRatio:
@@ -273,6 +304,9 @@ class _RequestedToCapacityRatio:
 
     def one(self, used: Sequence[int], capacity: Sequence[int], weights: Sequence[int]) -> int:
         return kernel.requested_to_capacity_ratio_one(used, capacity, weights, self._scores)
+
+    def kept(self, weights: Sequence[int]) -> KeptScores | None:
+        return None
 
 
 def _strategy(strategy: ScoringStrategy) -> Strategy:

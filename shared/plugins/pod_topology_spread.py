@@ -8,12 +8,11 @@ v1.36.2.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
 from shared.columns.schema import Bools, Int64s, Rows
-from shared.columns.table import NodeTable, TaintTuple
 from shared.framework.cluster_view import ClusterView
 from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
 from shared.framework.plugin_api import (
@@ -31,24 +30,28 @@ from shared.framework.plugin_api import (
     Scope,
 )
 from shared.framework.pod_info import PodInfo
+from shared.framework.spread_constraints import (
+    HARD,
+    HOST_NAME,
+    SERVICES,
+    SOFT,
+    SYSTEM_DEFAULTS,
+    Constraints,
+    default_selector,
+    own_constraints,
+    parsed,
+)
+from shared.framework.spread_inclusion import Inclusion
 from shared.framework.status import Code, Status, Verdicts, all_pass
 from shared.kernels.answer_table import AnswerTable
 from shared.kernels.class_values import ClassValues
-from shared.kernels.label_selector import Selector, SelectorError, parse_label_selector
-from shared.kernels.node_inclusion import (
-    RequiredNodeAffinity,
-    included_rows,
-    required_node_affinity,
-)
+from shared.kernels.label_selector import SelectorError
+from shared.kernels.node_inclusion import required_node_affinity
 from shared.kernels.rows import row_index
 from shared.kernels.spread import HardCounts, SoftDomains, SoftNodes, by_range, rounded
 from shared.kernels.tolerations import is_repelled, toleration_rules
-from shared.kernels.topology import NO_DOMAIN, NO_ROWS, Topology, pods_of_classes
-from shared.kernels.workload_selector import (
-    CONTROLLER_KINDS,
-    controller_kind,
-    workload_selector,
-)
+from shared.kernels.topology import NO_DOMAIN, NO_ROWS, pods_of_classes
+from shared.kernels.workload_selector import CONTROLLER_KINDS
 from shared.kube.objects import TopologySpreadConstraint
 from shared.plugin_names import POD_TOPOLOGY_SPREAD
 from shared.plugins.args import PodTopologySpreadArgs
@@ -59,117 +62,16 @@ TEXTS: Final = (REASON_SKEW, REASON_LABEL)
 SKEW_BIT: Final = 1
 LABEL_BIT: Final = 2
 
-HARD: Final = "DoNotSchedule"
-SOFT: Final = "ScheduleAnyway"
-SERVICES: Final = "services"
-HONOR: Final = "Honor"
-IGNORE: Final = "Ignore"
-HOST_NAME: Final = "kubernetes.io/hostname"
-ZONE: Final = "topology.kubernetes.io/zone"
-SYSTEM_DEFAULTS: Final = (
-    TopologySpreadConstraint(max_skew=3, topology_key=HOST_NAME, when_unsatisfiable=SOFT),
-    TopologySpreadConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable=SOFT),
-)
-
-Taints = tuple[TaintTuple, ...]
+Counts = TypeVar("Counts", bound=HardCounts | SoftDomains | SoftNodes)
 
 
-class Constraint(NamedTuple):
-    """One constraint with its selector parsed and its defaults filled in."""
-
-    key: str
-    max_skew: int
-    min_domains: int
-    selector: Selector
-    honors_affinity: bool
-    honors_taints: bool
-
-
-Constraints = tuple[Constraint, ...]
-
-
-class Inclusion:
-    """Which nodes count for each constraint: those with all keys that the policies let in."""
-
-    __slots__ = ("_affinity", "_constraints", "_repelled", "_requires_all_keys", "eligible",
-                 "has_all_keys", "leaves_out_nodes", "topologies")  # fmt: skip
-
-    def __init__(
-        self,
-        constraints: Constraints,
-        cluster: ClusterView,
-        affinity: RequiredNodeAffinity,
-        repelled: AnswerTable[Taints],
-        *,
-        requires_all_keys: bool,
-    ) -> None:
-        self._constraints = constraints
-        self._affinity = affinity
-        self._repelled = repelled
-        self._requires_all_keys = requires_all_keys
-        self.topologies: tuple[Topology, ...] = tuple(cluster.topology(c.key) for c in constraints)
-        nodes = cluster.nodes
-        rows = np.arange(nodes.row_count)
-        self.has_all_keys: Bools = np.zeros(nodes.capacity, np.bool_)
-        """Shape (capacity,); without `requires_all_keys` simply all present nodes."""
-        self.has_all_keys[rows] = self._keys_there(nodes, rows)
-        self.leaves_out_nodes = bool((nodes.present & ~self.has_all_keys).any())
-        """Some present node lacks a key."""
-        self.eligible: list[Bools] = []
-        """By constraint; shape (capacity,)."""
-        for policies in self._policies(nodes, rows):
-            eligible = self.has_all_keys.copy()
-            eligible[: nodes.row_count] &= policies
-            self.eligible.append(eligible)
-
-    def is_current(self, cluster: ClusterView, rows: Rows) -> bool:
-        """Whether writing the node columns of `rows` has changed nothing here."""
-        for topology, constraint in zip(self.topologies, self._constraints, strict=True):
-            if cluster.topology(constraint.key) is not topology:
-                return False
-        has_all_keys = self._keys_there(cluster.nodes, rows)
-        if (has_all_keys != self.has_all_keys[rows]).any():
-            return False
-        if not self.leaves_out_nodes and (cluster.nodes.present[rows] & ~has_all_keys).any():
-            return False
-        return all(
-            bool(((policies & has_all_keys) == eligible[rows]).all())
-            for policies, eligible in zip(
-                self._policies(cluster.nodes, rows), self.eligible, strict=True
-            )
-        )
-
-    def _keys_there(self, nodes: NodeTable, rows: Rows) -> Bools:
-        there: Bools = nodes.present[rows]
-        if self._requires_all_keys:
-            for topology in self.topologies:
-                there &= topology.domain_of_row[rows] != NO_DOMAIN
-        return there
-
-    def _policies(self, nodes: NodeTable, rows: Rows) -> list[Bools]:
-        """By constraint, which of `rows` its policies let in."""
-        found: dict[tuple[bool, bool], Bools] = {}
-        index = row_index(rows)
-        for c in self._constraints:
-            policies = (c.honors_affinity, c.honors_taints)
-            if policies not in found:
-                found[policies] = included_rows(
-                    nodes,
-                    index,
-                    len(rows),
-                    self._affinity if c.honors_affinity else None,
-                    self._repelled if c.honors_taints else None,
-                )
-        return [found[c.honors_affinity, c.honors_taints] for c in self._constraints]
-
-
-class HardState:
-    """Of PreFilter; follows the cluster."""
+class SpreadState(Generic[Counts]):
+    """Of PreFilter, or of PreScore; follows the cluster."""
 
     __slots__ = ("counts", "inclusion", "matches")
 
     def __init__(
-        self, inclusion: Inclusion, matches: ClassValues[PodInfo, int], counts: list[HardCounts]
+        self, inclusion: Inclusion, matches: ClassValues[PodInfo, int], counts: list[Counts]
     ) -> None:
         self.inclusion = inclusion
         self.matches = matches
@@ -177,20 +79,8 @@ class HardState:
         self.counts = counts
 
 
-class SoftState:
-    """Of PreScore; follows the cluster."""
-
-    __slots__ = ("counts", "inclusion", "matches")
-
-    def __init__(
-        self,
-        inclusion: Inclusion,
-        matches: ClassValues[PodInfo, int],
-        counts: list[SoftDomains | SoftNodes],
-    ) -> None:
-        self.inclusion = inclusion
-        self.matches = matches
-        self.counts = counts
+HardState = SpreadState[HardCounts]
+SoftState = SpreadState[SoftDomains | SoftNodes]
 
 
 class PodTopologySpread:
@@ -210,6 +100,7 @@ class PodTopologySpread:
     score_depends: ClassVar[Dependence] = Dependence(
         Reads.NODE | Reads.USAGE | Reads.PODS, Scope.CLUSTER
     )
+    scores_within_range: ClassVar[bool] = True
 
     def __init__(self, args: PodTopologySpreadArgs, gates: FeatureGates) -> None:
         self._is_system_defaulted = args.is_system_defaulting
@@ -302,7 +193,7 @@ class PodTopologySpread:
             )
             for i, constraint in enumerate(constraints)
         ]
-        return HardState(inclusion, matches, counts)
+        return SpreadState(inclusion, matches, counts)
 
     # Score -----------------------------------------------------------------------------------------
 
@@ -390,7 +281,7 @@ class PodTopologySpread:
         self, constraints: Constraints, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> SoftState:
         # With the system's constraints, a node without a zone is still rated by its host name.
-        requires_all_keys = bool(_own_constraints(pod)) or not self._is_system_defaulted
+        requires_all_keys = bool(own_constraints(pod)) or not self._is_system_defaulted
         inclusion = self._inclusion(constraints, pod, cluster, requires_all_keys=requires_all_keys)
         rated = feasible[inclusion.has_all_keys[feasible]]
         matches, node_rows = _matching_pods(constraints, pod, cluster)
@@ -404,26 +295,26 @@ class PodTopologySpread:
                 counts.append(
                     SoftDomains(topology, eligible, node_rows[i], rated, max_skew=max_skew)
                 )
-        return SoftState(inclusion, matches, counts)
+        return SpreadState(inclusion, matches, counts)
 
     # Constraints -----------------------------------------------------------------------------------
 
     def _constraints(self, pod: PodInfo, cluster: ClusterView, action: str) -> Constraints:
         """Raises SelectorError."""
-        own = _own_constraints(pod)
+        own = own_constraints(pod)
         if own:
-            return tuple(_parsed(c, pod) for c in own if c.when_unsatisfiable == action)
+            return tuple(parsed(c, pod) for c in own if c.when_unsatisfiable == action)
         defaults = [c for c in self._defaults if c.when_unsatisfiable == action]
         if not defaults:
             return ()
-        selector = _default_selector(pod, cluster)
+        selector = default_selector(pod, cluster)
         if selector.is_empty:
             return ()
-        return tuple(_parsed(c, pod)._replace(selector=selector) for c in defaults)
+        return tuple(parsed(c, pod)._replace(selector=selector) for c in defaults)
 
     def _asks_objects(self, pod: PodInfo, action: str) -> bool:
         """Whether services and controllers have a say in what constraints there are."""
-        return not _own_constraints(pod) and any(
+        return not own_constraints(pod) and any(
             c.when_unsatisfiable == action for c in self._defaults
         )
 
@@ -461,35 +352,6 @@ def _verdicts(state: HardState, rows: Rows, are_full: list[Bools]) -> Verdicts:
         reasons = np.where(reasons == 0, found, reasons)
     # By bit: 1 may be helped by preemption, 2 not.
     return Verdicts(_CODE_OF_REASON[reasons], reasons, TEXTS)
-
-
-def _own_constraints(pod: PodInfo) -> Sequence[TopologySpreadConstraint]:
-    return pod.spec.topology_spread_constraints or ()
-
-
-def _parsed(constraint: TopologySpreadConstraint, pod: PodInfo) -> Constraint:
-    selector = parse_label_selector(constraint.label_selector)
-    keys = constraint.match_label_keys or ()
-    labels = {key: pod.labels[key] for key in keys if key in pod.labels}
-    if labels:
-        selector = selector.and_equal(labels)
-    return Constraint(
-        constraint.topology_key,
-        constraint.max_skew,
-        1 if constraint.min_domains is None else constraint.min_domains,
-        selector,
-        (constraint.node_affinity_policy or HONOR) == HONOR,
-        (constraint.node_taints_policy or IGNORE) == HONOR,
-    )
-
-
-def _default_selector(pod: PodInfo, cluster: ClusterView) -> Selector:
-    objects, namespace = cluster.objects, pod.namespace
-    owner = pod.template.controller
-    kind = controller_kind(owner)
-    controller = objects.get(kind, f"{namespace}/{owner.name}") if kind and owner else None
-    services = objects.in_namespace(SERVICES, namespace).values()
-    return workload_selector(pod.labels, services, controller)
 
 
 # Counting -------------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ class TaintToleration:
     filter_depends: ClassVar[Dependence] = ON_NODE
     pre_score_depends: ClassVar[Dependence | None] = None
     score_depends: ClassVar[Dependence] = ON_NODE
+    scores_within_range: ClassVar[bool] = True
     normalizes_by_extremes: ClassVar[bool] = True
 
     def __init__(self, gates: FeatureGates) -> None:

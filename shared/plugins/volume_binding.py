@@ -73,6 +73,7 @@ class VolumeBinding:
     filter_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
     pre_score_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
     score_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
+    scores_within_range: ClassVar[bool] = True
 
     def __init__(self, args: VolumeBindingArgs, gates: FeatureGates) -> None:
         shape = [(p.utilization, p.score) for p in args.shape] or DEFAULT_SHAPE

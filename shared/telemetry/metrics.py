@@ -89,6 +89,9 @@ OWNER_COUNTERS: Final[dict[str, Metric]] = {
     ),
     "resyncs": _plain("resyncs", "Full snapshots sent to scoring workers."),
     "snapshots": _plain("snapshots", "Deltas published to scoring workers."),
+    "forecasts_used": _plain(
+        "forecasts_used", "Lone pods placed where a scoring worker had said before they came."
+    ),
 }
 """The owner's counter -> what it is to the outside."""
 

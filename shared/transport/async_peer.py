@@ -26,8 +26,8 @@ from shared.transport.sockets import (
     DamageLog,
     RawSocket,
     can_now,
+    messages_now,
     new_socket,
-    receive_now,
     send_now,
 )
 
@@ -94,9 +94,11 @@ class AsyncPeer(Generic[Out, In]):
     async def send(self, message: Out) -> bool:
         """Waits while the queue is full. False: the connection was lost (or there was none), and
         nothing of the message will reach this owner or the next."""
+        parts = self._outgoing.encode(message)
+        if self.is_connected and not self._writers and self._send_parts(parts):
+            return True
         self._pump()
         connection = self._connection.connection_count
-        parts = self._outgoing.encode(message)
         while self._connection.is_connected and self._connection.connection_count == connection:
             if not self._writers and self._send_parts(parts):
                 return True
@@ -144,10 +146,8 @@ class AsyncPeer(Generic[Out, In]):
             return
         if self._connection.refresh():
             self._received.append(Connected())
-        while len(self._received) < self._received_max:
-            parts = receive_now(self._socket)
-            if not parts:
-                break
+        room = self._received_max - len(self._received)
+        for parts in messages_now(self._socket, room):
             try:
                 self._received.append(self._incoming.decode(parts)[0])
             except FrameError as error:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import zmq
 
-from shared.transport.sockets import RawSocket
+from shared.transport.sockets import RawSocket, can_now, receive_now
 
 _EVENT: Final = struct.Struct("=Hi")
 _FAILURES: Final = (
@@ -42,11 +42,8 @@ class ConnectionWatch:
     def refresh(self) -> bool:
         """Reads what the monitor has to say. True: there is a new connection since the last call."""
         before = self.connection_count
-        while True:
-            try:
-                event, _ = _EVENT.unpack_from(self.monitor.recv_multipart(zmq.NOBLOCK)[0])
-            except zmq.Again:
-                return self.connection_count != before
+        while can_now(self.monitor, zmq.POLLIN):
+            event, _ = _EVENT.unpack_from(receive_now(self.monitor)[0])
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self.is_connected = True
                 self.connection_count += 1
@@ -56,6 +53,7 @@ class ConnectionWatch:
                 self.failed_count += 1
             else:
                 self.is_connected = False
+        return self.connection_count != before
 
     def close(self) -> None:
         self._socket.disable_monitor()

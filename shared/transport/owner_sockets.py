@@ -29,8 +29,8 @@ from shared.transport.remote import WorkersEntrance
 from shared.transport.sockets import (
     DamageLog,
     RawSocket,
+    messages_now,
     new_socket,
-    receive_now,
     send_now,
     wait_ready,
 )
@@ -186,10 +186,7 @@ class OwnerSockets:
 
     def _take_messages(self, channel: Channel, socket: RawSocket, received: list[Received]) -> None:
         decode = _INCOMING[channel].decode
-        for _ in range(LIMITS[channel].drained_per_poll):
-            parts = receive_now(socket)
-            if not parts:
-                return
+        for parts in messages_now(socket, LIMITS[channel].drained_per_poll):
             peer = bytes(parts[0])
             try:
                 message, buffers = decode(parts[1:])
@@ -216,10 +213,7 @@ class OwnerSockets:
             self.damage.add(FrameError(told))
 
     def _take_subscriptions(self, socket: RawSocket, received: list[Received]) -> None:
-        for _ in range(LIMITS[Channel.SNAPSHOTS].drained_per_poll):
-            parts = receive_now(socket)
-            if not parts:
-                return
+        for parts in messages_now(socket, LIMITS[Channel.SNAPSHOTS].drained_per_poll):
             notice = bytes(parts[0])
             if not notice[1:].startswith(SUBSCRIBER_TOPIC):
                 continue

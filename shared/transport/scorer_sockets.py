@@ -24,6 +24,7 @@ from shared.transport.connection import Connected, ConnectionWatch
 from shared.transport.sockets import (
     DamageLog,
     RawSocket,
+    messages_now,
     new_socket,
     receive_large_now,
     send_now,
@@ -115,7 +116,9 @@ class ScorerSockets:
         """
         ready, self.ready_fds = wait_ready(self._poll_list, timeout_ms)
         received: list[FromOwner] = []
-        if self._connection.refresh() or self._is_newly_connected:
+        if self._connection.monitor in ready:
+            self._is_newly_connected |= self._connection.refresh()
+        if self._is_newly_connected:
             self._is_newly_connected = False
             received.append(FromOwner(Connected(), ()))
         if self._connection.is_refused:
@@ -161,10 +164,8 @@ class ScorerSockets:
         self.close()
 
     def _take_snapshots(self, received: list[FromOwner]) -> None:
-        for _ in range(LIMITS[Channel.SNAPSHOTS].drained_per_poll):
-            parts = receive_large_now(self._snapshots)
-            if not parts:
-                return
+        limit = LIMITS[Channel.SNAPSHOTS].drained_per_poll
+        for parts in messages_now(self._snapshots, limit, receive_large_now):
             try:
                 received.append(FromOwner(*codec.SNAPSHOTS.decode(parts)))
             except ProtocolVersionError:
@@ -174,10 +175,8 @@ class ScorerSockets:
                 received.append(FromOwner(SnapshotDamaged(str(error)), ()))
 
     def _take_work(self, received: list[FromOwner]) -> None:
-        for _ in range(LIMITS[Channel.SCORERS].drained_per_poll):
-            parts = receive_large_now(self._work)
-            if not parts:
-                return
+        limit = LIMITS[Channel.SCORERS].drained_per_poll
+        for parts in messages_now(self._work, limit, receive_large_now):
             try:
                 received.append(FromOwner(*codec.TO_SCORER.decode(parts)))
             except ProtocolVersionError:

@@ -4,7 +4,7 @@ Nothing here waits: a send that cannot be queued now says so, a receive that fin
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import zmq
@@ -26,7 +26,11 @@ hundred MB in all, and each of its columns is a frame of its own."""
 RECONNECT_MS: Final = 50
 RECONNECT_MS_MAX: Final = 1000
 
-_NOTHING: Final[list[Buffer]] = []
+_NO_FRAMES: Final[list[zmq.Frame]] = []
+
+_AT_ONCE: Final = int(zmq.NOBLOCK)
+_AT_ONCE_AND_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
+"""As plain numbers: operations on the enumeration cost more than the call that takes them."""
 
 
 def new_socket(
@@ -60,8 +64,11 @@ def send_now(socket: RawSocket, parts: Sequence[Buffer], *, handed_over: bool = 
 
     `handed_over`: the buffers will not change any more, large ones are sent without a copy.
     """
+    copy = not handed_over
     try:
-        socket.send_multipart(parts, zmq.NOBLOCK, copy=not handed_over)
+        for part in parts[:-1]:
+            socket.send(part, _AT_ONCE_AND_MORE, copy)
+        socket.send(parts[-1], _AT_ONCE, copy)
     except zmq.Again:
         return False
     except zmq.ZMQError as error:
@@ -73,19 +80,39 @@ def send_now(socket: RawSocket, parts: Sequence[Buffer], *, handed_over: bool = 
 
 def receive_now(socket: RawSocket) -> list[Buffer]:
     """The frames of the next message; an empty list if there is none."""
-    try:
-        return socket.recv_multipart(zmq.NOBLOCK)  # type: ignore[return-value] # list[bytes] is invariant
-    except zmq.Again:
-        return _NOTHING
+    return [frame.bytes for frame in _frames_now(socket)]
 
 
 def receive_large_now(socket: RawSocket) -> list[Buffer]:
     """As `receive_now`, but large frames are windows on what ZeroMQ received, without a copy."""
-    try:
-        frames = socket.recv_multipart(zmq.NOBLOCK, copy=False)
-    except zmq.Again:
-        return _NOTHING
+    frames = _frames_now(socket)
     return [f.buffer if len(f) > COPY_BYTES_MAX else f.bytes for f in frames]
+
+
+def messages_now(
+    socket: RawSocket, limit: int, receive: Callable[[RawSocket], list[Buffer]] = receive_now
+) -> Iterator[list[Buffer]]:
+    """What has come, up to `limit` messages. Asks whether there is more before it tries: to find
+    nothing costs several times as much."""
+    for _ in range(limit):
+        parts = receive(socket)
+        if not parts:
+            return
+        yield parts
+        if not can_now(socket, zmq.POLLIN):
+            return
+
+
+def _frames_now(socket: RawSocket) -> list[zmq.Frame]:
+    try:
+        frame = socket.recv(_AT_ONCE, copy=False)
+    except zmq.Again:
+        return _NO_FRAMES
+    frames = [frame]
+    while frame.more:
+        frame = socket.recv(_AT_ONCE, copy=False)
+        frames.append(frame)
+    return frames
 
 
 def wait_ready(

@@ -65,15 +65,10 @@ class SyncPeer(Generic[Out, In]):
 
     def receive(self, timeout_ms: int) -> In | Connected | None:
         """The next message, in order; None if nothing came in time, or a descriptor is ready."""
-        if self._connection.refresh():
+        ready, _ = wait_ready(self._poll_list, timeout_ms)
+        if self._connection.monitor in ready and self._connection.refresh():
             return Connected()
-        message = self._next()
-        if message is not None:
-            return message
-        wait_ready(self._poll_list, timeout_ms)
-        if self._connection.refresh():
-            return Connected()
-        return self._next()
+        return self._next() if self._socket in ready else None
 
     def send(self, message: Out, timeout_ms: int = 0) -> None:
         """Waits so long for room (or for an owner); NotSentError if there is none."""

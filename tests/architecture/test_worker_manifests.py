@@ -1,7 +1,7 @@
 """`docs/manifests-workers`: they fit the manifests that they add to, and berth's command line."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from daemon import cli
 from shared.transport.remote import split_address
@@ -20,7 +20,7 @@ def patched() -> dict[str, list[Any]]:
     """What the patch appends, by the last word of the list's path."""
     (patch,) = documents(WORKERS / "entrance.yaml")
     added: dict[str, list[Any]] = {}
-    for step in patch:
+    for step in cast("list[dict[str, Any]]", patch):  # A JSON patch is no object.
         assert step["op"] == "add"
         added.setdefault(step["path"].removesuffix("/-").rsplit("/", 1)[1], []).append(
             step["value"]

@@ -451,17 +451,32 @@ def test_a_silent_connection_is_taken_for_dead() -> None:
 
 
 def test_watches_that_stay_silent_are_followed_by_a_list() -> None:
-    """So the state of a restored etcd is seen, whose versions lie before ours."""
+    """So the state of a restored etcd is seen, whose versions lie before ours: for that its server
+    has to be started anew, which breaks what watches there are."""
 
     async def main() -> None:
         steps = script(
             lists("a"),
+            watches(since="10", then="reset"),
             watches(since="10", then="hang"),
             watches(since="10", then="hang"),
             lists("b"),
         )
         async with watching(steps, idle_s_max=0.05) as w:
             await w.told("sync", "+a", "synced 10", "sync", "+b", "synced 10")
+
+    run(main)
+
+
+def test_a_watch_that_the_server_does_not_end_in_time_is_taken_for_dead() -> None:
+    async def main() -> None:
+        steps = script(
+            lists("a"),
+            watches(since="10", then="hang"),
+            watches(event("ADDED", "b", "11"), since="10", then="hang"),
+        )
+        async with watching(steps, watch_s_min=1, watch_s_max=1, overdue_s_max=0.0) as w:
+            await w.told("sync", "+a", "synced 10", "+b")
 
     run(main)
 
@@ -538,6 +553,42 @@ def test_a_required_kind_that_cannot_be_read_is_tried_again_soon() -> None:
         async with watching(steps) as w:
             await w.told("sync", "+a", "synced 20")
             assert all(delay_s <= 1.6 for delay_s in w.delays)
+
+    run(main)
+
+
+def at(group_version: str, inner: Step) -> Step:
+    async def step(request: Request, reply: Reply) -> None:
+        assert request.path == f"/apis/{group_version}/poddisruptionbudgets"
+        await inner(request, reply)
+
+    return step
+
+
+def test_an_older_version_of_a_kind_is_watched_where_the_newer_is_not_served() -> None:
+    async def main() -> None:
+        steps = script(
+            at("policy/v1", refuses(404, b"404 page not found")),
+            at("policy/v1beta1", lists("a")),
+            at("policy/v1beta1", watches(bookmark("11"), since="10")),
+            # The server is updated, and the version is gone: the watch goes on with the other.
+            at("policy/v1beta1", refuses(404, b"404 page not found")),
+            at("policy/v1", watches(event("ADDED", "b", "12"), since="11", then="hang")),
+        )
+        async with watching(steps, plural="poddisruptionbudgets") as w:
+            await w.told("sync", "ObjectChanged", "synced 10", "ObjectChanged")
+            assert len(w.delays) == 1
+
+    run(main)
+
+
+def test_a_required_kind_in_no_version_is_looked_for_in_all_again() -> None:
+    async def main() -> None:
+        no = refuses(404, b"404 page not found")
+        steps = script(*(no, no, no, no), lists("a"))
+        async with watching(steps, plural="poddisruptionbudgets") as w:
+            await w.told("sync", "ObjectChanged", "synced 10")
+            assert len(w.delays) == 2
 
     run(main)
 

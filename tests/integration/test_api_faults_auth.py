@@ -8,7 +8,8 @@ import base64
 import json
 import ssl
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from shared.kube.api_errors import ConnectFailed, Forbidden, TransportError, Una
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.kubeconfig import in_cluster_access, load_kubeconfig
 from tests.support.connect_proxy import connect_proxy
-from tests.support.faulty_server import faulty_server
+from tests.support.faulty_server import FaultyServer, faulty_server
+from tests.support.kubeconfigs import kubeconfig_of
 from tests.support.scripted_server import Reply, Request, ScriptedServer
 
 pytestmark = pytest.mark.integration
@@ -44,13 +46,7 @@ def write_kubeconfig(
     folder: Path, cluster: dict[str, Any], user: dict[str, Any] | None = None
 ) -> Path:
     path = folder / "kubeconfig"
-    content = {
-        "current-context": "x",
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": cluster}],
-        "users": [{"name": "u", "user": user or {}}],
-    }
-    path.write_text(json.dumps(content))
+    path.write_text(json.dumps(kubeconfig_of(cluster, user)))
     return path
 
 
@@ -65,51 +61,50 @@ async def ask(access: ClusterAccess, *paths: str) -> list[bytes]:
 # Tokens -------------------------------------------------------------------------------------------
 
 
+@asynccontextmanager
+async def with_old_token(
+    folder: Path, **options: Any
+) -> AsyncIterator[tuple[FaultyServer, ApiClient, Callable[[], object]]]:
+    """A server that refuses a client's token from now on, the client, and what renews the token."""
+    token_file = folder / "token"
+    token_file.write_text("old")
+    stale = Rule(at="request", do="refuse", code=401, token="old", times=0)
+    async with faulty_server(stale) as server:
+        path = write_kubeconfig(folder, {"server": server.address}, {"tokenFile": "token"})
+        client = ApiClient(load_kubeconfig([path]), **options)
+        try:
+            yield server, client, lambda: token_file.write_text("new")
+        finally:
+            await client.close()
+
+
 def test_many_requests_that_are_refused_together_all_go_on_with_the_renewed_token(
     tmp_path: Path,
 ) -> None:
-    token_file = tmp_path / "token"
-    token_file.write_text("old")
-
     async def main() -> None:
-        stale = Rule(at="request", do="refuse", code=401, token="old", times=0)
-        async with faulty_server(stale) as server:
-            path = write_kubeconfig(tmp_path, {"server": server.address}, {"tokenFile": "token"})
-            client = ApiClient(load_kubeconfig([path]), connections_max=16)
-            try:
-                with pytest.raises(Unauthorized):
-                    await client.get("/api/v1/nodes")
-                refused_count = server.plan.ordered_counts[0]
-                token_file.write_text("new")
-                bodies = await asyncio.gather(*(client.get("/api/v1/nodes") for _ in range(16)))
-                assert len(bodies) == 16
-                assert server.plan.ordered_counts[0] > refused_count + 1
-                stream = await client.open_stream("/api/v1/nodes?watch=1")
-                stream.close()
-            finally:
-                await client.close()
+        async with with_old_token(tmp_path, connections_max=16) as (server, client, renew):
+            with pytest.raises(Unauthorized):
+                await client.get("/api/v1/nodes")
+            refused_count = server.plan.ordered_counts[0]
+            renew()
+            bodies = await asyncio.gather(*(client.get("/api/v1/nodes") for _ in range(16)))
+            assert len(bodies) == 16
+            assert server.plan.ordered_counts[0] > refused_count + 1
+            stream = await client.open_stream("/api/v1/nodes?watch=1")
+            stream.close()
 
     run(main)
 
 
 def test_a_watch_that_is_refused_has_the_renewed_token_at_its_next_attempt(tmp_path: Path) -> None:
-    token_file = tmp_path / "token"
-    token_file.write_text("old")
-
     async def main() -> None:
-        stale = Rule(at="request", do="refuse", code=401, token="old", times=0)
-        async with faulty_server(stale) as server:
-            path = write_kubeconfig(tmp_path, {"server": server.address}, {"tokenFile": "token"})
-            client = ApiClient(load_kubeconfig([path]))
-            try:
-                with pytest.raises(Unauthorized):
-                    await client.open_stream("/api/v1/nodes?watch=1")
-                token_file.write_text("new")
-                with pytest.raises(Unauthorized):
-                    await client.open_stream("/api/v1/nodes?watch=1")
-                (await client.open_stream("/api/v1/nodes?watch=1")).close()
-            finally:
-                await client.close()
+        async with with_old_token(tmp_path) as (_, client, renew):
+            with pytest.raises(Unauthorized):
+                await client.open_stream("/api/v1/nodes?watch=1")
+            renew()
+            with pytest.raises(Unauthorized):
+                await client.open_stream("/api/v1/nodes?watch=1")
+            (await client.open_stream("/api/v1/nodes?watch=1")).close()
 
     run(main)
 
@@ -159,6 +154,16 @@ def exec_user(folder: Path, version: str = EXEC_VERSION) -> dict[str, Any]:
 
 def gives(folder: Path, **status: Any) -> None:
     (folder / "status").write_text(json.dumps(status))
+
+
+def gives_certificate(folder: Path, authority: Authority) -> None:
+    """A new one, from now on."""
+    pair = authority.client_pair("jane")
+    gives(
+        folder,
+        clientCertificateData=pair.certificate_pem.decode(),
+        clientKeyData=pair.key_pem.decode(),
+    )
 
 
 def run_count(folder: Path) -> int:
@@ -247,22 +252,12 @@ def test_a_client_certificate_of_an_exec_plugin_is_shown_and_replaced(tmp_path: 
             path = write_kubeconfig(tmp_path, trusting(authority, server), exec_user(tmp_path))
             client = ApiClient(load_kubeconfig([path]))
             try:
-                pair = authority.client_pair("jane")
-                gives(
-                    tmp_path,
-                    clientCertificateData=pair.certificate_pem.decode(),
-                    clientKeyData=pair.key_pem.decode(),
-                )
+                gives_certificate(tmp_path, authority)
                 await client.get("/first")
                 await client.get("/again")
                 assert (server.connection_count, run_count(tmp_path)) == (1, 1)
                 names.append("first")
-                pair = authority.client_pair("jane")
-                gives(
-                    tmp_path,
-                    clientCertificateData=pair.certificate_pem.decode(),
-                    clientKeyData=pair.key_pem.decode(),
-                )
+                gives_certificate(tmp_path, authority)
                 await client.get("/expired")
                 # Refused, the plugin run again, and a new connection shows what it gave.
                 assert (server.connection_count, run_count(tmp_path)) == (2, 2)

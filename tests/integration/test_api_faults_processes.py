@@ -12,8 +12,8 @@ import orjson
 import pytest
 
 from bench.demo.cluster_check import check_cluster
-from bench.demo.processes import DemoProcess, start_berth
-from bench.demo.watcher import PODS_PATH
+from bench.watched.listing import NODES_PATH, PODS_PATH, all_items
+from bench.watched.processes import WatchedProcess, start_berth
 from shared.kube.api_client import ApiClient
 from shared.kube.kubeconfig import load_kubeconfig
 
@@ -65,10 +65,12 @@ class Cluster:
             *("--nodes", f"{NODE_COUNT}", "--pods", f"{POD_COUNT}"),
             *("--faults", str(self.folder / "faults.yaml")),
         ]
-        self.server = DemoProcess("apiserver", "bench.apiserver", options, self.folder, speaks=True)
+        self.server = WatchedProcess(
+            "apiserver", "bench.apiserver", options, self.folder, speaks=True
+        )
         await self.server.first_line()
         self.client = ApiClient(load_kubeconfig([self.kubeconfig]), timeout_s=30.0)
-        self.berth: DemoProcess | None = None
+        self.berth: WatchedProcess | None = None
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -90,8 +92,8 @@ async def _run(folder: Path) -> None:
             cluster.berth.check()
             cluster.server.check()
             await asyncio.sleep(0.05)
-        nodes = orjson.loads(await cluster.client.get("/api/v1/nodes"))["items"]
-        pods = orjson.loads(await cluster.client.get(PODS_PATH))["items"]
+        nodes = await all_items(cluster.client, NODES_PATH)
+        pods = await all_items(cluster.client, PODS_PATH)
         check = check_cluster(nodes, pods)
         assert check.problems == []
         assert check.bound_count == POD_COUNT

@@ -6,6 +6,7 @@ watch holds what the cluster holds, and the test ends: nothing is lost, nothing 
 
 import asyncio
 import contextlib
+import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -16,8 +17,9 @@ from bench.apiserver.fault_plan import Rule
 from daemon.adapter.kind_watch import KindWatch, WatchSettings
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
+from shared.kube.http_connection import HttpStream
 from shared.kube.resources import KINDS_BY_PLURAL
-from tests.support.faulty_server import NODES, FaultyServer, NodeMirror, faulty_server
+from tests.support.faulty_server import NODES, PODS, FaultyServer, NodeMirror, faulty_server
 
 pytestmark = pytest.mark.integration
 
@@ -83,7 +85,7 @@ def churn(server: FaultyServer) -> None:
     server.label_node("n2", "changed again")
 
 
-WATCH = {"path": NODES, "query": "watch=1"}
+WATCH: dict[str, Any] = {"path": NODES, "query": "watch=1"}
 EVENT: dict[str, Any] = {"at": "watch", "path": NODES, "skip": 3}
 
 CASES: dict[str, list[Rule]] = {
@@ -153,7 +155,7 @@ def test_a_watch_ends_up_with_what_the_cluster_holds(
     run(main)
 
 
-LIST = {"path": NODES, "query": "limit="}
+LIST: dict[str, Any] = {"path": NODES, "query": "limit="}
 LIST_CASES: dict[str, tuple[list[Rule], float]] = {
     "429 with a wish": ([Rule(at="request", do="refuse", code=429, retry_after_s=3, **LIST)], 3.0),
     "429 in the middle": (
@@ -214,5 +216,50 @@ def test_a_server_that_ignores_send_initial_events_is_listed_by_pages() -> None:
             async with watching(server, use_watch_list=True, page_timeout_s=30.0) as w:
                 await w.mirror.until(lambda m: m.nodes == server.nodes() and "finished" in m.told)
                 assert w.mirror.told == ["started", "started", "finished"]
+
+    run(main)
+
+
+def test_a_kind_at_rest_is_left_alone_where_it_gets_no_bookmarks() -> None:
+    async def main() -> None:
+        # Two watches are ended by the server, having brought nothing for longer than a bookmark takes.
+        third = Rule(at="request", do="refuse", code=410, skip=2, **WATCH)
+        quiet = {"has_progress_notify": False, "bookmark_interval_s": 0.01}
+        async with faulty_server(third, **quiet) as server:
+            server.add_node("n0")
+            asked: dict[str, Any] = {"watch_s_min": 1.0, "watch_s_max": 1.0, "overdue_s_max": 30.0}
+            async with watching(server, page_timeout_s=30.0, **asked) as w:
+                await w.mirror.until(lambda m: m.told == ["started", "finished"] * 2)
+                assert len(w.delays) == 1, "for the answer to the third"
+
+    run(main)
+
+
+async def events_of(stream: HttpStream, count: int) -> list[Any]:
+    lines: list[bytes] = []
+    while len(lines) < count:
+        lines += b"".join(await stream.chunks()).splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_without_progress_notify_bookmarks_come_only_of_what_has_changed() -> None:
+    async def main() -> None:
+        async with faulty_server(has_progress_notify=False, bookmark_interval_s=0.01) as server:
+            server.add_node("n0")
+            version = server.nodes()["n0"][1]
+            client = ApiClient(access_by_url(server.address))
+            query = f"watch=1&allowWatchBookmarks=1&resourceVersion={version}"
+            nodes = await client.open_stream(f"{NODES}?{query}")
+            pods = await client.open_stream(f"{PODS}?{query}")
+            server.add_pod("p0")
+            told = [event["type"] for event in await events_of(pods, 3)]
+            assert told[:3] == ["ADDED", "BOOKMARK", "BOOKMARK"]
+            # The watch of nodes has had time for two bookmarks too.
+            server.label_node("n0", "changed")
+            changed, bookmark, *_ = await events_of(nodes, 2)
+            await client.close()
+            assert (changed["type"], bookmark["type"]) == ("MODIFIED", "BOOKMARK")
+            versions = {one["object"]["metadata"]["resourceVersion"] for one in (changed, bookmark)}
+            assert len(versions) == 1
 
     run(main)

@@ -1,17 +1,19 @@
 """`berth bench run` from end to end, on tiny workloads in each mode."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.demo.processes import DemoProcess
 from bench.perf.config_file import matching, plan_of, read_cases
 from bench.perf.executor import WorkloadFailedError
 from bench.perf.run import RunOptions, run_benchmark
+from bench.watched.processes import start_api_server
 from daemon import cli
 from shared import exit_codes
+from tests.support.kubeconfigs import kubeconfig_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
@@ -69,7 +71,7 @@ def test_http_mode_with_churn(tmp_path: Path) -> None:
     result = result_of(
         tmp_path / "r.json",
         *("--config", str(MISC), "--workload", "SchedulingWithMixedChurn/10Nodes"),
-        *("--mode", "http", "--allow-missing-plugins"),
+        *("--mode", "http"),
     )
     check(result, 100)
     assert {"apiserver", "owner", "adapter", "scorer-0", "binder-0"} <= set(
@@ -77,13 +79,23 @@ def test_http_mode_with_churn(tmp_path: Path) -> None:
     )
 
 
+REAL_SERVERS_DO = """
+faults:
+- {at: request, do: refuse, method: POST, path: "*/pods", code: 500, retry_after_s: 1}
+- {at: request, do: refuse, method: DELETE, path: "*/pods", code: 504, times: 2}
+"""
+
+
 def test_cluster_mode_leaves_the_cluster_as_it_was(tmp_path: Path) -> None:
-    arguments = ["--port", "0", "--disable-admission-plugins", "Priority"]
-    server = DemoProcess("apiserver", "bench.apiserver", arguments, tmp_path, speaks=True)
+    faults = tmp_path / "faults.yaml"
+    faults.write_text(REAL_SERVERS_DO)
+    # New nodes are not ready until somebody says so, as at a real API server.
+    tainted = ("--enable-admission-plugins", "TaintNodesByCondition")
+    more = ("--disable-admission-plugins", "Priority", *tainted, "--faults", str(faults))
+    server, address = asyncio.run(start_api_server(tmp_path, 100_000, 0, more))
     try:
-        address = json.loads(_first_line(server))["address"]
         kubeconfig = tmp_path / "kubeconfig"
-        kubeconfig.write_text(json.dumps(_kubeconfig(address)))
+        kubeconfig.write_text(json.dumps(kubeconfig_of({"server": address})))
         result = result_of(
             tmp_path / "r.json",
             *("--config", str(MISC), "--workload", "SchedulingBasic/5Nodes"),
@@ -113,20 +125,3 @@ def test_the_list_names_what_cannot_be_run(capsys: pytest.CaptureFixture[str]) -
     told = capsys.readouterr().out
     assert "SchedulingBasic/5Nodes " in told
     assert "berth cannot decide as with this gate on" in told
-
-
-def _first_line(server: DemoProcess) -> bytes:
-    import asyncio
-
-    return asyncio.run(server.first_line())
-
-
-def _kubeconfig(address: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": address}}],
-        "users": [{"name": "u", "user": {}}],
-    }

@@ -11,6 +11,7 @@ pytestmark = pytest.mark.integration
 
 GROUP = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{GROUP}/namespaces/default/resourceclaims"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 GPU = "example.com/gpu"
 
 
@@ -121,6 +122,8 @@ def test_a_pod_is_bound_once_its_driver_has_prepared_the_device(live: LiveBerth)
     add_claim(live, "one")
     live.add_pod("p", spec={"resourceClaims": named("one")})
     while not (claim := live.ask("GET", f"{CLAIMS}/one")).get("status", {}).get("allocation"):
+        live.status()
+    while "BindingConditionsPending" not in {e["reason"] for e in live.ask("GET", EVENTS)["items"]}:
         live.status()
     assert not live.ask("GET", "/api/v1/namespaces/default/pods/p")["spec"].get("nodeName")
     condition = {

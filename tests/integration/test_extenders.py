@@ -11,7 +11,7 @@ import orjson
 import pytest
 import yaml
 
-from bench.demo.processes import DemoProcess, start_api_server, start_berth
+from bench.watched.processes import WatchedProcess, start_api_server, start_berth
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
 from tests.support.fake_extender import FakeExtender, keeping, names_in, preferring
@@ -34,7 +34,7 @@ class Stage:
             "extenders": extenders,
         }
         self.config.write_text(yaml.safe_dump(document))
-        self.berth: DemoProcess | None = None
+        self.berth: WatchedProcess | None = None
 
     async def __aenter__(self) -> "Stage":
         self.server, self.address = await start_api_server(self.folder, 100_000, seed=1)

@@ -8,18 +8,18 @@ import asyncio
 import os
 import signal
 from pathlib import Path
-from typing import Any
+from typing import Self
 
-import orjson
 import psutil
 import pytest
 
 from bench.demo.cluster_check import check_cluster
-from bench.demo.load import create_all
 from bench.demo.pod_book import PodBook
-from bench.demo.processes import DemoProcess, start_api_server, start_berth
-from bench.demo.watcher import PODS_PATH, PodWatcher
+from bench.demo.watcher import pod_watcher
 from bench.demo.workload import NAMESPACE, Workload, synthetic_workload
+from bench.watched.listing import NODES_PATH, PODS_PATH, all_items
+from bench.watched.load import create_all
+from bench.watched.processes import WatchedProcess, start_api_server, start_berth
 from daemon.supervisor.process_list import ProcessEntry, read_list
 from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient
@@ -41,12 +41,12 @@ class Run:
         self.book = PodBook()
         self.clock = SystemClock()
 
-    async def __aenter__(self) -> "Run":
+    async def __aenter__(self) -> Self:
         self.server, self.address = await start_api_server(self.folder, 200_000, seed=1)
         self.client = ApiClient(access_by_url(self.address), timeout_s=30.0)
-        await create_all(self.client, "/api/v1/nodes", self.workload.nodes)
+        await create_all(self.client, NODES_PATH, self.workload.nodes)
         self.berth = await self.start_berth()
-        self.watcher = PodWatcher(self.client, self.book, self.clock)
+        self.watcher = pod_watcher(self.client, self.book, self.clock)
         await self.watcher.start()
         return self
 
@@ -55,7 +55,7 @@ class Run:
         await self.client.close()
         self.server.stop()
 
-    async def start_berth(self) -> DemoProcess:
+    async def start_berth(self) -> WatchedProcess:
         return await start_berth(
             self.folder, ["--server", self.address, "--workers", "1", "--binders", "1"]
         )
@@ -76,10 +76,6 @@ class Run:
             self.server.check()
             await asyncio.sleep(0.02)
 
-    async def items(self, path: str) -> list[Any]:
-        items: list[Any] = orjson.loads(await self.client.get(path))["items"]
-        return items
-
     def child(self, name: str) -> ProcessEntry:
         listed = {entry.name: entry for entry in read_list(self.folder / "run").processes}
         return listed[name]
@@ -87,7 +83,9 @@ class Run:
     async def assert_all_is_well(self) -> None:
         twice = {name: nodes for name, nodes in self.book.placements.items() if len(nodes) != 1}
         assert not twice, f"bound more than once: {twice}"
-        check = check_cluster(await self.items("/api/v1/nodes"), await self.items(PODS_PATH))
+        check = check_cluster(
+            await all_items(self.client, NODES_PATH), await all_items(self.client, PODS_PATH)
+        )
         assert check.problems == []
         assert check.bound_count == len(self.workload.pods)
 

@@ -22,6 +22,7 @@ from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import Node, Pod, PodBinding
 from lightkube.types import PatchType
 
+from tests.support.kubeconfigs import kubeconfig_of
 from tests.wire.server_process import RunningServer, running_server
 
 pytestmark = pytest.mark.integration
@@ -46,18 +47,8 @@ def core(server: RunningServer) -> Iterator[kubernetes.client.CoreV1Api]:
 
 @pytest.fixture
 def light(server: RunningServer) -> Iterator[lightkube.Client]:
-    config = KubeConfig.from_dict(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "c", "cluster": {"server": server.address}}],
-            "users": [{"name": "u", "user": {"token": _TOKEN}}],
-            "contexts": [
-                {"name": "x", "context": {"cluster": "c", "user": "u", "namespace": _NAMESPACE}}
-            ],
-            "current-context": "x",
-        }
-    )
+    access = kubeconfig_of({"server": server.address}, {"token": _TOKEN}, namespace=_NAMESPACE)
+    config = KubeConfig.from_dict(access)
     client = lightkube.Client(config=config, trust_env=False)
     try:
         yield client
@@ -85,9 +76,10 @@ def _binding(pod: str, node: str) -> kubernetes.client.V1Binding:
 
 def _bind(core: kubernetes.client.CoreV1Api, pod: str, node: str) -> None:
     # The client's model of the answer is wrong (a Binding); it is a Status.
-    core.create_namespaced_pod_binding(
+    answer: Any = core.create_namespaced_pod_binding(
         pod, _NAMESPACE, _binding(pod, node), _preload_content=False
-    ).release_conn()
+    )
+    answer.release_conn()
 
 
 def _compact(server: RunningServer) -> None:
@@ -135,6 +127,7 @@ def test_the_official_client_is_told_of_a_second_binding(
     with pytest.raises(exceptions.ApiException) as conflict:
         _bind(core, "twice", "n1")
     assert conflict.value.status == 409
+    assert conflict.value.body is not None
     assert '"reason":"Conflict"' in conflict.value.body
     assert 'pod twice is already assigned to node \\"n0\\"' in conflict.value.body
 
@@ -143,9 +136,10 @@ def test_the_official_client_binds_by_the_old_path_as_well(
     core: kubernetes.client.CoreV1Api,
 ) -> None:
     core.create_namespaced_pod(_NAMESPACE, _pod("old-path"))
-    core.create_namespaced_binding(
+    answer: Any = core.create_namespaced_binding(
         _NAMESPACE, _binding("old-path", "n0"), _preload_content=False
-    ).release_conn()
+    )
+    answer.release_conn()
     assert core.read_namespaced_pod("old-path", _NAMESPACE).spec.node_name == "n0"
 
 

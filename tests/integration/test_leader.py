@@ -15,9 +15,9 @@ import orjson
 import psutil
 import pytest
 
-from bench.demo.load import create_all
-from bench.demo.processes import DemoProcess, start_api_server
 from bench.demo.workload import NAMESPACE, synthetic_workload
+from bench.watched.load import create_all
+from bench.watched.processes import WatchedProcess, start_api_server
 from daemon.commands.status import Status, read_status
 from daemon.leader.election import Election, Follow, Terms, Update
 from daemon.leader.lease_object import LeaseObject, micro_time
@@ -42,7 +42,7 @@ PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
 class Stage:
     """An API server, and berths that come and go."""
 
-    def __init__(self, folder: Path, server: DemoProcess, address: str) -> None:
+    def __init__(self, folder: Path, server: WatchedProcess, address: str) -> None:
         self.folder = folder
         self.server = server
         self.address = address
@@ -50,16 +50,16 @@ class Stage:
         self.lease = LeaseObject(self.client, "kube-system", "test")
         self.pods = synthetic_workload(20, 400).pods
         self.created = 0
-        self.berths: dict[str, DemoProcess] = {}
+        self.berths: dict[str, WatchedProcess] = {}
 
-    def start(self, name: str, *options: str) -> DemoProcess:
+    def start(self, name: str, *options: str) -> WatchedProcess:
         home = self.folder / name
         home.mkdir()
         config = home / "config.yaml"
         config.write_text(CONFIG)
         arguments = ["run", "--runtime-dir", f"{home}/run", "--server", self.address]
         arguments += ["--config", str(config), "--as-default-scheduler", *options]
-        berth = DemoProcess("berth", "daemon", arguments, home, speaks=False)
+        berth = WatchedProcess("berth", "daemon", arguments, home, speaks=False)
         self.berths[name] = berth
         return berth
 
@@ -69,14 +69,21 @@ class Stage:
         except NotRunningError:
             return None
 
-    async def until(self, name: str, is_so: Callable[[Status], bool]) -> None:
-        """Polls the berth; the test's timeout is the limit."""
+    async def until(self, name: str, is_so: Callable[[Status], bool]) -> Status:
+        """Polls the berth until `is_so` of it; the test's timeout is the limit."""
         while True:
             self.berths[name].check()
             status = await asyncio.to_thread(self.status, name)
             if status is not None and is_so(status):
-                return
+                return status
             await asyncio.sleep(0.05)
+
+    async def until_leading(self, name: str) -> Status:
+        """Until it has the lease and everything runs."""
+        return await self.until(
+            name,
+            lambda s: s.state == "running" and s.owner is not None and not s.owner.is_standby,
+        )
 
     async def until_ready(self, name: str) -> None:
         await self.until(name, lambda status: status.state == "running")
@@ -114,6 +121,13 @@ class Stage:
         for process in [supervisor, *supervisor.children(recursive=True)]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 os.kill(process.pid, number)
+
+
+def epoch_of(status: Status | None) -> int:
+    """The life of the owner."""
+    assert status is not None
+    assert status.owner is not None
+    return status.owner.epoch
 
 
 @contextlib.asynccontextmanager
@@ -247,13 +261,8 @@ def test_a_leader_that_was_stopped_past_its_lease_binds_nothing_more(tmp_path: P
 async def a_lost_elector(folder: Path) -> None:
     async with stage_in(folder) as stage:
         stage.start("a")
-        await stage.until("a", lambda s: s.owner is not None and not s.owner.is_standby)
-        await stage.until_ready("a")
-        first = await stage.holder()
-        status = stage.status("a")
-        assert status is not None
-        assert status.owner is not None
-        epoch = status.owner.epoch
+        status = await stage.until_leading("a")
+        first, epoch = await stage.holder(), epoch_of(status)
         pids = {one.name: one.pid for one in status.processes}
         os.kill(pids["leader"], signal.SIGKILL)
         await stage.until(
@@ -267,10 +276,7 @@ async def a_lost_elector(folder: Path) -> None:
         assert await stage.holder() == first
         await stage.create_pods(50)
         await stage.until_all_bound()
-        status = stage.status("a")
-        assert status is not None
-        assert status.owner is not None
-        assert status.owner.epoch == epoch, "the owner went on leading"
+        assert epoch_of(stage.status("a")) == epoch, "the owner went on leading"
 
 
 def test_an_elector_that_dies_is_started_again_and_keeps_the_lease(tmp_path: Path) -> None:
@@ -280,12 +286,7 @@ def test_an_elector_that_dies_is_started_again_and_keeps_the_lease(tmp_path: Pat
 async def a_silent_server(folder: Path) -> None:
     async with stage_in(folder) as stage:
         stage.start("a")
-        await stage.until("a", lambda s: s.owner is not None and not s.owner.is_standby)
-        await stage.until_ready("a")
-        status = stage.status("a")
-        assert status is not None
-        assert status.owner is not None
-        epoch = status.owner.epoch
+        epoch = epoch_of(await stage.until_leading("a"))
         server = psutil.Process(stage.server.pid)
         server.suspend()
         try:

@@ -23,6 +23,7 @@ from bench.apiserver.faults import AnswerFault, Refuse, RequestFault, WatchFault
 from bench.apiserver.router import Request
 from bench.apiserver.server import ApiServer, ServerOptions
 from bench.apiserver.watching import WatchCursor
+from tests.support.kubeconfigs import kubeconfig_of
 from tests.support.rights import Right, documents, right_needed, rights_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
@@ -97,7 +98,8 @@ class Site:
         self.log = folder / "berth.log"
         (config_map,) = documents(MANIFESTS / "config.yaml")
         (folder / "berth.yaml").write_text(config_map["data"]["berth.yaml"])
-        (folder / "kubeconfig").write_text(json.dumps(kubeconfig(self._address)))
+        access = kubeconfig_of({"server": self._address}, {"token": OF_BERTH})
+        (folder / "kubeconfig").write_text(json.dumps(access))
         with self.log.open("wb") as log:
             self._berth = subprocess.Popen(
                 [
@@ -168,17 +170,6 @@ class Site:
         pod = self.until(f"{DEFAULT}/pods/{name}", lambda pod: pod["spec"].get("nodeName"))
         node: str = pod["spec"]["nodeName"]
         return node
-
-
-def kubeconfig(address: str) -> Json:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": address}}],
-        "users": [{"name": "u", "user": {"token": OF_BERTH}}],
-    }
 
 
 @pytest.fixture

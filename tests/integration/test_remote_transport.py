@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pytest
 import zmq
 
@@ -30,7 +31,7 @@ TURN_MS = 20
 
 
 def delta(sequence: int) -> SnapshotDelta:
-    return SnapshotDelta(1, sequence, sequence, sequence + 1, {}, EMPTY)
+    return SnapshotDelta(1, sequence, sequence, sequence + 1, {}, EMPTY, 1)
 
 
 class Stage:
@@ -164,12 +165,12 @@ def test_a_slow_worker_costs_the_owner_a_bounded_number_of_deltas(stage: Stage) 
         stage.owner.poll(TURN_MS)
         sequence += 1
         stage.owner.publish(delta(sequence))
-    columns: list[weakref.ref[np.ndarray]] = []
+    columns: list[weakref.ref[npt.NDArray[np.float64]]] = []
     for _ in range(count):
         column = np.zeros(10_000)
         columns.append(weakref.ref(column))
         sequence += 1
-        stage.owner.publish(delta(sequence), [memoryview(column)], handed_over=True)
+        stage.owner.publish(delta(sequence), [column.data], handed_over=True)
         del column
     # pyzmq frees what was sent in a thread of its own; what it keeps lets the test run out of time.
     while sum(column() is not None for column in columns) > 2 * REMOTE_SNAPSHOTS_HIGH_WATER:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.demo.load import create_all
-from bench.demo.processes import DemoProcess, start_berth
 from bench.demo.workload import NAMESPACE, Workload, synthetic_workload
+from bench.watched.load import create_all
+from bench.watched.processes import WatchedProcess, start_berth
 from daemon.supervisor.process_list import read_list
 from shared.transport.keys import write_keys
 from tests.integration.test_faults import Run
@@ -72,7 +72,7 @@ class RemoteRun(Run):
         self.workers.append(worker)
         return worker
 
-    async def start_berth(self) -> DemoProcess:
+    async def start_berth(self) -> WatchedProcess:
         self.start_worker("worker-0")  # It waits for its owner; berth is ready when it has come.
         files = ["--workers-key-file", str(self.folder / "owner.key")]
         files += ["--workers-allowed-file", str(self.folder / "allowed")]

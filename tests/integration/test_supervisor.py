@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 
@@ -236,6 +237,9 @@ def test_status_shows_processes_queue_and_counters(start: Start) -> None:
     text = "\n".join(status_lines(status))
     assert "5 active" in text
     assert "scheduled" in text
+    listing = msgspec.structs.replace(status.owner, awaited_kinds=["nodes", "pods"])
+    lines = status_lines(msgspec.structs.replace(status, owner=listing))
+    assert "waiting     for the list of nodes, pods" in lines
     told = json.loads(status_json(status))
     assert told["owner"]["queue"]["active"] == 5
     assert told["processes"][1]["name"] == "owner"

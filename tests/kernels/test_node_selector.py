@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.columns.table import NodeTable
 from shared.kernels import node_selector
 from shared.kernels.label_match import value_accepted, value_in
 from shared.kernels.rows import row_index
 from shared.kube.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tests.support import slow_twins
+from tests.support.builders import table_of
 
 KEYS = ("zone", "disk", "absent")
 VALUES = ("a", "b", "", "5", "05", "10", "9223372036854775807", "9223372036854775808", "x7")
@@ -37,15 +37,6 @@ def expressions(draw: st.DrawFn) -> Expression:
 
 
 FIELDS = st.tuples(st.sampled_from(("In", "NotIn")), st.sampled_from(NAMES))
-
-
-def table_of(labels: list[dict[str, str]]) -> NodeTable:
-    nodes = NodeTable()
-    for row, own in enumerate(labels):
-        nodes.reserve(row + 1)
-        nodes.bind_name(row, f"n{row}")
-        nodes.write_labels(row, own)
-    return nodes
 
 
 def term_of(parts: list[Expression], fields: list[Field]) -> NodeSelectorTerm:
@@ -110,7 +101,7 @@ def test_a_parsed_selector_sees_values_that_come_later() -> None:
     parsed = node_selector.parse_term(term_of([("zone", "In", ["new"])], []), "t")
     assert node_selector.match_term(parsed, nodes, slice(0, 1), 1).tolist() == [False]
     nodes.reserve(2)
-    nodes.write_labels(1, {"zone": "new"})
+    nodes.write_labels(np.array([1]), [{"zone": "new"}])
     assert node_selector.match_term(parsed, nodes, slice(0, 2), 2).tolist() == [False, True]
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from shared.columns.schema import Int64s
 from shared.kernels import resources
 from tests.support import slow_twins
+from tests.support.slow_twins import Int64
 
 AMOUNTS = st.one_of(
     st.just(0),
@@ -169,7 +170,7 @@ def absurd_clusters(draw: st.DrawFn) -> Cluster:
 
 
 @given(absurd_clusters(), shapes())
-def test_one_node_is_rated_as_among_many_where_sums_wrap_around(
+def test_scores_are_those_of_go_where_sums_wrap_around(
     cluster: Cluster, shape: list[tuple[int, int]]
 ) -> None:
     used, capacity = cluster.columns(cluster.used), cluster.columns(cluster.capacity)
@@ -184,15 +185,27 @@ def test_one_node_is_rated_as_among_many_where_sums_wrap_around(
     balance = resources.balance_change(used, amounts, capacity)
     for i, (used_one, capacity_one) in enumerate(cluster.nodes()):
         one = (used_one, capacity_one, weights)
+        slow = ([Int64(u) for u in used_one], [Int64(c) for c in capacity_one],
+                [Int64(w) for w in weights])  # fmt: skip
         assert (reasons[i], never[i]) == resources.fit_reasons_one(
             0, 1, asked, used_one, capacity_one
         )
+        assert least[i] == slow_twins.least_allocated(*slow)
         assert least[i] == resources.least_allocated_one(*one)
+        assert most[i] == slow_twins.most_allocated(*slow)
         assert most[i] == resources.most_allocated_one(*one)
+        assert ratio[i] == slow_twins.requested_to_capacity_ratio(*slow, shape)
         assert ratio[i] == resources.requested_to_capacity_ratio_one(*one, table.tolist())
+        assert balance[i] == slow_twins.balance_change(
+            slow[0], [Int64(a) for a in amounts], slow[1]
+        )
         assert balance[i] == resources.balance_change_one(used_one, amounts, capacity_one)
-    for scores in (least, most, ratio, balance):
-        assert ((scores >= 0) & (scores <= 100)).all()
+
+
+def test_a_score_may_come_out_of_its_range_where_sums_wrap_around() -> None:
+    used, capacity = [np.array([-100, 5])], [np.array([10, 10])]
+    assert resources.least_allocated(used, capacity, [1]).tolist() == [1100, 50]
+    assert resources.most_allocated(used, capacity, [1]).tolist() == [-1000, 50]
 
 
 def test_kernels_leave_their_columns_as_they_were() -> None:

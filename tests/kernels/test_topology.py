@@ -24,7 +24,7 @@ def table_of(nodes: list[tuple[str | None, bool]]) -> NodeTable:
     table.reserve(len(nodes))
     for row, (value, is_present) in enumerate(nodes):
         labels = {"other": "x"} if value is None else {"zone": value}
-        table.write_labels(row, labels)
+        table.write_labels(np.array([row]), [labels])
         table.set_present(row, is_present=is_present)
     return table
 
@@ -78,10 +78,10 @@ def test_topologies_are_equal_when_every_row_is_where_it_was(
 def test_the_version_rises_only_when_a_label_or_a_presence_changes() -> None:
     table = table_of([("a", True)])
     version = table.topology_version
-    table.write_labels(0, {"zone": "a"})
+    table.write_labels(np.array([0]), [{"zone": "a"}])
     table.set_present(0, is_present=True)
     assert table.topology_version == version
-    table.write_labels(0, {"zone": "b"})
+    table.write_labels(np.array([0]), [{"zone": "b"}])
     assert table.topology_version == version + 1
     table.set_present(0, is_present=False)
     assert table.topology_version == version + 2

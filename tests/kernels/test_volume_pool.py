@@ -7,12 +7,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.columns.table import NodeTable
 from shared.kernels.affinity_columns import NONE
 from shared.kernels.label_selector import EVERYTHING, Selector
 from shared.kernels.rows import row_index
 from shared.kernels.volume_pool import VolumePool, candidate
 from shared.kube.objects import PersistentVolume, PersistentVolumeClaim
+from tests.support.builders import table_of
 from tests.support.slow_volumes import SlowClaim, SlowVolume, find_volumes
 
 KEYS = ("host", "zone", "nowhere")
@@ -99,15 +99,6 @@ def claim_of(slow: SlowClaim) -> PersistentVolumeClaim:
         },
     }
     return msgspec.convert(body, PersistentVolumeClaim)
-
-
-def table_of(labels: list[dict[str, str]]) -> NodeTable:
-    nodes = NodeTable()
-    for row, own in enumerate(labels):
-        nodes.reserve(row + 1)
-        nodes.bind_name(row, f"n{row}")
-        nodes.write_labels(row, own)
-    return nodes
 
 
 def chosen_names(

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +25,7 @@ from shared.messages.to_binder import BindPod
 from workers.binder.bind_call import BOUND, DefaultBinder, NotBound, Patience
 
 OUR_UID, OTHER_UID = "ours", "another"
-ORDER = {
+ORDER: dict[str, Any] = {
     "order_id": 1,
     "profile": "p",
     "namespace": "ns",

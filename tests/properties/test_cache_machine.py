@@ -214,13 +214,13 @@ class CacheMachine(RuleBasedStateMachine):
     @rule()
     def publish(self) -> None:
         """A copy brought up to date by deltas equals one made from a full snapshot, and the cache."""
-        snapshot = self.log.delta({})
+        snapshot = self.log.delta({}, next_ticket=1)
         if snapshot is not None:
             apply_delta(self.copy, self.copy_pods, snapshot.message.body, snapshot.buffers)
-        full = self.log.full({})
+        full = self.log.full({}, next_ticket=1)
         fresh, fresh_pods = NodeTable(), PodTable()
         apply_delta(fresh, fresh_pods, full.message.body, full.buffers)
-        rows = self.cache.used_rows()
+        rows = self.cache.nodes.named_rows()
         for pods in (self.copy_pods, fresh_pods):
             assert _pods_of(pods) == _pods_of(self.cache.pod_table)
         for copy in (self.copy, fresh):

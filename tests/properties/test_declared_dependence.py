@@ -1,5 +1,7 @@
 """What each plugin says that its answers depend on is all that they depend on.
 
+Nor is anything declared in vain: dropping any one declaration is noticed, by cases made for that.
+
 One thing is changed (one node, the pods of one node, one object of one kind), and every plugin is
 asked before and after, each time as if for the first time. Where its declaration says that the change
 is none of its business, or reaches that one row only, nothing else may be different. The engine's
@@ -7,7 +9,8 @@ exactness rests on this; here a wrong declaration is found by the plugin's name.
 """
 
 from collections.abc import Callable
-from typing import Any
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -15,15 +18,19 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
+from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
 from shared.framework.plugin_api import Dependence, ObjectReader, Reads, Scope
 from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
-from shared.framework.status import Code
+from shared.framework.runtime import Framework
+from shared.framework.status import SUCCESS
 from shared.kube.objects import Namespace, Node
 from tests.properties.test_engine_exactness import CLUSTERS, NODE_NAMES, NODES, SHAPES, service
 from tests.support.builders import make_pod
+from tests.support.dependence_cases import CASES, Case
 from tests.support.devices import CLASS, device, make_claim, make_class, make_slice, request
+from tests.support.slow_topology import ZONE
 from tests.support.volumes import (
     claim_volumes,
     put_capacity,
@@ -34,10 +41,19 @@ from tests.support.volumes import (
     put_volume,
 )
 
-BUILT = Registry(entry_points=()).build(ProfileConfig())
-PLUGINS = {
-    p.NAME: p for p in (*BUILT.framework.filters, *(e.plugin for e in BUILT.framework.scores))
-}
+GATES = FeatureGates({STORAGE_CAPACITY_SCORING: True})
+"""So that VolumeBinding scores."""
+BUILT = Registry(GATES, entry_points=()).build(ProfileConfig())
+HARD = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+WITH_HARD_DEFAULTS = Registry(GATES, entry_points=()).build(
+    ProfileConfig(
+        plugin_config={
+            "PodTopologySpread": {"defaultingType": "List", "defaultConstraints": [HARD]}
+        }
+    )
+)
+ALL: tuple[Any, ...] = (*BUILT.framework.filters, *(e.plugin for e in BUILT.framework.scores))
+PLUGINS = {plugin.NAME: plugin for plugin in ALL}
 NOTHING = Dependence(Reads(0), Scope.ROW)
 EBS = {"awsElasticBlockStore": {"volumeID": "a"}}
 PODS: list[dict[str, Any]] = [
@@ -121,7 +137,6 @@ def world(nodes: list[Node], pods: list[tuple[int, int]], flags: list[bool]) -> 
         cache.add_node(node)
     for number, (kind, at) in enumerate(pods):
         put_pod(cache, f"p{number}", kind, nodes[at % len(nodes)].metadata.name)
-    cache.refresh_order()
     return cache
 
 
@@ -131,40 +146,91 @@ def put_pod(cache: Cache, name: str, kind: int, node_name: str) -> None:
 
 
 class Answers:
-    """What the plugins say of a pod, as if asked for the first time."""
+    """What the plugins say of a pod."""
 
-    def __init__(self, cache: Cache, info: PodInfo) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        info: PodInfo,
+        earlier: "Answers | None" = None,
+        *,
+        looks_at_feasible: bool = False,
+        framework: Framework = BUILT.framework,
+    ) -> None:
+        """As if asked for the first time; or with what PreFilter and PreScore came to `earlier`.
+        `looks_at_feasible`: PreScore hears of the nodes that pass alone."""
         view, rows = cache.view, cache.nodes.present_rows()
-        names = [cache.nodes.name_of(row) for row in rows.tolist()]
+        self._names = [cache.nodes.name_of(row) for row in rows.tolist()]
         self.pre_filter: dict[str, Any] = {}
         self.filter: dict[str, dict[str, Any]] = {}
         self.pre_score: dict[str, Any] = {}
         self.score: dict[str, dict[str, Any]] = {}
-        states: dict[str, Any] = {}
-        for each in BUILT.framework.pre_filters:
-            result = each.pre_filter(info, view)
-            self.pre_filter[each.NAME] = (result.status, result.node_names)
-            states[each.NAME] = result.state
-        for plugin in BUILT.framework.filters:
+        self.states: dict[str, Any] = {}
+        self.score_states: dict[str, Any] = {}
+        if earlier is None:
+            for each in framework.pre_filters:
+                result = each.pre_filter(info, view)
+                self.pre_filter[each.NAME] = (result.status, result.node_names)
+                self.states[each.NAME] = result.state
+        else:
+            self.pre_filter, self.states = earlier.pre_filter, earlier.states
+        for plugin in framework.filters:
             status = self.pre_filter.get(plugin.NAME, (None,))[0]
             if status is not None and not status.is_success:
                 continue  # Skipped, or rejected as a whole: Filter is not asked.
-            said = plugin.filter(states.get(plugin.NAME), info, view, rows)
-            self.filter[plugin.NAME] = {n: said.status(i, "") for i, n in enumerate(names)}
-        for scorer in (entry.plugin for entry in BUILT.framework.scores):
-            state = None
-            if hasattr(scorer, "pre_score"):
-                result = scorer.pre_score(info, view, rows)
+            said = plugin.filter(self.states.get(plugin.NAME), info, view, rows)
+            self.filter[plugin.NAME] = {n: said.status(i, "") for i, n in enumerate(self._names)}
+        feasible = rows[[self._passes(name) for name in self._names]] if looks_at_feasible else rows
+        for scorer in (entry.plugin for entry in framework.scores):
+            if earlier is not None:
+                self.pre_score, self.score_states = earlier.pre_score, earlier.score_states
+            elif hasattr(scorer, "pre_score"):
+                result = scorer.pre_score(info, view, feasible)
                 self.pre_score[scorer.NAME] = result.status
-                state = result.state
-                if result.status.code is Code.SKIP or not result.status.is_success:
-                    continue
-            raw = scorer.score(state, info, view, rows)
-            self.score[scorer.NAME] = dict(zip(names, raw.tolist(), strict=True))
+                self.score_states[scorer.NAME] = result.state
+            if not self.pre_score.get(scorer.NAME, SUCCESS).is_success:
+                continue
+            raw = scorer.score(self.score_states.get(scorer.NAME), info, view, rows)
+            self.score[scorer.NAME] = dict(zip(self._names, raw.tolist(), strict=True))
+
+    def _passes(self, node: str) -> bool:
+        return all(each[node].is_success for each in self.filter.values())
 
 
-def check(before: Answers, after: Answers, reads: Reads, row: str, kind: str = "") -> None:
-    """`row`: the node that was changed; `kind`: of the object that was, then no row was."""
+class Change(NamedTuple):
+    """Answers around a change; `stale` are those after it with what PreFilter said before."""
+
+    before: Answers
+    after: Answers
+    stale: Answers
+    reads: Reads
+    node: str = ""
+    """The one that was changed."""
+    kind: str = ""
+    """Of the object that was changed; then no node was."""
+
+
+def changed(
+    cache: Cache,
+    info: PodInfo,
+    change: Callable[[], None],
+    reads: Reads,
+    node: str = "",
+    kind: str = "",
+    *,
+    looks_at_feasible: bool = False,
+    framework: Framework = BUILT.framework,
+) -> Change:
+    """What a change does to the answers."""
+    ask = partial(Answers, cache, info, looks_at_feasible=looks_at_feasible, framework=framework)
+    before = ask()
+    change()
+    return Change(before, ask(), ask(before), reads, node, kind)
+
+
+def check(change: Change) -> None:
+    """AssertionError where a change reached what does not read what was changed."""
+    before, after, stale, reads, row, kind = change
     for name, plugin in PLUGINS.items():
         is_concerned = (
             not kind or not isinstance(plugin, ObjectReader) or kind in plugin.object_kinds
@@ -176,13 +242,20 @@ def check(before: Answers, after: Answers, reads: Reads, row: str, kind: str = "
             if not is_pre:
                 was, now = (getattr(a, f"pre_{point}").get(name) for a in (before, after))
                 assert was == now, f"{name}.pre_{point} does not read {reads} {kind}"
+                by_old, by_new = (getattr(a, point).get(name) for a in (stale, after))
+                assert by_old == by_new, (
+                    f"what {name}.pre_{point} said does not last: {reads} {kind}"
+                )
             is_own = bool(own.reads & reads) and is_concerned
-            if is_pre or (is_own and (own.scope is not Scope.ROW or kind)):
+            # Who follows is not asked anew because of what its PreFilter reads.
+            follows = hasattr(plugin, f"update_{point}") and not kind
+            if (is_pre and not follows) or (is_own and (own.scope is not Scope.ROW or kind)):
                 continue
-            was, now = (dict(getattr(a, point).get(name, {})) for a in (before, after))
-            if is_own:
-                was.pop(row, None), now.pop(row, None)
-            assert was == now, f"{name}.{point} says more than it declares of {reads} {kind}"
+            was, now = (getattr(a, point).get(name, {}) for a in (before, after))
+            nodes = (was.keys() & now.keys()) - ({row} if is_own else set())
+            assert [was[n] for n in nodes] == [now[n] for n in nodes], (
+                f"{name}.{point} says more than it declares of {reads} {kind}"
+            )
 
 
 _VOLUMES = [i for i, pod in enumerate(PODS) if "volumes" in pod.get("spec", {})]
@@ -212,10 +285,8 @@ def test_a_change_of_one_node_reaches_only_who_reads_nodes(
     assume(other.metadata.name in names)
     cache = world(nodes, pods, flags)
     info = info_of(cache, kind)
-    before = Answers(cache, info)
-    cache.add_node(other)
-    cache.refresh_order()
-    check(before, Answers(cache, info), Reads.NODE | Reads.IMAGES, other.metadata.name)
+    reads = Reads.NODE | Reads.IMAGES
+    check(changed(cache, info, lambda: cache.add_node(other), reads, other.metadata.name))
 
 
 @QUICK
@@ -229,11 +300,9 @@ def test_a_pod_on_one_node_reaches_only_who_reads_pods(
 ) -> None:
     cache = world(nodes, pods, flags)
     info = info_of(cache, kind)
-    before = Answers(cache, info)
     name = nodes[comes[1] % len(nodes)].metadata.name
-    put_pod(cache, "comes", comes[0], name)
-    cache.refresh_order()
-    check(before, Answers(cache, info), Reads.USAGE | Reads.PODS, name)
+    reads = Reads.USAGE | Reads.PODS
+    check(changed(cache, info, lambda: put_pod(cache, "comes", comes[0], name), reads, name))
 
 
 @QUICK
@@ -269,9 +338,11 @@ def test_an_object_of_a_kind_reaches_only_who_names_the_kind(
     cache = world(nodes, pods, flags)
     readers = READERS.get(kind_name, range(len(PODS)))
     info = info_of(cache, readers[kind % len(readers)])
-    before = Answers(cache, info)
-    CHANGES[index][1](cache, not flags[index])
-    check(before, Answers(cache, info), Reads.OBJECTS, "", kind_name)
+
+    def change() -> None:
+        CHANGES[index][1](cache, not flags[index])
+
+    check(changed(cache, info, change, Reads.OBJECTS, kind=kind_name))
 
 
 def test_every_plugin_that_reads_objects_says_which() -> None:
@@ -283,3 +354,98 @@ def test_every_plugin_that_reads_objects_says_which() -> None:
             assert plugin.object_kinds <= set(OBJECTS) | {
                 "replicasets", "statefulsets", "replicationcontrollers", "volumeattachments",
             }, name  # fmt: skip
+
+
+# No declaration is in vain ---------------------------------------------------------------------------
+
+
+POINTS = ("pre_filter_depends", "filter_depends", "pre_score_depends", "score_depends")
+Declared = tuple[str, str, Reads | Scope | str]
+"""Plugin, attribute, and what is dropped: a bit of reads, the scope (for ROW), or a kind of object."""
+
+
+def declarations() -> list[Declared]:
+    found: list[Declared] = []
+    for name, plugin in PLUGINS.items():
+        for point in POINTS:
+            depends = getattr(plugin, point, None) or NOTHING
+            found += [(name, point, bit) for bit in Reads if bit in depends.reads]
+            if depends.scope is not Scope.ROW and not point.startswith("pre"):
+                found.append((name, point, depends.scope))
+        found += [
+            (name, "object_kinds", kind) for kind in sorted(getattr(plugin, "object_kinds", ()))
+        ]
+    return found
+
+
+def without(declared: Declared) -> Any:
+    """What is left of the attribute."""
+    name, attribute, dropped = declared
+    held = getattr(PLUGINS[name], attribute)
+    match dropped:
+        case str():
+            return held - {dropped}
+        case Scope():
+            return Dependence(held.reads, Scope.ROW)
+        case _:
+            return Dependence(held.reads & ~dropped, held.scope)
+
+
+@cache
+def shown() -> list[Change]:
+    """All cases."""
+    found = []
+    for case in CASES:
+        cluster = case.before()
+        info = cluster.classes.acquire(make_pod("new", **case.pod)).info
+        found.append(
+            changed(
+                cluster,
+                info,
+                partial(case.change, cluster),
+                case.reads,
+                "" if case.kind else case.node,
+                case.kind,
+                looks_at_feasible=case.looks_at_feasible,
+                framework=(WITH_HARD_DEFAULTS if case.has_hard_defaults else BUILT).framework,
+            )
+        )
+    return found
+
+
+def is_noticed() -> bool:
+    for change in shown():
+        try:
+            check(change)
+        except AssertionError:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_each_case_reaches_only_who_reads_what_it_changes(case: Case) -> None:
+    check(shown()[CASES.index(case)])
+
+
+@pytest.mark.parametrize("declared", declarations(), ids=str)
+def test_a_declaration_that_is_dropped_is_missed(
+    declared: Declared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, attribute, _ = declared
+    monkeypatch.setattr(type(PLUGINS[name]), attribute, without(declared))
+    assert is_noticed() is (declared not in UNNOTICED)
+
+
+NEW_ROWS = "a node's name and its CSINode are others for a row only with the node: it is asked then"
+COVERED = "what PreFilter or PreScore reads of it has everything asked anew"
+UNNOTICED: dict[Declared, str] = {
+    ("NodeName", "filter_depends", Reads.NODE): NEW_ROWS,
+    ("NodeVolumeLimits", "filter_depends", Reads.NODE): NEW_ROWS,
+    ("VolumeBinding", "filter_depends", Reads.OBJECTS): COVERED,
+    ("VolumeBinding", "score_depends", Reads.OBJECTS): COVERED,
+    ("DynamicResources", "filter_depends", Reads.OBJECTS): COVERED,
+    ("DynamicResources", "score_depends", Reads.OBJECTS): COVERED,
+    ("ImageLocality", "score_depends", Reads.IMAGES): COVERED,
+    ("ImageLocality", "score_depends", Scope.CLUSTER): COVERED,
+}
+"""Declarations that others make needless, and why; they say what the extension point itself reads."""

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from daemon.core.cache import Cache
 from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.journal import Journal
-from shared.framework import lone_pods, row_states
+from shared.framework import kept_rows, lone_pods, row_states
 from shared.framework.checker import Checker
 from shared.framework.cluster_view import ClusterView
 from shared.framework.engine import Engine
@@ -197,6 +197,8 @@ TRACKED = st.lists(st.integers(0, len(SHAPES) - 1), unique=True, min_size=2, max
 def _nodes_share_states(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a large cluster."""
     monkeypatch.setattr(lone_pods, "SHARING_MIN", 2)
+    monkeypatch.setattr(lone_pods, "KEPT_ROWS_A_FEASIBLE_MAX", 8)
+    monkeypatch.setattr(kept_rows, "FEW_ROWS", 1)
     monkeypatch.setattr(row_states, "ROWS_MIN", 2)
     monkeypatch.setattr(row_states, "ROWS_A_STATE_MIN", 0)
 
@@ -252,7 +254,6 @@ class EngineMachine(RuleBasedStateMachine):
         for node in nodes:
             self.cache.add_node(node)
         self.cache.objects.put("services", "default/s", service("served"))
-        self.cache.refresh_order()
 
     # Pods ----------------------------------------------------------------------------------------
 
@@ -352,7 +353,6 @@ class EngineMachine(RuleBasedStateMachine):
         self.nothing_is_remembered_wrong(self.tracked)
 
     def nothing_is_remembered_wrong(self, shapes: list[int]) -> None:
-        self.cache.refresh_order()
         view, journal = self.cache.view, self.cache.journal
         for shape in shapes:
             pod_class = self.classes[shape]
@@ -397,7 +397,7 @@ class ReplicaMachine(RuleBasedStateMachine):
     def start_anew(self) -> None:
         """The worker asks for everything."""
         self.publish()
-        full = self.log.full({0: self.settled})
+        full = self.log.full({0: self.settled}, next_ticket=1)
         self.replica.apply_full(full.message, full.buffers)
         view, journal = self.replica.view, self.replica.journal
         self.engine = Engine(view, journal, FRAMEWORKS)
@@ -405,7 +405,7 @@ class ReplicaMachine(RuleBasedStateMachine):
 
     @rule()
     def publish(self) -> None:
-        snapshot = self.log.delta({0: self.settled})
+        snapshot = self.log.delta({0: self.settled}, next_ticket=1)
         if snapshot is not None and self.replica.is_whole:
             assert self.replica.apply_delta(snapshot.message, snapshot.buffers)
             for class_id in self.replica.newly_retired:
@@ -488,7 +488,7 @@ class ReplicaMachine(RuleBasedStateMachine):
     )
     def propose_lone_pods(self, shape: int, cpus: list[str], shares: bool, seed: int) -> None:
         """Pods that ask for something else than others: as if their class was evaluated."""
-        lone_pods.SHARING_MIN = 2 if shares else 1 << 14
+        vars(lone_pods)["SHARING_MIN"] = 2 if shares else 1 << 14  # The fixture puts it back.
         self.sequence += 1
         tie_break = partial(by_seed, seed=seed, ticket=0)
         for cpu in cpus:

@@ -91,13 +91,16 @@ class World:
     def a_request_is_carried_out(self, one: Candidate) -> None:
         assert one.request is not None
         (step, sent_s, version), one.request = one.request, None
+        said: Any
         match step:
             case Look():
-                said: Any = (self.api.record, self.api.version)
+                said = (self.api.record, self.api.version)
             case Create(record):
                 said = self.api.record is None and self.api.write(record, self.api.version)
             case Update(record):
                 said = self.api.write(record, version)
+            case _:
+                raise AssertionError(f"{step} is no request")
         # A write answers with the version that it made.
         one.answer = step, sent_s, said if isinstance(step, Look) else (said, self.api.version)
 

@@ -326,7 +326,6 @@ class Cluster:
                 cache.add_pod(pod.made())
         for (kind, key), value in self.objects.items():
             cache.objects.put(kind, key, value)
-        cache.refresh_order()
         info = cache.classes.acquire(self.pods[name].made()).info
         framework = self.pipeline.frameworks[PROFILE]
         outcome = framework.run_pre_filters(info, cache.view)

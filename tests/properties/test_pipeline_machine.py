@@ -78,6 +78,10 @@ class PipelineMachine(RuleBasedStateMachine):
     def scorer_steps(self, index: int) -> None:
         self.pipeline.step_scorer(index)
 
+    @rule(index=st.integers(0, WORKERS - 1))
+    def scorer_looks_ahead(self, index: int) -> None:
+        self.pipeline.look_ahead(index)
+
     @rule(fails=st.booleans())
     def binder_answers(self, fails: bool) -> None:
         order = self.pipeline.orders[0] if self.pipeline.orders else None

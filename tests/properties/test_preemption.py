@@ -4,7 +4,10 @@ The twin knows nothing of what-ifs: whether the pod fits without some pods is as
 never had them, with every plugin's PreFilter run again. It shares the filters, not the search.
 """
 
+from typing import Any
+
 import msgspec
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +16,8 @@ from shared.columns.nominations import Nomination
 from shared.framework.candidates import Candidate
 from shared.framework.diagnosis import filter_candidates
 from shared.framework.post_filter import FailedAttempt, run_post_filters
-from shared.framework.preemption import Preemption, Preemptor
+from shared.framework.preemption import Preemption
+from shared.framework.preemptor import Preemptor
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
 from shared.framework.status import Code
@@ -163,7 +167,6 @@ class World:
             }
             value = msgspec.convert(budget, PodDisruptionBudget)
             cache.objects.put("poddisruptionbudgets", f"default/b{i}", value)
-        cache.refresh_order()
         return cache
 
     def code(self, preemptor: PodRecord, node: int, without: frozenset[int]) -> int:
@@ -194,7 +197,9 @@ class World:
                     found.add(i)
         return found
 
-    def candidate(self, preemptor: PodRecord, priority: int, node: int) -> tuple | None:
+    def candidate(
+        self, preemptor: PodRecord, priority: int, node: int
+    ) -> tuple[list[int], int] | None:
         """(victims in order of importance, violations), or None."""
         lower = [
             i for i, pod in enumerate(self.pods) if pod.node == node and pod.priority < priority
@@ -265,7 +270,7 @@ def test_candidates_are_those_of_the_slow_twin(
     assert codes == {f"n{i}": world.code(preemptor, i, frozenset()) for i in range(NODES)}
     if filtered.passes.any():
         return
-    before = (
+    before: tuple[Any, ...] = (
         cache.nodes.requested.copy(),
         cache.nodes.ports_id.copy(),
         cache.pod_table.node_row.copy(),
@@ -275,8 +280,12 @@ def test_candidates_are_those_of_the_slow_twin(
     )
     preemption = run_post_filters(FRAMEWORK.post_filters[-1:], attempt).preemption
     assert preemption is not None
-    after = (cache.nodes.requested, cache.nodes.ports_id, cache.pod_table.node_row)
-    assert all((a == b).all() for a, b in zip(before, after, strict=True)), "not put back"
+    after: tuple[Any, ...] = (
+        cache.nodes.requested,
+        cache.nodes.ports_id,
+        cache.pod_table.node_row,
+    )
+    assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True)), "not put back"
     found = found_in(cache, pods, preemption)
     expected = {
         f"n{i}": candidate
@@ -309,7 +318,7 @@ def found_in(
 def best_of(pods: list[Bound], candidates: dict[str, tuple[list[int], int]]) -> str:
     """The five criteria, and the order of the nodes."""
 
-    def key(name: str) -> tuple:
+    def key(name: str) -> tuple[Any, ...]:
         victims, violations = candidates[name]
         highest = max(pods[i].priority for i in victims)
         earliest = min(

@@ -15,7 +15,7 @@ from shared.columns.nominations import Nomination
 from shared.framework.diagnosis import filter_candidates
 from shared.framework.engine import Engine
 from shared.framework.post_filter import PostFilterResult
-from shared.framework.preemption import Preemptor
+from shared.framework.preemptor import Preemptor
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
 from shared.kube.objects import PodDisruptionBudget
@@ -73,7 +73,6 @@ class World:
 
     def take(self, what: str, *args: Any) -> None:
         getattr(self, f"_{what}")(*args)
-        self.cache.refresh_order()
 
     def _node(self, number: int, cpu: str, is_closed: bool) -> None:
         labels = {"zone": f"z{number % 2}"}
@@ -137,6 +136,7 @@ def test_the_last_of_a_crowd_is_told_what_the_first_would_be_told(
         pod_class = cache.classes.acquire(make_pod(f"high{number}", **PREEMPTORS[which]))
         class_id, info = pod_class.class_id, pod_class.info
         found = []
+        preemption = None
         for each in (engine, Engine(cache.view, cache.journal, {PROFILE: FRAMEWORK})):
             evaluation = each.evaluate(class_id, info, PROFILE)
             if evaluation.feasible_count:
@@ -146,12 +146,13 @@ def test_the_last_of_a_crowd_is_told_what_the_first_would_be_told(
                 evaluation, Preemptor(info), lambda rows: int(rows[-1]), offset
             )
             found.append((failure, said(result)))
+            preemption = result.preemption
         if not found:
             continue
         assert found[0] == found[1]
         outcome = FRAMEWORK.run_pre_filters(info, cache.view)
         assert not filter_candidates(FRAMEWORK, info, cache.view, outcome).passes.any()
-        best = result.preemption.best if result.preemption is not None else None
+        best = preemption.best if preemption is not None else None
         if best is not None:
             world.keep_room(f"high{number}", class_id, info.priority, best.row)
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from daemon.core.cache import Cache
 from shared.framework.checker import Checker
 from shared.framework.engine import Engine
+from shared.framework.nominated_pods import passing
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
 from tests.support.builders import make_node, make_pod
@@ -111,9 +112,8 @@ class World:
         record = make_pod(f"reserved {kind}", spec=KINDS[kind])
         info = self.cache.classes.acquire(record).info
         rows = self.cache.nodes.present_rows()
-        passes = BUILT.framework.passing(
-            info, self.cache.view, BUILT.framework.run_pre_filters(info, self.cache.view), rows
-        )
+        framework, view = BUILT.framework, self.cache.view
+        passes = passing(framework, info, view, framework.run_pre_filters(info, view), rows)
         for plugin in BUILT.plugins_at["reserve"] if passes.any() else ():
             plugin.reserve(record, info, self.cache.view, int(rows[passes][0]))
 
@@ -134,7 +134,6 @@ def test_what_is_kept_is_what_a_new_evaluation_finds(steps: list[tuple[Any, ...]
     classes = [cache.classes.acquire(make_pod(f"new {k}", spec=KINDS[k])) for k in KINDS]
     for step in steps:
         world.take(*step)
-        cache.refresh_order()
         fresh = Engine(cache.view, cache.journal, FRAMEWORKS)
         for each in classes:
             kept = engine.evaluate(each.class_id, each.info, profile)

@@ -50,10 +50,12 @@ class ScriptedFaults:
 
     def before_request(self, request: Request) -> RequestFault | None:
         self.seen[self._kind(request)] += 1
-        return self._next(self.before, request)
+        fault: RequestFault | None = self._next(self.before, request)
+        return fault
 
     def before_answer(self, request: Request, code: int) -> AnswerFault | None:
-        return self._next(self.after, request)
+        fault: AnswerFault | None = self._next(self.after, request)
+        return fault
 
     def before_watch_event(self, cursor: WatchCursor) -> WatchFault | None:
         return None

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from shared.columns.table import NodeTable
 from shared.kube.objects import Node, Pod
 from shared.kube.pod_record import PodRecord, split_pod
 
@@ -47,12 +49,13 @@ def make_pod(
     claim: str = "",
     priority: int = 0,
     labels: Mapping[str, str] | None = None,
+    owner: Mapping[str, str] | None = None,
     spec: Mapping[str, Any] | None = None,
     phase: str = "Pending",
     deleted: str | None = None,
     resource_version: str = "1",
 ) -> PodRecord:
-    """A pod as the adapter hands it to the owner."""
+    """A pod as the adapter hands it over. `owner`: kind, apiVersion and name of its controller."""
     requests = {k: v for k, v in (("cpu", cpu), ("memory", memory)) if v is not None}
     container: dict[str, Any] = {"name": "c", "image": "img", "resources": {"requests": requests}}
     if host_port:
@@ -67,6 +70,7 @@ def make_pod(
             "creationTimestamp": "2026-01-01T00:00:00Z",
             "deletionTimestamp": deleted,
             "labels": dict(labels or {}),
+            "ownerReferences": [{"uid": "owner", "controller": True, **owner}] if owner else [],
         },
         "spec": {
             "nodeName": node_name,
@@ -78,3 +82,13 @@ def make_pod(
         "status": {"phase": phase},
     }
     return split_pod(msgspec.convert(body, Pod))
+
+
+def table_of(labels: list[dict[str, str]]) -> NodeTable:
+    """Nodes n0, n1, ... with these labels."""
+    nodes = NodeTable()
+    nodes.reserve(len(labels))
+    rows = np.arange(len(labels))
+    nodes.bind_names(rows, [f"n{row}" for row in rows])
+    nodes.write_labels(rows, labels)
+    return nodes

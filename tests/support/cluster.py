@@ -8,8 +8,11 @@ import numpy as np
 from daemon.core.cache import Cache
 from shared.columns.schema import Rows
 from shared.framework.pod_info import PodInfo
+from shared.framework.status import Code
 from shared.kube.objects import Node
 from shared.kube.pod_record import PodRecord, decode_template
+from shared.plugins.inter_pod_affinity import InterPodAffinity
+from shared.plugins.pod_topology_spread import PodTopologySpread
 from tests.support.builders import make_pod
 
 
@@ -20,7 +23,6 @@ def cluster_of(nodes: Sequence[Node], pods: Sequence[PodRecord] = ()) -> Cache:
         cache.add_node(node)
     for pod in pods:
         cache.add_pod(pod)
-    cache.refresh_order()
     return cache
 
 
@@ -32,6 +34,29 @@ def pod_with(spec: Mapping[str, Any], **others: Any) -> PodInfo:
     """A pod with one container that asks for nothing, unless `spec` says otherwise."""
     containers = [{"name": "c", "image": "img"}]
     return pod_info(make_pod("p", spec={"containers": containers, **spec}, **others))
+
+
+def filter_reasons(
+    plugin: InterPodAffinity | PodTopologySpread, pod: PodInfo, cache: Cache, unresolvable: str
+) -> dict[str, str] | None:
+    """Node -> reason of those that are filtered out; None where PreFilter skips.
+
+    Each has one reason, and is unresolvable exactly where it is that one.
+    """
+    result = plugin.pre_filter(pod, cache.view)
+    if result.status.code is Code.SKIP:
+        return None
+    rows = cache.nodes.present_rows()
+    verdicts = plugin.filter(result.state, pod, cache.view, rows)
+    reasons: dict[str, str] = {}
+    for position, row in enumerate(rows.tolist()):
+        status = verdicts.status(position, plugin.NAME)
+        if not status.is_success:
+            (reason,) = status.reasons
+            is_unresolvable = status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+            assert is_unresolvable is (reason == unresolvable)
+            reasons[cache.nodes.name_of(row)] = reason
+    return reasons
 
 
 def rows_of(*rows: int) -> Rows:

@@ -14,8 +14,6 @@ from pathlib import Path
 from shared.messages.admin import (
     AdminAnswer,
     CompareRequest,
-    QueueLengths,
-    StatusAnswer,
     StatusRequest,
     StopRequest,
     TextAnswer,
@@ -24,6 +22,7 @@ from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_sockets import OwnerSockets
 from shared.transport.parent import Lifeline
+from tests.support.owner_answers import status_answer
 
 POLL_MS = 20
 EPOCH = time.time_ns()
@@ -60,19 +59,7 @@ def main() -> int:
 
 def _answer(request: object) -> AdminAnswer:
     if isinstance(request, StatusRequest):
-        return StatusAnswer(
-            epoch=EPOCH,
-            generation=7,
-            synced=True,
-            node_count=3,
-            pod_count=2,
-            assumed_pod_count=1,
-            queue=QueueLengths(5, 0, 0, 0, 0),
-            scorers_ready=1,
-            binders_ready=1,
-            binds_in_flight=0,
-            counters={"scheduled": 2},
-        )
+        return status_answer(epoch=EPOCH, counters={"scheduled": 2})
     return TextAnswer([] if isinstance(request, CompareRequest) else ["line one", "line two"])
 
 

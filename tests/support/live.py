@@ -19,9 +19,6 @@ import http.client
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +28,7 @@ from typing import Any, Final, Self, TypeVar
 from bench.apiserver.cluster import ClusterOptions
 from bench.apiserver.faults import FaultPlan
 from bench.apiserver.server import ApiServer, ServerOptions
+from bench.unsupervised import UnsupervisedProcesses
 from shared.messages.admin import (
     AdminRequest,
     MetricsAnswer,
@@ -43,7 +41,6 @@ from shared.messages.admin import (
 )
 from shared.transport.admin_client import AdminClient, NoAnswerError
 from shared.transport.endpoints import Endpoints
-from shared.transport.parent import make_lifeline
 
 WAIT_S: Final = 30.0
 """For what takes milliseconds; a busy machine may need more."""
@@ -54,6 +51,7 @@ QUESTIONS_MAX: Final = 50_000
 CONFLICTS_MAX: Final = 20
 """berth writes a pod's condition once in an attempt, and an attempt needs an event."""
 CALLS_ENV: Final = "BERTH_TEST_CALLS"
+MARK: Final = b"mark"
 ROOT: Final = Path(__file__).parents[2]
 T = TypeVar("T")
 A = TypeVar("A", StatusAnswer, QueueAnswer, MetricsAnswer)
@@ -110,6 +108,8 @@ class LiveBerth:
         """Paths of what is neither pod nor node; `reset` takes it away."""
         self._pods: dict[tuple[str, str], Json] = {}
         self._told: list[tuple[str, str, str]] = []
+        self._marks_made = self._marks_read = 0
+        """Our own lines among those of the plugins."""
         self._loop = asyncio.new_event_loop()
         self._server = ApiServer(
             ServerOptions(cluster=ClusterOptions(disabled_admission=disabled_admission)),
@@ -118,9 +118,7 @@ class LiveBerth:
         self.address = self._loop.run_until_complete(self._server.start())
         self._threads = [threading.Thread(target=self._loop.run_forever)]
         self._client = http.client.HTTPConnection(self._host, timeout=WAIT_S)
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._commands: dict[str, list[str]] = {}
-        self._lifeline = make_lifeline()
         self._calls_fd = self._open_calls()
         self._threads += [
             threading.Thread(target=self._watch_pods, daemon=True),
@@ -128,9 +126,11 @@ class LiveBerth:
         ]
         for thread in self._threads:
             thread.start()
-        self._environment = self._make_environment(plugins or {}, plugin_path)
-        (self._folder / "run").mkdir(mode=0o700)
-        self._admin = AdminClient(Endpoints(self._folder / "run"))
+        runtime_dir = self._folder / "run"
+        runtime_dir.mkdir(mode=0o700)
+        environment = self._make_environment(plugins or {}, plugin_path)
+        self._processes = UnsupervisedProcesses(self._folder, runtime_dir, environment)
+        self._admin = AdminClient(Endpoints(runtime_dir))
         try:
             self._start(config, feature_gates)
         except BaseException:
@@ -305,8 +305,17 @@ class LiveBerth:
 
     def calls(self, plugin: str, point: str = "") -> list[str]:
         """What a plugin has told so far (`about`), of one extension point or of all."""
+        self._hear_all()
         with self._changed:
             return [a for p, at, a in self._told if p == plugin and point in ("", at)]
+
+    def _hear_all(self) -> None:
+        """Until what was told by now has been read: lines are read as they were written."""
+        self._marks_made += 1
+        os.write(self._calls_fd, MARK + b"\n")
+        self._wait(
+            lambda: self._marks_read == self._marks_made, lambda: "what plugins told is read"
+        )
 
     def wait_call(self, plugin: str, point: str, about: str = "", count: int = 1) -> None:
         """Waits until a plugin has told it so often; an empty `about` stands for all."""
@@ -378,23 +387,13 @@ class LiveBerth:
     def restart(self, name: str) -> None:
         """Kills a process ("owner", "adapter", "scorer", "binder") and starts it anew, as the
         supervisor would."""
-        self._children[name].kill()
-        self._children[name].wait()
+        self._processes.kill(name)
         self._spawn(name)
         self._await_ready()
 
     def close(self) -> None:
         """Ends everything. Twice is harmless."""
-        for child in self._children.values():
-            if child.poll() is None:
-                child.send_signal(signal.SIGTERM)
-        for child in self._children.values():
-            try:
-                child.wait(10)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
-        self._children.clear()
+        self._processes.close()
         if not self._loop.is_closed():
             self._admin.close()
             self._client.close()
@@ -404,8 +403,7 @@ class LiveBerth:
             for thread in self._threads:
                 thread.join(WAIT_S)
             self._loop.close()
-            for fd in (self._calls_fd, *self._lifeline):
-                os.close(fd)
+            os.close(self._calls_fd)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     # Inside --------------------------------------------------------------------------------------
@@ -463,29 +461,14 @@ class LiveBerth:
 
     def _spawn(self, name: str) -> None:
         module, *arguments = self._commands[name]
-        given = ["--runtime-dir", str(self._folder / "run"), "--log-level", "warning"]
-        lifeline = ["--lifeline-fd", str(self._lifeline[0])]
-        with (self._folder / f"{name}.log").open("ab") as log:
-            self._children[name] = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, *given, *lifeline, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=self._environment,
-                pass_fds=[self._lifeline[0]],
-            )
+        self._processes.start(name, module, ["--log-level", "warning", *arguments])
 
     def _check(self, what: Callable[[], str]) -> None:
-        for name, child in self._children.items():
-            code = child.poll()
-            if code is not None:
-                raise self._failure(f"{what()}; {name} ended with {code}")
+        for name, code in self._processes.exit_codes().items():
+            raise self._failure(f"{what()}; {name} ended with {code}")
 
     def _failure(self, what: str) -> AssertionError:
-        logs = []
-        for name in self._commands:
-            text = (self._folder / f"{name}.log").read_text(errors="replace")
-            logs.append(f"{name}: " + "\n    ".join(text.splitlines()[-8:]))
+        logs = [f"{name}: {self._processes.log_tail(name)}" for name in self._commands]
         return AssertionError("\n  ".join([f"awaited in vain: {what}", *logs]))
 
     def _wait(self, found: Callable[[], T | None], what: Callable[[], str]) -> T:
@@ -528,6 +511,9 @@ class LiveBerth:
                 for line in lines:
                     if not line:
                         return
+                    if line == MARK:
+                        self._marks_read += 1
+                        continue
                     plugin, point, about = json.loads(line)
                     self._told.append((plugin, point, about))
                 self._changed.notify_all()

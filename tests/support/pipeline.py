@@ -41,7 +41,7 @@ from shared.messages.from_binder import (
     VictimDone,
     VictimReport,
 )
-from shared.messages.from_scorer import Proposals, ScorerHeartbeat, ScorerHello
+from shared.messages.from_scorer import Forecast, Proposals, ScorerHeartbeat, ScorerHello
 from shared.messages.to_binder import (
     BindPod,
     BindPods,
@@ -84,7 +84,6 @@ class FakeScorer:
     inbox: deque[TellScorer | Publish] = field(default_factory=deque)
     work: deque[SchedulePods] = field(default_factory=deque)
     proposal_sequence: int = 0
-    has_asked: bool = True
 
 
 class Pipeline:
@@ -254,6 +253,27 @@ class Pipeline:
             answers.skipped,
         )
         self.to_owner.append(ScorerSaid(scorer.peer, proposals))
+
+    def look_ahead(self, index: int) -> bool:
+        """What a worker does that has nothing to do. False: it has, or foresees nothing."""
+        scorer = self.scorers[index]
+        replica = scorer.replica
+        if scorer.work or not replica.is_whole or not replica.is_settled:
+            return False
+        foreseen = scorer.cycle.look_ahead()
+        if foreseen is None:
+            return False
+        forecast = Forecast(
+            worker_index=index,
+            epoch=EPOCH,
+            sequence=replica.sequence,
+            ticket=replica.next_ticket,
+            class_id=foreseen.class_id,
+            node_row=foreseen.row,
+            took_s=0.0,
+        )
+        self.to_owner.append(ScorerSaid(scorer.peer, forecast))
+        return True
 
     def step_owner(self) -> bool:
         if not self.to_owner:

@@ -60,10 +60,6 @@ class Reply:
         """Close in good order."""
         self._writer.close()
 
-    async def wait_until_closed(self) -> None:
-        """Until the client hangs up."""
-        await self._writer.wait_closed()
-
 
 Handler = Callable[[Request, Reply], Awaitable[None]]
 

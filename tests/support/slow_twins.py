@@ -17,6 +17,33 @@ def truncated(dividend: int, divisor: int) -> int:
     return quotient if (dividend >= 0) == (divisor > 0) else -quotient
 
 
+class Int64(int):
+    """Go's int64: sums and products wrap around."""
+
+    def __new__(cls, number: int) -> "Int64":
+        return super().__new__(cls, (number + 2**63) % 2**64 - 2**63)
+
+    def __add__(self, other: int) -> "Int64":
+        return Int64(int(self) + int(other))
+
+    def __sub__(self, other: int) -> "Int64":
+        return Int64(int(self) - int(other))
+
+    def __mul__(self, other: int) -> "Int64":
+        return Int64(int(self) * int(other))
+
+    def __rsub__(self, other: int) -> "Int64":
+        return Int64(int(other) - int(self))
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+
+def int64_of(number: float) -> Int64:
+    """Go's int64(float64) on amd64."""
+    return Int64(int(number)) if -(2.0**63) <= number < 2.0**63 else Int64(-(2**63))
+
+
 # Resources ------------------------------------------------------------------------------------------
 
 
@@ -128,7 +155,7 @@ def balanced(requested: Sequence[int], capacity: Sequence[int]) -> int:
         for fraction in fractions:
             sum_of_squares = sum_of_squares + (fraction - mean) * (fraction - mean)
         std = math.sqrt(sum_of_squares / float(len(fractions)))
-    return int((1 - std) * 100.0)
+    return int64_of((1 - std) * 100.0)
 
 
 def balance_change(used: Sequence[int], amounts: Sequence[int], capacity: Sequence[int]) -> int:

@@ -200,5 +200,4 @@ def cache_of(cluster: SlowCluster) -> Cache:
             "spec": {"selector": dict(selector)},
         }
         cache.objects.put("services", f"{namespace}/s{number}", msgspec.convert(body, Service))
-    cache.refresh_order()
     return cache

@@ -18,7 +18,6 @@ VOLUMES: Final = "/api/v1/persistentvolumes"
 CLASSES: Final = "/apis/storage.k8s.io/v1/storageclasses"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
-BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 NOT_DYNAMIC: Final = "kubernetes.io/no-provisioner"
 ROUNDS_MAX: Final = 5_000
 """Of some milliseconds each."""

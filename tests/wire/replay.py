@@ -81,7 +81,8 @@ def parse_answer(data: bytes) -> RawAnswer:
     if headers.get("transfer-encoding") != "chunked":
         length = int(headers.get("content-length", "0"))
         return RawAnswer(status_line, headers, rest[:length], None, len(rest) >= length)
-    body, chunks = b"", []
+    body = b""
+    chunks: list[int] = []
     while rest:
         size_text, separator, rest = rest.partition(b"\r\n")
         if not separator:
@@ -178,12 +179,12 @@ class Replayer:
 
     def path_of(self, entry: dict[str, Any], timeout_s: int | None) -> str:
         path: str = entry["request"]["path"]
-        for name, kind in (("resourceVersion", "resourceVersion"), ("continue", "continue")):
-            path = re.sub(
-                rf"(?<=[?&]{name}=)[^&]+",
-                lambda match, kind=kind: self.chosen.ours(kind, match.group()),
-                path,
-            )
+        for name in ("resourceVersion", "continue"):
+
+            def ours(match: re.Match[str], kind: str = name) -> str:
+                return self.chosen.ours(kind, match.group())
+
+            path = re.sub(rf"(?<=[?&]{name}=)[^&]+", ours, path)
         if timeout_s is not None:
             path = re.sub(r"(?<=timeoutSeconds=)\d+", str(timeout_s), path)
         return path

@@ -8,7 +8,7 @@ import json
 import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -44,6 +44,10 @@ class _Peer:
         self.reader = reader
         self.writer = writer
         self._data = b""
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        return cast("asyncio.Transport", self.writer.transport)
 
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> None:
         data = b"" if body is None else json.dumps(body).encode()
@@ -255,7 +259,7 @@ def test_watchers_see_a_change_and_a_gone_watcher_is_forgotten() -> None:
 def test_a_watcher_that_does_not_read_costs_little_and_is_dropped() -> None:
     async def test(server: ApiServer, connect: Callable[[], Awaitable[_Peer]]) -> None:
         slow = await connect()
-        slow.writer.transport.pause_reading()
+        slow.transport.pause_reading()
         slow.send("GET", "/api/v1/pods?watch=1&resourceVersion=0")
         writer = await connect()
         # 60 MB of events, of which buffers of sockets and transport can hold a few.
@@ -266,7 +270,7 @@ def test_a_watcher_that_does_not_read_costs_little_and_is_dropped() -> None:
                 assert connection._transport is not None
                 assert connection._transport.get_write_buffer_size() < 3_000_000
         assert all(not streams for streams in server._streams.values())
-        slow.writer.transport.resume_reading()
+        slow.transport.resume_reading()
         assert LAST_CHUNK not in (await slow.rest_until_closed())[-10:]
 
     _serve(test, cluster=ClusterOptions(history_limit=50))
@@ -275,14 +279,14 @@ def test_a_watcher_that_does_not_read_costs_little_and_is_dropped() -> None:
 def test_a_watcher_may_be_given_a_lag_of_its_own() -> None:
     async def test(server: ApiServer, connect: Callable[[], Awaitable[_Peer]]) -> None:
         slow = await connect()
-        slow.writer.transport.pause_reading()
+        slow.transport.pause_reading()
         slow.send("GET", "/api/v1/pods?watch=1&resourceVersion=0")
         writer = await connect()
         for number in range(100):
             writer.send("POST", _PODS, _pod(f"p{number}", "x" * 200_000))
             assert (await writer.answer()).code == 201
         assert all(not streams for streams in server._streams.values())
-        slow.writer.transport.resume_reading()
+        slow.transport.resume_reading()
         with pytest.raises(ConnectionResetError):
             await slow.answer()
 

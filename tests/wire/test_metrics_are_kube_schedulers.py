@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 
 from daemon.core.counters import Counters
 from daemon.endpoints.metrics_text import Leadership, metrics_text
-from shared.messages.admin import LabelledCount, MetricsAnswer, QueueLengths, StatusAnswer
+from shared.messages.admin import MetricsAnswer, QueueLengths
 from shared.telemetry.metrics import HISTOGRAMS, LABELLED
+from tests.support.owner_answers import metrics_answer, status_answer
 
 HERE: Final = Path(__file__).parent
 DOCS: Final = HERE.parents[1] / "docs" / "running.md"
@@ -47,21 +48,7 @@ def everything() -> MetricsAnswer:
         counters.observe(name, tuple("x" for _ in histogram.label_names), 0.5)
     for name, metric in LABELLED.items():
         counters.count(name, tuple("x" for _ in metric.label_names))
-    status = StatusAnswer(
-        epoch=1,
-        generation=1,
-        synced=True,
-        node_count=1,
-        pod_count=1,
-        assumed_pod_count=1,
-        queue=QueueLengths(1, 1, 1, 1, 1),
-        scorers_ready=1,
-        binders_ready=1,
-        binds_in_flight=0,
-        counters={},
-    )
-    unschedulable = [LabelledCount("unschedulable_pods", ["NodeAffinity", "p"], 2)]
-    return MetricsAnswer(status, counters.labelled(), counters.histograms(), unschedulable)
+    return metrics_answer(counters, status_answer(queue=QueueLengths(1, 1, 1, 1, 1)))
 
 
 def samples(text: str) -> Iterator[tuple[str, dict[str, str]]]:

@@ -98,7 +98,7 @@ async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
         observer=observer,
     )
     recorder = Recorder(record_api, settings, clock, socket.gethostname(), loop)
-    cycle = _cycle(bind_api, options.config, gates)
+    cycle = _cycle(bind_api, recorder, options.config, gates)
     is_orphaned = False
     name = f"binder-{options.index}-{instance}"
     with binder_peer(Endpoints(options.runtime_dir), name) as peer:
@@ -149,11 +149,13 @@ def _limits(options: argparse.Namespace) -> Limits:
     return limits_of(connection.qps, connection.burst, options.pool_size)
 
 
-def _cycle(api: ApiClient, config_path: str, gates: FeatureGates) -> BindingCycle:
+def _cycle(
+    api: ApiClient, recorder: Recorder, config_path: str, gates: FeatureGates
+) -> BindingCycle:
     binder = DefaultBinder(api)
     pre_binders = (
         VolumePreBind(VolumeBinder(api)),
-        ClaimPreBind(ClaimBinder(api), ClaimFreer(api)),
+        ClaimPreBind(ClaimBinder(api, recorder.pod_waits_for_devices), ClaimFreer(api)),
     )
     plain = BindingPlugins((binder,), pre_binders)
     if not config_path:

@@ -139,6 +139,19 @@ def scheduled_event(profile: str, pod: Regarding, node_name: str) -> Event:
     )
 
 
+def waiting_for_devices_event(profile: str, pod: Regarding, node_name: str) -> Event:
+    """The event of a pod whose devices have to be prepared before it is bound (PreBind in
+    pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, v1.36.2)."""
+    return Event(
+        profile=profile,
+        regarding=pod,
+        type="Normal",
+        reason="BindingConditionsPending",
+        action="Scheduling",
+        note=cut_note(f"waiting for binding conditions for device on node {node_name}"),
+    )
+
+
 def failed_scheduling_event(profile: str, pod: Regarding, message: str) -> Event:
     """The event of a pod that fits nowhere."""
     return Event(

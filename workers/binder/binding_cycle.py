@@ -30,6 +30,7 @@ from workers.binder.claim_bind import ClaimBinder
 from workers.binder.claim_free import ClaimFreer
 from workers.binder.volume_bind import VolumeBinder
 
+PREEMPTED: Final = "preempted while it was being prepared for its binding"
 PLUGIN_TIMEOUT_S: Final = 600.0
 """For each PreBind plugin. VolumeBinding's bindTimeoutSeconds upstream is also 600."""
 
@@ -145,6 +146,11 @@ class BindingCycle:
             await self._undo(order)
             return NotBound(BindFailureReason.REJECTED, told)
         return ALLOWED
+
+    async def give_up(self, order: BindPod) -> NotBound:
+        """Of a pod whose preparation was cancelled, as a more important one needs its place."""
+        await self._undo(order)
+        return NotBound(BindFailureReason.REJECTED, PREEMPTED)
 
     async def bind(self, order: BindPod) -> Outcome:
         """Bind and PostBind, of a pod that is prepared or needs no preparation."""

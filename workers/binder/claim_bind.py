@@ -16,14 +16,15 @@ and extendeddynamicresources.go, v1.36.2.
 """
 
 import asyncio
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
 from shared.clock import Clock, SystemClock
-from shared.dra.pod_claims import Readiness, readiness
+from shared.dra.pod_claims import Readiness, failed_condition, readiness
 from shared.dra.special_claim import ANNOTATION, ANNOTATION_VALUE
 from shared.kube.api_errors import (
     AlreadyExists,
@@ -90,9 +91,15 @@ class ClaimBinder:
     """Binds the claims of pods, any number at a time."""
 
     def __init__(
-        self, api: ClaimApi, clock: Clock = _SYSTEM_CLOCK, sleep: Sleep = asyncio.sleep
+        self,
+        api: ClaimApi,
+        on_waiting: Callable[[BindPod], None],
+        clock: Clock = _SYSTEM_CLOCK,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
+        """`on_waiting` is told of each pod that has to wait for its devices, once an order."""
         self._api = api
+        self._on_waiting = on_waiting
         self._clock = clock
         self._sleep = sleep
 
@@ -104,7 +111,11 @@ class ClaimBinder:
             if failed is not None:
                 where = f"resource claim {work.namespace}/{work.name}"
                 return failed._replace(message=f"{where}: {failed.message}")
-        return await self._ready(order.claims)
+        waiting = [work for work in order.claims if _needs_preparing(work.allocation)]
+        if not waiting:
+            return None
+        self._on_waiting(order)
+        return await self._ready(waiting)
 
     async def _tried(
         self, order: BindPod, work: ClaimWork, deadline_s: float
@@ -177,31 +188,46 @@ class ClaimBinder:
 
     # Waiting -------------------------------------------------------------------------------------
 
-    async def _ready(self, works: Sequence[ClaimWork]) -> ClaimsFailed | None:
-        """Waits until drivers have prepared the devices that need it."""
-        waiting = [work for work in works if _needs_preparing(work.allocation)]
-        if not waiting:
-            return None
+    async def _ready(self, waiting: Sequence[ClaimWork]) -> ClaimsFailed | None:
+        """Waits until drivers have prepared the devices."""
         deadline_s = self._clock.monotonic_s() + max(work.ready_timeout_s for work in waiting)
         while True:
             try:
-                states = {await self._readiness(work) for work in waiting}
+                unready = await self._first_unready(waiting)
             except (TransportError, ServerError, TooManyRequests):
-                states = {Readiness.PENDING}  # Time will tell, or run out.
+                unready = waiting[0], ResourceClaimStatus()  # Time will tell, or run out.
             except (ApiError, msgspec.MsgspecError) as error:
                 return ClaimsFailed(str(error))
-            if Readiness.FAILED in states:
-                return ClaimsFailed("a driver could not prepare an allocated device")
-            if Readiness.PENDING not in states:
+            if unready is None:
                 return None
+            work, seen = unready
+            if readiness(seen) is Readiness.FAILED:
+                return ClaimsFailed(_binding_failed(work, seen))
             if self._clock.monotonic_s() + POLL_S > deadline_s:
                 return ClaimsFailed("device binding timeout")
+            if self._is_late(work, seen):
+                return ClaimsFailed(f"claim {work.name} binding timeout")
             await self._sleep(POLL_S)
 
-    async def _readiness(self, work: ClaimWork) -> Readiness:
-        path = resource_claim_path(work.namespace, work.name)
-        seen = _seen_decoder.decode(await self._api.get(path, timeout_s=REQUEST_TIMEOUT_S))
-        return readiness(seen.status)
+    async def _first_unready(
+        self, waiting: Sequence[ClaimWork]
+    ) -> tuple[ClaimWork, ResourceClaimStatus] | None:
+        for work in waiting:
+            path = resource_claim_path(work.namespace, work.name)
+            answer = await self._api.get(path, timeout_s=REQUEST_TIMEOUT_S)
+            seen = _seen_decoder.decode(answer).status
+            if seen.allocation is None or readiness(seen) is not Readiness.READY:
+                return work, seen
+        return None
+
+    def _is_late(self, work: ClaimWork, status: ResourceClaimStatus) -> bool:
+        """Whether the devices were allocated so long ago, perhaps for another pod, that they should be
+        ready."""
+        stamp = status.allocation.allocation_timestamp if status.allocation else None
+        if not stamp:
+            return False
+        allocated_s = datetime.fromisoformat(stamp).timestamp()
+        return allocated_s + work.ready_timeout_s < self._clock.wall_s()
 
 
 def _decoded(body: bytes) -> Json:
@@ -255,6 +281,13 @@ def _devices(allocation: AllocationResult) -> list[tuple[str, str, str, str, str
         (each.request, each.driver, each.pool, each.device, each.share_id)
         for each in allocation.devices.results or ()
     ]
+
+
+def _binding_failed(work: ClaimWork, status: ResourceClaimStatus) -> str:
+    condition = failed_condition(status)
+    assert condition is not None, "it failed"
+    message = json.dumps(condition.message, ensure_ascii=False)
+    return f"claim {work.name} binding failed: reason={condition.reason}, message={message}"
 
 
 def _needs_preparing(allocation: AllocationResult) -> bool:

@@ -24,6 +24,8 @@ import asyncio
 from collections import deque
 from typing import Any, Final, NamedTuple, Protocol, assert_never
 
+import msgspec
+
 from shared.clock import Clock
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_binder import (
@@ -120,6 +122,10 @@ class Binder:
         self._in_flight: set[asyncio.Task[None]] = set()
         self._waiting: set[asyncio.Task[Any]] = set()
         """Those of `_in_flight` that are not binding yet, but wait for volumes or plugins."""
+        self._preparing: dict[str, asyncio.Task[Any]] = {}
+        """The same by uid of the pod, but for those in `_preempted`."""
+        self._preempted: set[asyncio.Task[Any]] = set()
+        """Those of `_waiting` that were told to give up."""
         self._reports: dict[int, BindReport] = {}
         """Epoch -> outcomes that are not sent yet."""
         self._flush: asyncio.Handle | None = None
@@ -220,7 +226,14 @@ class Binder:
             if self._flush is None:
                 self._flush = self._loop.call_soon(self._flush_reports)
 
-        self._evictor.begin(message, answer)
+        victims = []
+        for victim in message.victims:
+            if self._preempt(victim.uid):
+                self._recorder.pod_preempted(victim)
+                answer(VictimDone(victim.order_id, ""))
+            else:
+                victims.append(victim)
+        self._evictor.begin(msgspec.structs.replace(message, victims=victims), answer)
 
     # Bindings -------------------------------------------------------------------------------------
 
@@ -256,12 +269,20 @@ class Binder:
             task = asyncio.current_task()
             assert task is not None, "bindings run in tasks"
             self._waiting.add(task)
+            self._preparing[order.uid] = task
             try:
                 self._begin_bindings()
                 is_announced = await self._announce(order)
                 prepared = await self._cycle.prepare(order)
+            except asyncio.CancelledError:
+                if task not in self._preempted:
+                    raise
+                task.uncancel()
+                prepared = await self._cycle.give_up(order)
             finally:
                 self._waiting.discard(task)
+                self._preempted.discard(task)
+                self._preparing.pop(order.uid, None)
             if isinstance(prepared, NotBound):
                 self._time("PreBind", order, begun_s, is_success=False)
                 return prepared._replace(was_announced=is_announced)
@@ -286,6 +307,17 @@ class Binder:
     def _time(self, point: str, order: BindPod, begun_s: float, *, is_success: bool) -> None:
         labels = (point, "Success" if is_success else "Error", order.profile)
         self._tally.observe("extension_point_s", labels, self._clock.monotonic_s() - begun_s)
+
+    def _preempt(self, uid: str) -> bool:
+        """A pod that is being prepared gives its place up and goes back to the queue, and need not be
+        deleted; says whether it was (PodsInPreBind in pkg/scheduler/framework/preemption/executor.go,
+        v1.36.2)."""
+        task = self._preparing.pop(uid, None)
+        if task is None:
+            return False
+        self._preempted.add(task)
+        task.cancel()
+        return True
 
     def _cancel_waiting(self) -> None:
         """Of an epoch that is over: nothing of these pods is bound, and nobody asks any more."""

@@ -49,6 +49,7 @@ from workers.binder.api_bodies import (
     preempted_event,
     scheduled_event,
     series_patch,
+    waiting_for_devices_event,
 )
 from workers.binder.bind_call import pod_path
 
@@ -209,6 +210,13 @@ class Recorder:
         if self._wakeup is None or not self._is_binding:
             # Else the next of the trickle is due at a time that one more event does not change.
             self._pump()
+
+    def pod_waits_for_devices(self, order: BindPod) -> None:
+        """Writes the BindingConditionsPending event."""
+        pod = pod_reference(order.namespace, order.name, order.uid, order.resource_version)
+        event = waiting_for_devices_event(order.profile, pod, order.node_name)
+        self._wait_to_write(_EventEntry(event, self._clock.wall_s()))
+        self._pump()
 
     def pod_preempted(self, order: DeleteVictim) -> None:
         """Writes the Preempted event of a victim."""

@@ -12,6 +12,7 @@ from shared.framework.best_rows import Ties
 from shared.framework.device_index import takes_devices
 from shared.framework.engine import Choice, ClassEvaluation, Engine
 from shared.framework.lone_pods import LonePods
+from shared.framework.node_sample import is_sampling
 from shared.framework.plugin_api import ReservePlugin
 from shared.framework.runtime import Framework
 from shared.kube.pod_record import PodRecord
@@ -38,6 +39,13 @@ class Answers(NamedTuple):
     """One for all tickets of a class that fit nowhere."""
     skipped: list[int]
     """Tickets whose class is not known any more."""
+
+
+class Foreseen(NamedTuple):
+    """Where the next pod of a class would go."""
+
+    class_id: int
+    row: int
 
 
 class Cycle:
@@ -83,10 +91,10 @@ class Cycle:
             if pod_class is None:
                 skipped.append(task.ticket)
                 continue
-            row = self._place(task, pod_class, proposal_sequence)
-            if row is not None:
+            placed = self._place(task, pod_class, proposal_sequence)
+            if isinstance(placed, int):
                 placements.tickets.append(task.ticket)
-                placements.node_rows.append(row)
+                placements.node_rows.append(placed)
             elif not len(self._replica.nodes.order):
                 # Nobody rejected it, so no plugin is asked what would help (ErrNoNodesAvailable).
                 failures.append(
@@ -99,26 +107,33 @@ class Cycle:
             elif room_maker.is_tired or task.class_id in open_classes:
                 skipped.append(task.ticket)
             else:
-                evaluation = self._evaluated(task, pod_class)
-                search = room_maker.attempt(task, evaluation)
+                search = room_maker.attempt(task, placed)
                 if search.is_open:
                     skipped.append(task.ticket)
                     open_classes.add(task.class_id)
                     continue
-                failure = room_maker.conclude(task, evaluation, search)
+                failure = room_maker.conclude(task, placed, search)
                 failures.append(failure)
                 if failure.preemption is None and not task.uid:
                     failed[task.class_id] = failure
         return Answers(placements, failures, skipped)
 
-    def prepare(self) -> None:
+    def look_ahead(self) -> Foreseen | None:
         """Evaluates the class of the last pod ahead of the next one, which is likely of it too; and
-        finds out which nodes are alike, which any class wants to know."""
+        finds out which nodes are alike, which any class wants to know. None where it cannot be said
+        where the next pod would go."""
         if not self._engine.states.are_many:
             self._engine.states.view()
-        pod_class = self._replica.classes.get(self._last_class_id)
-        if pod_class is not None and self._engine.knows(self._last_class_id):
-            self._engine.evaluate(self._last_class_id, pod_class.info, pod_class.profile)
+        class_id = self._last_class_id
+        pod_class = self._replica.classes.get(class_id)
+        if pod_class is None or not self._engine.knows(class_id):
+            return None
+        evaluation = self._engine.evaluate(class_id, pod_class.info, pod_class.profile)
+        if is_sampling(evaluation.framework.percentage_of_nodes_to_score):
+            return None  # Looking at nodes moves on the place where the next look begins.
+        ticket = self._replica.next_ticket
+        choice = self._engine.choose(evaluation, lambda ties: self._among(ties, ticket))
+        return None if choice is None else Foreseen(class_id, choice.row)
 
     def _one_by_one(
         self, batch: SchedulePods, placements: Placements, proposal_sequence: int
@@ -173,11 +188,13 @@ class Cycle:
             return self._engine.evaluate_alone(pod_class.info, pod_class.profile, task.uid)
         return self._engine.evaluate(task.class_id, pod_class.info, pod_class.profile)
 
-    def _place(self, task: PodTask, pod_class: ReplicaClass, proposal_sequence: int) -> int | None:
-        """The row of the node, or None where the pod fits nowhere."""
+    def _place(
+        self, task: PodTask, pod_class: ReplicaClass, proposal_sequence: int
+    ) -> int | ClassEvaluation:
+        """The row of the node, or, where the pod fits nowhere, the evaluation that says why."""
         choice = self._choice(task, pod_class)
-        if choice is None:
-            return None
+        if isinstance(choice, ClassEvaluation):
+            return choice
         self._put(task, pod_class, choice.row, proposal_sequence)
         return choice.row
 
@@ -204,7 +221,7 @@ class Cycle:
             if not plugin.reserve(record, pod_class.info, self._replica.view, row).is_success:
                 return
 
-    def _choice(self, task: PodTask, pod_class: ReplicaClass) -> Choice | None:
+    def _choice(self, task: PodTask, pod_class: ReplicaClass) -> Choice | ClassEvaluation:
         def tie_break(ties: Ties) -> int:
             return self._among(ties, task.ticket)
 
@@ -220,7 +237,7 @@ class Cycle:
             if self._engine.takes_nominated(evaluation, row, task.uid):
                 return Choice(row, 0, 1)
             evaluation = self._evaluated(task, pod_class)
-        return self._engine.choose(evaluation, tie_break)
+        return self._engine.choose(evaluation, tie_break) or evaluation
 
     def _among(self, ties: Ties, ticket: int) -> int:
         if self._tie_break == BY_NAME:

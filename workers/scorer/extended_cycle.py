@@ -16,9 +16,10 @@ from shared.framework.class_scores import ClassScores
 from shared.framework.diagnosis import FitError, plugin_error
 from shared.framework.engine import ClassEvaluation
 from shared.framework.extenders import ExtenderVerdicts
+from shared.framework.outcomes import PreScoreError
 from shared.framework.pod_info import PodInfo
 from shared.framework.preemption import fits_without, pick
-from shared.framework.runtime import PreScoreError
+from shared.framework.score_range import INVALID, invalid_score
 from shared.messages.from_scorer import Failure
 from shared.messages.to_scorer import ExtendedTask, PodTask
 from workers.scorer.cycle import NO_NODES, Cycle
@@ -82,6 +83,11 @@ class ExtendedCycle(Cycle):
                 total = self._totals(evaluation, rows)
             except PreScoreError as error:
                 return plugin_error(self._replica.view, str(error))
+            if total.max() >= INVALID:
+                problem = invalid_score(
+                    evaluation.framework, evaluation.info, self._replica.view, rows
+                )
+                return plugin_error(self._replica.view, problem)
             scores = (verdicts.scores.get(nodes.name_of(r), 0) for r in rows.tolist())
             total += np.fromiter(scores, np.int64, len(rows))
             ties = rows[total == total.max()]
@@ -111,7 +117,7 @@ class ExtendedCycle(Cycle):
         """Whether the pod fits without these pods, all of them less important and still there."""
         evaluation = self._evaluation(task)
         view = self._replica.view
-        priorities = view.usages.priority[view.usages.indices(view.pods.class_id[victims])]
+        priorities = view.usages.priorities(view.pods.class_id[victims])
         if (priorities >= evaluation.info.priority).any():
             return False
         preemptor = self._room_maker(0).preemptor(_plain(task), evaluation)

@@ -15,6 +15,7 @@ from shared.framework.runtime import Framework
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_scorer import (
     AskForPods,
+    Forecast,
     FromScorer,
     Proposals,
     ResyncRequest,
@@ -123,7 +124,7 @@ class ScorerLoop:
             came = self._sockets.poll(self._poll_timeout_ms())
             for received in came:
                 self._handle(received)
-            self._prepare(is_calm=not came)
+            self._look_ahead(is_calm=not came)
             self._do_work()
             if self._extended is not None:
                 self._do_extended_work(self._extended)
@@ -138,16 +139,32 @@ class ScorerLoop:
             return CALM_MS
         return max(0, int((self._next_heartbeat_s - self._clock.monotonic_s()) * 1000))
 
-    def _prepare(self, *, is_calm: bool) -> None:
-        """A lone pod does not wait for what the one before it changed to be evaluated. Under load
-        there is no calm, and nothing is computed that is not asked for."""
+    def _look_ahead(self, *, is_calm: bool) -> None:
+        """A lone pod does not wait for what the one before it changed to be evaluated, nor for this
+        worker at all where the owner knows what it would answer. Under load there is no calm, and
+        nothing is computed that is not asked for."""
         if not is_calm:
             self._has_news = True
             return
         replica = self._replica
-        if self._has_news and not self._work and replica.is_whole and replica.is_settled:
-            self._cycle.prepare()
-        self._has_news = False
+        had_news, self._has_news = self._has_news, False
+        if not had_news or self._work or not replica.is_whole or not replica.is_settled:
+            return
+        begun_s = self._clock.monotonic_s()
+        foreseen = self._cycle.look_ahead()
+        if foreseen is not None:
+            took_s = self._clock.monotonic_s() - begun_s
+            self._send(
+                Forecast(
+                    worker_index=self._worker_index,
+                    epoch=replica.epoch,
+                    sequence=replica.sequence,
+                    ticket=replica.next_ticket,
+                    class_id=foreseen.class_id,
+                    node_row=foreseen.row,
+                    took_s=took_s,
+                )
+            )
 
     def _handle(self, received: FromOwner) -> None:
         message = received.message

@@ -16,7 +16,7 @@ from shared.framework.diagnosis import FitError
 from shared.framework.engine import ClassEvaluation, Engine
 from shared.framework.extenders import EXTENDER
 from shared.framework.post_filter import PostFilterResult
-from shared.framework.preemption import Preemptor
+from shared.framework.preemptor import Preemptor
 from shared.messages.from_scorer import Failure, PreemptionProposal
 from shared.messages.to_scorer import PodTask
 from workers.scorer.replica import Replica
@@ -126,7 +126,7 @@ class RoomMaker:
         if preemption is not None and preemption.best is not None:
             best, info = preemption.best, evaluation.info
             proposal = PreemptionProposal(best.row, list(best.victims))
-            is_wide = evaluation.framework.is_wide(evaluation.outcome)
+            is_wide = evaluation.framework.plan(evaluation.outcome).is_wide
             self._found_count += WIDE_SEARCH_WEIGHT if is_wide else 1
             self._replica.nominate(
                 Nomination(

@@ -63,6 +63,8 @@ class Replica:
         self.epoch = 0
         self.sequence = 0
         self.generation = 0
+        self.next_ticket = 0
+        """Of the next pod that is handed out, as of `sequence`."""
         self.is_whole = False
         self.newly_retired: list[int] = []
         """Classes that somebody may want to forget; taken by the cycle."""
@@ -98,6 +100,7 @@ class Replica:
         self.epoch = message.epoch
         self.sequence = message.sequence
         self.generation = message.generation
+        self.next_ticket = message.next_ticket
         self._settle(message.settled)
         for tentative in self._tentative:
             self._lay_on(tentative)
@@ -129,6 +132,7 @@ class Replica:
         self._apply_objects(applied)
         self.sequence = message.sequence
         self.generation = message.generation
+        self.next_ticket = message.next_ticket
         return True
 
     def mark_broken(self) -> None:
@@ -231,10 +235,8 @@ class Replica:
         if before is not None:
             same = before.rows_unchanged(self.nodes)
             changed = np.setdiff1d(changed, same, assume_unique=True)
-        for row in changed.tolist():
-            self.journal.usage_changed(row)
-        for row in applied.changes.node_rows.tolist():
-            self.journal.node_changed(row)
+        self.journal.usage.extend(changed.tolist())
+        self.journal.node.extend(applied.changes.node_rows.tolist())
 
     def _apply_nominations(self, applied: AppliedDelta) -> None:
         for nomination in applied.nominations:

@@ -16,7 +16,6 @@ class Nominator:
 
     def __init__(self) -> None:
         self._node_by_uid: dict[PodUid, NodeName] = {}
-        self._uids_by_node: dict[NodeName, dict[PodUid, None]] = {}
         self.changed: dict[PodUid, None] = {}
         """Pods nominated, not nominated any more, or changed, since somebody last took this."""
 
@@ -27,10 +26,6 @@ class Nominator:
         """The node that a pod is nominated to."""
         return self._node_by_uid.get(uid)
 
-    def pods_of(self, node_name: NodeName) -> tuple[PodUid, ...]:
-        """The pods nominated to a node, in the order of their nomination."""
-        return tuple(self._uids_by_node.get(node_name, ()))
-
     def nominate(self, uid: PodUid, node_name: NodeName) -> None:
         """Nominates a pod, in place of an earlier nomination; an empty name only clears that."""
         self.clear(uid)
@@ -38,18 +33,11 @@ class Nominator:
             return
         self._node_by_uid[uid] = node_name
         self.changed[uid] = None
-        self._uids_by_node.setdefault(node_name, {})[uid] = None
 
     def clear(self, uid: PodUid) -> None:
         """Ends a pod's nomination, if it has one."""
-        node_name = self._node_by_uid.pop(uid, None)
-        if node_name is None:
-            return
-        self.changed[uid] = None
-        uids = self._uids_by_node[node_name]
-        del uids[uid]
-        if not uids:
-            del self._uids_by_node[node_name]
+        if self._node_by_uid.pop(uid, None) is not None:
+            self.changed[uid] = None
 
     def uids(self) -> list[PodUid]:
         """All that are nominated."""
@@ -62,9 +50,3 @@ class Nominator:
         if not old.nominated_node_name and not new.nominated_node_name:
             return
         self.nominate(PodUid(new.uid), NodeName(new.nominated_node_name))
-
-    def check_invariants(self) -> None:
-        """Raises AssertionError if the two directions contradict one another."""
-        pairs = {(uid, node) for node, uids in self._uids_by_node.items() for uid in uids}
-        assert pairs == set(self._node_by_uid.items()), "nominations by pod and by node differ"
-        assert all(self._uids_by_node.values()), "a node without nominations is kept"

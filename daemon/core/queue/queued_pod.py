@@ -65,8 +65,6 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
     gated_by: str = ""
     backoff_until_s: float = 0.0
     """The full second at which the back-off of the last failure ends; 0 before any failure."""
-    was_flushed: bool = False
-    """It waited so long without an event that it was tried again (pod_scheduled_after_flush)."""
 
     @property
     def uid(self) -> PodUid:

@@ -22,10 +22,8 @@ seconds of the clock that the caller passes in; update compares with what the qu
 being told; requeue_head is berth's own.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 import msgspec
 
@@ -49,18 +47,17 @@ from daemon.core.queue.cluster_event import (
     ClusterEvent,
 )
 from daemon.core.queue.in_flight import InFlight
+from daemon.core.queue.leftovers import LeftoverClock
 from daemon.core.queue.nominator import Nominator
 from daemon.core.queue.object_changes import pod_update_events
 from daemon.core.queue.queued_pod import NO_PLUGINS, Place, PodView, QueuedPod
-from daemon.core.queue.unschedulable import Group, UnschedulablePods
+from daemon.core.queue.unschedulable import UnschedulablePods
 from daemon.core.queue.wakeups import Change, ChangedObject, Strategy, Wakeups
+from daemon.core.queue.woken import woken_by
 from shared.framework.pod_info import PodInfo
 from shared.ids import NodeName
 from shared.kube.pod_record import PodRecord
 from shared.messages.admin import QueueLengths
-
-LEFTOVER_FLUSH_INTERVAL_S: Final = 30.0
-"""How often pods that no event woke are looked for."""
 
 
 class QueueSettings(msgspec.Struct, frozen=True):
@@ -72,22 +69,6 @@ class QueueSettings(msgspec.Struct, frozen=True):
     """podMaxBackoffSeconds; 0 turns back-off off."""
     leftover_after_s: float = 300.0
     """A pod parked for longer than this is tried again without a reason: hints may be wrong."""
-
-
-class DumpedPod(msgspec.Struct, frozen=True):
-    """One pod of a dump, for people and for comparisons."""
-
-    key: str
-    uid: str
-    place: str
-    priority: int
-    attempts: int
-    timestamp_s: float
-    backoff_until_s: float | None
-    unschedulable_plugins: list[str]
-    pending_plugins: list[str]
-    gated_by: str
-    nominated_node: str
 
 
 class SchedulingQueue:
@@ -107,15 +88,13 @@ class SchedulingQueue:
         self.incoming: Counter[tuple[str, str]] = Counter()
         """(place, event label) -> pods that came there so (queue_incoming_pods_total)."""
         self._wakeups = wakeups
-        self._settings = settings
         self._pre_enqueue = pre_enqueue
         self._pods: dict[str, QueuedPod] = {}
         self._active = ActiveQueue(queue_key)
         self._backoff = BackoffQueue(settings.initial_backoff_s, settings.max_backoff_s)
         self._parked = UnschedulablePods()
         self._in_flight = InFlight(wakeups)
-        self._start_s = start_s
-        self._leftover_tick_s = start_s
+        self._leftovers = LeftoverClock(start_s, settings.leftover_after_s)
         self._arrivals = 0
 
     # What is here ---------------------------------------------------------------------------------
@@ -138,6 +117,10 @@ class SchedulingQueue:
         """How many pods `pop_batch` could give out at this moment."""
         return len(self._active) + self._backoff.poppable_count
 
+    def lone_active(self) -> QueuedPod | None:
+        """The pod that `pop_batch` would give out, if there is exactly one."""
+        return next(iter(self._active)) if self.poppable_count == len(self._active) == 1 else None
+
     @property
     def has_waiting(self) -> bool:
         """Whether an event could concern anybody, now or when an attempt ends."""
@@ -157,18 +140,10 @@ class SchedulingQueue:
             in_flight=len(self._in_flight),
         )
 
-    def rejection_counts(self) -> dict[str, int]:
-        """Plugin -> parked pods that it rejected or gates."""
-        return self._parked.rejection_counts()
-
     def next_wakeup_s(self) -> float:
         """When `flush` may next have something to do; infinity for never."""
-        return min(self._backoff.next_completion_s(), self._next_leftover_s())
-
-    def dump(self) -> list[DumpedPod]:
-        """Every pod, by place and key."""
-        dumped = [self._dumped(pod) for pod in self._pods.values()]
-        return sorted(dumped, key=lambda pod: (pod.place, pod.key, pod.uid))
+        leftover_s = self._leftovers.next_s(self._parked.oldest_s)
+        return min(self._backoff.next_completion_s(), leftover_s)
 
     # The cluster's pods come, change and go -------------------------------------------------------
 
@@ -255,7 +230,6 @@ class SchedulingQueue:
             pod.consecutive_errors_count = 0
         self._restamp(pod, now_s)
         self._backoff.set_end(pod)
-        pod.was_flushed = False
         strategy = self._in_flight.strategy(attempt)
         self._in_flight.finish(uid)
         return self._requeue(pod, strategy, now_s, SCHEDULE_ATTEMPT_FAILURE)
@@ -346,7 +320,7 @@ class SchedulingQueue:
             if not interested:
                 return 0
             if len(self._parked):
-                woken = self._woken_by(change, interested)
+                woken = woken_by(change, interested, self._parked, self._wakeups)
         moved_count = 0
         for pod, strategy in woken:
             if pod.uid == but or (priority_max is not None and pod.priority > priority_max):
@@ -390,7 +364,6 @@ class SchedulingQueue:
         assert found.keys() == self._pods.keys(), "pods are known but in no place"
         self._parked.check_invariants()
         self._in_flight.check_invariants()
-        self.nominator.check_invariants()
 
     # Moves ----------------------------------------------------------------------------------------
 
@@ -513,7 +486,6 @@ class SchedulingQueue:
     def _park_gated(self, pod: QueuedPod, gate: str, label: str) -> Place:
         pod.gated_by = gate
         pod.unschedulable_plugins |= {gate}
-        pod.was_flushed = False
         self._parked.add(pod)
         self._count_incoming(pod, label)
         return pod.place
@@ -525,74 +497,17 @@ class SchedulingQueue:
     def _count_incoming(self, pod: QueuedPod, label: str) -> None:
         self.incoming[(pod.place.value, label)] += 1
 
-    # Wake-ups -------------------------------------------------------------------------------------
-
-    def _woken_by(
-        self, change: Change, interested: tuple[str, ...]
-    ) -> list[tuple[QueuedPod, Strategy]]:
-        """Parked pods that the event may help. Hints are asked once for a group."""
-        woken: list[tuple[QueuedPod, Strategy]] = []
-        for group in self._parked.groups_rejected_by(interested):
-            if self._are_told_apart(group, change.event):
-                each = ((pod, self._wakeups.strategy(pod, change)) for pod in group.pods.values())
-                woken.extend(one for one in each if one[1] is not Strategy.SKIP)
-                continue
-            strategy = self._wakeups.strategy(next(iter(group.pods.values())), change)
-            if strategy is not Strategy.SKIP:
-                woken.extend((pod, strategy) for pod in group.pods.values())
-        return woken
-
-    def _are_told_apart(self, group: Group, event: ClusterEvent) -> bool:
-        """Whether a hint for the event may say something else for each pod of the group."""
-        if len(group.pods) == 1:
-            return False
-        plugins = group.key.unschedulable_plugins | group.key.pending_plugins
-        return self._wakeups.reads_identity(plugins, event)
-
     def _flush_leftovers(self, now_s: float) -> int:
-        if now_s < self._leftover_tick_s:
-            return 0
-        # As of the last full 30 s, however late the caller is and whatever else woke it.
-        self._leftover_tick_s = self._tick_after(now_s)
-        tick_s = self._leftover_tick_s - LEFTOVER_FLUSH_INTERVAL_S
-        overdue = self._parked.overdue(tick_s - self._settings.leftover_after_s)
+        before_s = self._leftovers.overdue_before_s(now_s)
+        overdue = [] if before_s is None else self._parked.overdue(before_s)
         moved_count = 0
         for pod in overdue:
-            pod.was_flushed = True
             self._parked.remove(pod)
             place = self._requeue(pod, Strategy.AFTER_BACKOFF, now_s, UNSCHEDULABLE_TIMEOUT.label)
             moved_count += place is not Place.UNSCHEDULABLE
         if overdue:
             self._in_flight.record(Change(UNSCHEDULABLE_TIMEOUT, None, None))
         return moved_count
-
-    def _next_leftover_s(self) -> float:
-        oldest_s = self._parked.oldest_s
-        if math.isinf(oldest_s):
-            return math.inf
-        return max(
-            self._leftover_tick_s, self._tick_after(oldest_s + self._settings.leftover_after_s)
-        )
-
-    def _tick_after(self, time_s: float) -> float:
-        """The first moment after the given one at which leftovers are looked for."""
-        ticks = math.floor((time_s - self._start_s) / LEFTOVER_FLUSH_INTERVAL_S) + 1
-        return self._start_s + max(ticks, 0) * LEFTOVER_FLUSH_INTERVAL_S
-
-    def _dumped(self, pod: QueuedPod) -> DumpedPod:
-        return DumpedPod(
-            key=pod.key,
-            uid=pod.record.uid,
-            place=pod.place.value,
-            priority=pod.priority,
-            attempts=pod.attempts,
-            timestamp_s=pod.timestamp_s,
-            backoff_until_s=pod.backoff_until_s if pod.place is Place.BACKOFF else None,
-            unschedulable_plugins=sorted(pod.unschedulable_plugins),
-            pending_plugins=sorted(pod.pending_plugins),
-            gated_by=pod.gated_by,
-            nominated_node=self.nominator.node_of(pod.uid) or "",
-        )
 
 
 def _take_over(pod: QueuedPod, record: PodRecord, info: PodInfo, class_id: int) -> None:

@@ -109,13 +109,6 @@ class UnschedulablePods:
         self._oldest_s = oldest_s
         return found
 
-    def rejection_counts(self) -> dict[str, int]:
-        """Plugin -> parked pods that it rejected, gates or keeps pending."""
-        return {
-            plugin: sum(len(group.pods) for group in groups.values())
-            for plugin, groups in sorted(self._by_plugin.items())
-        }
-
     def check_invariants(self) -> None:
         """Raises AssertionError if the indexes contradict one another."""
         assert self._count == sum(len(g.pods) for g in self._groups.values()), "parked pods counted"

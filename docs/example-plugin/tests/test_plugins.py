@@ -44,7 +44,6 @@ def cluster(nodes: list[Node], pods: list[PodRecord]) -> Cache:
         cache.add_node(each)
     for pod in pods:
         cache.add_pod(pod)
-    cache.refresh_order()
     return cache
 
 

@@ -141,7 +141,8 @@ class Scores(Base):
     def score(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Int64s:
         self.tell("score", name_of(pod))
         best = cluster.nodes.row_of(self.settings.nodes[0])
-        return (rows == best).astype(np.int64) * 100
+        scores: Int64s = (rows == best).astype(np.int64) * 100
+        return scores
 
 
 class Normalized(Scores):

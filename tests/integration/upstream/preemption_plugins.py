@@ -1,15 +1,28 @@
-"""A plugin that lets only so many pods onto a node, and so has preemption find room by its own rule."""
+"""Plugins for preemption: one that lets only so many pods onto a node, and so has room found by its own
+rule, and one that has pods wait to be bound."""
 
+import asyncio
 from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 
 from shared.columns.schema import Rows
+from shared.framework.binding_api import ALLOWED, Allowed, Binding, Refused
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_api import ON_USAGE, Dependence, PreFilterResult, Reads, Scope
+from shared.framework.plugin_api import (
+    ON_USAGE,
+    WAIT,
+    Dependence,
+    PermitResult,
+    PreFilterResult,
+    Reads,
+    Scope,
+)
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code, Status, Verdicts, single_reason
+from shared.kube.pod_record import PodRecord
+from tests.support.live import tell
 
 
 class TokenArgs(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -46,4 +59,38 @@ class TokensBefore(Tokens):
         return PreFilterResult(Status(Code.UNSCHEDULABLE, ("no token is left",)))
 
 
-ENTRY_POINTS = {plugin.NAME: f"{__name__}:{plugin.__name__}" for plugin in (Tokens, TokensBefore)}
+class PermitsLater:
+    """Permit: a pod waits the first time, and does not the second."""
+
+    NAME: ClassVar[str] = "PermitsLater"
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        self._seen: set[str] = set()
+
+    def permit(
+        self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
+    ) -> PermitResult:
+        if record.uid in self._seen:
+            return PermitResult()
+        self._seen.add(record.uid)
+        return PermitResult(WAIT, 900.0)
+
+
+class PreBindsLater:
+    """PreBind: does not end the first time, and at once the second."""
+
+    NAME: ClassVar[str] = "PreBindsLater"
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        self._seen: set[str] = set()
+
+    async def pre_bind(self, order: Binding) -> Allowed | Refused:
+        if order.uid not in self._seen:
+            self._seen.add(order.uid)
+            tell(self.NAME, "pre_bind", order.name)
+            await asyncio.Event().wait()
+        return ALLOWED
+
+
+ALL = (Tokens, TokensBefore, PermitsLater, PreBindsLater)
+ENTRY_POINTS = {plugin.NAME: f"{__name__}:{plugin.__name__}" for plugin in ALL}

@@ -7,19 +7,29 @@ has to say which rule kept it, and one that fits has to be on a node where it ma
 Left out are cases with a feature gate switched off that is on for good here.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import pytest
 
+from tests.integration.upstream import topology
 from tests.integration.upstream.queueing_cases import CLAIMS, VOLUMES, uses
+from tests.integration.upstream.topology import (
+    FOO,
+    Expression,
+    Spread,
+    add_spread,
+    allowed,
+    four_nodes,
+    selector,
+)
 from tests.support.live import Json, LiveBerth, configuration, profile
 
 pytestmark = pytest.mark.integration
 
 TEAMS: Final = {"ns1": "team1", "ns2": "team1", "ns3": "team2"}
-FOO: Final = {"foo": ""}
 UNSCHEDULABLE: Final = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
@@ -37,12 +47,6 @@ def berth() -> Iterator[LiveBerth]:
         yield live
 
 
-@pytest.fixture
-def live(berth: LiveBerth) -> Iterator[LiveBerth]:
-    yield berth
-    berth.reset()
-
-
 # Affinity between pods ----------------------------------------------------------------------------
 
 NOT_NEAR: Final = "node(s) didn't match pod affinity rules"
@@ -52,17 +56,6 @@ FULL: Final = "Insufficient memory"
 
 SCAN: Final = {"service": "securityscan"}
 S1: Final = {"security": "S1"}
-
-Expression = tuple[str, ...]
-"""(key, operator, *values)."""
-
-
-def selector(*expressions: Expression) -> Json:
-    parts = [
-        {"key": key, "operator": operator, **({"values": values} if values else {})}
-        for key, operator, *values in expressions
-    ]
-    return {"matchExpressions": parts} if parts else {}
 
 
 def term(topology: str, *expressions: Expression, **more: object) -> Json:
@@ -317,49 +310,12 @@ def test_taint_toleration_filter(
 UNEVEN: Final = "node(s) didn't match pod topology spread constraints"
 
 
-def even(topology: str, max_skew: int = 1, **more: object) -> Json:
-    return {
-        "maxSkew": max_skew, "topologyKey": topology, "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": selector(("foo", "Exists")), **more,
-    }  # fmt: skip
+even: Final = partial(topology.even, must=True)
 
 
 def node_affinity(key: str, operator: str, value: str) -> Json:
     terms = {"nodeSelectorTerms": [selector((key, operator, value))]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-
-
-def four_nodes(
-    first: int, foo: Sequence[int] = (), taints: Mapping[int, Json] | None = None
-) -> dict[str, Json]:
-    """Two zones of two nodes each; those of `foo` have the label that pods select."""
-    tainted = taints or {}
-    return {
-        f"node-{number}": {
-            "labels": {
-                "node": f"node-{number}", "zone": f"zone-{first + index // 2}",
-                **(FOO if number in foo else {}),
-            },
-            "taints": [tainted[number]] if number in tainted else [],
-        }
-        for index, number in enumerate(range(first, first + 4))
-    }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Spread:
-    name: str
-    constraints: Sequence[Json]
-    there: str
-    """Digits: the nodes of pods that are there already."""
-    on: str
-    """Digits: the nodes that take the pod; none if it does not fit."""
-    nodes: Mapping[str, Json] = field(default_factory=lambda: four_nodes(0))
-    spec: Json = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=lambda: FOO)
-    with_bar: str = ""
-    """Digits: the nodes whose pods have the label "bar", too."""
-    priority: int = 0
 
 
 THREE_NODES: Final = {"affinity": node_affinity("node", "NotIn", "node-0")}
@@ -413,7 +369,7 @@ SPREADS: Final = [
     Spread("matchLabelKeys ANDed with LabelSelector when LabelSelector isn't empty, pods spread across "
            "zone as 0/1",
            [even("zone", matchLabelKeys=["bar"])], "012", "01", labels={**FOO, "bar": ""},
-           with_bar="2"),
+           bars="--b"),
     Spread("matchLabelKeys ANDed with LabelSelector when LabelSelector is empty, pods spread across "
            "zone as 2/1",
            [even("zone", matchLabelKeys=["foo"], labelSelector={})], "012", "23"),
@@ -423,15 +379,9 @@ SPREADS: Final = [
 @pytest.mark.parametrize("case", SPREADS, ids=lambda case: case.name)
 def test_pod_topology_spread_filter(live: LiveBerth, case: Spread) -> None:
     """TestPodTopologySpreadFilter, the case of the same name."""
-    for name, given in case.nodes.items():
-        live.add_node(name, **given)
-    for index, number in enumerate(case.there):
-        labels = {**FOO, **({"bar": ""} if number in case.with_bar else {})}
-        live.add_pod(f"there-{index}", labels=labels, node=f"node-{number}", priority=0)
-    spec = {"topologySpreadConstraints": list(case.constraints), **case.spec}
-    live.add_pod("pod", labels=dict(case.labels), spec=spec, priority=case.priority)
+    add_spread(live, case)
     if case.on:
-        assert live.bound("pod") in {f"node-{number}" for number in case.on}
+        assert live.bound("pod") in allowed(case)
     else:
         assert live.unschedulable("pod", contains=UNEVEN)
 

@@ -92,12 +92,6 @@ def berth() -> Iterator[LiveBerth]:
         yield live
 
 
-@pytest.fixture
-def live(berth: LiveBerth) -> Iterator[LiveBerth]:
-    yield berth
-    berth.reset()
-
-
 def add(live: LiveBerth, name: str, scheduler: str, **given: Any) -> Json:
     labels = {"name": name, **given.pop("labels", {})}
     return live.add_pod(name, scheduler=scheduler, labels=labels, **given)

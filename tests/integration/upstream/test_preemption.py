@@ -67,6 +67,8 @@ def _profiles() -> list[Json]:
         profile("no-preemption", {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}),
         profile("pre-bind", enabled(preBind=["PreBinds"])),
         profile("permit", enabled(permit=["Permits"]), Permits={"answer": "wait", "timeoutS": 900}),
+        profile("permit-once", enabled(permit=["PermitsLater"])),
+        profile("pre-bind-once", enabled(preBind=["PreBindsLater"])),
     ]  # fmt: skip
 
 
@@ -635,8 +637,37 @@ def test_async_preemption_lower_priority_pod_can_select_the_same_place(live: Liv
 # Pods that wait on Permit -------------------------------------------------------------------------
 
 
+def test_a_waiting_pod_makes_room_and_goes_elsewhere(live: LiveBerth) -> None:
+    """TestPreemptionRespectsWaitingPod: the victim waits on Permit on the only node that is large enough
+    for the preemptor; it is not deleted, and goes to the small one."""
+    live.add_node("big-node", cpu=2)
+    victim = add(live, "victim", "low", cpu=1, scheduler="permit-once")
+    live.until(lambda s: s.assumed_pod_count == 1, "it waits")
+    live.add_node("small-node", cpu=1)
+    add(live, "preemptor", "high", cpu="1500m")
+    assert live.bound("preemptor") == "big-node"
+    assert live.bound("victim") == "small-node"
+    pod = live.pod("victim") or {}
+    assert pod["metadata"]["uid"] == victim["metadata"]["uid"]
+    assert "deletionTimestamp" not in pod["metadata"]
+
+
+def test_a_pod_that_is_being_prepared_makes_room_and_goes_elsewhere(live: LiveBerth) -> None:
+    """TestPreemptionRespectsBindingPod: the same of a victim that a PreBind plugin is at work for."""
+    live.add_node("big-node", cpu=2)
+    victim = add(live, "victim", "low", cpu=1, scheduler="pre-bind-once")
+    live.wait_call("PreBindsLater", "pre_bind", "victim")
+    live.add_node("small-node", cpu=1)
+    add(live, "preemptor", "high", cpu="1500m")
+    assert live.bound("preemptor") == "big-node"
+    assert live.bound("victim") == "small-node"
+    pod = live.pod("victim") or {}
+    assert pod["metadata"]["uid"] == victim["metadata"]["uid"]
+    assert "deletionTimestamp" not in pod["metadata"]
+
+
 def test_a_waiting_pod_is_not_preempted_by_a_less_important_pod(live: LiveBerth) -> None:
-    """TestPreemptionRespectsWaitingPod: what a more important pod waits with is taken."""
+    """Of our own: what a more important pod waits with is taken."""
     live.add_node("n1", cpu=2)
     add(live, "waiting", "high", cpu=2, scheduler="permit")
     live.until(lambda s: s.assumed_pod_count == 1, "it waits")

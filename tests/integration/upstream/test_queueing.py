@@ -61,12 +61,6 @@ def berth() -> Iterator[LiveBerth]:
         yield live
 
 
-@pytest.fixture
-def live(berth: LiveBerth) -> Iterator[LiveBerth]:
-    yield berth
-    berth.reset()
-
-
 def is_parked(pod: PendingPod) -> bool:
     return pod.place == "unschedulable" and not pod.gated_by
 

@@ -41,12 +41,6 @@ def berth() -> Iterator[LiveBerth]:
         yield live
 
 
-@pytest.fixture
-def live(berth: LiveBerth) -> Iterator[LiveBerth]:
-    yield berth
-    berth.reset()
-
-
 def is_unbound(live: LiveBerth, name: str) -> bool:
     pod = live.pod(name)
     assert pod is not None

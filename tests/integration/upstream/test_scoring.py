@@ -10,10 +10,20 @@ would not lead, or there is a second case that asks for another.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import pytest
 
+from tests.integration.upstream import topology
+from tests.integration.upstream.topology import (
+    FOO,
+    Spread,
+    add_spread,
+    allowed,
+    four_nodes,
+    selector,
+)
 from tests.support.live import Json, LiveBerth, configuration, profile
 
 pytestmark = pytest.mark.integration
@@ -21,7 +31,6 @@ pytestmark = pytest.mark.integration
 GPU: Final = "example.com/gpu"
 ZONE: Final = "topology.kubernetes.io/zone"
 SERVICE: Final = "test-service"
-FOO: Final = {"foo": ""}
 
 PLUGINS: Final = (
     "NodeAffinity", "InterPodAffinity", "TaintToleration", "ImageLocality", "PodTopologySpread",
@@ -63,20 +72,6 @@ def berth() -> Iterator[LiveBerth]:
         live.ask("POST", "/api/v1/namespaces/default/services", body)
         live.restart("owner")  # Its first lists have these; no event would say so.
         yield live
-
-
-@pytest.fixture
-def live(berth: LiveBerth) -> Iterator[LiveBerth]:
-    yield berth
-    berth.reset()
-
-
-def selector(*expressions: tuple[str, ...]) -> Json:
-    parts = [
-        {"key": key, "operator": operator, **({"values": values} if values else {})}
-        for key, operator, *values in expressions
-    ]
-    return {"matchExpressions": parts} if parts else {}
 
 
 def preferred(kind: str, *terms: Json) -> Json:
@@ -241,69 +236,32 @@ def test_pod_affinity_scoring(live: LiveBerth, case: Affinity) -> None:
 # Spreading ----------------------------------------------------------------------------------------
 
 
-def even(topology: str, *, must: bool = False, **more: object) -> Json:
-    return {
-        "maxSkew": 1, "topologyKey": topology,
-        "whenUnsatisfiable": "DoNotSchedule" if must else "ScheduleAnyway",
-        "labelSelector": selector(("foo", "Exists")), **more,
-    }  # fmt: skip
-
-
+even: Final = partial(topology.even, must=False)
 KEEP_OFF: Final = {"key": "k1", "value": "v1", "effect": "NoSchedule"}
 RATHER_NOT: Final = {"key": "node.kubernetes.io/unschedulable", "effect": "PreferNoSchedule"}
-
-
-def four_nodes(first: int, foo: Sequence[int], tainted: int, taint: Json) -> dict[str, Json]:
-    """Two zones of two nodes each; those of `foo` have the label that pods select."""
-    return {
-        f"node-{number}": {
-            "labels": {
-                "node": f"node-{number}", "zone": f"zone-{first + index // 2}",
-                **(FOO if number in foo else {}),
-            },
-            "taints": [taint] if number == tainted else [],
-        }
-        for index, number in enumerate(range(first, first + 4))
-    }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Spread:
-    name: str
-    constraints: Sequence[Json]
-    there: str
-    """Digits: the nodes of pods that are there already."""
-    on: str
-    """Digit: the best node."""
-    nodes: Mapping[str, Json] = field(default_factory=lambda: four_nodes(0, (), 0, KEEP_OFF))
-    spec: Json = field(default_factory=dict)
-    bars: str = ""
-    """Of each pod that is there: "b" if it has the label "bar", too."""
-    labels: Mapping[str, str] = field(default_factory=lambda: FOO)
-
-
+spread: Final = partial(Spread, nodes=four_nodes(0, taints={0: KEEP_OFF}))
 SELECTED: Final = {"nodeSelector": FOO}
-POLICIES: Final[Json] = {"nodes": four_nodes(1, (1, 2, 3), 2, RATHER_NOT), "spec": SELECTED}
+POLICIES: Final[Json] = {"nodes": four_nodes(1, (1, 2, 3), {2: RATHER_NOT}), "spec": SELECTED}
 
 SPREADS: Final = [
-    Spread("place pod on a ~0~/1/2/3 cluster with MaxSkew=1, node-1 is the preferred fit",
+    spread("place pod on a ~0~/1/2/3 cluster with MaxSkew=1, node-1 is the preferred fit",
            [even("node")], "122333", "1"),
-    Spread("place pod on a ~0~/2/1/3 cluster with MaxSkew=1, node-2 is the preferred fit (ours)",
+    spread("place pod on a ~0~/2/1/3 cluster with MaxSkew=1, node-2 is the preferred fit (ours)",
            [even("node")], "112333", "2"),
-    Spread("combined with hardSpread constraint on a ~4~/0/1/2 cluster",
+    spread("combined with hardSpread constraint on a ~4~/0/1/2 cluster",
            [even("node"), even("zone", must=True)], "0000233", "2"),
-    Spread("soft constraint with two node inclusion Constraints, zone: honor/ignore, node: "
+    spread("soft constraint with two node inclusion Constraints, zone: honor/ignore, node: "
            "honor/ignore",
            [even("zone"), even("node")], "1224", "3", **POLICIES),
-    Spread("soft constraint with two node inclusion Constraints, zone: ignore/ignore, node: "
+    spread("soft constraint with two node inclusion Constraints, zone: ignore/ignore, node: "
            "honor/honor",
            [even("zone", nodeAffinityPolicy="Ignore"), even("node", nodeTaintsPolicy="Honor")],
            "1224", "3", **POLICIES),
-    Spread("matchLabelKeys ANDed with LabelSelector when LabelSelector isn't empty, node-2 is the "
+    spread("matchLabelKeys ANDed with LabelSelector when LabelSelector isn't empty, node-2 is the "
            "preferred fit",
            [even("node", matchLabelKeys=["bar"])], "122333", "2", bars="b--bb-",
            labels={**FOO, "bar": ""}),
-    Spread("matchLabelKeys ANDed with LabelSelector when LabelSelector is empty, node-1 is the "
+    spread("matchLabelKeys ANDed with LabelSelector when LabelSelector is empty, node-1 is the "
            "preferred fit",
            [even("node", matchLabelKeys=["foo"], labelSelector={})], "122333", "1"),
 ]  # fmt: skip
@@ -312,14 +270,8 @@ SPREADS: Final = [
 @pytest.mark.parametrize("case", SPREADS, ids=lambda case: case.name)
 def test_pod_topology_spread_scoring(live: LiveBerth, case: Spread) -> None:
     """TestPodTopologySpreadScoring, the case of the same name."""
-    for name, given in case.nodes.items():
-        live.add_node(name, **given)
-    for index, number in enumerate(case.there):
-        labels = {**FOO, **({"bar": ""} if case.bars[index : index + 1] == "b" else {})}
-        live.add_pod(f"there-{index}", labels=labels, node=f"node-{number}")
-    spec = {"topologySpreadConstraints": list(case.constraints), **case.spec}
-    live.add_pod("pod", scheduler="PodTopologySpread", labels=dict(case.labels), spec=spec)
-    assert live.bound("pod") == f"node-{case.on}"
+    add_spread(live, case, "PodTopologySpread")
+    assert {live.bound("pod")} == allowed(case)
 
 
 NODES_IN_ZONES: Final = 60

@@ -117,12 +117,6 @@ def berth() -> Iterator[LiveBerth]:
         yield live
 
 
-@pytest.fixture
-def live(berth: LiveBerth) -> Iterator[LiveBerth]:
-    yield berth
-    berth.reset()
-
-
 # What a test makes --------------------------------------------------------------------------------
 
 _TESTS = itertools.count()

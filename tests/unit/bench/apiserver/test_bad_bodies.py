@@ -83,7 +83,9 @@ _REQUESTS: list[tuple[str, str, Any, str]] = [
     ("POST", pods_path("p/eviction"), _EVICTION, _JSON),
     ("DELETE", pods_path("p"), _DELETE, _JSON),
 ]
-_ODD_VALUES = [None, 0, -1, 1.5, "", "x", True, [], {}, [1], ["a"], {"a": 1}, [{}], [[]], "é\u2028"]
+_ODD_VALUES: list[Any] = [
+    None, 0, -1, 1.5, "", "x", True, [], {}, [1], ["a"], {"a": 1}, [{}], [[]], "é\u2028",
+]  # fmt: skip
 
 
 def _places(value: Any) -> list[tuple[Any, ...]]:

@@ -1,8 +1,10 @@
 """pods/binding and pods/eviction (BindingREST and EvictionREST, kube-apiserver v1.36)."""
 
+from typing import Any
+
 import pytest
 
-from tests.unit.bench.apiserver.api_caller import STRATEGIC, ApiCaller, pods_path
+from tests.unit.bench.apiserver.api_caller import STRATEGIC, ApiCaller, Reply, pods_path
 
 
 @pytest.fixture
@@ -13,9 +15,9 @@ def api() -> ApiCaller:
     return api
 
 
-def _condition(pod: dict) -> dict:
+def _condition(pod: dict[str, Any]) -> dict[str, Any]:
     (condition,) = pod["status"]["conditions"]
-    return condition
+    return dict(condition)
 
 
 def test_a_binding_sets_the_node_and_the_condition(api: ApiCaller) -> None:
@@ -119,7 +121,7 @@ def test_a_gated_pod_is_not_bound(api: ApiCaller) -> None:
     ],
 )
 def test_preconditions_of_a_binding_are_enforced(
-    api: ApiCaller, precondition: dict, words: str
+    api: ApiCaller, precondition: dict[str, Any], words: str
 ) -> None:
     api.create_pod("p")
     reply = api.bind("p", "n1", **precondition)
@@ -156,7 +158,7 @@ def _budget(api: ApiCaller, allowed: int) -> None:
     assert reply.code == 200
 
 
-def _evict(api: ApiCaller, name: str):
+def _evict(api: ApiCaller, name: str) -> Reply:
     body = {"metadata": {"name": name}, "deleteOptions": {"gracePeriodSeconds": 0}}
     return api.call("POST", pods_path(name) + "/eviction", body)
 

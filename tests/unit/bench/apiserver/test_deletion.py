@@ -1,5 +1,7 @@
 """DELETE: grace, preconditions, finalizers, namespaces, and what time does."""
 
+from typing import Any
+
 import pytest
 
 from bench.apiserver.deletion import run_due
@@ -50,7 +52,7 @@ def test_a_bound_pod_stays_until_its_grace_is_over(api: ApiCaller) -> None:
 
 
 @pytest.mark.parametrize("asked", ["?gracePeriodSeconds=5", {"gracePeriodSeconds": 5}])
-def test_the_grace_can_be_asked_for(api: ApiCaller, asked) -> None:
+def test_the_grace_can_be_asked_for(api: ApiCaller, asked: Any) -> None:
     api.create_pod("p")
     api.bind("p", "n0")
     path = pods_path("p") + (asked if isinstance(asked, str) else "")

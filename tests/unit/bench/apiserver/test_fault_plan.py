@@ -1,6 +1,7 @@
 """Fault plans: which rule decides, how often, and what a wrong one is told."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def test_a_rule_lets_some_pass_then_interferes_then_is_spent() -> None:
         ({"token": "new"}, False),
     ],
 )
-def test_rules_choose_by_method_path_query_and_token(rule: dict[str, str], is_hit: bool) -> None:
+def test_rules_choose_by_method_path_query_and_token(rule: dict[str, Any], is_hit: bool) -> None:
     plan = RulePlan([Rule(at="answer", do="disconnect", **rule)])
     asked = request(target=f"{BINDING}?watch=1", token="old")
     assert plan.before_request(asked) is None

@@ -1,6 +1,7 @@
 """The three kinds of patch."""
 
 from copy import deepcopy
+from typing import Any
 
 import pytest
 
@@ -21,11 +22,11 @@ from bench.apiserver.status import ApiError
         ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
     ],
 )
-def test_merge_patch_follows_the_rfc(target, patch, expected) -> None:
+def test_merge_patch_follows_the_rfc(target: Any, patch: Any, expected: Any) -> None:
     assert apply_merge_patch(target, patch) == expected
 
 
-def _pod() -> dict:
+def _pod() -> dict[str, Any]:
     return {
         "metadata": {"name": "p", "finalizers": ["a", "b"]},
         "spec": {
@@ -37,7 +38,7 @@ def _pod() -> dict:
     }
 
 
-def _strategic(patch: dict) -> dict:
+def _strategic(patch: dict[str, Any]) -> dict[str, Any]:
     return apply_strategic_patch(_pod(), patch)
 
 
@@ -143,7 +144,7 @@ def test_json_patch_applies_its_operations_in_order() -> None:
         {"op": "add", "path": "spec", "value": 1},
     ],
 )
-def test_a_json_patch_that_does_not_fit_is_invalid(operation: dict) -> None:
+def test_a_json_patch_that_does_not_fit_is_invalid(operation: dict[str, Any]) -> None:
     with pytest.raises(ApiError) as error:
         apply_json_patch(deepcopy(_pod()), [operation])
     assert (error.value.code, error.value.reason) == (422, "Invalid")

@@ -1,5 +1,7 @@
 """GET: objects, lists, pages and versions of the past."""
 
+from typing import Any
+
 import pytest
 
 from bench.apiserver.paging import decode_continue, encode_continue
@@ -27,7 +29,7 @@ def test_a_list_is_in_the_order_of_keys_and_has_the_newest_version(api: ApiCalle
     assert api.call("GET", pods_path(namespace="nowhere")).names == []
 
 
-def _spec() -> dict:
+def _spec() -> dict[str, Any]:
     return {"spec": {"containers": [{"name": "c", "image": "i"}]}}
 
 

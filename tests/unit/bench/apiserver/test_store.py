@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.apiserver.resources import NODES, PODS, RESOURCES
+from bench.apiserver.resources import NODES, PODS, RESOURCES, Resource
 from bench.apiserver.store import ChangeKind, HistoryGoneError, Store, StoredObject
 
 
@@ -10,7 +10,7 @@ def _store(history_limit: int = 100) -> Store:
     return Store(RESOURCES, history_limit=history_limit)
 
 
-def _put(store: Store, name: str, value: int, resource=PODS) -> StoredObject:
+def _put(store: Store, name: str, value: int, resource: Resource = PODS) -> StoredObject:
     table = store.table(resource)
     obj = {"metadata": {"name": name, "uid": f"uid-{name}"}, "value": value}
     return store.put(table, obj, table.objects.get(name))

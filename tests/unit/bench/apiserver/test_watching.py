@@ -36,7 +36,7 @@ def test_a_watch_from_a_version_shows_what_came_after_it(api: ApiCaller) -> None
 
 @pytest.mark.parametrize("query", [{}, {"resourceVersion": "0"}])
 def test_a_watch_without_a_version_begins_with_what_there_is(
-    api: ApiCaller, query: dict[str, str]
+    api: ApiCaller, query: dict[str, Any]
 ) -> None:
     for name in ("b", "a"):
         api.create_pod(name)
@@ -89,7 +89,7 @@ def test_large_initial_states_are_given_out_in_pieces(api: ApiCaller) -> None:
         {"resourceVersionMatch": "NotOlderThan"},
     ],
 )
-def test_options_that_do_not_go_together_are_invalid(api: ApiCaller, query: dict[str, str]) -> None:
+def test_options_that_do_not_go_together_are_invalid(api: ApiCaller, query: dict[str, Any]) -> None:
     with pytest.raises(ApiError) as error:
         api.watch_start(**query)
     assert (error.value.code, error.value.reason) == (422, "Invalid")
@@ -201,7 +201,7 @@ def test_a_list_and_a_watch_from_it_add_up_to_every_later_list(
 ) -> None:
     api = ApiCaller()
     path = f"{pods_path()}?{query}"
-    options = dict([query.split("=", 1)]) if query else {}
+    options: dict[str, Any] = dict([query.split("=", 1)]) if query else {}
     first = api.call("GET", path).body
     state = {item["metadata"]["name"]: item for item in first["items"]}
     cursor = api.watch(

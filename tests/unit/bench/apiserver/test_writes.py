@@ -241,6 +241,17 @@ def test_priorities_that_do_not_fit_are_forbidden(api: ApiCaller) -> None:
     assert (large.code, large.reason) == (422, "Invalid")
 
 
+def test_a_new_node_is_tainted_where_that_is_asked_for() -> None:
+    own = {"key": "own", "effect": "NoExecute"}
+    body = {"metadata": {"name": "n"}, "spec": {"taints": [own]}}
+    tainted = ApiCaller(enabled_admission=frozenset(["TaintNodesByCondition"]))
+    made = tainted.call("POST", "/api/v1/nodes", body).body
+    not_ready = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    assert made["spec"]["taints"] == [own, not_ready]
+    untainted = ApiCaller().call("POST", "/api/v1/nodes", body).body
+    assert untainted["spec"]["taints"] == [own]
+
+
 def test_admission_plugins_can_be_off() -> None:
     api = ApiCaller(
         disabled_admission=frozenset(["Priority", "DefaultTolerationSeconds", "NamespaceLifecycle"])

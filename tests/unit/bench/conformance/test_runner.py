@@ -24,12 +24,11 @@ class Recorded:
     observes = frozenset({"pod", "requests", "result", "node", "scores", "pre_filter", "message",
                           "message_without_preemption"})  # fmt: skip
 
-    def __init__(self, decisions: list[dict[str, Any]], missing: frozenset[str]) -> None:
+    def __init__(self, decisions: list[dict[str, Any]]) -> None:
         self.decisions = decisions
-        self.missing = missing
 
     def run(self, scenario: Scenario, *, is_compact: bool) -> Outcome:
-        return Outcome(self.decisions, {}, {FIT: 1}, self.missing)
+        return Outcome(self.decisions, {}, {FIT: 1})
 
 
 def decision(**fields: Any) -> dict[str, Any]:
@@ -43,11 +42,9 @@ def entry(*decisions: dict[str, Any], weights: dict[str, int] | None = None) -> 
     }
 
 
-def compared(
-    expected: dict[str, Any], got: dict[str, Any], *missing: str
-) -> tuple[list[str], compare.LeftOut]:
+def compared(expected: dict[str, Any], got: dict[str, Any]) -> tuple[list[str], compare.LeftOut]:
     left_out: compare.LeftOut = Counter()
-    outcome = Outcome([got], {}, {FIT: 1}, frozenset(missing))
+    outcome = Outcome([got], {}, {FIT: 1})
     wanted = Expected([expected], {}, {FIT: 1})
     found = compare.differences(wanted, outcome, Recorded.observes, left_out)
     return [str(difference) for difference in found], left_out
@@ -64,48 +61,33 @@ def test_differences_name_the_field() -> None:
     ]
 
 
-def test_a_skip_of_a_plugin_that_is_not_built_is_left_out_and_counted() -> None:
+def test_a_pre_filter_that_only_skips_is_compared_too() -> None:
     wanted = decision(pre_filter={"VolumeZone": {"code": "Skip"}, FIT: {"code": "Success"}})
     got = decision(pre_filter={FIT: {"code": "Success"}, "TaintToleration": {"code": "Success"}})
-    assert compared(wanted, got, "VolumeZone") == (
-        [],
-        {"pre_filter Skip: VolumeZone is not built": 1},
-    )
-
-
-def test_anything_else_that_a_plugin_did_is_a_difference_even_if_it_is_not_built() -> None:
-    wanted = decision(pre_filter={"VolumeZone": {"code": "Success"}})
-    found, left_out = compared(wanted, decision(pre_filter={}), "VolumeZone")
-    assert len(found) == 1
+    found, left_out = compared(wanted, got)
+    assert found == [
+        "decisions[0] default/p.pre_filter.VolumeZone: expected {'code': 'Skip'}, got nothing"
+    ]
     assert not left_out
 
 
-@pytest.mark.parametrize(("raw", "count"), [(0, 0), (1, 1)])
-def test_only_scores_of_0_of_dynamic_resources_are_left_out(raw: int, count: int) -> None:
-    score = {"weight": 2, "raw": {"n": raw}, "normalized": {"n": raw}}
-    wanted = decision(scores={"plugins": {"DynamicResources": score}, "skipped": ["VolumeBinding"]})
-    got = decision(scores={"plugins": {}, "skipped": []})
-    found, left_out = compared(wanted, got, "DynamicResources", "VolumeBinding")
-    assert len(found) == count
-    assert left_out["scores.skipped: VolumeBinding is not built"] == 1
+def test_a_pre_filter_that_upstreams_plugin_does_not_have_is_no_difference() -> None:
+    wanted = decision(pre_filter={FIT: {"code": "Success"}})
+    got = decision(pre_filter={FIT: {"code": "Success"}, "TaintToleration": {"code": "Success"}})
+    assert compared(wanted, got)[0] == []
 
 
-def test_scores_of_0_of_other_plugins_are_differences() -> None:
+def test_scores_of_0_are_compared_too() -> None:
     score = {"weight": 2, "raw": {"n": 0}, "normalized": {"n": 0}}
-    wanted = decision(scores={"plugins": {"InterPodAffinity": score}, "skipped": []})
-    got = decision(scores={"plugins": {}, "skipped": []})
-    assert len(compared(wanted, got, "InterPodAffinity", "DynamicResources")[0]) == 1
+    wanted = decision(scores={"plugins": {"DynamicResources": score}, "skipped": ["VolumeBinding"]})
+    found, _ = compared(wanted, decision(scores={"plugins": {}, "skipped": []}))
+    assert len(found) == 2
 
 
-def test_a_message_is_compared_up_to_where_preemption_speaks() -> None:
+def test_a_message_is_compared_to_its_end() -> None:
     whole = "0/1 nodes are available: 1 Too many pods. preemption: ..."
-    got = decision(message_without_preemption="0/1 nodes are available: 1 Too many pods.")
-    compact = decision(message=whole)
-    assert compared(compact, got, "DefaultPreemption")[0] == []
-    other = decision(message="0/2 nodes are available: 2 Too many pods.")
-    assert len(compared(other, got, "DefaultPreemption")[0]) == 1
-    full = decision(message=whole, message_without_preemption="0/1 nodes are available: 1 x.")
-    assert len(compared(full, got, "DefaultPreemption")[0]) == 1
+    assert compared(decision(message=whole), decision(message=whole))[0] == []
+    assert len(compared(decision(message=whole), decision(message=whole[:-1]))[0]) == 1
 
 
 def test_what_the_evaluator_cannot_see_is_counted() -> None:
@@ -115,7 +97,7 @@ def test_what_the_evaluator_cannot_see_is_counted() -> None:
 
 
 def test_a_missing_decision_is_a_difference() -> None:
-    outcome = Outcome([], {}, {}, frozenset())
+    outcome = Outcome([], {}, {})
     found = compare.differences(Expected([decision()], {}, {}), outcome, frozenset(), Counter())
     assert [d.path for d in found] == ["decisions"]
 
@@ -123,9 +105,9 @@ def test_a_missing_decision_is_a_difference() -> None:
 def test_a_node_that_ends_up_otherwise_is_a_difference() -> None:
     amounts = {"milli_cpu": 1, "scalar": {"a.io/x": 0}}
     expected = Expected([], {"n": {"requested": amounts, "pods": ["a"]}}, {})
-    same = Outcome([], {"n": {"requested": {"milli_cpu": 1}, "pods": ["a"]}}, {}, frozenset())
+    same = Outcome([], {"n": {"requested": {"milli_cpu": 1}, "pods": ["a"]}}, {})
     assert compare.differences(expected, same, frozenset(), Counter()) == []
-    other = Outcome([], {"n": {"requested": {"milli_cpu": 2}, "pods": []}}, {}, frozenset())
+    other = Outcome([], {"n": {"requested": {"milli_cpu": 2}, "pods": []}}, {})
     found = compare.differences(expected, other, frozenset(), Counter())
     assert [d.path for d in found] == ["nodes.n.pods", "nodes.n.requested.milli_cpu"]
 
@@ -143,14 +125,13 @@ def test_families_are_counted_and_the_last_line_sums_up(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl.gz", entry(decision(node="n")), entry(decision(node="m")))
     write(tmp_path / "hints.jsonl", {"scenario": NO_EVENTS, "expected": {"events": []}})
     files = sorted(tmp_path.iterdir())
-    evaluator = Recorded([decision(node="n")], frozenset({"VolumeZone"}))
+    evaluator = Recorded([decision(node="n")])
     lines = runner.report_lines(runner.run(files, evaluator, runner.Filters()), show=5)
     assert lines == [
         "a     1/2",
         "hints 1/1",
         "a/s: 1 differences",
         "  decisions[0] default/p.node: expected 'm', got 'n'",
-        "plugins not built: VolumeZone",
         "2 passed, 1 failed",
     ]
 

@@ -2,12 +2,13 @@
 
 import msgspec
 
-from bench.demo.pod_book import PodBook, WatchEvent
+from bench.demo.pod_book import PodBook
+from bench.watched.pod_events import PodEvent
 
 UNSCHEDULABLE = "0/2 nodes are available: 2 Insufficient cpu."
 
 
-def event(name: str, node: str = "", reason: str = "", message: str = "") -> WatchEvent:
+def event(name: str, node: str = "", reason: str = "", message: str = "") -> PodEvent:
     """As the API server sends it."""
     conditions = []
     if reason:
@@ -22,7 +23,7 @@ def event(name: str, node: str = "", reason: str = "", message: str = "") -> Wat
             "status": {"phase": "Pending", "conditions": conditions},
         },
     }
-    return msgspec.json.decode(msgspec.json.encode(body), type=WatchEvent)
+    return msgspec.json.decode(msgspec.json.encode(body), type=PodEvent)
 
 
 def test_latency_runs_from_creation_to_the_first_sight_of_a_node() -> None:
@@ -89,6 +90,6 @@ def test_the_end_of_a_watch_is_understood() -> None:
         b'{"type":"ERROR","object":{"kind":"Status","metadata":{},"status":"Failure",'
         b'"message":"too old","reason":"Expired","code":410}}'
     )
-    decoded = msgspec.json.decode(ended, type=WatchEvent)
+    decoded = msgspec.json.decode(ended, type=PodEvent)
     assert decoded.type == "ERROR"
     assert decoded.object.message == "too old"

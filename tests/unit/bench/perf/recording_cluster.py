@@ -29,6 +29,8 @@ class RecordingCluster:
         self.updated: list[JsonObject] = []
         self.bodies: dict[str, JsonObject] = {}
         self.arrivals_s: Sequence[float] | None = None
+        self.taken_in_at: list[int] = []
+        """How many objects there were at each wait for them to be taken in."""
         self.looks = 0
         """At the owner's histogram."""
         self._clock = clock
@@ -54,6 +56,9 @@ class RecordingCluster:
             self.book.refused(namespace, name, "gated")
         else:
             self.book.bound(namespace, name, "node", self._clock.monotonic_s())
+
+    async def until_taken_in(self) -> None:
+        self.taken_in_at.append(len(self.created))
 
     async def update(
         self, resource: Resource, namespace: str, body: JsonObject, subresources: Sequence[str]

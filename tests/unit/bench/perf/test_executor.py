@@ -56,6 +56,14 @@ def test_pods_come_into_namespaces_of_their_operations() -> None:
     assert (interval.name, interval.pod_count) == ("sched-1", 10)
 
 
+def test_nodes_are_taken_in_before_pods_are_created() -> None:
+    cluster, _ = run_file(UPSTREAM / "misc/performance-config.yaml", "SchedulingBasic/5Nodes")
+    first_pod = [plural for plural, _, _ in cluster.created].index("pods")
+    created = cluster.created[: cluster.taken_in_at[0]]
+    assert [plural for plural, _, _ in created] == ["nodes"] * 5
+    assert first_pod >= 5
+
+
 def test_nodes_have_their_hostname_and_take_label_values_in_turn() -> None:
     cluster, _ = run_file(
         UPSTREAM / "topology_spreading/performance-config.yaml", "TopologySpreading/5Nodes"

@@ -9,7 +9,6 @@ import pytest
 from bench.perf.comparison import comparison, read_result
 from bench.perf.config_file import matching, plan_of, read_cases
 from bench.perf.machine import Machine, commit, this_machine
-from bench.perf.needs import needed_plugins
 from bench.perf.result import (
     FORMAT,
     Measurement,
@@ -58,7 +57,6 @@ def result_of(*rates: float, **changes: Any) -> Result:
         "threshold": 0.0,
         "options": {},
         "notes": [],
-        "missing_plugins": [],
         "started": "2026-01-01T00:00:00Z",
         "commit": "abc",
         "machine": Machine("cpu", 2, 4.0, "6", "3.11", "2"),
@@ -127,10 +125,10 @@ def test_a_file_that_is_no_result_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_table_has_a_row_and_a_command_for_each_workload_also_where_it_failed() -> None:
-    done = Outcome(SUITE[0], result_of(100, missing_plugins=["DefaultPreemption"]), "")
+    done = Outcome(SUITE[0], result_of(100), "")
     failed = Outcome(SUITE[1], None, "failed: too slow")
     table = markdown([done, failed])
-    assert "| 1 | SchedulingBasic/5000Nodes_10000Pods | decisions | 200 (without Def" in table
+    assert "| 1 | SchedulingBasic/5000Nodes_10000Pods | decisions | 200 |" in table
     assert "| 2 | SchedulingBasic/5000Nodes_10000Pods | http | failed: too slow |" in table
     assert f"2. `{SUITE[1].command}`" in table
     widths = {line.count("|") for line in table.splitlines() if line.startswith("|")}
@@ -153,24 +151,6 @@ def test_every_row_of_the_suite_is_a_workload_that_can_be_planned() -> None:
         file = PERF / row.config / "performance-config.yaml"
         ((case, workload),) = matching(read_cases(file), row.workload, "")
         assert plan_of(file, case, workload).name == row.workload
-
-
-@pytest.mark.parametrize(
-    ("workload", "plugins"),
-    [
-        ("misc:SchedulingBasic/5Nodes", set()),
-        ("misc:PreemptionBasic/5Nodes", {"DefaultPreemption"}),
-        ("misc:SchedulingWithExtendedResource/fast", set()),
-        ("affinity:SchedulingPodAffinity/5Nodes", {"InterPodAffinity"}),
-        ("topology_spreading:TopologySpreading/5Nodes", {"PodTopologySpread"}),
-        ("topology_spreading:DefaultTopologySpreading/5Nodes", {"PodTopologySpread"}),
-    ],
-)
-def test_what_a_workload_needs_is_read_from_its_templates(workload: str, plugins: set[str]) -> None:
-    topic, _, name = workload.partition(":")
-    file = PERF / "upstream" / topic / "performance-config.yaml"
-    ((case, chosen),) = matching(read_cases(file), name, "")
-    assert needed_plugins(plan_of(file, case, chosen)) == plugins
 
 
 def test_the_machine_is_described() -> None:

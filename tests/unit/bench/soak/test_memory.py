@@ -33,6 +33,15 @@ def test_a_short_life_and_what_is_not_berth_are_not_judged() -> None:
     assert life(*[100.0] * 10, *[200.0] * 10, is_ours=False) == (False, 1.0)
 
 
+def test_of_lives_that_a_kill_cut_short_only_long_ones_are_judged() -> None:
+    def judged(length: int) -> bool:
+        samples = [Sample(float(i), 1, 1) for i in range(length)]
+        return life_figures("owner", 1, samples, 5.0, 20.0, is_ours=True).is_judged
+
+    assert not judged(25)
+    assert judged(26)
+
+
 def test_the_slope_is_that_of_the_line() -> None:
     assert slope([(0.0, 1.0), (1.0, 3.0), (2.0, 5.0)]) == 2.0
     assert slope([(1.0, 5.0)]) == 0.0

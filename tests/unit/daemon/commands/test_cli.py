@@ -1,6 +1,10 @@
 """The command line: what it refuses, with which exit code, and what check-config prints."""
 
 import importlib
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -263,3 +267,16 @@ def test_the_configuration_completes_the_options() -> None:
     assert named.kubeconfig == "/own"
     by_server = with_configuration(RuntimeOptions(server="http://a"), configuration)
     assert by_server.kubeconfig == ""
+
+
+def test_a_reader_who_stops_early_ends_the_command_without_a_traceback() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        program = "import sys; from daemon.cli import main; sys.exit(main(['check-config', '-']))"
+        command = [sys.executable, "-c", program]
+        ended = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writer)
+    assert ended.returncode == -signal.SIGPIPE
+    assert ended.stderr == b""

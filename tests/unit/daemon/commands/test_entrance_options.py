@@ -2,6 +2,7 @@
 
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from daemon.supervisor.children import child_specs
 from shared import exit_codes
 from shared.config import RuntimeOptions
 
-ENTRANCE = {
+ENTRANCE: dict[str, Any] = {
     "workers_address": "tcp://127.0.0.1:7400",
     "workers_key_file": "/k",
     "workers_allowed_file": "/a",

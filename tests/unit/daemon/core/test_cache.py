@@ -120,7 +120,6 @@ def test_nodes_are_ordered_one_zone_after_the_other() -> None:
         ("b1", "b"),
     ):
         cache.add_node(make_node(name, labels={"topology.kubernetes.io/zone": zone}))
-    cache.refresh_order()
     names = [cache.nodes.name_of(row) for row in cache.nodes.order.tolist()]
     assert names == ["a0", "b0", "c0", "a1", "b1", "a2"]
 

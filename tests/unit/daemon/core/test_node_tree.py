@@ -2,20 +2,24 @@
 
 from itertools import zip_longest
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.node_tree import NodeTree
+from shared.columns.table import NodeTable
 
 CHANGES = st.lists(
     st.tuples(
-        st.sampled_from(["add", "add", "remove", "update", "ask"]),
+        st.sampled_from(["add", "add", "add many", "remove", "update", "ask"]),
         st.integers(0, 30),
         st.sampled_from(["a", "b", "c"]),
     ),
     max_size=60,
 )
 ZONE = "topology.kubernetes.io/zone"
+CROWD = 3
+"""Rows that are added at once, each to another zone."""
 
 
 def in_turn(zones: dict[str, list[int]]) -> list[int]:
@@ -23,36 +27,62 @@ def in_turn(zones: dict[str, list[int]]) -> list[int]:
     return [row for turn in turns for row in turn if row is not None]
 
 
-def take_off(zones: dict[str, list[int]], zone: str, row: int) -> None:
-    zones[zone].remove(row)
-    if not zones[zone]:
-        del zones[zone]
+class Model:
+    """A tree and the same as lists."""
+
+    def __init__(self) -> None:
+        self.table = NodeTable()
+        self.tree = NodeTree(self.table)
+        self.zone_of: dict[int, str] = {}
+        self.zones: dict[str, list[int]] = {}
+
+    def add(self, rows: list[int], zones: list[str]) -> None:
+        index = np.array(rows, np.intp)
+        self.table.reserve(max(rows) + 1)
+        self.table.set_present(index, is_present=True)
+        self.tree.add(index, [{ZONE: zone} for zone in zones])
+        for row, zone in zip(rows, zones, strict=True):
+            self.put(row, zone)
+
+    def remove(self, row: int) -> None:
+        self.table.set_present(row, is_present=False)
+        self.tree.remove(row)
+        self.take_off(row)
+
+    def update(self, row: int, zone: str) -> None:
+        self.tree.update(row, {ZONE: zone})
+        if self.zone_of[row] != zone:
+            self.take_off(row)
+            self.put(row, zone)
+
+    def put(self, row: int, zone: str) -> None:
+        self.zone_of[row] = zone
+        self.zones.setdefault(zone, []).append(row)
+
+    def take_off(self, row: int) -> None:
+        zone = self.zone_of.pop(row)
+        self.zones[zone].remove(row)
+        if not self.zones[zone]:
+            del self.zones[zone]
 
 
-def play(changes: list[tuple[str, int, str]]) -> None:
-    tree = NodeTree()
-    zone_of: dict[int, str] = {}
-    zones: dict[str, list[int]] = {}
+def play(changes: list[tuple[str, int, str]], zones: str = "abc") -> None:
+    model = Model()
     for change, row, zone in [*changes, ("ask", 0, "")]:
+        is_there = row in model.zone_of
         if change == "ask":
-            assert tree.ordered_rows().tolist() == in_turn(zones)
-        elif change == "add" and row not in zone_of:
-            tree.add(row, {ZONE: zone})
-        elif change == "remove" and row in zone_of:
-            tree.remove(row)
-            take_off(zones, zone_of.pop(row), row)
-            continue
-        elif change == "update" and row in zone_of:
-            has_moved = zone_of[row] != zone
-            assert tree.update(row, {ZONE: zone}) is has_moved
-            if not has_moved:
-                continue
-            take_off(zones, zone_of[row], row)
-        else:
-            continue
-        if change != "ask":
-            zone_of[row] = zone
-            zones.setdefault(zone, []).append(row)
+            assert model.table.order.tolist() == in_turn(model.zones)
+            assert len(model.tree) == len(model.zone_of)
+        elif change == "add" and not is_there:
+            model.add([row], [zone])
+        elif change == "add many":
+            rows = [row + i for i in range(CROWD) if row + i not in model.zone_of]
+            if rows:
+                model.add(rows, [zones[each % len(zones)] for each in rows])
+        elif change == "remove" and is_there:
+            model.remove(row)
+        elif change == "update" and is_there:
+            model.update(row, zone)
 
 
 @given(CHANGES)
@@ -64,4 +94,4 @@ def test_that_zones_take_turns(changes: list[tuple[str, int, str]]) -> None:
 def test_that_the_nodes_of_a_single_zone_stand_as_they_came(
     changes: list[tuple[str, int, str]],
 ) -> None:
-    play([(change, row, "a") for change, row, _ in changes])
+    play([(change, row, "a") for change, row, _ in changes], "a")

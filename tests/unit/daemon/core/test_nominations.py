@@ -8,7 +8,7 @@ from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
 
-def bound_pods(count: int, *, priority: int = 0, node: str = "n0") -> list:
+def bound_pods(count: int, *, priority: int = 0, node: str = "n0") -> list[PodRecord]:
     return [
         make_pod(f"low{i}-{node}", cpu="1", node_name=node, priority=priority) for i in range(count)
     ]

@@ -118,13 +118,19 @@ def test_a_claim_for_a_single_pod_goes_to_one() -> None:
     pipeline.check()
 
 
-def test_a_failed_binding_gives_the_volume_back_everywhere() -> None:
+def one_volume_one_pod() -> tuple[Pipeline, PodRecord]:
+    """The pod's claim can only have that volume; one worker, which has not looked yet."""
     pipeline = pipeline_of(1, worker_count=1)
     put_class(pipeline, "kubernetes.io/no-provisioner")
     put_claim(pipeline, "c0")
     put_volume(pipeline, "v0", "n0")
     (pod,) = claim_pods(1)
     pipeline.add_pod(pod)
+    return pipeline, pod
+
+
+def test_a_failed_binding_gives_the_volume_back_everywhere() -> None:
+    pipeline, pod = one_volume_one_pod()
     while not pipeline.orders:
         assert pipeline.step_scorer(0) or pipeline.step_owner()
     replica = pipeline.scorers[0].replica
@@ -145,12 +151,7 @@ def test_a_failed_binding_gives_the_volume_back_everywhere() -> None:
 
 
 def test_what_a_worker_assumed_in_vain_is_forgotten() -> None:
-    pipeline = pipeline_of(1, worker_count=1)
-    put_class(pipeline, "kubernetes.io/no-provisioner")
-    put_claim(pipeline, "c0")
-    put_volume(pipeline, "v0", "n0")
-    (pod,) = claim_pods(1)
-    pipeline.add_pod(pod)
+    pipeline, pod = one_volume_one_pod()
     replica = pipeline.scorers[0].replica
     while not replica.objects.assumed(VOLUMES):
         assert pipeline.step_scorer(0) or pipeline.step_owner()

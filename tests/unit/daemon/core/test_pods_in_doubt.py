@@ -68,15 +68,20 @@ def test_pods_of_one_class_behind_unconfirmed_pods_are_all_tried_again() -> None
     pipeline.check()
 
 
-def test_a_pod_that_was_kept_away_by_a_refused_placement_is_tried_again() -> None:
+def room_for_the_first() -> tuple[Pipeline, PodRecord, PodRecord]:
+    """The worker has placed one pod, and found no room beside it for another."""
     pipeline = started(cpu="2")
     first, second = make_pod("first", cpu="2"), make_pod("second", cpu="2")
     handed_out(pipeline, first)
     handed_out(pipeline, second)
     worker_answers(pipeline)
-    pipeline.delete_pod(
-        first
-    )  # Its placement is refused now, and `second` was found to fit nowhere.
+    return pipeline, first, second
+
+
+def test_a_pod_that_was_kept_away_by_a_refused_placement_is_tried_again() -> None:
+    pipeline, first, second = room_for_the_first()
+    # Its placement is refused now, and `second` was found to fit nowhere.
+    pipeline.delete_pod(first)
     pipeline.run_until_quiet()
     assert pipeline.bound.get(second.uid) == ["n0"]
     assert pipeline.state.counters["proposals_rejected"] == 1
@@ -101,11 +106,7 @@ def test_a_preemption_that_a_refused_placement_made_necessary_is_not_carried_out
 
 
 def test_a_pod_that_finds_no_room_on_a_copy_with_all_verdicts_is_parked() -> None:
-    pipeline = started(cpu="2")
-    first, second = make_pod("first", cpu="2"), make_pod("second", cpu="2")
-    handed_out(pipeline, first)
-    handed_out(pipeline, second)
-    worker_answers(pipeline)
+    pipeline, first, second = room_for_the_first()
     pipeline.run_until_quiet()
     queued = pipeline.state.queue.get(second.uid)
     assert queued is not None

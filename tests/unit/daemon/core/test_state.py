@@ -2,11 +2,22 @@
 
 import numpy as np
 
-from daemon.core.events import ScorerSaid
+from daemon.core.effects import AnswerAdmin
+from daemon.core.events import AdapterSaid, AdminAsked, ScorerSaid
+from shared.kube.resources import ALL_KINDS
+from shared.messages.admin import StatusAnswer, StatusRequest
+from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_scorer import ScorerHeartbeat
+from shared.messages.to_owner import (
+    AdapterBatch,
+    AdapterHello,
+    KindUnavailable,
+    SyncFinished,
+    SyncStarted,
+)
 from shared.messages.to_scorer import GreetAgain
 from tests.support.builders import make_node, make_pod
-from tests.support.pipeline import Pipeline
+from tests.support.pipeline import ADAPTER, Pipeline
 
 
 def test_all_pods_that_fit_are_bound_once_and_the_rest_is_reported() -> None:
@@ -156,3 +167,25 @@ def test_the_pods_of_a_stuck_scorer_go_to_another_and_it_is_told_to_greet_again(
     pipeline.handle(ScorerSaid(stuck.peer, ScorerHeartbeat(0, 0, 0)))
     assert isinstance(stuck.inbox[-1].message, GreetAgain)
     pipeline.check()
+
+
+def status_of(pipeline: Pipeline) -> StatusAnswer:
+    (effect,) = pipeline.state.handle([AdminAsked(b"who", StatusRequest())], pipeline.now_s)
+    assert isinstance(effect, AnswerAdmin)
+    assert isinstance(effect.answer, StatusAnswer)
+    return effect.answer
+
+
+def test_kinds_that_are_not_listed_yet_are_named() -> None:
+    pipeline = Pipeline()
+    assert status_of(pipeline).awaited_kinds == sorted(kind.plural for kind in ALL_KINDS)
+    pipeline.handle(AdapterSaid(ADAPTER, AdapterBatch(0, [AdapterHello(PROTOCOL_VERSION, "a")])))
+    for kind in ALL_KINDS:
+        if kind.plural != "pods":
+            pipeline.tell(SyncStarted(kind.plural), SyncFinished(kind.plural, "1"))
+    pipeline.tell(KindUnavailable("resourceclaims", "404"))
+    assert status_of(pipeline).awaited_kinds == ["pods"]
+    assert not status_of(pipeline).synced
+    pipeline.tell(SyncStarted("pods"), SyncFinished("pods", "1"))
+    assert status_of(pipeline).awaited_kinds == []
+    assert status_of(pipeline).synced

@@ -1,5 +1,7 @@
 """The health checks: their names, who of them counts, and the words."""
 
+from typing import Any
+
 import pytest
 
 from daemon.endpoints.health import Check, Facts, checks_for, told_all, told_one
@@ -8,6 +10,7 @@ WELL = Facts(
     state="running",
     owner_problem="",
     is_synced=True,
+    awaited_kinds=(),
     scorers_ready=1,
     binders_ready=1,
     is_candidate=False,
@@ -43,8 +46,15 @@ def test_it_lives_whatever_the_others_do() -> None:
         ),
     ],
 )
-def test_what_is_missing_is_named(change: dict[str, object], names: list[str]) -> None:
+def test_what_is_missing_is_named(change: dict[str, Any], names: list[str]) -> None:
     assert failed(WELL._replace(**change)) == names
+
+
+def test_a_list_that_does_not_come_is_named() -> None:
+    facts = WELL._replace(is_synced=False, awaited_kinds=["pods", "poddisruptionbudgets"])
+    told = told_one(checks_for("/readyz", facts), "informer-sync")
+    assert told.status == 500
+    assert "is being listed: pods, poddisruptionbudgets" in told.text
 
 
 def test_a_standby_and_a_leader_whose_lease_has_just_lapsed_are_well() -> None:

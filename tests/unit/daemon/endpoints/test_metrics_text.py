@@ -5,29 +5,20 @@ import re
 from daemon.core.counters import Counters
 from daemon.endpoints.metrics_text import Leadership, metrics_text
 from daemon.supervisor.process_list import ProcessUse
-from shared.messages.admin import LabelledCount, MetricsAnswer, QueueLengths, StatusAnswer
+from shared.messages.admin import MetricsAnswer, QueueLengths
+from tests.support.owner_answers import metrics_answer, status_answer
 
 OWNER = ProcessUse("owner", 7, 2, True, 1.5, 1000, 2000, 60.0, "signal 9")
 SERIES = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\]|\\.)*",?)*)\})? (\S+)')
 
 
 def answer(counters: Counters) -> MetricsAnswer:
-    status = StatusAnswer(
-        epoch=1,
-        generation=7,
-        synced=True,
-        node_count=3,
-        pod_count=2,
-        assumed_pod_count=1,
+    status = status_answer(
         queue=QueueLengths(5, 1, 2, 3, 4),
-        scorers_ready=1,
-        binders_ready=1,
-        binds_in_flight=0,
         counters=dict(counters),
         foreign_pods_by_node={'a"b\\': 3},
     )
-    unschedulable = [LabelledCount("unschedulable_pods", ["NodeAffinity", "p"], 2)]
-    return MetricsAnswer(status, counters.labelled(), counters.histograms(), unschedulable)
+    return metrics_answer(counters, status)
 
 
 def parsed(text: str) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """When the owner lets workers of other hosts in: at once, or only once it leads."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from daemon.owner.loop import OwnerLoop
 from shared.transport.channels import Channel
@@ -30,7 +30,7 @@ def staged(folder: Path, *, is_candidate: bool) -> tuple[Stage, Any]:
     stage = Stage(folder, is_candidate=is_candidate)
     sockets: Any = Entered(stage.sockets)
     gate = stage.gate if is_candidate else None
-    stage.loop = OwnerLoop(sockets, stage.state, stage.clock, gate, ENTRANCE)
+    stage.loop = OwnerLoop(sockets, cast("Any", stage.state), stage.clock, gate, ENTRANCE)
     return stage, sockets
 
 

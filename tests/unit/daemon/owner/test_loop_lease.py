@@ -2,7 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -56,10 +56,10 @@ class Stage:
     def __init__(self, folder: Path, *, is_candidate: bool = True) -> None:
         self.clock = ManualClock(1000.0)
         self.gate = LeaseGate(folder / GATE_NAME, self.clock)
-        self.sockets: Any = FakeSockets(self.clock)
-        self.state: Any = FakeState()
+        self.sockets = FakeSockets(self.clock)
+        self.state = FakeState()
         gate = self.gate if is_candidate else None
-        self.loop = OwnerLoop(self.sockets, self.state, self.clock, gate)
+        self.loop = OwnerLoop(cast("Any", self.sockets), cast("Any", self.state), self.clock, gate)
 
     def turns(self, count: int) -> None:
         left = iter(range(count))

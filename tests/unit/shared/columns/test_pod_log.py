@@ -50,7 +50,8 @@ def apply(table: PodTable, operation: tuple[str, int, int, int, bool]) -> None:
                 np.array([0, 0], np.int64),
                 np.array([is_terminating, False]),
             )
-        case "clear_all":
+        case _:
+            assert what == "clear_all"
             table.clear_all()
 
 

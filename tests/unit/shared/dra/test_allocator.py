@@ -139,7 +139,7 @@ def test_constraints(
     found = given(
         [make_claim(requests=requests, constraints=[constraint])], [make_slice(NODE, devices)]
     )
-    assert (found and [name for _, name in found[0]]) == expected
+    assert (None if found is None else [name for _, name in found[0]]) == expected
 
 
 def test_all_devices_that_a_constraint_forbids_are_an_error() -> None:

@@ -15,7 +15,9 @@ VALUES = {"default": "1Gi", "validValues": ["1Gi", "4Gi"]}
 
 
 def capacities(policy: dict[str, Any] | None) -> Any:
-    body = {"value": "10Gi"} if policy is None else {"value": "10Gi", "requestPolicy": policy}
+    body: dict[str, Any] = (
+        {"value": "10Gi"} if policy is None else {"value": "10Gi", "requestPolicy": policy}
+    )
     device = msgspec.convert({"name": "d", "capacity": {"memory": body}}, Device)
     return DeviceView(device, "driver", "pool").capacity
 

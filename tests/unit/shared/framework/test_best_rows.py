@@ -90,6 +90,6 @@ def check(best: BestRows, total: np.ndarray) -> None:
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=40))
 def test_equal_keys_are_one_group(pairs: list[tuple[int, int]]) -> None:
     keys = np.array(pairs, np.int64)
-    firsts, groups = _grouped(keys)
+    firsts, groups = _grouped(list(keys.T))
     assert [pairs[firsts[group]] for group in groups.tolist()] == pairs
     assert len(firsts) == len(set(pairs))

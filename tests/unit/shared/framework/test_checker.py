@@ -77,3 +77,27 @@ def test_only_so_many_families_are_kept_and_those_forgotten_are_answered_as_befo
         for cpu in (1, 2, 3, 4):
             ask(family, cpu)
         assert len(families_kept) <= FAMILIES_KEPT_MAX
+
+
+def test_pods_that_have_no_like_find_the_same_room_on_few_rows_as_on_many() -> None:
+    nodes = [make_node(f"n{i}", cpu=str(i % 4), memory="8Gi", pods=i % 3) for i in range(12)]
+    nodes.append(make_node("gpu", extra={"example.com/gpu": "1"}))
+    cache = cluster_of(nodes)
+    cache.add_pod(make_pod("there", node_name="n7", cpu="1"))
+    checker = Checker(cache.view, cache.journal, FRAMEWORKS)
+    everything = np.arange(len(nodes))
+
+    def free(row: int, cpu: int, gpus: int) -> bool:
+        used = row == cache.nodes.row_of("n7")
+        has_cpu = cache.nodes.allocatable.item(0, row) >= 1000 * (cpu + used)
+        has_pods = cache.nodes.allowed_pod_count.item(row) > used
+        return has_cpu and has_pods and (not gpus or row == cache.nodes.row_of("gpu"))
+
+    for gpus in (0, 1):
+        for cpu in range(4):
+            requests = {"cpu": f"{cpu}"} | ({"example.com/gpu": "1"} if gpus else {})
+            spec = {"containers": [{"name": "c", "resources": {"requests": requests}}]}
+            pod_class = cache.classes.acquire(make_pod("p", spec=spec))
+            for rows in (everything, everything[:1], everything[5:8], everything[-1:]):
+                passes = checker.passing(pod_class.class_id, pod_class.info, PROFILE, rows)
+                assert passes.tolist() == [free(row, cpu, gpus) for row in rows.tolist()]

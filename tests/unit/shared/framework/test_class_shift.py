@@ -17,7 +17,6 @@ def test_a_class_takes_over_what_others_placed(monkeypatch: pytest.MonkeyPatch) 
     cache = Cache()
     for number in range(64):
         cache.add_node(make_node(f"n{number}"))
-    cache.refresh_order()
     kinds = [cache.classes.acquire(make_pod("keeper", cpu=cpu)) for cpu in ("100m", "300m")]
     engine = Engine(cache.view, cache.journal, FRAMEWORKS)
     for kind in kinds:
@@ -43,7 +42,6 @@ def test_sums_beyond_64_bits_are_the_same_one_by_one_and_all_at_once() -> None:
     cache = Cache()
     for number in range(8):
         cache.add_node(make_node(f"n{number}", cpu="8", memory="7Ei" if number % 2 else "8Gi"))
-    cache.refresh_order()
     kinds = [cache.classes.acquire(make_pod("keeper", cpu=cpu)) for cpu in ("100m", "300m")]
     engine = Engine(cache.view, cache.journal, FRAMEWORKS)
     for number in range(16):
@@ -82,7 +80,6 @@ class Watched:
         self.cache = Cache()
         for number in range(8):
             self.cache.add_node(make_node(f"n{number}", labels={"zone": str(number % 2)}))
-        self.cache.refresh_order()
         self.kind = self.cache.classes.acquire(make_pod("keeper", **shape))
         self.engine = Engine(self.cache.view, self.cache.journal, FRAMEWORKS)
         self.number = 0

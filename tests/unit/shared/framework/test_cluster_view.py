@@ -25,7 +25,9 @@ def test_a_new_version_of_the_same_workload_is_no_change() -> None:
     version = store.version
     store.put("replicasets", "default/rs", replica_set("2"))
     assert store.version == version
-    assert store.get("replicasets", "default/rs").metadata.resource_version == "2"
+    held = store.get("replicasets", "default/rs")
+    assert held is not None
+    assert held.metadata.resource_version == "2"
     store.put("replicasets", "default/rs", replica_set("3", app="db"))
     assert store.version == version + 1
     store.remove("replicasets", "default/rs")

@@ -22,7 +22,7 @@ PROFILE = "default-scheduler"
 FRAMEWORKS = {PROFILE: Registry(entry_points=()).build(ProfileConfig()).framework}
 
 
-def node(name: str, cpu: int, soft_taint_count: int, zone: str = "a") -> Node:
+def node(name: str, cpu: int, soft_taint_count: int, zone: str = "a", memory: str = "8Gi") -> Node:
     taints = [
         {"key": f"soft{i}", "value": "", "effect": "PreferNoSchedule"}
         for i in range(soft_taint_count)
@@ -30,7 +30,7 @@ def node(name: str, cpu: int, soft_taint_count: int, zone: str = "a") -> Node:
     body = {
         "metadata": {"name": name, "labels": {"zone": zone}},
         "spec": {"taints": taints},
-        "status": {"allocatable": {"cpu": str(cpu), "memory": "8Gi", "pods": "9"}},
+        "status": {"allocatable": {"cpu": str(cpu), "memory": memory, "pods": "9"}},
     }
     return msgspec.convert(body, Node)
 
@@ -47,7 +47,6 @@ class World:
         self.cache = Cache()
         for each in (node("n0", 2, 4), node("n1", 4, 2), node("n2", 4, 1), node("n3", 8, 2, "b")):
             self.cache.add_node(each)
-        self.cache.refresh_order()
         engine = Engine(self.cache.view, self.cache.journal, FRAMEWORKS)
         self.lone_pods = LonePods(self.cache.view, self.cache.journal, FRAMEWORKS, engine.states)
         self.number = 0
@@ -61,9 +60,13 @@ class World:
         return engine.choose(engine.evaluate(1, info, PROFILE), lambda ties: ties[0])
 
 
-@pytest.fixture(params=(2, 1 << 14), ids=("states shared", "rows asked"))
+@pytest.fixture(
+    params=((2, 0), (1 << 14, 0), (1 << 14, 8)), ids=("states shared", "rows asked", "rows kept")
+)
 def world(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(lone_pods, "SHARING_MIN", request.param)
+    sharing_min, kept_rows_max = request.param
+    monkeypatch.setattr(lone_pods, "SHARING_MIN", sharing_min)
+    monkeypatch.setattr(lone_pods, "KEPT_ROWS_A_FEASIBLE_MAX", kept_rows_max)
     return World()
 
 
@@ -124,6 +127,52 @@ def test_a_family_is_alike_in_all_but_requests() -> None:
     ]
     one, two = (family_key(info_of(spec=spec), PROFILE) for spec in asking_for)
     assert one != two, "which devices there are is not a matter of the columns"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Which way was taken for each pod."""
+    taken: list[str] = []
+    best, best_kept = LonePods._best, LonePods._best_kept
+
+    def note_rows(*args: Any) -> Any:
+        taken.append("rows")
+        return best(*args)
+
+    def note_kept(*args: Any) -> Any:
+        taken.append("kept")
+        return best_kept(*args)
+
+    monkeypatch.setattr(LonePods, "_best", note_rows)
+    monkeypatch.setattr(LonePods, "_best_kept", note_kept)
+    return taken
+
+
+def test_what_is_kept_of_all_rows_is_enough_where_many_take_the_pod(asked: list[str]) -> None:
+    world = World()
+    world.alone(info_of(cpu="1"))
+    assert world.alone(info_of(cpu="2")) == world.by_class(info_of(cpu="2"))
+    assert asked == ["kept"]
+    few = {"nodeSelector": {"zone": "a"}}
+    world.alone(info_of(cpu="1", spec=few))
+    for number in range(40):
+        world.cache.add_node(node(f"b{number}", 64, 0, "b"))
+    asked.clear()
+    assert world.alone(info_of(cpu="2", spec=few)) == world.by_class(info_of(cpu="2", spec=few))
+    assert asked == ["rows"]
+
+
+def test_rows_are_asked_about_where_one_that_takes_the_pod_cannot_be_kept(
+    asked: list[str],
+) -> None:
+    world = World()
+    world.alone(info_of(cpu="1"))
+    world.cache.add_node(node("large", 16, 0, memory="1Pi"))
+    assert world.alone(info_of(cpu="2")) == world.by_class(info_of(cpu="2"))
+    assert asked == ["kept", "rows"]
+    world.cache.add_pod(make_pod("full", node_name="large", cpu="15"))
+    assert world.alone(info_of(cpu="3")) == world.by_class(info_of(cpu="3"))
+    assert asked == ["kept", "rows", "kept"]
 
 
 def test_only_so_many_families_are_kept_and_those_forgotten_are_answered_as_before(

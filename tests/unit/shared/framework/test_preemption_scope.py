@@ -77,7 +77,7 @@ def test_filters_after_the_first_wide_one_settle_nothing() -> None:
     cache = Cache()
     info = cache.classes.acquire(make_pod("p", spec=SPREAD)).info
     outcome = FRAMEWORK.run_pre_filters(info, cache.view)
-    names = [FRAMEWORK.filters[index].NAME for index in FRAMEWORK.active_filters(outcome)]
+    names = [FRAMEWORK.filters[index].NAME for index in FRAMEWORK.plan(outcome).active]
     found = [plugin.NAME for plugin in settled_by_row(FRAMEWORK, outcome).filters]
     assert found == names[: names.index("PodTopologySpread")]
     assert "NodeResourcesFit" in found
@@ -92,7 +92,7 @@ def test_a_filter_whose_pre_filter_counts_pods_settles_nothing() -> None:
     cache.add_pod(make_pod("holder", claim="solo", node_name="n0"))
     info = cache.classes.acquire(make_pod("p", claim="solo", priority=1)).info
     outcome = FRAMEWORK.run_pre_filters(info, cache.view)
-    names = [FRAMEWORK.filters[index].NAME for index in FRAMEWORK.active_filters(outcome)]
+    names = [FRAMEWORK.filters[index].NAME for index in FRAMEWORK.plan(outcome).active]
     found = [plugin.NAME for plugin in settled_by_row(FRAMEWORK, outcome).filters]
     assert found == names[: names.index("VolumeRestrictions")]
 

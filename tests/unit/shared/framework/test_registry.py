@@ -9,10 +9,11 @@ from shared import plugin_names
 from shared.errors import ConfigurationError
 from shared.framework import registry
 from shared.framework.feature_gates import FeatureGates
+from shared.framework.in_tree import IN_TREE
+from shared.framework.outcomes import PreScoreError
 from shared.framework.plugin_api import ON_NODE, Dependence, PreScoreResult
 from shared.framework.profiles import EXTENSION_POINTS, PluginSet, ProfileConfig
 from shared.framework.registry import BuiltProfile, Registry
-from shared.framework.runtime import PreScoreError
 from shared.framework.status import Code, Status
 from tests.support.builders import make_node
 from tests.support.cluster import cluster_of, pod_with
@@ -57,7 +58,7 @@ def test_the_default_profile_runs_upstreams_plugins_in_upstreams_order() -> None
 
 
 def test_every_default_plugin_is_built() -> None:
-    assert {name for name, _ in plugin_names.DEFAULT_PLUGINS} == set(registry.IN_TREE)
+    assert {name for name, _ in plugin_names.DEFAULT_PLUGINS} == set(IN_TREE)
 
 
 def test_a_score_that_is_disabled_and_enabled_again_comes_last_with_its_new_weight() -> None:

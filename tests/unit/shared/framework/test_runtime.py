@@ -6,9 +6,10 @@ import pytest
 
 from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import diagnose
+from shared.framework.outcomes import PreScoreError
 from shared.framework.plugin_api import ON_NODE, Dependence, PreFilterResult, PreScoreResult
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime import Framework, PreScoreError, ScoreEntry
+from shared.framework.runtime import Framework, ScoreEntry
 from shared.framework.status import Code, Status
 from tests.support.builders import make_node
 from tests.support.cluster import cluster_of, pod_with, rows_of

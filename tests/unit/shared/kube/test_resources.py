@@ -9,11 +9,19 @@ def test_each_kind_stands_there_once() -> None:
 
 
 def test_paths() -> None:
-    assert PODS.path == "/api/v1/pods"
+    assert PODS.api_paths == ("/api/v1",)
+    budgets = KINDS_BY_PLURAL["poddisruptionbudgets"]
+    assert budgets.api_paths == ("/apis/policy/v1", "/apis/policy/v1beta1")
     assert PODS.object_path("ns", "p", "binding") == "/api/v1/namespaces/ns/pods/p/binding"
     assert NODES.object_path("", "n1") == "/api/v1/nodes/n1"
     replica_sets = KINDS_BY_PLURAL["replicasets"]
     assert replica_sets.object_path("ns", "r") == "/apis/apps/v1/namespaces/ns/replicasets/r"
+
+
+def test_what_decides_over_running_pods_is_never_done_without() -> None:
+    for plural in ("pods", "nodes", "poddisruptionbudgets", "persistentvolumeclaims"):
+        assert KINDS_BY_PLURAL[plural].is_required
+    assert not KINDS_BY_PLURAL["resourceclaims"].is_required
 
 
 def test_finished_pods_are_not_watched() -> None:

@@ -1,5 +1,7 @@
 """Each channel decodes its own messages to their types and refuses all others."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -130,7 +132,9 @@ OTHER_MESSAGES = [
 
 
 @pytest.mark.parametrize(("channel", "message"), BINDER_MESSAGES + OTHER_MESSAGES)
-def test_a_message_comes_out_as_it_went_in(channel: codec.Codec, message: msgspec.Struct) -> None:
+def test_a_message_comes_out_as_it_went_in(
+    channel: codec.Codec[Any], message: msgspec.Struct
+) -> None:
     decoded, buffers = channel.decode(channel.encode(message, [b"column"]))
     assert decoded == message
     assert list(buffers) == [b"column"]
@@ -145,10 +149,10 @@ def test_a_message_comes_out_as_it_went_in(channel: codec.Codec, message: msgspe
     ],
 )
 def test_a_message_of_another_channel_is_refused(
-    channel: codec.Codec, message: object, problem: str
+    channel: codec.Codec[Any], message: object, problem: str
 ) -> None:
     with pytest.raises(FrameError, match=problem) as refused:
-        channel.decode(codec.Codec("x", object).encode(message))
+        channel.decode(codec.Codec[Any]("x", object).encode(message))
     assert f"channel {channel.channel}: cannot be decoded" in str(refused.value)
 
 

@@ -1,8 +1,10 @@
 """The envelope: what is sealed comes out, what is not is refused by name."""
 
 import zlib
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from shared.errors import FrameError
@@ -17,11 +19,11 @@ from shared.messages.frames import (
 
 def test_the_header_of_a_small_message_is_these_bytes() -> None:
     """Golden: a change of these bytes is a new PROTOCOL_VERSION."""
-    assert PROTOCOL_VERSION == 3
+    assert PROTOCOL_VERSION == 4
     header, body = seal(b"123456789")
     assert bytes(body) == b"123456789"
     # magic, version, count, CRC-32 of "123456789" (the CRC's published check value), length
-    assert bytes(header).hex() == "42525448" + "0300" + "0100" + "2639f4cb" + "0900000000000000"
+    assert bytes(header).hex() == "42525448" + "0400" + "0100" + "2639f4cb" + "0900000000000000"
 
 
 def test_buffers_come_out_as_they_went_in() -> None:
@@ -37,7 +39,7 @@ def test_a_large_buffer_is_not_copied() -> None:
 
 
 def test_small_buffers_are_one_frame_and_lie_where_numbers_may_be_read() -> None:
-    columns = [np.arange(3, dtype=np.int64), np.arange(5, dtype=np.int32)]
+    columns: list[npt.NDArray[Any]] = [np.arange(3, dtype=np.int64), np.arange(5, dtype=np.int32)]
     sealed = seal(b"odd body", [b"\x01", *(column.data for column in columns)])
     assert len(sealed) == 2
     body, (flag, *found) = unseal("c", [bytes(part) for part in sealed])

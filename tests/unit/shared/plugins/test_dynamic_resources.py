@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
+from shared.framework.device_allocation import CANNOT_ALLOCATE
 from shared.framework.device_index import CLAIMS, device_index
 from shared.framework.plugin_api import SCORE_MAX
 from shared.framework.pod_info import PodInfo
@@ -16,11 +17,13 @@ from shared.kube.objects import DeviceClass, ResourceClaim, ResourceSlice
 from shared.kube.pod_record import PodRecord
 from shared.plugins.args import (
     DynamicResourcesArgs,
+    NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     ResourceSpec,
     ScoringStrategy,
 )
-from shared.plugins.dynamic_resources import CANNOT_ALLOCATE, NOT_AVAILABLE, DynamicResources
+from shared.plugins.dynamic_resources import NOT_AVAILABLE, DynamicResources
+from shared.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from shared.plugins.node_resources_fit import NodeResourcesFit
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info, rows_of
@@ -156,7 +159,6 @@ def test_extended_resources_come_from_devices_where_the_node_has_none() -> None:
         make_class("cards", extendedResourceName=GPU), make_slice("n0", [device("a"), device("b")])
     )
     cache.add_node(make_node("n3", extra={GPU: "4"}))
-    cache.refresh_order()
     resources = {"requests": {GPU: "2"}}
     record = make_pod("p", spec={"containers": [{"name": "c", "resources": resources}]})
     pod = pod_info(record)
@@ -285,11 +287,11 @@ def test_the_index_follows_changes(cache: Cache, data: st.DataObject) -> None:
     assert len(np.unique(groups.group)) == len(groups.keys)
 
 
-# Devices in the score of NodeResourcesFit -------------------------------------------------------------
+# Devices in scores by resources ------------------------------------------------------------------------
 
 
-def test_devices_count_in_the_score_like_the_resource_they_stand_for() -> None:
-    """Three nodes: half of its devices taken, none taken, and a device plugin in place of devices."""
+def cards() -> Cache:
+    """Three nodes: one of four devices taken, none taken, and a device plugin in place of devices."""
     taken = make_claim("t", status=allocated("a", pool="n0"))
     devices = [device(each, attributes={"kind": "gpu"}) for each in "abcd"]
     other = device("nic", attributes={"kind": "nic"})
@@ -301,7 +303,11 @@ def test_devices_count_in_the_score_like_the_resource_they_stand_for() -> None:
         nodes=2,
     )
     cache.add_node(make_node("n2", extra={GPU: "4"}))
-    cache.refresh_order()
+    return cache
+
+
+def test_devices_count_in_the_score_like_the_resource_they_stand_for() -> None:
+    cache = cards()
     resources = {"requests": {GPU: "1"}}
     pod = pod_info(make_pod("p", spec={"containers": [{"name": "c", "resources": resources}]}))
     for strategy, expected in (("LeastAllocated", [50, 75, 75]), ("MostAllocated", [50, 25, 25])):
@@ -311,3 +317,19 @@ def test_devices_count_in_the_score_like_the_resource_they_stand_for() -> None:
         alone = [fit.score(None, pod, cache.view, rows_of(row)).item() for row in range(3)]
         assert alone == expected
         assert not fit.reads_resources_only, "nodes with equal columns may have other devices"
+
+
+def test_devices_count_in_the_balance_like_the_resource_they_stand_for() -> None:
+    cache = cards()
+    resources = {"requests": {"cpu": "2", GPU: "1"}}
+    pod = pod_info(make_pod("p", spec={"containers": [{"name": "c", "resources": resources}]}))
+    named = [ResourceSpec(name=name, weight=1) for name in ("cpu", GPU)]
+    balanced = NodeResourcesBalancedAllocation(NodeResourcesBalancedAllocationArgs(resources=named))
+    # 2 of 4 cores, and 1 + 1 or 0 + 1 of 4 devices: 87 becomes 100, or 100 becomes 87.
+    assert balanced.score(None, pod, cache.view, rows_of(0, 1, 2)).tolist() == [81, 68, 68]
+    alone = [balanced.score(None, pod, cache.view, rows_of(row)).item() for row in range(3)]
+    assert alone == [81, 68, 68]
+    assert not balanced.reads_resources_only, "nodes with equal columns may have other devices"
+    assert NodeResourcesBalancedAllocation(
+        NodeResourcesBalancedAllocationArgs()
+    ).reads_resources_only

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from shared.framework.extension_points import METHODS
+from shared.framework.nominated_pods import passing
 from shared.framework.profiles import PluginSet, ProfileConfig
-from shared.framework.registry import ENTRY_POINT_GROUP, METHODS, Registry
+from shared.framework.registry import ENTRY_POINT_GROUP, Registry
 from shared.framework.status import Code
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info, pod_with
@@ -38,9 +40,9 @@ def test_the_example_filters_and_scores_in_a_profile(monkeypatch: pytest.MonkeyP
     cache = cluster_of(nodes, [make_pod("a", node_name="n1")])
     pod = pod_info(make_pod("p", labels={"tier": "gold"}))
     outcome = framework.run_pre_filters(pod, cache.view)
-    passing = framework.passing(pod, cache.view, outcome, cache.nodes.present_rows())
-    assert passing.tolist() == [False, True, True]
-    feasible = cache.nodes.present_rows()[passing]
+    takes = passing(framework, pod, cache.view, outcome, cache.nodes.present_rows())
+    assert takes.tolist() == [False, True, True]
+    feasible = cache.nodes.present_rows()[takes]
     active, _ = framework.run_pre_score(pod, cache.view, feasible)
     _, normalized, _ = framework.run_scores(pod, cache.view, active, feasible)
     assert active[-1].plugin.NAME == "GoldTier"

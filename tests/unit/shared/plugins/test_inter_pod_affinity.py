@@ -11,7 +11,6 @@ from daemon.core.cache import Cache
 from shared.errors import ConfigurationError
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
-from shared.kube.pod_record import decode_template
 from shared.plugins.args import InterPodAffinityArgs, interpod_problems, parse_args
 from shared.plugins.inter_pod_affinity import (
     REASON_AFFINITY,
@@ -21,7 +20,7 @@ from shared.plugins.inter_pod_affinity import (
 )
 from tests.support import slow_topology as slow
 from tests.support.builders import make_node, make_pod
-from tests.support.cluster import cluster_of, pod_with
+from tests.support.cluster import cluster_of, filter_reasons, pod_info, pod_with
 from tests.support.topology_strategies import cache_of, clusters, pod_record, pods
 
 
@@ -31,25 +30,11 @@ def plugin(args: dict[str, Any] | None = None) -> InterPodAffinity:
 
 
 def info_of(pod: slow.SlowPod) -> PodInfo:
-    return PodInfo(pod.namespace, decode_template(pod_record(pod, "incoming").template))
+    return pod_info(pod_record(pod, "incoming"))
 
 
 def filtered(affinity: InterPodAffinity, pod: PodInfo, cache: Cache) -> dict[str, str] | None:
-    """Node -> reason; None where PreFilter skips."""
-    result = affinity.pre_filter(pod, cache.view)
-    if result.status.code is Code.SKIP:
-        return None
-    rows = cache.nodes.present_rows()
-    verdicts = affinity.filter(result.state, pod, cache.view, rows)
-    reasons: dict[str, str] = {}
-    for position, row in enumerate(rows.tolist()):
-        status = verdicts.status(position, affinity.NAME)
-        if not status.is_success:
-            (reason,) = status.reasons
-            unresolvable = status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-            assert unresolvable is (reason == REASON_AFFINITY)
-            reasons[cache.nodes.name_of(row)] = reason
-    return reasons
+    return filter_reasons(affinity, pod, cache, unresolvable=REASON_AFFINITY)
 
 
 @given(clusters(), pods())

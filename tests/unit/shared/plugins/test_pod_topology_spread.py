@@ -12,12 +12,11 @@ from shared.errors import ConfigurationError
 from shared.framework.feature_gates import FeatureGates
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
-from shared.kube.pod_record import decode_template
 from shared.plugins.args import PodTopologySpreadArgs, parse_args, spread_problems
 from shared.plugins.pod_topology_spread import REASON_LABEL, REASON_SKEW, PodTopologySpread
 from tests.support import slow_topology as slow
 from tests.support.builders import make_node, make_pod
-from tests.support.cluster import cluster_of, pod_with
+from tests.support.cluster import cluster_of, filter_reasons, pod_info, pod_with
 from tests.support.topology_strategies import cache_of, clusters, pod_record, pods
 
 LIST_DEFAULTS: list[dict[str, Any]] = [
@@ -32,25 +31,11 @@ def plugin(args: dict[str, Any] | None = None) -> PodTopologySpread:
 
 
 def info_of(pod: slow.SlowPod) -> PodInfo:
-    return PodInfo(pod.namespace, decode_template(pod_record(pod, "incoming").template))
+    return pod_info(pod_record(pod, "incoming"))
 
 
 def filtered(spread: PodTopologySpread, pod: PodInfo, cache: Cache) -> dict[str, str] | None:
-    """Node -> reason; None where PreFilter skips."""
-    result = spread.pre_filter(pod, cache.view)
-    if result.status.code is Code.SKIP:
-        return None
-    rows = cache.nodes.present_rows()
-    verdicts = spread.filter(result.state, pod, cache.view, rows)
-    reasons: dict[str, str] = {}
-    for position, row in enumerate(rows.tolist()):
-        status = verdicts.status(position, spread.NAME)
-        if not status.is_success:
-            (reason,) = status.reasons
-            unresolvable = status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-            assert unresolvable is (reason == REASON_LABEL)
-            reasons[cache.nodes.name_of(row)] = reason
-    return reasons
+    return filter_reasons(spread, pod, cache, unresolvable=REASON_LABEL)
 
 
 def scored(

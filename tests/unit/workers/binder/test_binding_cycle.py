@@ -99,7 +99,7 @@ def test_a_plugin_that_has_nothing_to_do_is_not_asked() -> None:
     calls: list[str] = []
     assert run(Idle("A", calls)) == BOUND
     assert calls == ["A.bind", "A.post_bind"]
-    plugins = BindingPlugins((), (Idle("A", []),))  # type: ignore[arg-type]  # Names differ.
+    plugins = BindingPlugins((), (Idle("A", []),))
     assert not BindingCycle(plugins).must_wait(make_order())
 
 
@@ -124,7 +124,7 @@ def test_a_pod_that_no_binder_takes_is_refused() -> None:
 
 def test_profiles_that_are_not_named_use_the_default() -> None:
     calls: list[str] = []
-    default = BindingPlugins((Plugin("D", calls),))  # type: ignore[arg-type]  # Names differ.
+    default = BindingPlugins((Plugin("D", calls),))
     assert (
         asyncio.run(BindingCycle(default, {"other": BindingPlugins(())}).run(make_order())) == BOUND
     )

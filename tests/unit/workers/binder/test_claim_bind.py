@@ -99,7 +99,10 @@ class FakeClaims:
         if self.claim is None:
             raise NotFound(404, "NotFound", "no such claim")
         if self.conditions and self.status.get("allocation"):
-            said = [{"type": kind, "status": "True"} for kind in self.conditions.pop(0)]
+            said = [
+                {"type": kind, "status": "True", "reason": f"Is{kind}", "message": f'so "{kind}"'}
+                for kind in self.conditions.pop(0)
+            ]
             device = {"driver": "d", "pool": "p", "device": "gpu-0", "conditions": said}
             self.status["devices"] = [device]
         return json.dumps(self.claim).encode()
@@ -162,9 +165,14 @@ def order_of(work: ClaimWork) -> BindPod:
     return order
 
 
-def outcome(api: FakeClaims, work: ClaimWork = WORK) -> ClaimsFailed | None:
+def outcome(
+    api: FakeClaims, work: ClaimWork = WORK, waiting: list[BindPod] | None = None
+) -> ClaimsFailed | None:
+    """`waiting`: takes the orders that had to wait for devices."""
+    told: list[BindPod] = [] if waiting is None else waiting
+
     async def bind() -> ClaimsFailed | None:
-        return await ClaimBinder(api, LoopClock()).bind(order_of(work))
+        return await ClaimBinder(api, told.append, LoopClock()).bind(order_of(work))
 
     return run_virtual(bind())
 
@@ -289,14 +297,46 @@ def test_an_order_that_cannot_be_carried_out_for_long_is_to_be_given_again() -> 
     ("said", "expected"),
     [
         ([[], [], ["Ready"]], ""),
-        ([[], ["Broken"]], "a driver could not prepare an allocated device"),
+        (
+            [[], ["Broken"]],
+            'claim gpu binding failed: reason=IsBroken, message="so \\"Broken\\""',
+        ),
         ([[]] * 100, "device binding timeout"),
     ],
 )
 def test_a_pod_waits_until_its_devices_are_prepared(said: list[list[str]], expected: str) -> None:
-    api = FakeClaims()
-    api.conditions = said
-    assert bind(api, msgspec.structs.replace(WORK, allocation=PREPARED)) == expected
+    api, waiting = FakeClaims(), list[BindPod]()
+    api.conditions = list(said)
+    failed = outcome(api, msgspec.structs.replace(WORK, allocation=PREPARED), waiting)
+    assert (failed.message if failed else "") == expected
+    assert [order.uid for order in waiting] == ["u1"], "it is said once that it waits"
+
+
+def test_who_needs_nothing_prepared_does_not_wait() -> None:
+    waiting: list[BindPod] = []
+    assert outcome(FakeClaims(), WORK, waiting) is None
+    assert waiting == []
+
+
+def test_devices_that_another_pod_has_waited_for_in_vain_are_not_waited_for_again() -> None:
+    stamped = msgspec.to_builtins(PREPARED) | {"allocationTimestamp": "2020-01-01T00:00:00Z"}
+    api = FakeClaims({"allocation": stamped, "reservedFor": [OTHER]})
+    api.conditions = [[]] * 100
+    work = msgspec.structs.replace(WORK, allocation=PREPARED, is_new=False)
+    assert bind(api, work) == "claim gpu binding timeout"
+    assert len(api.conditions) > 95, "it was not waited for"
+
+
+def test_a_claim_that_is_deallocated_meanwhile_is_not_ready() -> None:
+    work = msgspec.structs.replace(WORK, allocation=PREPARED)
+
+    class Deallocates(FakeClaims):
+        async def get(self, path: str, *, timeout_s: float | None = None) -> bytes:
+            if self.status.get("allocation"):
+                self.status["allocation"] = None
+            return await super().get(path, timeout_s=timeout_s)
+
+    assert bind(Deallocates(), work) == "device binding timeout"
 
 
 # Taking back ------------------------------------------------------------------------------------------

@@ -78,6 +78,23 @@ class TestConditions:
         assert api.bodies[1]["reportingInstance"] == "default-scheduler-host"
         assert api.bodies[1]["eventTime"] == "2026-11-21T01:37:16.250000Z"
 
+    def test_a_pod_that_waits_for_its_devices_gets_an_event_and_no_condition(self) -> None:
+        async def scene(recorder: Recorder) -> None:
+            recorder.pod_waits_for_devices(make_order())
+            await settle()
+
+        api = play(scene, OK)
+        assert api.requests == [("POST", EVENTS)]
+        assert written(api) == [
+            f"pod-u1 event: waiting for binding conditions for device on node {make_order().node_name}"
+        ]
+        (event,) = api.bodies
+        assert (event["type"], event["reason"], event["action"]) == (
+            "Normal",
+            "BindingConditionsPending",
+            "Scheduling",
+        )
+
     def test_the_same_condition_is_not_written_again_and_another_is(self) -> None:
         async def scene(recorder: Recorder) -> None:
             for message in ("a", "a", "b", "a"):

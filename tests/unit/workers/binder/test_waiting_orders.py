@@ -11,11 +11,25 @@ from shared.messages.from_binder import (
     BindFailureReason,
     BindFinished,
     BindReport,
+    VictimDone,
+    VictimReport,
 )
-from shared.messages.to_binder import BindPod, BindPods, VolumeWork, Welcome
+from shared.messages.to_binder import (
+    BindPod,
+    BindPods,
+    DeleteVictim,
+    PreemptPods,
+    VolumeWork,
+    Welcome,
+)
 from tests.unit.workers.binder.fake_api import make_order
 from tests.unit.workers.binder.test_loop import Stage, orders, play
-from workers.binder.binding_cycle import BindingCycle, BindingPlugins, VolumePreBind
+from workers.binder.binding_cycle import (
+    PREEMPTED,
+    BindingCycle,
+    BindingPlugins,
+    VolumePreBind,
+)
 from workers.binder.volume_bind import VolumesFailed
 
 
@@ -105,6 +119,74 @@ def test_a_new_owner_is_not_kept_waiting_for_volumes() -> None:
         assert volumes.cancelled == [1]
         await asyncio.sleep(1.1)
         assert stage.peer.take(BinderReady) == [BinderReady(3, 8)]
+        assert stage.peer.take(BindReport) == []
+
+    play_with_volumes(scene)
+
+
+def methods(stage: Stage) -> list[str]:
+    return [method for method, _ in stage.api.requests]
+
+
+def preempting(*uids: str) -> PreemptPods:
+    victims = [
+        DeleteVictim(
+            order_id=100 + number,
+            profile="default-scheduler",
+            namespace="ns",
+            name=f"pod-{uid}",
+            uid=uid,
+            resource_version="1",
+            node_name="n1",
+            preemptor_namespace="ns",
+            preemptor_name="preemptor",
+            preemptor_uid="high",
+        )
+        for number, uid in enumerate(uids)
+    ]
+    return PreemptPods(7, victims, [])
+
+
+def test_a_victim_that_is_being_prepared_gives_up_and_is_not_deleted() -> None:
+    async def scene(stage: Stage, volumes: FakeVolumes) -> None:
+        await stage.welcome()
+        await stage.peer.say(with_volumes(1, 2))
+        await stage.peer.say(preempting("u1"))
+        await asyncio.sleep(0.001)
+        assert volumes.cancelled == [1]
+        failed = BindFailed(1, BindFailureReason.REJECTED, PREEMPTED)
+        assert stage.peer.take(BindReport) == [BindReport(3, 7, [], [failed])]
+        assert stage.peer.take(VictimReport) == [VictimReport(3, 7, [VictimDone(100, "")])]
+        assert methods(stage) == ["POST"], "it is told in an event, and not deleted"
+        await volumes.end(2)
+        await stage.binds.end(2)
+        assert stage.peer.take(BindReport) == [BindReport(3, 7, [BindFinished(2)], [])]
+
+    play_with_volumes(scene)
+
+
+def test_a_victim_that_is_being_bound_already_is_deleted() -> None:
+    async def scene(stage: Stage, volumes: FakeVolumes) -> None:
+        await stage.welcome()
+        await stage.peer.say(with_volumes(1))
+        await volumes.end(1)
+        assert stage.binds.begun == [1]
+        await stage.peer.say(preempting("u1"))
+        await asyncio.sleep(0.001)
+        assert volumes.cancelled == []
+        assert methods(stage) == ["PATCH", "DELETE", "POST"]
+
+    play_with_volumes(scene)
+
+
+def test_a_victim_that_was_told_to_give_up_can_be_ended_as_any_other() -> None:
+    async def scene(stage: Stage, volumes: FakeVolumes) -> None:
+        await stage.welcome()
+        await stage.peer.say(with_volumes(1))
+        await stage.peer.say(Welcome(8))
+        await stage.peer.say(preempting("u1"))
+        await asyncio.sleep(0.001)
+        assert volumes.cancelled == [1]
         assert stage.peer.take(BindReport) == []
 
     play_with_volumes(scene)

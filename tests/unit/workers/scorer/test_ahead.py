@@ -1,16 +1,14 @@
 """What a worker computes before it is asked: in calm moments only, and without a say in any decision."""
 
-from typing import cast
-
+from daemon.core.events import ScorerSaid
 from shared.clock import ManualClock
-from shared.kube.object_codec import decode_object
-from shared.messages.from_scorer import FromScorer
+from shared.messages.from_scorer import Forecast, FromScorer
 from shared.messages.to_scorer import GreetAgain
-from shared.transport.scorer_sockets import FromOwner, ScorerSockets
+from shared.transport.scorer_sockets import FromOwner
 from tests.support.builders import make_node, make_pod
+from tests.support.lone_scorer import loop_on
 from tests.support.pipeline import Pipeline
-from workers.scorer.loop import CALM_MS, HEARTBEAT_S, ScorerLoop
-from workers.scorer.tie_break import BY_SEED
+from workers.scorer.loop import CALM_MS, HEARTBEAT_S
 
 
 class Polls:
@@ -30,23 +28,13 @@ class Polls:
 
 def test_there_is_one_short_wait_after_news_and_no_busy_polling() -> None:
     polls = Polls()
-    loop = ScorerLoop(
-        cast("ScorerSockets", polls),
-        worker_index=0,
-        instance="s",
-        seed=0,
-        tie_break=BY_SEED,
-        frameworks={},
-        reserves={},
-        decode_object=decode_object,
-        clock=ManualClock(now_s=10.0),
-    )
+    loop = loop_on(polls, ManualClock(now_s=10.0))
     loop.run(lambda: len(polls.timeouts_ms) == 5)
     long_ms = round(HEARTBEAT_S * 1000)
     assert polls.timeouts_ms[1:] == [long_ms, CALM_MS, long_ms, long_ms]
 
 
-def placements(*, is_prepared: bool) -> dict[str, list[str]]:
+def placements(*, is_ahead: bool) -> dict[str, list[str]]:
     """Of ten pods that come one by one to nodes of which some are fuller."""
     pipeline = Pipeline()
     nodes = [make_node(f"n{i}") for i in range(6)]
@@ -54,22 +42,74 @@ def placements(*, is_prepared: bool) -> dict[str, list[str]]:
     for i in range(10):
         pipeline.add_pod(make_pod(f"p{i}", cpu=f"{100 + 50 * (i % 2)}m"))
         pipeline.run_until_quiet()
-        if is_prepared:
-            pipeline.scorers[0].cycle.prepare()
+        if is_ahead:
+            pipeline.scorers[0].cycle.look_ahead()
     return pipeline.bound
 
 
 def test_placements_are_the_same_with_and_without_it() -> None:
-    found = placements(is_prepared=True)
+    found = placements(is_ahead=True)
     assert len(found) == 10
-    assert found == placements(is_prepared=False)
+    assert found == placements(is_ahead=False)
 
 
 def test_before_the_first_pod_there_is_nothing_to_prepare() -> None:
     pipeline = Pipeline()
     pipeline.sync([make_node("n0")], [])
     pipeline.run_until_quiet()
-    pipeline.scorers[0].cycle.prepare()
+    pipeline.scorers[0].cycle.look_ahead()
     pipeline.add_pod(make_pod("p"))
     pipeline.run_until_quiet()
     assert list(pipeline.bound.values()) == [["n0"]]
+
+
+class Line:
+    """The sockets between an owner in this process and one worker's loop; calm when nothing came."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._inbox = pipeline.scorers[0].inbox
+        self.told: list[FromScorer] = []
+        self.calm_count = 0
+
+    def poll(self, timeout_ms: int) -> list[FromOwner]:
+        del timeout_ms
+        if not self._inbox:
+            self.calm_count += 1
+            return []
+        effect = self._inbox.popleft()
+        return [FromOwner(effect.message, effect.buffers)]
+
+    def send(self, message: FromScorer, timeout_ms: int = 0) -> bool:
+        del timeout_ms
+        self.told.append(message)
+        self._pipeline.handle(ScorerSaid(self._pipeline.scorers[0].peer, message))
+        return True
+
+    def forecasts(self) -> list[Forecast]:
+        return [message for message in self.told if isinstance(message, Forecast)]
+
+
+def test_it_says_what_it_foresees_after_each_change() -> None:
+    pipeline = Pipeline()
+    pipeline.sync([make_node(f"n{i}") for i in range(3)], [])
+    while pipeline.step_owner():
+        pass
+    line = Line(pipeline)
+    loop = loop_on(line, ManualClock(now_s=10.0), frameworks=pipeline.frameworks, worker_index=0)
+
+    def run_until_calm() -> None:
+        line.calm_count = 0
+        loop.run(lambda: line.calm_count == 3)
+
+    run_until_calm()
+    assert not line.forecasts(), "no pod was placed yet"
+    pipeline.add_pod(make_pod("asked"))
+    run_until_calm()
+    assert len(line.forecasts()) == 1
+    pipeline.add_pod(make_pod("foreseen"))
+    assert [order.name for order in pipeline.orders] == ["asked", "foreseen"]
+    run_until_calm()
+    first, second = line.forecasts()
+    assert second.sequence == first.sequence + 1
+    assert second.ticket == first.ticket + 1

@@ -1,18 +1,15 @@
 """When a worker greets, when it stays and when it leaves; its sockets are played."""
 
 from collections.abc import Sequence
-from typing import cast
 
 import pytest
 
 from shared.clock import SystemClock
-from shared.kube.object_codec import decode_object
 from shared.messages.from_scorer import FromScorer, ScorerHello
 from shared.messages.to_scorer import Drain, GreetAgain, Refused, ToScorer
 from shared.transport.connection import Connected
-from shared.transport.scorer_sockets import FromOwner, RefusedError, ScorerSockets
-from workers.scorer.loop import ScorerLoop
-from workers.scorer.tie_break import BY_SEED
+from shared.transport.scorer_sockets import FromOwner, RefusedError
+from tests.support.lone_scorer import loop_on
 
 
 class PlayedSockets:
@@ -41,18 +38,7 @@ class PlayedSockets:
 def hellos_after(messages: Sequence[ToScorer | Connected], configuration: str) -> int:
     """How often the worker greeted; it must have taken all messages."""
     sockets = PlayedSockets(messages)
-    loop = ScorerLoop(
-        cast("ScorerSockets", sockets),
-        worker_index=300,
-        instance="far",
-        seed=0,
-        tie_break=BY_SEED,
-        frameworks={},
-        reserves={},
-        decode_object=decode_object,
-        clock=SystemClock(),
-        configuration=configuration,
-    )
+    loop = loop_on(sockets, SystemClock(), configuration)
     loop.run(lambda: sockets.is_over)
     assert sockets.is_over
     greetings = [each for each in sockets.sent if isinstance(each, ScorerHello)]

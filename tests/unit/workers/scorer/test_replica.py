@@ -17,7 +17,7 @@ class Owner:
         self.settled: dict[int, int] = {0: 0}
 
     def delta(self) -> Snapshot:
-        snapshot = self.log.delta(self.settled)
+        snapshot = self.log.delta(self.settled, next_ticket=1)
         assert snapshot is not None
         return snapshot
 
@@ -30,7 +30,7 @@ class Owner:
 def started(owner: Owner) -> Replica:
     replica = Replica(0, decode_object)
     owner.log.skip(owner.settled)
-    full = owner.log.full(owner.settled)
+    full = owner.log.full(owner.settled, next_ticket=1)
     replica.apply_full(full.message, full.buffers)
     return replica
 
@@ -49,7 +49,7 @@ def test_a_missed_delta_is_noticed_and_a_full_snapshot_heals_it() -> None:
     later = owner.delta()
     assert not replica.apply_delta(later.message, later.buffers)
     assert not replica.is_whole
-    full = owner.log.full(owner.settled)
+    full = owner.log.full(owner.settled, next_ticket=1)
     replica.apply_full(full.message, full.buffers)
     assert replica.is_whole
     assert {replica.nodes.name_of(row) for row in replica.nodes.order.tolist()} == {
@@ -133,11 +133,11 @@ def test_a_full_snapshot_keeps_what_is_not_settled() -> None:
     class_id = owner.cache.classes.acquire(make_pod("p", cpu="1")).class_id
     replica = started(owner)
     replica.place(class_id, replica.nodes.row_of("n0"), proposal_sequence=1)
-    full = owner.log.full(owner.settled)
+    full = owner.log.full(owner.settled, next_ticket=1)
     replica.apply_full(full.message, full.buffers)
     assert cpu_of(replica, "n0") == 1000
     owner.settled = {0: 1}
     owner.log.skip(owner.settled)
-    full = owner.log.full(owner.settled)
+    full = owner.log.full(owner.settled, next_ticket=1)
     replica.apply_full(full.message, full.buffers)
     assert cpu_of(replica, "n0") == 0

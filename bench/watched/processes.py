@@ -1,7 +1,7 @@
-"""The processes of a demo: the simulated API server and a berth, and what each of them uses.
+"""The simulated API server and a whole berth as processes, and what each of them uses.
 
-Both end with the demo, however the demo ends: their standard input is a pipe from it. Their logs go
-to files in the demo's own folder, which is shown and kept when something fails.
+Both end with the run, however it ends: their standard input is a pipe from it. Their logs go to files
+in the run's own folder, which is shown and kept when something fails.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ LOG_TAIL_LINES: Final = 15
 
 
 class ProcessFailedError(OperationalError):
-    """A process of the demo did not start, or ended when it should not have."""
+    """A process of the run did not start, or ended when it should not have."""
 
 
-class DemoProcess:
+class WatchedProcess:
     """A child process that ends when its standard input does."""
 
     def __init__(
@@ -99,10 +99,10 @@ class DemoProcess:
 
 async def start_api_server(
     folder: Path, history: int, seed: int, more: Sequence[str] = ()
-) -> tuple[DemoProcess, str]:
+) -> tuple[WatchedProcess, str]:
     """A simulated API server that remembers `history` changes, and its address. `more`: options."""
     arguments = ["--port", "0", "--seed", f"{seed}", "--history", f"{history}", *more]
-    server = DemoProcess("apiserver", "bench.apiserver", arguments, folder, speaks=True)
+    server = WatchedProcess("apiserver", "bench.apiserver", arguments, folder, speaks=True)
     try:
         address = orjson.loads(await server.first_line())["address"]
     except BaseException:
@@ -112,11 +112,11 @@ async def start_api_server(
     return server, address
 
 
-async def start_berth(folder: Path, arguments: Sequence[str]) -> DemoProcess:
+async def start_berth(folder: Path, arguments: Sequence[str]) -> WatchedProcess:
     """A whole berth, ready to schedule."""
     runtime_dir = folder / "run"
     command = ["run", "--runtime-dir", f"{runtime_dir}", "--as-default-scheduler", *arguments]
-    berth = DemoProcess("berth", "daemon", command, folder, speaks=False)
+    berth = WatchedProcess("berth", "daemon", command, folder, speaks=False)
     try:
         async with asyncio.timeout(START_TIMEOUT_S):
             while not _is_running(runtime_dir):
@@ -142,7 +142,7 @@ def _is_running(runtime_dir: Path) -> bool:
 
 
 class UseMeter:
-    """CPU time and memory of every process of the demo, added up over restarts."""
+    """CPU time and memory of every process of the run, added up over restarts."""
 
     def __init__(self, server_pid: int, runtime_dir: Path, clock: Clock) -> None:
         self._runtime_dir = runtime_dir

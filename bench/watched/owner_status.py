@@ -1,0 +1,18 @@
+"""How the owner is, asked for while a run goes on."""
+
+from typing import Final
+
+from daemon.supervisor.owner_link import OwnerLink
+from shared.messages.admin import StatusAnswer, StatusRequest
+from shared.transport.admin_client import NoAnswerError
+
+STATUS_TIMEOUT_S: Final = 10.0
+
+
+async def owner_status(owner: OwnerLink) -> StatusAnswer | None:
+    """None: it does not answer just now; it may be starting again."""
+    try:
+        answer = await owner.ask(StatusRequest(), STATUS_TIMEOUT_S)
+    except NoAnswerError:
+        return None
+    return answer if isinstance(answer, StatusAnswer) else None

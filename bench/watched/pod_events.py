@@ -1,0 +1,53 @@
+"""A pod's watch events, as far as a witness looks at them. Knows nothing of the scheduler."""
+
+import msgspec
+
+
+class Metadata(msgspec.Struct, rename="camel", gc=False):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class Spec(msgspec.Struct, rename="camel", gc=False):
+    node_name: str = ""
+
+
+class Condition(msgspec.Struct, gc=False):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class PodStatus(msgspec.Struct):
+    phase: str = ""
+    conditions: list[Condition] = []
+
+
+class WatchedPod(msgspec.Struct):
+    """Also an ERROR event's Status: its `status` is a word, and it has a message."""
+
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    spec: Spec = msgspec.field(default_factory=Spec)
+    status: PodStatus | str = ""
+    message: str = ""
+
+    def unscheduled(self) -> Condition | None:
+        """The condition by which the scheduler says why the pod has no node."""
+        if isinstance(self.status, PodStatus):
+            for condition in self.status.conditions:
+                if condition.type == "PodScheduled" and condition.status == "False":
+                    return condition
+        return None
+
+
+class PodEvent(msgspec.Struct):
+    type: str
+    object: WatchedPod
+
+
+class PodList(msgspec.Struct):
+    metadata: Metadata
+    items: list[WatchedPod]

@@ -1,0 +1,78 @@
+"""One place in the table of children, and the process that fills it.
+
+The only file that makes a process of ours. Whoever calls says when, and what an exit means.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+
+from daemon.supervisor.children import ChildSpec
+from daemon.supervisor.restart_policy import Exit
+
+
+class Child:
+    """One place in the table of children, and the process that fills it now."""
+
+    def __init__(self, spec: ChildSpec) -> None:
+        self.spec = spec
+        self.process: subprocess.Popen[bytes] | None = None
+        self.pidfd = -1
+        self.started_s = 0.0
+        self.exits: list[Exit] = []
+        self.restart: asyncio.TimerHandle | None = None
+        self.is_replaced = False
+        """It was told to end so that its successor reads the new configuration; no death."""
+        self.new_spec: ChildSpec | None = None
+        """Of that successor; None: it has none."""
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Through the pidfd: it can never reach another process of the same id."""
+        if self.process is not None:
+            signal.pidfd_send_signal(self.pidfd, number)
+
+    def start(self, lifeline_fd: int) -> None:
+        """Starts a process; OSError where there is no memory, or no process id or descriptor left."""
+        # -P: a module of ours is never looked for in the current folder. Never -O: assertions end
+        # a process that has gone wrong.
+        command = [sys.executable, "-P", "-m", self.spec.module, *self.spec.arguments]
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            command,
+            stdin=subprocess.DEVNULL,
+            pass_fds=(lifeline_fd,),
+            env=child_environment({**dict(self.spec.environment), **os.environ}),
+            # A terminal's Ctrl-C goes to a whole process group; only we shall hear it.
+            process_group=0,
+        )
+        try:
+            self.pidfd = os.pidfd_open(process.pid)
+        except OSError:  # No descriptor left: what cannot be watched must not run.
+            process.kill()
+            process.wait()
+            raise
+        self.process = process
+
+    def reap(self) -> tuple[int, int]:
+        """Process id and exit code of the process, which has ended; the place is empty then."""
+        assert self.process is not None, "only running children are watched"
+        os.close(self.pidfd)
+        pid, code = self.process.pid, self.process.wait()
+        self.process, self.pidfd = None, -1
+        return pid, code
+
+
+def child_environment(own: "os._Environ[str] | dict[str, str]") -> dict[str, str]:
+    """A child's environment: ours, but with assertions on and with one thread for arithmetic."""
+    environment = dict(own)
+    # Set by somebody for other programs, it would switch off the assertions that guard the cache.
+    environment.pop("PYTHONOPTIMIZE", None)
+    # Our arrays are small and our processes many: BLAS threads would only fight for the cores.
+    for library in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        environment.setdefault(library, "1")
+    return environment

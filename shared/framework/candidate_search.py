@@ -1,0 +1,129 @@
+"""CandidateSearch: on which nodes room could be made for a pod, tried in order until enough are found.
+
+Nodes are asked about many at a time, and one by one only where their filters demand it. What is found,
+and in which order, is as if all had been tried one after the other.
+"""
+
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from shared.columns.schema import Rows
+from shared.framework.candidates import NO_CANDIDATES, Candidates, in_order
+from shared.framework.dry_runs import DryRuns
+from shared.framework.stretch import Stretch
+from shared.framework.victim_finder import VictimFinder
+
+SIZE_MIN: Final = 32
+"""Fewer nodes are not asked about at a time, where it is known of most what comes of it."""
+
+
+class CandidateSearch:
+    """One search for as many candidates as are `wanted`, one of them without violation."""
+
+    def __init__(self, finder: VictimFinder, wanted: int) -> None:
+        self._finder = finder
+        self._wanted = wanted
+        self._found: list[Candidates] = []
+        self._keeping_count = 0
+        """Candidates that violate no budget."""
+        self._count = 0
+
+    def candidates(self) -> Candidates:
+        """In the order in which they were found."""
+        if not self._found:
+            return NO_CANDIDATES
+        return Candidates(*(np.concatenate(columns) for columns in zip(*self._found, strict=True)))
+
+    def run(self, potential: Rows) -> None:
+        """Tries nodes in order until enough candidates are found."""
+        start, size = 0, max(self._wanted, 1)
+        while start < len(potential) and not self._is_enough:
+            stretch = self._finder.stretch(potential[start : start + size])
+            if self._finder.looks_beyond:
+                self._try_wide(stretch)
+            else:
+                self._try(stretch)
+            start += size
+            size *= 2
+
+    def run_with(self, dry_runs: DryRuns, potential: Rows) -> None:
+        """As `run`, and only tries nodes of which it is not known what comes of that. Only where
+        what is found of a node holds until it changes."""
+        dry_runs.catch_up()
+        start, size, growth = 0, max(self._wanted, 1), 1
+        while start < len(potential) and not self._is_enough:
+            rows = potential[start : start + size]
+            unknown = dry_runs.unknown(rows)
+            if len(unknown):
+                stretch = self._finder.stretch(unknown)
+                found = self._finder.find(stretch) if len(stretch.rows) else NO_CANDIDATES
+                dry_runs.learn(unknown, found)
+            self._take(dry_runs.candidates(rows))
+            start += size
+            growth *= 2
+            size = max(self._wanted - self._count, SIZE_MIN) * growth
+
+    def _try_wide(self, stretch: Stretch) -> None:
+        """Nodes are asked about together where that can be done, the others one by one."""
+        finder = self._finder
+        stretch = finder.pruned(stretch)
+        if not len(stretch.rows):
+            return
+        if not finder.can_ask_apart:
+            self._try_in_turn(stretch)
+            return
+        is_marked = finder.are_marked(stretch.rows)
+        plain = stretch.kept(~is_marked)
+        found = [finder.find_apart(plain)] if len(plain.rows) else []
+        enough = self._enough_at(found[0]) if found else -1
+        end = len(stretch.rows)
+        if enough >= 0:
+            end = int(np.flatnonzero(stretch.rows == found[0].rows[enough])[0])
+        found += [
+            finder.find(stretch.part(position, position + 1), is_loud=True)
+            for position in np.flatnonzero(is_marked[:end]).tolist()
+        ]
+        self._take(in_order(found, stretch.rows))
+
+    def _try_in_turn(self, stretch: Stretch) -> None:
+        """Nodes whose pods no wide filter minds are asked about together, the others one by one, all
+        in their order."""
+        is_loud = self._finder.are_loud(stretch)
+        edges = np.flatnonzero(np.diff(is_loud)) + 1
+        for first, end in pairwise([0, *edges.tolist(), len(is_loud)]):
+            if not is_loud[first]:
+                self._try(stretch.part(first, end))
+            for position in range(first, end) if is_loud[first] else ():
+                if self._is_enough:
+                    return
+                self._try(stretch.part(position, position + 1), is_loud=True)
+            if self._is_enough:
+                return
+
+    def _try(self, stretch: Stretch, *, is_loud: bool = False) -> None:
+        if len(stretch.rows):
+            self._take(self._finder.find(stretch, is_loud=is_loud))
+
+    @property
+    def _is_enough(self) -> bool:
+        return self._keeping_count > 0 and self._count >= self._wanted
+
+    def _enough_at(self, found: Candidates) -> int:
+        """Which of the candidates is the last one that is wanted; -1: more than these are."""
+        keeping = self._keeping_count + np.cumsum(found.violations == 0)
+        total = self._count + np.arange(1, len(found.rows) + 1)
+        enough = np.flatnonzero((keeping > 0) & (total >= self._wanted))
+        return int(enough[0]) if len(enough) else -1
+
+    def _take(self, found: Candidates) -> None:
+        """Adds to what was found, as much as is wanted."""
+        if not len(found.rows):
+            return
+        enough = self._enough_at(found)
+        if enough >= 0:
+            found = found.first(enough + 1)
+        self._keeping_count += int(np.count_nonzero(found.violations == 0))
+        self._count += len(found.rows)
+        self._found.append(found)

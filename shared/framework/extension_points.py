@@ -1,0 +1,112 @@
+"""Which plugins run at which extension point, by what a profile says.
+
+A profile's multiPoint is merged with the default plugins and then spread over the extension points that
+each plugin implements; what a point says itself goes before. To the letter as in kube-scheduler, because
+people bring their configuration files.
+
+Rules: pkg/scheduler/apis/config/v1/default_plugins.go `mergePluginSet`, and `expandMultiPointPlugins`,
+`getScoreWeights` in pkg/scheduler/framework/runtime/framework.go, v1.36.2.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from shared import plugin_names
+from shared.framework.profiles import MULTI_POINT, PluginSet
+
+Plugin = Any
+"""An object with a NAME and methods of `plugin_api`; which ones, only looking at it tells."""
+
+METHODS: Final[Mapping[str, tuple[str, ...]]] = {
+    "preEnqueue": ("pre_enqueue",),
+    "queueSort": ("queue_key",),
+    "preFilter": ("pre_filter",),
+    "filter": ("filter",),
+    "postFilter": ("post_filter",),
+    "preScore": ("pre_score",),
+    "score": ("score",),
+    "reserve": ("reserve",),
+    "permit": ("permit",),
+    "preBind": ("pre_bind",),
+    "bind": ("bind", "binder_name"),
+    "postBind": ("post_bind",),
+}
+"""Extension point -> the methods by which a plugin takes part in it; one is enough."""
+
+CARRIED_OUT_BY_NAME: Final[Mapping[str, frozenset[str]]] = {
+    "preBind": frozenset((plugin_names.VOLUME_BINDING, plugin_names.DYNAMIC_RESOURCES)),
+}
+"""Extension point -> in-tree plugins that take part in it without a method: who runs the point knows
+them by name (`workers/binder/binding_cycle.py`)."""
+
+
+def takes_part(plugin: Plugin, point: str) -> bool:
+    """Whether the plugin has something to do at an extension point."""
+    if plugin.NAME in CARRIED_OUT_BY_NAME.get(point, ()):
+        return True
+    return any(hasattr(plugin, method) for method in METHODS[point])
+
+
+def merged_with_default(custom: PluginSet) -> list[tuple[str, int]]:
+    """multiPoint: the default plugins that are not disabled, then the profile's own."""
+    replacements = {name: (index, weight) for index, (name, weight) in enumerate(custom.enabled)}
+    replaced: set[int] = set()
+    merged: list[tuple[str, int]] = []
+    if "*" not in custom.disabled:
+        for name, weight in plugin_names.DEFAULT_PLUGINS:
+            if name in custom.disabled:
+                continue
+            if name in replacements:
+                index, own_weight = replacements[name]
+                replaced.add(index)
+                merged.append((name, own_weight))
+            else:
+                merged.append((name, weight))
+    merged += [entry for index, entry in enumerate(custom.enabled) if index not in replaced]
+    return merged
+
+
+def expanded(
+    point: str,
+    plugins: PluginSet,
+    multi_point: Iterable[tuple[str, int]],
+    made: Mapping[str, Plugin],
+    problems: list[str],
+) -> tuple[Plugin, ...]:
+    """The plugins of one extension point, in kube-scheduler's order.
+
+    First those of multiPoint that the extension point names again (in the order of the latter),
+    then the others of multiPoint, then what only the extension point names.
+    """
+    own = [name for name, _ in plugins.enabled]
+    problems += [
+        f"plugins.{point}.enabled: {name} does not take part in {point}"
+        for name in own
+        if not takes_part(made[name], point)
+    ]
+    problems += _twice(f"plugins.{point}.enabled", own)
+    if "*" in plugins.disabled:
+        return tuple(made[name] for name in own)
+    spread = [
+        name
+        for name, _ in multi_point
+        if takes_part(made[name], point) and name not in plugins.disabled
+    ]
+    problems += _twice(f"plugins.{MULTI_POINT}.enabled (for {point})", spread)
+    named_again = [name for name in own if name in spread]
+    from_multi_point = [name for name in spread if name not in own]
+    only_here = [name for name in own if name not in spread]
+    return tuple(made[name] for name in (*named_again, *from_multi_point, *only_here))
+
+
+def _twice(where: str, names: list[str]) -> list[str]:
+    again = sorted({name for name in names if names.count(name) > 1})
+    return [f"{where}: {name} stands there twice" for name in again]
+
+
+def weights(entries: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """The first weight stated for a plugin, the extension point's own before multiPoint's."""
+    weights: dict[str, int] = {}
+    for name, weight in entries:
+        weights.setdefault(name, weight or 1)
+    return weights

@@ -1,0 +1,236 @@
+"""KeptRows: what plugins know of every row whatever pod is asked about, for pods that have no like.
+
+A plugin that looks at requests says something else for each pod. But most of what it computes it
+computes from the row: free shares, how well a node is balanced as it is. Plugins that can tell the two
+apart (`RoomFilter`, `ScoreKeeper`) have the one half kept here, where it follows the journal row by row,
+and are asked for the other alone: a few operations over all rows.
+
+Nothing is approximate. Rows that a plugin cannot keep it leaves out, and where one of these matters
+there is no answer here.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Final, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from shared.columns.journal import Journal
+from shared.columns.schema import Bools, Int64s, Rows
+from shared.columns.table import NodeTable
+from shared.framework.cluster_view import ClusterView
+from shared.framework.pod_info import PodInfo
+from shared.framework.runtime import Framework
+from shared.kernels.kept_resources import AMOUNT_MAX, KeptRoom, KeptScores
+from shared.kernels.resources import BLOCK, Floats
+from shared.kernels.rows import RowIndex, row_index, rows_between
+
+FEW_ROWS: Final = 8
+"""So many are written one by one in plain numbers, which is quicker."""
+
+
+class RoomAsked(NamedTuple):
+    """What a pod needs room for on a node, beside being one more."""
+
+    names: Sequence[str]
+    amounts: Sequence[int]
+    """Above 0."""
+
+
+@runtime_checkable
+class RoomFilter(Protocol):
+    """A filter that lets a pod pass where there is room for it, and never rejects it as a whole."""
+
+    NAME: ClassVar[str]
+
+    def room_asked(self, pod: PodInfo, cluster: ClusterView) -> RoomAsked | None:
+        """None: for this pod the filter looks at more."""
+        ...
+
+    def has_room(self, asked: RoomAsked, nodes: NodeTable, row: int) -> bool: ...
+
+
+class KeptScore(NamedTuple):
+    """What is kept for a score, and where it comes from."""
+
+    scores: KeptScores
+    names: tuple[str, ...]
+    """Of the resources."""
+    columns: Callable[[NodeTable, Sequence[str], RowIndex], tuple[list[Int64s], list[Int64s]]]
+    """What is used of each, and how much there is."""
+    columns_one: Callable[[NodeTable, Sequence[str], int], tuple[list[int], list[int]]]
+    """The same of one row."""
+
+
+@runtime_checkable
+class ScoreKeeper(Protocol):
+    """A score that depends on requests and on what the node has and has given away, not normalised."""
+
+    NAME: ClassVar[str]
+
+    def keep_score(self) -> KeptScore | None:
+        """None: the plugin's arguments ask for more."""
+        ...
+
+    def amounts_asked(self, pod: PodInfo) -> Sequence[int] | None:
+        """Of the resources in `keep_score`; None where PreScore skips the pod."""
+        ...
+
+
+class _Kept(NamedTuple):
+    plugin: ScoreKeeper
+    weight: int
+    score: KeptScore
+
+
+class _ScoreAsked(NamedTuple):
+    scores: KeptScores
+    weight: int
+    amounts: Sequence[int]
+
+
+class Asked(NamedTuple):
+    """What a pod asks for, of each filter and of each score that has a say."""
+
+    rooms: Sequence[RoomAsked]
+    scores: Sequence[_ScoreAsked]
+
+
+class KeptRows:
+    """Of one cluster and some plugins."""
+
+    def __init__(
+        self,
+        cluster: ClusterView,
+        journal: Journal,
+        filters: Sequence[RoomFilter],
+        scores: Sequence[_Kept],
+    ) -> None:
+        self._cluster = cluster
+        self._journal = journal
+        self._filters = filters
+        self._room = KeptRoom()
+        self._scores = scores
+        self._usage_position = self._node_position = 0
+        self._capacity = -1
+        self._total: Floats = np.zeros(0)
+
+    def follow(self) -> None:
+        """Takes in what changed. To be called before anything is asked."""
+        usage, node = self._journal.usage, self._journal.node
+        if self._capacity != self._cluster.nodes.capacity:
+            self._start_over()
+        else:
+            for log, position in ((usage, self._usage_position), (node, self._node_position)):
+                if log.position != position:
+                    rows = log.since(position)
+                    if rows is None:
+                        self._start_over()
+                        break
+                    self._write(rows)
+        self._usage_position, self._node_position = usage.position, node.position
+
+    def _start_over(self) -> None:
+        nodes = self._cluster.nodes
+        self._capacity = nodes.capacity
+        self._total = np.zeros(nodes.capacity)
+        self._room.reserve(nodes.capacity)
+        for kept in self._scores:
+            kept.score.scores.reserve(nodes.capacity)
+        self._write(rows_between(0, nodes.row_count))
+
+    def _write(self, rows: Rows) -> None:
+        nodes = self._cluster.nodes
+        if len(rows) > FEW_ROWS:
+            index = row_index(rows)
+            self._room.write(nodes, index)
+            for _, _, (scores, names, columns, _) in self._scores:
+                scores.write(index, *columns(nodes, names, index))
+            return
+        for row in rows.tolist():
+            self._room.write_one(nodes, row)
+            for _, _, (scores, names, _, columns_one) in self._scores:
+                scores.write_one(row, *columns_one(nodes, names, row))
+
+    def asked_by(self, pod: PodInfo) -> Asked | None:
+        """None where the plugins have to be asked about each row."""
+        rooms: list[RoomAsked] = []
+        for plugin in self._filters:
+            room = plugin.room_asked(pod, self._cluster)
+            if room is None:
+                return None
+            rooms.append(room)
+        scores: list[_ScoreAsked] = []
+        for keeper, weight, kept in self._scores:
+            amounts = keeper.amounts_asked(pod)
+            if amounts is not None:
+                if max(amounts) > AMOUNT_MAX:
+                    return None
+                scores.append(_ScoreAsked(kept.scores, weight, amounts))
+        return Asked(rooms, scores)
+
+    def feasible(self, asked: Asked, among: Bools | None) -> Bools | None:
+        """Those of these rows that take the pod, shape (rows,). None: all rows of the table."""
+        nodes, feasible = self._cluster.nodes, among
+        for names, amounts in asked.rooms:
+            passes = self._room.passing(nodes, names, amounts, nodes.row_count)
+            if passes is not None:
+                feasible = passes if feasible is None else feasible & passes
+        return feasible
+
+    def best(self, asked: Asked, more: Int64s, feasible: Bools | None) -> tuple[int, Rows] | None:
+        """The highest of the totals of what the plugins say of a row, weighted, and of `more`, with its
+        rows, ascending. `feasible`: only these count, of which there are some; None: all do. None where
+        the plugins have to be asked about each row."""
+        count = self._cluster.nodes.row_count
+        if not asked.scores or any(
+            _has_left_out(scores, feasible, count) for scores, _, _ in asked.scores
+        ):
+            return None
+        total = self._total[:count]
+        for start in range(0, count, BLOCK):
+            block = slice(start, min(start + BLOCK, count))
+            sums = more[block]
+            for scores, weight, amounts in asked.scores:
+                score = scores.rated(amounts, block)
+                if weight != 1:
+                    score *= weight
+                sums = np.add(sums, score, out=total[block])
+        if feasible is not None:
+            np.putmask(total, ~feasible, -1.0)
+        best = total.max()
+        return int(best), (total == best).nonzero()[0]
+
+
+def _has_left_out(scores: KeptScores, feasible: Bools | None, count: int) -> bool:
+    """Whether a row is left out that matters."""
+    if not scores.has_left_out:
+        return False
+    out = scores.left_out[:count]
+    return bool((out if feasible is None else out & feasible).any())
+
+
+def kept_rows(cluster: ClusterView, journal: Journal, framework: Framework) -> KeptRows | None:
+    """None where some plugin of the framework has to be asked about each row."""
+    filters = room_filters(framework)
+    if filters is None:
+        return None
+    scores: list[_Kept] = []
+    for plugin, weight in framework.scores:
+        if not isinstance(plugin, ScoreKeeper):
+            return None
+        keeper: ScoreKeeper = plugin
+        score = keeper.keep_score()
+        if score is None:
+            return None
+        scores.append(_Kept(keeper, weight, score))
+    return KeptRows(cluster, journal, filters, scores)
+
+
+def room_filters(framework: Framework) -> list[RoomFilter] | None:
+    """The filters of a framework that looks at nothing but room; None: some plugin looks at more."""
+    filters: list[RoomFilter] = [f for f in framework.filters if isinstance(f, RoomFilter)]
+    names = {plugin.NAME for plugin in filters}
+    has_more = len(filters) < len(framework.filters) or any(
+        plugin.NAME not in names for plugin in framework.pre_filters
+    )
+    return None if has_more else filters

@@ -1,0 +1,103 @@
+"""What PreFilter, Filter and PreScore came to, as values.
+
+Apart from the run of the extension points (`runtime.py`), since those who look at results run nothing.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from shared.columns.schema import Bools, Int64s, Rows
+from shared.errors import OperationalError
+from shared.framework.plugin_api import NormalizeScorePlugin, Reads, ScorePlugin, UpdatableScore
+from shared.framework.status import Codes, Status, Verdicts
+
+
+class PreFilterOutcome(NamedTuple):
+    """What PreFilter said of a pod."""
+
+    status: Status
+    """SUCCESS, or the rejection (or error) that counts, with its plugin."""
+    each: dict[str, Status]
+    """Plugin -> its status, for those that ran."""
+    each_node_names: dict[str, frozenset[str]]
+    states: dict[str, Any]
+    node_names: frozenset[str] | None
+    """The intersection of what the plugins narrowed the search to; None: all nodes."""
+    narrowed_by: tuple[str, ...]
+    """The plugins that narrowed it."""
+    final: frozenset[str] = frozenset()
+    """The plugins that will not change their mind about this pod, whatever happens."""
+
+
+class FilterVerdicts(NamedTuple):
+    """What one filter said; it may have been asked several times, about different rows."""
+
+    filter_index: int
+    rows: Rows
+    verdicts: Verdicts
+
+
+class FilterOutcome(NamedTuple):
+    """What Filter said of `rows`; arrays of shape (n,)."""
+
+    rows: Rows
+    failed_by: Int64s
+    """Index into the framework's filters of the first one that failed; -1 where all passed."""
+    verdicts: list[FilterVerdicts]
+    """Of the filters that had something against some row, in the order in which they ran."""
+
+    @property
+    def passes(self) -> Bools:
+        passed: Bools = self.failed_by < 0
+        return passed
+
+    def codes(self) -> Codes:
+        """`Code` of the first filter that failed for each row, shape (n,); 0 where all passed."""
+        codes = np.zeros(len(self.rows), np.uint8)
+        at = np.full(int(self.rows.max(initial=0)) + 1, 0, np.intp)
+        at[self.rows] = np.arange(len(self.rows))
+        for _, seen, verdict in self.verdicts:
+            failed = verdict.codes != 0
+            codes[at[seen[failed]]] = verdict.codes[failed]
+        return codes
+
+
+class NodeVerdict(NamedTuple):
+    """Why one node does not take the pod."""
+
+    row: int
+    status: Status
+
+
+class ActiveScore(NamedTuple):
+    """A score plugin that PreScore did not skip."""
+
+    plugin: ScorePlugin
+    weight: int
+    state: Any
+    normalizer: NormalizeScorePlugin | None
+    """The same plugin, if it normalises."""
+
+
+class PreparedScores(NamedTuple):
+    """What PreScore said of a pod."""
+
+    active: list[ActiveScore]
+    updatable: list[UpdatableScore | None]
+    """The same plugins, where they can bring their state up to date."""
+    skipped: list[str]
+    """Names of the plugins that have no say."""
+    skipped_updatable: list[tuple[UpdatableScore, Any]]
+    """Those of them that may come to have one, with their state."""
+    stale_by: Reads
+    """Changes after which PreScore would have to run again for those that cannot follow."""
+    object_kinds: frozenset[str] | None
+    """Kinds of objects of which a change makes PreScore run again; None: all."""
+
+
+class PreScoreError(OperationalError):
+    """A pod that cannot be rated; the attempt is an error and no refusal, its text the message."""
+
+    def __init__(self, plugin: str, status: Status) -> None:
+        super().__init__(f'running PreScore plugin "{plugin}": {status.message}')

@@ -1,0 +1,58 @@
+"""What pods belong to, and what protects them."""
+
+import msgspec
+
+from shared.kube.api_objects.base import ApiStruct
+from shared.kube.api_objects.metadata import ObjectMeta
+from shared.kube.api_objects.selectors import LabelSelector
+
+
+class Namespace(ApiStruct):
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+
+class ServiceSpec(ApiStruct):
+    selector: dict[str, str] | None = None
+
+
+class Service(ApiStruct):
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: ServiceSpec = msgspec.field(default_factory=ServiceSpec)
+
+
+class ReplicationControllerSpec(ApiStruct):
+    selector: dict[str, str] | None = None
+
+
+class ReplicationController(ApiStruct):
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: ReplicationControllerSpec = msgspec.field(default_factory=ReplicationControllerSpec)
+
+
+class WorkloadSpec(ApiStruct):
+    selector: LabelSelector | None = None
+
+
+class ReplicaSet(ApiStruct):
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)
+
+
+class StatefulSet(ApiStruct):
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)
+
+
+class PodDisruptionBudgetSpec(ApiStruct):
+    selector: LabelSelector | None = None
+
+
+class PodDisruptionBudgetStatus(ApiStruct):
+    disruptions_allowed: int = 0
+    disrupted_pods: dict[str, str] | None = None
+
+
+class PodDisruptionBudget(ApiStruct):
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: PodDisruptionBudgetSpec = msgspec.field(default_factory=PodDisruptionBudgetSpec)
+    status: PodDisruptionBudgetStatus = msgspec.field(default_factory=PodDisruptionBudgetStatus)

@@ -1,0 +1,267 @@
+"""Lone pods that are placed where their worker said before they came: what that saves, and when it does
+not count."""
+
+import msgspec
+import pytest
+
+from daemon.core.effects import TellBinder, TellScorer
+from daemon.core.events import AdapterSaid, AdminAsked, ScorerSaid
+from shared.framework.cluster_view import ClusterView
+from shared.framework.pod_info import PodInfo
+from shared.framework.profiles import ProfileConfig
+from shared.framework.registry import BuiltProfile, Registry
+from shared.framework.status import SUCCESS, Status
+from shared.kube.pod_record import PodRecord
+from shared.messages.admin import StopRequest
+from shared.messages.from_scorer import Forecast
+from shared.messages.to_binder import BindPods
+from shared.messages.to_owner import AdapterBatch, PodChanged
+from tests.support.builders import make_node, make_pod
+from tests.support.pipeline import ADAPTER, EPOCH, Pipeline
+
+NODE_COUNT = 6
+
+
+def calm(worker_count: int = 1, *, is_ahead: bool = True) -> Pipeline:
+    """A cluster in which one pod was placed, and the worker then looked ahead."""
+    pipeline = Pipeline(worker_count)
+    pipeline.sync([make_node(f"n{i}") for i in range(NODE_COUNT)], [])
+    pipeline.run_until_quiet()
+    place(pipeline, "first", is_ahead=is_ahead)
+    return pipeline
+
+
+def place(pipeline: Pipeline, name: str, *, is_ahead: bool = True) -> str:
+    """The node that a pod came to, alone."""
+    pod = make_pod(name)
+    pipeline.add_pod(pod)
+    pipeline.run_until_quiet()
+    if is_ahead:
+        look_ahead(pipeline)
+    (node,) = pipeline.bound[pod.uid]
+    return node
+
+
+def look_ahead(pipeline: Pipeline) -> None:
+    for index in pipeline.scorers:
+        pipeline.look_ahead(index)
+    while pipeline.step_owner():
+        pass
+
+
+def used(pipeline: Pipeline) -> int:
+    return pipeline.state.counters["forecasts_used"]
+
+
+def last_forecast(pipeline: Pipeline) -> Forecast:
+    """What the worker says now; the owner does not hear it."""
+    assert pipeline.look_ahead(0)
+    said = pipeline.to_owner.pop()
+    assert isinstance(said, ScorerSaid)
+    assert isinstance(said.message, Forecast)
+    return said.message
+
+
+def test_the_binding_is_ordered_in_the_turn_in_which_the_pod_comes() -> None:
+    pipeline = calm()
+    arrival = AdapterSaid(ADAPTER, AdapterBatch(EPOCH, [PodChanged(make_pod("p"))]))
+    (order,) = pipeline.state.decide([arrival], pipeline.now_s)
+    assert isinstance(order, TellBinder)
+    assert isinstance(order.message, BindPods)
+    assert [each.name for each in order.message.orders] == ["p"]
+    told = pipeline.state.spread(pipeline.now_s)
+    assert not [effect for effect in told if isinstance(effect, TellScorer)]
+
+
+@pytest.mark.parametrize("worker_count", [1, 2])
+def test_decisions_are_those_without_it(worker_count: int) -> None:
+    names = [f"p{i}" for i in range(2 * NODE_COUNT)]
+    pipeline, plain = calm(worker_count), calm(worker_count, is_ahead=False)
+    nodes = [place(pipeline, name) for name in names]
+    assert used(pipeline) == len(names)
+    assert nodes == [place(plain, name, is_ahead=False) for name in names]
+    assert used(plain) == 0
+
+
+def test_a_worker_goes_on_from_a_pod_that_it_was_not_asked_about() -> None:
+    names = [f"p{i}" for i in range(4)]
+    pipeline, plain = calm(), calm(is_ahead=False)
+    nodes = [place(pipeline, name, is_ahead=i % 2 == 0) for i, name in enumerate(names)]
+    assert used(pipeline) == 3, "all but the one before which nobody looked ahead"
+    assert nodes == [place(plain, name, is_ahead=False) for name in names]
+
+
+def test_it_counts_once() -> None:
+    pipeline = calm()
+    place(pipeline, "a", is_ahead=False)
+    place(pipeline, "b", is_ahead=False)
+    assert used(pipeline) == 1
+
+
+def test_after_a_change_the_worker_is_asked() -> None:
+    pipeline = calm()
+    pipeline.add_node(make_node("new", cpu="64", memory="512Gi"))
+    assert place(pipeline, "p") == "new"
+    assert used(pipeline) == 0
+
+
+def test_a_change_that_comes_with_the_pod_counts_too() -> None:
+    pipeline = calm()
+    pod = make_pod("p")
+    others = [make_pod(f"on-n{i}", cpu="4", node_name=f"n{i}") for i in range(NODE_COUNT)]
+    pipeline.tell(*(PodChanged(each) for each in (*others, pod)))
+    pipeline.run_until_quiet()
+    assert used(pipeline) == 0
+    assert pod.uid not in pipeline.bound, "no node has room left"
+
+
+def test_what_was_said_before_the_last_snapshot_is_void() -> None:
+    pipeline = calm()
+    forecast = last_forecast(pipeline)
+    pipeline.add_node(make_node("new"))
+    pipeline.handle(ScorerSaid(pipeline.scorers[0].peer, forecast))
+    place(pipeline, "p")
+    assert used(pipeline) == 0
+
+
+@pytest.mark.parametrize("row", [-1, 10_000])
+def test_a_row_that_does_not_exist_is_no_forecast(row: int) -> None:
+    pipeline = calm(is_ahead=False)
+    told = last_forecast(pipeline)
+    wrong = Forecast(0, EPOCH, told.sequence, told.ticket, told.class_id, row, 0.0)
+    pipeline.handle(ScorerSaid(pipeline.scorers[0].peer, wrong))
+    place(pipeline, "p")
+    assert used(pipeline) == 0
+
+
+def test_a_node_that_does_not_take_the_pod_is_no_forecast() -> None:
+    pipeline = calm(is_ahead=False)
+    pipeline.add_node(make_node("small", cpu="10m"))
+    pipeline.run_until_quiet()
+    told = last_forecast(pipeline)
+    row = pipeline.state.cache.nodes.row_of("small")
+    wrong = Forecast(0, EPOCH, told.sequence, told.ticket, told.class_id, row, 0.0)
+    pipeline.handle(ScorerSaid(pipeline.scorers[0].peer, wrong))
+    assert place(pipeline, "p") != "small"
+    assert used(pipeline) == 0
+
+
+def test_a_forecast_of_another_ticket_is_not_used() -> None:
+    pipeline = calm(is_ahead=False)
+    told = last_forecast(pipeline)
+    other = Forecast(0, EPOCH, told.sequence, told.ticket + 1, told.class_id, told.node_row, 0.0)
+    pipeline.handle(ScorerSaid(pipeline.scorers[0].peer, other))
+    place(pipeline, "p")
+    assert used(pipeline) == 0
+
+
+def test_of_two_pods_at_once_none_is_placed_so() -> None:
+    pipeline = calm()
+    pipeline.tell(PodChanged(make_pod("a")), PodChanged(make_pod("b")))
+    assert used(pipeline) == 0
+    pipeline.run_until_quiet()
+    assert len(pipeline.bound) == 3
+
+
+def test_a_pod_of_another_class_is_not_placed_so() -> None:
+    pipeline = calm()
+    pipeline.add_pod(make_pod("large", cpu="2"))
+    pipeline.run_until_quiet()
+    place(pipeline, "small")
+    pipeline.add_pod(make_pod("large2", cpu="2"))
+    assert used(pipeline) == 0
+
+
+def test_while_the_worker_has_a_pod_in_hand_none_is_placed_so() -> None:
+    pipeline = calm()
+    pipeline.add_pod(make_pod("other", cpu="200m"))
+    pipeline.add_pod(make_pod("p"))
+    assert used(pipeline) == 0
+    pipeline.run_until_quiet()
+    assert len(pipeline.bound) == 3
+
+
+def test_a_pod_that_is_being_deleted_is_not_placed() -> None:
+    pipeline = calm()
+    pipeline.add_pod(make_pod("p", deleted="2026-01-01T00:00:00Z"))
+    pipeline.run_until_quiet()
+    assert used(pipeline) == 0
+    assert len(pipeline.bound) == 1
+
+
+def test_an_owner_that_stops_places_nothing_more() -> None:
+    pipeline = calm()
+    pipeline.handle(AdminAsked(b"admin", StopRequest()))
+    pipeline.add_pod(make_pod("p"))
+    assert used(pipeline) == 0
+    assert not pipeline.orders
+
+
+def test_what_a_worker_foresaw_goes_with_it() -> None:
+    pipeline = calm()
+    pipeline.start_scorer(0)
+    while pipeline.step_owner():
+        pass
+    pipeline.add_pod(make_pod("p"))
+    assert used(pipeline) == 0
+
+
+def test_nothing_is_foreseen_while_room_is_kept_for_a_nominated_pod() -> None:
+    pipeline = calm()
+    gated = make_pod("gated", spec={"schedulingGates": [{"name": "later"}]})
+    pipeline.add_pod(msgspec.structs.replace(gated, nominated_node_name="n3"))
+    pipeline.run_until_quiet()
+    look_ahead(pipeline)
+    place(pipeline, "p")
+    assert used(pipeline) == 0
+
+
+def test_a_pod_that_comes_nominated_goes_the_usual_way() -> None:
+    pipeline = calm()
+    pipeline.add_pod(msgspec.structs.replace(make_pod("p"), nominated_node_name="n3"))
+    assert used(pipeline) == 0
+    pipeline.run_until_quiet()
+    assert pipeline.bound["uid-default-p"] == ["n3"]
+
+
+class Reserver:
+    """A Reserve plugin with a say about every pod."""
+
+    NAME = "Reserver"
+
+    def __init__(self) -> None:
+        self.reserved: list[str] = []
+
+    def reserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> Status:
+        del pod, cluster, row
+        self.reserved.append(record.name)
+        return SUCCESS
+
+    def unreserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> None:
+        raise AssertionError("nothing fails here")
+
+
+def test_reserve_plugins_are_asked_about_their_pods() -> None:
+    pipeline, reserver = Pipeline(), Reserver()
+    reserve = pipeline.plugins.reserve
+    assert isinstance(reserve, dict)
+    reserve["default-scheduler"] = (reserver,)
+    pipeline.sync([make_node("n0")], [])
+    pipeline.run_until_quiet()
+    for name in ("a", "b", "c"):
+        place(pipeline, name)
+    assert reserver.reserved == ["a", "b", "c"]
+    assert used(pipeline) == 0
+
+
+def test_a_sample_of_nodes_is_not_looked_at_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking moves on where the next sample begins, and decisions would be others."""
+
+    def sampling() -> BuiltProfile:
+        return Registry().build(ProfileConfig(percentage_of_nodes_to_score=50))
+
+    monkeypatch.setattr("tests.support.pipeline.default_profile", sampling)
+    pipeline = calm()
+    assert not pipeline.look_ahead(0)
+    place(pipeline, "p")
+    assert used(pipeline) == 0
