@@ -33,7 +33,6 @@ class SnapshotLog:
         self._epoch = epoch
         self.sequence = 0
         """Of the last delta; 0 before the first."""
-        self._generation = 0
         self._position = START
         self._marks = NOTHING_SENT
         self._settled: dict[int, int] = {}
@@ -79,7 +78,6 @@ class SnapshotLog:
         message = SnapshotDelta(
             epoch=self._epoch,
             sequence=self.sequence,
-            base_generation=self._generation,
             generation=cache.generation,
             settled=dict(settled),
             body=msgspec.Raw(body),
@@ -126,7 +124,6 @@ class SnapshotLog:
 
     def _sent(self, settled: dict[int, int]) -> None:
         self._position = self._cache.journal.position
-        self._generation = self._cache.generation
         self._settled = dict(settled)
         self._object_changes = []
         self._cache.objects.assumption_news.clear()

@@ -9,11 +9,11 @@ Rules: pkg/scheduler/framework/plugins/noderesources/{least_allocated,most_alloc
 requested_to_capacity_ratio,balanced_allocation}.go, v1.36.2.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Final
 
 from shared.columns.schema import INT64_MAX, wrap_int64
+from shared.kernels.deviation import deviation_of
 
 SCORE_MAX: Final = 100
 _INT64_MIN: Final = -INT64_MAX - 1
@@ -85,20 +85,7 @@ def _balanced(requested: Sequence[int], capacity: Sequence[int]) -> int:
     """100 x (1 - standard deviation of the used shares), over resources present."""
     present = zip(requested, capacity, strict=True)
     shares = [min(float(used) / float(size), 1.0) for used, size in present if size != 0]
-    deviation = 0.0
-    if len(shares) == 2:
-        deviation = abs((shares[0] - shares[1]) / 2)
-    elif len(shares) > 2:
-        # A plain loop: sum() adds floats with compensation from Python 3.12 on.
-        total = 0.0
-        for share in shares:
-            total += share
-        mean = total / len(shares)
-        squares = 0.0
-        for share in shares:
-            squares += (share - mean) * (share - mean)
-        deviation = math.sqrt(squares / len(shares))
-    balance = (1.0 - deviation) * float(SCORE_MAX)
+    balance = (1.0 - deviation_of(shares)) * float(SCORE_MAX)
     return int(balance) if balance > _INT64_MIN else _INT64_MIN
 
 

@@ -14,7 +14,6 @@ Rules: pkg/scheduler/framework/plugins/noderesources/{fit,least_allocated,most_a
 requested_to_capacity_ratio,balanced_allocation}.go, v1.36.2.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 
 from shared.columns.schema import INT64_MAX, Bools, Int64s, wrap_int64
 from shared.kernels import large_amounts
+from shared.kernels.deviation import deviation_of
 
 SCORE_MAX: Final = 100
 UTILIZATION_MAX: Final = 100
@@ -458,17 +458,4 @@ def _balanced_one(requested: Sequence[int], capacity: Sequence[int]) -> int:
         if size:
             share = float(used) / float(size)
             shares.append(min(share, 1.0))
-    deviation = 0.0
-    if len(shares) == 2:
-        deviation = abs((shares[0] - shares[1]) / 2)
-    elif len(shares) > 2:
-        # A plain loop: sum() adds floats with compensation from Python 3.12 on.
-        total = 0.0
-        for share in shares:
-            total += share
-        mean = total / len(shares)
-        squares = 0.0
-        for share in shares:
-            squares += (share - mean) * (share - mean)
-        deviation = math.sqrt(squares / len(shares))
-    return int((1.0 - deviation) * float(SCORE_MAX))
+    return int((1.0 - deviation_of(shares)) * float(SCORE_MAX))

@@ -29,11 +29,10 @@ class SnapshotFull(_Message, frozen=True, tag="sF"):
 
 
 class SnapshotDelta(_Message, frozen=True, tag="sD"):
-    """All rows that changed after `base_generation` up to `generation`."""
+    """All rows that changed since the delta before, up to `generation`."""
 
     epoch: int
     sequence: int
-    base_generation: int
     generation: int
     settled: dict[int, int]
     """Worker index -> the last proposal sequence whose verdicts this delta contains. A worker drops

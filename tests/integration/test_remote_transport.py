@@ -31,7 +31,7 @@ TURN_MS = 20
 
 
 def delta(sequence: int) -> SnapshotDelta:
-    return SnapshotDelta(1, sequence, sequence, sequence + 1, {}, EMPTY, 1)
+    return SnapshotDelta(1, sequence, sequence + 1, {}, EMPTY, 1)
 
 
 class Stage:

@@ -90,7 +90,7 @@ def hello(scorer: ScorerSockets) -> ScorerHello:
 
 
 def delta(sequence: int) -> SnapshotDelta:
-    return SnapshotDelta(1, sequence, sequence, sequence + 1, {}, EMPTY, 1)
+    return SnapshotDelta(1, sequence, sequence + 1, {}, EMPTY, 1)
 
 
 class TestScorers:

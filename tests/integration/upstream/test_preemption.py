@@ -637,12 +637,8 @@ def test_async_preemption_lower_priority_pod_can_select_the_same_place(live: Liv
 # Pods that wait on Permit -------------------------------------------------------------------------
 
 
-def test_a_waiting_pod_makes_room_and_goes_elsewhere(live: LiveBerth) -> None:
-    """TestPreemptionRespectsWaitingPod: the victim waits on Permit on the only node that is large enough
-    for the preemptor; it is not deleted, and goes to the small one."""
-    live.add_node("big-node", cpu=2)
-    victim = add(live, "victim", "low", cpu=1, scheduler="permit-once")
-    live.until(lambda s: s.assumed_pod_count == 1, "it waits")
+def goes_elsewhere(live: LiveBerth, victim: dict[str, Any]) -> None:
+    """A victim that is assumed on the only node large enough for the preemptor is not deleted."""
     live.add_node("small-node", cpu=1)
     add(live, "preemptor", "high", cpu="1500m")
     assert live.bound("preemptor") == "big-node"
@@ -650,6 +646,15 @@ def test_a_waiting_pod_makes_room_and_goes_elsewhere(live: LiveBerth) -> None:
     pod = live.pod("victim") or {}
     assert pod["metadata"]["uid"] == victim["metadata"]["uid"]
     assert "deletionTimestamp" not in pod["metadata"]
+
+
+def test_a_waiting_pod_makes_room_and_goes_elsewhere(live: LiveBerth) -> None:
+    """TestPreemptionRespectsWaitingPod: the victim waits on Permit on the only node that is large enough
+    for the preemptor; it is not deleted, and goes to the small one."""
+    live.add_node("big-node", cpu=2)
+    victim = add(live, "victim", "low", cpu=1, scheduler="permit-once")
+    live.until(lambda s: s.assumed_pod_count == 1, "it waits")
+    goes_elsewhere(live, victim)
 
 
 def test_a_pod_that_is_being_prepared_makes_room_and_goes_elsewhere(live: LiveBerth) -> None:
@@ -657,13 +662,7 @@ def test_a_pod_that_is_being_prepared_makes_room_and_goes_elsewhere(live: LiveBe
     live.add_node("big-node", cpu=2)
     victim = add(live, "victim", "low", cpu=1, scheduler="pre-bind-once")
     live.wait_call("PreBindsLater", "pre_bind", "victim")
-    live.add_node("small-node", cpu=1)
-    add(live, "preemptor", "high", cpu="1500m")
-    assert live.bound("preemptor") == "big-node"
-    assert live.bound("victim") == "small-node"
-    pod = live.pod("victim") or {}
-    assert pod["metadata"]["uid"] == victim["metadata"]["uid"]
-    assert "deletionTimestamp" not in pod["metadata"]
+    goes_elsewhere(live, victim)
 
 
 def test_a_waiting_pod_is_not_preempted_by_a_less_important_pod(live: LiveBerth) -> None:
