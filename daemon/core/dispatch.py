@@ -206,7 +206,7 @@ class ScorerFleet:
         return found
 
     def take_ticket(self) -> int:
-        """For a pod that no worker is asked about."""
+        """For a pod that is not part of a batch."""
         ticket = self._next_ticket
         self._next_ticket += 1
         return ticket
@@ -239,8 +239,7 @@ class ScorerFleet:
         for pod, pod_class in pods:
             scorer = min(load, key=lambda s: (load[s], s.worker_index))
             load[scorer] += 1
-            ticket, record = self._next_ticket, pod.record
-            self._next_ticket += 1
+            ticket, record = self.take_ticket(), pod.record
             scorer.attempts[ticket] = Attempt(ticket, NO_BATCH, pod, pod_class)
             scorer.extended.add(ticket)
             task = ExtendedTask(

@@ -26,8 +26,8 @@ from daemon.core.events import (
     ScorerSaid,
 )
 from daemon.core.state import SchedulerState
-from daemon.owner.collector import Collector
 from shared.clock import Clock
+from shared.collector import Collector
 from shared.messages.admin import (
     CacheRequest,
     CompareRequest,
@@ -112,7 +112,7 @@ class OwnerLoop:
             for effect in self._state.spread(now_s):
                 self._carry_out(effect)
             if self._state.is_synced:
-                self._collector.synced()
+                self._collector.settled()
 
     def _look_at(self, gate: LeaseGate) -> list[Event]:
         term = gate.open_term()

@@ -18,8 +18,8 @@ from shared.framework.families import Families
 from shared.framework.kept_rows import FEW_ROWS, RoomAsked, RoomFilter, room_filters
 from shared.framework.nominated_pods import passing_with_nominated
 from shared.framework.object_news import has_say, kinds_changed
-from shared.framework.plans import MOVING
-from shared.framework.plugin_api import Delta, Reads
+from shared.framework.plans import EDITED_BITS, MOVING_BITS
+from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
 from shared.kernels.rows import rows_where
@@ -30,9 +30,6 @@ ROWS_LIKE_ONE_CALL: Final = 256
 CLASSES_MAX: Final = 4096
 FAMILIES_KEPT_MAX: Final = 64
 """Fewer: nobody says when the last pod of a family is gone."""
-
-_EVERYTHING: Final = (Reads.NODE | Reads.IMAGES | MOVING).value
-_MOVING: Final = MOVING.value
 
 
 class Checker:
@@ -189,10 +186,10 @@ class Checker:
         position, pod_position = self._journal.position, cluster.pod_log.position
         if kept.position == position and kept.pod_position == pod_position:
             return True
-        if kept.stale_by & _MOVING:
+        if kept.stale_by & MOVING_BITS:
             return False
         node_rows = self._journal.node.since(kept.position.node)
-        if node_rows is None or (len(node_rows) and kept.stale_by & _EVERYTHING):
+        if node_rows is None or (len(node_rows) and kept.stale_by & EDITED_BITS):
             return False
         kept.known[node_rows] = False
         if kept.updatable:

@@ -35,7 +35,7 @@ from shared.framework.node_sample import NodeSample, is_sampling
 from shared.framework.nominated_pods import passing, run_filters_with_nominated
 from shared.framework.object_news import has_say, kinds_changed
 from shared.framework.outcomes import FilterOutcome, PreFilterOutcome, PreScoreError
-from shared.framework.plans import MOVING
+from shared.framework.plans import EDITED_BITS, MOVING_BITS
 from shared.framework.plugin_api import Delta, Reads
 from shared.framework.pod_info import PodInfo
 from shared.framework.post_filter import FailedAttempt, PostFilterResult, run_post_filters
@@ -57,8 +57,6 @@ POD_CHANGES_MAX: Final = 4096
 counting all pods again is quicker."""
 OUTDATED_MAX: Final = 64
 """So many times a class is brought up to date without being asked why it fits nowhere."""
-FIXED: Final = Reads.NODE | Reads.IMAGES
-"""What only an edited Node object changes."""
 
 
 class Choice(NamedTuple):
@@ -271,7 +269,7 @@ class Engine:
         if is_sampling(framework.percentage_of_nodes_to_score):
             return None
         scores = self.scores_of(evaluation)
-        if scores is None or (evaluation.stale_by | scores.stale_by) & _MOVING:
+        if scores is None or (evaluation.stale_by | scores.stale_by) & MOVING_BITS:
             return None
 
         def put_and_note(rows: list[int]) -> None:
@@ -432,7 +430,7 @@ class Engine:
             or evaluation.position.node != self._journal.node.position
             or evaluation.objects_version != self._cluster.objects.version
             or len(evaluation.feasible) != self._cluster.nodes.capacity
-            or (evaluation.stale_by | scores.stale_by) & _MOVING
+            or (evaluation.stale_by | scores.stale_by) & MOVING_BITS
         ):
             return None
         class_ids = self._cluster.pod_log.classes_since(evaluation.pod_position, POD_CHANGES_MAX)
@@ -480,14 +478,12 @@ class Engine:
 
 
 def _reads_changed(changes: Changes, *, has_pods: bool) -> int:
-    """Bits of Reads: operations on the enumeration itself take a microsecond each."""
+    """Bits of Reads."""
     if len(changes.node_rows):
-        return _EVERYTHING  # A node that takes a row brings its own usage.
+        return EDITED_BITS
     if len(changes.usage_rows):
-        return _MOVING
+        return MOVING_BITS
     return _PODS if has_pods else 0
 
 
-_EVERYTHING: Final = (FIXED | MOVING).value
-_MOVING: Final = MOVING.value
 _PODS: Final = Reads.PODS.value

@@ -2,16 +2,15 @@
 
 import argparse
 import contextlib
-import gc
 import os
 import signal
 import socket
 import sys
 from pathlib import Path
-from typing import Final
 
 from shared import exit_codes
 from shared.clock import SystemClock
+from shared.collector import Collector
 from shared.config import PROCESSES_MAX, SchedulerConfiguration, load_configuration
 from shared.config_digest import scoring_digest
 from shared.errors import ConfigurationError, OperationalError
@@ -31,11 +30,6 @@ from workers.scorer.loop import ScorerLoop
 from workers.scorer.tie_break import BY_SEED, TIE_BREAKS
 
 log = EventLog("scorer")
-
-YOUNG_OBJECTS_MAX: Final = 50_000
-"""Objects with references that are made before Python looks for cycles among them. By default it is 700,
-and where every pod is a class of its own, looking through these classes again and again takes a fifth
-of the time."""
 
 
 def main(argv: list[str]) -> int:
@@ -85,9 +79,7 @@ def _run(options: argparse.Namespace) -> int:
             caller=caller,
             configuration=scoring_digest(config, gates) if is_remote else "",
         )
-        gc.set_threshold(YOUNG_OBJECTS_MAX, 20, 20)
-        gc.collect()
-        gc.freeze()  # What is there now stays.
+        Collector().settled()
         log.info("scorer_started", index=index, owner=way.address(Channel.SCORERS))
         loop.run(lambda: stop.is_set or (lifeline is not None and lifeline.is_cut()))
     log.info("scorer_stopped")

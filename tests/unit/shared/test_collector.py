@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from daemon.owner.collector import YOUNG_OBJECTS_MAX, Collector
+from shared.collector import YOUNG_OBJECTS_MAX, Collector
 
 
 @pytest.fixture(autouse=True)
@@ -21,10 +21,10 @@ def test_what_is_there_after_the_first_sync_is_put_aside() -> None:
     collector = Collector()
     assert gc.get_threshold()[0] == YOUNG_OBJECTS_MAX
     assert gc.get_freeze_count() == 0
-    collector.synced()
+    collector.settled()
     frozen = gc.get_freeze_count()
     assert frozen > 0
     kept = [[n] for n in range(100)]
-    collector.synced()
+    collector.settled()
     assert gc.get_freeze_count() <= frozen, "what came later is looked through as ever"
     assert len(kept) == 100
