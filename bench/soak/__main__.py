@@ -6,8 +6,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.soak.disturbance import KILLABLE
 from bench.soak.figures import table
-from bench.soak.run import KILLABLE, SoakOptions, run_soak
+from bench.soak.run import SoakOptions, run_soak
 from bench.watched.berth_options import add_berth_options
 from bench.watched.figures_file import place_problems, write_figures
 from shared import exit_codes
@@ -48,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
         ("--node-changes", float, "R", defaults.node_changes_per_s, "changes of nodes per second"),
         ("--check-every-s", float, "S", defaults.check_every_s, "compares cache and API server"),
         ("--kill-every-s", float, "S", defaults.kill_every_s, "kill -9 of a process; 0: never"),
+        ("--stop-every-s", float, "S", defaults.stop_every_s, "stops one a while; 0: never"),
     ):
         add(
             option,
@@ -66,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         "--kill",
         default=",".join(KILLABLE),
         metavar="NAMES",
-        help="whom --kill-every-s may kill (default %(default)s)",
+        help="whom these may kill or stop (default %(default)s)",
     )
     add(
         "--faults",
@@ -95,8 +97,8 @@ def _options(parsed: argparse.Namespace) -> SoakOptions:
     ]
     if parsed.nodes < 10:
         problems.append("--nodes must be at least 10: some of them are always closed")
-    if parsed.kill_every_s < 0 or (parsed.warm_up_s or 0) < 0:
-        problems.append("--kill-every-s and --warm-up-s must not be negative")
+    if min(parsed.kill_every_s, parsed.stop_every_s, parsed.warm_up_s or 0) < 0:
+        problems.append("--kill-every-s, --stop-every-s and --warm-up-s must not be negative")
     unknown = sorted(set(kill) - set(KILLABLE))
     if unknown:
         problems.append(f"--kill {','.join(unknown)}: there are {','.join(KILLABLE)}")
@@ -114,6 +116,7 @@ def _options(parsed: argparse.Namespace) -> SoakOptions:
         check_every_s=parsed.check_every_s,
         warm_up_s=parsed.warm_up_s,
         kill_every_s=parsed.kill_every_s,
+        stop_every_s=parsed.stop_every_s,
         kill=kill,
         faults=parsed.faults,
         workers=parsed.workers,

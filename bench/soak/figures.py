@@ -24,7 +24,7 @@ class SoakFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Creation sent to binding seen: p50, p90, p99, p100."""
     node_changes: int
     kills: dict[str, int]
-    """Process -> how often it was killed."""
+    """Process -> how often it was killed or stopped."""
     restarts: dict[str, int]
     comparisons: int
     """Of cache and queue with the API server, while all of it went on."""
@@ -70,7 +70,7 @@ def table(figures: SoakFigures) -> str:
             f"by kind      {kinds}",
             f"latency      creation to bound: {latency.replace('p100', 'max')}",
             f"nodes        {figures.node_changes:,} changes",
-            f"killed       {kills or 'nobody'}",
+            f"disturbed    {kills or 'nobody'}",
             f"comparisons  {figures.comparisons}",
             "",
             *_processes(figures),

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from bench.soak.pods import NODE_CPU_MILLI, NODE_PODS, Kind, kind_of
+from bench.soak.pods import KINDS, NODE_CPU_MILLI, NODE_PODS, Kind, apart_group, kind_of
 
 CLOSED_S_MAX: Final = 15.0
 """A binding may have been under way when its node was closed to it, but not for so long."""
@@ -95,6 +95,8 @@ class Ledger:
         if len(self.latencies_s) < LATENCIES_MAX:
             self.latencies_s.append(now_s - pod.created_s)
         there = self.on_node.setdefault(node, set())
+        if pod.kind is KINDS["apart"]:
+            self._check_apart(name, node, there)
         there.add(name)
         self._cpu_milli[node] += pod.cpu_milli
         if self._cpu_milli[node] > NODE_CPU_MILLI or len(there) > NODE_PODS:
@@ -105,6 +107,12 @@ class Ledger:
         closed_s = self.closed_s.get(node)
         if closed_s is not None and now_s - closed_s > CLOSED_S_MAX:
             self._blame(f"pod {name} was bound to {node}, closed for {now_s - closed_s:.0f} s")
+
+    def _check_apart(self, name: str, node: str, there: set[str]) -> None:
+        group = apart_group(name)
+        for other in there:
+            if self.pods[other].kind is KINDS["apart"] and apart_group(other) == group:
+                self._blame(f"pod {name} was bound to {node}, where {other} keeps it away")
 
     def _leave_node(self, name: str, pod: LivePod) -> None:
         there = self.on_node[pod.node]

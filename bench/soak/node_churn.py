@@ -1,8 +1,8 @@
 """Nodes come and go, are cordoned, tainted and given labels that nobody had before.
 
 Only nodes of the main pool change, few at a time, so there is room for every pod that must be bound.
-A node is drained before it is deleted, as an administrator would; a pod that was being bound to it
-meanwhile is deleted as the garbage collector of pods would.
+Most are drained before they are deleted, as an administrator would, some vanish as a machine that is
+reclaimed; a pod that was being bound meanwhile is deleted as the garbage collector of pods would.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ CLOSED_SHARE_MAX: Final = 0.1
 DRAIN_S: Final = 2.0
 """From the cordon to the deletion: bindings under way arrive."""
 TAINT: Final = {"key": "soak/maintenance", "value": "now", "effect": "NoSchedule"}
-ACTIONS: Final = {"replace": 0.25, "cordon": 0.2, "taint": 0.25, "label": 0.3}
+ACTIONS: Final = {"replace": 0.2, "vanish": 0.1, "cordon": 0.2, "taint": 0.2, "label": 0.3}
 
 
 class NodeChurn:
@@ -67,8 +67,9 @@ class NodeChurn:
                 (action,) = self._random.choices(names, shares)
                 if action == "label":
                     await self._label(self._random.choice(self._open))
-                elif action == "replace":
-                    group.create_task(self._replace(self._take()))
+                elif action in ("replace", "vanish"):
+                    drain_s = DRAIN_S if action == "replace" else 0.0
+                    group.create_task(self._replace(self._take(), drain_s))
                 else:
                     await self._close(self._take(), action)
                 if len(self._closed) > self._closed_max:
@@ -106,10 +107,11 @@ class NodeChurn:
         await self._patch(node, {"spec": {"unschedulable": None, "taints": None}})
         self._open.append(node)
 
-    async def _replace(self, node: str) -> None:
-        await self._patch(node, {"spec": {"unschedulable": True}})
+    async def _replace(self, node: str, drain_s: float) -> None:
+        if drain_s:
+            await self._patch(node, {"spec": {"unschedulable": True}})
         self._ledger.closed_s[node] = self._clock.monotonic_s()
-        await asyncio.sleep(DRAIN_S)
+        await asyncio.sleep(drain_s)
         self._gone.add(node)
         for pod in list(self._ledger.on_node.get(node, ())):
             self._traffic.end_now(pod)

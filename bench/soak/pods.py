@@ -33,16 +33,26 @@ class Kind(NamedTuple):
 
 
 KINDS: Final = {
-    "plain": Kind(0.797, 100),
+    "plain": Kind(0.695, 100),
     "varied": Kind(0.08, 150),
     "spread": Kind(0.05, 100),
     "picky": Kind(0.04, 100),
+    "apart": Kind(0.03, 100),
+    "gated": Kind(0.03, 100),
+    "volume": Kind(0.02, 100),
+    # Deleted as soon as it is there, wherever it has got to by then.
+    "fleeting": Kind(0.02, 100, lives=0.0, must_bind=False),
     "huge": Kind(0.01, 1_000_000, must_bind=False),
     # Together more than the tight pool has room for; the urgent ones preempt the fillers.
     "filler": Kind(0.02, 1000, lives=1.5, must_bind=False),
-    "urgent": Kind(0.003, 1000, lives=0.3, must_bind=False),
+    "urgent": Kind(0.005, 1000, lives=0.3, must_bind=False),
 }
 VARIED_CPU_MILLI_LEAST: Final = 101
+APART_GROUPS: Final = 20
+"""No two pods of one of these are on one node."""
+GATE: Final = "soak/wait"
+STORAGE_CLASS: Final = "soak-disk"
+PROTECTED_LABEL: Final = "soak/protected"
 
 
 def tight_node_count(rate_per_s: float, life_s: float) -> int:
@@ -55,6 +65,11 @@ def tight_node_count(rate_per_s: float, life_s: float) -> int:
 def kind_of(pod_name: str) -> Kind:
     """By the name that `PodMaker` gave it."""
     return KINDS[pod_name.split("-")[1]]
+
+
+def apart_group(pod_name: str) -> int:
+    """Which pods an "apart" pod keeps away from."""
+    return int(pod_name.rpartition("-")[2]) % APART_GROUPS
 
 
 class PodMaker:
@@ -84,7 +99,16 @@ class PodMaker:
             case "picky":
                 spec["nodeSelector"] = {POOL_LABEL: MAIN}
                 spec["affinity"] = _prefers_round(self._random.randrange(10))
+            case "apart":
+                labels["app"] = f"apart-{apart_group(name)}"
+                spec["affinity"] = _keeps_away(labels["app"])
+            case "gated":
+                spec["schedulingGates"] = [{"name": GATE}]
+            case "volume":
+                spec["volumes"] = [{"name": "disk", "persistentVolumeClaim": {"claimName": name}}]
             case "filler" | "urgent":
+                if self._count % 2:
+                    labels[PROTECTED_LABEL] = "yes"
                 spec["nodeSelector"] = {POOL_LABEL: TIGHT}
                 spec["tolerations"] = [TIGHT_TAINT]
                 spec["priorityClassName"] = "soak-low" if kind == "filler" else "soak-high"
@@ -125,6 +149,50 @@ def node_body(name: str, number: int, pool: str) -> bytes:
     )
 
 
+def claim_body(pod_name: str) -> bytes:
+    """The claim of a "volume" pod; both have one name."""
+    return orjson.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": pod_name},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": STORAGE_CLASS,
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }
+    )
+
+
+def storage_class_body() -> bytes:
+    """Disks are made where their first consumer was placed."""
+    return orjson.dumps(
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": STORAGE_CLASS},
+            "provisioner": "soak.example.com",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }
+    )
+
+
+def budget_body() -> bytes:
+    """A PodDisruptionBudget that allows no disruption: a new one's status says so."""
+    return orjson.dumps(
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "soak-protected"},
+            "spec": {
+                "minAvailable": 1,
+                "selector": {"matchLabels": {PROTECTED_LABEL: "yes"}},
+            },
+        }
+    )
+
+
 def priority_class_bodies() -> list[bytes]:
     """What fillers and urgent pods name."""
     return [
@@ -147,6 +215,14 @@ def _spread(app: str) -> dict[str, Any]:
         "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": app}},
     }
+
+
+def _keeps_away(app: str) -> dict[str, Any]:
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": app}},
+    }
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
 def _prefers_round(number: int) -> dict[str, Any]:

@@ -10,23 +10,31 @@ can be bound has to be, and the server's objects are judged once more by the dem
 import asyncio
 import os
 import platform
-import random
 import secrets
 import shutil
-import signal
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from bench.demo.cluster_check import check_cluster
+from bench.demo.workload import NAMESPACE
+from bench.soak.disturbance import KILLABLE, Disturbance
 from bench.soak.figures import SoakFigures, latency_ms, leaks
 from bench.soak.ledger import Ledger
 from bench.soak.memory import MemoryMeter
 from bench.soak.node_churn import NodeChurn
 from bench.soak.patient import send
-from bench.soak.pods import MAIN, TIGHT, node_body, priority_class_bodies, tight_node_count
+from bench.soak.pods import (
+    MAIN,
+    TIGHT,
+    budget_body,
+    node_body,
+    priority_class_bodies,
+    storage_class_body,
+    tight_node_count,
+)
+from bench.soak.provisioner import Provisioner, disk_problems
 from bench.soak.traffic import PODS, Traffic
 from bench.soak.witness import Witness
 from bench.watched.berth_options import BerthOptions
@@ -43,7 +51,7 @@ from bench.watched.processes import (
 from bench.watched.run_folder import run_folder
 from daemon.commands.compare import Comparison, compare
 from daemon.supervisor.owner_link import OwnerLink
-from daemon.supervisor.process_list import ProcessEntry, entry_of, read_list
+from daemon.supervisor.process_list import entry_of, read_list
 from shared.clock import Clock, SystemClock
 from shared.errors import OperationalError
 from shared.kube.api_client import ApiClient
@@ -55,10 +63,13 @@ HISTORY: Final = 50_000
 EVENT_TTL_S: Final = 60
 LOST_AFTER_S: Final = 60.0
 """A pod for which there is room and that has no node after so long was lost."""
+DRIFT_S: Final = 30.0
+"""How long a difference may last while processes are killed and stopped: no stop lasts so long."""
 POLL_S: Final = 0.2
-KILLABLE: Final = ("owner", "adapter", "scorer", "binder")
 NOT_BERTH: Final = frozenset({"apiserver", "load and watch"})
 PRIORITY_CLASSES_PATH: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+STORAGE_CLASSES_PATH: Final = "/apis/storage.k8s.io/v1/storageclasses"
+BUDGETS_PATH: Final = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
 
 
 class SoakOptions(BerthOptions, frozen=True, kw_only=True):
@@ -74,10 +85,16 @@ class SoakOptions(BerthOptions, frozen=True, kw_only=True):
     warm_up_s: float | None = None
     """Before memory is judged; None: a fifth of the time, two minutes at most."""
     kill_every_s: float = 0.0
-    """Kills one of berth's processes so often (at the next check); 0: nobody is killed."""
+    """Kills one of berth's processes so often; 0: nobody is killed."""
+    stop_every_s: float = 0.0
+    """Stops one of them for some seconds so often; 0: nobody is stopped."""
     kill: tuple[str, ...] = KILLABLE
     faults: str = ""
     log_level: str = "warning"
+
+    @property
+    def is_disturbed(self) -> bool:
+        return bool(self.kill_every_s or self.stop_every_s or self.faults)
 
     @property
     def duration_s(self) -> float:
@@ -130,6 +147,8 @@ async def _run(options: SoakOptions, folder: Path, tell: Callable[[str], None]) 
 async def _create_cluster(client: ApiClient, options: SoakOptions) -> list[str]:
     """The nodes of the main pool."""
     await create_all(client, PRIORITY_CLASSES_PATH, priority_class_bodies())
+    await create_all(client, STORAGE_CLASSES_PATH, [storage_class_body()])
+    await create_all(client, BUDGETS_PATH, [budget_body()])
     names = [f"soak-node-{number:07d}" for number in range(options.nodes)]
     await create_all(client, NODES_PATH, [node_body(name, i, MAIN) for i, name in enumerate(names)])
     tight = [
@@ -172,21 +191,30 @@ class _Soak:
             nodes=nodes, rate_per_s=options.node_changes_per_s, seed=options.seed,
         )  # fmt: skip
         self._witness = Witness(client, self._ledger, self._on_bound, self._clock)
-        self._random = random.Random(f"kills/{options.seed}")
-        self._kills: Counter[str] = Counter()
-        self._killed_s = 0.0
+        self._provisioner = Provisioner(client, self._ledger)
+        self._disturbance = Disturbance(
+            self._runtime_dir, self._clock, tell,
+            kill_every_s=options.kill_every_s, stop_every_s=options.stop_every_s,
+            whom=options.kill, seed=options.seed,
+        )  # fmt: skip
         self._problems: list[str] = []
         self._comparison_count = 0
+        self._differs_since_s: dict[str, float] = {}
+        """What the last comparison found, and since when they all have."""
         self._seen_bound_count = 0
 
     async def run(self) -> SoakFigures:
         """From the first pod to the figures."""
         self._meter.begin()
-        start_s = self._killed_s = self._clock.monotonic_s()
-        async with self._background(self._witness.run(), self._sample_memory()):
+        start_s = self._clock.monotonic_s()
+        watching = self._witness.run(), self._sample_memory(), self._provisioner.run()
+        async with self._background(*watching):
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._traffic.run())
                 churning = group.create_task(self._churn.run())
+                # The last round sees what came of the last one.
+                calm_s = start_s + self._options.duration_s - self._options.check_every_s
+                group.create_task(self._disturbance.run(calm_s))
                 await self._check_in_rounds(start_s + self._options.duration_s)
                 # Nodes first: pods that are on one that goes are ended by the traffic.
                 self._churn.is_stopped = True
@@ -232,18 +260,27 @@ class _Soak:
             await self._compare()
             self._look_for_lost()
             self._tell_round(self._clock.monotonic_s() - now_s)
-            self._maybe_kill(end_s)
 
-    async def _compare(self) -> None:
-        """Drift, now. Where processes are killed the owner may not answer; the next round asks."""
+    async def _compare(self, *, is_quiet: bool = False) -> None:
+        """Drift, now. Where processes are killed or stopped the owner may not answer or know little;
+        the next rounds ask again."""
         try:
             found: Comparison = await asyncio.to_thread(compare, f"{self._runtime_dir}")
         except OperationalError as error:
-            if not self._options.kill_every_s and not self._options.faults:
+            if not self._options.is_disturbed:
                 self._problems.append(f"the comparison failed: {error}")
             return
         self._comparison_count += 1
-        self._problems += [f"drift: {one}" for one in found.differences]
+        now_s = self._clock.monotonic_s()
+        self._differs_since_s = {
+            one: self._differs_since_s.get(one, now_s) for one in found.differences
+        }
+        patience_s = DRIFT_S if self._options.is_disturbed and not is_quiet else 0.0
+        self._problems += [
+            f"drift: {one}"
+            for one, since_s in self._differs_since_s.items()
+            if now_s - since_s >= patience_s
+        ]
 
     def _look_for_lost(self) -> None:
         lost = self._ledger.lost(self._clock.monotonic_s() - LOST_AFTER_S)
@@ -260,27 +297,6 @@ class _Soak:
             f" alive {len(self._ledger.pods):,} pending {self._ledger.pending_count():,}"
             f" problems {len(self._problems) + self._ledger.problem_count} MiB {memory}"
         )
-
-    def _maybe_kill(self, end_s: float) -> None:
-        now_s = self._clock.monotonic_s()
-        every_s = self._options.kill_every_s
-        # The last round sees what came of the last kill.
-        is_last = now_s + self._options.check_every_s > end_s
-        if not every_s or is_last or now_s - self._killed_s < every_s:
-            return
-        entries = [
-            one
-            for one in read_list(self._runtime_dir).processes
-            if one.pid and one.name.split("-")[0] in self._options.kill
-        ]
-        if entries:
-            self._kill(self._random.choice(entries))
-            self._killed_s = now_s
-
-    def _kill(self, entry: ProcessEntry) -> None:
-        self._tell(f"kill -9 {entry.name} (pid {entry.pid})")
-        os.kill(entry.pid, signal.SIGKILL)
-        self._kills[entry.name] += 1
 
     # The end --------------------------------------------------------------------------------------
 
@@ -306,7 +322,8 @@ class _Soak:
             else:
                 pods.append(pod)
         self._problems += check_cluster(nodes, pods).problems
-        await self._compare()
+        self._problems += await disk_problems(self._client, nodes, pods)
+        await self._compare(is_quiet=True)
 
     async def _owner_counters(self) -> dict[str, int]:
         owner = OwnerLink(Endpoints(self._runtime_dir))
@@ -343,7 +360,7 @@ class _Soak:
             bound_by_kind=dict(ledger.by_kind.most_common()),
             latency_ms=latency_ms(ledger.latencies_s),
             node_changes=self._churn.change_count,
-            kills=dict(self._kills),
+            kills=dict(self._disturbance.done),
             restarts=dict(self._meter.restarts),
             comparisons=self._comparison_count,
             cpu_ms_per_pod={

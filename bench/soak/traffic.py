@@ -14,7 +14,7 @@ import orjson
 from bench.demo.workload import NAMESPACE
 from bench.soak.ledger import Ledger
 from bench.soak.patient import send
-from bench.soak.pods import PodMaker, kind_of
+from bench.soak.pods import KINDS, PodMaker, claim_body, kind_of
 from shared.clock import Clock
 from shared.kube.api_client import MERGE_PATCH, ApiClient
 
@@ -25,12 +25,15 @@ CATCH_UP_S_MAX: Final = 0.5
 OVERDUE_S_MAX: Final = 1.0
 """When ends are so late no pods are created: the cluster must not grow because the server is slow."""
 PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
+CLAIMS: Final = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
+GATED_S_MAX: Final = 2.0
 FINISHED_SHARE: Final = 0.1
 GRACE_SHARE: Final = 0.05
 FINISHED_LIFE_S: Final = 1.0
 """How long a finished pod stays to be looked at."""
 REAPER_PERIOD_S: Final = 0.05
 _SUCCEEDED: Final = orjson.dumps({"status": {"phase": "Succeeded"}})
+_NO_GATES: Final = b'{"spec":{"schedulingGates":[]}}'
 _AT_ONCE: Final = b'{"apiVersion":"v1","kind":"DeleteOptions","gracePeriodSeconds":0}'
 
 
@@ -75,11 +78,11 @@ class Traffic:
         async with asyncio.TaskGroup() as group:
             self._due_s = self._clock.monotonic_s()
             for _ in range(CREATORS):
-                group.create_task(self._create())
+                group.create_task(self._create(group))
             for _ in range(REAPERS):
                 group.create_task(self._reap())
 
-    async def _create(self) -> None:
+    async def _create(self, group: asyncio.TaskGroup) -> None:
         while not self.is_stopped:
             now_s = self._clock.monotonic_s()
             if self._ends and self._ends[0][0] < now_s - OVERDUE_S_MAX:
@@ -92,11 +95,20 @@ class Traffic:
             if due_s > now_s:
                 await asyncio.sleep(due_s - now_s)
                 self._ledger.pods[name].created_s = self._clock.monotonic_s()
+            if kind_of(name) is KINDS["volume"]:
+                await send(self._client, "POST", CLAIMS, claim_body(name))
+            await send(self._client, "POST", PODS, body)
             if not kind_of(name).must_bind:
                 # It may never have a node; its life begins now.
                 ends_s = self._clock.monotonic_s() + self._life_of(name)
                 heapq.heappush(self._ends, (ends_s, name, False))
-            await send(self._client, "POST", PODS, body)
+            elif kind_of(name) is KINDS["gated"]:
+                group.create_task(self._open_gate(name))
+
+    async def _open_gate(self, name: str) -> None:
+        await asyncio.sleep(self._random.uniform(0, GATED_S_MAX))
+        self._ledger.pods[name].created_s = self._clock.monotonic_s()
+        await send(self._client, "PATCH", f"{PODS}/{name}", _NO_GATES, MERGE_PATCH)
 
     async def _reap(self) -> None:
         while not self.is_stopped:

@@ -37,7 +37,7 @@ def test_nothing_is_lost_when_processes_are_killed_and_the_server_fails() -> Non
         life_s=2,
         check_every_s=3,
         warm_up_s=3600,
-        kill_every_s=1,
+        kill_every_s=3,
         faults=str(ROOT / "bench" / "soak" / "faults.yaml"),
         seed=1,
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.soak.ledger import CLOSED_S_MAX, Ledger
-from bench.soak.pods import NODE_CPU_MILLI, NODE_PODS
+from bench.soak.pods import APART_GROUPS, NODE_CPU_MILLI, NODE_PODS
 
 
 def bound(ledger: Ledger, name: str, node: str, cpu_milli: int = 100, now_s: float = 1.0) -> None:
@@ -66,6 +66,16 @@ def test_a_binding_long_after_its_node_was_closed_is_a_fault() -> None:
     assert ledger.problems == []
     bound(ledger, "soak-plain-2", "n", now_s=101.0 + CLOSED_S_MAX)
     assert ledger.problems == ["pod soak-plain-2 was bound to n, closed for 16 s"]
+
+
+def test_pods_that_keep_away_from_one_another_on_one_node_are_a_fault() -> None:
+    ledger = Ledger()
+    bound(ledger, "soak-apart-1", "n")
+    bound(ledger, "soak-apart-2", "n")
+    bound(ledger, f"soak-apart-{1 + APART_GROUPS}", "m")
+    assert ledger.problems == []
+    bound(ledger, f"soak-apart-{1 + 2 * APART_GROUPS}", "n")
+    assert ledger.problems == ["pod soak-apart-41 was bound to n, where soak-apart-1 keeps it away"]
 
 
 def test_a_pod_without_a_node_is_lost_only_if_there_is_room_for_it() -> None:
