@@ -55,8 +55,8 @@ def files() -> Iterator[Path]:
             if path.is_dir():
                 if path.name == ".ci" or not path.name.startswith((".", *SKIPPED_FOLDERS)):
                     stack.append(path)
-            elif path.suffix in TEXT_SUFFIXES and not path.name.startswith(".coverage"):
-                yield path
+            elif path.suffix in TEXT_SUFFIXES and not path.name.startswith((".coverage", ".git")):
+                yield path  # `.git` is a file in a further work tree.
 
 
 def name_of(path: Path) -> str:
