@@ -96,7 +96,7 @@ class Nominations:
         if len(rows) <= FEW_ROWS:
             found = [
                 self._slot_by_uid[uid]
-                for row in rows.tolist()
+                for row in dict.fromkeys(rows.tolist())
                 for uid in self._uids_by_row.get(row, ())
                 if uid != own_uid and self._by_uid[uid].priority >= priority_min
             ]

@@ -96,10 +96,6 @@ class ClassFilters:
         if not self.outcome.status.is_success:
             return NOTHING_REFILTERED
         rows = usage_rows
-        if not self.moving and not len(delta.node_rows) and not self._cluster.nominations:
-            if not touched:
-                return NOTHING_REFILTERED
-            rows = NO_ROWS  # No filter minds.
         if len(delta.node_rows):
             rows = np.union1d(usage_rows, delta.node_rows)
             self._refilter_fixed(delta.node_rows)

@@ -2,8 +2,10 @@
 
 Any sequence of what can happen to a cluster: pods placed, bound, marked for deletion and gone, nodes
 that come, change and go, with pods still on them. After each step, classes that were evaluated
-before are compared with a new engine on the same view, row by row; so is what the owner's checker
-remembers. The second machine does the same to a worker's copy, with its tentative placements.
+before are compared with a new engine on the same view, and with the filters asked about one node at a
+time; so is what the owner's checker remembers. Pods are nominated to nodes, some shapes matter more
+than others and look for room, some take a volume or a device. The second machine does the same to a
+worker's copy, with its tentative placements and nominations.
 """
 
 import copy
@@ -20,19 +22,25 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from daemon.core.cache import Cache
 from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.journal import Journal
+from shared.columns.nominations import Nomination
 from shared.framework import kept_rows, lone_pods, row_states
 from shared.framework.checker import Checker
 from shared.framework.cluster_view import ClusterView
-from shared.framework.engine import Engine
+from shared.framework.engine import ClassEvaluation, Engine
 from shared.framework.lone_pods import LonePods
+from shared.framework.nominated_pods import run_filters_with_nominated
 from shared.framework.pod_info import PodInfo
+from shared.framework.preemptor import Preemptor
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
 from shared.kube.object_codec import decode_object
 from shared.kube.objects import Namespace, Node, PodDisruptionBudget, Service
 from shared.kube.pod_record import PodRecord, decode_template
 from tests.support.builders import make_pod
+from tests.support.devices import allocated, make_claim
+from tests.support.post_filters import said
 from tests.support.slow_topology import HOST_NAME, PREFERRED, REQUIRED, ZONE
+from tests.support.storage_and_devices import put_storage_and_devices
 from workers.scorer.replica import Replica
 from workers.scorer.tie_break import by_seed
 
@@ -135,10 +143,31 @@ SHAPES: list[dict[str, Any]] = [
             "topologySpreadConstraints": [spread("rack", "ScheduleAnyway")],
         },
     },
+    {
+        "labels": {"app": "web"},
+        "cpu": "1",
+        "priority": 10,
+        "spec": {"topologySpreadConstraints": [spread(ZONE, "DoNotSchedule", maxSkew=5)]},
+    },
+    {
+        "labels": {"app": "db"},
+        "cpu": "2",
+        "priority": 5,
+        "spec": {"affinity": {"podAntiAffinity": {REQUIRED: [term(HOST_NAME, WEB)]}}},
+    },
+    {"labels": {"app": "db"}, "cpu": "3", "priority": 20, "host_port": 8080},
+    {"labels": {"app": "web"}, "claim": "c0", "priority": 10},
+    {"labels": {}, "claim": "solo", "cpu": "1", "priority": 5},
+    {
+        "labels": {"app": "web"},
+        "priority": 5,
+        "spec": {"resourceClaims": [{"name": "c", "resourceClaimName": "gpu"}]},
+    },
     {"labels": {"app": "huge"}, "cpu": "9Ei"},
     {"labels": {"app": "vast"}, "memory": "5E"},
 ]
 """The last ask for so much that the sums over two of them wrap around."""
+SHAPE_NUMBERS = st.integers(0, len(SHAPES) - 1)
 
 
 def service(app: str) -> Service:
@@ -189,7 +218,7 @@ NODES = st.builds(
 
 
 CLUSTERS = st.lists(NODES, min_size=3, max_size=7, unique_by=lambda n: n.metadata.name)
-TRACKED = st.lists(st.integers(0, len(SHAPES) - 1), unique=True, min_size=2, max_size=4)
+TRACKED = st.lists(SHAPE_NUMBERS, unique=True, min_size=2, max_size=4)
 """Shapes that are compared after every step, so that what is kept of them is old."""
 
 
@@ -230,6 +259,52 @@ def assert_equal_to_fresh(
         assert kept.scores.total.tolist() == fresh.scores.total.tolist()
     if not kept.feasible_count:
         assert engine.failure(kept) == fresh_engine.failure(fresh)
+    if fresh.outcome.status.is_success:
+        assert kept.feasible[rows].tolist() == one_at_a_time(view, fresh, info)
+    own = next((each for each in view.nominations.all() if each.class_id == class_id), None)
+    if own is not None and fresh.outcome.status.is_success:
+        alone = engine.evaluate_alone(info, PROFILE, own.uid)
+        passes = one_at_a_time(view, fresh, info, own.uid)
+        assert alone.feasible[rows].tolist() == passes
+        there = passes[rows.tolist().index(own.node_row)]
+        assert engine.takes_nominated(kept, own.node_row, own.uid) is there
+
+
+def one_at_a_time(
+    view: ClusterView, evaluation: ClassEvaluation, info: PodInfo, own_uid: str = ""
+) -> list[bool]:
+    """What the filters say of each node that is there, as kube-scheduler asks them."""
+    framework, outcome = evaluation.framework, evaluation.outcome
+    candidates = framework.candidate_rows(outcome, view)
+    asked = [np.array([row], np.intp) for row in view.nodes.present_rows().tolist()]
+    return [
+        row[0] in candidates
+        and bool(run_filters_with_nominated(framework, info, view, outcome, row, own_uid).passes[0])
+        for row in asked
+    ]
+
+
+def assert_room_is_sought_alike(
+    engine: Engine, view: ClusterView, journal: Journal, class_id: int, info: PodInfo, offset: int
+) -> Nomination | None:
+    """What preemption comes to for a pod that fits nowhere, with all that is kept of its class and
+    without; where room can be made."""
+    told = []
+    best = None
+    for each in (engine, engine_without_memory(view, journal)):
+        evaluation = each.evaluate(class_id, info, PROFILE)
+        if evaluation.feasible_count:
+            return None
+        failure = each.failure(evaluation)
+        if failure.error:
+            return None
+        result = each.post_filter(evaluation, Preemptor(info), lambda rows: int(rows[-1]), offset)
+        told.append((failure, said(result)))
+        best = None if result.preemption is None else result.preemption.best
+    assert told[0] == told[1]
+    if best is None:
+        return None
+    return Nomination("", class_id, info.priority, best.row)
 
 
 class EngineMachine(RuleBasedStateMachine):
@@ -254,6 +329,7 @@ class EngineMachine(RuleBasedStateMachine):
         for node in nodes:
             self.cache.add_node(node)
         self.cache.objects.put("services", "default/s", service("served"))
+        put_storage_and_devices(self.cache, len(NODE_NAMES))
 
     # Pods ----------------------------------------------------------------------------------------
 
@@ -263,7 +339,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.alive.append(record)
         return record
 
-    @rule(shape=st.integers(0, len(SHAPES) - 1), count=st.integers(1, 4))
+    @rule(shape=SHAPE_NUMBERS, count=st.integers(1, 4))
     def place(self, shape: int, count: int) -> None:
         pod_class = self.classes[shape]
         for _ in range(count):
@@ -278,7 +354,7 @@ class EngineMachine(RuleBasedStateMachine):
             self.cache.assume_pod(self.new_pod(shape), name, pod_class)
 
     @rule(
-        shape=st.integers(0, len(SHAPES) - 1),
+        shape=SHAPE_NUMBERS,
         name=st.sampled_from((*NODE_NAMES, "ghost")),
         count=st.integers(1, 3),
     )
@@ -302,7 +378,7 @@ class EngineMachine(RuleBasedStateMachine):
             )
             self.cache.add_pod(marked)
 
-    @rule(pick=st.integers(0, 1 << 30), shape=st.integers(0, len(SHAPES) - 1))
+    @rule(pick=st.integers(0, 1 << 30), shape=SHAPE_NUMBERS)
     def pod_changes_class(self, pick: int, shape: int) -> None:
         """Its labels were edited, say."""
         if not self.alive:
@@ -315,6 +391,39 @@ class EngineMachine(RuleBasedStateMachine):
         self.alive[index] = msgspec.structs.replace(other, node_name=cached.node_name)
         self.cache.add_pod(self.alive[index])
 
+    # Nominations ---------------------------------------------------------------------------------
+
+    @rule(shape=SHAPE_NUMBERS, name=st.sampled_from(NODE_NAMES))
+    def pod_is_nominated(self, shape: int, name: str) -> None:
+        row = self.cache.nodes.row_of(name)
+        if row < 0 or not self.cache.nodes.present[row]:
+            return
+        pod_class = self.classes[shape]
+        self.nominate(Nomination("", pod_class.class_id, pod_class.info.priority, row))
+
+    @rule(shape=SHAPE_NUMBERS, offset=st.integers(0, 9), is_done=st.booleans())
+    def room_is_sought(self, shape: int, offset: int, is_done: bool) -> None:
+        pod_class = self.classes[shape]
+        found = assert_room_is_sought_alike(
+            self.engine, self.cache.view, self.cache.journal, pod_class.class_id, pod_class.info,
+            offset,
+        )  # fmt: skip
+        if found is not None and is_done:
+            self.nominate(found)
+
+    def nominate(self, nomination: Nomination) -> None:
+        self.number += 1
+        self.cache.view.nominations.put(nomination._replace(uid=f"w{self.number}"))
+        self.cache.touch_row(nomination.node_row)
+
+    @rule(pick=st.integers(0, 1 << 30))
+    def nomination_ends(self, pick: int) -> None:
+        shown = self.cache.view.nominations.all()
+        if shown:
+            ended = shown[pick % len(shown)]
+            self.cache.view.nominations.remove(ended.uid)
+            self.cache.touch_row(ended.node_row)
+
     # Nodes ---------------------------------------------------------------------------------------
 
     @rule(node=NODES)
@@ -323,7 +432,15 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NODE_NAMES))
     def node_goes(self, name: str) -> None:
+        nominations = self.cache.view.nominations
+        for nomination in nominations.on(self.cache.nodes.row_of(name)):
+            nominations.remove(nomination.uid)
         self.cache.remove_node(name)
+
+    @rule(is_taken=st.booleans())
+    def device_changes_hands(self, is_taken: bool) -> None:
+        status = allocated("d0", pool=NODE_NAMES[-1]) if is_taken else None
+        self.cache.objects.put("resourceclaims", "default/gpu", make_claim("gpu", status=status))
 
     @rule(team=st.sampled_from(("x", "y")))
     def namespace_changes(self, team: str) -> None:
@@ -412,7 +529,7 @@ class ReplicaMachine(RuleBasedStateMachine):
                 self.engine.forget(class_id)
             self.replica.newly_retired.clear()
 
-    @rule(shapes=st.lists(st.integers(0, len(SHAPES) - 1), min_size=1, max_size=4))
+    @rule(shapes=st.lists(SHAPE_NUMBERS, min_size=1, max_size=4))
     def propose(self, shapes: list[int]) -> None:
         self.sequence += 1
         for shape in shapes:
@@ -426,7 +543,7 @@ class ReplicaMachine(RuleBasedStateMachine):
                 self.replica.place(class_id, choice.row, self.sequence)
                 self.proposed.append((self.sequence, shape, choice.row))
 
-    @rule(shape=st.integers(0, len(SHAPES) - 1), count=st.integers(1, 9), seed=st.integers(0, 99))
+    @rule(shape=SHAPE_NUMBERS, count=st.integers(1, 9), seed=st.integers(0, 99))
     def propose_a_run(self, shape: int, count: int, seed: int) -> None:
         """Equal pods at once: where they would have gone one by one, on an engine that is new each
         time."""
@@ -481,7 +598,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         return fresh.evaluate(class_id, known.info, PROFILE).feasible_count > 0
 
     @rule(
-        shape=st.integers(0, len(SHAPES) - 1),
+        shape=SHAPE_NUMBERS,
         cpus=st.lists(st.sampled_from(("0", "1500m", "3", "9")), min_size=1, max_size=4),
         shares=st.booleans(),
         seed=st.integers(0, 99),
@@ -525,7 +642,7 @@ class ReplicaMachine(RuleBasedStateMachine):
             self.alive.append(record)
         self.settled = oldest
 
-    @rule(shape=st.integers(0, len(SHAPES) - 1), name=st.sampled_from(NODE_NAMES))
+    @rule(shape=SHAPE_NUMBERS, name=st.sampled_from(NODE_NAMES))
     def others_place(self, shape: int, name: str) -> None:
         self.number += 1
         record = make_pod(f"p{self.number}", node_name=name, **SHAPES[shape])

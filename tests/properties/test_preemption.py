@@ -24,13 +24,11 @@ from shared.framework.status import Code
 from shared.kube.objects import PodDisruptionBudget
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node, make_pod
-from tests.support.devices import CLASS, device, make_claim, make_class, make_slice
-from tests.support.volumes import put_claim, put_csi_node, put_volume
+from tests.support.storage_and_devices import put_storage_and_devices
 
 FRAMEWORK = Registry().build(ProfileConfig()).framework
 NODES = 3
 ZONES = 2
-DRIVER = "csi.example.com"
 STARTS = ["", "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"]
 ANTI_AFFINITY = {
     "podAntiAffinity": {
@@ -123,22 +121,6 @@ def nothing_twice(pods: list[Bound]) -> list[Bound]:
         taken |= {("port", pod.node)} if pod.port else set()
         taken |= {("claim", 0)} if pod.claim == "solo" else set()
     return kept
-
-
-def put_storage_and_devices(cache: Cache, node_count: int) -> None:
-    """A claim for one pod and claims that are volumes of a driver, which attaches two to a node; a
-    device on the last node."""
-    for name in ("solo", "c0", "c1", "c2", "c3"):
-        modes = ["ReadWriteOncePod"] if name == "solo" else ["ReadWriteOnce"]
-        put_claim(cache, name, volume=f"pv-{name}", access_modes=modes, phase="Bound")
-        source = {"csi": {"driver": DRIVER, "volumeHandle": name}}
-        put_volume(cache, f"pv-{name}", claim=name, source=source)
-    for i in range(node_count):
-        put_csi_node(cache, f"n{i}", {DRIVER: 2})
-    last = make_slice(f"n{node_count - 1}", [device("d0")])
-    cache.objects.put("deviceclasses", CLASS, make_class())
-    cache.objects.put("resourceslices", last.metadata.name, last)
-    cache.objects.put("resourceclaims", "default/gpu", make_claim("gpu"))
 
 
 class World:

@@ -14,12 +14,12 @@ from daemon.core.cache import Cache
 from shared.columns.nominations import Nomination
 from shared.framework.diagnosis import filter_candidates
 from shared.framework.engine import Engine
-from shared.framework.post_filter import PostFilterResult
 from shared.framework.preemptor import Preemptor
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
 from shared.kube.objects import PodDisruptionBudget
 from tests.support.builders import make_node, make_pod
+from tests.support.post_filters import said
 
 NODES = 5
 BUILT = Registry().build(
@@ -155,13 +155,3 @@ def test_the_last_of_a_crowd_is_told_what_the_first_would_be_told(
         best = preemption.best if preemption is not None else None
         if best is not None:
             world.keep_room(f"high{number}", class_id, info.priority, best.row)
-
-
-def said(result: PostFilterResult) -> tuple[Any, ...]:
-    preemption = result.preemption
-    assert preemption is not None
-    candidates = preemption.candidates.all()
-    return (
-        result.status, preemption.potential.tolist(), candidates, preemption.best, preemption.tied,
-        [] if candidates else list(preemption.failed),
-    )  # fmt: skip

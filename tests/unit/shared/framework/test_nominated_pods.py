@@ -1,0 +1,91 @@
+"""Nominated pods in what is kept of a class: each counts once, and no longer than it is nominated."""
+
+from typing import Any
+
+import numpy as np
+
+from daemon.core.cache import Cache
+from shared.columns.nominations import Nomination
+from shared.framework.engine import Engine
+from shared.framework.profiles import PluginSet, ProfileConfig
+from shared.framework.registry import Registry
+from tests.support.builders import make_node, make_pod
+
+HOST = "kubernetes.io/hostname"
+APP = {"matchLabels": {"app": "web"}}
+SPREAD = {
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 9,
+            "topologyKey": HOST,
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": APP,
+        }
+    ]
+}
+NOT_BESIDE = {
+    "affinity": {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"labelSelector": APP, "topologyKey": HOST}
+            ]
+        }
+    }
+}
+
+
+class World:
+    """Two nodes, and a pod that may be nominated to the first."""
+
+    def __init__(self, config: ProfileConfig, pod: dict[str, Any], waiting: dict[str, Any]) -> None:
+        self.cache = Cache()
+        for name in ("a", "b"):
+            self.cache.add_node(make_node(name, cpu="4"))
+        built = Registry().build(config)
+        self.profile = built.scheduler_name
+        view, journal = self.cache.view, self.cache.journal
+        self.engine = Engine(view, journal, {self.profile: built.framework})
+        self.pod_class = self.cache.classes.acquire(make_pod("p", **pod))
+        self.waiting_class = self.cache.classes.acquire(make_pod("w", priority=10, **waiting))
+
+    def nominate(self) -> None:
+        nomination = Nomination("w", self.waiting_class.class_id, 10, 0)
+        self.cache.view.nominations.put(nomination)
+        self.cache.touch_row(0)
+
+    def feasible(self) -> list[str]:
+        info = self.pod_class.info
+        found = self.engine.evaluate(self.pod_class.class_id, info, self.profile)
+        return [self.cache.nodes.name_of(row) for row in np.flatnonzero(found.feasible).tolist()]
+
+
+def test_a_nominated_pod_counts_once_whoever_names_its_node() -> None:
+    """A wide filter names rows that changed, and rows that pods are nominated to, as well."""
+    pod = {"cpu": "1", "labels": {"app": "web"}, "spec": SPREAD}
+    world = World(ProfileConfig(), pod, {"cpu": "2"})
+    world.nominate()
+    assert world.feasible() == ["a", "b"]
+    world.cache.add_pod(make_pod("x", cpu="1", node_name="a", labels={"app": "web"}))
+    assert world.feasible() == ["a", "b"], "1 and the nominated 2 leave 1 of 4"
+    world.cache.add_pod(make_pod("y", cpu="1", node_name="a", labels={"app": "web"}))
+    assert world.feasible() == ["b"]
+
+
+def test_the_rows_of_nominations_may_be_named_more_than_once() -> None:
+    world = World(ProfileConfig(), {}, {})
+    world.nominate()
+    nominations = world.cache.view.nominations
+    for count in (2, 40):
+        assert len(nominations.slots_on(np.zeros(count, np.intp), 0)) == 1
+
+
+def test_a_nomination_that_ends_is_noticed_where_no_filter_minds_room() -> None:
+    config = ProfileConfig(plugins={"filter": PluginSet(disabled=["NodeResourcesFit"])})
+    pod = {"labels": {"app": "web"}, "spec": NOT_BESIDE}
+    world = World(config, pod, {"labels": {"app": "web"}})
+    assert world.feasible() == ["a", "b"]
+    world.nominate()
+    assert world.feasible() == ["b"]
+    world.cache.view.nominations.remove("w")
+    world.cache.touch_row(0)
+    assert world.feasible() == ["a", "b"]
