@@ -24,7 +24,6 @@ from shared.kernels.resource_columns import requested_and_allocatable
 from shared.kernels.rows import row_index
 from shared.kube.objects import (
     DeviceClaim,
-    DeviceClass,
     ObjectMeta,
     ResourceClaim,
     ResourceClaimSpec,
@@ -32,8 +31,27 @@ from shared.kube.objects import (
 
 CANNOT_ALLOCATE: Final = "cannot allocate all claims"
 
-GroupKey = tuple[bytes, int]
+Names = tuple[str, ...]
+"""Extended resources, sorted."""
+GroupKey = tuple[bytes, Names]
 """A group of nodes, and the extended resources that devices provide there."""
+
+
+class Provided(NamedTuple):
+    """Which of a pod's extended resources devices have to provide on n rows."""
+
+    sets: list[Names]
+    """Distinct ones."""
+    of_row: Int64s
+    """Shape (n,): which of the sets."""
+    misfits: Bools
+    """Shape (n,): a resource is provided by nobody."""
+
+    @property
+    def is_some(self) -> Bools:
+        """Shape (n,): devices have to provide something."""
+        found: Bools = np.array([bool(each) for each in self.sets])[self.of_row]
+        return found
 
 
 class Outcome(NamedTuple):
@@ -61,7 +79,7 @@ class PodClaims:
         """Allocation came to an error on some node."""
         self.outcomes: dict[GroupKey, Outcome] = {}
         """By the key of a group of nodes and the extended resources that devices provide there."""
-        self.understood: dict[int, list[ClaimToAllocate] | AllocationError] = {}
+        self.understood: dict[Names, list[ClaimToAllocate] | AllocationError] = {}
         """What is to be allocated, by the extended resources that devices provide."""
 
 
@@ -73,42 +91,36 @@ def scalars_of(pod: PodInfo) -> dict[str, int]:
     return {n: a for n, a in pod.requests.scalars.items() if a and can_be_backed(n)}
 
 
-def provided_by_devices(state: PodClaims, cluster: ClusterView, rows: Rows) -> tuple[Int64s, Bools]:
-    """For each row, which of the pod's extended resources devices have to provide (a bit each, in
-    order of name), and whether one is provided by nobody."""
-    provided = np.zeros(len(rows), np.int64)
-    misfits = np.zeros(len(rows), np.bool_)
+def provided_by_devices(state: PodClaims, cluster: ClusterView, rows: Rows) -> Provided:
+    """What the nodes themselves do not have is left to devices, where a class stands for it."""
+    provided = Provided([()], np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_))
     if not state.scalars:
-        return provided, misfits
+        return provided
+    sets, of_row, misfits = provided
     by_resource = device_index(cluster).by_resource
     names = tuple(sorted(state.scalars))
     _, allocatable = requested_and_allocatable(cluster.nodes, names, row_index(rows))
-    for bit, name in enumerate(names):
-        lacks = np.broadcast_to(allocatable[bit] == 0, len(rows))
-        if name in by_resource:
-            provided += lacks * np.int64(1 << bit)
-        else:
+    for name, amounts in zip(names, allocatable, strict=True):
+        lacks = np.broadcast_to(amounts == 0, len(rows))
+        if name not in by_resource:
             misfits |= lacks
-    return provided, misfits
+        elif lacks.all():
+            sets = [(*each, name) for each in sets]
+        elif lacks.any():
+            codes, of_row = np.unique(2 * of_row + lacks, return_inverse=True)
+            sets = [(*sets[c >> 1], name) if c & 1 else sets[c >> 1] for c in codes.tolist()]
+    return Provided(sets, of_row, misfits)
 
 
-def extended_requests_of(
-    state: PodClaims, pod: PodInfo, cluster: ClusterView, bits: int
-) -> ExtendedRequests:
-    """What the scheduler's own claim asks for; `bits`: the resources that devices provide."""
+def extended_requests_of(pod: PodInfo, cluster: ClusterView, names: Names) -> ExtendedRequests:
+    """What the scheduler's own claim asks for; `names`: the resources that devices provide."""
     by_resource = device_index(cluster).by_resource
-    names = sorted(state.scalars)
-    backed: dict[str, DeviceClass] = {
-        name: by_resource[name] for bit, name in enumerate(names) if bits >> bit & 1
-    }
-    return extended_requests(pod.spec, backed)
+    return extended_requests(pod.spec, {name: by_resource[name] for name in names})
 
 
-def _special_claim(
-    state: PodClaims, pod: PodInfo, cluster: ClusterView, bits: int
-) -> ResourceClaim:
+def _special_claim(pod: PodInfo, cluster: ClusterView, names: Names) -> ResourceClaim:
     """The scheduler's own claim for the extended resources that devices provide."""
-    requests = list(extended_requests_of(state, pod, cluster, bits).requests)
+    requests = list(extended_requests_of(pod, cluster, names).requests)
     return ResourceClaim(
         metadata=ObjectMeta(name=SPECIAL_CLAIM, namespace=pod.namespace),
         spec=ResourceClaimSpec(devices=DeviceClaim(requests=requests)),
@@ -119,7 +131,7 @@ def _special_claim(
 
 
 def alike(
-    state: PodClaims, cluster: ClusterView, rows: Rows, provided: Int64s
+    state: PodClaims, cluster: ClusterView, rows: Rows, provided: Provided
 ) -> list[tuple[GroupKey, Bools, int]]:
     """Groups of rows for which allocation comes to the same: key, members, position of the first.
     Rows for which nothing is to be allocated are in none."""
@@ -128,16 +140,16 @@ def alike(
     if state.pending:
         concerned = np.ones(len(rows), np.bool_)
     else:
-        concerned = provided != 0
+        concerned = provided.is_some
         if not concerned.any():
             return []
     groups = device_index(cluster).groups(cluster.nodes, rows)
     found = []
-    for bits in np.unique(provided[concerned]).tolist():
-        with_bits = concerned & (provided == bits)
-        for group in np.unique(groups.group[with_bits]).tolist():
-            at = with_bits & (groups.group == group)
-            found.append(((groups.keys[group], bits), at, int(at.argmax())))
+    for number, names in enumerate(provided.sets):
+        with_set = concerned & (provided.of_row == number)
+        for group in np.unique(groups.group[with_set]).tolist():
+            at = with_set & (groups.group == group)
+            found.append(((groups.keys[group], names), at, int(at.argmax())))
     return found
 
 
@@ -156,11 +168,11 @@ def outcome_on(
 
 
 def allocated_on(
-    state: PodClaims, pod: PodInfo, cluster: ClusterView, row: int, bits: int
+    state: PodClaims, pod: PodInfo, cluster: ClusterView, row: int, names: Names
 ) -> Outcome:
     """What allocation comes to on one node."""
     index = device_index(cluster)
-    claims = _understood(state, pod, cluster, bits)
+    claims = _understood(state, pod, cluster, names)
     if isinstance(claims, AllocationError):
         return Outcome(str(claims), is_error=True)
     nodes = cluster.nodes
@@ -179,16 +191,16 @@ def allocated_on(
 
 
 def _understood(
-    state: PodClaims, pod: PodInfo, cluster: ClusterView, bits: int
+    state: PodClaims, pod: PodInfo, cluster: ClusterView, names: Names
 ) -> list[ClaimToAllocate] | AllocationError:
-    known = state.understood.get(bits)
+    known = state.understood.get(names)
     if known is None:
         claims = list(state.pending)
-        if bits:
-            claims.append(_special_claim(state, pod, cluster, bits))
+        if names:
+            claims.append(_special_claim(pod, cluster, names))
         try:
             known = understand(claims, cluster.objects.all(CLASSES))
         except AllocationError as error:
             known = error
-        state.understood[bits] = known
+        state.understood[names] = known
     return known

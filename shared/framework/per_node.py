@@ -14,11 +14,10 @@ from shared.columns.schema import Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Dependence, Reads, Scope
 from shared.framework.pod_info import PodInfo
-from shared.framework.status import REASONS_MAX, Status, Verdicts
+from shared.framework.status import ReasonBits, Status, Verdicts
 
 ON_WHOLE_NODE = Dependence(Reads.NODE | Reads.USAGE | Reads.PODS | Reads.IMAGES, Scope.ROW)
 """Everything that a `NodeView` shows."""
-MORE_REASONS = "node(s) had further reasons"
 
 
 class NodeView:
@@ -117,16 +116,15 @@ class FilterPerNode:
     def filter(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
         codes = np.zeros(len(rows), np.uint8)
         reasons = np.zeros(len(rows), np.int64)
-        texts: dict[str, int] = {}
+        told = ReasonBits()
         for position, node in enumerate(_views(cluster, rows)):
             status = self.filter_node(state, pod, node)
             if status.is_success:
                 continue
             codes[position] = status.code
             for text in status.reasons:
-                told = text if text in texts or len(texts) < REASONS_MAX - 1 else MORE_REASONS
-                reasons[position] |= 1 << texts.setdefault(told, len(texts))
-        return Verdicts(codes, reasons, tuple(texts))
+                reasons[position] |= told.mask(text)
+        return Verdicts(codes, reasons, told.texts)
 
 
 class ScorePerNode:

@@ -32,7 +32,7 @@ from shared.framework.plugin_api import (
     UpdatableFilter,
 )
 from shared.framework.pod_info import PodInfo
-from shared.framework.status import SUCCESS, Code, Status, Verdicts
+from shared.framework.status import SUCCESS, Code, ReasonBits, Status, Verdicts
 from shared.kernels.rows import rows_where
 
 
@@ -258,6 +258,7 @@ def _no_common_node(narrowed: Sequence[str]) -> Status:
 def _all_failed(rows: Rows, index: int, status: Status) -> FilterOutcome:
     count = len(rows)
     codes = np.full(count, int(status.code), np.uint8)
-    reasons = np.full(count, (1 << len(status.reasons)) - 1, np.int64)
-    verdict = FilterVerdicts(index, rows, Verdicts(codes, reasons, status.reasons))
+    told = ReasonBits(status.reasons)
+    reasons = np.full(count, (1 << len(told.texts)) - 1, np.int64)
+    verdict = FilterVerdicts(index, rows, Verdicts(codes, reasons, told.texts))
     return FilterOutcome(rows, np.full(count, index, np.int64), [verdict])

@@ -4,6 +4,7 @@ Codes and their meaning: staging/src/k8s.io/kube-scheduler/framework/interface.g
 """
 
 import enum
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -68,6 +69,34 @@ _REJECTIONS = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 Codes = NDArray[np.uint8]
 REASONS_MAX = 62
 """A filter's reasons are bits of an int64, and the sign bit stays free."""
+MORE_REASONS = "node(s) had further reasons"
+"""Told by the last bit, where a filter has more reasons than there are bits."""
+
+
+class ReasonBits:
+    """The texts of a filter that finds its reasons node by node, each with its bit."""
+
+    __slots__ = ("_bits",)
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._bits: dict[str, int] = {}
+        for text in texts:
+            self.mask(text)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """By bit."""
+        return tuple(self._bits)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a text that is new would be one of those that share the last bit."""
+        return len(self._bits) >= REASONS_MAX - 1
+
+    def mask(self, text: str) -> int:
+        """The bit that stands for a text."""
+        told = MORE_REASONS if self.is_full and text not in self._bits else text
+        return 1 << self._bits.setdefault(told, len(self._bits))
 
 
 class Verdicts(NamedTuple):

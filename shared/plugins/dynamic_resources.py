@@ -34,6 +34,7 @@ from shared.dra.requests import allocation_of, claim_key
 from shared.dra.special_claim import SPECIAL_CLAIM, special_claim_name
 from shared.framework.cluster_view import ClusterView
 from shared.framework.device_allocation import (
+    Names,
     PodClaims,
     alike,
     allocated_on,
@@ -54,7 +55,16 @@ from shared.framework.plugin_api import (
 )
 from shared.framework.pod_info import PodInfo
 from shared.framework.post_filter import FailedAttempt, PostFilterResult
-from shared.framework.status import SUCCESS, Code, Codes, Status, Verdicts, all_pass
+from shared.framework.status import (
+    MORE_REASONS,
+    SUCCESS,
+    Code,
+    Codes,
+    ReasonBits,
+    Status,
+    Verdicts,
+    all_pass,
+)
 from shared.kernels.node_selector import Terms, match_any, parse_selector
 from shared.kernels.normalize import by_maximum, highest
 from shared.kernels.rows import row_index
@@ -76,7 +86,6 @@ DEALLOCATED: Final = "deallocation of ResourceClaim completed"
 STATE_MISSING: Final = "not found"
 ALTERNATIVES_MAX: Final = 8
 """FirstAvailableDeviceRequestMaxSize: the first alternative of a request scores this much."""
-TEXTS_MAX: Final = 60
 
 
 class DynamicResources:
@@ -144,46 +153,27 @@ class DynamicResources:
             state = self.pre_filter(pod, cluster).state
             if not isinstance(state, PodClaims):
                 return all_pass(len(rows))  # PreFilter skips the pod, or rejects it altogether.
-        texts: dict[str, int] = {}
-        """Reason -> its bit."""
+        told = ReasonBits()
         reasons = np.zeros(len(rows), np.int64)
         codes = np.zeros(len(rows), np.uint8)
-        provided, misfits = provided_by_devices(state, cluster, rows)
-        _refuse(codes, reasons, texts, misfits, CANNOT_FIT)
+        failed = np.zeros(len(rows), np.bool_)
+        provided = provided_by_devices(state, cluster, rows)
+        _refuse(codes, reasons, told, provided.misfits, CANNOT_FIT)
         for key, at, first in alike(state, cluster, rows, provided):
             outcome = outcome_on(state, pod, cluster, int(rows[first]), key)
             if outcome.is_error:
-                self._tell_errors(codes, reasons, texts, state, pod, cluster, rows, at, key[1])
+                failed |= at & (codes == 0)
             elif outcome.text:
-                _refuse(codes, reasons, texts, at & (codes == 0), outcome.text)
-        needs = provided != 0 if not state.claims else np.ones(len(rows), np.bool_)
+                _refuse(codes, reasons, told, at & (codes == 0), outcome.text)
+        if failed.any():
+            state.has_failed = True
+            codes[failed] = Code.ERROR
+            names = [provided.sets[i] for i in provided.of_row[failed].tolist()]
+            reasons[failed] = _errors(told, state, pod, cluster, rows[failed], names)
+        needs = provided.is_some if not state.claims else np.ones(len(rows), np.bool_)
         unavailable = _unavailable(state, cluster, rows) & needs & (codes == 0)
-        _refuse(codes, reasons, texts, unavailable, NOT_AVAILABLE)
-        return Verdicts(codes, reasons, tuple(texts))
-
-    def _tell_errors(
-        self,
-        codes: Codes,
-        reasons: Int64s,
-        texts: dict[str, int],
-        state: PodClaims,
-        pod: PodInfo,
-        cluster: ClusterView,
-        rows: Rows,
-        at: Bools,
-        bits: int,
-    ) -> None:
-        """An error names devices and pools, so each node is asked for its own, as far as reasons go;
-        by name, because the first one's is the attempt's."""
-        state.has_failed = True
-        positions = np.flatnonzero(at & (codes == 0)).tolist()
-        positions.sort(key=lambda p: cluster.nodes.name_of(int(rows[p])))
-        text = ""
-        for position in positions:
-            if len(texts) < TEXTS_MAX or not text:
-                text = allocated_on(state, pod, cluster, int(rows[position]), bits).text
-            codes[position] = Code.ERROR
-            reasons[position] = 1 << texts.setdefault(text, len(texts))
+        _refuse(codes, reasons, told, unavailable, NOT_AVAILABLE)
+        return Verdicts(codes, reasons, told.texts)
 
     def has_failed(self, state: PodClaims | None) -> bool:
         """Whether allocation came to an error on some node; see `FailingFilter`."""
@@ -245,7 +235,7 @@ class DynamicResources:
         scores = np.zeros(len(rows), np.int64)
         if state is None:
             return scores
-        provided, _ = provided_by_devices(state, cluster, rows)
+        provided = provided_by_devices(state, cluster, rows)
         for key, at, first in alike(state, cluster, rows, provided):
             outcome = outcome_on(state, pod, cluster, int(rows[first]), key)
             scores[at] = sum(map(_score, outcome.solutions))
@@ -272,11 +262,10 @@ class DynamicResources:
         if not isinstance(state, PodClaims):
             return result.status
         rows = np.array([row], np.intp)
-        provided, _ = provided_by_devices(state, cluster, rows)
-        bits = int(provided[0])
-        if not state.pending and not bits:
+        (names,) = provided_by_devices(state, cluster, rows).sets
+        if not state.pending and not names:
             return SUCCESS
-        outcome = allocated_on(state, pod, cluster, row, bits)
+        outcome = allocated_on(state, pod, cluster, row, names)
         if outcome.text:
             code = Code.ERROR if outcome.is_error else Code.UNSCHEDULABLE
             return Status(code, (outcome.text,))
@@ -323,8 +312,8 @@ class DynamicResources:
     ) -> ExtendedRequests:
         """What the pod's own claim asks for on a node, where devices provide extended resources."""
         state = PodClaims([], scalars_of(pod), cluster.objects.version)
-        provided, _ = provided_by_devices(state, cluster, np.array([row], np.intp))
-        return extended_requests_of(state, pod, cluster, int(provided[0]))
+        (names,) = provided_by_devices(state, cluster, np.array([row], np.intp)).sets
+        return extended_requests_of(pod, cluster, names)
 
 
 # Claims ---------------------------------------------------------------------------------------------
@@ -437,10 +426,30 @@ def _reserved(claim: ResourceClaim, consumer: ResourceClaimConsumer) -> Resource
 def _refuse(
     codes: Codes,
     reasons: Int64s,
-    texts: dict[str, int],
+    told: ReasonBits,
     at: Bools,
     text: str,
 ) -> None:
     if at.any():
         codes[at] = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-        reasons[at] = 1 << texts.setdefault(text, len(texts))
+        reasons[at] = told.mask(text)
+
+
+def _errors(
+    told: ReasonBits,
+    state: PodClaims,
+    pod: PodInfo,
+    cluster: ClusterView,
+    rows: Rows,
+    names: list[Names],
+) -> Int64s:
+    """The reasons of rows where allocation is an error. It names devices and pools, so each node is
+    asked for its own, as far as bits go; by name, because the first one's is the attempt's."""
+    reasons = np.zeros(len(rows), np.int64)
+    positions = sorted(range(len(rows)), key=lambda p: cluster.nodes.name_of(int(rows[p])))
+    for position in positions:
+        text = MORE_REASONS
+        if not told.is_full:
+            text = allocated_on(state, pod, cluster, int(rows[position]), names[position]).text
+        reasons[position] = told.mask(text)
+    return reasons

@@ -13,7 +13,7 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.csi_node_columns import CsiNodeColumns, csi_node_columns
 from shared.framework.plugin_api import NEVER_FILTERS, Dependence, PreFilterResult, Reads, Scope
 from shared.framework.pod_info import PodInfo
-from shared.framework.status import Code, Verdicts
+from shared.framework.status import Code, ReasonBits, Verdicts
 from shared.framework.volume_index import CLAIMS, VolumeIndex, attachable_of, volume_index
 from shared.kernels.pod_volumes import (
     Attachable,
@@ -26,7 +26,6 @@ from shared.kernels.rows import row_index
 from shared.plugin_names import NODE_VOLUME_LIMITS
 
 REASON: Final = "node(s) exceed max volume count"
-REASONS_MAX: Final = 60
 
 
 class NodeVolumeLimits:
@@ -63,12 +62,12 @@ class _Check:
         self._csi: CsiNodeColumns = csi_node_columns(cluster)
         self._codes = np.zeros(len(rows), np.uint8)
         self._reasons = np.zeros(len(rows), np.int64)
-        self._texts: list[str] = [REASON]
+        self._told = ReasonBits((REASON,))
         self._new: dict[str, Attachable] = {}
         """By name: a volume that the pod has twice is attached once."""
 
     def verdicts(self) -> Verdicts:
-        return Verdicts(self._codes, self._reasons, tuple(self._texts))
+        return Verdicts(self._codes, self._reasons, self._told.texts)
 
     def read_volumes(self, pod: PodInfo) -> None:
         """What the pod attaches (filterAttachableVolumes)."""
@@ -141,10 +140,5 @@ class _Check:
         where = where & (self._codes == 0)
         if not where.any():
             return
-        if text not in self._texts:
-            if len(self._texts) >= REASONS_MAX:
-                text = self._texts[-1]
-            else:
-                self._texts.append(text)
         self._codes[where] = code
-        self._reasons[where] = 1 << self._texts.index(text)
+        self._reasons[where] = self._told.mask(text)

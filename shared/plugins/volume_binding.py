@@ -25,7 +25,7 @@ from shared.framework.plugin_api import (
     Scope,
 )
 from shared.framework.pod_info import PodInfo
-from shared.framework.status import SUCCESS, Code, Status, Verdicts
+from shared.framework.status import SUCCESS, Code, ReasonBits, Status, Verdicts
 from shared.framework.volume_search import (
     REASON_LOST_VOLUME,
     REASON_NO_SPACE,
@@ -56,7 +56,6 @@ REASON_IMMEDIATE: Final = "pod has unbound immediate PersistentVolumeClaims"
 TEXTS: Final = (REASON_NODE_CONFLICT, REASON_NO_VOLUME, REASON_NO_SPACE, REASON_LOST_VOLUME)
 CLAIMS: Final = "persistentvolumeclaims"
 VOLUMES: Final = "persistentvolumes"
-ERRORS_MAX: Final = 56
 DEFAULT_SHAPE: Final = [(0, SHAPE_SCORE_MAX), (100, 0)]
 """(utilization, score): the emptier, the better."""
 
@@ -106,13 +105,11 @@ class VolumeBinding:
         for bit, where in enumerate((search.no_volume, search.no_space, search.lost_volume), 1):
             reasons |= where.astype(np.int64) << bit
         codes = (reasons != 0) * np.uint8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
-        texts = list(TEXTS)
-        for where, told in search.errors:
-            if told not in texts and len(texts) < ERRORS_MAX:
-                texts.append(told)
+        told = ReasonBits(TEXTS)
+        for where, text in search.errors:
             codes[where] = Code.ERROR
-            reasons[where] = 1 << (texts.index(told) if told in texts else len(texts) - 1)
-        return Verdicts(codes, reasons, tuple(texts))
+            reasons[where] = told.mask(text)
+        return Verdicts(codes, reasons, told.texts)
 
     # Score -----------------------------------------------------------------------------------------
 

@@ -2,9 +2,9 @@
 
 from typing import Any, ClassVar
 
-from shared.framework.per_node import MORE_REASONS, FilterPerNode, NodeView, ScorePerNode
+from shared.framework.per_node import FilterPerNode, NodeView, ScorePerNode
 from shared.framework.pod_info import PodInfo
-from shared.framework.status import REASONS_MAX, SUCCESS, Code, Status
+from shared.framework.status import MORE_REASONS, REASONS_MAX, SUCCESS, Code, Status
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_with, rows_of
 

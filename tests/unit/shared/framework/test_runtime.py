@@ -10,7 +10,7 @@ from shared.framework.outcomes import PreScoreError
 from shared.framework.plugin_api import ON_NODE, Dependence, PreFilterResult, PreScoreResult
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework, ScoreEntry
-from shared.framework.status import Code, Status
+from shared.framework.status import MORE_REASONS, REASONS_MAX, Code, Status
 from tests.support.builders import make_node
 from tests.support.cluster import cluster_of, pod_with, rows_of
 
@@ -66,6 +66,23 @@ def test_nodes_left_out_by_pre_filter_count_with_the_name_of_who_left_them_out()
     message, named = refusal_of(Narrowing("A", {"gone"}))
     assert message == "0/2 nodes are available: 2 node(s) didn't satisfy plugin(s) [A]."
     assert named == {"A"}
+
+
+def test_a_plugin_may_have_any_number_of_reasons_against_all_nodes() -> None:
+    class Chatty:
+        NAME: ClassVar[str] = "Chatty"
+        pre_filter_depends: ClassVar[Dependence | None] = None
+
+        def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+            texts = tuple(f"because of {i}" for i in range(REASONS_MAX + 5))
+            return PreFilterResult(Status(Code.UNSCHEDULABLE, texts))
+
+    framework = Framework("p", [Chatty()], [], [])
+    view, pod = cluster_of([make_node("n0")]).view, pod_with({})
+    found = framework.run_filters(pod, view, framework.run_pre_filters(pod, view), rows_of(0))
+    reasons = found.verdicts[0].verdicts.status(0, "Chatty").reasons
+    assert reasons[0] == "because of 0"
+    assert reasons[REASONS_MAX - 1 :] == (MORE_REASONS,)
 
 
 class Failing:

@@ -12,7 +12,7 @@ from shared.framework.device_allocation import CANNOT_ALLOCATE
 from shared.framework.device_index import CLAIMS, device_index
 from shared.framework.plugin_api import SCORE_MAX
 from shared.framework.pod_info import PodInfo
-from shared.framework.status import Code
+from shared.framework.status import MORE_REASONS, REASONS_MAX, Code
 from shared.kube.objects import DeviceClass, ResourceClaim, ResourceSlice
 from shared.kube.pod_record import PodRecord
 from shared.plugins.args import (
@@ -170,6 +170,45 @@ def test_extended_resources_come_from_devices_where_the_node_has_none() -> None:
     assert verdicts(cache, pod) == [CANNOT_ALLOCATE, CANNOT_ALLOCATE, CANNOT_ALLOCATE, ""]
     plugin().unreserve(record, pod, cache.view, 0)
     assert verdicts(cache, pod)[0] == ""
+
+
+def test_any_number_of_extended_resources_may_come_from_devices() -> None:
+    names = [f"example.com/r{i:02}" for i in range(70)]
+    classes = [make_class(f"c{i:02}", extendedResourceName=name) for i, name in enumerate(names)]
+    requests = dict.fromkeys(names, "1") | {GPU: "1"}
+    record = make_pod(
+        "p", spec={"containers": [{"name": "c", "resources": {"requests": requests}}]}
+    )
+    cache = cluster(
+        make_class("cards", extendedResourceName=GPU),
+        *classes,
+        make_slice("n3", [device("a")]),
+        make_slice("n0", [device("a")]),
+    )
+    # n3 has all but one itself, n4 half of them, and n5 all.
+    cache.add_node(make_node("n3", extra=dict.fromkeys(names, "1")))
+    cache.add_node(make_node("n4", extra=dict.fromkeys(names[::2], "1")))
+    cache.add_node(make_node("n5", extra=dict.fromkeys(requests, "1")))
+    pod = pod_info(record)
+    found = verdicts(cache, pod)
+    assert found[3] == found[5] == ""
+    too_many = "claim default/<extended-resources>: number of requested devices 71 exceeds"
+    assert found[0].startswith(too_many)
+    assert found[1] == found[2] == found[0]
+    assert found[4].startswith(too_many.replace("71", "36"))
+    assert plugin().reserve(record, pod, cache.view, 3).is_success
+    assert not plugin().reserve(record, pod, cache.view, 0).is_success
+
+
+def test_more_errors_than_can_be_told_apart_are_told_as_one() -> None:
+    count = REASONS_MAX + 8
+    slices = [make_slice(f"n{i}", [device("a", attributes={"i": i})]) for i in range(count)]
+    failing = f"{{-1: true}}[device.attributes['{DRIVER}'].i]"
+    broken = make_claim(requests=[request(selectors=selectors(failing))])
+    found = verdicts(cluster(broken, *slices, nodes=count), pod_info(pod_of("claim")))
+    assert found[0].endswith("no such key: 0")
+    assert len(set(found)) == REASONS_MAX
+    assert MORE_REASONS in found
 
 
 # Reserve --------------------------------------------------------------------------------------------
