@@ -8,7 +8,7 @@ second blind POST is never sent. While no binder is there, orders wait.
 import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -18,6 +18,18 @@ from shared.messages.to_binder import BindPod, BindPods, ClaimWork, Decision, Vo
 
 ORDERS_PER_BINDER_MAX: Final = 2048
 """What a binder is given beyond its requests in flight only waits there instead of here."""
+
+
+class BindingWork(NamedTuple):
+    """What has to be written before a pod is bound, as it was reserved. Taken down right after Reserve:
+    claims and volumes may be deleted or replaced while the pod waits for Permit or for a binder, and then
+    its binding has to fail, as PreBind makes it fail, and not to be done without them."""
+
+    volumes: VolumeWork | None = None
+    claims: tuple[ClaimWork, ...] = ()
+
+
+NO_WORK: Final = BindingWork()
 
 
 class Order(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -147,8 +159,7 @@ class BinderPool:
         record: PodRecord,
         node_name: str,
         profile: str,
-        volumes: VolumeWork | None = None,
-        claims: Sequence[ClaimWork] = (),
+        work: BindingWork = NO_WORK,
         extenders: Sequence[int] = (),
         *,
         is_announced: bool = False,
@@ -158,7 +169,7 @@ class BinderPool:
         decision = None if self._describe is None else self._describe(record)
         announces = self._announces and not is_announced and record.nominated_node_name != node_name
         order = Order(
-            self._next_order_id, record, node_name, profile, False, volumes, tuple(claims),
+            self._next_order_id, record, node_name, profile, False, work.volumes, work.claims,
             tuple(extenders), decision, announces, is_announced,
         )  # fmt: skip
         self._waiting.append(order)

@@ -6,6 +6,7 @@ Permit plugin decides and what a binder reports all end in one of these.
 
 from collections import Counter
 
+from daemon.core.bindings import BindingWork
 from daemon.core.cache import Cache, CachedPod
 from daemon.core.claim_work import claim_releases, claim_work
 from daemon.core.dispatch import Attempt
@@ -37,20 +38,29 @@ class Outcomes:
         holdings.counters["scheduled"] += 1
         holdings.times.placed(attempt.pod, profile)
 
-    def order_binding(
-        self, record: PodRecord, pod_class: PodClass, node_name: str, *, is_announced: bool = False
-    ) -> None:
-        """Any other pod, with what its volumes, claims and extenders need. `is_announced`: as
-        `BinderPool.order` has it."""
-        holdings, info, profile = self._holdings, pod_class.info, pod_class.profile
-        view = holdings.cache.view
+    def work_for(self, record: PodRecord, info: PodInfo, node_name: str) -> BindingWork:
+        """What the volumes and claims need of a pod that has just been reserved a place."""
+        holdings, view = self._holdings, self._holdings.cache.view
         row = holdings.cache.nodes.row_of(node_name)
         volumes = volume_work(holdings.plugins, info, view, row)
         claims = claim_work(holdings.plugins, record, info, view, row)
-        holdings.nominations.release(claim_releases(record, info, view))
+        return BindingWork(volumes, tuple(claims))
+
+    def order_binding(
+        self,
+        record: PodRecord,
+        pod_class: PodClass,
+        node_name: str,
+        work: BindingWork,
+        *,
+        is_announced: bool = False,
+    ) -> None:
+        """Any other pod. `is_announced`: as `BinderPool.order` has it."""
+        holdings, info, profile = self._holdings, pod_class.info, pod_class.profile
+        holdings.nominations.release(claim_releases(record, info, holdings.cache.view))
         extenders = binders_of(holdings.settings.extenders, info)
         holdings.binders.order(
-            record, node_name, profile, volumes, claims, extenders, is_announced=is_announced
+            record, node_name, profile, work, extenders, is_announced=is_announced
         )
         holdings.counters["scheduled"] += 1
         pod = holdings.queue.get(record.uid)

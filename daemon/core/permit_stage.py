@@ -21,13 +21,16 @@ class PermitStage:
     def enter(self, attempt: Attempt, node_name: str, now_s: float) -> None:
         """A pod is assumed and reserved: it is bound, or waits, or is refused after all."""
         holdings, record, info = self._holdings, attempt.pod.record, attempt.pod_class.info
-        status = holdings.waiting.run_permit(record, info, node_name, holdings.cache.view, now_s)
+        work = self._outcomes.work_for(record, info, node_name)
+        status = holdings.waiting.run_permit(
+            record, info, node_name, work, holdings.cache.view, now_s
+        )
         if status.code is Code.WAIT:
             holdings.counters["permit_waits"] += 1
             if holdings.settings.announces_nodes:
                 holdings.nominations.announce(record, node_name)
         elif status.is_success:
-            self._outcomes.order_binding(record, attempt.pod_class, node_name)
+            self._outcomes.order_binding(record, attempt.pod_class, node_name, work)
         else:
             self._outcomes.take_off(record, info, node_name)
             self._outcomes.fail(attempt, refusal(status), now_s)
@@ -44,8 +47,9 @@ class PermitStage:
                 holdings.counters.observe("permit_wait_s", result, now_s - each.since_s)
                 if each.decision.is_success:
                     pod_class = holdings.changes.class_of(each.record.uid)
+                    told = self._told(each)
                     self._outcomes.order_binding(
-                        each.record, pod_class, each.node_name, is_announced=self._told(each)
+                        each.record, pod_class, each.node_name, each.work, is_announced=told
                     )
                 else:
                     self._reject(each, each.decision, now_s)

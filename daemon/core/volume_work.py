@@ -37,10 +37,8 @@ def volume_work(
                 for claim, volume in found.bindings
             ]
             make = [
-                MakeVolume(
-                    claim.metadata.namespace, claim.metadata.name, claim.metadata.resource_version
-                )
-                for claim in found.provisions
+                MakeVolume(meta.namespace, meta.name, meta.resource_version, meta.uid)
+                for meta in (claim.metadata for claim in found.provisions)
             ]
             return VolumeWork(take, make, plugin.bind_timeout_s)
     return None

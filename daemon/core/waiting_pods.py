@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from daemon.core.bindings import BindingWork
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
@@ -34,13 +35,14 @@ PREEMPTED: Final = "preempted"
 class Waiting:
     """One pod; see `shared.framework.plugin_api.WaitingPod` for what plugins make of it."""
 
-    __slots__ = ("_decided", "_ends", "decision", "node_name", "pod", "record", "since_s")
+    __slots__ = ("_decided", "_ends", "decision", "node_name", "pod", "record", "since_s", "work")
 
     def __init__(
         self,
         record: PodRecord,
         pod: PodInfo,
         node_name: str,
+        work: BindingWork,
         ends: dict[str, tuple[float, float]],
         decided: dict[str, "Waiting"],
         since_s: float,
@@ -48,6 +50,7 @@ class Waiting:
         self.record = record
         self.pod = pod
         self.node_name = node_name
+        self.work = work
         self.decision: Status | None = None
         """SUCCESS, the rejection with its plugin, or the error; None as long as it waits."""
         self.since_s = since_s
@@ -140,6 +143,7 @@ class WaitingPods:
         record: PodRecord,
         pod: PodInfo,
         node_name: str,
+        work: BindingWork,
         cluster: ClusterView,
         now_s: float,
     ) -> Status:
@@ -158,7 +162,7 @@ class WaitingPods:
                 return Status(Code.ERROR, (text,), plugin.NAME)
         if not ends:
             return SUCCESS
-        waiting = Waiting(record, pod, node_name, ends, self._decided, now_s)
+        waiting = Waiting(record, pod, node_name, work, ends, self._decided, now_s)
         self._waiting[record.uid] = waiting
         self._next_end_s = min(self._next_end_s, waiting.end_s)
         return Status(Code.WAIT)

@@ -33,6 +33,7 @@ class MakeVolume(msgspec.Struct, array_like=True, frozen=True):
     claim_name: str
     claim_version: str
     """The resource version that this was decided on."""
+    claim_uid: str
 
 
 class VolumeWork(msgspec.Struct, array_like=True, frozen=True):

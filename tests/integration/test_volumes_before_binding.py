@@ -65,7 +65,8 @@ def work_for(world: World) -> VolumeWork:
     making = add_claim(world, "making")
     uid = taking["metadata"]["uid"]
     take = TakeVolume("pv", version_of(volume), True, "default", "taking", uid)
-    return VolumeWork([take], [MakeVolume("default", "making", version_of(making))], 60.0)
+    make = MakeVolume("default", "making", version_of(making), making["metadata"]["uid"])
+    return VolumeWork([take], [make], 60.0)
 
 
 def order(stage: Stage, name: str, uid: str, work: VolumeWork, *, look_first: bool = False) -> int:

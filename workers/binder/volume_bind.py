@@ -25,6 +25,8 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 POLL_S: Final = 1.0
 """As kube-scheduler looks."""
 
+_REPLACED: Final = 'PVC "{}" was deleted and made again in the meantime'
+
 _encoder: Final = msgspec.json.Encoder()
 _volume_decoder: Final = msgspec.json.Decoder(PersistentVolume)
 _claim_decoder: Final = msgspec.json.Decoder(PersistentVolumeClaim)
@@ -115,7 +117,8 @@ class VolumeBinder:
             await self._api.patch(path, _encoder.encode({"metadata": meta}), MERGE_PATCH)
         except Conflict:
             claim = _claim_decoder.decode(await self._api.get(path))
-            if (claim.metadata.annotations or {}).get(SELECTED_NODE) != node_name:
+            is_same = claim.metadata.uid == make.claim_uid
+            if not is_same or (claim.metadata.annotations or {}).get(SELECTED_NODE) != node_name:
                 raise
 
     # Waiting -------------------------------------------------------------------------------------
@@ -129,10 +132,14 @@ class VolumeBinder:
             if reference is None or not reference.uid:
                 return f'ClaimRef got reset for pv "{take.volume_name}"', False
             claim = await self._claim(take.claim_namespace, take.claim_name)
+            if claim.metadata.uid != take.claim_uid:
+                return _REPLACED.format(take.claim_name), False
             if not _is_bound(claim):
                 return None, False
         for make in work.make:
             claim = await self._claim(make.claim_namespace, make.claim_name)
+            if claim.metadata.uid != make.claim_uid:
+                return _REPLACED.format(make.claim_name), False
             if (claim.metadata.annotations or {}).get(SELECTED_NODE) != order.node_name:
                 # The provisioner takes the node back when it cannot make a volume there.
                 return f'provisioning failed for PVC "{make.claim_name}"', False

@@ -230,6 +230,6 @@ def test_the_binder_is_told_for_which_claims_to_make_volumes() -> None:
     put_volume(pipeline, "v1", "n0", "Bound")
     for pod in claim_pods(2):
         pipeline.add_pod(pod)
-    make = MakeVolume("default", "c0", "1")
+    make = MakeVolume("default", "c0", "1", "uid-c0")
     works = ordered(pipeline, 2)
     assert sorted(works, key=lambda work: work is None) == [VolumeWork([], [make], 600.0), None]

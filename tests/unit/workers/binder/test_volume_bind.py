@@ -12,7 +12,7 @@ from workers.binder.volume_bind import MERGE_PATCH, VolumeBinder, claim_path, vo
 
 POD = "/api/v1/namespaces/ns/pods/pod-u1"
 TAKE = TakeVolume("pv", "1", True, "ns", "taking", "uid-taking")
-MAKE = MakeVolume("ns", "making", "1")
+MAKE = MakeVolume("ns", "making", "1", "uid-making")
 
 
 class FakeCluster:
@@ -25,7 +25,8 @@ class FakeCluster:
         self.on_get: Callable[[FakeCluster], None] = lambda _: None
         self.faults: list[ApiError | RequestTimeout] = []
         for path in (volume_path("pv"), claim_path("ns", "taking"), claim_path("ns", "making")):
-            self.objects[path] = {"metadata": {"resourceVersion": "1"}, "spec": {}}
+            meta = {"resourceVersion": "1", "uid": "uid-" + path.rpartition("/")[2]}
+            self.objects[path] = {"metadata": meta, "spec": {}}
 
     async def get(self, path: str, *, timeout_s: float | None = None) -> bytes:
         self.gets += 1
@@ -51,6 +52,12 @@ class FakeCluster:
         held["spec"].update(patch.get("spec", {}))
         held["metadata"]["resourceVersion"] = str(int(version) + 1)
         return b"{}"
+
+    def replace(self, name: str, **annotations: str) -> None:
+        """The claim is deleted, and one of the same name made, that is bound."""
+        meta = {"resourceVersion": "9", "uid": "another", "annotations": annotations}
+        self.objects[claim_path("ns", name)] = {"metadata": meta, "spec": {}}
+        self.bind(name)
 
     def bind(self, name: str) -> None:
         claim = self.objects[claim_path("ns", name)]
@@ -141,6 +148,20 @@ def test_a_volume_that_is_taken_back_ends_it() -> None:
 
     cluster.on_get = after(4, reset)
     assert bind(cluster, TAKE) == 'binding volumes: ClaimRef got reset for pv "pv"'
+
+
+def test_a_claim_that_is_another_one_by_now_is_not_bound_in_place_of_the_reserved_one() -> None:
+    told = 'binding volumes: PVC "{}" was deleted and made again in the meantime'
+    cluster = FakeCluster()
+    cluster.replace("taking")
+    assert bind(cluster, TAKE) == told.format("taking")
+    cluster = FakeCluster()
+    cluster.replace("making", **{"volume.kubernetes.io/selected-node": "n1"})
+    assert "modified" in bind(cluster, MAKE)
+    cluster = FakeCluster()
+    selected = {"volume.kubernetes.io/selected-node": "n1"}
+    cluster.on_get = after(4, lambda c: c.replace("making", **selected))
+    assert bind(cluster, MAKE) == told.format("making")
 
 
 def test_a_pod_that_is_gone_is_not_waited_for() -> None:
