@@ -22,8 +22,8 @@ ORDERS_PER_BINDER_MAX: Final = 2048
 
 class BindingWork(NamedTuple):
     """What has to be written before a pod is bound, as it was reserved. Taken down right after Reserve:
-    claims and volumes may be deleted or replaced while the pod waits for Permit or for a binder, and then
-    its binding has to fail, as PreBind makes it fail, and not to be done without them."""
+    claims and volumes may be deleted or replaced while the pod waits for Permit or for a binder. Then
+    its binding has to fail in PreBind, and not to be done without them."""
 
     volumes: VolumeWork | None = None
     claims: tuple[ClaimWork, ...] = ()
