@@ -13,7 +13,8 @@ from typing import Final, assert_never
 import msgspec
 
 from daemon.adapter.recent_events import RecentEvents
-from shared.errors import OperationalError
+from shared.errors import ObjectError, OperationalError
+from shared.faults import reading
 from shared.kube.decode import Bookmark, KindDecoder, ObjectEvent, Rejected, WatchFailure
 from shared.kube.objects import ApiObject, Node, Pod
 from shared.kube.pod_record import split_pod
@@ -83,7 +84,7 @@ class KindFeed:
         size_bytes = len(body) // max(1, len(page.items))
         for item in page.items:
             if self._is_named(item) and not _is_finished(item):
-                self._emit(changed(self._kind, item), size_bytes)
+                self._tell(item, size_bytes)
         for rejected in page.rejected:
             self._emit_rejected(rejected)
         self._listed_version = page.resource_version
@@ -106,7 +107,7 @@ class KindFeed:
                     if self._is_repeated(event):
                         # Nor is its version one to resume from: it may be long ago.
                         return
-                    self._emit(self._message(event), len(line))
+                    self._tell(event.object, len(line), is_deletion=event.type == "DELETED")
                 self._advance(event.object.metadata.resource_version)
             case Bookmark():
                 if event.ends_initial_events and self._is_listing:
@@ -146,10 +147,16 @@ class KindFeed:
             self._recent.has_gone(meta.uid)
         return False
 
-    def _message(self, event: ObjectEvent) -> AdapterMessage:
-        if event.type == "DELETED" or _is_finished(event.object):
-            return deleted(self._kind, event.object)
-        return changed(self._kind, event.object)
+    def _tell(self, item: ApiObject, size_bytes: int, *, is_deletion: bool = False) -> None:
+        make = deleted if is_deletion or _is_finished(item) else changed
+        version = item.metadata.resource_version
+        try:
+            with reading(_key(item)):
+                message = make(self._kind, item)
+        except ObjectError as error:
+            self._emit_rejected(Rejected(error.where, error.problem, version))
+            return
+        self._emit(message, size_bytes)
 
     def _advance(self, version: str) -> None:
         # While initial events arrive, their versions are those of the objects and say nothing about

@@ -142,7 +142,7 @@ class Cache:
         Returns the names of the nodes."""
         usage = pod_class.usage
         node_names = [self.nodes.name_of(row) for row in rows]
-        if len(records) < RUN_LENGTH_MIN or usage.ports or pod_class.info.claim_keys:
+        if len(records) < RUN_LENGTH_MIN or usage.ports or pod_class.claim_keys:
             for record, node_name in zip(records, node_names, strict=True):
                 self.assume_pod(record, node_name, pod_class)
             return node_names
@@ -209,14 +209,16 @@ class Cache:
     # Pods on nodes, by the API server's word -----------------------------------------------------------
 
     def add_pod(self, record: PodRecord) -> None:
-        """A pod with a node was listed, added, or bound."""
+        """A pod with a node was listed, added, or bound. Raises ObjectError for a record that cannot
+        be read, and has changed nothing then."""
+        pod_class = self.classes.acquire(record)
         pod = self._pods.get(record.uid)
         if pod is None:
-            self._add_new(record)
+            self._attach(self._new_pod(record, pod_class, record.node_name, Cause.ADD))
         elif pod.phase is PodPhase.ASSUMED:
-            self._confirm(pod, record)
+            self._confirm(pod, record, pod_class)
         else:
-            self._replace(pod, record)
+            self._replace(pod, record, pod_class)
 
     def update_pod(self, record: PodRecord) -> None:
         """A pod that is on a node changed. The same as `add_pod`, as a watch may merge events."""
@@ -406,11 +408,7 @@ class Cache:
         self._pods[record.uid] = pod
         return pod
 
-    def _add_new(self, record: PodRecord) -> None:
-        pod_class = self.classes.acquire(record)
-        self._attach(self._new_pod(record, pod_class, record.node_name, Cause.ADD))
-
-    def _confirm(self, pod: CachedPod, record: PodRecord) -> None:
+    def _confirm(self, pod: CachedPod, record: PodRecord, new_class: PodClass) -> None:
         """An assumed pod was seen bound."""
         self._step(pod, Cause.ADD)
         del self._assumed[record.uid]
@@ -418,19 +416,21 @@ class Cache:
         if record.node_name != pod.node_name:
             detail = f"assumed on {pod.node_name}, bound to {record.node_name}"
             self._disagree("assumed elsewhere", pod, detail)
-        self._adopt(pod, record)
+        self._adopt(pod, record, new_class)
 
-    def _replace(self, pod: CachedPod, record: PodRecord) -> None:
+    def _replace(self, pod: CachedPod, record: PodRecord, new_class: PodClass) -> None:
         self._step(pod, Cause.UPDATE)
         if record.node_name != pod.node_name:
             detail = f"was on {pod.node_name}, is on {record.node_name}"
             self._disagree("moved", pod, detail)
-        self._adopt(pod, record)
+        self._adopt(pod, record, new_class)
 
-    def _adopt(self, pod: CachedPod, record: PodRecord) -> None:
-        """Takes the newer record over; the sums change only if something that counts did."""
+    def _adopt(self, pod: CachedPod, record: PodRecord, new_class: PodClass) -> None:
+        """Takes the newer record over, and a share of its class; the sums change only if something that
+        counts did."""
         old_class = pod.pod_class
-        if record.node_name == pod.node_name and old_class.is_of(record):
+        if record.node_name == pod.node_name and old_class is new_class:
+            self.classes.release(new_class)
             looked = pod.record.deleted, pod.record.started, pod.record.is_preempted
             pod.record = record
             if looked != (record.deleted, record.started, record.is_preempted):
@@ -439,7 +439,6 @@ class Cache:
                 self._touch_usage(row)
             return
         self._detach(pod)
-        new_class = self.classes.acquire(record)
         self.classes.release(old_class)
         pod.record = record
         pod.pod_class = new_class
@@ -463,7 +462,7 @@ class Cache:
         if ports:
             info.ports |= ports
             self._write_ports(info)
-        claims = pod.pod_class.info.claim_keys
+        claims = pod.pod_class.claim_keys
         if claims:
             info.pvc_refs = Counter(info.pvc_refs) + Counter(claims)
         pod.row = self._free_pod_rows.pop() if self._free_pod_rows else self.pod_table.row_count
@@ -492,7 +491,7 @@ class Cache:
         if ports:
             info.ports -= ports
             self._write_ports(info)
-        claims = pod.pod_class.info.claim_keys
+        claims = pod.pod_class.claim_keys
         if claims:
             info.pvc_refs = Counter(info.pvc_refs) - Counter(claims) or _NO_CLAIMS
         self.pod_table.clear(pod.row)

@@ -115,8 +115,6 @@ class ClusterChanges:
                 self._apply(message, now_s)
         except ObjectError as error:
             self._reject(_named(message, error.where), error.problem)
-        except msgspec.DecodeError as error:
-            self._reject(_named(message, type(message).__name__), str(error))
 
     def apply_nodes(self, nodes: Sequence[Node], now_s: float) -> None:
         """Nodes that were listed, added or modified. They come in crowds: with every list, and when
@@ -337,7 +335,7 @@ class ClusterChanges:
 def _named(message: AdapterMessage, where: str) -> str:
     """`where`, after what the message is about."""
     match message:
-        case PodChanged(pod):
+        case PodChanged(pod) if pod.key not in where:
             return f"pod {pod.key}: {where}"
         case ObjectChanged(kind, key, _):
             return f"{kind} {key}: {where}"

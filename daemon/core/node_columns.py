@@ -15,6 +15,7 @@ import numpy as np
 from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Rows
 from shared.columns.table import NodeTable, TaintTuple
 from shared.errors import ObjectError
+from shared.faults import reading
 from shared.kube.node_resources import NodeAllocatable, node_allocatable
 from shared.kube.objects import Node, NodeSpec, NodeStatus, ObjectMeta
 from shared.kube.quantity import QuantityError
@@ -60,7 +61,9 @@ class NodeShapes:
         if shape is None:
             if len(self._by_bytes) >= SHAPES_MAX:
                 self._by_bytes.clear()
-            shape = self._by_bytes[key] = _shape(node, status)
+            with reading(f"node {node.metadata.name}"):
+                shape = _shape(node, status)
+            self._by_bytes[key] = shape
         if images is not None:
             status = msgspec.structs.replace(shape.status, images=images)
         else:

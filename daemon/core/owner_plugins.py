@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from daemon.core.queue.queued_pod import QueuedPod
+from shared.faults import OURS
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
     PermitPlugin,
@@ -39,7 +40,14 @@ class OwnerPlugins(NamedTuple):
     def gate_of(self, pod: QueuedPod, cluster: ClusterView) -> str | None:
         """The first PreEnqueue plugin that keeps the pod out, if any does."""
         for plugin in self.pre_enqueue.get(pod.info.spec.scheduler_name, ()):
-            if not plugin.pre_enqueue(pod.info, cluster).is_success:
+            try:
+                is_let_in = plugin.pre_enqueue(pod.info, cluster).is_success
+            except Exception as error:
+                # As upstream, where an error keeps the pod out as well; an event may let it in.
+                if isinstance(error, OURS):
+                    raise
+                is_let_in = False
+            if not is_let_in:
                 return plugin.NAME
         return None
 

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 import msgspec
 
 from shared.columns.delta import ClassDefinition
+from shared.columns.pods import start_time_s
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, usage_of
+from shared.faults import reading
 from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import PodRecord, decode_template
 
@@ -20,6 +22,7 @@ class PodClass:
     """One class, with what is computed from its template."""
 
     __slots__ = (
+        "claim_keys",
         "class_id",
         "info",
         "is_bound_plainly",
@@ -40,6 +43,8 @@ class PodClass:
         """A `PodTemplate` as msgpack, as the adapter sent it."""
         self.raw_template = msgspec.Raw(template)
         self.info = PodInfo(namespace, decode_template(template))
+        self.claim_keys = self.info.claim_keys
+        # The last: it may make rows of the table.
         self.usage: PodUsage = usage_of(table, self.info.requests, self.info.host_ports)
         self.profile = self.info.spec.scheduler_name
         self.pod_count = 0
@@ -76,15 +81,21 @@ class PodClasses:
         """Ids of classes that died since somebody last took this list."""
 
     def acquire(self, record: PodRecord) -> PodClass:
-        """The class of a pod, counted as used once more. Raises msgspec errors for a bad template.
+        """The class of a pod, counted as used once more. Raises ObjectError, and has changed nothing
+        then, for a pod of which anything that the cache needs cannot be read.
 
         The record's template becomes the class's own: as it came, it is a window on the whole message
         that brought it, and would keep that in memory as long as the pod lives.
         """
+        if record.started:
+            start_time_s(
+                record.started
+            )  # Is read again where it is written, and must not fail there.
         key = (record.namespace, bytes(record.template))
         found = self._by_key.get(key)
         if found is None:
-            found = PodClass(self._next_id, key, self._table)
+            with reading(f"pod {record.key}"):
+                found = PodClass(self._next_id, key, self._table)
             self._next_id += 1
             self._by_key[key] = found
             self.infos[found.class_id] = found.info

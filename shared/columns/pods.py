@@ -9,13 +9,13 @@ Rows are recycled; `node_row` is -1 for a free one.
 """
 
 import zlib
-from datetime import datetime
 from typing import Final
 
 import numpy as np
 
 from shared.columns.pod_log import PodLog
 from shared.columns.schema import Bools, Int32s, Int64s, Rows
+from shared.kube.timestamps import seconds_since_1970
 
 FIRST_CAPACITY: Final = 256
 NO_NODE: Final = -1
@@ -24,10 +24,11 @@ NEVER_STARTED: Final = 1 << 62
 
 
 def start_time_s(text: str) -> int:
-    """RFC 3339 as the API writes it, to seconds since 1970; NEVER_STARTED for an empty text."""
+    """RFC 3339 as the API writes it, to seconds since 1970; NEVER_STARTED for an empty text. ObjectError
+    for any other."""
     if not text:
         return NEVER_STARTED
-    return int(datetime.fromisoformat(text).timestamp())
+    return seconds_since_1970(text)
 
 
 def name_hash(name: str) -> int:

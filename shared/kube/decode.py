@@ -12,7 +12,7 @@ import msgspec
 
 from shared.errors import ObjectError
 from shared.kube.api_errors import ApiError, Status, error_from_status
-from shared.kube.objects import ApiObject
+from shared.kube.objects import ApiObject, ObjectMeta
 from shared.kube.resources import ResourceKind
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
@@ -98,8 +98,18 @@ _raw_event_decoder: Final = msgspec.json.Decoder(_RawEvent)
 _bookmark_decoder: Final = msgspec.json.Decoder(_BookmarkObject)
 _status_decoder: Final = msgspec.json.Decoder(Status)
 
-# The second: text that is not UTF-8. The third: nested deeper than any object is.
-_UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+class _Named(msgspec.Struct):
+    """The part of an object that says which it is."""
+
+    metadata: ObjectMeta
+
+
+_name_decoder: Final = msgspec.json.Decoder(_Named)
+
+# The second: text that is not UTF-8, numbers of thousands of digits. The last: nested deeper than any
+# object is.
+_UNDECODABLE: Final = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
 
 
 class KindDecoder:
@@ -167,12 +177,25 @@ class KindDecoder:
                 return _failure(event.object)
             case "ADDED" | "MODIFIED" | "DELETED":
                 decoded = self._one(event.object, unnamed="an object of a watch")
+                if isinstance(decoded, Rejected) and event.type == "DELETED":
+                    decoded = self._named_only(event.object) or decoded
                 if isinstance(decoded, Rejected):
                     return decoded
                 return ObjectEvent(event.type, decoded)
             case _:
                 where, version = _identity(event.object, "an object of a watch")
                 return Rejected(where, f"unknown watch event type {event.type!r}", version)
+
+    def _named_only(self, raw: msgspec.Raw) -> ApiObject | None:
+        """An object that is gone, without what cannot be read of it: it was let in as it was before."""
+        try:
+            meta = _name_decoder.decode(raw).metadata
+        except _UNDECODABLE:
+            return None
+        gone = self._kind.struct_type()
+        for field in gone.metadata.__struct_fields__:
+            setattr(gone.metadata, field, getattr(meta, field))
+        return gone
 
     def _one(self, raw: msgspec.Raw, unnamed: str) -> ApiObject | Rejected:
         try:

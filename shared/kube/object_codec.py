@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from shared.errors import ObjectError
+from shared.faults import reading
 from shared.kube.resources import ALL_KINDS
 
 _decoders: Final[dict[str, Callable[[msgspec.Raw], Any]]] = {
@@ -18,7 +19,5 @@ def decode_object(kind: str, body: msgspec.Raw) -> Any:
     decode = _decoders.get(kind)
     if decode is None:
         raise ObjectError(kind, "a kind that berth does not know; see shared/kube/resources.py")
-    try:
+    with reading(kind):
         return decode(body)
-    except msgspec.DecodeError as error:
-        raise ObjectError(kind, str(error)) from error

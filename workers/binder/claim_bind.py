@@ -36,6 +36,7 @@ from shared.kube.api_errors import (
     TransportError,
 )
 from shared.kube.objects import AllocationResult, ApiStruct, ResourceClaimStatus
+from shared.kube.timestamps import seconds_since_1970
 from shared.messages.to_binder import BindPod, ClaimWork, GeneratedClaim
 from workers.binder.bind_call import Sleep, pod_path
 
@@ -226,8 +227,7 @@ class ClaimBinder:
         stamp = status.allocation.allocation_timestamp if status.allocation else None
         if not stamp:
             return False
-        allocated_s = datetime.fromisoformat(stamp).timestamp()
-        return allocated_s + work.ready_timeout_s < self._clock.wall_s()
+        return seconds_since_1970(stamp) + work.ready_timeout_s < self._clock.wall_s()
 
 
 def _decoded(body: bytes) -> Json:

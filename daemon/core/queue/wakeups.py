@@ -24,7 +24,7 @@ from daemon.core.queue.cluster_event import (
     actions_of,
 )
 from daemon.core.queue.queued_pod import PodView, QueuedPod
-from shared.errors import ObjectError
+from shared.faults import OURS
 from shared.kube.objects import Node
 from shared.messages.to_owner import OtherObject
 
@@ -65,7 +65,8 @@ class Strategy(enum.IntEnum):
 
 
 HintFunction = Callable[[QueuedPod, Change], Hint]
-"""Whether the change may help the pod. Raises only `ObjectError`."""
+"""Whether the change may help the pod. What it raises about one of the two counts as Queue, as in
+isPodWorthRequeuing; it changes nothing."""
 
 
 class Registered(NamedTuple):
@@ -154,7 +155,9 @@ class Wakeups:
             return Hint.QUEUE
         try:
             return hint(pod, change)
-        except ObjectError:
+        except Exception as error:  # Of a pod or an object; nothing was changed.
+            if isinstance(error, OURS):
+                raise
             self.hint_error_count += 1
             return Hint.QUEUE
 

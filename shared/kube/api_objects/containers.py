@@ -2,7 +2,7 @@
 
 import msgspec
 
-from shared.kube.api_objects.base import ApiStruct, ResourceList
+from shared.kube.api_objects.base import ApiStruct, Int32, ResourceList
 
 
 class ContainerResourceClaim(ApiStruct):
@@ -17,8 +17,8 @@ class ResourceRequirements(ApiStruct):
 
 
 class ContainerPort(ApiStruct):
-    container_port: int = 0
-    host_port: int = 0
+    container_port: Int32 = 0
+    host_port: Int32 = 0
     host_ip: str = msgspec.field(default="", name="hostIP")
     protocol: str = "TCP"
 

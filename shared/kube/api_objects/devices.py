@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from shared.kube.api_objects.base import ApiStruct, Quantity
+from shared.kube.api_objects.base import ApiStruct, Int64, Quantity
 from shared.kube.api_objects.metadata import ObjectMeta
 from shared.kube.api_objects.selectors import NodeSelector
 
@@ -26,7 +26,7 @@ class DeviceToleration(ApiStruct):
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
+    toleration_seconds: Int64 | None = None
 
 
 class CapacityRequirements(ApiStruct):
@@ -37,7 +37,7 @@ class ExactDeviceRequest(ApiStruct):
     device_class_name: str = ""
     selectors: list[DeviceSelector] | None = None
     allocation_mode: str = ""
-    count: int = 0
+    count: Int64 = 0
     admin_access: bool | None = None
     tolerations: list[DeviceToleration] | None = None
     capacity: CapacityRequirements | None = None
@@ -48,7 +48,7 @@ class DeviceSubRequest(ApiStruct):
     device_class_name: str = ""
     selectors: list[DeviceSelector] | None = None
     allocation_mode: str = ""
-    count: int = 0
+    count: Int64 = 0
     tolerations: list[DeviceToleration] | None = None
     capacity: CapacityRequirements | None = None
 
@@ -165,7 +165,7 @@ class DeviceClass(ApiStruct):
 class DeviceAttribute(ApiStruct):
     """Exactly one is set, unless the API has learnt a new kind of value."""
 
-    int_: int | None = msgspec.field(default=None, name="int")
+    int_: Int64 | None = msgspec.field(default=None, name="int")
     bool_: bool | None = msgspec.field(default=None, name="bool")
     string: str | None = None
     version: str | None = None
@@ -225,8 +225,8 @@ class Device(ApiStruct):
 
 class ResourcePool(ApiStruct):
     name: str = ""
-    generation: int = 0
-    resource_slice_count: int = 0
+    generation: Int64 = 0
+    resource_slice_count: Int64 = 0
 
 
 class ResourceSliceSpec(ApiStruct):

@@ -1,6 +1,6 @@
 """Metadata of objects, and references from one object to another."""
 
-from shared.kube.api_objects.base import ApiStruct
+from shared.kube.api_objects.base import ApiStruct, Int64
 
 
 class OwnerReference(ApiStruct):
@@ -16,10 +16,10 @@ class ObjectMeta(ApiStruct):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    generation: int = 0
+    generation: Int64 = 0
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
-    deletion_grace_period_seconds: int | None = None
+    deletion_grace_period_seconds: Int64 | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
@@ -32,7 +32,7 @@ class PodMeta(ApiStruct):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    generation: int = 0
+    generation: Int64 = 0
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None

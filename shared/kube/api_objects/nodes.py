@@ -2,7 +2,7 @@
 
 import msgspec
 
-from shared.kube.api_objects.base import ApiStruct, ResourceList
+from shared.kube.api_objects.base import ApiStruct, Int64, ResourceList
 from shared.kube.api_objects.metadata import ObjectMeta
 
 
@@ -19,7 +19,7 @@ class NodeSpec(ApiStruct):
 
 class ContainerImage(ApiStruct):
     names: list[str] | None = None
-    size_bytes: int = 0
+    size_bytes: Int64 = 0
 
 
 class NodeCondition(ApiStruct):

@@ -2,12 +2,12 @@
 
 import msgspec
 
-from shared.kube.api_objects.base import ApiStruct
+from shared.kube.api_objects.base import ApiStruct, Int32, Int64
 from shared.kube.api_objects.selectors import LabelSelector, NodeSelector, NodeSelectorTerm
 
 
 class PreferredSchedulingTerm(ApiStruct):
-    weight: int = 0
+    weight: Int32 = 0
     preference: NodeSelectorTerm = msgspec.field(default_factory=NodeSelectorTerm)
 
 
@@ -28,7 +28,7 @@ class PodAffinityTerm(ApiStruct):
 
 
 class WeightedPodAffinityTerm(ApiStruct):
-    weight: int = 0
+    weight: Int32 = 0
     pod_affinity_term: PodAffinityTerm = msgspec.field(default_factory=PodAffinityTerm)
 
 
@@ -48,11 +48,11 @@ class Affinity(ApiStruct):
 
 
 class TopologySpreadConstraint(ApiStruct):
-    max_skew: int = 1
+    max_skew: Int32 = 1
     topology_key: str = ""
     when_unsatisfiable: str = ""
     label_selector: LabelSelector | None = None
-    min_domains: int | None = None
+    min_domains: Int32 | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
     match_label_keys: list[str] | None = None
@@ -63,4 +63,4 @@ class Toleration(ApiStruct):
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
+    toleration_seconds: Int64 | None = None

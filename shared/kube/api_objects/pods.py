@@ -2,7 +2,7 @@
 
 import msgspec
 
-from shared.kube.api_objects.base import ApiStruct, ResourceList
+from shared.kube.api_objects.base import ApiStruct, Int32, Int64, ResourceList
 from shared.kube.api_objects.containers import Container, ContainerStatus, ResourceRequirements
 from shared.kube.api_objects.metadata import PodMeta
 from shared.kube.api_objects.placement import Affinity, Toleration, TopologySpreadConstraint
@@ -26,7 +26,7 @@ class PodOs(ApiStruct):
 class PodSpec(ApiStruct):
     node_name: str = ""
     scheduler_name: str = "default-scheduler"
-    priority: int | None = None
+    priority: Int32 | None = None
     priority_class_name: str = ""
     preemption_policy: str | None = None
     scheduling_gates: list[PodSchedulingGate] | None = None
@@ -45,7 +45,7 @@ class PodSpec(ApiStruct):
     os: PodOs | None = None
     resource_claims: list[PodResourceClaim] | None = None
     restart_policy: str | None = None
-    termination_grace_period_seconds: int | None = None
+    termination_grace_period_seconds: Int64 | None = None
 
 
 class PodCondition(ApiStruct):
@@ -54,7 +54,7 @@ class PodCondition(ApiStruct):
     reason: str = ""
     message: str = ""
     last_transition_time: str | None = None
-    observed_generation: int | None = None
+    observed_generation: Int64 | None = None
 
 
 class PodResourceClaimStatus(ApiStruct):

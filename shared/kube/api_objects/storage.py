@@ -2,7 +2,7 @@
 
 import msgspec
 
-from shared.kube.api_objects.base import ApiStruct, Quantity, ResourceList
+from shared.kube.api_objects.base import ApiStruct, Int32, Quantity, ResourceList
 from shared.kube.api_objects.metadata import ObjectMeta, ObjectReference
 from shared.kube.api_objects.selectors import LabelSelector, NodeSelector
 from shared.kube.api_objects.volumes import (
@@ -78,7 +78,7 @@ class StorageClass(ApiStruct):
 
 
 class VolumeNodeResources(ApiStruct):
-    count: int | None = None
+    count: Int32 | None = None
 
 
 class CsiNodeDriver(ApiStruct):

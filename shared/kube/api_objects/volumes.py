@@ -2,7 +2,7 @@
 
 import msgspec
 
-from shared.kube.api_objects.base import ApiStruct
+from shared.kube.api_objects.base import ApiStruct, Int32
 from shared.kube.api_objects.containers import ResourceRequirements
 from shared.kube.api_objects.metadata import ObjectTemplateMeta
 from shared.kube.api_objects.selectors import LabelSelector
@@ -66,7 +66,7 @@ class VsphereVolume(ApiStruct):
 class Iscsi(ApiStruct):
     iqn: str = ""
     target_portal: str = ""
-    lun: int = 0
+    lun: Int32 = 0
     read_only: bool = False
 
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from shared.kube.api_objects.base import ApiStruct
+from shared.kube.api_objects.base import ApiStruct, Int32
 from shared.kube.api_objects.metadata import ObjectMeta
 from shared.kube.api_objects.selectors import LabelSelector
 
@@ -48,7 +48,7 @@ class PodDisruptionBudgetSpec(ApiStruct):
 
 
 class PodDisruptionBudgetStatus(ApiStruct):
-    disruptions_allowed: int = 0
+    disruptions_allowed: Int32 = 0
     disrupted_pods: dict[str, str] | None = None
 
 

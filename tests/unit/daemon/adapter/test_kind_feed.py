@@ -197,3 +197,42 @@ def test_a_kind_that_is_not_served() -> None:
     feed, told = feed_of("resourceslices")
     feed.unavailable("404 NotFound")
     assert told == [KindUnavailable("resourceslices", "404 NotFound")]
+
+
+BEYOND_64_BITS = 2**64
+
+
+@pytest.mark.parametrize(
+    ("plural", "body"),
+    [
+        ("pods", {"spec": {"priority": BEYOND_64_BITS}}),
+        ("pods", {"spec": {"containers": [{"resources": {"requests": {"cpu": BEYOND_64_BITS}}}]}}),
+        ("pods", {"metadata": {"generation": -BEYOND_64_BITS}}),
+        ("resourceclaims", {"spec": {"devices": {"config": [{"opaque": {"x": BEYOND_64_BITS}}]}}}),
+        ("poddisruptionbudgets", {"status": {"disruptionsAllowed": BEYOND_64_BITS}}),
+    ],
+)
+def test_numbers_that_no_message_can_carry_leave_their_object_out(
+    plural: str, body: dict[str, Any]
+) -> None:
+    feed, told = listed(plural)
+    bad, good = item("bad"), item("good")
+    meta = {**bad["metadata"], **body.pop("metadata", {})}
+    bad = {**bad, **body, "metadata": meta}
+    feed.page(page(bad, good))
+    feed.line(line("ADDED", bad))
+    feed.line(line("ADDED", good))
+    rejected = [message for message in told if isinstance(message, ObjectRejected)]
+    assert [one.where for one in rejected] == ["ns/bad", "ns/bad"]
+    assert len(told) == 4
+
+
+def test_an_object_that_became_unreadable_can_still_go() -> None:
+    feed, told = listed("pods")
+    bad = item("a", spec={"priority": "high"})
+    feed.line(line("MODIFIED", bad))
+    feed.line(line("DELETED", bad))
+    rejected, gone = told
+    assert isinstance(rejected, ObjectRejected)
+    assert isinstance(gone, PodDeleted)
+    assert (gone.pod.uid, gone.pod.namespace, gone.pod.name) == ("uid-a", "ns", "a")

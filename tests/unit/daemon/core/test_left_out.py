@@ -2,7 +2,8 @@
 
 import msgspec
 
-from shared.messages.to_owner import ObjectChanged
+from daemon.core.queue.queued_pod import Place
+from shared.messages.to_owner import NodeChanged, ObjectChanged, PodChanged, PodDeleted
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
@@ -32,3 +33,69 @@ def test_an_object_of_another_kind_is_named() -> None:
     (fields,) = left_out(pipeline)
     assert str(fields["where"]).startswith("services default/s")
     assert list(pipeline.bound.values()) == [["n0"]]
+
+
+def test_a_pod_that_started_in_the_year_0_is_the_oldest() -> None:
+    pipeline = Pipeline()
+    pod = msgspec.structs.replace(make_pod("p", node_name="n0"), started="0000-01-01T00:00:00Z")
+    pipeline.sync([make_node("n0")], [pod])
+    held = pipeline.state.cache.get_pod(pod.uid)
+    assert held is not None
+    assert pipeline.state.cache.pod_table.start_s[held.row] < -62 * 10**9
+    pipeline.check()
+
+
+def test_an_update_that_cannot_be_read_leaves_the_pod_as_it_was() -> None:
+    """What follows, and the next update that can be read, finds the pod where it is."""
+    pipeline = Pipeline()
+    pod = make_pod("p", cpu="1", node_name="n0")
+    pipeline.sync([make_node("n0")], [pod])
+    for bad in (
+        msgspec.structs.replace(make_pod("p", cpu="1e401", node_name="n0"), uid=pod.uid),
+        msgspec.structs.replace(make_pod("p", cpu="1e401", node_name="n1"), uid=pod.uid),
+        msgspec.structs.replace(pod, started="no time"),
+    ):
+        pipeline.tell(PodChanged(bad))
+        pipeline.check()
+    assert len(left_out(pipeline)) == 3
+    held = pipeline.state.cache.get_pod(pod.uid)
+    assert held is not None
+    assert held.pod_class.info.requests.milli_cpu == 1000
+    better = msgspec.structs.replace(make_pod("p", cpu="2", node_name="n0"), uid=pod.uid)
+    pipeline.tell(PodChanged(better))
+    pipeline.check()
+    assert pipeline.state.cache.nodes.requested[0, 0] == 2000
+    pipeline.tell(PodDeleted(better))
+    pipeline.check()
+    assert pipeline.state.cache.nodes.requested[0, 0] == 0
+
+
+def test_the_confirmation_of_a_binding_that_cannot_be_read_leaves_the_pod_assumed() -> None:
+    pipeline = Pipeline()
+    pod = make_pod("p", cpu="1")
+    pipeline.sync([make_node("n0")], [pod])
+    pipeline.run_until_quiet()
+    bad = msgspec.structs.replace(make_pod("p", cpu="1e401", node_name="n0"), uid=pod.uid)
+    pipeline.tell(PodChanged(bad))
+    pipeline.check()
+    good = msgspec.structs.replace(pod, node_name="n0")
+    pipeline.tell(PodChanged(good))
+    pipeline.check()
+    assert not pipeline.state.cache.is_assumed_pod(pod.uid)
+
+
+def test_a_hint_that_fails_counts_as_a_reason_to_try_again() -> None:
+    """As in kube-scheduler; the event is applied and the owner goes on."""
+    pipeline = Pipeline()
+    big = make_pod("big", cpu="64")
+    pipeline.sync([make_node("n0")], [big])
+    pipeline.run_until_quiet()
+    queued = pipeline.state.queue.get(big.uid)
+    assert queued is not None
+    attempts = queued.attempts
+    # Nothing that is decoded looks like this: it stands for whatever nobody has thought of.
+    vars(queued.info).update(requests=None, fit_filter_requests=None)
+    pipeline.tell(NodeChanged(make_node("n1")))
+    assert pipeline.state.queue.get(big.uid) is queued
+    assert queued.place is not Place.UNSCHEDULABLE
+    assert attempts == 1

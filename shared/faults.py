@@ -1,0 +1,61 @@
+"""Whose fault an unexpected exception is: that of the object in hand, or ours.
+
+The simple way lets every exception end its process; then one object of the cluster that nobody thought
+of ends it at each start, and nothing is scheduled any more. So where an object enters deciding code,
+what is worked out from it is worked out inside `reading`, before anything of our state is changed: an
+exception there leaves the object out and the state as it was. Outside of it an exception is a bug of
+ours and ends the process, as a failed `assert` does everywhere.
+"""
+
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from shared.errors import ObjectError, OperationalError
+
+OURS: Final = (AssertionError, MemoryError)
+"""Say that our own state or the machine is at fault, whatever object was in hand."""
+TEXT_LENGTH_MAX: Final = 500
+"""Of what an exception says, which may be the whole object."""
+
+
+class reading:  # noqa: N801  # Reads as a statement: `with reading("pod ns/name"):`.
+    """Makes an unexpected exception about one object an ObjectError that names it. What is done inside
+    changes nothing that others see, or can be undone by whoever catches the error."""
+
+    __slots__ = ("_where",)
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, Exception) and is_of_an_object(error):
+            raise ObjectError(self._where, fault_text(error)) from error
+
+
+def is_of_an_object(error: Exception) -> bool:
+    """Whether what was raised while an object was read, and is none of the errors that say what they
+    are, is the fault of the object."""
+    return not isinstance(error, (*OURS, OperationalError))
+
+
+def fault_text(error: Exception) -> str:
+    """What is known of an unexpected exception, for a log line and for people who can look it up."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    place = ""
+    if last is not None:
+        place = f" ({Path(last.tb_frame.f_code.co_filename).name}:{last.tb_lineno})"
+    text = str(error)
+    if len(text) > TEXT_LENGTH_MAX:
+        text = f"{text[:TEXT_LENGTH_MAX]}..."
+    return f"{type(error).__name__}: {text}{place}"
