@@ -18,12 +18,20 @@ CHILD_STOP_S: Final = 5.0
 """From SIGTERM to SIGKILL of a child. By then nothing is in flight; it only has to close sockets,
 and the last Drain or report may linger up to 2 s in ZeroMQ."""
 
+SILENCE_S: Final = 20.0
+"""A child whose heartbeat does not move for so long, although it could, hangs, and is killed and started
+again. The longest honest step between two beats: the imports of a start, 2 s; a copy of 1,000,000 nodes
+in a scorer, some seconds; a page of 500 objects of 1.5 MB in the adapter, as long."""
+
 OWNER_SILENCE_S: Final = 60.0
-"""An owner that answers no question for so long hangs, and is killed and started again. Its longest
-honest silence is the building of a full snapshot: of 1,000,000 nodes, some seconds."""
+"""The owner's turn is longer: a full snapshot of 1,000,000 nodes, a dump of all of them for people. And
+its death costs more: the cluster is listed anew."""
+
+LOOK_PERIOD_S: Final = 1.0
+"""How often the supervisor looks at the heartbeats."""
 
 STATUS_PERIOD_S: Final = 1.0
 """How often the supervisor asks the owner how it is."""
 
 assert DRAIN_S + CHILD_STOP_S < GRACE_S, "a drain must end before the machine's patience does"
-assert OWNER_SILENCE_S >= 10 * STATUS_PERIOD_S, "one lost question must not kill an owner"
+assert SILENCE_S >= 10 * LOOK_PERIOD_S, "a few turns that came late must not kill a child"

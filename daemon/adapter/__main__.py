@@ -24,7 +24,8 @@ from shared.kube.kubeconfig import find_access
 from shared.telemetry.log import LEVELS, EventLog, start_logging
 from shared.transport.adapter_link import AdapterLink
 from shared.transport.endpoints import Endpoints
-from shared.transport.parent import Lifeline
+from shared.transport.heartbeat import Heartbeat
+from shared.transport.parent import Lifeline, add_options
 
 log: Final = EventLog("adapter")
 
@@ -33,7 +34,7 @@ def parse_options(arguments: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m daemon.adapter", description=__doc__)
     parser.add_argument("--runtime-dir", required=True, help="where the owner's sockets are")
-    parser.add_argument("--lifeline-fd", type=int, default=-1, help="from the supervisor")
+    add_options(parser)
     parser.add_argument("--log-level", choices=LEVELS, default="info")
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--server", default="", help="API server without credentials, http://...")
@@ -77,6 +78,7 @@ def _leaves(group: BaseExceptionGroup[OperationalError]) -> list[OperationalErro
 
 async def _run(options: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
+    Heartbeat(options.heartbeat_fd).keep(loop)
     instance = f"{os.getpid()}-{os.urandom(4).hex()}"
     recorder = FileRecorder(options.record, SystemClock()) if options.record else None
     try:
@@ -89,7 +91,7 @@ async def _run(options: argparse.Namespace) -> None:
 
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, stop)
-            if options.lifeline_fd >= 0:
+            if options.lifeline_fd is not None:
                 Lifeline(options.lifeline_fd).call_when_cut(loop, stop)
             log.info("started", instance=instance)
             try:

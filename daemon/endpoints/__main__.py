@@ -18,8 +18,9 @@ from daemon.endpoints.server import EndpointServer
 from shared import exit_codes
 from shared.clock import SystemClock
 from shared.telemetry.log import LEVELS, EventLog, start_logging
+from shared.transport.heartbeat import Heartbeat
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
-from shared.transport.parent import Lifeline
+from shared.transport.parent import Lifeline, add_options
 
 log: Final = EventLog("endpoints")
 
@@ -31,7 +32,7 @@ def parse_options(arguments: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m daemon.endpoints", description=__doc__)
     parser.add_argument("--runtime-dir", type=Path, required=True)
-    parser.add_argument("--lifeline-fd", type=int, help="from the supervisor")
+    add_options(parser)
     parser.add_argument("--log-level", choices=LEVELS, default="info")
     parser.add_argument("--bind-address", default="127.0.0.1")
     parser.add_argument("--secure-port", type=int, required=True)
@@ -57,6 +58,7 @@ def main(arguments: list[str]) -> int:
 
 async def _run(options: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
+    Heartbeat(options.heartbeat_fd).keep(loop)
     clock = SystemClock()
     gate = LeaseGate(options.runtime_dir / GATE_NAME, clock) if options.elect_leader else None
     source = FactSource(options.runtime_dir, gate, clock)

@@ -23,8 +23,9 @@ from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.kubeconfig import find_access
 from shared.telemetry.log import LEVELS, EventLog, start_logging
+from shared.transport.heartbeat import Heartbeat
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
-from shared.transport.parent import Lifeline
+from shared.transport.parent import Lifeline, add_options
 
 log: Final = EventLog("leader")
 
@@ -34,7 +35,7 @@ def parse_options(arguments: list[str]) -> argparse.Namespace:
     defaults = LeaderElection()
     parser = argparse.ArgumentParser(prog="python -m daemon.leader", description=__doc__)
     parser.add_argument("--runtime-dir", type=Path, required=True)
-    parser.add_argument("--lifeline-fd", type=int, help="from the supervisor")
+    add_options(parser)
     parser.add_argument("--log-level", choices=LEVELS, default="info")
     parser.add_argument("--server", default="", help="API server without credentials")
     parser.add_argument("--kubeconfig", default="", help="how to reach the API server")
@@ -64,6 +65,7 @@ def main(arguments: list[str]) -> int:
 
 async def _run(options: argparse.Namespace, access: ClusterAccess) -> int:
     loop = asyncio.get_running_loop()
+    Heartbeat(options.heartbeat_fd).keep(loop)
     clock = SystemClock()
     terms = Terms(
         identity=options.identity,

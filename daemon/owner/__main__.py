@@ -29,9 +29,10 @@ from shared.plugins.node_affinity import NodeAffinity
 from shared.plugins.pod_topology_spread import PodTopologySpread
 from shared.telemetry.log import EventLog, start_logging
 from shared.transport.endpoints import Endpoints
+from shared.transport.heartbeat import Heartbeat
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
 from shared.transport.owner_sockets import OwnerSockets
-from shared.transport.parent import Lifeline
+from shared.transport.parent import Lifeline, add_options
 from shared.transport.remote import WorkersEntrance
 from shared.transport.stop import StopSignals
 
@@ -93,7 +94,8 @@ def _run(options: argparse.Namespace) -> int:
         log.info("owner_started", epoch=epoch, profiles=sorted(frameworks))
         gate_path = Path(options.runtime_dir) / GATE_NAME
         gate = LeaseGate(gate_path, clock) if options.elect_leader else None
-        loop = OwnerLoop(sockets, state, clock, gate, entrance)
+        heartbeat = Heartbeat(options.heartbeat_fd)
+        loop = OwnerLoop(sockets, state, clock, gate, entrance, heartbeat)
         loop.run(lambda: stop.is_set or (lifeline is not None and lifeline.is_cut()))
     log.info("owner_stopped", **state.counters)
     return exit_codes.LEASE_LOST if loop.is_lease_lost else exit_codes.OK
@@ -142,7 +144,7 @@ def _queue_sort(built: list[BuiltProfile]) -> QueueSortPlugin:
 def _parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="daemon.owner", description=__doc__)
     parser.add_argument("--runtime-dir", required=True)
-    parser.add_argument("--lifeline-fd", type=int)
+    add_options(parser)
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--config", default="")
     parser.add_argument("--workers", type=int, default=1)

@@ -57,6 +57,7 @@ from shared.messages.to_binder import BindPods, PreemptPods, ReportPods, ToBinde
 from shared.messages.to_owner import AdapterBatch
 from shared.telemetry.log import EventLog
 from shared.transport.channels import Channel
+from shared.transport.heartbeat import Heartbeat
 from shared.transport.lease_gate import LeaseGate
 from shared.transport.owner_sockets import OwnerSockets, PeerGone, Received
 from shared.transport.remote import WorkersEntrance
@@ -79,6 +80,7 @@ class OwnerLoop:
         clock: Clock,
         gate: LeaseGate | None = None,
         entrance: WorkersEntrance | None = None,
+        heartbeat: Heartbeat | None = None,
     ) -> None:
         """`gate`: with leader election. `entrance`: with workers of other hosts."""
         self._sockets = sockets
@@ -87,6 +89,7 @@ class OwnerLoop:
         self._collector = Collector()
         self._gate = gate
         self._entrance = entrance
+        self._heartbeat = heartbeat or Heartbeat()
         if gate is None:
             self._admit_workers()
         self._term = 0
@@ -100,6 +103,7 @@ class OwnerLoop:
         """Until `is_stopped` (asked after each wait) says so."""
         while not is_stopped():
             received = self._sockets.poll(self._timeout_ms())
+            self._heartbeat.beat()
             events = [*self._undelivered, *(to_event(one) for one in received)]
             if self._gate is not None:
                 events += self._look_at(self._gate)

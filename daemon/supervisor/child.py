@@ -9,8 +9,12 @@ import signal
 import subprocess
 import sys
 
+import psutil
+
 from daemon.supervisor.children import ChildSpec
 from daemon.supervisor.restart_policy import Exit
+from daemon.supervisor.silence import Silence, Use
+from shared.transport.heartbeat import Heartbeat
 
 
 class Child:
@@ -21,6 +25,9 @@ class Child:
         self.process: subprocess.Popen[bytes] | None = None
         self.pidfd = -1
         self.started_s = 0.0
+        self.heartbeat = Heartbeat()
+        """Of this life, or of the last."""
+        self.silence = Silence(spec.silence_max_s, 0.0)
         self.exits: list[Exit] = []
         self.restart: asyncio.TimerHandle | None = None
         self.is_replaced = False
@@ -37,19 +44,15 @@ class Child:
         if self.process is not None:
             signal.pidfd_send_signal(self.pidfd, number)
 
-    def start(self, lifeline_fd: int) -> None:
+    def start(self, lifeline_fd: int, now_s: float) -> None:
         """Starts a process; OSError where there is no memory, or no process id or descriptor left."""
-        # -P: a module of ours is never looked for in the current folder. Never -O: assertions end
-        # a process that has gone wrong.
-        command = [sys.executable, "-P", "-m", self.spec.module, *self.spec.arguments]
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            command,
-            stdin=subprocess.DEVNULL,
-            pass_fds=(lifeline_fd,),
-            env=child_environment({**dict(self.spec.environment), **os.environ}),
-            # A terminal's Ctrl-C goes to a whole process group; only we shall hear it.
-            process_group=0,
-        )
+        self.started_s = now_s
+        self.silence = Silence(self.spec.silence_max_s, now_s)
+        self.heartbeat, heartbeat_fd = Heartbeat.made()
+        try:
+            process = self._opened(lifeline_fd, heartbeat_fd)
+        finally:
+            os.close(heartbeat_fd)
         try:
             self.pidfd = os.pidfd_open(process.pid)
         except OSError:  # No descriptor left: what cannot be watched must not run.
@@ -57,6 +60,26 @@ class Child:
             process.wait()
             raise
         self.process = process
+
+    def _opened(self, lifeline_fd: int, heartbeat_fd: int) -> "subprocess.Popen[bytes]":
+        # -P: a module of ours is never looked for in the current folder. Never -O: assertions end
+        # a process that has gone wrong.
+        command = [sys.executable, "-P", "-m", self.spec.module, *self.spec.arguments]
+        return subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            [*command, "--heartbeat-fd", str(heartbeat_fd)],
+            stdin=subprocess.DEVNULL,
+            pass_fds=(lifeline_fd, heartbeat_fd),
+            env=child_environment({**dict(self.spec.environment), **os.environ}),
+            # A terminal's Ctrl-C goes to a whole process group; only we shall hear it.
+            process_group=0,
+        )
+
+    def hangs(self, now_s: float) -> bool:
+        """Whether it runs and has been silent for too long; to be asked each `LOOK_PERIOD_S`."""
+        process = self.process
+        if process is None:
+            return False
+        return self.silence.look(self.heartbeat.count, now_s, lambda: use_of(process.pid))
 
     def reap(self) -> tuple[int, int]:
         """Process id and exit code of the process, which has ended; the place is empty then."""
@@ -76,3 +99,12 @@ def child_environment(own: "os._Environ[str] | dict[str, str]") -> dict[str, str
     for library in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         environment.setdefault(library, "1")
     return environment
+
+
+def use_of(pid: int) -> Use:
+    """Of a child that was not reaped yet, so it is nobody else."""
+    process = psutil.Process(pid)
+    with process.oneshot():
+        times = process.cpu_times()
+        waiting = (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
+        return Use(times.user + times.system, process.status() in waiting)

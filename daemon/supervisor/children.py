@@ -1,13 +1,14 @@
 """The table of child processes: module and arguments of each.
 
 Children are started by module name, so nothing of them is imported here. Every child takes
-`--runtime-dir`, `--lifeline-fd` (`shared/transport/parent.py`) and `--log-level`; what else each
-role takes is its row below. Order is start order; no child waits for another.
+`--runtime-dir`, `--lifeline-fd`, `--heartbeat-fd` (`shared/transport/parent.py`) and `--log-level`; what
+else each role takes is its row below. Order is start order; no child waits for another.
 """
 
 from typing import NamedTuple
 
 from shared.config import LeaderElection, RuntimeOptions
+from shared.limits import OWNER_SILENCE_S, SILENCE_S
 
 
 class ChildSpec(NamedTuple):
@@ -21,6 +22,7 @@ class ChildSpec(NamedTuple):
     """Scheduling goes on without it, so it is started again for ever and never given up with all."""
     reads_configuration: bool = False
     """A reload starts it anew."""
+    silence_max_s: float = SILENCE_S
     environment: tuple[tuple[str, str], ...] = ()
     """Beside what all children have; what is set outside goes first."""
 
@@ -73,6 +75,7 @@ def child_specs(
             *elect,
         ),
         reads_configuration=True,
+        silence_max_s=OWNER_SILENCE_S,
     )
     adapter = ChildSpec(
         "adapter", "daemon.adapter", (*common, *server), environment=STREAMING_MEMORY

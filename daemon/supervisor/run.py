@@ -37,7 +37,7 @@ from shared import exit_codes
 from shared.clock import Clock, SystemClock
 from shared.config import RuntimeOptions
 from shared.errors import ConfigurationError, FrameError
-from shared.limits import CHILD_STOP_S, OWNER_SILENCE_S, STATUS_PERIOD_S
+from shared.limits import CHILD_STOP_S, LOOK_PERIOD_S, STATUS_PERIOD_S
 from shared.messages.admin import (
     StatusAnswer,
     StatusRequest,
@@ -135,7 +135,6 @@ class Supervisor:
         self._child_ended = asyncio.Event()
         self._owner = OwnerLink(Endpoints(self._runtime_dir))
         self._dumper = Dumper(self._owner, self._runtime_dir)
-        self._owner_seen_s = clock.monotonic_s()
         self._notifier = ServiceNotifier()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -151,9 +150,13 @@ class Supervisor:
         try:
             for child in self._children:
                 self._start(child)
-            watch = loop.create_task(self._watch_owner())
+            watches = [
+                loop.create_task(self._watch_owner()),
+                loop.create_task(self._watch_heartbeats()),
+            ]
             await self._stop_asked.wait()
-            watch.cancel()
+            for watch in watches:
+                watch.cancel()
             await self._drain()
             await self._stop_children()
         finally:
@@ -170,9 +173,8 @@ class Supervisor:
 
     def _start(self, child: Child) -> None:
         child.restart = None
-        child.started_s = self._clock.monotonic_s()
         try:
-            child.start(self._lifeline_fd)
+            child.start(self._lifeline_fd, self._clock.monotonic_s())
         except OSError as error:
             # No memory or no process ids left: a death at birth, with the pauses that go with it.
             log.warning("child_not_started", child=child.name, reason=str(error))
@@ -181,8 +183,6 @@ class Supervisor:
             return
         assert child.process is not None, "just started"
         asyncio.get_running_loop().add_reader(child.pidfd, self._on_exit, child)
-        if child.name == OWNER:
-            self._owner_seen_s = child.started_s
         log.info(
             "child_started", child=child.name, pid=child.process.pid, restarts=len(child.exits)
         )
@@ -239,7 +239,17 @@ class Supervisor:
             # A full disk blinds `berth status`; it must not stop the scheduling.
             log.warning("process_list_not_written", reason=str(error))
 
-    # The owner's health ---------------------------------------------------------------------------
+    # Health ---------------------------------------------------------------------------------------
+
+    async def _watch_heartbeats(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_PERIOD_S)
+            for child in self._running():
+                if child.hangs(self._clock.monotonic_s()):
+                    silent_s = round(child.silence.silent_s)
+                    action = "kill and start again"
+                    log.error("child_hangs", child=child.name, silent_s=silent_s, action=action)
+                    child.send_signal(signal.SIGKILL)
 
     async def _watch_owner(self) -> None:
         watchdog_s = self._notifier.watchdog_s
@@ -251,9 +261,7 @@ class Supervisor:
                 answer = await self._owner.ask(StatusRequest(), timeout_s=5.0)
             except (NoAnswerError, FrameError) as error:
                 log.debug("owner_silent", reason=str(error))
-                self._kill_silent_owner()
                 continue
-            self._owner_seen_s = self._clock.monotonic_s()
             if isinstance(answer, StatusAnswer):
                 self._on_status(answer)
 
@@ -276,15 +284,6 @@ class Supervisor:
         if self._state is not State.RELOADING:
             self._epoch = answer.epoch
         self._notifier.alive(told)
-
-    def _kill_silent_owner(self) -> None:
-        silent_s = self._clock.monotonic_s() - self._owner_seen_s
-        if silent_s < OWNER_SILENCE_S:
-            return
-        for child in self._running():
-            if child.name == OWNER:
-                log.error("owner_hangs", silent_s=round(silent_s), action="kill and start again")
-                child.send_signal(signal.SIGKILL)
 
     # Signals --------------------------------------------------------------------------------------
 

@@ -9,11 +9,18 @@ A poll loop watches `Lifeline.fd` (`watch_fd`) and asks `is_cut()` when it is re
 processes use `call_when_cut`.
 """
 
+import argparse
 import asyncio
 import os
 from collections.abc import Callable
 
 from shared.errors import ConfigurationError
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What the supervisor gives each child."""
+    parser.add_argument("--lifeline-fd", type=int, help="pipe that ends with the supervisor")
+    parser.add_argument("--heartbeat-fd", type=int, help="see shared/transport/heartbeat.py")
 
 
 def make_lifeline() -> tuple[int, int]:

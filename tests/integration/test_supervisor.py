@@ -20,6 +20,7 @@ import pytest
 from daemon.commands.status import read_status, status_json, status_lines
 from daemon.supervisor.process_list import NotRunningError, read_list
 from shared import exit_codes
+from shared.limits import OWNER_SILENCE_S
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
 
@@ -88,10 +89,14 @@ def start(tmp_path: Path) -> Iterator[Start]:
     started: list[Supervised] = []
 
     def start_one(
-        *extra: list[Any], owner: list[str] | None = None, drain_s: float = 20
+        *extra: list[Any],
+        owner: list[str] | None = None,
+        owner_silence_max_s: float = OWNER_SILENCE_S,
+        drain_s: float = 20,
     ) -> Supervised:
         runtime_dir = tmp_path / "run"
-        owner_row = ["owner", OWNER, ["--runtime-dir", str(runtime_dir), *(owner or [])]]
+        arguments = ["--runtime-dir", str(runtime_dir), *(owner or [])]
+        owner_row = ["owner", OWNER, arguments, owner_silence_max_s]
         one = Supervised(runtime_dir, [owner_row, *extra], drain_s)
         started.append(one)
         return one
@@ -126,6 +131,19 @@ def test_a_child_that_is_killed_is_started_again(start: Start) -> None:
         restarted = berth.wait_for("child_started", child=name)
         assert restarted["pid"] != pid
         assert restarted["restarts"] == 1
+    berth.process.send_signal(signal.SIGTERM)
+    assert berth.end() == exit_codes.OK
+
+
+@pytest.mark.parametrize("name", ["owner", "scorer-0"])
+def test_a_child_that_hangs_is_killed_and_started_again(start: Start, name: str) -> None:
+    berth = start(["scorer-0", CHILD, [], 1.0], owner_silence_max_s=1.0)
+    berth.wait_for("ready")
+    pid = berth.pid_of(name)
+    os.kill(pid, signal.SIGSTOP)
+    berth.wait_for("child_hangs", child=name)
+    assert berth.wait_for("child_died", child=name)["how"] == "signal 9"
+    assert berth.wait_for("child_started", child=name)["pid"] != pid
     berth.process.send_signal(signal.SIGTERM)
     assert berth.end() == exit_codes.OK
 

@@ -1,4 +1,4 @@
-"""A process that waits for the end of its lifeline or for SIGTERM, and does nothing else.
+"""A process that waits for the end of its lifeline or for SIGTERM, and does nothing else but beat.
 
 `--mode`: obey (ends with 0 on SIGTERM), deaf (ignores it), or a number (ends with it at once).
 """
@@ -7,12 +7,15 @@ import argparse
 import signal
 import sys
 
-from shared.transport.parent import Lifeline
+from shared.transport.heartbeat import Heartbeat
+from shared.transport.parent import Lifeline, add_options
+
+BEAT_S = 0.02
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--lifeline-fd", type=int, required=True)
+    add_options(parser)
     parser.add_argument("--mode", default="obey")
     parsed = parser.parse_args()
     if parsed.mode.isdecimal():
@@ -22,7 +25,9 @@ def main() -> int:
     else:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     lifeline = Lifeline(parsed.lifeline_fd)
+    heartbeat = Heartbeat(parsed.heartbeat_fd)
     while not lifeline.is_cut():
+        heartbeat.beat()
         # Signals interrupt it; the supervisor's death makes it readable.
         _wait_readable(lifeline.fd)
     return 0
@@ -31,7 +36,7 @@ def main() -> int:
 def _wait_readable(fd: int) -> None:
     import select
 
-    select.select([fd], [], [])
+    select.select([fd], [], [], BEAT_S)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,9 @@ from shared.messages.admin import (
 )
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
+from shared.transport.heartbeat import Heartbeat
 from shared.transport.owner_sockets import OwnerSockets
-from shared.transport.parent import Lifeline
+from shared.transport.parent import Lifeline, add_options
 from tests.support.owner_answers import status_answer
 
 POLL_MS = 20
@@ -31,7 +32,7 @@ EPOCH = time.time_ns()
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runtime-dir", type=Path, required=True)
-    parser.add_argument("--lifeline-fd", type=int, required=True)
+    add_options(parser)
     parser.add_argument("--deaf-to-stop", action="store_true")
     parser.add_argument("--stop-answered-when", type=Path)
     parsed = parser.parse_args()
@@ -40,11 +41,13 @@ def main() -> int:
     wake_write.setblocking(False)
     signal.set_wakeup_fd(wake_write.fileno())
     signal.signal(signal.SIGTERM, lambda *_: None)
+    heartbeat = Heartbeat(parsed.heartbeat_fd)
     stop_askers: list[bytes] = []
     with OwnerSockets(Endpoints(parsed.runtime_dir)) as sockets:
         sockets.watch_fd(lifeline.fd)
         sockets.watch_fd(wake_read.fileno())
         while True:
+            heartbeat.beat()
             for one in sockets.poll(POLL_MS):
                 if isinstance(one.message, StopRequest):
                     stop_askers.append(one.peer)

@@ -1,4 +1,5 @@
-"""The real supervisor over a table of children given as JSON: `[[name, module, [argument, ...]]]`.
+"""The real supervisor over a table of children given as JSON:
+`[[name, module, [argument, ...], seconds that it may be silent]]`, the last of which may be left out.
 
 Every child also gets `--lifeline-fd`. On SIGHUP the table in the file `next.json` beside the runtime
 directory takes its place, where there is one; one that is empty is refused.
@@ -15,6 +16,7 @@ from daemon.supervisor.process_list import SupervisorLock
 from daemon.supervisor.run import supervise
 from shared.config import RuntimeOptions
 from shared.errors import ConfigurationError
+from shared.limits import SILENCE_S
 from shared.telemetry.log import start_logging
 from shared.transport.parent import make_lifeline
 
@@ -33,8 +35,9 @@ def main() -> int:
                     module,
                     (*arguments, "--lifeline-fd", str(lifeline_read)),
                     reads_configuration=name != "adapter",
+                    silence_max_s=silence_max_s[0] if silence_max_s else SILENCE_S,
                 )
-                for name, module, arguments in rows
+                for name, module, arguments, *silence_max_s in rows
             ]
 
         def respecify() -> list[ChildSpec]:

@@ -23,8 +23,9 @@ from shared.telemetry.log import LEVELS, EventLog, start_logging
 from shared.telemetry.tally import Tally, request_observer
 from shared.transport.async_peer import binder_peer
 from shared.transport.endpoints import Endpoints
+from shared.transport.heartbeat import Heartbeat
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
-from shared.transport.parent import Lifeline
+from shared.transport.parent import Lifeline, add_options
 from workers.binder.bind_call import DefaultBinder
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins, ClaimPreBind, VolumePreBind
 from workers.binder.claim_bind import ClaimBinder
@@ -62,7 +63,7 @@ def parse_options(arguments: Sequence[str]) -> argparse.Namespace:
         help="conditions and events written each second while bindings are under way",
     )
     parser.add_argument("--elect-leader", action="store_true", help="write with the lease only")
-    parser.add_argument("--lifeline-fd", type=int, help="pipe that ends with the supervisor")
+    add_options(parser)
     parser.add_argument("--log-level", choices=LEVELS, default="info")
     return parser.parse_args(arguments)
 
@@ -71,6 +72,7 @@ async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
     """The process's life; returns its exit status."""
     gates = parse_feature_gates(options.feature_gates)
     loop = asyncio.get_running_loop()
+    Heartbeat(options.heartbeat_fd).keep(loop)
     clock = SystemClock()
     instance = secrets.token_hex(4)
     limits = _limits(options)

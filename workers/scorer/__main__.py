@@ -21,7 +21,8 @@ from shared.kube.object_codec import decode_object
 from shared.telemetry.log import EventLog, start_logging
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
-from shared.transport.parent import Lifeline
+from shared.transport.heartbeat import Heartbeat
+from shared.transport.parent import Lifeline, add_options
 from shared.transport.remote import RemoteOwner
 from shared.transport.scorer_sockets import ScorerSockets
 from shared.transport.stop import StopSignals
@@ -77,6 +78,7 @@ def _run(options: argparse.Namespace) -> int:
             decode_object=decode_object,
             clock=SystemClock(),
             caller=caller,
+            heartbeat=Heartbeat(options.heartbeat_fd),
             configuration=scoring_digest(config, gates) if is_remote else "",
         )
         Collector().settled()
@@ -117,7 +119,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--connect", default="", help="tcp://HOST:PORT of a berth elsewhere")
     parser.add_argument("--server-key", default="", help="its public key")
     parser.add_argument("--key", default="", help="this worker's secret key")
-    parser.add_argument("--lifeline-fd", type=int)
+    add_options(parser)
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--index", type=int, default=0)
     parser.add_argument("--config", default="")

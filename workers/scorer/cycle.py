@@ -3,7 +3,7 @@
 Pure: a replica and a batch in, proposals out. START READING HERE.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -58,12 +58,16 @@ class Cycle:
         seed: int,
         tie_break: str = BY_SEED,
         reserves: Mapping[str, Sequence[ReservePlugin]] | None = None,
+        began: Callable[[int], None] = lambda _: None,
     ) -> None:
+        """`began` is told of each ticket whose evaluation begins: of it alone, or of the run of equal
+        pods that it is the first of."""
         self._replica = replica
         self._frameworks = frameworks
         self._seed = seed
         self._tie_break = tie_break
         self._reserves = reserves or {}
+        self.began = began
         self._last_class_id = 0
         self.start_over()
 
@@ -87,6 +91,7 @@ class Cycle:
         open_classes: set[int] = set()
         room_maker = self._room_maker(proposal_sequence)
         for task in self._one_by_one(batch, placements, proposal_sequence):
+            self.began(task.ticket)
             pod_class = self._replica.classes.get(task.class_id)
             if pod_class is None:
                 skipped.append(task.ticket)
@@ -153,6 +158,7 @@ class Cycle:
         self, run: TaskRun, ticket: int, placements: Placements, proposal_sequence: int
     ) -> int:
         """The first ticket of the run that has to be looked at by itself."""
+        self.began(ticket)
         class_id, end = run.class_id, ticket + run.count
         pod_class = self._replica.classes.get(class_id)
         if pod_class is None:

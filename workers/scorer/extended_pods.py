@@ -125,6 +125,7 @@ class ExtendedPods:
     # Filter and prioritize -----------------------------------------------------------------------
 
     def _begin(self, task: ExtendedTask) -> None:
+        self._cycle.began(task.ticket)
         if self._cycle.info_of(task) is None:
             self._skip(task)
             return
@@ -153,6 +154,7 @@ class ExtendedPods:
 
     def _on_answer(self, opened: _Open, answer: Answer) -> None:
         task = opened.task
+        self._cycle.began(task.ticket)
         if self._cycle.info_of(task) is None:
             self._skip(task)
         elif opened.search is not None:

@@ -36,6 +36,7 @@ from shared.messages.to_scorer import (
 from shared.telemetry.log import EventLog
 from shared.telemetry.tally import Tally
 from shared.transport.connection import Connected
+from shared.transport.heartbeat import Heartbeat
 from shared.transport.scorer_sockets import (
     FromOwner,
     RefusedError,
@@ -86,6 +87,7 @@ class ScorerLoop:
         clock: Clock,
         caller: ExtenderCaller | None = None,
         configuration: str = "",
+        heartbeat: Heartbeat | None = None,
     ) -> None:
         """`caller`: with extenders. `configuration`: on another host; see `ScorerHello`."""
         self._sockets = sockets
@@ -95,7 +97,9 @@ class ScorerLoop:
         self._clock = clock
         self._tally = Tally()
         self._replica = Replica(worker_index, decode_object)
-        self._cycle = ExtendedCycle(self._replica, frameworks, seed, tie_break, reserves)
+        self._heartbeat = heartbeat or Heartbeat()
+        began = self._heartbeat.beat
+        self._cycle = ExtendedCycle(self._replica, frameworks, seed, tie_break, reserves, began)
         self._caller = caller
         self._extended: ExtendedPods | None = None
         if caller is not None:
@@ -122,6 +126,7 @@ class ScorerLoop:
         """Until drained, or `is_stopped` (asked after each wait) says so."""
         while not is_stopped():
             came = self._sockets.poll(self._poll_timeout_ms())
+            self._heartbeat.beat()
             for received in came:
                 self._handle(received)
             self._look_ahead(is_calm=not came)

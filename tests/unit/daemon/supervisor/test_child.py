@@ -34,6 +34,6 @@ def test_a_process_that_cannot_be_watched_does_not_go_on(monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "pidfd_open", no_descriptor)
     child = Child(ChildSpec("scorer-0", "workers.scorer", ()))
     with pytest.raises(OSError, match="Too many open files"):
-        child.start(3)
+        child.start(3, now_s=0.0)
     assert process.calls == ["kill", "wait"]
     assert child.process is None

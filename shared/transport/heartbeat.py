@@ -1,0 +1,70 @@
+"""The heartbeat: how the supervisor notices that a child hangs.
+
+One page of memory that the two share (a memfd, option `--heartbeat-fd`): no disk that may be full, no
+socket that somebody has to read, and a beat is two stores. The child counts its turns up and says
+what it has in hand; the supervisor looks whether the count still moves (`daemon/supervisor/silence.py`).
+The page outlives the child, so what it died of can be read.
+
+A loop beats in each turn, at least once each `BEAT_S`, and within a turn before each step that may be
+long. What beats beside the work, as a thread would, would only tell that the process exists.
+"""
+
+import asyncio
+import mmap
+import os
+from typing import Final, Self
+
+from shared.errors import ConfigurationError
+
+BEAT_S: Final = 1.0
+
+_COUNT: Final = 0
+_IN_HAND: Final = 1
+
+
+class Heartbeat:
+    """One process's view of the page. Only the child beats."""
+
+    def __init__(self, fd: int | None = None) -> None:
+        """`fd`: from the supervisor, taken over; None: nobody looks. ConfigurationError if it is no
+        page."""
+        try:
+            self._map = mmap.mmap(-1 if fd is None else fd, mmap.PAGESIZE)
+        except (OSError, ValueError) as error:
+            problem = f"{error}; the supervisor passes a page of memory"
+            raise ConfigurationError(f"--heartbeat-fd {fd}", [problem]) from error
+        if fd is not None:
+            os.close(fd)
+        self._words = memoryview(self._map).cast("Q")
+
+    @classmethod
+    def made(cls) -> tuple[Self, int]:
+        """The supervisor's view, and the descriptor for the child, to be closed when it has it;
+        OSError where there is no memory or no descriptor left."""
+        fd = os.memfd_create("heartbeat", os.MFD_CLOEXEC)
+        try:
+            os.ftruncate(fd, mmap.PAGESIZE)
+            return cls(os.dup(fd)), fd
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def beat(self, in_hand: int = 0) -> None:
+        """Another turn, or a step of one; `in_hand` says which, by a number that its owner knows."""
+        self._words[_IN_HAND] = in_hand
+        self._words[_COUNT] += 1
+
+    def keep(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Beats as long as the event loop turns."""
+        self.beat()
+        loop.call_later(BEAT_S, self.keep, loop)
+
+    @property
+    def count(self) -> int:
+        """Beats so far."""
+        return self._words[_COUNT]
+
+    @property
+    def in_hand(self) -> int:
+        """What was begun last; 0: nothing in particular."""
+        return self._words[_IN_HAND]
