@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.live import LiveBerth, configuration
+from tests.support.live_cluster import LiveCluster
 
 pytestmark = pytest.mark.integration
 
@@ -15,33 +16,25 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 GPU = "example.com/gpu"
 
 
-@pytest.fixture(scope="module")
-def live() -> Iterator[LiveBerth]:
-    with LiveBerth(configuration()) as live:
-        live.add_nodes("n1", "n2")
-        spec: dict[str, Any] = {"extendedResourceName": GPU}
-        create(live, "deviceclasses", "DeviceClass", {"metadata": {"name": "gpu"}, "spec": spec})
-        yield live
+def start_berth() -> LiveBerth:
+    return LiveBerth(configuration(), before=_prepare)
 
 
-@pytest.fixture(autouse=True)
-def _clean(live: LiveBerth) -> Iterator[None]:
-    yield
-    for pod in live.ask("GET", "/api/v1/namespaces/default/pods")["items"]:
-        live.delete_pod(pod["metadata"]["name"])
-        live.gone(pod["metadata"]["name"])
+def _prepare(cluster: LiveCluster) -> None:
+    body = {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": GPU}}
+    cluster.create(f"{GROUP}/deviceclasses", "DeviceClass", body)
+
+
+@pytest.fixture
+def live(live: LiveBerth) -> Iterator[LiveBerth]:
+    live.add_nodes("n1", "n2")
+    yield live
+    live.delete_all_pods()
     for claim in live.ask("GET", CLAIMS)["items"]:
         name = claim["metadata"]["name"]
         claim["metadata"].pop("finalizers", None)
         live.ask("PUT", f"{CLAIMS}/{name}", claim)
         live.ask("DELETE", f"{CLAIMS}/{name}")
-    for each in live.ask("GET", f"{GROUP}/resourceslices")["items"]:
-        live.ask("DELETE", f"{GROUP}/resourceslices/{each['metadata']['name']}")
-
-
-def create(live: LiveBerth, plural: str, kind: str, body: dict[str, Any]) -> None:
-    body = {"apiVersion": "resource.k8s.io/v1", "kind": kind, **body}
-    live.ask("POST", f"{GROUP}/{plural}", body)
 
 
 def add_slice(live: LiveBerth, node: str, **device: Any) -> None:
@@ -51,7 +44,8 @@ def add_slice(live: LiveBerth, node: str, **device: Any) -> None:
         "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
         "devices": [{"name": "a", **device}],
     }
-    create(live, "resourceslices", "ResourceSlice", {"metadata": {"name": node}, "spec": spec})
+    body = {"metadata": {"name": node}, "spec": spec}
+    live.create(f"{GROUP}/resourceslices", "ResourceSlice", body)
 
 
 def add_claim(live: LiveBerth, name: str) -> None:
@@ -121,11 +115,13 @@ def test_a_pod_is_bound_once_its_driver_has_prepared_the_device(live: LiveBerth)
     add_slice(live, "n1", bindingConditions=["Ready"], bindingFailureConditions=["Broken"])
     add_claim(live, "one")
     live.add_pod("p", spec={"resourceClaims": named("one")})
-    while not (claim := live.ask("GET", f"{CLAIMS}/one")).get("status", {}).get("allocation"):
-        live.status()
-    while "BindingConditionsPending" not in {e["reason"] for e in live.ask("GET", EVENTS)["items"]}:
-        live.status()
-    assert not live.ask("GET", "/api/v1/namespaces/default/pods/p")["spec"].get("nodeName")
+    claim = live.wait(f"{CLAIMS}/one", lambda c: c["status"]["allocation"], "is allocated")
+    live.wait(
+        EVENTS,
+        lambda events: "BindingConditionsPending" in {e["reason"] for e in events["items"]},
+        "tell that the pod waits",
+    )
+    assert not live.pod("p")["spec"]["nodeName"]
     condition = {
         "type": "Ready",
         "status": "True",

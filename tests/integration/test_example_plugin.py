@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.live import ROOT, LiveBerth
+from tests.support.live import ROOT, Fields, LiveBerth, SharedBerth
+from tests.support.live_cluster import pods_path
 
 pytestmark = pytest.mark.integration
 
@@ -31,19 +32,16 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def live(installed: Path) -> Iterator[LiveBerth]:
+def shared_berth(installed: Path) -> Iterator[SharedBerth]:
     config = yaml.safe_load((EXAMPLE / "scheduler.yaml").read_text())
     config["profiles"][0]["pluginConfig"][2]["args"]["waitSeconds"] = 0.3
     no_priority = frozenset({"Priority"})
-    with LiveBerth(config, plugin_path=[installed], disabled_admission=no_priority) as berth:
-        yield berth
 
+    def start() -> LiveBerth:
+        return LiveBerth(config, plugin_path=[installed], disabled_admission=no_priority)
 
-@pytest.fixture(autouse=True)
-def _reset(request: pytest.FixtureRequest) -> Iterator[None]:
-    yield
-    if "live" in request.fixturenames:
-        request.getfixturevalue("live").reset()
+    with SharedBerth(start) as shared:
+        yield shared
 
 
 def test_a_filter_over_columns_decides(live: LiveBerth) -> None:
@@ -52,7 +50,6 @@ def test_a_filter_over_columns_decides(live: LiveBerth) -> None:
     live.add_pod("p", labels={"tier": "gold"})
     assert live.bound("p") == "n2"
     live.delete_node("n2")
-    live.until(lambda s: s.node_count == 1, "the node is gone")
     live.add_pod("q", labels={"tier": "gold"})
     told = live.unschedulable("q")
     assert told.startswith("0/1 nodes are available: 1 node(s) were not of the pod's tier.")
@@ -62,13 +59,16 @@ def test_a_filter_per_pod_and_node_decides(live: LiveBerth) -> None:
     live.add_node("n1")
     for index in range(3):
         live.add_pod(f"p{index}", labels={"app": "x"})
-    live.until(lambda s: s.counters.get("bound", 0) >= 2 and s.queue.unschedulable == 1, "2 of 3")
-    bound = [name for name in ("p0", "p1", "p2") if (live.pod(name) or {})["spec"].get("nodeName")]
-    assert len(bound) == 2
-    (left,) = {"p0", "p1", "p2"} - set(bound)
+    pods = live.wait(pods_path(), lambda pods: len(unbound(pods)) == 1, "are bound but for one")
+    (left,) = unbound(pods)
     assert "1 node(s) had enough pods of the application" in live.unschedulable(left)
-    live.delete_pod(bound[0])
+    live.delete_pod(next(name for name in ("p0", "p1") if name != left))
     assert live.bound(left) == "n1"
+
+
+def unbound(pods: Fields) -> list[str]:
+    """Names of the pods of a list that are on no node."""
+    return [pod["metadata"]["name"] for pod in pods["items"] if not pod["spec"]["nodeName"]]
 
 
 def group(size: int) -> dict[str, str]:

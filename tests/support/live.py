@@ -1,38 +1,53 @@
 """A whole berth at work: the simulated API server, and owner, adapter, scorer and binder as processes.
 
 Whoever uses it is a user of the cluster: makes nodes and pods at the API server and waits for what
-becomes of them. Nothing sleeps: every wait ends with a watch event, with a line of a plugin, or with
-an answer of the owner, and fails after `WAIT_S` with the ends of the processes' logs.
+becomes of them. Nothing sleeps: every wait ends with a change at the API server, with a line of a
+plugin, or with an answer of the owner; what hangs fails after `HANG_S` with the ends of the processes'
+logs.
 
-    with LiveBerth(configuration(profile("mine", ...)), {"Mine": "tests.x.plugins:Mine"}) as live:
+    def start_berth() -> LiveBerth:
+        config = configuration(profile("mine", ...))
+        return LiveBerth(config, {"Mine": "tests.x.plugins:Mine"})
+
+    def test_it(live: LiveBerth) -> None:
         live.add_node("n1")
         live.add_pod("p", scheduler="mine")
         assert live.bound("p") == "n1"
 
-Start one for a module (fixture of scope "module"), with a profile for each test, and call `reset`
-between tests: starting takes seconds, a test then some 50 ms. Plugins of tests are entry points of a
-package that is installed for the processes alone; they tell the test what they do by `tell`.
+A file's tests share the processes (`SharedBerth`; the fixture `live` lends them), with a profile for
+each test: starting takes seconds, a test then some 50 ms. Plugins of tests are entry points of a package
+that is installed for the processes alone; they tell the test what they do by `tell`.
+
+Three have something to say, and each is asked for itself. The API server's word is never behind
+(`LiveCluster`). The owner's may be, so it is only ever waited for (`until`, `queue`, `nodes`, `moves`):
+what is asserted of it stands in the wait, or is asserted of the answer that the wait returns. A plugin
+tells before its answer counts, so `calls` has all that led to what was waited for before; what comes
+after is waited for (`wait_call`).
 """
 
-import asyncio
-import http.client
 import json
 import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
-from bench.apiserver.cluster import ClusterOptions
+import msgspec
+
 from bench.apiserver.faults import FaultPlan
-from bench.apiserver.server import ApiServer, ServerOptions
 from bench.unsupervised import UnsupervisedProcesses
 from shared.messages.admin import (
     AdminRequest,
+    Amounts,
     MetricsAnswer,
     MetricsRequest,
+    NodesAnswer,
+    NodesRequest,
+    NodeUsage,
     PendingPod,
     QueueAnswer,
     QueueRequest,
@@ -41,21 +56,24 @@ from shared.messages.admin import (
 )
 from shared.transport.admin_client import AdminClient, NoAnswerError
 from shared.transport.endpoints import Endpoints
+from tests.support.live_cluster import Json as Json
+from tests.support.live_cluster import LiveCluster
+from tests.support.waiting import HANG_S, Listed
+from tests.support.waiting import Fields as Fields
+from tests.support.waiting import condition_of as condition_of
 
-WAIT_S: Final = 30.0
-"""For what takes milliseconds; a busy machine may need more."""
-CHECK_S: Final = 1.0
-"""After so long without news we look whether the processes are still there."""
-QUESTIONS_MAX: Final = 50_000
-"""To the owner in one wait: some 20 s of them."""
-CONFLICTS_MAX: Final = 20
-"""berth writes a pod's condition once in an attempt, and an attempt needs an event."""
+ANSWER_S: Final = 1.0
+"""The owner is asked anew after so long, and then after twice as long: it may have died meanwhile."""
+PAUSE_S: Final = 0.005
+"""Between two questions to the owner, unless something changes: it is to work, too."""
 CALLS_ENV: Final = "BERTH_TEST_CALLS"
 MARK: Final = b"mark"
 ROOT: Final = Path(__file__).parents[2]
-T = TypeVar("T")
-A = TypeVar("A", StatusAnswer, QueueAnswer, MetricsAnswer)
-Json = dict[str, Any]
+A = TypeVar("A", StatusAnswer, QueueAnswer, NodesAnswer, MetricsAnswer)
+
+_NOTHING: Final = Amounts(0, 0, 0, {})
+_NO_NODE: Final = NodeUsage("", _NOTHING, _NOTHING, 0, 0, 0, 0, [], [], {})
+_NO_POD: Final = PendingPod("", "", "", 0, [], [], "", "")
 
 
 def profile(scheduler_name: str, plugins: Json | None = None, **args: Json) -> Json:
@@ -87,7 +105,7 @@ def tell(plugin: str, point: str, about: str = "") -> None:
         os.close(fd)
 
 
-class LiveBerth:
+class LiveBerth(LiveCluster):
     """From start to end of the processes. Not thread-safe."""
 
     def __init__(
@@ -99,39 +117,28 @@ class LiveBerth:
         plugin_path: Sequence[Path] = (),
         disabled_admission: frozenset[str] = frozenset(),
         faults: FaultPlan | None = None,
+        before: Callable[[LiveCluster], object] = lambda _: None,
     ) -> None:
         """`plugins`: entry points (name -> "module:object") to install for the processes;
-        `plugin_path`: folders with packages that are installed already."""
+        `plugin_path`: folders with packages that are installed already; `before`: makes what is
+        there when the processes start, and stays after `reset`."""
+        super().__init__(disabled_admission=disabled_admission, faults=faults)
         self._folder = Path(tempfile.mkdtemp(prefix="berth-live-"))
-        self._changed = threading.Condition()
-        self._made: list[str] = []
-        """Paths of what is neither pod nor node; `reset` takes it away."""
-        self._pods: dict[tuple[str, str], Json] = {}
         self._told: list[tuple[str, str, str]] = []
         self._marks_made = self._marks_read = 0
         """Our own lines among those of the plugins."""
-        self._loop = asyncio.new_event_loop()
-        self._server = ApiServer(
-            ServerOptions(cluster=ClusterOptions(disabled_admission=disabled_admission)),
-            faults=faults,
-        )
-        self.address = self._loop.run_until_complete(self._server.start())
-        self._threads = [threading.Thread(target=self._loop.run_forever)]
-        self._client = http.client.HTTPConnection(self._host, timeout=WAIT_S)
         self._commands: dict[str, list[str]] = {}
         self._calls_fd = self._open_calls()
-        self._threads += [
-            threading.Thread(target=self._watch_pods, daemon=True),
-            threading.Thread(target=self._read_calls, daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._reader = threading.Thread(target=self._read_calls, daemon=True)
+        self._reader.start()
         runtime_dir = self._folder / "run"
         runtime_dir.mkdir(mode=0o700)
         environment = self._make_environment(plugins or {}, plugin_path)
         self._processes = UnsupervisedProcesses(self._folder, runtime_dir, environment)
         self._admin = AdminClient(Endpoints(runtime_dir))
         try:
+            before(self)
+            self._made.clear()
             self._start(config, feature_gates)
         except BaseException:
             self.close()
@@ -143,165 +150,38 @@ class LiveBerth:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # The cluster ---------------------------------------------------------------------------------
-
-    def ask(self, method: str, path: str, body: Json | None = None, kind: str = "json") -> Json:
-        """A request to the API server; the test fails on an error answer."""
-        code, content = self._request(method, path, body, kind)
-        assert code < http.HTTPStatus.MULTIPLE_CHOICES, content
-        return content
-
-    def create(self, path: str, kind: str, body: Json) -> Json:
-        """`path` of the collection: "/api/v1/nodes"; the version is read from it."""
-        group = path.removeprefix("/api/").removeprefix("/apis/").split("/namespaces/")[0]
-        version = group if "/namespaces/" in path else group.rpartition("/")[0]
-        made = self.ask("POST", path, {"apiVersion": version, "kind": kind, **body})
-        if kind not in ("Node", "Pod"):
-            self._made.append(f"{path}/{made['metadata']['name']}")
-        return made
-
-    def update(self, path: str, change: Callable[[Json], None], subresource: str = "") -> None:
-        """Reads the object, has it changed, writes it to the subresource; anew after a conflict."""
-        content: Json = {}
-        for _ in range(CONFLICTS_MAX):
-            found = self.ask("GET", path)
-            change(found)
-            code, content = self._request("PUT", f"{path}/{subresource}".rstrip("/"), found)
-            if code != http.HTTPStatus.CONFLICT:
-                assert code < http.HTTPStatus.MULTIPLE_CHOICES, content
-                return
-        raise AssertionError(content)
-
-    def delete(self, path: str) -> None:
-        """An object that `create` made."""
-        self.ask("DELETE", path)
-        self._made.remove(path)
+    # The cluster, known to the owner -------------------------------------------------------------
 
     def add_node(self, name: str, *, settle: bool = True, **given: Any) -> None:
-        """A ready node, known to the owner on return unless `settle` is False.
-
-        `cpu`, `memory`, `pods`, `labels`, `taints`, `extra` (allocatable), `spec`, `images`.
-        """
-        sizes = {
-            k: str(given.get(k, d)) for k, d in (("cpu", 4), ("memory", "32Gi"), ("pods", 110))
-        }
-        sizes |= given.get("extra", {})
-        labels = {"kubernetes.io/hostname": name, **given.get("labels", {})}
-        spec = {"taints": list(given.get("taints", ())), **given.get("spec", {})}
-        status = {"capacity": sizes, "allocatable": sizes, "images": given.get("images", [])}
-        before = self._node_names() if settle else []
-        body = {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}
-        made = self.create("/api/v1/nodes", "Node", body)
-        if made["spec"].get("taints", []) != spec["taints"]:
-            made["spec"]["taints"] = spec["taints"]  # No node controller here to do so.
-            self.ask("PUT", f"/api/v1/nodes/{name}", made)
+        """As `LiveCluster.add_node`; known to the owner on return unless `settle` is False."""
+        super().add_node(name, **given)
         if settle:
-            self.until(lambda s: s.node_count == len(before) + 1, f"the owner knows node {name}")
-
-    def add_nodes(self, *names: str, **given: Any) -> None:
-        for name in names:
-            self.add_node(name, **given)
-
-    def update_node(self, name: str, change: Callable[[Json], None]) -> None:
-        self.update(f"/api/v1/nodes/{name}", change)
+            self.settle_nodes()
 
     def delete_node(self, name: str) -> None:
-        self.ask("DELETE", f"/api/v1/nodes/{name}")
+        """The owner has forgotten it on return."""
+        super().delete_node(name)
+        self.settle_nodes()
 
-    def add_pod(self, name: str, *, namespace: str = "default", **given: Any) -> Json:
-        """`scheduler`, `cpu`, `memory`, `labels`, `priority`, `node` (bound already), `spec`."""
-        requests = {k: str(given[k]) for k in ("cpu", "memory") if k in given}
-        requests |= given.get("requests", {})
-        container = {"name": "c", "image": "img", "resources": {"requests": requests}}
-        spec: Json = {"containers": [container], "terminationGracePeriodSeconds": 0}
-        for field, key in (
-            ("schedulerName", "scheduler"), ("priority", "priority"), ("nodeName", "node"),
-        ):  # fmt: skip
-            if key in given:
-                spec[field] = given[key]
-        metadata: Json = {"name": name, "labels": given.get("labels", {})}
-        metadata["annotations"] = given.get("annotations", {})
-        body = {"metadata": metadata, "spec": {**spec, **given.get("spec", {})}}
-        return self.create(f"/api/v1/namespaces/{namespace}/pods", "Pod", body)
-
-    def update_pod(
-        self, name: str, change: Callable[[Json], None], namespace: str = "default"
-    ) -> None:
-        self.update(f"/api/v1/namespaces/{namespace}/pods/{name}", change)
-
-    def delete_pod(self, name: str, namespace: str = "default") -> None:
-        self.ask("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}?gracePeriodSeconds=0")
+    def settle_nodes(self) -> None:
+        """Until the owner knows the nodes that there are, and no others."""
+        names = self.node_names()
+        self.nodes(lambda known: known.keys() == names, f"the owner knows the nodes {names}")
 
     def reset(self) -> None:
         """Takes all pods, nodes and what `create` made away, and what plugins told; returns when the
         owner knows of pods and nodes."""
-        for pod in self.ask("GET", "/api/v1/pods")["items"]:
-            self.delete_pod(pod["metadata"]["name"], pod["metadata"]["namespace"])
-        self.until(lambda s: s.pod_count == 0 and not any(_lengths(s)), "no pod is left")
-        for path in reversed(self._made):
-            self._request("DELETE", path)  # One that the test has deleted is not found.
-        self._made.clear()
-        for name in self._node_names():
-            self.delete_node(name)
-        self.until(lambda s: s.node_count == 0, "no node is left")
+        self.delete_all_pods()
+        self.until(_is_idle, "no pod is left")
+        self.delete_what_was_made()
+        for name in self.node_names():
+            super().delete_node(name)
+        self.settle_nodes()
+        self._hear_all()
         with self._changed:
-            self._changed.wait_for(lambda: not self._pods, WAIT_S)
             self._told.clear()
 
-    # What becomes of it --------------------------------------------------------------------------
-
-    def pod(self, name: str, namespace: str = "default") -> Json | None:
-        """As watched last; None: there is none (any more)."""
-        with self._changed:
-            return self._pods.get((namespace, name))
-
-    def wait_pod(
-        self, name: str, is_so: Callable[[Json], Any], what: str, namespace: str = "default"
-    ) -> Json:
-        """The pod as soon as `is_so` of it."""
-        key = (namespace, name)
-        pod: Json = self._wait(
-            lambda: self._pods.get(key) if key in self._pods and is_so(self._pods[key]) else None,
-            lambda: f"pod {namespace}/{name} {what}; it is {json.dumps(self._pods.get(key))}",
-        )
-        return pod
-
-    def bound(self, name: str, namespace: str = "default") -> str:
-        """Waits until the pod is bound; its node."""
-        pod = self.wait_pod(name, lambda p: p["spec"].get("nodeName"), "is bound", namespace)
-        node: str = pod["spec"]["nodeName"]
-        return node
-
-    def unschedulable(
-        self, name: str, *, contains: str = "", reason: str = "Unschedulable",
-        namespace: str = "default",
-    ) -> str:  # fmt: skip
-        """Waits until the PodScheduled condition is False with this text; the whole message."""
-
-        def told(pod: Json) -> str | None:
-            condition = condition_of(pod)
-            if condition is None or condition["status"] != "False":
-                return None
-            message: str = condition.get("message", "")
-            return message if condition.get("reason") == reason and contains in message else None
-
-        pod = self.wait_pod(name, lambda p: told(p) is not None, f"is {reason}", namespace)
-        message = told(pod)
-        assert message is not None
-        return message
-
-    def gone(self, name: str, namespace: str = "default") -> None:
-        key = (namespace, name)
-        self._wait(lambda: key not in self._pods, lambda: f"pod {namespace}/{name} is gone")
-
-    def nominated(self, name: str, namespace: str = "default") -> str:
-        """Waits until the pod is nominated; the node."""
-
-        def node(pod: Json) -> str:
-            found: str = pod["status"].get("nominatedNodeName", "")
-            return found
-
-        return node(self.wait_pod(name, node, "is nominated", namespace))
+    # What plugins tell ---------------------------------------------------------------------------
 
     def calls(self, plugin: str, point: str = "") -> list[str]:
         """What a plugin has told so far (`about`), of one extension point or of all."""
@@ -313,38 +193,52 @@ class LiveBerth:
         """Until what was told by now has been read: lines are read as they were written."""
         self._marks_made += 1
         os.write(self._calls_fd, MARK + b"\n")
-        self._wait(
+        self.await_news(
             lambda: self._marks_read == self._marks_made, lambda: "what plugins told is read"
         )
 
     def wait_call(self, plugin: str, point: str, about: str = "", count: int = 1) -> None:
         """Waits until a plugin has told it so often; an empty `about` stands for all."""
 
-        def seen() -> int:
-            return sum((p, at) == (plugin, point) and about in ("", a) for p, at, a in self._told)
+        def is_told() -> bool:
+            with self._changed:
+                of_it = [(p, at, a) for p, at, a in self._told if about in ("", a)]
+            return sum((p, at) == (plugin, point) for p, at, _ in of_it) >= count
 
-        self._wait(
-            lambda: seen() >= count,
-            lambda: f"{plugin}.{point} {about} {count} times; told was {self._told}",
+        self.await_news(
+            is_told, lambda: f"{plugin}.{point} {about} {count} times; told was {self._told}"
         )
 
-    def status(self) -> StatusAnswer:
-        """What the owner says of itself."""
-        return self.until(lambda _: True, "the owner answers")
+    # What the owner knows ------------------------------------------------------------------------
 
     def until(self, is_so: Callable[[StatusAnswer], bool], what: str) -> StatusAnswer:
-        """Asks the owner until `is_so` of its status."""
-        return self._ask_until(StatusRequest(), StatusAnswer, is_so, what)
+        """Asks the owner until `is_so` of its status. What it has not counted yet is 0."""
 
-    def queue(
-        self, is_so: Callable[[dict[str, PendingPod]], bool], what: str
-    ) -> dict[str, PendingPod]:
-        """Asks the owner for its queue, by names of pods, until `is_so` of it."""
+        def counted(answer: StatusAnswer) -> StatusAnswer:
+            return msgspec.structs.replace(answer, counters=Listed(answer.counters, 0))
 
-        def by_name(answer: QueueAnswer) -> dict[str, PendingPod]:
-            return {pod.key.partition("/")[2]: pod for pod in answer.pods}
+        request = StatusRequest()
+        found = self._ask_until(request, StatusAnswer, lambda a: is_so(counted(a)), what)
+        return counted(found)
+
+    def queue(self, is_so: Callable[[Listed[PendingPod]], bool], what: str) -> Listed[PendingPod]:
+        """Asks the owner for its queue, by names of pods, until `is_so` of it. A pod that is not in it
+        has no place and no attempts."""
+
+        def by_name(answer: QueueAnswer) -> Listed[PendingPod]:
+            return Listed({pod.key.partition("/")[2]: pod for pod in answer.pods}, _NO_POD)
 
         found = self._ask_until(QueueRequest(), QueueAnswer, lambda a: is_so(by_name(a)), what)
+        return by_name(found)
+
+    def nodes(self, is_so: Callable[[Listed[NodeUsage]], bool], what: str) -> Listed[NodeUsage]:
+        """Asks the owner for its nodes, by name, until `is_so` of them. One that it does not know has
+        nothing."""
+
+        def by_name(answer: NodesAnswer) -> Listed[NodeUsage]:
+            return Listed({node.name: node for node in answer.nodes}, _NO_NODE)
+
+        found = self._ask_until(NodesRequest(""), NodesAnswer, lambda a: is_so(by_name(a)), what)
         return by_name(found)
 
     def moves(self, event: str, at_least: int = 0) -> int:
@@ -366,21 +260,23 @@ class LiveBerth:
         self, question: AdminRequest, kind: type[A], is_so: Callable[[A], bool], what: str
     ) -> A:
         answer: A | None = None
-        silent_count = 0
-        for _ in range(QUESTIONS_MAX):
+        patience_s = ANSWER_S
+        end_s = time.monotonic() + HANG_S
+        while time.monotonic() < end_s:
+            seen_count = self._news_count
             try:
-                said = self._admin.ask(question, CHECK_S)
+                said = self._admin.ask(question, patience_s)
             except NoAnswerError:
-                silent_count += 1
-                self._check(lambda: what)
-                if silent_count * CHECK_S >= WAIT_S:
-                    break
+                patience_s *= 2
+                self.check(lambda: what)
                 continue
             assert isinstance(said, kind), f"the owner answered {type(said).__name__}"
             answer = said
             if is_so(answer):
                 return answer
-        raise self._failure(f"{what}; the owner says {answer}")
+            self.check(lambda: what)
+            self.until_news(seen_count, PAUSE_S)
+        raise self.failure(f"{what}; the owner says {answer}")
 
     # Processes -----------------------------------------------------------------------------------
 
@@ -394,32 +290,23 @@ class LiveBerth:
     def close(self) -> None:
         """Ends everything. Twice is harmless."""
         self._processes.close()
-        if not self._loop.is_closed():
+        if self._reader.is_alive():
             self._admin.close()
-            self._client.close()
-            asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(WAIT_S)
-            self._loop.call_soon_threadsafe(self._loop.stop)
             os.write(self._calls_fd, b"\n")  # An empty line ends the reader.
-            for thread in self._threads:
-                thread.join(WAIT_S)
-            self._loop.close()
+            self._reader.join()
             os.close(self._calls_fd)
+        super().close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def check(self, what: Callable[[], str]) -> None:
+        for name, code in self._processes.exit_codes().items():
+            raise self.failure(f"{what()}; {name} ended with {code}")
+
+    def failure(self, what: str) -> AssertionError:
+        logs = [f"{name}: {self._processes.log_tail(name)}" for name in self._commands]
+        return AssertionError("\n  ".join([f"awaited in vain: {what}", *logs]))
+
     # Inside --------------------------------------------------------------------------------------
-
-    def _request(
-        self, method: str, path: str, body: Json | None = None, kind: str = "json"
-    ) -> tuple[int, Json]:
-        headers = {"Content-Type": f"application/{kind}"}
-        self._client.request(method, path, json.dumps(body) if body else None, headers)
-        answer = self._client.getresponse()
-        content: Json = json.loads(answer.read() or b"{}")
-        return answer.status, content
-
-    @property
-    def _host(self) -> str:
-        return self.address.removeprefix("http://")
 
     def _open_calls(self) -> int:
         path = self._folder / "calls"
@@ -463,46 +350,6 @@ class LiveBerth:
         module, *arguments = self._commands[name]
         self._processes.start(name, module, ["--log-level", "warning", *arguments])
 
-    def _check(self, what: Callable[[], str]) -> None:
-        for name, code in self._processes.exit_codes().items():
-            raise self._failure(f"{what()}; {name} ended with {code}")
-
-    def _failure(self, what: str) -> AssertionError:
-        logs = [f"{name}: {self._processes.log_tail(name)}" for name in self._commands]
-        return AssertionError("\n  ".join([f"awaited in vain: {what}", *logs]))
-
-    def _wait(self, found: Callable[[], T | None], what: Callable[[], str]) -> T:
-        with self._changed:
-            for _ in range(int(WAIT_S / CHECK_S)):
-                answer = self._changed.wait_for(found, CHECK_S)
-                if answer:
-                    return answer
-                self._check(what)
-            raise self._failure(what())
-
-    def _node_names(self) -> list[str]:
-        items = self.ask("GET", "/api/v1/nodes")["items"]
-        return [node["metadata"]["name"] for node in items]
-
-    def _watch_pods(self) -> None:
-        connection = http.client.HTTPConnection(self._host)
-        connection.request("GET", "/api/v1/pods?watch=1&resourceVersion=0")
-        answer = connection.getresponse()
-        for line in answer:
-            event = json.loads(line)
-            if event["type"] == "BOOKMARK":
-                continue
-            pod = event["object"]
-            key = (pod["metadata"]["namespace"], pod["metadata"]["name"])
-            with self._changed:
-                if event["type"] == "DELETED":
-                    self._pods.pop(key, None)
-                else:
-                    self._pods[key] = pod
-                self._changed.notify_all()
-        answer.close()
-        connection.close()
-
     def _read_calls(self) -> None:
         rest = b""
         while True:
@@ -516,15 +363,41 @@ class LiveBerth:
                         continue
                     plugin, point, about = json.loads(line)
                     self._told.append((plugin, point, about))
-                self._changed.notify_all()
+            self._tell()
 
 
-def condition_of(pod: Json, kind: str = "PodScheduled") -> Json | None:
-    """A condition of a pod."""
-    conditions = pod["status"].get("conditions") or []
-    return next((c for c in conditions if c["type"] == kind), None)
+class SharedBerth:
+    """The processes that a file's tests share: started for the first test, and for the next one after
+    whatever failed to start or to be put back as it was."""
+
+    def __init__(self, start: Callable[[], AbstractContextManager[LiveBerth]]) -> None:
+        self._start = start
+        self._berth: LiveBerth | None = None
+        self._running = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._running.close()
+
+    @contextmanager
+    def lend(
+        self, put_back: Callable[[LiveBerth], object] = LiveBerth.reset
+    ) -> Iterator[LiveBerth]:
+        """For one test; without anything that another has made."""
+        if self._berth is None:
+            self._berth = self._running.enter_context(self._start())
+        try:
+            yield self._berth
+            put_back(self._berth)
+        except BaseException:
+            self._berth = None
+            self._running.close()
+            raise
 
 
-def _lengths(status: StatusAnswer) -> list[int]:
+def _is_idle(status: StatusAnswer) -> bool:
     queue = status.queue
-    return [getattr(queue, name) for name in queue.__struct_fields__]
+    lengths = [getattr(queue, name) for name in queue.__struct_fields__]
+    return not any((status.pod_count, status.assumed_pod_count, status.binds_in_flight, *lengths))

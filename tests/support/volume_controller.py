@@ -19,8 +19,6 @@ CLASSES: Final = "/apis/storage.k8s.io/v1/storageclasses"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 NOT_DYNAMIC: Final = "kubernetes.io/no-provisioner"
-ROUNDS_MAX: Final = 5_000
-"""Of some milliseconds each."""
 
 
 def set_phase(live: LiveBerth, path: str, phase: str) -> None:
@@ -35,11 +33,12 @@ class VolumeController:
 
     def work_until(self, is_so: Callable[[], object], what: str) -> None:
         """Does what there is to do, again and again, until `is_so`."""
-        for _ in range(ROUNDS_MAX):
-            if is_so():
-                return
+
+        def look() -> object:
             self.work()
-        raise AssertionError(f"the volume controller waits in vain until {what}")
+            return is_so()
+
+        self._live.await_news(look, lambda: f"the volume controller works until {what}")
 
     def work(self) -> None:
         """Each claim once."""

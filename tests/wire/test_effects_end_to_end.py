@@ -8,12 +8,13 @@ what it writes is compared field by field, as the API server shows it.
 import copy
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.live import LiveBerth, condition_of, configuration, profile
+from tests.support.live import Fields, LiveBerth, SharedBerth, condition_of, configuration, profile
 
 RECORDING = Path(__file__).parent / "kube-scheduler-effects.jsonl"
 NAMESPACE = "eff"
@@ -38,8 +39,8 @@ EVENTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def live() -> Iterator[LiveBerth]:
+@contextmanager
+def recorded_pods_made() -> Iterator[LiveBerth]:
     off = frozenset({"Priority", "DefaultTolerationSeconds"})
     with LiveBerth(configuration(profile("default-scheduler")), disabled_admission=off) as berth:
         berth.create("/api/v1/namespaces", "Namespace", {"metadata": {"name": NAMESPACE}})
@@ -57,42 +58,38 @@ def live() -> Iterator[LiveBerth]:
         yield berth
 
 
+@pytest.fixture(scope="module")
+def shared_berth() -> Iterator[SharedBerth]:
+    with SharedBerth(recorded_pods_made) as shared:
+        yield shared
+
+
+@pytest.fixture
+def live(shared_berth: SharedBerth) -> Iterator[LiveBerth]:
+    """Nothing is changed by a test."""
+    with shared_berth.lend(put_back=lambda _: None) as live:
+        yield live
+
+
 def shape(value: Any) -> Any:
     """The same for values that differ by time alone."""
     return {k: "a time" if k == "lastTransitionTime" else v for k, v in value.items()}
 
 
-def condition(pod: Json) -> Json:
-    found = condition_of(pod)
-    assert found is not None, "PodScheduled stands there"
-    return found
-
-
 @pytest.mark.parametrize("name", [*FITTING, *FAILING, "gate"])
 def test_the_condition_is_the_recorded_one(live: LiveBerth, name: str) -> None:
-    pod = live.pod(name, NAMESPACE)
-    assert pod is not None
-    assert shape(condition(pod)) == shape(condition(PODS[name]))
+    pod = live.wait_pod(name, condition_of, "has the condition", NAMESPACE)
+    assert shape(condition_of(pod)) == shape(condition_of(PODS[name]))
 
 
-def event_of(live: LiveBerth, name: str) -> Json:
+def event_of(live: LiveBerth, name: str) -> Fields:
     """Events come after bindings: waits for the first about the pod."""
+
+    def found(events: Fields) -> list[Fields]:
+        return [event for event in events["items"] if event["regarding"]["name"] == name]
+
     path = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
-
-    def found() -> Json | None:
-        items = live.ask("GET", path)["items"]
-        return next((e for e in items if e["regarding"]["name"] == name), None)
-
-    held: list[Json] = []
-
-    def is_there(_: Any) -> bool:
-        event = found()
-        if event is not None:
-            held.append(event)
-        return event is not None
-
-    live.until(is_there, f"an event about {name}")
-    return held[-1]
+    return found(live.wait(path, found, f"are about {name}"))[0]
 
 
 @pytest.mark.parametrize("name", [*FITTING, *FAILING])

@@ -7,7 +7,7 @@ has to say which rule kept it, and one that fits has to be on a node where it ma
 Left out are cases with a feature gate switched off that is on for good here.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -26,6 +26,7 @@ from tests.integration.upstream.topology import (
     selector,
 )
 from tests.support.live import Json, LiveBerth, configuration, profile
+from tests.support.live_cluster import LiveCluster
 
 pytestmark = pytest.mark.integration
 
@@ -33,18 +34,17 @@ TEAMS: Final = {"ns1": "team1", "ns2": "team1", "ns3": "team2"}
 UNSCHEDULABLE: Final = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
-@pytest.fixture(scope="module")
-def berth() -> Iterator[LiveBerth]:
+def start_berth() -> LiveBerth:
     # Pods say their priority themselves.
     admission = frozenset({"Priority"})
     config = configuration(profile("default-scheduler"))
-    with LiveBerth(config, disabled_admission=admission) as live:
-        for name, team in TEAMS.items():
-            body = {"apiVersion": "v1", "kind": "Namespace"}
-            metadata = {"name": name, "labels": {"team": team}}
-            live.ask("POST", "/api/v1/namespaces", {**body, "metadata": metadata})
-        live.restart("owner")  # Its first list has the namespaces; no event would say so.
-        yield live
+    return LiveBerth(config, disabled_admission=admission, before=_add_namespaces)
+
+
+def _add_namespaces(cluster: LiveCluster) -> None:
+    for name, team in TEAMS.items():
+        metadata = {"name": name, "labels": {"team": team}}
+        cluster.create("/api/v1/namespaces", "Namespace", {"metadata": metadata})
 
 
 # Affinity between pods ----------------------------------------------------------------------------

@@ -5,13 +5,11 @@ nominated_node_name, v1.36), with the feature gate on and off. Instead of lettin
 PreBind plugin here tells what the pod's status said when it was asked.
 """
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
 from tests.integration.upstream.nominating_plugins import ENTRY_POINTS
 from tests.support.live import Json, LiveBerth, condition_of, configuration, enabled, profile
+from tests.support.live_cluster import nominated_node
 
 pytestmark = pytest.mark.integration
 
@@ -29,39 +27,26 @@ PROFILES = (
 )
 
 
-def _berth(*, is_on: bool) -> LiveBerth:
+def start_berth(feature_gates: str = "") -> LiveBerth:
     config = configuration(*PROFILES, podInitialBackoffSeconds=60, podMaxBackoffSeconds=60)
-    gates = "" if is_on else "NominatedNodeNameForExpectation=false"
-    return LiveBerth(config, ENTRY_POINTS, feature_gates=gates)
-
-
-@pytest.fixture(scope="module")
-def berth() -> Iterator[LiveBerth]:
-    with _berth(is_on=True) as live:
-        yield live
+    return LiveBerth(config, ENTRY_POINTS, feature_gates=feature_gates)
 
 
 @pytest.fixture
-def live(berth: LiveBerth) -> Iterator[LiveBerth]:
-    berth.add_node("n1")
-    yield berth
-    berth.reset()
+def live(live: LiveBerth) -> LiveBerth:
+    live.add_node("n1")
+    return live
 
 
 def add(live: LiveBerth, name: str, scheduler: str, **labels: str) -> Json:
     return live.add_pod(name, scheduler=scheduler, labels={"name": name, **labels})
 
 
-def named(pod: Json | None) -> Any:
-    assert pod is not None
-    return pod["status"].get("nominatedNodeName")
-
-
 def failed_unnamed(live: LiveBerth, name: str, reason: str) -> None:
     """Waits until the attempt's failure is written, and the node's name taken back."""
     live.wait_pod(
         name,
-        lambda p: (condition_of(p) or {}).get("reason") == reason and not named(p),
+        lambda p: condition_of(p)["reason"] == reason and not nominated_node(p),
         "has failed and names no node",
     )
 
@@ -70,7 +55,7 @@ def test_a_pod_names_its_node_before_pre_bind(live: LiveBerth) -> None:
     add(live, "p", "pre-bind")
     assert live.bound("p") == "n1"
     live.wait_call("Looks", "pre_bind", "p n1")
-    assert not named(live.pod("p"))
+    assert not nominated_node(live.pod("p"))
 
 
 def test_a_pod_that_waits_on_permit_names_its_node(live: LiveBerth) -> None:
@@ -80,14 +65,14 @@ def test_a_pod_that_waits_on_permit_names_its_node(live: LiveBerth) -> None:
     add(live, "peer", "permit", says="allow")
     assert live.bound("peer") == live.bound("p") == "n1"
     live.wait_call("Looks", "pre_bind", "p n1")
-    assert not named(live.pod("p"))
+    assert not nominated_node(live.pod("p"))
 
 
 @pytest.mark.parametrize("scheduler", ["default-scheduler", "permit", "idle"])
 def test_a_pod_that_is_bound_at_once_names_none(live: LiveBerth, scheduler: str) -> None:
     add(live, "p", scheduler)
     assert live.bound("p") == "n1"
-    assert not named(live.pod("p"))
+    assert not nominated_node(live.pod("p"))
     assert live.calls("Looks") == live.calls("Idles", "pre_bind") == []
 
 
@@ -103,12 +88,12 @@ def test_the_name_is_taken_back_when_nobody_allows_the_pod(live: LiveBerth) -> N
 
 
 def test_with_the_gate_off_no_pod_names_its_node() -> None:
-    with _berth(is_on=False) as live:
+    with start_berth("NominatedNodeNameForExpectation=false") as live:
         live.add_node("n1")
         add(live, "p", "pre-bind")
         assert live.bound("p") == "n1"
         add(live, "waits", "wait")
-        live.until(lambda s: s.counters.get("permit_waits") == 1, "it waits")
+        live.until(lambda s: s.counters["permit_waits"] == 1, "it waits")
         add(live, "peer", "permit", says="allow")
         assert live.bound("waits") == "n1"
         live.wait_call("Looks", "pre_bind", "p -")

@@ -5,7 +5,6 @@ plugins_test.go, v1.36) and checks what that checks: what became of the pods, an
 asked. The plugins are in `plugins.py`.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -85,11 +84,9 @@ def _profiles() -> list[Json]:
     ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def berth() -> Iterator[LiveBerth]:
+def start_berth() -> LiveBerth:
     config = configuration(*_profiles(), podInitialBackoffSeconds=1, podMaxBackoffSeconds=1)
-    with LiveBerth(config, ENTRY_POINTS, disabled_admission=frozenset({"Priority"})) as live:
-        yield live
+    return LiveBerth(config, ENTRY_POINTS, disabled_admission=frozenset({"Priority"}))
 
 
 def add(live: LiveBerth, name: str, scheduler: str, **given: Any) -> Json:
@@ -99,10 +96,9 @@ def add(live: LiveBerth, name: str, scheduler: str, **given: Any) -> Json:
 
 def failed(live: LiveBerth, name: str) -> Json:
     """Waits until an attempt ended with an error; the condition."""
-    pod = live.wait_pod(
-        name, lambda p: (condition_of(p) or {}).get("reason") == "SchedulerError", "failed"
+    return condition_of(
+        live.wait_pod(name, lambda p: condition_of(p)["reason"] == "SchedulerError", "failed")
     )
-    return condition_of(pod) or {}
 
 
 def waits(live: LiveBerth, count: int = 1) -> None:
@@ -121,9 +117,7 @@ def test_a_pod_that_pre_enqueue_refuses_is_gated_and_not_tried(live: LiveBerth) 
     add(live, "kept", "gate-reject")
     live.wait_call("Gate", "pre_enqueue", "kept")
     assert live.until(lambda s: s.queue.gated == 1, "it is gated").queue.unschedulable == 0
-    pod = live.pod("kept")
-    assert pod is not None
-    assert "nodeName" not in pod["spec"]
+    assert "nodeName" not in live.pod("kept")["spec"]
 
 
 def test_pre_filter_lets_pass_refuses_or_fails(live: LiveBerth) -> None:
@@ -165,10 +159,11 @@ def test_a_filter_that_names_no_events_has_its_pods_woken_by_every_event(live: L
     live.add_node("n1")
     add(live, "refused", "filter-reject")
     live.unschedulable("refused")
-    tried = live.queue(lambda pods: "refused" in pods, "it is in the queue")["refused"].attempts
+    tried = live.queue(lambda pods: pods["refused"].place == "unschedulable", "it rests")
+    attempts = tried["refused"].attempts
     live.create("/apis/storage.k8s.io/v1/csidrivers", "CSIDriver",
                 {"metadata": {"name": "d.example.com"}, "spec": {}})  # fmt: skip
-    live.queue(lambda pods: pods["refused"].attempts > tried, "it is tried again")
+    live.queue(lambda pods: pods["refused"].attempts > attempts, "it is tried again")
     live.ask("DELETE", "/apis/storage.k8s.io/v1/csidrivers/d.example.com")
 
 
@@ -280,9 +275,7 @@ def test_a_waiting_pod_is_bound_when_all_plugins_have_allowed_it(live: LiveBerth
     live.add_nodes("n1", "n2")
     add(live, "p", "permit-two", spec={"nodeSelector": {"kubernetes.io/hostname": "n1"}})
     waits(live)
-    pod = live.pod("p")
-    assert pod is not None
-    assert "nodeName" not in pod["spec"]
+    assert "nodeName" not in live.pod("p")["spec"]
     add(live, "peer", "permit-two", labels={"says": "allow"})
     assert live.bound("p") == "n1"
     assert live.bound("peer")
@@ -296,7 +289,7 @@ def test_a_waiting_pod_is_rejected_when_one_plugin_rejects_it(live: LiveBerth) -
     add(live, "peer", "permit-two", labels={"says": "reject"})
     assert live.unschedulable("p") == "0/1 nodes are available: 1 rejected by a peer."
     assert live.unschedulable("peer") == "0/1 nodes are available: 1 rejected itself."
-    live.until(lambda s: s.counters.get("permit_rejections", 0) > 0, "it is counted")
+    live.until(lambda s: s.counters["permit_rejections"] > 0, "it is counted")
 
 
 @pytest.mark.parametrize("says", ["allow", "reject"])
@@ -375,7 +368,7 @@ def test_a_waiting_pod_is_preempted_without_being_deleted(live: LiveBerth) -> No
     live.add_pod("preemptor", cpu=2, priority=300)
     assert live.bound("preemptor") == "n1"
     live.gone("running")
-    pod = live.wait_pod("waiting", lambda p: condition_of(p) is not None, "is told so")
+    pod = live.wait_pod("waiting", condition_of, "is told so")
     assert pod["metadata"]["uid"] == waiting["metadata"]["uid"]
     assert "deletionTimestamp" not in pod["metadata"]
     assert "Reserves waiting" in live.calls("order", "unreserve")

@@ -21,6 +21,7 @@ from shared.messages.admin import PendingPod
 from tests.integration.upstream import plugins, preemption_plugins
 from tests.integration.upstream.queueing_cases import claim, volume
 from tests.support.live import Json, LiveBerth, condition_of, configuration, enabled, profile
+from tests.support.live_cluster import LiveCluster, nominated_node
 
 pytestmark = pytest.mark.integration
 
@@ -29,6 +30,8 @@ GRACE_S: Final = 3600
 SMALL: Final[dict[str, Any]] = {"cpu": "500m", "memory": "500", "pods": 32}
 CLAIMS: Final = "/api/v1/namespaces/default/persistentvolumeclaims"
 BUDGETS: Final = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+ALLOWED: Final = {"foo": 0, "foo1": 0, "foo2": 3}
+"""Label of the pods that a budget is for -> what the disruption controller would allow."""
 
 
 class Held:
@@ -72,28 +75,41 @@ def _profiles() -> list[Json]:
     ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def berth() -> Iterator[LiveBerth]:
+def start_berth() -> LiveBerth:
     config = configuration(*_profiles(), podInitialBackoffSeconds=1, podMaxBackoffSeconds=1)
     entry_points = {**plugins.ENTRY_POINTS, **preemption_plugins.ENTRY_POINTS}
-    with LiveBerth(config, entry_points, faults=HELD) as live:
-        for name, value in PRIORITIES.items():
-            _add_class(live, name, value, "PreemptLowerPriority")
-        _add_class(live, "polite", PRIORITIES["high"], "Never")
-        yield live
+    return LiveBerth(config, entry_points, faults=HELD, before=_prepare)
 
 
-def _add_class(live: LiveBerth, name: str, value: int, policy: str) -> None:
+def _prepare(cluster: LiveCluster) -> None:
+    for name, value in PRIORITIES.items():
+        _add_class(cluster, name, value, "PreemptLowerPriority")
+    _add_class(cluster, "polite", PRIORITIES["high"], "Never")
+    for label, allowed in ALLOWED.items():
+        _add_budget(cluster, label, allowed)
+
+
+def _add_class(cluster: LiveCluster, name: str, value: int, policy: str) -> None:
     body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": policy}
-    live.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses",
-             {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", **body})  # fmt: skip
+    cluster.create("/apis/scheduling.k8s.io/v1/priorityclasses", "PriorityClass", body)
+
+
+def _add_budget(cluster: LiveCluster, label: str, allowed: int) -> None:
+    """A budget, with the status that its controller would give it."""
+    name = f"pdb-{label}"
+    spec = {"minAvailable": 2, "selector": {"matchLabels": {label: "bar"}}}
+    cluster.create(BUDGETS, "PodDisruptionBudget", {"metadata": {"name": name}, "spec": spec})
+
+    def allow(budget: Json) -> None:
+        budget["status"]["disruptionsAllowed"] = allowed
+
+    cluster.update(f"{BUDGETS}/{name}", allow, "status")
 
 
 @pytest.fixture
-def live(berth: LiveBerth) -> Iterator[LiveBerth]:
-    yield berth
+def live(live: LiveBerth) -> Iterator[LiveBerth]:
+    yield live
     HELD.names.clear()
-    berth.reset()
 
 
 def add(live: LiveBerth, name: str, priority: str, **given: Any) -> Json:
@@ -112,24 +128,18 @@ def run(live: LiveBerth, name: str, priority: str, **given: Any) -> str:
 
 def resting(live: LiveBerth, name: str) -> PendingPod:
     """The pod as soon as its attempt has ended and nothing is done for it."""
-    found = live.queue(
-        lambda pods: name in pods and pods[name].place == "unschedulable", f"{name} rests"
-    )
-    return found[name]
+    return live.queue(lambda pods: pods[name].place == "unschedulable", f"{name} rests")[name]
 
 
 def evicted(live: LiveBerth, name: str) -> None:
     """Waits until the victim is told to go, with the reason in its status."""
-    pod = live.wait_pod(name, lambda p: "deletionTimestamp" in p["metadata"], "is told to go")
+    pod = live.wait_pod(name, lambda p: p["metadata"]["deletionTimestamp"], "is told to go")
     target = condition_of(pod, "DisruptionTarget")
-    assert target is not None
     assert (target["status"], target["reason"]) == ("True", "PreemptionByScheduler")
 
 
 def stays(live: LiveBerth, name: str) -> None:
-    pod = live.pod(name)
-    assert pod is not None
-    assert "deletionTimestamp" not in pod["metadata"]
+    assert "deletionTimestamp" not in live.pod(name)["metadata"]
 
 
 def victims_are(
@@ -139,14 +149,19 @@ def victims_are(
     live.nominated(preemptor)
     for name in victims:
         evicted(live, name)
-    assert set(resting(live, preemptor).awaited_victims) == {uids[name] for name in victims}
+    awaited = {uids[name] for name in victims}
+    live.queue(
+        lambda pods: pods[preemptor].place == "unschedulable"
+        and set(pods[preemptor].awaited_victims) == awaited,
+        f"{preemptor} waits for {victims}",
+    )
     for name in uids.keys() - victims:
         stays(live, name)
 
 
 def no_nomination(live: LiveBerth, name: str) -> None:
     """Waits until the pod has lost its nomination."""
-    live.wait_pod(name, lambda p: not p["status"].get("nominatedNodeName"), "is not nominated")
+    live.wait_pod(name, lambda p: not nominated_node(p), "is not nominated")
     live.queue(lambda pods: not pods[name].nominated_node, f"{name} is not nominated in the queue")
 
 
@@ -271,12 +286,9 @@ def test_preemption_starvation(live: LiveBerth) -> None:
         live.unschedulable(f"pending-{index}")
     add(live, "preemptor", "high", cpu="300m", memory="200", grace_s=0)
     assert live.bound("preemptor") == "node1"
-    bound = [f"running-{i}" for i in range(5) if live.pod(f"running-{i}") is not None]
-    assert len(bound) == 2
+    assert len(live.pod_names() & {f"running-{index}" for index in range(5)}) == 2
     for index in range(5):
-        pod = live.pod(f"pending-{index}")
-        assert pod is not None
-        assert "nodeName" not in pod["spec"]
+        assert "nodeName" not in live.pod(f"pending-{index}")["spec"]
 
 
 def test_preemption_races(live: LiveBerth) -> None:
@@ -292,8 +304,8 @@ def test_preemption_races(live: LiveBerth) -> None:
     for index in range(20):
         live.wait_pod(f"additional-{index}", condition_of, "was tried")
     pods = [live.pod(f"additional-{index}") for index in range(20)]
-    assert not any("nodeName" in pod["spec"] for pod in pods if pod is not None)
-    left = [index for index in range(2) if live.pod(f"initial-{index}") is not None]
+    assert not any("nodeName" in pod["spec"] for pod in pods)
+    left = live.pod_names() & {"initial-0", "initial-1"}
     assert len(left) == 1, "one victim was enough, and what it left the preemptor has"
 
 
@@ -417,7 +429,7 @@ def test_overwrite_nominated_node_name_with_preemption(live: LiveBerth) -> None:
     uids["v3"] = run(live, "v3", "low", cpu=3, spec=at["n2"])
     add_nominated(live, "preemptor", "high", "n1", cpu=4)
     let_go(live, "preemptor")
-    live.wait_pod("preemptor", lambda p: p["status"]["nominatedNodeName"] == "n2", "goes to n2")
+    live.wait_pod("preemptor", lambda p: nominated_node(p) == "n2", "goes to n2")
     victims_are(live, "preemptor", uids, {"v3"})
     live.delete_pod("v3")
     assert live.bound("preemptor") == "n2"
@@ -451,7 +463,7 @@ def test_nominated_node_name_is_cleared_after_binding(live: LiveBerth) -> None:
     add_nominated(live, "p", "low", "n1", cpu=4)
     let_go(live, "p")
     assert live.bound("p") == "n1"
-    live.wait_pod("p", lambda p: not p["status"].get("nominatedNodeName"), "is not nominated")
+    live.wait_pod("p", lambda p: not nominated_node(p), "is not nominated")
 
 
 # Budgets ------------------------------------------------------------------------------------------
@@ -461,8 +473,6 @@ def test_nominated_node_name_is_cleared_after_binding(live: LiveBerth) -> None:
 class BudgetCase:
     name: str
     nodes: Sequence[str]
-    allowed: Mapping[str, int]
-    """Label of the pods that the budget is for -> what the disruption controller would allow."""
     existing: Mapping[str, Json]
     preemptor: Json
     victims: set[str]
@@ -478,16 +488,14 @@ def _small(priority: str, node: str, budget: str = "") -> Json:
 
 BUDGET_CASES: Final = [
     BudgetCase("A non-PDB violating pod is preempted despite its higher priority", ["n1"],
-               {"foo": 0},
                {"low-pod1": _small("low", "n1", "foo"), "low-pod2": _small("low", "n1", "foo"),
                 "mid-pod3": _small("medium", "n1")},
                {"cpu": "300m", "memory": "200"}, {"mid-pod3"}),
     BudgetCase("A node without any PDB violating pods is preferred for preemption", ["n1", "n2"],
-               {"foo": 0},
                {"low-pod1": _small("low", "n1", "foo"), "mid-pod2": _small("medium", "n2")},
                {"cpu": "500m", "memory": "200"}, {"mid-pod2"}, "n2"),
     BudgetCase("A node with fewer PDB violating pods is preferred for preemption",
-               ["n1", "n2", "n3"], {"foo1": 0, "foo2": 3},
+               ["n1", "n2", "n3"],
                {"low-pod1": _small("low", "n1", "foo1"), "mid-pod1": _small("medium", "n1"),
                 "low-pod2": _small("low", "n2", "foo2"), "mid-pod2": _small("medium", "n2", "foo2"),
                 **{f"low-pod{i}": _small("low", "n3", "foo2") for i in (4, 5, 6)}},
@@ -495,29 +503,9 @@ BUDGET_CASES: Final = [
 ]  # fmt: skip
 
 
-def add_budget(live: LiveBerth, label: str, allowed: int) -> None:
-    """A budget, with the status that its controller would give it; the owner has heard of it on
-    return. To be called while nothing else happens."""
-    path, name = f"{BUDGETS}/pdb-{label}", f"pdb-{label}"
-    spec = {"minAvailable": 2, "selector": {"matchLabels": {label: "bar"}}}
-    heard = _heard_count(live)
-    live.create(BUDGETS, "PodDisruptionBudget", {"metadata": {"name": name}, "spec": spec})
-    if allowed:  # Else it is right as it was made.
-        live.until(lambda s: s.counters["adapter_batches"] > heard, "the budget is known")
-        heard = _heard_count(live)
-        live.update(path, lambda b: b["status"].update(disruptionsAllowed=allowed), "status")
-    live.until(lambda s: s.counters["adapter_batches"] > heard, "what it allows is known")
-
-
-def _heard_count(live: LiveBerth) -> int:
-    return live.status().counters["adapter_batches"]
-
-
 @pytest.mark.parametrize("case", BUDGET_CASES, ids=lambda case: case.name)
 def test_pdb_in_preemption(live: LiveBerth, case: BudgetCase) -> None:
     """TestPDBInPreemption, the case of the same name."""
-    for label, allowed in case.allowed.items():
-        add_budget(live, label, allowed)
     live.add_nodes(*case.nodes, **SMALL)
     uids = {name: run(live, name, **given) for name, given in case.existing.items()}
     add(live, "preemptor", "high", **case.preemptor)
@@ -564,13 +552,11 @@ def test_read_write_once_pod_preemption(
 
 def preempting(live: LiveBerth, name: str, victims: set[str]) -> None:
     """Waits until the scheduler is at work to make room for this pod; the victims are still there."""
+    uids = {live.pod(victim)["metadata"]["uid"] for victim in victims}
     found = live.queue(
-        lambda pods: name in pods and len(pods[name].awaited_victims) == len(victims),
-        f"{name} waits for {victims}",
+        lambda pods: set(pods[name].awaited_victims) == uids, f"{name} waits for {victims}"
     )
     assert found[name].place == "unschedulable"
-    uids = set(found[name].awaited_victims)
-    assert uids == {(live.pod(victim) or {})["metadata"]["uid"] for victim in victims}
     for victim in victims:
         stays(live, victim)
 
@@ -592,7 +578,7 @@ def test_async_preemption_basic(live: LiveBerth) -> None:
     preempting(live, "preemptor", victims)
     HELD.names.clear()
     assert live.bound("preemptor") == "n1"
-    assert all(live.pod(name) is None for name in victims)
+    assert not live.pod_names() & victims
 
 
 def test_async_preemption_lower_priority_pod_does_not_take_over_the_place(live: LiveBerth) -> None:
@@ -643,7 +629,7 @@ def goes_elsewhere(live: LiveBerth, victim: dict[str, Any]) -> None:
     add(live, "preemptor", "high", cpu="1500m")
     assert live.bound("preemptor") == "big-node"
     assert live.bound("victim") == "small-node"
-    pod = live.pod("victim") or {}
+    pod = live.pod("victim")
     assert pod["metadata"]["uid"] == victim["metadata"]["uid"]
     assert "deletionTimestamp" not in pod["metadata"]
 
@@ -673,4 +659,4 @@ def test_a_waiting_pod_is_not_preempted_by_a_less_important_pod(live: LiveBerth)
     add(live, "less", "medium", cpu=2)
     live.unschedulable("less")
     assert resting(live, "less").nominated_node == ""
-    assert live.status().assumed_pod_count == 1
+    live.until(lambda s: s.assumed_pod_count == 1, "the other still waits")

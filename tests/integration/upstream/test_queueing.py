@@ -8,8 +8,6 @@ not woken" is known and not waited for. Pods that may be placed after all are he
 event can change, as upstream's test holds them by not scheduling.
 """
 
-from collections.abc import Iterator
-
 import pytest
 
 from shared.messages.admin import PendingPod
@@ -50,15 +48,13 @@ def _profiles() -> list[Json]:
     ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def berth() -> Iterator[LiveBerth]:
+def start_berth() -> LiveBerth:
     config = configuration(
         profile("default-scheduler"), *_profiles(),
         podInitialBackoffSeconds=LONG_S, podMaxBackoffSeconds=LONG_S,
     )  # fmt: skip
     admission = frozenset({"Priority", "DefaultTolerationSeconds"})
-    with LiveBerth(config, ENTRY_POINTS, disabled_admission=admission) as live:
-        yield live
+    return LiveBerth(config, ENTRY_POINTS, disabled_admission=admission)
 
 
 def is_parked(pod: PendingPod) -> bool:

@@ -5,28 +5,33 @@ queueing/queue_test.go has about bindings, of kube-scheduler v1.36; each test na
 mirrors. There is no node controller here: the tests taint nodes as it would.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
 
 from tests.integration.upstream.queueing_cases import affinity, on_nodes
 from tests.integration.upstream.scheduler_plugins import ENTRY_POINTS
-from tests.support.live import Json, LiveBerth, condition_of, configuration, enabled, profile
+from tests.support.live import (
+    Fields,
+    Json,
+    LiveBerth,
+    condition_of,
+    configuration,
+    enabled,
+    profile,
+)
 
 pytestmark = pytest.mark.integration
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
-LOOKS_MAX = 20_000
-"""At the events, which are written last and have no watch here: some 20 s of requests."""
 
 
 def _instead(name: str) -> Json:
     return {"disabled": [{"name": "*"}], "enabled": [{"name": name}]}
 
 
-@pytest.fixture(scope="module")
-def berth() -> Iterator[LiveBerth]:
+def start_berth() -> LiveBerth:
     profiles = [
         profile("default-scheduler"),
         profile("custom-scheduler"),
@@ -37,14 +42,11 @@ def berth() -> Iterator[LiveBerth]:
     ]
     config = configuration(*profiles, podInitialBackoffSeconds=1, podMaxBackoffSeconds=1)
     admission = frozenset({"Priority", "DefaultTolerationSeconds"})
-    with LiveBerth(config, ENTRY_POINTS, disabled_admission=admission) as live:
-        yield live
+    return LiveBerth(config, ENTRY_POINTS, disabled_admission=admission)
 
 
 def is_unbound(live: LiveBerth, name: str) -> bool:
-    pod = live.pod(name)
-    assert pod is not None
-    return "nodeName" not in pod["spec"]
+    return "nodeName" not in live.pod(name)["spec"]
 
 
 # Nodes that change --------------------------------------------------------------------------------
@@ -99,6 +101,7 @@ def test_allocatable(live: LiveBerth) -> None:
     )  # fmt: skip
     live.delete_pod("p1")
     live.until(lambda s: s.pod_count == 0, "p1 is gone")
+    live.nodes(lambda nodes: nodes["n1"].allocatable.cpu_milli == 10, "n1 has shrunk")
     live.add_pod("p2", cpu="20m", memory="20")
     told = live.unschedulable("p2")
     assert "Insufficient cpu" in told
@@ -126,17 +129,16 @@ def test_multiple_scheduling_profiles(live: LiveBerth) -> None:
     for name, scheduler in names.items():
         live.add_pod(name, scheduler=scheduler)
         live.bound(name)
-    told: Mapping[str, str] = {}
-    for _ in range(LOOKS_MAX):
-        items = live.ask("GET", EVENTS)["items"]
-        told = {
+
+    def told(events: Fields) -> dict[str, str]:
+        return {
             event["regarding"]["name"]: event["reportingController"]
-            for event in items
+            for event in events["items"]
             if event["reason"] == "Scheduled" and event["regarding"]["name"] in names
         }
-        if len(told) == len(names):
-            break
-    assert told == names
+
+    found = live.wait(EVENTS, lambda events: len(told(events)) == len(names), "are about both")
+    assert told(found) == names
 
 
 def test_scheduler_informers(live: LiveBerth) -> None:
@@ -159,9 +161,7 @@ def test_default_binder_same_uid(live: LiveBerth) -> None:
     live.add_node("n1")
     uid = live.add_pod("p")["metadata"]["uid"]
     assert live.bound("p") == "n1"
-    pod = live.pod("p")
-    assert pod is not None
-    assert pod["metadata"]["uid"] == uid
+    assert live.pod("p")["metadata"]["uid"] == uid
 
 
 def test_default_binder_different_uid(live: LiveBerth) -> None:
@@ -169,7 +169,7 @@ def test_default_binder_different_uid(live: LiveBerth) -> None:
     live.add_node("n1")
     live.add_pod("p", scheduler="replaced")
     live.wait_call("Replaces", "pre_bind", "p")
-    live.wait_pod("p", lambda p: p["metadata"].get("labels") == {"is": "other"}, "is replaced")
+    live.wait_pod("p", lambda p: p["metadata"]["labels"] == {"is": "other"}, "is replaced")
     live.until(lambda s: s.binds_in_flight == 0 and s.pod_count == 0, "the binding came to nothing")
     assert is_unbound(live, "p")
 
@@ -264,6 +264,4 @@ def test_taint_node_by_condition(live: LiveBerth, case: TaintCase) -> None:
         assert live.bound(f"fits-{index}") == "n1"
     for index in range(len(case.refused)):
         assert is_unbound(live, f"refused-{index}")
-        pod = live.pod(f"refused-{index}")
-        assert pod is not None
-        assert condition_of(pod) is not None
+        assert condition_of(live.pod(f"refused-{index}"))

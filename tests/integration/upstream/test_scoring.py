@@ -8,7 +8,7 @@ would not lead, or there is a second case that asks for another.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -25,6 +25,7 @@ from tests.integration.upstream.topology import (
     selector,
 )
 from tests.support.live import Json, LiveBerth, configuration, profile
+from tests.support.live_cluster import LiveCluster
 
 pytestmark = pytest.mark.integration
 
@@ -59,19 +60,17 @@ def _profiles() -> list[Json]:
     return [profile("default-scheduler"), *alone, packs]
 
 
-@pytest.fixture(scope="module")
-def berth() -> Iterator[LiveBerth]:
-    with LiveBerth(configuration(*_profiles())) as live:
-        core = {"apiVersion": "v1"}
-        for name in ("ns1", "ns2"):
-            metadata = {"name": name, "labels": {"team": "team1"}}
-            body = {**core, "kind": "Namespace", "metadata": metadata}
-            live.ask("POST", "/api/v1/namespaces", body)
-        spec = {"selector": {"service": SERVICE}, "ports": [{"port": 80, "targetPort": 80}]}
-        body = {**core, "kind": "Service", "metadata": {"name": SERVICE}, "spec": spec}
-        live.ask("POST", "/api/v1/namespaces/default/services", body)
-        live.restart("owner")  # Its first lists have these; no event would say so.
-        yield live
+def start_berth() -> LiveBerth:
+    return LiveBerth(configuration(*_profiles()), before=_prepare)
+
+
+def _prepare(cluster: LiveCluster) -> None:
+    for name in ("ns1", "ns2"):
+        metadata = {"name": name, "labels": {"team": "team1"}}
+        cluster.create("/api/v1/namespaces", "Namespace", {"metadata": metadata})
+    spec = {"selector": {"service": SERVICE}, "ports": [{"port": 80, "targetPort": 80}]}
+    body = {"metadata": {"name": SERVICE}, "spec": spec}
+    cluster.create("/api/v1/namespaces/default/services", "Service", body)
 
 
 def preferred(kind: str, *terms: Json) -> Json:

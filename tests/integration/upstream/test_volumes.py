@@ -10,7 +10,7 @@ Left out is TestRescheduleProvisioning, in which only the controller is at work.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ import pytest
 
 from tests.integration.upstream.volume_observer import AVAILABLE, ENTRY_POINTS, VolumeObserver
 from tests.support.live import Json, LiveBerth, configuration, profile
+from tests.support.live_cluster import LiveCluster
 from tests.support.volume_controller import (
     CLAIMS,
     CLASSES,
@@ -87,34 +88,29 @@ SPACE: Final = [
 """Class, zone (all if empty), capacity; a claim wants 5Gi."""
 
 
-def _prepare(live: LiveBerth) -> None:
-    storage = {"apiVersion": "storage.k8s.io/v1"}
+def _prepare(cluster: LiveCluster) -> None:
     for body in STATIC.values():
-        live.ask("POST", CLASSES, {**storage, "kind": "StorageClass", **body})
+        cluster.create(CLASSES, "StorageClass", body)
     for name, tells in MEASURED.items():
         body = {"metadata": {"name": name}, "spec": {"storageCapacity": tells}}
-        live.ask("POST", CSI_DRIVERS, {**storage, "kind": "CSIDriver", **body})
+        cluster.create(CSI_DRIVERS, "CSIDriver", body)
     for name, zone, capacity in SPACE:
         body = {
             "metadata": {"name": f"{name}-{zone or 'all'}"},
             "storageClassName": name, "capacity": capacity,
             "nodeTopology": {"matchLabels": {ZONE: zone}} if zone else {},
         }  # fmt: skip
-        live.ask("POST", CAPACITIES, {**storage, "kind": "CSIStorageCapacity", **body})
+        cluster.create(CAPACITIES, "CSIStorageCapacity", body)
 
 
-@pytest.fixture(scope="module")
-def berth() -> Iterator[LiveBerth]:
+def start_berth() -> LiveBerth:
     alone = {"disabled": [{"name": "*"}], "enabled": [
         {"name": name} for name in ("PrioritySort", "DefaultBinder", OBSERVER)
     ]}  # fmt: skip
     observing = profile(OBSERVER, {"multiPoint": alone})
     config = configuration(profile("default-scheduler"), observing)
     gates = "StorageCapacityScoring=true"
-    with LiveBerth(config, ENTRY_POINTS, feature_gates=gates) as live:
-        _prepare(live)
-        live.restart("owner")  # Its first lists have all this; no event would say so.
-        yield live
+    return LiveBerth(config, ENTRY_POINTS, feature_gates=gates, before=_prepare)
 
 
 # What a test makes --------------------------------------------------------------------------------
@@ -201,8 +197,7 @@ class Storage:
         return SELECTED_NODE in metadata.get("annotations", {})
 
     def _node_of(self, name: str) -> str:
-        pod = self.live.pod(name)
-        node: str = pod["spec"].get("nodeName", "") if pod else ""
+        node: str = self.live.pod(name)["spec"]["nodeName"] or ""
         return node
 
     def _get(self, path: str, name: str) -> Json:
