@@ -383,7 +383,7 @@ class SharedBerth:
 
     @contextmanager
     def lend(
-        self, put_back: Callable[[LiveBerth], object] = LiveBerth.reset
+        self, put_back: Callable[[LiveBerth], object] = lambda berth: berth.reset()
     ) -> Iterator[LiveBerth]:
         """For one test; without anything that another has made."""
         if self._berth is None:
