@@ -12,6 +12,7 @@ from typing import Final
 
 from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.plan import ACCESS_NAME
+from daemon.supervisor.process_list import replace_file
 from shared.errors import FrameError
 from shared.messages.admin import CompareRequest, DumpRequest, TextAnswer
 from shared.telemetry.log import EventLog
@@ -46,14 +47,22 @@ class Dumper:
             log.warning("dump_failed", reason=str(error))
             return
         if isinstance(dumped, TextAnswer):
-            path = self._runtime_dir / "dump.txt"
-            path.write_text("\n".join(dumped.lines) + "\n", encoding="utf-8")
-            log.info("dumped", path=str(path), lines=len(dumped.lines))
+            self._write(dumped.lines)
         if isinstance(compared, TextAnswer):
             for line in compared.lines:
                 log.info("compared", finding=line)
         if (self._runtime_dir / ACCESS_NAME).exists():
             self._start_comparer()
+
+    def _write(self, lines: list[str]) -> None:
+        path = self._runtime_dir / "dump.txt"
+        try:
+            replace_file(path, ("\n".join(lines) + "\n").encode())
+        except OSError as error:
+            remedy = "make room there; berth dump prints the same"
+            log.warning("dump_not_written", path=str(path), reason=str(error), remedy=remedy)
+            return
+        log.info("dumped", path=str(path), lines=len(lines))
 
     def _start_comparer(self) -> None:
         """Cache and queue against the API server, in a process of its own that writes log lines: to

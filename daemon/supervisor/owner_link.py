@@ -36,20 +36,21 @@ class OwnerLink:
             raise
 
     async def _send_and_wait(self, request: AdminRequest) -> AdminAnswer:
-        peer = self._peer
-        if peer is None:
-            name = f"supervisor-{os.getpid()}-{secrets.token_hex(4)}"
-            peer = self._peer = admin_peer(self._endpoints, name)
-        while not peer.is_connected:
-            await peer.recv()
-        if not peer.send_nowait(request):
-            raise NoAnswerError("the owner is gone")
         while True:
+            peer = self._peer
+            if peer is None:
+                name = f"supervisor-{os.getpid()}-{secrets.token_hex(4)}"
+                peer = self._peer = admin_peer(self._endpoints, name)
+            while not peer.is_connected:
+                await peer.recv()
+            if not peer.send_nowait(request):
+                raise NoAnswerError("the owner is gone")
             answer = await peer.recv()
             if not isinstance(answer, Connected):
                 return answer
-            # Another owner than the one we asked.
-            peer.send_nowait(request)
+            # A new connection, and nobody can tell which of the two took the question. Asked again on
+            # it, one question might have two answers, and each later one that of the question before.
+            self.close()
 
     def close(self) -> None:
         if self._peer is not None:

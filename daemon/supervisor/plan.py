@@ -5,7 +5,6 @@ a file that somebody edits, and breaks, is nothing to a child that dies and is s
 reload has checked it too. Other files there tell the other commands what this berth is.
 """
 
-import os
 import secrets
 import socket
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from daemon.supervisor.children import ChildSpec, child_specs
+from daemon.supervisor.process_list import replace_file
 from shared.clock import SystemClock
 from shared.config import LeaderElection, RuntimeOptions
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
@@ -65,11 +65,11 @@ def lay_out(plan: Plan, lifeline_fd: int, identity: str) -> list[ChildSpec]:
     runtime_dir = Path(options.runtime_dir)
     if plan.config_text:
         config_path = runtime_dir / CONFIG_NAME
-        _replace(config_path, plan.config_text.encode())
+        replace_file(config_path, plan.config_text.encode())
         options = msgspec.structs.replace(options, config=str(config_path))
-    _replace(runtime_dir / CONFIGZ_NAME, plan.configz)
+    replace_file(runtime_dir / CONFIGZ_NAME, plan.configz)
     files = ClusterFiles(options.server, options.kubeconfig, options.config)
-    _replace(runtime_dir / ACCESS_NAME, msgspec.json.encode(files))
+    replace_file(runtime_dir / ACCESS_NAME, msgspec.json.encode(files))
     election = plan.election if plan.election.leader_elect else None
     return child_specs(options, lifeline_fd, election, identity)
 
@@ -77,12 +77,3 @@ def lay_out(plan: Plan, lifeline_fd: int, identity: str) -> list[ChildSpec]:
 def read_access(runtime_dir: Path) -> ClusterFiles:
     """As the berth that runs there was started."""
     return msgspec.json.decode((runtime_dir / ACCESS_NAME).read_bytes(), type=ClusterFiles)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """As a whole: readers see the old file or the new one."""
-    fresh = path.with_suffix(".new")
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        file.write(content)
-    fresh.replace(path)

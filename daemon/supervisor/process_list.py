@@ -7,6 +7,7 @@ again. Whether a supervisor is alive at all is told by its lock, which the kerne
 """
 
 import fcntl
+import os
 from pathlib import Path
 from typing import Final
 
@@ -88,11 +89,22 @@ def entry_of(name: str, pid: int, restart_count: int, last_exit: str) -> Process
 
 
 def write_list(runtime_dir: Path, listed: ProcessList) -> None:
-    """Replaces the file as a whole: readers see the old list or the new one."""
-    path = runtime_dir / _LIST_NAME
+    """Tells those who read the list."""
+    replace_file(runtime_dir / _LIST_NAME, msgspec.json.encode(listed))
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """As a whole: readers see the old file or the new one, also when the disk is full (OSError)."""
     fresh = path.with_suffix(".new")
-    fresh.write_bytes(msgspec.json.encode(listed))
-    fresh.replace(path)
+    try:
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(content)
+        fresh.replace(path)
+    except OSError:
+        # Half a file would take the room that the next attempt needs.
+        fresh.unlink(missing_ok=True)
+        raise
 
 
 def read_list(runtime_dir: Path) -> ProcessList:

@@ -154,8 +154,11 @@ class Supervisor:
                 loop.create_task(self._watch_owner()),
                 loop.create_task(self._watch_heartbeats()),
             ]
-            await self._stop_asked.wait()
+            asked = loop.create_task(self._stop_asked.wait())
+            done, _ = await asyncio.wait({asked, *watches}, return_when=asyncio.FIRST_COMPLETED)
             for watch in watches:
+                if watch in done:
+                    watch.result()  # A bug: nobody would look after the children any more.
                 watch.cancel()
             await self._drain()
             await self._stop_children()

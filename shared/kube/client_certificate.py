@@ -37,11 +37,15 @@ class ClientCertificate:
         """Show this certificate. No trace of the key is left on disk."""
         if self._pem == (certificate, key):
             return
-        with tempfile.TemporaryDirectory(prefix="berth-") as folder:
-            paths = Path(folder) / "tls.crt", Path(folder) / "tls.key"
-            for path, content in zip(paths, (certificate, key), strict=True):
-                path.write_bytes(content)
-            self._load(*paths)
+        try:
+            with tempfile.TemporaryDirectory(prefix="berth-") as folder:
+                paths = Path(folder) / "tls.crt", Path(folder) / "tls.key"
+                for path, content in zip(paths, (certificate, key), strict=True):
+                    path.write_bytes(content)
+                self._load(*paths)
+        except OSError as error:
+            problem = f"the certificate cannot be written for a moment to $TMPDIR: {error}"
+            raise ConfigurationError(self._source, [problem]) from error
         self._pem = (certificate, key)
 
     def reload(self) -> bool:

@@ -1,0 +1,43 @@
+"""The dump on SIGUSR2, on a disk that is full."""
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from daemon.supervisor.dumper import Dumper
+from daemon.supervisor.owner_link import OwnerLink
+from daemon.supervisor.process_list import replace_file
+from shared.messages.admin import AdminAnswer, AdminRequest, DumpRequest, TextAnswer
+
+
+class Owner:
+    async def ask(self, request: AdminRequest, _: float) -> AdminAnswer:
+        return TextAnswer(["a line"] if isinstance(request, DumpRequest) else [])
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Path:
+    """Where every write fails: files that are made there are links to /dev/full."""
+    (tmp_path / "dump.new").symlink_to("/dev/full")
+    return tmp_path
+
+
+def test_a_full_disk_is_told_and_is_no_uncaught_error(
+    full_disk: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    dumper = Dumper(cast("OwnerLink", Owner()), full_disk)
+    asyncio.run(dumper.dump())
+    assert [one.getMessage() for one in caplog.records] == ["dump_not_written"]
+    assert list(full_disk.iterdir()) == []
+
+
+def test_what_cannot_be_written_leaves_the_old_file(full_disk: Path) -> None:
+    path = full_disk / "dump.txt"
+    path.write_bytes(b"old")
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        replace_file(path, b"new")
+    assert path.read_bytes() == b"old"
