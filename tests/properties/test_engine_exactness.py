@@ -10,7 +10,7 @@ worker's copy, with its tentative placements and nominations.
 
 import copy
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -485,6 +485,19 @@ class EngineMachine(RuleBasedStateMachine):
         self.nothing_is_remembered_wrong(list(range(len(SHAPES))))
 
 
+class Proposed(NamedTuple):
+    """A placement or a nomination that the owner has not judged yet."""
+
+    sequence: int
+    shape: int
+    """GONE: of a pod that is deleted, and was the only one of its class."""
+    row: int
+    is_nomination: bool = False
+
+
+GONE = -1
+
+
 class ReplicaMachine(RuleBasedStateMachine):
     """A worker's copy: deltas, tentative placements, and proposals that the owner refuses."""
 
@@ -497,8 +510,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         self.number = 0
         self.sequence = 0
         self.settled = 0
-        self.proposed: list[tuple[int, int, int]] = []
-        """(proposal, shape, row) of what the owner has not judged yet."""
+        self.proposed: list[Proposed] = []
         self.alive: list[PodRecord] = []
         self.classes = [self.cache.classes.acquire(make_pod("keeper", **shape)) for shape in SHAPES]
 
@@ -507,6 +519,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         self.tracked = tracked
         for node in nodes:
             self.cache.add_node(node)
+        put_storage_and_devices(self.cache, len(NODE_NAMES))
         self.log.skip({})
         self.start_anew()
 
@@ -541,7 +554,28 @@ class ReplicaMachine(RuleBasedStateMachine):
             choice = self.engine.choose(evaluation, lambda ties: int(ties[0]))
             if choice is not None:
                 self.replica.place(class_id, choice.row, self.sequence)
-                self.proposed.append((self.sequence, shape, choice.row))
+                self.proposed.append(Proposed(self.sequence, shape, choice.row))
+
+    @rule(priority=st.sampled_from((0, 10)), is_settled=st.booleans())
+    def propose_a_pod_that_is_deleted(self, priority: int, is_settled: bool) -> None:
+        """It was the only one of its class, which the owner forgets before it judges."""
+        self.number += 1
+        labels = {"app": "web", "pod": f"{self.number}"}
+        pod_class = self.cache.classes.acquire(
+            make_pod("gone", cpu="1", labels=labels, priority=priority)
+        )
+        self.publish()
+        known = self.replica.classes.get(pod_class.class_id)
+        if known is not None:
+            self.sequence += 1
+            evaluation = self.engine.evaluate(pod_class.class_id, known.info, PROFILE)
+            choice = self.engine.choose(evaluation, lambda ties: int(ties[0]))
+            if choice is not None:
+                self.replica.place(pod_class.class_id, choice.row, self.sequence)
+                self.proposed.append(Proposed(self.sequence, GONE, choice.row))
+        self.cache.classes.release(pod_class)
+        if not is_settled:
+            self.publish()
 
     @rule(shape=SHAPE_NUMBERS, count=st.integers(1, 9), seed=st.integers(0, 99))
     def propose_a_run(self, shape: int, count: int, seed: int) -> None:
@@ -555,7 +589,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         one_by_one = self.placed_one_by_one(class_id, count, seed)
         at_once = self.placed_at_once(class_id, count, seed)
         assert at_once == one_by_one[: len(at_once)]
-        self.proposed += [(self.sequence, shape, row) for row in at_once]
+        self.proposed += [Proposed(self.sequence, shape, row) for row in at_once]
 
     def placed_one_by_one(self, class_id: int, count: int, seed: int) -> list[int]:
         twin = copy.deepcopy(self.replica)
@@ -621,19 +655,76 @@ class ReplicaMachine(RuleBasedStateMachine):
             class_id = self.classes[shape].class_id
             if wanted is not None and class_id in self.replica.classes:
                 self.replica.place(class_id, wanted.row, self.sequence)
-                self.proposed.append((self.sequence, shape, wanted.row))
+                self.proposed.append(Proposed(self.sequence, shape, wanted.row))
+
+    # Nominations ---------------------------------------------------------------------------------
+
+    @rule(shape=SHAPE_NUMBERS, offset=st.integers(0, 9))
+    def room_is_sought(self, shape: int, offset: int) -> None:
+        class_id = self.classes[shape].class_id
+        known = self.replica.classes.get(class_id)
+        if known is None:
+            return
+        found = assert_room_is_sought_alike(
+            self.engine, self.replica.view, self.replica.journal, class_id, known.info, offset
+        )
+        if found is not None:
+            self.sequence += 1
+            own = found._replace(uid=f"ticket {self.sequence}")
+            self.replica.nominate(own, self.sequence)
+            self.proposed.append(Proposed(self.sequence, shape, found.node_row, True))
+
+    @rule(shape=SHAPE_NUMBERS, name=st.sampled_from(NODE_NAMES))
+    def pod_is_nominated(self, shape: int, name: str) -> None:
+        row = self.cache.nodes.row_of(name)
+        if row >= 0 and self.cache.nodes.present[row]:
+            self.nominate(shape, row)
+
+    def nominate(self, shape: int, row: int) -> None:
+        """As the owner does."""
+        self.number += 1
+        pod_class = self.classes[shape]
+        made = Nomination(f"w{self.number}", pod_class.class_id, pod_class.info.priority, row)
+        self.cache.view.nominations.put(made)
+        self.cache.nomination_news[made.uid] = made
+        self.cache.touch_row(row)
+
+    @rule(pick=st.integers(0, 1 << 30), is_placed=st.booleans())
+    def nomination_ends(self, pick: int, is_placed: bool) -> None:
+        """`is_placed`: as the worker sees it, whose proposal is refused later."""
+        shown = self.cache.view.nominations.all()
+        if not shown:
+            return
+        ended = shown[pick % len(shown)]
+        if is_placed:
+            self.sequence += 1
+            self.replica.take_nomination(ended.uid, self.sequence)
+            self.proposed.append(Proposed(self.sequence, GONE, ended.node_row))
+        else:
+            self.end(ended)
+
+    def end(self, nomination: Nomination) -> None:
+        self.cache.view.nominations.remove(nomination.uid)
+        self.cache.nomination_news[nomination.uid] = nomination._replace(node_row=-1)
+        self.cache.touch_row(nomination.node_row)
+
+    # The owner and the cluster -------------------------------------------------------------------
 
     @rule(refuses=st.integers(0, 7))
     def owner_judges(self, refuses: int) -> None:
         """The oldest proposal; bit i set: its placement i is refused."""
         if not self.proposed:
             return
-        oldest = self.proposed[0][0]
-        mine = [entry for entry in self.proposed if entry[0] == oldest]
-        self.proposed = [entry for entry in self.proposed if entry[0] != oldest]
-        for position, (_, shape, row) in enumerate(mine):
-            if refuses >> position & 1 or not self.cache.nodes.present[row]:
+        oldest = self.proposed[0].sequence
+        mine = [entry for entry in self.proposed if entry.sequence == oldest]
+        self.proposed = [entry for entry in self.proposed if entry.sequence != oldest]
+        for position, (_, shape, row, is_nomination) in enumerate(mine):
+            is_refused = refuses >> position & 1 or shape == GONE
+            if is_refused or not self.cache.nodes.present[row]:
                 self.cache.touch_row(row)
+                continue
+            if is_nomination:
+                self.nominate(shape, row)
                 continue
             self.number += 1
             record = make_pod(f"p{self.number}", **SHAPES[shape])
@@ -660,6 +751,8 @@ class ReplicaMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NODE_NAMES))
     def node_goes(self, name: str) -> None:
+        for nomination in self.cache.view.nominations.on(self.cache.nodes.row_of(name)):
+            self.end(nomination)
         self.cache.remove_node(name)
 
     @invariant()

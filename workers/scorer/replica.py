@@ -6,6 +6,10 @@ that a delta overwrites. A delta names the last proposal whose verdicts it conta
 placements up to there are dropped, because the rows now hold them, or were sent without them since
 the owner rejected them.
 
+The owner gives ids up (of classes, of nodes that come and go) without knowing what a worker still does
+with them. So what is laid on top holds its class until it is settled, here and not there, and is made
+anew from it where the owner's columns are.
+
 A gap in the sequence, another epoch or a damaged frame makes the copy unusable (`is_whole` False)
 until a full snapshot comes; nothing is proposed from it in between.
 """
@@ -68,8 +72,10 @@ class Replica:
         self.is_whole = False
         self.newly_retired: list[int] = []
         """Classes that somebody may want to forget; taken by the cycle."""
+        self._retiring: set[int] = set()
+        """Classes without pods as the owner says, of which a placement or nomination of this worker
+        is not settled yet: plugins see them until then."""
         self.classes: dict[int, ReplicaClass] = {}
-        self._infos: dict[int, PodInfo] = {}
         self._tentative: list[Tentative] = []
         self._nominated: dict[str, Nomination] = {}
         """As the owner says, by uid."""
@@ -82,7 +88,7 @@ class Replica:
         self.objects = ObjectStore()
         self.pods = PodTable()
         self.classes.clear()
-        self._infos.clear()
+        self._infos: dict[int, PodInfo] = {}
         self.view = ClusterView(self.nodes, self.objects, self.pods, self._infos)
         self.journal = Journal()
 
@@ -93,8 +99,11 @@ class Replica:
         if message.epoch != self.epoch:
             self._tentative.clear()
             self._own_nominations.clear()
+        held = {class_id: self._infos[class_id] for class_id in self._held()}
         self._start_empty()
         applied = apply_delta(self.nodes, self.pods, message.body, buffers)
+        self._infos.update(held)
+        self._retiring = set(held)
         self._apply_classes(applied)
         self._apply_objects(applied)
         self.epoch = message.epoch
@@ -102,6 +111,7 @@ class Replica:
         self.generation = message.generation
         self.next_ticket = message.next_ticket
         self._settle(message.settled)
+        self._tentative = [self._anew(tentative) for tentative in self._tentative]
         for tentative in self._tentative:
             self._lay_on(tentative)
         self._write_tentative_pods()
@@ -193,6 +203,12 @@ class Replica:
         self._write_tentative_pods()
         self._own_nominations.clear()
         self._show_nominations()
+        self._forget_retired()
+
+    def _anew(self, tentative: Tentative) -> Tentative:
+        """With what the pod takes in terms of new columns."""
+        info = self._infos[tentative.class_id]
+        return tentative._replace(usage=usage_of(self.nodes, info.requests, info.host_ports))
 
     def _lay_on(self, tentative: Tentative) -> None:
         row, usage = tentative.row, tentative.usage
@@ -208,6 +224,7 @@ class Replica:
                 self._forget_assumed(tentative)
         self._tentative = [t for t in self._tentative if t.proposal_sequence > done]
         self._own_nominations = [own for own in self._own_nominations if own[0] > done]
+        self._forget_retired()
 
     def _forget_assumed(self, tentative: Tentative) -> None:
         """The owner's assumptions, if it accepted the placement, follow with the same delta."""
@@ -296,10 +313,25 @@ class Replica:
             usage = usage_of(self.nodes, info.requests, info.host_ports)
             self.classes[definition.class_id] = ReplicaClass(info, definition.profile, usage)
             self._infos[definition.class_id] = info
+            self._retiring.discard(definition.class_id)
         for class_id in applied.retired_classes:
             self.classes.pop(class_id, None)
-            self._infos.pop(class_id, None)
+            self._retiring.add(class_id)
             self.newly_retired.append(class_id)
+
+    def _held(self) -> set[int]:
+        """The classes that own placements and nominations name."""
+        held = {tentative.class_id for tentative in self._tentative}
+        held |= {own.class_id for _, own in self._own_nominations if own.node_row != NOT_NOMINATED}
+        return held
+
+    def _forget_retired(self) -> None:
+        if not self._retiring:
+            return
+        held = self._held()
+        for class_id in self._retiring - held:
+            self._infos.pop(class_id, None)
+        self._retiring &= held
 
     def _apply_objects(self, applied: AppliedDelta) -> None:
         for kind, key, body in applied.objects:

@@ -182,3 +182,22 @@ def test_a_nomination_ends_when_there_are_no_nodes() -> None:
     pipeline.run_until_quiet()
     assert pipeline.nominated == {waiting.uid: ""}
     pipeline.check()
+
+
+def test_room_is_sought_beside_a_placement_whose_pod_is_deleted() -> None:
+    """The last pod of its class goes between its placement and the owner's verdict on that."""
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0", cpu="4")], [])
+    pipeline.run_until_quiet()
+    lone = make_pod("lone", cpu="3", labels={"job": "unique"})
+    pipeline.add_pod(lone)
+    while not pipeline.to_owner:
+        assert pipeline.step_scorer(0)
+    pipeline.delete_pod(lone)
+    high = make_pod("high", cpu="3", priority=100)
+    pipeline.add_pod(high)
+    while pipeline.step_scorer(0):
+        pass
+    pipeline.run_until_quiet()
+    assert pipeline.bound == {high.uid: ["n0"]}
+    pipeline.check()

@@ -2,6 +2,7 @@
 
 from daemon.core.cache import Cache
 from daemon.core.snapshot_log import Snapshot, SnapshotLog
+from shared.columns.nominations import Nomination
 from shared.kube.object_codec import decode_object
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node, make_pod
@@ -141,3 +142,85 @@ def test_a_full_snapshot_keeps_what_is_not_settled() -> None:
     full = owner.log.full(owner.settled, next_ticket=1)
     replica.apply_full(full.message, full.buffers)
     assert cpu_of(replica, "n0") == 0
+
+
+def with_a_pod_that_is_deleted(owner: Owner) -> tuple[Replica, int]:
+    """Placed by the worker, the only one of its class; the owner learns of neither before the next
+    snapshot."""
+    owner.cache.add_node(make_node("n0"))
+    pod_class = owner.cache.classes.acquire(make_pod("p", cpu="1", priority=7))
+    replica = started(owner)
+    replica.place(pod_class.class_id, replica.nodes.row_of("n0"), proposal_sequence=1)
+    owner.cache.classes.release(pod_class)
+    return replica, pod_class.class_id
+
+
+def priorities_of_own(replica: Replica) -> list[int]:
+    """As preemption asks for them."""
+    own = replica.view.tentative.used_rows()
+    found = replica.view.usages.priorities(replica.view.tentative.class_id[own])
+    return [int(priority) for priority in found]
+
+
+def test_a_class_lives_as_long_as_a_placement_of_it_is_not_settled() -> None:
+    owner = Owner()
+    replica, class_id = with_a_pod_that_is_deleted(owner)
+    snapshot = owner.delta()
+    replica.apply_delta(snapshot.message, snapshot.buffers)
+    assert class_id not in replica.classes, "nothing more of it is placed"
+    assert replica.newly_retired == [class_id]
+    assert priorities_of_own(replica) == [7]
+    owner.settled = {0: 1}
+    snapshot = owner.delta()
+    replica.apply_delta(snapshot.message, snapshot.buffers)
+    assert priorities_of_own(replica) == []
+    assert class_id not in replica.view.classes
+
+
+def test_a_class_of_an_unsettled_placement_outlives_a_full_snapshot() -> None:
+    owner = Owner()
+    replica, class_id = with_a_pod_that_is_deleted(owner)
+    owner.log.skip(owner.settled)
+    full = owner.log.full(owner.settled, next_ticket=1)
+    replica.apply_full(full.message, full.buffers)
+    assert priorities_of_own(replica) == [7]
+    assert cpu_of(replica, "n0") == 1000
+    replica.drop_tentative()
+    assert class_id not in replica.view.classes
+
+
+def test_a_class_lives_as_long_as_a_nomination_of_it_is_not_settled() -> None:
+    owner = Owner()
+    owner.cache.add_node(make_node("n0"))
+    pod_class = owner.cache.classes.acquire(make_pod("p", cpu="1", priority=7))
+    class_id = pod_class.class_id
+    replica = started(owner)
+    replica.nominate(Nomination("ticket 1", class_id, 7, replica.nodes.row_of("n0")), 1)
+    owner.cache.classes.release(pod_class)
+    snapshot = owner.delta()
+    replica.apply_delta(snapshot.message, snapshot.buffers)
+    assert replica.view.usages.usage(class_id).amounts[0] == 1000
+    owner.settled = {0: 1}
+    snapshot = owner.delta()
+    replica.apply_delta(snapshot.message, snapshot.buffers)
+    assert class_id not in replica.view.classes
+    assert not len(replica.view.nominations)
+
+
+def test_an_unsettled_placement_counts_in_the_columns_of_a_full_snapshot() -> None:
+    """The owner may have given the rows of resources to other names."""
+    names = ["example.com/a", "example.com/b"]
+    requests = {"requests": {"example.com/a": "3"}}
+    pod = make_pod("p", spec={"containers": [{"name": "c", "resources": requests}]})
+    owners = Owner(), Owner()
+    class_id = 0
+    for owner, order in zip(owners, (names, names[::-1]), strict=True):
+        owner.cache.add_node(make_node("n0", extra=dict.fromkeys(order, "9")))
+        class_id = owner.cache.classes.acquire(pod).class_id
+    replica = started(owners[0])
+    replica.place(class_id, 0, proposal_sequence=1)
+    owners[1].log.skip(owners[1].settled)
+    full = owners[1].log.full(owners[1].settled, next_ticket=1)
+    replica.apply_full(full.message, full.buffers)
+    asked = {name: replica.nodes.requested[replica.nodes.resource_id(name), 0] for name in names}
+    assert asked == {"example.com/a": 3, "example.com/b": 0}
