@@ -7,6 +7,7 @@ from daemon.core.effects import Note, TellBinder
 from daemon.core.events import BinderSaid
 from daemon.core.holdings import Holdings
 from daemon.core.outcomes import Outcomes
+from daemon.core.queue.queued_pod import PodView
 from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import PodRecord, decode_template
 from shared.messages import to_binder
@@ -71,10 +72,8 @@ class BinderLinks:
             order = holdings.binders.settle(peer, finished.order_id)
             if order is not None:
                 bound_count += 1
-                uid = order.record.uid
-                holdings.cache.finish_binding(uid, now_s)
-                if holdings.queue.done(uid) is not None:
-                    holdings.changes.release_queued(uid)
+                holdings.cache.finish_binding(order.record.uid, now_s)
+                self._end(order.record.uid, now_s)
         holdings.counters["bound"] += bound_count
         for failed in report.failed:
             self._on_bind_failed(peer, failed, now_s)
@@ -98,19 +97,32 @@ class BinderLinks:
             return
         held = holdings.cache.get_pod(record.uid)
         info = _info(record) if held is None else held.pod_class.info
-        forgotten = self._outcomes.take_off(record, info, order.node_name)
-        if forgotten is None:
-            return  # Confirmed by the watch, or deleted meanwhile: the API server's word stands.
+        self._outcomes.take_off(record, info, order.node_name)
+        if holdings.cache.get_pod(record.uid) is not None:
+            self._end(record.uid, now_s)  # On a node by the API server's word, which stands.
+            return
         pod = holdings.queue.get(record.uid)
         if pod is not None:
             # Of a pod that somebody else has bound or deleted, nothing is told.
             is_told = failed.reason in (BindFailureReason.REJECTED, BindFailureReason.TIMEOUT)
-            attempt = Attempt(0, 0, pod, forgotten.pod_class)
+            attempt = Attempt(0, 0, pod, holdings.changes.class_of(record.uid))
             failure = Failure([], failed.message, [], [], True)
             self._outcomes.fail(attempt, failure, now_s, is_told=is_told)
             is_announced = failed.was_announced or order.is_announced
             holdings.nominations.not_placed(pod, is_announced=is_announced)
-        holdings.changes.wake_as_deleted(forgotten, now_s)
+        holdings.changes.wake_for_room(PodView(record, info), order.node_name, now_s)
+
+    def _end(self, uid: str, now_s: float) -> None:
+        """An order was answered, and its pod is on a node: nothing is left to be tried."""
+        holdings = self._holdings
+        pod = holdings.queue.get(uid)
+        if pod is None:
+            return  # Deleted meanwhile.
+        if holdings.cache.get_pod(uid) is None and not pod.record.deleted:
+            # The API server has shown it without its node again since then.
+            holdings.queue.requeue_error(uid, now_s)
+        elif holdings.queue.done(uid) is not None:
+            holdings.changes.release_queued(uid)
 
     def _on_victims(self, report: VictimReport, now_s: float) -> None:
         for done in report.victims:

@@ -235,6 +235,16 @@ class Cache:
         self._drop(pod)
         return pod
 
+    def unbind_pod(self, uid: str) -> CachedPod:
+        """The API server shows a pod without a node that it showed on one: its data are older than they
+        were (etcd was restored). It is believed, as in everything. kube-scheduler ends itself there and
+        lists anew, which comes to the same."""
+        pod = self._pods[uid]
+        self._disagree("unbound", pod, f"was on {pod.node_name}, is on none")
+        self._step(pod, Cause.REMOVE)
+        self._drop(pod)
+        return pod
+
     def get_pod(self, uid: str) -> CachedPod | None:
         return self._pods.get(uid)
 

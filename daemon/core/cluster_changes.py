@@ -25,12 +25,13 @@ from daemon.core.queue.cluster_event import (
     Resource,
 )
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
-from daemon.core.queue.queued_pod import PodView
+from daemon.core.queue.queued_pod import PodView, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.queue.wakeups import ChangedObject
 from daemon.core.snapshot_log import SnapshotLog
 from shared.errors import ObjectError
 from shared.framework.device_index import CLAIMS
+from shared.ids import PodUid
 from shared.kube.object_codec import decode_object
 from shared.kube.objects import Node
 from shared.kube.pod_record import PodRecord
@@ -77,13 +78,17 @@ class ClusterChanges:
         counters: Counters,
         note: Callable[[Note], None],
         profiles: frozenset[str],
+        reject_waiting: Callable[[str], bool],
     ) -> None:
+        """`reject_waiting` has a pod (uid) that waits on Permit, and is being deleted, give its place
+        up; says whether it was waiting."""
         self._cache = cache
         self._queue = queue
         self._snapshots = snapshots
         self._counters = counters
         self._note = note
         self._profiles = profiles
+        self._reject_waiting = reject_waiting
         self._classes: dict[str, PodClass] = {}
         """Of each queued pod by uid: the queue's share of the class."""
         self._unsynced = {kind.plural for kind in ALL_KINDS}
@@ -182,20 +187,49 @@ class ClusterChanges:
     def wake_as_deleted(self, pod: CachedPod, now_s: float, but: str = "") -> None:
         """What waits for room may use the room of a pod that is gone, or was forgotten; `but` names
         a pod (uid) that is not to be woken."""
+        view = PodView(pod.record, pod.pod_class.info)
+        self.wake_for_room(view, pod.node_name, now_s, but=but)
+
+    def wake_for_room(self, view: PodView, node_name: str, now_s: float, but: str = "") -> None:
+        """The same, of any pod that took something up on a node."""
         # An assumed pod's record names no node yet, and hints look for one.
-        record = msgspec.structs.replace(pod.record, node_name=pod.node_name)
-        view = PodView(record, pod.pod_class.info)
-        self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, view, None, now_s, but=but)
+        gone = view._replace(record=msgspec.structs.replace(view.record, node_name=node_name))
+        self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, gone, None, now_s, but=but)
 
     # Pods ----------------------------------------------------------------------------------------
 
     def _pod_changed(self, record: PodRecord, now_s: float) -> None:
         if record.node_name:
             self._assigned_pod_changed(record, now_s)
-        elif self._cache.is_assumed_pod(record.uid):
-            return  # On its way; what is said of it unbound is old.
-        else:
+            return
+        held = self._cache.get_pod(record.uid)
+        if held is None:
+            self._pending_pod_changed(record, now_s)
+        elif not self._cache.is_assumed_pod(record.uid):
+            self.wake_as_deleted(self._cache.unbind_pod(record.uid), now_s)
             self._enqueue(record, now_s)
+        elif self._queue.contains(record.uid):
+            self._assumed_pod_changed(held, record, now_s)
+        # Else it is bound, and the watch has yet to say so.
+
+    def _pending_pod_changed(self, record: PodRecord, now_s: float) -> None:
+        queued = self._queue.get(record.uid)
+        old = None if queued is None else queued.view
+        self._enqueue(record, now_s)
+        if old is not None and old.record.nominated_node_name not in (
+            "",
+            record.nominated_node_name,
+        ):
+            self._wake_after_nomination(old, now_s)
+
+    def _assumed_pod_changed(self, held: CachedPod, record: PodRecord, now_s: float) -> None:
+        """A pod on its way to its node changed: that counts if it comes back. One that is being deleted
+        cannot be bound any more, and gives its room up at once, whatever its finalizers wait for
+        (handleAssumedPodDeletion upstream)."""
+        self._enqueue(record, now_s, is_assumed=True)
+        if record.deleted and not self._reject_waiting(record.uid):
+            self._cache.forget_pod(record.uid)
+            self.wake_as_deleted(held, now_s)
 
     def _assigned_pod_changed(self, record: PodRecord, now_s: float) -> None:
         confirmed = self._cache.confirm_pod(record)
@@ -221,7 +255,7 @@ class ClusterChanges:
         for event in pod_update_events(old, new):
             self._wake(event, old, new, now_s)
 
-    def _enqueue(self, record: PodRecord, now_s: float) -> None:
+    def _enqueue(self, record: PodRecord, now_s: float, *, is_assumed: bool = False) -> None:
         known = self._queue.contains(record.uid)
         pod_class = self._cache.classes.acquire(record)
         if pod_class.profile not in self._profiles:
@@ -232,20 +266,41 @@ class ClusterChanges:
             return
         old_class = self._classes.get(record.uid)
         self._classes[record.uid] = pod_class
-        put = self._queue.update if known else self._queue.add
-        put(record, info=pod_class.info, class_id=pod_class.class_id, now_s=now_s)
+        info, class_id = pod_class.info, pod_class.class_id
+        if known:
+            self._queue.update(
+                record, info=info, class_id=class_id, now_s=now_s, is_assumed=is_assumed
+            )
+        else:
+            self._queue.add(record, info=info, class_id=class_id, now_s=now_s)
         if old_class is not None:
             self._cache.classes.release(old_class)
 
     def _pod_deleted(self, uid: str, now_s: float) -> None:
-        self._leave_queue(uid)
+        node_name = self._queue.nominator.node_of(PodUid(uid)) or ""
+        queued = self._leave_queue(uid)
         removed = self._cache.remove_pod(uid)
         if removed is not None:
             self.wake_as_deleted(removed, now_s)
+        elif queued is not None and (node_name or queued.record.nominated_node_name):
+            self._wake_after_nomination(queued.view, now_s, node_name)
 
-    def _leave_queue(self, uid: str) -> None:
-        if self._queue.delete(uid) is not None:
+    def _wake_after_nomination(self, view: PodView, now_s: float, node_name: str = "") -> None:
+        """A pod is nominated no more, to the node that its status names or to `node_name`: pods of no
+        higher priority had to leave its room alone, and may use it now."""
+        if node_name:
+            record = msgspec.structs.replace(view.record, nominated_node_name=node_name)
+            view = view._replace(record=record)
+        priority = view.info.priority
+        self._queue.move_all_to_active_or_backoff(
+            ASSIGNED_POD_DELETE, view, None, now_s, priority_max=priority
+        )
+
+    def _leave_queue(self, uid: str) -> QueuedPod | None:
+        left = self._queue.delete(uid)
+        if left is not None:
             self.release_queued(uid)
+        return left
 
     # Nodes ---------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ class Committer:
         for attempt, node_name in verdicts.accepted:
             self.bind(attempt, node_name, now_s)
         for rejected in verdicts.rejected:
-            self._try_again(rejected.attempt, now_s)
+            self._outcomes.try_again(rejected.attempt, now_s)
         for refused in verdicts.not_reserved:
             self._outcomes.fail(refused.attempt, refusal(refused.status), now_s)
         holdings.counters["proposals_rejected"] += len(verdicts.rejected)
@@ -46,7 +46,8 @@ class Committer:
         for ticket in proposals.skipped:
             skipped = scorer.attempts.pop(ticket, None)
             if skipped is not None:
-                self._try_again(skipped, now_s)
+                # The worker did as much as it should at once: each answer settles at least one pod.
+                self._outcomes.try_again(skipped, now_s, is_refused=False)
         is_too_old = proposals.generation < scorer.refused_generation
         for failure in proposals.failures:
             for ticket in failure.tickets:
@@ -54,7 +55,7 @@ class Committer:
                 if failed is None:
                     continue
                 if is_too_old:
-                    self._try_again(failed, now_s)
+                    self._outcomes.try_again(failed, now_s)
                 else:
                     self._refuse(failed, failure, proposals.generation, now_s)
 
@@ -76,10 +77,6 @@ class Committer:
             )
         return pod_class.is_bound_plainly
 
-    def _try_again(self, attempt: Attempt, now_s: float) -> None:
-        """At once, and with the state as it is then."""
-        self._holdings.queue.requeue_head(attempt.pod.record.uid, now_s)
-
     def _refuse(self, attempt: Attempt, failure: Failure, generation: int, now_s: float) -> None:
         """A pod fits nowhere; room may be made for it."""
         holdings, pod, info = self._holdings, attempt.pod, attempt.pod_class.info
@@ -91,7 +88,7 @@ class Committer:
         if failure.preemption is not None:
             if not holdings.nominations.commit(attempt, failure.preemption, generation):
                 holdings.counters["preemptions_rejected"] += 1
-                self._try_again(attempt, now_s)
+                self._outcomes.try_again(attempt, now_s)
                 return
             holdings.counters["preemptions"] += 1
             holdings.counters.observe("victims", (), len(failure.preemption.victims))

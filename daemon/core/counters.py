@@ -16,6 +16,8 @@ class Counters(Counter[str]):
     errors: attempts that ended with a plugin's error
     proposals_rejected: placements that did not pass the owner's check
     proposals_stale: answers for attempts that were not out any more
+    attempts_repeated: attempts whose answer could not be used, and that were made again
+    refused_too_often: of these, those that went through back-off, after many in a row of one pod
     preemption_attempts: pods that fit nowhere and for which it was looked whether room can be made
     preemptions: pods that room was made for
     preemptions_rejected: proposals to make room that did not pass the owner's check

@@ -10,9 +10,10 @@ from daemon.core.bindings import BindingWork
 from daemon.core.cache import Cache, CachedPod
 from daemon.core.claim_work import claim_releases, claim_work
 from daemon.core.dispatch import Attempt
-from daemon.core.effects import TellBinder
+from daemon.core.effects import Note, TellBinder
 from daemon.core.holdings import Holdings
 from daemon.core.pod_classes import PodClass
+from daemon.core.queue.queued_pod import Place
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.volume_work import volume_work
 from shared.framework.diagnosis import FitError
@@ -106,6 +107,17 @@ class Outcomes:
                 observed_generation=record.generation,
             )
         )
+
+    def try_again(self, attempt: Attempt, now_s: float, *, is_refused: bool = True) -> None:
+        """The pod is tried at once, with the state as it is then, because its answer cannot be used or
+        there is none; one that `is_refused` too often in a row, later."""
+        holdings, uid = self._holdings, attempt.pod.record.uid
+        place = holdings.queue.requeue_head(uid, now_s, is_refused=is_refused)
+        holdings.counters["attempts_repeated"] += place is not None
+        if place is Place.BACKOFF:
+            holdings.counters["refused_too_often"] += 1
+            fields: dict[str, object] = {"pod": attempt.pod.key, "times": attempt.pod.refused_count}
+            holdings.effects.append(Note("refused_too_often", fields, True))
 
     def report(self) -> None:
         """Conditions and events of the attempts that failed, once there is a binder to write them."""

@@ -117,11 +117,13 @@ def judge(
 
 
 def _is_wanted(cache: Cache, attempt: Attempt) -> bool:
-    """The pod is still waiting for this answer: not deleted, not changed, not bound by another."""
+    """The pod is still waiting for this answer: not deleted, nor about to be, not changed, not bound by
+    another."""
     pod = attempt.pod
     return (
         pod.place is Place.IN_FLIGHT
         and pod.class_id == attempt.pod_class.class_id
+        and not pod.record.deleted
         and cache.get_pod(pod.record.uid) is None
     )
 

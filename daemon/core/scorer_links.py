@@ -8,6 +8,7 @@ from daemon.core.effects import Note, Publish, TellScorer
 from daemon.core.events import ScorerSaid
 from daemon.core.foresight import Foresight
 from daemon.core.holdings import Holdings
+from daemon.core.outcomes import Outcomes
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.framework.extenders import asked_of_scorers
 from shared.messages import to_scorer
@@ -28,8 +29,11 @@ a million nodes take about 10 s. One that is silent for so long is stuck; others
 class ScorerLinks:
     """The owner's side of the conversation with each worker."""
 
-    def __init__(self, holdings: Holdings, committer: Committer, foresight: Foresight) -> None:
+    def __init__(
+        self, holdings: Holdings, outcomes: Outcomes, committer: Committer, foresight: Foresight
+    ) -> None:
         self._holdings = holdings
+        self._outcomes = outcomes
         self._committer = committer
         self._foresight = foresight
         self._resyncs: dict[bytes, str] = {}
@@ -112,7 +116,7 @@ class ScorerLinks:
     def _take_back(self, attempts: list[Attempt], now_s: float) -> None:
         """Pods that a lost worker had in hand go to the head of the queue, in order."""
         for attempt in attempts:
-            self._holdings.queue.requeue_head(attempt.pod.record.uid, now_s)
+            self._outcomes.try_again(attempt, now_s, is_refused=False)
 
     # What workers are told -----------------------------------------------------------------------
 

@@ -95,7 +95,7 @@ class SchedulerState:
         self._permit = PermitStage(held, self._outcomes)
         committer = Committer(held, self._outcomes, self._permit)
         self._foresight = Foresight(held, committer)
-        self._scorer_links = ScorerLinks(held, committer, self._foresight)
+        self._scorer_links = ScorerLinks(held, self._outcomes, committer, self._foresight)
         self._binder_links = BinderLinks(held, self._outcomes)
         self._adapter: bytes | None = None
         self._is_sync_asked = False
@@ -301,7 +301,13 @@ def _holdings(
         cache=cache,
         queue=queue,
         changes=ClusterChanges(
-            cache, queue, snapshots, counters, effects.append, settings.profiles
+            cache,
+            queue,
+            snapshots,
+            counters,
+            effects.append,
+            settings.profiles,
+            waiting.reject_deleted,
         ),
         snapshots=snapshots,
         checker=Checker(cache.view, cache.journal, frameworks),

@@ -30,6 +30,7 @@ from shared.framework.status import SUCCESS, Code, Status
 from shared.kube.pod_record import PodRecord
 
 PREEMPTED: Final = "preempted"
+REMOVED: Final = "removed"
 
 
 class Waiting:
@@ -174,6 +175,16 @@ class WaitingPods:
         if waiting is not None:
             waiting.decide(Status(Code.ERROR, (PREEMPTED,)))
         return waiting is not None
+
+    def reject_deleted(self, uid: str) -> bool:
+        """A waiting pod is being deleted: it need not wait for that. Whether it gives its room up that
+        way (RejectWaitingPod upstream)."""
+        waiting = self._waiting.get(uid)
+        if waiting is None:
+            return False
+        if waiting.decision is None:
+            waiting.reject("", REMOVED)
+        return waiting.decision is None or not waiting.decision.is_success
 
     def drop(self, uid: str) -> Waiting | None:
         """The pod is gone, or was bound by somebody else."""

@@ -70,6 +70,14 @@ OWNER_COUNTERS: Final[dict[str, Metric]] = {
         "rejected", "Placements that did not pass the owner's check on its newest state."
     ),
     "proposals_stale": _proposals("stale", "Answers for attempts that were not out any more."),
+    "attempts_repeated": _plain(
+        "attempts_repeated",
+        "Attempts made again because their answer could not be used: refused, too old, or lost.",
+    ),
+    "refused_too_often": _plain(
+        "refused_too_often",
+        "Pods that went through back-off because too many attempts in a row were made again.",
+    ),
     "disagreements": _plain(
         "disagreements", "Contradictions between cache and API server, repaired."
     ),

@@ -25,8 +25,8 @@ def test_every_hint_of_every_plugin_is_that_of_kube_scheduler() -> None:
     found = [d for line in lines for d in hint_differences(line["scenario"], line["expected"])]
     assert found[:DIFFERENCES_SHOWN] == []
     events = [event for line in lines for event in line["expected"]["events"]]
-    assert sum(len(event["cluster_events"]) for event in events) == 1766
-    assert len(lines) == 150
+    assert sum(len(event["cluster_events"]) for event in events) == 1774
+    assert len(lines) == 151
 
 
 def test_a_step_that_came_out_otherwise_is_named() -> None:

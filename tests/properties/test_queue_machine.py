@@ -23,7 +23,7 @@ from daemon.core.queue.cluster_event import (
     Resource,
 )
 from daemon.core.queue.queued_pod import Place
-from daemon.core.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from daemon.core.queue.scheduling_queue import REFUSALS_IN_A_ROW_MAX, QueueSettings, SchedulingQueue
 from daemon.core.queue.wakeups import Registered, Wakeups
 from shared.framework.pod_info import PodInfo
 from shared.kube.objects import PodSchedulingGate, PodSpec
@@ -91,6 +91,7 @@ class ModelPod:
         self.attempts = 0
         self.rejections = 0
         self.errors = 0
+        self.refusals = 0
         self.plugins: frozenset[str] = frozenset()
         self.pending: frozenset[str] = frozenset()
         self.is_held = False
@@ -192,6 +193,7 @@ class Model:
         self, uid: str, plugins: frozenset[str], pending: frozenset[str], now_s: float
     ) -> None:
         pod = self.pods[uid]
+        pod.refusals = 0
         pod.plugins, pod.pending = plugins, pending
         if plugins or pending:
             pod.rejections += 1
@@ -206,6 +208,16 @@ class Model:
         best = next((v for v in ("now", "wait") if v in verdicts), "skip")
         self.requeue(pod, best, now_s)
 
+    def give_back(self, uid: str, now_s: float) -> None:
+        pod = self.pods[uid]
+        refusals = pod.refusals + 1
+        if refusals > REFUSALS_IN_A_ROW_MAX:
+            self.reject(uid, frozenset(), frozenset(), now_s)
+        else:
+            pod.place, pod.is_returned = Place.ACTIVE, True
+            pod.attempts -= 1
+        pod.refusals = refusals
+
     def tick(self, now_s: float) -> None:
         """A full second has come."""
         for pod in self.in_place(Place.BACKOFF):
@@ -215,7 +227,8 @@ class Model:
             parked = self.in_place(Place.UNSCHEDULABLE)
             overdue = [pod for pod in parked if now_s - pod.timestamp_s > 300]
             for pod in overdue:
-                self.requeue(pod, "wait", now_s)
+                if not pod.is_held:
+                    self.requeue(pod, "wait", now_s)
             if overdue:
                 for pod in self.in_place(Place.IN_FLIGHT):
                     pod.seen.append("timeout")
@@ -304,15 +317,23 @@ class QueueMachine(RuleBasedStateMachine):
     def end_otherwise(self, data: st.DataObject, how: str) -> None:
         uid = data.draw(st.sampled_from(self._in_flight()))
         if how == "give back":
-            pod = self.model.pods[uid]
-            pod.place, pod.is_returned = Place.ACTIVE, True
-            pod.attempts -= 1
-            assert self.queue.requeue_head(uid, self.now_s) is Place.ACTIVE
+            self.model.give_back(uid, self.now_s)
+            assert self.queue.requeue_head(uid, self.now_s) is self.model.pods[uid].place
             return
         del self.model.pods[uid]
         end = self.queue.delete if how == "delete" else self.queue.done
         assert end(uid) is not None
         assert end(uid) is None
+
+    @rule(times=st.integers(REFUSALS_IN_A_ROW_MAX, REFUSALS_IN_A_ROW_MAX + 2))
+    @precondition(lambda self: self.model.pods)
+    def refuse(self, times: int) -> None:
+        """Whatever is proposed for a pod is refused."""
+        for _ in range(times):
+            self.pop(1)
+            for uid in self._in_flight()[:1]:
+                self.model.give_back(uid, self.now_s)
+                assert self.queue.requeue_head(uid, self.now_s) is self.model.pods[uid].place
 
     @rule(data=st.data())
     @precondition(lambda self: len(self.model.pods) > 5)

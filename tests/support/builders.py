@@ -53,6 +53,7 @@ def make_pod(
     spec: Mapping[str, Any] | None = None,
     phase: str = "Pending",
     deleted: str | None = None,
+    nominated_node_name: str = "",
     resource_version: str = "1",
 ) -> PodRecord:
     """A pod as the adapter hands it over. `owner`: kind, apiVersion and name of its controller."""
@@ -79,7 +80,7 @@ def make_pod(
             "volumes": volumes,
             **(spec or {}),
         },
-        "status": {"phase": phase},
+        "status": {"phase": phase, "nominatedNodeName": nominated_node_name},
     }
     return split_pod(msgspec.convert(body, Pod))
 

@@ -120,7 +120,10 @@ class RoomMaker:
                 ends_nomination=True,
             )
         if result is None:
-            return Failure([task.ticket], fit_error.message(), plugins, pending, is_error=False)
+            # Nobody looks for room: the pod keeps no claim to what was found for it earlier.
+            return Failure(
+                [task.ticket], fit_error.message(), plugins, pending, False, ends_nomination=True
+            )
         preemption = result.preemption
         proposal = None
         if preemption is not None and preemption.best is not None:

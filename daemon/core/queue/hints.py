@@ -46,7 +46,7 @@ def default_registrations(
         **_of_gates_and_nodes(settings),
         **_of_resources(objects),
         **_of_pods(settings),
-        **_of_claims_and_limits(objects),
+        **_of_claims_and_limits(),
         **_of_volumes(),
         **settings.out_of_tree,
     }
@@ -203,8 +203,7 @@ def _of_pods(settings: HintSettings) -> Registrations:
     }
 
 
-def _of_claims_and_limits(objects: ObjectStore) -> Registrations:
-    attachments = hints_volume.AttachmentHints(objects)
+def _of_claims_and_limits() -> Registrations:
     return {
         plugin_names.VOLUME_RESTRICTIONS: (
             Registered(Resource.POD, (Action.DELETE,), hints_volume.restrictions_after_pod_deleted),
@@ -226,8 +225,7 @@ def _of_claims_and_limits(objects: ObjectStore) -> Registrations:
             Registered(
                 Resource.VOLUME_ATTACHMENT,
                 (Action.DELETE,),
-                attachments.after_detached,
-                reads_identity=True,
+                hints_volume.limits_after_detached,
             ),
         ),
     }

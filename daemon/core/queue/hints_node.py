@@ -105,7 +105,7 @@ def wants_node(info: PodInfo, node: Node) -> bool:
 def after_port_freed(pod: QueuedPod, change: Change) -> Hint:
     """NodePorts: the deleted pod held a host port that this one wants. nodeports/node_ports.go"""
     deleted = as_kind(PodView, change.old)
-    if deleted is None or not _held_node(deleted):
+    if deleted is None or not deleted.holds_node:
         return Hint.SKIP
     return _queue_if(conflicts(pod.info.host_ports, deleted.info.host_ports))
 
@@ -122,7 +122,7 @@ class NodeResourcesFitHints:
         """A pod that held a node went, or asks for less of what this one needs."""
         was, now = as_kind(PodView, change.old), as_kind(PodView, change.new)
         if now is None:
-            return _queue_if(was is not None and _held_node(was))
+            return _queue_if(was is not None and was.holds_node)
         if now.record.uid == pod.record.uid:
             return Hint.QUEUE
         if was is None or not now.record.node_name:
@@ -232,8 +232,3 @@ def _queue_if(may_help: bool) -> Hint:
 def _is_self(pod: QueuedPod, changed: ChangedObject | None) -> bool:
     view = as_kind(PodView, changed)
     return view is not None and view.record.uid == pod.record.uid
-
-
-def _held_node(view: PodView) -> bool:
-    """Whether the pod counted on a node: bound, or nominated and counted as if it were."""
-    return bool(view.record.node_name or view.record.nominated_node_name)

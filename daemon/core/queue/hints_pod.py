@@ -31,7 +31,7 @@ def affinity_after_pod_change(pod: QueuedPod, change: Change) -> Hint:
     was, now = as_kind(PodView, change.old), as_kind(PodView, change.new)
     if now is not None and now.record.uid == pod.record.uid:
         return Hint.QUEUE
-    if any(view is not None and not view.record.node_name for view in (was, now)):
+    if any(view is not None and not view.holds_node for view in (was, now)):
         return Hint.SKIP
     wanted, unwanted = _affinity_terms(pod.info), _anti_affinity_terms(pod.info)
     has_come = _matches_all(wanted, pod, now) and not _matches_all(wanted, pod, was)
@@ -169,7 +169,7 @@ def _after_pod_update(
 def _is_involved(view: PodView, pod: QueuedPod) -> bool:
     if view.record.uid == pod.record.uid:
         return True
-    return bool(view.record.node_name) and view.record.namespace == pod.record.namespace
+    return view.holds_node and view.record.namespace == pod.record.namespace
 
 
 def _hard_constraints(info: PodInfo) -> list[TopologySpreadConstraint]:

@@ -7,7 +7,6 @@ from typing import Final
 
 from daemon.core.queue.queued_pod import PodView, QueuedPod
 from daemon.core.queue.wakeups import Change, Hint, as_kind
-from shared.framework.cluster_view import ObjectStore
 from shared.kernels.csi_translation import in_tree_plugin
 from shared.kernels.pod_volumes import may_attach
 from shared.kube import quantity
@@ -150,31 +149,24 @@ def limits_after_csi_node(_pod: QueuedPod, change: Change) -> Hint:
 def limits_after_pod_deleted(_pod: QueuedPod, change: Change) -> Hint:
     """The deleted pod held a node and had volumes that may have been attached there."""
     deleted = as_kind(PodView, change.old)
-    if deleted is None or not (deleted.record.node_name or deleted.record.nominated_node_name):
+    if deleted is None or not deleted.holds_node:
         return Hint.SKIP
     return _queue_if(any(may_attach(v) for v in deleted.info.spec.volumes or ()))
 
 
-class AttachmentHints:
-    """A volume was detached that the pod needs: it may count for one node less."""
-
-    def __init__(self, objects: ObjectStore) -> None:
-        self._objects = objects
-
-    def after_detached(self, pod: QueuedPod, change: Change) -> Hint:
-        """The attachment was of a volume of the pod's claims, or of its migrated inline volumes."""
-        deleted = as_kind(VolumeAttachment, change.old)
-        if deleted is None:
-            return Hint.SKIP
-        if any(_migrated_driver(v) == deleted.spec.attacher for v in pod.info.spec.volumes or ()):
-            return Hint.QUEUE
-        volume_name = deleted.spec.source.persistent_volume_name
-        for name in claim_names(pod.info.template, pod.record.name):
-            key = f"{pod.record.namespace}/{name}"
-            claim = self._objects.get("persistentvolumeclaims", key)
-            if claim is not None and claim.spec.volume_name == volume_name:
-                return Hint.QUEUE
+def limits_after_detached(pod: QueuedPod, change: Change) -> Hint:
+    """A volume was detached, and the pod has a claim (whichever: it is not looked up) or an inline
+    volume that the same driver serves."""
+    detached = as_kind(VolumeAttachment, change.old)
+    if detached is None:
         return Hint.SKIP
+    return _queue_if(
+        any(
+            volume.persistent_volume_claim is not None
+            or _migrated_driver(volume) == detached.spec.attacher
+            for volume in pod.info.spec.volumes or ()
+        )
+    )
 
 
 def _attach_limits(csi_node: CsiNode) -> dict[str, int]:

@@ -13,7 +13,7 @@ binding hangs (kubernetes/kubernetes issue 120622).
 Rules: pkg/scheduler/backend/queue/active_queue.go inFlightEvents, v1.36.
 """
 
-from collections import Counter, deque
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -40,7 +40,6 @@ class Attempt(msgspec.Struct, eq=False, gc=False):
     """Number of the first event that the attempt has not seen."""
     own_events: tuple[Change, ...] = ()
     """What concerns this pod alone: its own updates, or a plugin that activates it."""
-    is_done: bool = False
 
 
 class InFlight:
@@ -50,9 +49,9 @@ class InFlight:
         assert event_count_max >= 2, "half of the log has to be something"
         self._wakeups = wakeups
         self._event_count_max = event_count_max
-        self._attempts: dict[str, Attempt] = {}
-        self._order: deque[Attempt] = deque()
-        """All attempts by start; those that are done leave when they come to the front."""
+        self._attempts: OrderedDict[str, Attempt] = OrderedDict()
+        """By uid, in the order in which they began. Not a plain dict: finding its first key takes as
+        long as there were keys before it, and one attempt may outlast a million others."""
         self._events: list[Change] = []
         self._events_start = 0
         """The number of the first event in the log."""
@@ -88,18 +87,14 @@ class InFlight:
         uid = pod.record.uid
         assert uid not in self._attempts, f"pod {uid} is tried twice at once"
         pod.place = Place.IN_FLIGHT
-        attempt = Attempt(pod, self._events_start + len(self._events))
-        self._attempts[uid] = attempt
-        self._order.append(attempt)
+        self._attempts[uid] = Attempt(pod, self._events_start + len(self._events))
 
     def finish(self, uid: str) -> QueuedPod:
         """Ends an attempt; the caller gives the pod its next place."""
+        is_oldest = next(iter(self._attempts)) == uid
         attempt = self._attempts.pop(uid)
-        attempt.is_done = True
         attempt.pod.place = Place.GONE
-        if self._order[0].is_done:
-            while self._order and self._order[0].is_done:
-                self._order.popleft()
+        if is_oldest:
             self._trim()
         return attempt.pod
 
@@ -135,8 +130,6 @@ class InFlight:
         """Raises AssertionError if the log and the attempts contradict one another."""
         assert len(self._events) <= self._event_count_max, "the event log outgrew its bound"
         assert self._attempts or not self._events, "events are kept for nobody"
-        waiting = [attempt for attempt in self._order if not attempt.is_done]
-        assert waiting == list(self._attempts.values()), "attempts and their order differ"
         end = self._events_start + len(self._events)
         for uid, attempt in self._attempts.items():
             assert attempt.pod.record.uid == uid, f"attempt {uid} is of another pod"
@@ -179,13 +172,17 @@ class InFlight:
             if number >= attempt.first_event
         )
 
+    @property
+    def _oldest(self) -> Attempt:
+        return next(iter(self._attempts.values()))
+
     def _trim(self) -> None:
         """Drops the events that no attempt will ask for."""
-        if not self._order:
+        if not self._attempts:
             self._events_start += len(self._events)
             self._events.clear()
             return
-        unneeded_count = self._order[0].first_event - self._events_start
+        unneeded_count = self._oldest.first_event - self._events_start
         # A list drops its front in O(n): wait until that is half of it.
         if unneeded_count * 2 > len(self._events):
             del self._events[:unneeded_count]
@@ -193,7 +190,7 @@ class InFlight:
 
     def _drop(self, count: int) -> None:
         """Forgets the oldest events, needed or not."""
-        needed_from = max(self._order[0].first_event, self._events_start)
+        needed_from = max(self._oldest.first_event, self._events_start)
         self.events_dropped_count += max(0, self._events_start + count - needed_from)
         del self._events[:count]
         self._events_start += count

@@ -35,6 +35,11 @@ class PodView(NamedTuple):
     record: PodRecord
     info: PodInfo
 
+    @property
+    def holds_node(self) -> bool:
+        """Whether the pod counts on a node: bound, or nominated and counted as if it were."""
+        return bool(self.record.node_name or self.record.nominated_node_name)
+
 
 class QueuedPod(msgspec.Struct, eq=False, gc=False):
     """A pending pod with what the queue remembers of it. Equal to itself only. Nothing that it holds
@@ -58,6 +63,8 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
     """When it first could have been tried: not while it was gated."""
     unschedulable_count: int = 0
     consecutive_errors_count: int = 0
+    refused_count: int = 0
+    """Attempts since the last verdict on the pod whose answers the owner could not use."""
     unschedulable_plugins: frozenset[str] = NO_PLUGINS
     """Who rejected the last attempt, or gates the pod. Empty while it is in flight."""
     pending_plugins: frozenset[str] = NO_PLUGINS

@@ -3,7 +3,8 @@
       add, update                     pop_batch                        done (bound)
     ------------->  ACTIVE  ------------------------>  IN_FLIGHT  ------------------> gone
          |  PreEnqueue   ^ ^                           |  |   |  requeue_head
-         |  says no      | |  back-off is over         |  |   '--------------> ACTIVE, at the head
+         |  says no      | |  back-off is over         |  |   '--------------> ACTIVE, at the head, or
+         |               | |                           |  |                    BACKOFF: too many in a row
          v               | '------------  BACKOFF  <---'  |
     UNSCHEDULABLE        |  event, PreEnqueue  ^ \\        |  requeue_unschedulable:
      (gated_by) ---------'                     |  '--> IN_FLIGHT, early, when nothing is active
@@ -24,6 +25,7 @@ being told; requeue_head is berth's own.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import msgspec
 
@@ -46,7 +48,7 @@ from daemon.core.queue.cluster_event import (
     UNSCHEDULED_POD_UPDATE,
     ClusterEvent,
 )
-from daemon.core.queue.in_flight import InFlight
+from daemon.core.queue.in_flight import Attempt, InFlight
 from daemon.core.queue.leftovers import LeftoverClock
 from daemon.core.queue.nominator import Nominator
 from daemon.core.queue.object_changes import pod_update_events
@@ -58,6 +60,10 @@ from shared.framework.pod_info import PodInfo
 from shared.ids import NodeName
 from shared.kube.pod_record import PodRecord
 from shared.messages.admin import QueueLengths
+
+REFUSALS_IN_A_ROW_MAX: Final = 8
+"""A worker of which too much is refused has its window halved, from 512 pods to the least, 16, in five
+steps (`daemon.core.dispatch`): a pod that is refused more often than this is not held up by others."""
 
 
 class QueueSettings(msgspec.Struct, frozen=True):
@@ -151,18 +157,29 @@ class SchedulingQueue:
         """Takes in a pod without a node. One that is here already is updated instead (a re-list)."""
         known = self._pods.get(record.uid)
         if known is not None:
-            return self._update(known, record, info, class_id, now_s)
+            return self.update(record, info=info, class_id=class_id, now_s=now_s)
         return self._add(record, info, class_id, now_s, UNSCHEDULED_POD_ADD)
 
-    def update(self, record: PodRecord, *, info: PodInfo, class_id: int, now_s: float) -> QueuedPod:
+    def update(
+        self,
+        record: PodRecord,
+        *,
+        info: PodInfo,
+        class_id: int,
+        now_s: float,
+        is_assumed: bool = False,
+    ) -> QueuedPod:
         """Takes in the newest state of a pod; an unknown pod is added.
 
         A parked pod is woken if a plugin that rejected it says that the change may help. A pod in
-        flight stays so: the change counts when it comes back.
+        flight stays so: the change counts when it comes back. One that `is_assumed` takes its room
+        itself, whatever its status says of a nomination.
         """
         known = self._pods.get(record.uid)
         if known is None:
             return self._add(record, info, class_id, now_s, UNSCHEDULED_POD_UPDATE)
+        if not is_assumed:
+            self.nominator.update(known.record, record)
         return self._update(known, record, info, class_id, now_s)
 
     def delete(self, uid: str) -> QueuedPod | None:
@@ -223,29 +240,27 @@ class SchedulingQueue:
         pod = attempt.pod
         pod.unschedulable_plugins = frozenset(plugins)
         pod.pending_plugins = frozenset(pending_plugins)
-        if pod.is_error:
-            pod.consecutive_errors_count += 1
-        else:
-            pod.unschedulable_count += 1
-            pod.consecutive_errors_count = 0
-        self._restamp(pod, now_s)
-        self._backoff.set_end(pod)
-        strategy = self._in_flight.strategy(attempt)
-        self._in_flight.finish(uid)
-        return self._requeue(pod, strategy, now_s, SCHEDULE_ATTEMPT_FAILURE)
+        pod.refused_count = 0
+        return self._requeue_failed(attempt, now_s, SCHEDULE_ATTEMPT_FAILURE)
 
     def requeue_error(self, uid: str, now_s: float) -> Place | None:
         """Ends an attempt that failed with an error; the pod is tried again after a back-off."""
         return self.requeue_unschedulable(uid, (), (), now_s)
 
-    def requeue_head(self, uid: str, now_s: float) -> Place | None:
-        """Ends an attempt whose placement the owner refused, because its node had changed meanwhile.
+    def requeue_head(self, uid: str, now_s: float, *, is_refused: bool = True) -> Place | None:
+        """Ends an attempt whose answer the owner could not use, because the cluster had changed
+        meanwhile, or that had none.
 
         The pod goes before all others of its priority, without back-off, and the attempt does not
-        count: nothing is wrong with the pod.
+        count: nothing is wrong with the pod. But one that `is_refused` too often in a row has an error
+        like any other: whatever makes owner and workers disagree, no pod can keep them busy with it.
         """
-        if self._in_flight.get(uid) is None:
+        attempt = self._in_flight.get(uid)
+        if attempt is None:
             return None
+        attempt.pod.refused_count += is_refused
+        if attempt.pod.refused_count > REFUSALS_IN_A_ROW_MAX:
+            return self._requeue_failed(attempt, now_s, PROPOSAL_REJECTED)
         pod = self._in_flight.finish(uid)
         pod.attempts -= 1
         gate = self._pre_enqueue(pod)
@@ -253,9 +268,7 @@ class SchedulingQueue:
             return self._park_gated(pod, gate, PROPOSAL_REJECTED)
         self._active.push_head(pod)
         self._count_incoming(pod, PROPOSAL_REJECTED)
-        assert pod.initial_attempt_s is not None, (
-            f"pod {uid} was tried, so it was active (t={now_s})"
-        )
+        assert pod.initial_attempt_s is not None, f"pod {uid} was tried, so it was active"
         return pod.place
 
     def done(self, uid: str) -> QueuedPod | None:
@@ -314,7 +327,7 @@ class SchedulingQueue:
         change = Change(event, old, new)
         woken: list[tuple[QueuedPod, Strategy]] = []
         if event.is_wildcard:
-            woken = [(pod, Strategy.AFTER_BACKOFF) for pod in self._parked]
+            woken = [(pod, Strategy.AFTER_BACKOFF) for pod in self._parked if not pod.is_gated]
         else:
             interested = self._wakeups.plugins_interested_in(event)
             if not interested:
@@ -381,16 +394,16 @@ class SchedulingQueue:
             added_s=now_s,
         )
         self._pods[record.uid] = pod
-        if record.nominated_node_name:
+        place = self._move_to_active(pod, now_s, label)
+        if record.nominated_node_name and place is Place.ACTIVE:
+            # As long as a pod is held back it takes no room from others.
             self.nominator.nominate(pod.uid, NodeName(record.nominated_node_name))
-        self._move_to_active(pod, now_s, label)
         return pod
 
     def _update(
         self, pod: QueuedPod, record: PodRecord, info: PodInfo, class_id: int, now_s: float
     ) -> QueuedPod:
         old = pod.view
-        self.nominator.update(old.record, record)
         match pod.place:
             case Place.IN_FLIGHT:
                 _take_over(pod, record, info, class_id)
@@ -434,12 +447,28 @@ class SchedulingQueue:
         The pod goes on as another object, so that its old entry in the heap is dead for good.
         """
         place = pod.place
-        moved = msgspec.structs.replace(pod)
+        self._arrivals += 1
+        # Not the dead entry's number: of two entries that are equal, the pods would be compared.
+        moved = msgspec.structs.replace(pod, arrival=self._arrivals)
         (self._active.discard if place is Place.ACTIVE else self._backoff.remove)(pod)
         _take_over(moved, record, info, class_id)
         self._pods[record.uid] = moved
         (self._active if place is Place.ACTIVE else self._backoff).push(moved)
         return moved
+
+    def _requeue_failed(self, attempt: Attempt, now_s: float, label: str) -> Place:
+        """Ends an attempt of which the pod says who rejected it; of an error, nobody."""
+        pod = attempt.pod
+        if pod.is_error:
+            pod.consecutive_errors_count += 1
+        else:
+            pod.unschedulable_count += 1
+            pod.consecutive_errors_count = 0
+        self._restamp(pod, now_s)
+        self._backoff.set_end(pod)
+        strategy = self._in_flight.strategy(attempt)
+        self._in_flight.finish(pod.uid)
+        return self._requeue(pod, strategy, now_s, label)
 
     def _pop_from_backoff(self) -> QueuedPod | None:
         pod = self._backoff.pop_early()
@@ -502,6 +531,8 @@ class SchedulingQueue:
         overdue = [] if before_s is None else self._parked.overdue(before_s)
         moved_count = 0
         for pod in overdue:
+            if pod.is_gated:
+                continue  # No passing of time opens a gate.
             self._parked.remove(pod)
             place = self._requeue(pod, Strategy.AFTER_BACKOFF, now_s, UNSCHEDULABLE_TIMEOUT.label)
             moved_count += place is not Place.UNSCHEDULABLE

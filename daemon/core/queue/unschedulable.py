@@ -96,7 +96,8 @@ class UnschedulablePods:
         return [g for key, g in found.items() if not key.gated_by or key.gated_by in wanted]
 
     def overdue(self, before_s: float) -> list[QueuedPod]:
-        """Pods with a timestamp before the given time. Makes `oldest_s` exact for the rest."""
+        """Pods with a timestamp before the given time. Makes `oldest_s` exact for those that stay: the
+        rest, and the gated."""
         if self.oldest_s >= before_s:
             return []
         found = []
@@ -104,7 +105,7 @@ class UnschedulablePods:
         for pod in self:
             if pod.timestamp_s < before_s:
                 found.append(pod)
-            else:
+            if pod.timestamp_s >= before_s or pod.is_gated:
                 oldest_s = min(oldest_s, pod.timestamp_s)
         self._oldest_s = oldest_s
         return found

@@ -193,8 +193,10 @@ def with_implied_taint(lines: tuple[Registered, ...]) -> tuple[Registered, ...]:
 ANY_EVENT: Final = tuple(
     Registered(resource, tuple(sorted(actions_of(resource))))
     for resource in Resource
-    if resource not in (Resource.POD, Resource.WILDCARD)
+    if resource
+    not in (Resource.POD, Resource.WILDCARD, Resource.VOLUME_ATTACHMENT, Resource.RESOURCE_SLICE)
 )
-"""For a plugin that does not say which events help it: every one does, as upstream."""
+"""For a plugin that does not say which events help it: every one does, but those of two resources
+(UnrollWildCardResource in pkg/scheduler/framework/types.go, v1.36)."""
 
 _TAINT_UPDATES: Final = frozenset({Action.UPDATE, Action.UPDATE_NODE_TAINT})

@@ -209,6 +209,7 @@ def test_what_a_worker_foresaw_goes_with_it() -> None:
 def test_nothing_is_foreseen_while_room_is_kept_for_a_nominated_pod() -> None:
     pipeline = calm()
     gated = make_pod("gated", spec={"schedulingGates": [{"name": "later"}]})
+    pipeline.add_pod(gated)
     pipeline.add_pod(msgspec.structs.replace(gated, nominated_node_name="n3"))
     pipeline.run_until_quiet()
     look_ahead(pipeline)

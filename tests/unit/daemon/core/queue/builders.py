@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from daemon.core.queue.active import PreEnqueue, scheduling_gates
+from daemon.core.queue.active import PreEnqueue, QueueKey, priority_sort, scheduling_gates
 from daemon.core.queue.hints import default_registrations
 from daemon.core.queue.queued_pod import PodView, QueuedPod
 from daemon.core.queue.scheduling_queue import QueueSettings, SchedulingQueue
@@ -30,6 +30,7 @@ class Bench:
         registrations: Registrations | None = None,
         settings: QueueSettings | None = None,
         pre_enqueue: PreEnqueue = scheduling_gates,
+        queue_key: QueueKey = priority_sort,
     ) -> None:
         self.objects = ObjectStore()
         self.wakeups = Wakeups(
@@ -40,6 +41,7 @@ class Bench:
             start_s=0.0,
             settings=settings or QueueSettings(),
             pre_enqueue=pre_enqueue,
+            queue_key=queue_key,
         )
         self._classes: dict[tuple[str, bytes], tuple[int, PodInfo]] = {}
 

@@ -22,7 +22,6 @@ from shared.kernels.node_selector import parse_selector
 from shared.kube.objects import (
     CsiDriver,
     NodeSelector,
-    PersistentVolumeClaim,
     Pod,
     ResourceClaim,
     VolumeAttachment,
@@ -153,16 +152,9 @@ def attachment(volume: str | None, attacher: str = "csi.example.com") -> VolumeA
     return msgspec.convert(body, VolumeAttachment)
 
 
-def test_a_detached_volume_helps_the_pod_that_claims_it() -> None:
+def test_any_detached_volume_may_help_a_pod_with_a_claim() -> None:
     ask = Asking(plugin_names.NODE_VOLUME_LIMITS)
-    body = {"metadata": {"name": "data"}, "spec": {"volumeName": "pv1"}}
-    ask.objects.put(
-        "persistentvolumeclaims", "default/data", msgspec.convert(body, PersistentVolumeClaim)
-    )
-    pod = pod_with(claim="data")
-    assert ask(pod, DETACHED, attachment("pv1"), None) is Hint.QUEUE
-    assert ask(pod, DETACHED, attachment("pv2"), None) is Hint.SKIP
-    assert ask(pod_with(claim="unknown"), DETACHED, attachment("pv1"), None) is Hint.SKIP
+    assert ask(pod_with(claim="unknown"), DETACHED, attachment("pv1"), None) is Hint.QUEUE
     assert ask(pod_with(), DETACHED, attachment("pv1"), None) is Hint.SKIP
 
 
@@ -294,3 +286,35 @@ def test_a_relabelled_pod_that_leaves_the_anti_affinity_helps() -> None:
     other = view_of(make_pod("b", node_name="n1", labels={"app": "b"}))
     assert ask(pod, RELABELLED, matching, other) is Hint.QUEUE
     assert ask(pod, RELABELLED, other, matching) is Hint.SKIP
+
+
+# Pods that are nominated --------------------------------------------------------------------------
+
+TERM = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone"}
+APART = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": "zone",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "web"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("plugin", "parts"),
+    [
+        (plugin_names.NODE_RESOURCES_FIT, {}),
+        (plugin_names.NODE_PORTS, {"host_port": 80}),
+        (plugin_names.INTER_POD_AFFINITY, {"spec": {"affinity": APART}}),
+        (plugin_names.POD_TOPOLOGY_SPREAD, {"spec": {"topologySpreadConstraints": [SPREAD]}}),
+    ],
+)
+def test_a_nominated_pod_that_goes_helps_as_one_on_a_node_does(
+    plugin: str, parts: dict[str, Any]
+) -> None:
+    ask, pod = Asking(plugin), pod_with(**parts)
+    labels = {"app": "web"}
+    waiting = view_of(make_pod("q", labels=labels, host_port=80))
+    nominated = view_of(make_pod("q", labels=labels, host_port=80, nominated_node_name="n1"))
+    assert ask(pod, ASSIGNED_POD_DELETE, waiting, None) is Hint.SKIP
+    assert ask(pod, ASSIGNED_POD_DELETE, nominated, None) is Hint.QUEUE

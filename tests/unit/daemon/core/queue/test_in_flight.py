@@ -1,5 +1,7 @@
 """The log of events during attempts, and its bounds."""
 
+import sys
+
 from daemon.core.queue.cluster_event import NODE_ADD, Action, ClusterEvent, Resource
 from daemon.core.queue.in_flight import OWN_EVENT_COUNT_MAX, InFlight
 from daemon.core.queue.queued_pod import QueuedPod
@@ -133,3 +135,14 @@ def test_events_are_counted_by_label_with_the_attempts_that_keep_them() -> None:
     in_flight.finish("a")
     in_flight.finish("b")
     assert in_flight.events_by_label() == {"PodPopped": 0}
+
+
+def test_nothing_is_kept_of_attempts_that_ended_during_a_longer_one() -> None:
+    in_flight = InFlight(WAKEUPS)
+    in_flight.start(queued("hangs"))
+    pod = queued("p")
+    references = sys.getrefcount(pod)
+    for _ in range(100):
+        in_flight.start(pod)
+        in_flight.finish("p")
+    assert sys.getrefcount(pod) == references

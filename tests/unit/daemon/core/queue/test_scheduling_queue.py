@@ -13,7 +13,7 @@ from daemon.core.queue.cluster_event import (
     Resource,
 )
 from daemon.core.queue.queued_pod import Place, QueuedPod
-from daemon.core.queue.scheduling_queue import QueueSettings
+from daemon.core.queue.scheduling_queue import REFUSALS_IN_A_ROW_MAX, QueueSettings
 from daemon.core.queue.wakeups import ANY_EVENT, Change, Hint, Registered
 from shared.ids import NodeName
 from shared.messages.admin import QueueLengths
@@ -257,6 +257,47 @@ def test_a_refused_proposal_goes_back_before_its_equals_and_is_no_attempt() -> N
     pod = bench.queue.get("a")
     assert pod is not None
     assert (pod.attempts, pod.unschedulable_count, pod.consecutive_errors_count) == (1, 0, 0)
+
+
+def test_a_pod_that_is_refused_too_often_in_a_row_goes_through_back_off() -> None:
+    bench = Bench()
+    bench.add("p")
+    for _ in range(REFUSALS_IN_A_ROW_MAX):
+        assert bench.pop() == ["p"]
+        assert bench.queue.requeue_head("p", 0.0) is Place.ACTIVE
+    assert bench.pop() == ["p"]
+    assert bench.queue.requeue_head("p", 0.0) is Place.BACKOFF
+    assert bench.queue.incoming["backoff", "ProposalRejected"] == 1
+    # As after an error it is not taken early, and each further refusal doubles the time.
+    assert bench.pop() == []
+    assert bench.queue.flush(2.0) == 1
+    assert bench.pop(2.0) == ["p"]
+    assert bench.queue.requeue_head("p", 2.0) is Place.BACKOFF
+    assert bench.queue.flush(4.9) == 0
+    assert bench.queue.flush(5.0) == 1
+    # A verdict ends the row.
+    assert bench.pop(5.0) == ["p"]
+    bench.queue.requeue_unschedulable("p", [NODE_NAME], (), 5.0)
+    bench.queue.activate(["p"], 5.0)
+    assert bench.pop(5.0) == ["p"]
+    assert bench.queue.requeue_head("p", 5.0) is Place.ACTIVE
+
+
+def test_pods_that_a_worker_gave_back_unanswered_are_not_refused() -> None:
+    bench = Bench()
+    bench.add("p")
+    for _ in range(2 * REFUSALS_IN_A_ROW_MAX):
+        assert bench.pop() == ["p"]
+        assert bench.queue.requeue_head("p", 0.0, is_refused=False) is Place.ACTIVE
+
+
+def test_a_pod_is_filed_under_another_priority_whatever_the_order_looks_at() -> None:
+    bench = Bench(queue_key=lambda _priority, queued_at_s: (queued_at_s,))
+    bench.add("p", 1.0)
+    bench.add("q", 1.0)
+    for priority in (1, 2, 3):
+        bench.update("p", 1.0, priority=priority)
+    assert bench.pop() == ["q", "p"]
 
 
 def test_results_for_pods_that_are_not_in_flight_are_refused() -> None:
@@ -570,10 +611,22 @@ def test_leftovers_are_looked_for_every_30_s_whatever_else_wakes_the_queue() -> 
 
 
 def test_the_flush_of_leftovers_does_not_open_gates() -> None:
-    bench = Bench()
-    bench.add("p", spec=GATED)
-    bench.queue.flush(1000.0)
-    assert bench.places() == {"p": "gated"}
+    asked: list[str] = []
+
+    def pre_enqueue(pod: QueuedPod) -> str | None:
+        asked.append(pod.record.name)
+        return "Gate" if pod.record.name == "p" else None
+
+    bench = Bench(pre_enqueue=pre_enqueue)
+    bench.add("p")
+    bench.park("old", ["ExamplePlugin"], 0.0)
+    asked.clear()
+    moved = dict(bench.queue.incoming)
+    assert bench.queue.next_wakeup_s() == 330.0
+    assert bench.queue.flush(1000.0) == 1
+    assert asked == ["old"], "nobody opens a gate by waiting"
+    assert bench.queue.incoming == moved | {("active", "UnschedulableTimeout"): 1}
+    assert bench.places() == {"p": "gated", "old": "active"}
     assert bench.queue.next_wakeup_s() == 1020.0
 
 
@@ -622,6 +675,26 @@ def test_nominations_follow_the_pods() -> None:
     assert bench.queue.nominator.node_of(pod.uid) == "n1"
     bench.queue.delete("p")
     assert len(bench.queue.nominator) == 0
+
+
+def test_a_pod_that_is_held_back_claims_no_nomination() -> None:
+    bench = Bench()
+    gated = make_pod("p", uid="p", spec=GATED, nominated_node_name="n1")
+    pod = bench.put(gated, 0.0)
+    assert len(bench.queue.nominator) == 0
+    bench.put(make_pod("p", uid="p", nominated_node_name="n1"), 1.0, is_update=True)
+    assert bench.places() == {"p": "active"}
+    assert bench.queue.nominator.node_of(pod.uid) == "n1"
+
+
+def test_what_the_status_says_of_a_nomination_does_not_count_for_an_assumed_pod() -> None:
+    bench = Bench()
+    pod = bench.add("p")
+    bench.pop()
+    said = make_pod("p", uid="p", nominated_node_name="n1")
+    bench.queue.update(said, info=pod.info, class_id=pod.class_id, now_s=1.0, is_assumed=True)
+    assert len(bench.queue.nominator) == 0
+    assert pod.record is said
 
 
 def test_the_check_notices_a_pod_in_the_wrong_place() -> None:
