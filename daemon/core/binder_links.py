@@ -41,7 +41,7 @@ class BinderLinks:
                 self._welcome(peer, message.binder_index, message.instance, now_s)
             case BinderReady():
                 if message.epoch == holdings.epoch:
-                    holdings.binders.ready(peer)
+                    holdings.binders.ready(peer, is_clear=not message.in_flight_count)
             case BindReport():
                 holdings.binders.heard(peer, now_s)
                 if message.epoch == holdings.epoch:

@@ -69,14 +69,24 @@ class Order(msgspec.Struct, frozen=True, eq=False, gc=False):
 class Binder:
     """One connected binder."""
 
-    __slots__ = ("binder_index", "instance", "is_ready", "last_heard_s", "orders", "peer")
+    __slots__ = (
+        "binder_index",
+        "instance",
+        "is_clear",
+        "is_ready",
+        "last_heard_s",
+        "orders",
+        "peer",
+    )
 
     def __init__(self, peer: bytes, binder_index: int, instance: str, now_s: float) -> None:
         self.peer = peer
         self.binder_index = binder_index
         self.instance = instance
         self.is_ready = False
-        """Nothing of another epoch is in flight there."""
+        """It takes orders."""
+        self.is_clear = False
+        """Nothing of before is in flight there."""
         self.orders: dict[int, Order] = {}
         self.last_heard_s = now_s
 
@@ -121,10 +131,10 @@ class BinderPool:
         self._waiting.extendleft(reversed(again))
         return len(again)
 
-    def ready(self, peer: bytes) -> None:
+    def ready(self, peer: bytes, *, is_clear: bool = True) -> None:
         binder = self._by_peer.get(peer)
         if binder is not None:
-            binder.is_ready = True
+            binder.is_ready, binder.is_clear = True, is_clear
 
     def heard(self, peer: bytes, now_s: float) -> bool:
         """Says whether the binder is known."""
@@ -151,6 +161,10 @@ class BinderPool:
 
     def ready_count(self) -> int:
         return sum(binder.is_ready for binder in self._by_peer.values())
+
+    def clear_count(self) -> int:
+        """Binders that have nothing of an earlier owner in flight."""
+        return sum(binder.is_clear for binder in self._by_peer.values())
 
     # Orders --------------------------------------------------------------------------------------
 

@@ -238,7 +238,7 @@ class SchedulerState:
         if self._adapter is None or self._is_sync_asked:
             return
         held = self._holdings
-        is_calm = self.binders.ready_count() >= held.settings.binder_count
+        is_calm = self.binders.clear_count() >= held.settings.binder_count
         if is_calm or now_s >= self._start_s + BINDERS_AWAITED_S:
             self._is_sync_asked = True
             held.effects.append(TellAdapter(self._adapter, StartSync(held.epoch)))

@@ -35,10 +35,12 @@ class BinderHello(_Message, frozen=True, tag="vh"):
 
 
 class BinderReady(_Message, frozen=True, tag="vr"):
-    """Nothing of another epoch is in flight here; orders of `epoch` are welcome."""
+    """Orders of `epoch` are welcome. Said again when nothing of before is in flight any more."""
 
     binder_index: int
     epoch: int
+    in_flight_count: int = 0
+    """Bindings and deletions that were ordered before, and may yet be carried out."""
 
 
 class BindFinished(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -31,6 +31,7 @@ from workers.binder.binding_cycle import BindingCycle, BindingPlugins, ClaimPreB
 from workers.binder.claim_bind import ClaimBinder
 from workers.binder.claim_free import ClaimFreer
 from workers.binder.evictions import Evictor
+from workers.binder.fences import FencedClient, Fences
 from workers.binder.lease_hold import LeaseHold
 from workers.binder.limits import Limits, limits_of
 from workers.binder.loop import RECORDER_DRAIN_S, Binder, Identity
@@ -86,17 +87,20 @@ async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
     hold = LeaseHold(gate)
     tally = Tally()
     observer = request_observer(tally, access.host_header)
-    bind_api = ApiClient(
+    fences = Fences()
+    bind_api = FencedClient(
         access,
+        fences,
+        hold.may_write,
         connections_max=options.max_in_flight,
-        may_write=hold.may_write,
         rate_limit=limits.bindings,
         observer=observer,
     )
-    record_api = ApiClient(
+    record_api = FencedClient(
         access,
+        fences,
+        hold.may_write,
         connections_max=settings.writes_max,
-        may_write=hold.may_write,
         observer=observer,
     )
     recorder = Recorder(record_api, settings, clock, socket.gethostname(), loop)
@@ -106,10 +110,11 @@ async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
     with binder_peer(Endpoints(options.runtime_dir), name) as peer:
         identity = Identity(options.index, instance)
         freer = ClaimFreer(record_api)
-        evictor = Evictor(record_api, clock, recorder.pod_preempted, freer=freer)
+        evictor = Evictor(record_api, clock, recorder.pod_preempted, freer=freer, fences=fences)
         binder = Binder(
-            identity, peer, cycle, recorder, options.max_in_flight, clock, evictor, hold, tally
-        )
+            identity, peer, cycle, recorder, options.max_in_flight, clock, evictor, fences, hold,
+            tally,
+        )  # fmt: skip
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, binder.drain)
         if options.lifeline_fd is not None:

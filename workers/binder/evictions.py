@@ -28,6 +28,7 @@ from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import delete_options, disruption_patch, nomination_patch
 from workers.binder.bind_call import pod_path
 from workers.binder.claim_free import ClaimFreer
+from workers.binder.fences import Fences
 
 IN_FLIGHT_MAX: Final = 32
 TRIES_MAX: Final = 5
@@ -55,8 +56,11 @@ class Evictor:
         on_deleted: Callable[[DeleteVictim], None],
         sleep: Sleep = asyncio.sleep,
         freer: ClaimFreer | None = None,
+        fences: Fences | None = None,
     ) -> None:
+        """`fences`: those of the client; None: nothing of it is ever void."""
         self._freer = freer
+        self._fences = fences or Fences()
         self._api = api
         self._clock = clock
         self._on_deleted = on_deleted
@@ -65,9 +69,9 @@ class Evictor:
         self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
         self._nominations: dict[str, SetNomination] = {}
-        """By uid, those that wait or are being written: the newest."""
+        """By uid, those that wait to be written: the newest."""
         self._writers: dict[str, asyncio.Task[None]] = {}
-        """By uid, of the same."""
+        """By uid of the pod, who writes them."""
 
     def begin(self, message: PreemptPods, answer: Callable[[VictimDone], None]) -> None:
         """Starts on all of it; `answer` is called once for each victim."""
@@ -83,26 +87,32 @@ class Evictor:
         uid = nomination.uid
         self._nominations[uid] = nomination
         if uid not in self._writers:
-            self._writers[uid] = self._start(self._write_nomination(uid))
+            writer = self._writers[uid] = self._start(self._write_nomination(uid))
+            writer.add_done_callback(lambda _: self._on_written(uid))
 
     async def nominated(self, uid: str) -> None:
         """Waits until all that was asked for about this pod is written, or was given up."""
-        writer = self._writers.get(uid)
-        if writer is not None:
+        while (writer := self._writers.get(uid)) is not None:
             await asyncio.wait((writer,))
 
     @property
     def in_flight_count(self) -> int:
         return len(self._tasks)
 
+    def forget_nominations(self) -> None:
+        """What is not written yet is void."""
+        self._nominations.clear()
+
     def cancel(self) -> None:
         """Ends without finishing anything."""
+        self._nominations.clear()
         for task in self._tasks:
             task.cancel()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
+        self._fences.guard(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
@@ -128,17 +138,20 @@ class Evictor:
 
     async def _write_nomination(self, uid: str) -> None:
         """Writes the newest nomination of a pod, and again if another came up meanwhile."""
-        written: SetNomination | None = None
         async with self._slots:
-            while (nomination := self._nominations[uid]) is not written:
-                written = nomination
+            while (nomination := self._nominations.pop(uid, None)) is not None:
                 path = pod_path(nomination.namespace, nomination.name) + "/status"
                 body = nomination_patch(uid, nomination.node_name)
                 problem = await self._tried(partial(self._patch, path, body))
                 if problem:
                     pod = f"{nomination.namespace}/{nomination.name}"
                     self._log.warning("nomination_not_written", pod=pod, problem=problem)
-        del self._nominations[uid], self._writers[uid]
+
+    def _on_written(self, uid: str) -> None:
+        del self._writers[uid]
+        nomination = self._nominations.get(uid)
+        if nomination is not None:  # It came when its writer was void, or about to end.
+            self.nominate(nomination)
 
     async def _patch(self, path: str, body: bytes) -> None:
         await self._api.patch(path, body, timeout_s=TIMEOUT_S)

@@ -20,8 +20,8 @@ class LeaseHold:
     def take(self, term: int) -> bool:
         """Orders came that were decided in `term`. False: they are void.
 
-        Nothing of an earlier term is in flight when orders of a new one are taken: they come from
-        another owner, which waits for `BinderReady`.
+        What is in flight of an earlier term is void by then, and fenced (`fences.py`): the orders come
+        from another owner, which has said `Welcome`.
         """
         if self._gate is None:
             return True

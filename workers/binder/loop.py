@@ -3,25 +3,26 @@
 Epochs. The owner may die and come back with another state of mind, or the connection may break and
 messages be lost. So:
 
-- On each new connection the binder forgets what it has not begun yet and says `BinderHello`, again
-  every second until it is answered.
-- `Welcome(epoch)` makes all orders of before void, of whatever epoch they were: what is not begun is
-  dropped, what is in flight is awaited, then `BinderReady(epoch)` is sent. An owner that took a
-  binder for dead and hears of it again says `Welcome` too; it has given the orders to others.
+- On each new connection the binder says `BinderHello`, again every second until it is answered.
+- The new connection, and `Welcome(epoch)`, make all orders of before void, of whatever epoch they were:
+  what is not begun is dropped, what is in flight is fenced (`fences.py`), outcomes are dropped.
+  `BinderReady(epoch)` is sent at once, and again when nothing of before can be written any more: an
+  order for a pod of which something is in flight waits for that, other pods do not. An owner that took
+  a binder for dead and hears of it again says `Welcome` too; it has given the orders to others.
 - Several Hellos may be answered by several Welcomes. They all arrive before the first order that
   follows from them, because the owner hears all these Hellos before the first `BinderReady`.
 - Orders that come before `BinderReady` wait; orders of another epoch are dropped.
 
 An owner cannot be replaced without a new connection, so nobody has to watch for its silence.
 
-Outcomes are sent with their epoch, all that came up in one turn of the event loop together. They
-are kept until sent; when a new epoch begins, those of another are dropped.
+Outcomes are sent all together that came up in one turn of the event loop. They are kept until sent.
 
 Bugs in a plugin end one binding (its outcome is unknown then, UNREACHABLE), not the process.
 """
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, assert_never
 
 import msgspec
@@ -57,6 +58,7 @@ from shared.transport.connection import Connected
 from workers.binder.bind_call import Bound, NotBound, Outcome
 from workers.binder.binding_cycle import BindingCycle
 from workers.binder.evictions import Evictor
+from workers.binder.fences import Fence, Fences
 from workers.binder.lease_hold import LeaseHold
 from workers.binder.recorder import Recorder
 
@@ -96,10 +98,12 @@ class Binder:
         in_flight_max: int,
         clock: Clock,
         evictor: Evictor,
+        fences: Fences,
         hold: LeaseHold | None = None,
         tally: Tally | None = None,
     ) -> None:
-        """`hold`: with leader election. `tally`: what the process counts, told with the heartbeats."""
+        """`fences`: those of the evictor and of the clients that the plugins have. `hold`: with leader
+        election. `tally`: what the process counts, told with the heartbeats."""
         assert in_flight_max > 0, "a binder that may not bind"
         self._identity = identity
         self._peer = peer
@@ -108,26 +112,34 @@ class Binder:
         self._in_flight_max = in_flight_max
         self._clock = clock
         self._evictor = evictor
+        self._fences = fences
         self._hold = hold or LeaseHold()
         self._tally = tally or Tally()
-        self._victims: dict[int, list[VictimDone]] = {}
-        """Epoch -> victims dealt with that are not reported yet."""
+        self._victims: list[VictimDone] = []
+        """Dealt with and not reported yet."""
         self._loop = asyncio.get_running_loop()
         self._log = EventLog("binder")
         self._epoch: int | None = None
         """Of the owner on this connection; None until it has welcomed us."""
+        self._last_epoch: int | None = None
+        """Of the last owner that has."""
         self._is_ready = False
-        """BinderReady has been sent for this epoch: bindings may begin."""
+        """BinderReady has been sent: bindings may begin."""
+        self._is_clear = False
+        """It has been sent with nothing of before in flight."""
         self._orders: deque[BindPod] = deque()
         self._in_flight: set[asyncio.Task[None]] = set()
+        self._by_pod: dict[str, asyncio.Task[None]] = {}
+        """The newest of the same, by uid of the pod."""
         self._waiting: set[asyncio.Task[Any]] = set()
-        """Those of `_in_flight` that are not binding yet, but wait for volumes or plugins."""
+        """Those of `_in_flight` that are not binding yet, but wait for volumes, for plugins, or for what
+        is in flight of the same pod."""
         self._preparing: dict[str, asyncio.Task[Any]] = {}
         """The same by uid of the pod, but for those in `_preempted`."""
         self._preempted: set[asyncio.Task[Any]] = set()
         """Those of `_waiting` that were told to give up."""
-        self._reports: dict[int, BindReport] = {}
-        """Epoch -> outcomes that are not sent yet."""
+        self._report: BindReport | None = None
+        """Outcomes that are not sent yet."""
         self._flush: asyncio.Handle | None = None
         self._recorder_ticked_s = clock.monotonic_s()
         self._is_draining = False
@@ -156,6 +168,7 @@ class Binder:
 
     def stop_now(self) -> None:
         """Ends without finishing anything: nobody is left to report to."""
+        self._orders.clear()
         for task in self._in_flight:
             task.cancel()
         self._evictor.cancel()
@@ -187,24 +200,32 @@ class Binder:
 
     def _on_connected(self) -> None:
         if self._epoch is not None:
-            self._log.warning("owner_reconnected", dropped_orders=len(self._orders))
+            self._log.warning("owner_reconnected")
         self._epoch = None
-        self._is_ready = False
-        self._orders.clear()
+        self._void()
         self._hello()
 
     def _on_welcome(self, epoch: int) -> None:
-        if self._orders:
-            self._log.warning("orders_void", epoch=epoch, dropped_orders=len(self._orders))
-        self._orders.clear()
-        if epoch != self._epoch:
-            self._cancel_waiting()
         self._epoch = epoch
-        self._is_ready = False
-        for other in [e for e in self._reports if e != epoch]:
-            del self._reports[other]
-        self._flush_reports()
-        self._ready_if_clear()
+        self._void()
+        if epoch != self._last_epoch:
+            # The new owner tries every pod itself. One that is the same has no reason to say it again.
+            self._recorder.forget_conditions()
+            self._last_epoch = epoch
+        self._tell_ready()
+
+    def _void(self) -> None:
+        """Nothing that was ordered until now counts any more; the owner has given it to others."""
+        if self._orders or self._in_flight:
+            told = {"dropped_orders": len(self._orders), "in_flight": len(self._in_flight)}
+            self._log.warning("orders_void", epoch=self._epoch, **told)
+        self._orders.clear()
+        self._fences.void_all()
+        self._evictor.forget_nominations()
+        self._report = None
+        self._victims.clear()
+        self._is_ready = self._is_clear = False
+        self._end_if_drained()
 
     def _on_orders(self, message: BindPods) -> None:
         if message.epoch != self._epoch or self._is_draining:
@@ -222,7 +243,10 @@ class Binder:
             return
 
         def answer(done: VictimDone) -> None:
-            self._victims.setdefault(message.epoch, []).append(done)
+            fence = self._fences.current()
+            if fence is not None and fence.is_void:
+                return
+            self._victims.append(done)
             if self._flush is None:
                 self._flush = self._loop.call_soon(self._flush_reports)
 
@@ -244,30 +268,59 @@ class Binder:
         assert self._epoch is not None, "ready means welcomed"
         while self._orders and len(self._in_flight) - len(self._waiting) < self._in_flight_max:
             order = self._orders.popleft()
-            task = self._loop.create_task(self._bind(order, self._epoch))
+            former = self._by_pod.get(order.uid)
+            task = self._loop.create_task(self._bind(order, self._epoch, former))
             self._in_flight.add(task)
-            task.add_done_callback(self._on_binding_over)
+            self._by_pod[order.uid] = task
+            self._fences.guard(task)
+            task.add_done_callback(partial(self._on_binding_over, order.uid))
 
-    async def _bind(self, order: BindPod, epoch: int) -> None:
+    async def _bind(self, order: BindPod, epoch: int, former: asyncio.Task[None] | None) -> None:
+        """`former`: what is in flight of the pod, of an order that is void."""
+        task, fence = asyncio.current_task(), self._fences.current()
+        assert task is not None, "bindings run in tasks"
+        assert fence is not None, "that are guarded"
+        if former is not None:
+            await self._over(former, task, fence)
         condition = self._recorder.pod_ordered(order.uid)
         if condition is not None:
-            await condition
+            await asyncio.wait(
+                (condition,)
+            )  # To be cut here must not cancel the recorder's future.
         await self._evictor.nominated(order.uid)  # What came after the binding would stay.
         try:
-            outcome = await self._run(order)
+            outcome = await self._run(order, task, fence)
         except Exception as error:  # noqa: BLE001 # A plugin's bug must not cost the other bindings.
             self._log.exception("binding_failed", pod=f"{order.namespace}/{order.name}")
             told = f"internal error: {type(error).__name__}: {error}"
             outcome = NotBound(BindFailureReason.UNREACHABLE, told)
+        if fence.is_void:
+            # Nobody waits for the outcome; but a new owner, who sees the pod bound, tells nobody of it.
+            if isinstance(outcome, Bound) and epoch != self._epoch:
+                self._recorder.pod_bound(order)
+            return
         self._add_outcome(order, epoch, outcome)
 
-    async def _run(self, order: BindPod) -> Outcome:
+    async def _over(
+        self, former: asyncio.Task[None], task: asyncio.Task[None], fence: Fence
+    ) -> None:
+        """Waits for what is in flight of the same pod. Is not cut meanwhile: whoever comes next for the
+        pod waits for this task, and so for the former one."""
+        fence.is_cuttable = False
+        self._waiting.add(task)
+        try:
+            self._begin_bindings()
+            await asyncio.wait((former,))
+        finally:
+            self._waiting.discard(task)
+        fence.check()
+        fence.is_cuttable = True
+
+    async def _run(self, order: BindPod, task: asyncio.Task[None], fence: Fence) -> Outcome:
         """What waits for volumes or plugins takes nobody's place among the requests in flight."""
         begun_s = self._clock.monotonic_s()
         is_announced = False
         if self._cycle.must_wait(order):
-            task = asyncio.current_task()
-            assert task is not None, "bindings run in tasks"
             self._waiting.add(task)
             self._preparing[order.uid] = task
             try:
@@ -288,6 +341,7 @@ class Binder:
                 return prepared._replace(was_announced=is_announced)
             self._time("PreBind", order, begun_s, is_success=True)
             begun_s = self._clock.monotonic_s()
+        fence.is_cuttable = False
         outcome = await self._cycle.bind(order)
         self._time("Bind", order, begun_s, is_success=isinstance(outcome, Bound))
         if isinstance(outcome, NotBound) and is_announced:
@@ -319,15 +373,10 @@ class Binder:
         task.cancel()
         return True
 
-    def _cancel_waiting(self) -> None:
-        """Of an epoch that is over: nothing of these pods is bound, and nobody asks any more."""
-        for task in self._waiting:
-            task.cancel()
-
     def _add_outcome(self, order: BindPod, epoch: int, outcome: Outcome) -> None:
-        report = self._reports.get(epoch)
+        report = self._report
         if report is None:
-            report = self._reports[epoch] = BindReport(self._identity.binder_index, epoch, [], [])
+            report = self._report = BindReport(self._identity.binder_index, epoch, [], [])
         match outcome:
             case Bound():
                 report.finished.append(BindFinished(order.order_id))
@@ -339,18 +388,18 @@ class Binder:
         if self._flush is None:
             self._flush = self._loop.call_soon(self._flush_reports)
 
-    def _on_binding_over(self, task: asyncio.Task[None]) -> None:
+    def _on_binding_over(self, uid: str, task: asyncio.Task[None]) -> None:
         self._in_flight.discard(task)
-        if task.cancelled():
-            if not self._in_flight:
-                self._recorder.set_binding(bool(self._orders))
-            return
-        task.result()
+        if self._by_pod.get(uid) is task:
+            del self._by_pod[uid]
+        if not task.cancelled():
+            task.result()
         if self._orders:
             self._begin_bindings()
+        if not self._is_clear:
+            self._tell_ready()
         if not self._in_flight:
             self._recorder.set_binding(bool(self._orders))
-            self._ready_if_clear()
             self._end_if_drained()
 
     # What the owner is told -----------------------------------------------------------------------
@@ -360,38 +409,28 @@ class Binder:
         if self._flush is not None:
             self._flush.cancel()
             self._flush = None
-        report = None if self._epoch is None else self._reports.get(self._epoch)
-        if report is not None:
-            if self._peer.send_nowait(report):
-                del self._reports[report.epoch]
-            else:
-                self._flush = self._loop.call_later(RESEND_S, self._flush_reports)
-        self._flush_victims()
-        if self._epoch is not None:
-            # Bindings of an epoch that is over: nobody waits for their outcome.
-            self._reports = {e: r for e, r in self._reports.items() if e == self._epoch}
-        self._ready_if_clear()
+        if self._report is not None and self._peer.send_nowait(self._report):
+            self._report = None
+        if self._victims:
+            assert self._epoch is not None, "what has an outcome was ordered"
+            told = VictimReport(self._identity.binder_index, self._epoch, self._victims)
+            if self._peer.send_nowait(told):
+                self._victims = []
+        if self._report is not None or self._victims:
+            self._flush = self._loop.call_later(RESEND_S, self._flush_reports)
         self._end_if_drained()
 
-    def _flush_victims(self) -> None:
-        if self._epoch is None:
+    def _tell_ready(self) -> None:
+        """Says BinderReady: at once, and again when nothing of before is in flight any more."""
+        if self._epoch is None or self._is_clear:
             return
-        victims = self._victims.get(self._epoch)
-        if victims:
-            report = VictimReport(self._identity.binder_index, self._epoch, victims)
-            if not self._peer.send_nowait(report):
-                if self._flush is None:
-                    self._flush = self._loop.call_later(RESEND_S, self._flush_reports)
-                return
-        self._victims.clear()
-
-    def _ready_if_clear(self) -> None:
-        """Says BinderReady once all that was in flight is over and reported."""
-        if self._is_ready or self._epoch is None or self._in_flight or self._reports:
+        void_count = self._fences.void_count
+        if self._is_ready and void_count:
             return
-        if self._peer.send_nowait(BinderReady(self._identity.binder_index, self._epoch)):
-            self._is_ready = True
-            self._log.info("binder_ready", epoch=self._epoch)
+        index = self._identity.binder_index
+        if self._peer.send_nowait(BinderReady(index, self._epoch, void_count)):
+            self._is_ready, self._is_clear = True, not void_count
+            self._log.info("binder_ready", epoch=self._epoch, in_flight=void_count)
             self._begin_bindings()
 
     def _hello(self) -> None:
@@ -406,7 +445,7 @@ class Binder:
             if self._epoch is None:
                 self._hello()
             else:
-                self._ready_if_clear()
+                self._tell_ready()
                 self._beat()
             now_s = self._clock.monotonic_s()
             if now_s - self._recorder_ticked_s >= RECORDER_TICK_S:
@@ -434,6 +473,6 @@ class Binder:
     def _end_if_drained(self) -> None:
         if not self._is_draining or self._drained.done():
             return
-        is_reported = not self._reports or self._epoch is None
+        is_reported = self._report is None or self._epoch is None
         if not self._orders and not self._in_flight and is_reported:
             self._drained.set_result(None)

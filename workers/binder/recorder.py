@@ -201,6 +201,13 @@ class Recorder:
         write.is_moot = True
         return write.done
 
+    def forget_conditions(self) -> None:
+        """They were another owner's: none must be written after a word of the new one."""
+        self._conditions.clear()
+        for write in self._writing.values():
+            write.newer = None
+            write.is_moot = True
+
     def pod_bound(self, order: BindPod) -> None:
         """Writes the Scheduled event; the API server sets the condition itself."""
         self._written.pop(order.uid, None)

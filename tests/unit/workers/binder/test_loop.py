@@ -22,6 +22,7 @@ from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
 from workers.binder.bind_call import BOUND, NotBound, Outcome
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins
 from workers.binder.evictions import Evictor
+from workers.binder.fences import Fences
 from workers.binder.loop import Binder, Identity
 from workers.binder.recorder import Recorder, RecorderSettings
 
@@ -94,6 +95,10 @@ class Stage:
         loop = asyncio.get_running_loop()
         settings = RecorderSettings(trickle_per_s=0.001)
         self.recorder = Recorder(self.api, settings, LoopClock(), "host", loop)
+        self.fences = Fences()
+        self.evictor = Evictor(
+            self.api, LoopClock(), self.recorder.pod_preempted, fences=self.fences
+        )
         self.binder = Binder(
             Identity(3, "x"),
             self.peer,
@@ -101,7 +106,8 @@ class Stage:
             self.recorder,
             in_flight_max,
             LoopClock(),
-            Evictor(self.api, LoopClock(), self.recorder.pod_preempted),
+            self.evictor,
+            self.fences,
         )
         self.running = loop.create_task(self.binder.run())
 
@@ -149,10 +155,11 @@ def test_hello_is_said_on_connection_and_each_second_until_welcomed() -> None:
 def test_a_welcome_of_the_same_epoch_voids_what_was_ordered_before_it() -> None:
     async def scene(stage: Stage) -> None:
         await stage.welcome()
-        await stage.peer.say(orders(1, 2), Welcome(7), orders(3))
-        assert stage.peer.take(BinderReady) == []
+        await stage.peer.say(orders(1, 2))
+        await stage.peer.say(Welcome(7), orders(3))
+        assert stage.peer.take(BinderReady) == [BinderReady(3, 7, 1)]
         await stage.binds.end(1)
-        assert stage.peer.sent == [BindReport(3, 7, [BindFinished(1)], []), BinderReady(3, 7)]
+        assert stage.peer.sent == [BinderReady(3, 7)]
         assert stage.binds.begun == [1, 3]
 
     play(scene, in_flight_max=1)
@@ -223,24 +230,23 @@ def test_orders_of_another_epoch_and_before_the_welcome_are_dropped() -> None:
     play(scene)
 
 
-def test_a_new_epoch_drops_what_is_queued_awaits_what_is_in_flight_then_says_ready() -> None:
+def test_a_new_epoch_drops_what_is_queued_and_says_when_all_in_flight_is_over() -> None:
     async def scene(stage: Stage) -> None:
         await stage.welcome()
         await stage.peer.say(orders(1, 2, 3))
         await stage.peer.say(Welcome(8))
+        assert stage.peer.sent == [BinderReady(3, 8, 2)]
         await stage.binds.end(1)
-        assert stage.peer.sent == []
-        # An order of the new epoch waits for the last of the old one.
+        # One of the new epoch takes the place that has become free, and waits for nobody.
         await stage.peer.say(orders(9, epoch=8))
-        assert stage.binds.begun == [1, 2]
-        await stage.binds.end(2)
-        assert stage.peer.sent == [BinderReady(3, 8)]
         assert stage.binds.begun == [1, 2, 9]
+        await stage.binds.end(2)
+        assert stage.peer.sent == [BinderReady(3, 8, 2), BinderReady(3, 8)]
 
     play(scene, in_flight_max=2)
 
 
-def test_a_new_connection_to_the_same_owner_reports_what_was_in_flight_before_ready() -> None:
+def test_a_new_connection_to_the_same_owner_reports_nothing_of_before() -> None:
     async def scene(stage: Stage) -> None:
         await stage.welcome()
         await stage.peer.say(orders(1, 2, 3))
@@ -250,11 +256,7 @@ def test_a_new_connection_to_the_same_owner_reports_what_was_in_flight_before_re
         assert stage.peer.sent == []
         await stage.peer.say(Welcome(7))
         await stage.binds.end(2)
-        assert stage.peer.sent == [
-            BindReport(3, 7, [BindFinished(1)], []),
-            BindReport(3, 7, [BindFinished(2)], []),
-            BinderReady(3, 7),
-        ]
+        assert stage.peer.sent == [BinderReady(3, 7, 1), BinderReady(3, 7)]
         assert stage.binds.begun == [1, 2]
 
     play(scene, in_flight_max=2)
@@ -331,7 +333,8 @@ def test_an_idle_binder_drains_at_once_even_without_an_owner() -> None:
 def test_without_an_owner_drain_does_not_wait_for_reports_to_be_heard() -> None:
     async def scene(stage: Stage) -> None:
         await stage.welcome()
-        await stage.peer.say(orders(1), Connected())
+        await stage.peer.say(orders(1))
+        await stage.peer.say(Connected())
         stage.binder.drain()
         await stage.binds.end(1)
         assert stage.has_ended

@@ -1,0 +1,112 @@
+"""Which of a binder's tasks may still write.
+
+An order is void as soon as its owner, or the connection to it, is gone, or the owner has taken this
+binder for dead. Its task may be anywhere then. To wait for all of them would keep every other pod from
+being bound for as long as one of them waits for its volume; to cut them would leave requests behind
+that the API server may yet carry out, with nobody who knows. So each is dealt with where it is: one that
+only waits is cut at once; one that has a request under way sees its answer, and then ends before its
+next request; and what comes for the same pod waits for that one task.
+
+`FencedClient` asks for each request of a guarded task. Requests of other tasks pass.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from shared.kube.api_client import JSON, ApiClient
+from shared.kube.api_errors import ApiError, TransportError
+from shared.kube.cluster_access import ClusterAccess
+from shared.kube.http_connection import Answer
+
+
+class Fence:
+    """What is known of one task."""
+
+    __slots__ = ("is_cuttable", "is_void", "is_writing")
+
+    def __init__(self) -> None:
+        self.is_void = False
+        self.is_writing = False
+        """A request is under way, or about to be."""
+        self.is_cuttable = True
+        """False: somebody else's plugin may be writing, which only its end tells."""
+
+    def check(self) -> None:
+        """Ends the task here if it is void."""
+        if self.is_void:
+            raise asyncio.CancelledError
+
+
+class Fences:
+    """All tasks that act on orders. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._fences: dict[asyncio.Task[Any], Fence] = {}
+
+    def guard(self, task: asyncio.Task[Any]) -> Fence:
+        """From now on until its end."""
+        fence = self._fences[task] = Fence()
+        task.add_done_callback(self._fences.pop)
+        return fence
+
+    def void_all(self) -> None:
+        """Nothing that was ordered until now is to be done any more."""
+        for task, fence in self._fences.items():
+            if not fence.is_void:
+                fence.is_void = True
+                if fence.is_cuttable and not fence.is_writing:
+                    task.cancel()
+
+    @property
+    def void_count(self) -> int:
+        """Tasks that are void and not over: what they have under way may yet be carried out."""
+        return sum(fence.is_void for fence in self._fences.values())
+
+    def current(self) -> Fence | None:
+        """Of the task that runs."""
+        task = asyncio.current_task()
+        return None if task is None else self._fences.get(task)
+
+
+class FencedClient(ApiClient):
+    """An API client whose guarded tasks end in place of a request that is void."""
+
+    def __init__(
+        self,
+        access: ClusterAccess,
+        fences: Fences,
+        may_write: Callable[[], bool],
+        **settings: Any,
+    ) -> None:
+        """`settings`: as for `ApiClient`."""
+
+        def may_leave() -> bool:
+            # A request may have waited for a connection since it was begun.
+            fence = fences.current()
+            return may_write() and (fence is None or not fence.is_void)
+
+        super().__init__(access, may_write=may_leave, **settings)
+        self._fences = fences
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        content_type: str = JSON,
+        *,
+        timeout_s: float | None = None,
+    ) -> Answer:
+        fence = self._fences.current()
+        if fence is None:
+            return await super().request(method, path, body, content_type, timeout_s=timeout_s)
+        fence.check()
+        fence.is_writing = method != "GET"
+        try:
+            return await super().request(method, path, body, content_type, timeout_s=timeout_s)
+        except (ApiError, TransportError):
+            fence.check()
+            raise
+        finally:
+            fence.is_writing = False
