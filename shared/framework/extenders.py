@@ -58,27 +58,32 @@ class ExtenderVerdicts(msgspec.Struct):
     """What the extenders said of the nodes that they were asked about, by name."""
 
     passing: list[str]
-    refused: dict[str, str]
+    refused: dict[str, str] = msgspec.field(default_factory=dict)
     """Node -> why. Removing pods might change their mind."""
-    unresolvable: dict[str, str]
-    scores: dict[str, int]
+    unresolvable: dict[str, str] = msgspec.field(default_factory=dict)
+    scores: dict[str, int] = msgspec.field(default_factory=dict)
     """Node -> what is added to its total."""
+    are_bare: bool = False
+    """The last to filter answered with Node objects: they are scored without pods and images."""
 
     def take_filter_answer(
         self,
         passing: list[str],
-        refused: dict[str, str] | None,
-        unresolvable: dict[str, str] | None,
+        refused: dict[str, str],
+        unresolvable: dict[str, str],
+        *,
+        are_bare: bool = False,
     ) -> None:
         """One more extender has filtered. What it calls unresolvable is not merely refused."""
-        for name, reason in (unresolvable or {}).items():
+        for name, reason in unresolvable.items():
             self.unresolvable[name] = reason
             self.refused.pop(name, None)
-        for name, reason in (refused or {}).items():
-            if name not in (unresolvable or {}):
+        for name, reason in refused.items():
+            if name not in unresolvable:
                 self.refused[name] = reason
                 self.unresolvable.pop(name, None)
         self.passing = passing
+        self.are_bare |= are_bare
 
     def add_scores(self, scores: dict[str, int]) -> None:
         for name, score in scores.items():

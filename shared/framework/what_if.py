@@ -21,7 +21,7 @@ import numpy as np
 
 from shared.columns.pod_log import PodChange
 from shared.columns.pods import NEVER_STARTED
-from shared.columns.schema import Int64s, Rows
+from shared.columns.schema import Int32s, Int64s, Rows
 from shared.columns.usage import add_to
 from shared.framework.class_usages import EXTRA_COLUMNS
 from shared.framework.cluster_view import ClusterView
@@ -49,6 +49,7 @@ class WhatIf:
         """Row of the pod table -> its node."""
         self._hidden_own: dict[int, int] = {}
         """The same of the table of placements that nobody has confirmed."""
+        self._images_id: Int32s | None = None
 
     def __enter__(self) -> Self:
         nodes, rows = self._cluster.nodes, self._rows
@@ -75,6 +76,8 @@ class WhatIf:
         nodes.nonzero_cpu_milli[rows] = self._nonzero_cpu
         nodes.nonzero_memory_bytes[rows] = self._nonzero_memory
         nodes.ports_id[rows] = self._ports_id
+        if self._images_id is not None:
+            nodes.images_id[rows] = self._images_id
         pods, tentative = self._cluster.pods, self._cluster.tentative
         for pod_row, node_row in self._hidden.items():
             pods.put_back(pod_row, node_row)
@@ -90,6 +93,18 @@ class WhatIf:
             tentative.clear(row)
         tentative.row_count = self._first_shown
         self._tell(class_ids, node_rows.astype(np.intp), -1)
+
+    def bare(self) -> None:
+        """The rows as Node objects alone: whatever is known of them beyond that is gone, as in a
+        NodeInfo that was only given its node."""
+        nodes, rows = self._cluster.nodes, self._rows
+        self._images_id = nodes.images_id[rows]
+        nodes.images_id[rows] = 0
+        nodes.requested[:, rows] = 0
+        nodes.pod_count[rows] = 0
+        nodes.nonzero_cpu_milli[rows] = 0
+        nodes.nonzero_memory_bytes[rows] = 0
+        nodes.ports_id[rows] = 0
 
     def take_off_all(self, pod_rows: Rows, starts: Rows) -> None:
         """The pods of all nodes of this question, one node's after the other's: those of node i

@@ -1,16 +1,23 @@
 """What is said to extenders and what they answer, as JSON; pure.
 
-Pods and nodes that are sent whole come from the API server and go out as they came (`msgspec.Raw`):
-an extender may look at anything in them. Shapes: staging/src/k8s.io/kube-scheduler/extender/v1/types.go,
-v1.36.2.
+The structs of the protocol have no JSON names, so members have the names of the Go fields ("NodeNames"),
+and all are written, with null for what is not given. Answers are read as Go's decoder reads them:
+whatever the case of a member's name, null leaves what was there, and what follows the first value is
+not looked at. Pods and nodes that are sent whole come from the API server and go out as they came
+(`msgspec.Raw`): an extender may look at anything in them.
+
+Shapes: staging/src/k8s.io/kube-scheduler/extender/v1/types.go, v1.36.2.
 """
 
-from typing import Final, NamedTuple, TypeVar
+import json
+from typing import Annotated, Any, Final, NamedTuple, NoReturn, TypeVar
 
 import msgspec
+from msgspec import inspect
 
 from shared.errors import OperationalError
 from shared.kube.objects import ApiStruct
+from shared.kube.quantity import INT64_MAX
 
 MAX_EXTENDER_PRIORITY: Final = 10
 MAX_NODE_SCORE: Final = 100
@@ -28,14 +35,19 @@ class PodName(NamedTuple):
     uid: str
 
 
+class _GoStruct(msgspec.Struct, rename="pascal"):
+    """Without JSON names, as Go writes it."""
+
+
 class _NodeItems(msgspec.Struct):
+    metadata: dict[str, str]
     items: list[msgspec.Raw]
 
 
-class _Args(msgspec.Struct, omit_defaults=True):
+class _Args(_GoStruct):
     pod: msgspec.Raw
     nodes: _NodeItems | None = None
-    nodenames: list[str] | None = None
+    node_names: list[str] | None = None
 
 
 class _NamedMeta(ApiStruct):
@@ -50,62 +62,69 @@ class _NodeList(ApiStruct):
     items: list[_NamedNode] | None = None
 
 
-class FilterResult(msgspec.Struct):
+class _FilterResult(_GoStruct):
     """ExtenderFilterResult."""
 
     nodes: _NodeList | None = None
-    nodenames: list[str] | None = None
-    failed: dict[str, str] | None = msgspec.field(default=None, name="failedNodes")
-    unresolvable: dict[str, str] | None = msgspec.field(
-        default=None, name="failedAndUnresolvableNodes"
-    )
-    error: str | None = None
+    node_names: list[str] | None = None
+    failed_nodes: dict[str, str] | None = None
+    failed_and_unresolvable_nodes: dict[str, str] | None = None
+    error: str = ""
 
 
-class HostPriority(msgspec.Struct):
-    host: str
-    score: int
+class _HostPriority(_GoStruct):
+    host: str = ""
+    score: Annotated[int, msgspec.Meta(ge=-INT64_MAX - 1, le=INT64_MAX)] = 0
 
 
-class MetaPod(msgspec.Struct):
-    uid: str = ""
+class MetaPod(_GoStruct):
+    """A pod by what identifies it."""
+
+    uid: str = msgspec.field(default="", name="UID")
 
 
-class _Victims(msgspec.Struct):
+class _Victims(_GoStruct):
     pods: list[msgspec.Raw]
-    num_pdb_violations: int = msgspec.field(name="numPDBViolations")
+    num_pdb_violations: int = msgspec.field(name="NumPDBViolations")
 
 
-class MetaVictims(msgspec.Struct):
+class MetaVictims(_GoStruct):
     """Victims on one node, by uid."""
 
     pods: list[MetaPod] | None = None
-    num_pdb_violations: int = msgspec.field(default=0, name="numPDBViolations")
+    num_pdb_violations: int = msgspec.field(default=0, name="NumPDBViolations")
 
 
-class _PreemptArgs(msgspec.Struct, omit_defaults=True):
+class _PreemptArgs(_GoStruct):
     pod: msgspec.Raw
-    victims: dict[str, _Victims] | None = msgspec.field(default=None, name="nodeNameToVictims")
-    meta_victims: dict[str, MetaVictims] | None = msgspec.field(
-        default=None, name="nodeNameToMetaVictims"
-    )
+    node_name_to_victims: dict[str, _Victims] | None = None
+    node_name_to_meta_victims: dict[str, MetaVictims] | None = None
 
 
-class _PreemptResult(msgspec.Struct):
-    victims: dict[str, MetaVictims] | None = msgspec.field(
-        default=None, name="nodeNameToMetaVictims"
-    )
+class _PreemptResult(_GoStruct):
+    node_name_to_meta_victims: dict[str, MetaVictims] | None = None
 
 
-class _BindArgs(ApiStruct):
-    pod_name: str = msgspec.field(name="podName")
-    pod_namespace: str = msgspec.field(name="podNamespace")
-    pod_uid: str = msgspec.field(name="podUID")
+class _BindArgs(_GoStruct):
+    pod_name: str
+    pod_namespace: str
+    pod_uid: str = msgspec.field(name="PodUID")
     node: str
 
 
-class _BindResult(ApiStruct):
-    error: str | None = None
+class _BindResult(_GoStruct):
+    error: str = ""
+
+
+class FilterAnswer(NamedTuple):
+    """Which nodes an extender leaves, in its order, and what is said of the others."""
+
+    node_names: list[str]
+    failed: dict[str, str]
+    unresolvable: dict[str, str]
+    are_bare: bool
+    """It answered with Node objects: what follows knows of no pods on them (`HTTPExtender.Filter` in
+    pkg/scheduler/extender.go, v1.36.2)."""
 
 
 _T = TypeVar("_T")
@@ -114,47 +133,46 @@ _encoder: Final = msgspec.json.Encoder()
 
 def node_names_args(pod: bytes, names: list[str]) -> bytes:
     """ExtenderArgs for an extender that knows the nodes."""
-    return _encoder.encode(_Args(msgspec.Raw(pod), nodenames=names))
+    return _encoder.encode(_Args(msgspec.Raw(pod), node_names=names))
 
 
 def whole_nodes_args(pod: bytes, nodes: list[bytes]) -> bytes:
     """ExtenderArgs with the nodes themselves."""
     items = [msgspec.Raw(node) for node in nodes]
-    return _encoder.encode(_Args(msgspec.Raw(pod), nodes=_NodeItems(items)))
+    return _encoder.encode(_Args(msgspec.Raw(pod), nodes=_NodeItems({}, items)))
 
 
-def filter_result(body: bytes, asked: list[str], *, is_cache_capable: bool) -> FilterResult:
-    """The answer to filter; `nodenames` are those left of the nodes asked about, in its order."""
-    result = _decoded(body, FilterResult, "the answer to filter")
+def filter_answer(body: bytes, asked: list[str], *, is_cache_capable: bool) -> FilterAnswer:
+    """The answer to filter. Only names are held against those that were asked about."""
+    result = _decoded(body, _FilterResult, "the answer to filter")
     if result.error:
         raise ExtenderError(result.error)
-    names: list[str] = []
-    if is_cache_capable and result.nodenames is not None:
-        names = result.nodenames
-    elif result.nodes is not None:
-        names = [node.metadata.name for node in result.nodes.items or ()]
-    known = set(asked)
-    for name in names:
-        if name not in known:
-            raise ExtenderError(
-                f'claims a filtered node "{name}" which is not found in the input node list'
-            )
-    result.nodenames = names
-    return result
+    failed, unresolvable = result.failed_nodes or {}, result.failed_and_unresolvable_nodes or {}
+    if is_cache_capable and result.node_names is not None:
+        known = set(asked)
+        for name in result.node_names:
+            if name not in known:
+                raise ExtenderError(
+                    f'claims a filtered node "{name}" which is not found in the input node list'
+                )
+        return FilterAnswer(result.node_names, failed, unresolvable, are_bare=False)
+    nodes = (result.nodes.items or ()) if result.nodes is not None else ()
+    names = [node.metadata.name for node in nodes]
+    return FilterAnswer(names, failed, unresolvable, are_bare=True)
 
 
 def priorities(body: bytes, weight: int) -> dict[str, int]:
     """Node -> what the answer to prioritize adds to its total."""
     scale = weight * (MAX_NODE_SCORE // MAX_EXTENDER_PRIORITY)
     totals: dict[str, int] = {}
-    for each in _decoded(body, list[HostPriority], "the answer to prioritize"):
+    for each in _decoded(body, list[_HostPriority], "the answer to prioritize"):
         totals[each.host] = totals.get(each.host, 0) + each.score * scale
     return totals
 
 
 def meta_preempt_args(pod: bytes, victims: dict[str, MetaVictims]) -> bytes:
     """ExtenderPreemptionArgs for an extender that knows nodes and pods."""
-    return _encoder.encode(_PreemptArgs(msgspec.Raw(pod), meta_victims=victims))
+    return _encoder.encode(_PreemptArgs(msgspec.Raw(pod), node_name_to_meta_victims=victims))
 
 
 def whole_preempt_args(
@@ -168,16 +186,18 @@ def whole_preempt_args(
         )
         for node, on_node in victims.items()
     }
-    return _encoder.encode(_PreemptArgs(msgspec.Raw(pod), victims=whole))
+    return _encoder.encode(_PreemptArgs(msgspec.Raw(pod), node_name_to_victims=whole))
 
 
-def preempt_result(body: bytes) -> dict[str, MetaVictims]:
-    """Node -> victims that are left to choose from."""
-    victims = _decoded(body, _PreemptResult, "the answer to preempt").victims or {}
-    for name, on_node in victims.items():
-        if not on_node.pods:
-            raise ExtenderError(f'expected at least one victim pod on node "{name}"')
-    return victims
+def preempt_result(body: bytes, *, is_ignorable: bool) -> dict[str, MetaVictims]:
+    """Node -> victims that are left to choose from. A node without victims is an error, or, of an
+    extender that may be ignored, only no candidate (`callExtenders` in framework/preemption)."""
+    result = _decoded(body, _PreemptResult, "the answer to preempt")
+    victims = result.node_name_to_meta_victims or {}
+    empty = [name for name, on_node in victims.items() if not on_node.pods]
+    if empty and not is_ignorable:
+        raise ExtenderError(f'expected at least one victim pod on node "{empty[0]}"')
+    return {name: on_node for name, on_node in victims.items() if on_node.pods}
 
 
 def bind_args(pod: PodName, node_name: str) -> bytes:
@@ -196,6 +216,38 @@ def check_bind_result(body: bytes) -> None:
 
 def _decoded(body: bytes, kind: type[_T], what: str) -> _T:
     try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        found, _ = _json.raw_decode(body.decode().lstrip(_JSON_SPACE))
+        return msgspec.convert(_as_go_reads(found, inspect.type_info(kind)), kind)
+    except (ValueError, RecursionError) as error:  # msgspec's and json's errors are ValueErrors.
         raise ExtenderError(f"{what} cannot be used: {error}") from error
+
+
+def _as_go_reads(found: Any, kind: inspect.Type) -> Any:
+    """The value with each member's name as `kind` has it, without unknown and null members."""
+    match kind:
+        case inspect.UnionType():
+            (wanted,) = (one for one in kind.types if not isinstance(one, inspect.NoneType))
+            return None if found is None else _as_go_reads(found, wanted)
+        case inspect.StructType() if isinstance(found, dict):
+            fields = {field.encode_name.lower(): field for field in kind.fields}
+            return {
+                field.encode_name: _as_go_reads(value, field.type)
+                for name, value in found.items()
+                if value is not None and (field := fields.get(name.lower())) is not None
+            }
+        case inspect.StructType() if found is None:
+            return {}
+        case inspect.ListType() if isinstance(found, list):
+            return [_as_go_reads(value, kind.item_type) for value in found]
+        case inspect.DictType() if isinstance(found, dict):
+            return {name: _as_go_reads(value, kind.value_type) for name, value in found.items()}
+        case _:
+            return found
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+_JSON_SPACE: Final = " \t\r\n"
+_json: Final = json.JSONDecoder(parse_constant=_refuse_constant)

@@ -63,7 +63,7 @@ def test_each_extender_is_asked_about_what_the_one_before_left(world: World) -> 
         assert answer.verdicts is not None
         assert answer.verdicts.passing == ["b"]
         assert answer.verdicts.refused == {"c": "c is not for us", "a": "a is not for us"}
-        assert two.asked("filter")[0]["nodenames"] == ["a", "b"]
+        assert two.asked("filter")[0]["NodeNames"] == ["a", "b"]
 
 
 def test_nobody_is_asked_once_no_node_is_left(world: World) -> None:
@@ -91,8 +91,8 @@ def test_scores_are_added_up_and_a_failing_prioritizer_gives_none(world: World) 
         (500, "failed filter with extender at URL .*/filter, code 500"),
         (201, "code 201"),
         (b"<html>", "the answer to filter cannot be used"),
-        ({"error": "out of order"}, "out of order"),
-        ({"nodenames": ["z"]}, 'filtered node "z"'),
+        ({"Error": "out of order"}, "out of order"),
+        ({"NodeNames": ["z"]}, 'filtered node "z"'),
     ],
 )
 def test_a_failing_extender_fails_the_pod_unless_it_is_ignorable(
@@ -197,7 +197,7 @@ def test_an_extender_binds() -> None:
     looker = FakeLooker()
     with FakeExtender(bind=lambda _: {}) as extender:
         assert bound(extender, looker) == BOUND
-        sent = {"podName": "p", "podNamespace": "default", "podUID": "u", "node": "a"}
+        sent = {"PodName": "p", "PodNamespace": "default", "PodUID": "u", "Node": "a"}
         assert extender.asked("bind") == [sent]
     assert looker.look_count == 0
 
@@ -209,7 +209,7 @@ def test_a_pod_of_nobodys_interest_is_left_to_the_plugins() -> None:
 
 
 def test_after_a_failure_the_api_server_has_the_last_word() -> None:
-    with FakeExtender(bind=lambda _: {"error": "no"}) as extender:
+    with FakeExtender(bind=lambda _: {"Error": "no"}) as extender:
         assert bound(extender, FakeLooker(BOUND)) == BOUND
         outcome = bound(extender, FakeLooker())
         assert outcome.reason is BindFailureReason.REJECTED

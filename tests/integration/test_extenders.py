@@ -130,9 +130,9 @@ def test_scheduler_extender(tmp_path: Path) -> None:
     made: list[Stage] = []
 
     def bind(arguments: dict[str, Any]) -> dict[str, Any]:
-        name, target = arguments["podName"], arguments["node"]
-        bound = asyncio.run(post_binding(made[0].address, name, arguments["podUID"], target))
-        return {"error": bound}
+        name, target = arguments["PodName"], arguments["Node"]
+        bound = asyncio.run(post_binding(made[0].address, name, arguments["PodUID"], target))
+        return {"Error": bound}
 
     first = FakeExtender(filter=keeping("machine1", "machine2", "machine3"),
                          prioritize=preferring("machine2"))  # fmt: skip
@@ -156,12 +156,12 @@ def test_scheduler_extender(tmp_path: Path) -> None:
 
         run(tmp_path, extenders, body)
     asked = first.asked("filter")[0]
-    assert asked["pod"]["metadata"]["annotations"] == {"example.com/note": "seen by extenders"}
+    assert asked["Pod"]["metadata"]["annotations"] == {"example.com/note": "seen by extenders"}
     assert len(names_in(asked)) == 5
-    sent = asked["nodes"]["items"][0]["metadata"]
+    sent = asked["Nodes"]["items"][0]["metadata"]
     assert sent["annotations"]["example.com/rack"] == f"rack of {sent['name']}"
     assert sorted(names_in(second.asked("filter")[0])) == ["machine1", "machine2", "machine3"]
-    assert sorted(third.asked("filter")[0]["nodenames"]) == ["machine2", "machine3"]
+    assert sorted(third.asked("filter")[0]["NodeNames"]) == ["machine2", "machine3"]
     assert len(second.asked("bind")) == 1
 
 
@@ -261,8 +261,8 @@ def test_preemption_with_extenders(tmp_path: Path) -> None:
     """TestPreemption's part with extenders: they choose the node and are told the victims."""
 
     def preempt(arguments: dict[str, Any]) -> dict[str, Any]:
-        victims = arguments["nodeNameToMetaVictims"]
-        return {"nodeNameToMetaVictims": {"b": victims["b"]}}
+        victims = arguments["NodeNameToMetaVictims"]
+        return {"NodeNameToMetaVictims": {"b": victims["b"]}}
 
     with FakeExtender(preempt=preempt) as extender:
         extenders = [
@@ -279,20 +279,20 @@ def test_preemption_with_extenders(tmp_path: Path) -> None:
 
         run(tmp_path, extenders, body)
     asked = extender.asked("preempt")[0]
-    assert sorted(asked["nodeNameToMetaVictims"]) == ["a", "b"]
-    assert all(len(each["pods"]) == 1 for each in asked["nodeNameToMetaVictims"].values())
+    assert sorted(asked["NodeNameToMetaVictims"]) == ["a", "b"]
+    assert all(len(each["Pods"]) == 1 for each in asked["NodeNameToMetaVictims"].values())
 
 
 def test_whole_victims_are_sent_to_an_extender_without_a_cache(tmp_path: Path) -> None:
     def preempt(arguments: dict[str, Any]) -> dict[str, Any]:
         answer = {
             name: {
-                "pods": [{"uid": p["metadata"]["uid"]} for p in victims["pods"]],
-                "numPDBViolations": victims["numPDBViolations"],
+                "Pods": [{"UID": p["metadata"]["uid"]} for p in victims["Pods"]],
+                "NumPDBViolations": victims["NumPDBViolations"],
             }
-            for name, victims in arguments["nodeNameToVictims"].items()
+            for name, victims in arguments["NodeNameToVictims"].items()
         }
-        return {"nodeNameToMetaVictims": answer}
+        return {"NodeNameToMetaVictims": answer}
 
     with FakeExtender(preempt=preempt) as extender:
         extenders = [{"urlPrefix": extender.url, "preemptVerb": "preempt"}]
@@ -305,6 +305,6 @@ def test_whole_victims_are_sent_to_an_extender_without_a_cache(tmp_path: Path) -
             assert await stage.node_of("important") == "a"
 
         run(tmp_path, extenders, body)
-    victim = extender.asked("preempt")[0]["nodeNameToVictims"]["a"]["pods"][0]
+    victim = extender.asked("preempt")[0]["NodeNameToVictims"]["a"]["Pods"][0]
     assert victim["metadata"]["name"] == "low"
     assert victim["spec"]["containers"][0]["image"] == "i"

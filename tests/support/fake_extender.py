@@ -69,27 +69,29 @@ class FakeExtender:
 
 def names_in(arguments: dict[str, Any]) -> list[str]:
     """The nodes that a filter or prioritize call is about, however they were sent."""
-    if "nodenames" in arguments:
-        names: list[str] = arguments["nodenames"]
+    if arguments["NodeNames"] is not None:
+        names: list[str] = arguments["NodeNames"]
         return names
-    return [node["metadata"]["name"] for node in arguments["nodes"]["items"]]
+    return [node["metadata"]["name"] for node in arguments["Nodes"]["items"]]
 
 
 def keeping(*kept: str, unresolvable: bool = False) -> Handler:
-    """A filter that leaves these nodes, and answers as it was asked."""
+    """A filter that leaves these nodes, and answers as it was asked, with all members as Go does."""
 
     def answer(arguments: dict[str, Any]) -> dict[str, Any]:
         left = [name for name in names_in(arguments) if name in kept]
         failed = {name: f"{name} is not for us" for name in names_in(arguments) if name not in kept}
-        result: dict[str, Any] = {
-            "failedAndUnresolvableNodes" if unresolvable else "failedNodes": failed
+        nodes = None
+        if arguments["NodeNames"] is None:
+            items = [n for n in arguments["Nodes"]["items"] if n["metadata"]["name"] in kept]
+            nodes = {"metadata": {}, "items": items}
+        return {
+            "Nodes": nodes,
+            "NodeNames": left if nodes is None else None,
+            "FailedNodes": None if unresolvable else failed,
+            "FailedAndUnresolvableNodes": failed if unresolvable else None,
+            "Error": "",
         }
-        if "nodenames" in arguments:
-            result["nodenames"] = left
-        else:
-            items = [n for n in arguments["nodes"]["items"] if n["metadata"]["name"] in kept]
-            result["nodes"] = {"items": items}
-        return result
 
     return answer
 
@@ -99,6 +101,6 @@ def preferring(preferred: str, score: int = 10) -> Handler:
 
     def answer(arguments: dict[str, Any]) -> list[dict[str, Any]]:
         names = names_in(arguments)
-        return [{"host": name, "score": score if name == preferred else 1} for name in names]
+        return [{"Host": name, "Score": score if name == preferred else 1} for name in names]
 
     return answer

@@ -20,6 +20,7 @@ from shared.framework.outcomes import PreScoreError
 from shared.framework.pod_info import PodInfo
 from shared.framework.preemption import fits_without, pick
 from shared.framework.score_range import INVALID, invalid_score
+from shared.framework.what_if import WhatIf
 from shared.messages.from_scorer import Failure
 from shared.messages.to_scorer import ExtendedTask, PodTask
 from workers.scorer.cycle import NO_NODES, Cycle
@@ -80,7 +81,7 @@ class ExtendedCycle(Cycle):
         row = int(rows[0])
         if len(rows) > 1:
             try:
-                total = self._totals(evaluation, rows)
+                total = self._totals(evaluation, rows, are_bare=verdicts.are_bare)
             except PreScoreError as error:
                 return plugin_error(self._replica.view, str(error))
             if total.max() >= INVALID:
@@ -130,19 +131,22 @@ class ExtendedCycle(Cycle):
         pod_class = self._replica.classes[task.class_id]
         self._put(_plain(task), pod_class, row, proposal_sequence)
 
-    def _totals(self, evaluation: ClassEvaluation, rows: Rows) -> Int64s:
+    def _totals(self, evaluation: ClassEvaluation, rows: Rows, *, are_bare: bool) -> Int64s:
         """What the plugins say of these rows, normalised over them alone."""
-        scores = evaluation.scores
-        if scores is None or len(rows) != evaluation.feasible_count:
+        scores, view = evaluation.scores, self._replica.view
+        if scores is None or are_bare or len(rows) != evaluation.feasible_count:
             allowed = np.zeros_like(evaluation.feasible)
             allowed[rows] = True
-            scores = ClassScores(
-                evaluation.framework,
-                evaluation.info,
-                self._replica.view,
-                evaluation.filters.static_ok,
-                allowed,
-            )
+            with WhatIf(view, rows, with_pods=False) as what_if:
+                if are_bare:
+                    what_if.bare()
+                scores = ClassScores(
+                    evaluation.framework,
+                    evaluation.info,
+                    view,
+                    evaluation.filters.static_ok,
+                    allowed,
+                )
         totals: Int64s = scores.total[rows]
         return totals
 

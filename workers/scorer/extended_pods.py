@@ -147,7 +147,7 @@ class ExtendedPods:
             opened.task, lambda each: bool(each.filter_verb or each.prioritize_verb)
         )
         if not extenders:
-            self._on_verdicts(opened, ExtenderVerdicts(opened.asked, {}, {}, {}))
+            self._on_verdicts(opened, ExtenderVerdicts(opened.asked))
             return
         number = self._number(opened)
         self._ask(FilterQuestion(number, _pod_name(opened.task), extenders, opened.asked))

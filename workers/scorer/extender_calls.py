@@ -26,7 +26,7 @@ from shared.kube.extender_config import ExtenderConfig
 from shared.kube.extender_wire import (
     MetaVictims,
     PodName,
-    filter_result,
+    filter_answer,
     meta_preempt_args,
     node_names_args,
     preempt_result,
@@ -150,7 +150,7 @@ class ExtenderCaller:
         pod = await self._pod(question.pod)
         match question:
             case FilterQuestion():
-                verdicts = ExtenderVerdicts(question.node_names, {}, {}, {})
+                verdicts = ExtenderVerdicts(question.node_names)
                 await self._filter(question, pod, verdicts)
                 if len(verdicts.passing) > 1:
                     await self._prioritize(question, pod, verdicts)
@@ -174,7 +174,7 @@ class ExtenderCaller:
             try:
                 args = await self._args(config, pod, verdicts.passing)
                 body = await client.ask(config.filter_verb, args)
-                result = filter_result(
+                answer = filter_answer(
                     body, verdicts.passing, is_cache_capable=config.node_cache_capable
                 )
             except OperationalError as error:
@@ -182,7 +182,9 @@ class ExtenderCaller:
                     raise
                 log.warning("extender_ignored", extender=config.url_prefix, problem=str(error))
                 continue
-            verdicts.take_filter_answer(result.nodenames or [], result.failed, result.unresolvable)
+            verdicts.take_filter_answer(
+                answer.node_names, answer.failed, answer.unresolvable, are_bare=answer.are_bare
+            )
 
     async def _prioritize(
         self, question: FilterQuestion, pod: bytes, verdicts: ExtenderVerdicts
@@ -215,7 +217,8 @@ class ExtenderCaller:
             config = client.config
             try:
                 args = await self._preempt_args(config, pod, question, victims)
-                victims = preempt_result(await client.ask(config.preempt_verb, args))
+                body = await client.ask(config.preempt_verb, args)
+                victims = preempt_result(body, is_ignorable=config.ignorable)
             except OperationalError as error:
                 if not config.ignorable:
                     raise

@@ -50,17 +50,17 @@ def test_who_only_binds_is_not_asked_before() -> None:
 
 
 def test_what_is_unresolvable_is_not_merely_refused() -> None:
-    verdicts = ExtenderVerdicts(["a", "b", "c"], {}, {}, {})
+    verdicts = ExtenderVerdicts(["a", "b", "c"])
     verdicts.take_filter_answer(["a", "b"], {"c": "full"}, {"c": "never"})
     assert (verdicts.refused, verdicts.unresolvable) == ({}, {"c": "never"})
-    verdicts.take_filter_answer([], {"a": "full", "b": "full"}, None)
+    verdicts.take_filter_answer([], {"a": "full", "b": "full"}, {})
     assert verdicts.passing == []
     assert verdicts.refused == {"a": "full", "b": "full"}
     assert verdicts.reasons(["a", "b", "c", "d"]) == Counter({"full": 2, "never": 1})
 
 
 def test_scores_of_several_extenders_add_up() -> None:
-    verdicts = ExtenderVerdicts(["a"], {}, {}, {})
+    verdicts = ExtenderVerdicts(["a"])
     verdicts.add_scores({"a": 100, "b": 10})
     verdicts.add_scores({"a": 5})
     assert verdicts.scores == {"a": 105, "b": 10}

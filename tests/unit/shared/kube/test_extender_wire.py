@@ -1,6 +1,11 @@
-"""What is said to extenders and what their answers mean; cases of pkg/scheduler/extender_test.go."""
+"""What is said to extenders and what their answers mean; cases of pkg/scheduler/extender_test.go.
+
+Answers are written as Go's encoder writes structs without JSON names: all members, by their Go names.
+"""
 
 import json
+import re
+from collections.abc import Callable
 
 import pytest
 
@@ -11,7 +16,7 @@ from shared.kube.extender_wire import (
     PodName,
     bind_args,
     check_bind_result,
-    filter_result,
+    filter_answer,
     meta_preempt_args,
     node_names_args,
     preempt_result,
@@ -25,73 +30,98 @@ POD = b'{"metadata":{"name":"p","annotations":{"x":"y"}}}'
 
 def test_names_are_sent_to_an_extender_with_a_cache() -> None:
     sent = json.loads(node_names_args(POD, ["a", "b"]))
-    assert sent == {"pod": json.loads(POD), "nodenames": ["a", "b"]}
+    assert sent == {"Pod": json.loads(POD), "Nodes": None, "NodeNames": ["a", "b"]}
 
 
 def test_whole_nodes_are_sent_to_an_extender_without_one() -> None:
-    sent = json.loads(whole_nodes_args(POD, [b'{"metadata":{"name":"a"},"spec":{"new":1}}']))
-    assert sent["nodes"] == {"items": [{"metadata": {"name": "a"}, "spec": {"new": 1}}]}
-    assert "nodenames" not in sent
+    node = b'{"metadata":{"name":"a"},"spec":{"new":1}}'
+    sent = json.loads(whole_nodes_args(POD, [node]))
+    assert sent["Nodes"] == {"metadata": {}, "items": [json.loads(node)]}
+    assert sent["NodeNames"] is None
 
 
-@pytest.mark.parametrize("is_cache_capable", [True, False])
-def test_an_answer_is_read_as_it_was_asked_for(is_cache_capable: bool) -> None:
-    body = (
-        b'{"nodenames":["b"],"failedNodes":{"a":"full"}}'
-        if is_cache_capable
-        else b'{"nodes":{"items":[{"metadata":{"name":"b"}}]},"failedNodes":{"a":"full"}}'
-    )
-    result = filter_result(body, ["a", "b"], is_cache_capable=is_cache_capable)
-    assert (result.nodenames, result.failed) == (["b"], {"a": "full"})
+GO_NAMES = (
+    b'{"Nodes":null,"NodeNames":["b"],"FailedNodes":{"A":"full"},'
+    b'"FailedAndUnresolvableNodes":{"c":"gone"},"Error":""}\n'
+)
+
+
+@pytest.mark.parametrize("spelt", [bytes, bytes.lower, bytes.upper], ids=["go", "lower", "upper"])
+def test_members_are_read_whatever_their_case(spelt: Callable[[bytes], bytes]) -> None:
+    for name in (b"NodeNames", b"FailedNodes", b"FailedAndUnresolvableNodes", b"Error"):
+        assert name in GO_NAMES
+    body = re.sub(rb'"([A-Z][A-Za-z]+)":', lambda m: b'"' + spelt(m[1]) + b'":', GO_NAMES)
+    body = body.replace(b'{"' + spelt(b"A") + b'"', b'{"A"')  # A node's name, and no member's.
+    answer = filter_answer(body, ["A", "b", "c"], is_cache_capable=True)
+    assert answer == (["b"], {"A": "full"}, {"c": "gone"}, False)
 
 
 def test_an_extender_with_a_cache_may_answer_with_nodes() -> None:
-    body = b'{"nodes":{"items":[{"metadata":{"name":"b"}}]},"nodenames":null}'
-    assert filter_result(body, ["b"], is_cache_capable=True).nodenames == ["b"]
+    body = b'{"Nodes":{"metadata":{},"items":[{"metadata":{"name":"b"}}]},"NodeNames":null}'
+    for is_cache_capable in (True, False):
+        answer = filter_answer(body, ["b"], is_cache_capable=is_cache_capable)
+        assert (answer.node_names, answer.are_bare) == (["b"], True)
 
 
-def test_nothing_said_means_no_node() -> None:
-    assert filter_result(b"{}", ["a"], is_cache_capable=True).nodenames == []
+def test_an_extender_without_a_cache_may_answer_with_nodes_that_were_not_asked_about() -> None:
+    body = b'{"Nodes":{"items":[{"metadata":{"name":"z"}}]},"NodeNames":["b"]}'
+    assert filter_answer(body, ["b"], is_cache_capable=False).node_names == ["z"]
+
+
+@pytest.mark.parametrize("body", [b"{}", b"null", b'{"NodeNames":null,"Error":null} more'])
+def test_nothing_said_means_no_node(body: bytes) -> None:
+    assert filter_answer(body, ["a"], is_cache_capable=True).node_names == []
 
 
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        (b'{"error":"out of order"}', "out of order"),
-        (b'{"nodenames":["z"]}', 'claims a filtered node "z"'),
+        (b'{"Error":"out of order"}', "out of order"),
+        (b'{"NodeNames":["z"]}', 'claims a filtered node "z"'),
+        (b"", "the answer to filter cannot be used"),
         (b"<html>", "the answer to filter cannot be used"),
-        (b'{"nodenames":"a"}', "the answer to filter cannot be used"),
+        (b'{"NodeNames":"a"}', "the answer to filter cannot be used"),
+        (b'{"NodeNames":NaN}', "the answer to filter cannot be used"),
+        (b"[]", "the answer to filter cannot be used"),
+        (b"[" * 100_000, "the answer to filter cannot be used"),
         (b"\xff\xfe", "the answer to filter cannot be used"),
     ],
 )
 def test_a_bad_answer_is_named(body: bytes, told: str) -> None:
     with pytest.raises(ExtenderError, match=told):
-        filter_result(body, ["a"], is_cache_capable=True)
+        filter_answer(body, ["a"], is_cache_capable=True)
 
 
-def test_scores_are_weighted_and_brought_to_the_range_of_plugins() -> None:
-    body = b'[{"host":"a","score":10},{"host":"b","score":1},{"host":"a","score":2}]'
-    assert priorities(body, 3) == {"a": 12 * 3 * 10, "b": 30}
+@pytest.mark.parametrize("host", ["Host", "host", "HOST"])
+def test_scores_are_weighted_and_brought_to_the_range_of_plugins(host: str) -> None:
+    scores = [{host: "a", "Score": 10}, {host: "b", "score": 1}, {host: "a", "SCORE": 2}]
+    assert priorities(json.dumps(scores).encode(), 3) == {"a": 12 * 3 * 10, "b": 30}
+    with pytest.raises(ExtenderError, match="the answer to prioritize cannot be used"):
+        priorities(b'[{"Host":"a","Score":%d}]' % (1 << 63), 1)
 
 
 def test_victims_are_sent_by_uid_or_whole() -> None:
     victims = {"n": MetaVictims([MetaPod("u1")], 1)}
     sent = json.loads(meta_preempt_args(POD, victims))
-    assert sent["nodeNameToMetaVictims"] == {"n": {"pods": [{"uid": "u1"}], "numPDBViolations": 1}}
+    assert sent["NodeNameToMetaVictims"] == {"n": {"Pods": [{"UID": "u1"}], "NumPDBViolations": 1}}
+    assert sent["NodeNameToVictims"] is None
     sent = json.loads(whole_preempt_args(POD, victims, {"u1": b'{"spec":{"x":2}}'}))
-    assert sent["nodeNameToVictims"] == {"n": {"pods": [{"spec": {"x": 2}}], "numPDBViolations": 1}}
-    assert "nodeNameToMetaVictims" not in sent
+    assert sent["NodeNameToVictims"] == {"n": {"Pods": [{"spec": {"x": 2}}], "NumPDBViolations": 1}}
+    assert sent["NodeNameToMetaVictims"] is None
 
 
-def test_a_node_without_victims_is_no_answer() -> None:
-    with pytest.raises(ExtenderError, match='expected at least one victim pod on node "n"'):
-        preempt_result(b'{"nodeNameToMetaVictims":{"n":{"pods":[]}}}')
-    assert preempt_result(b"{}") == {}
+def test_a_node_without_victims_is_no_answer_but_of_an_extender_that_may_be_ignored() -> None:
+    body = b'{"nodeNameToMetaVictims":{"N":{"Pods":[]},"m":{"pods":[{"uid":"U"}]},"o":null}}'
+    with pytest.raises(ExtenderError, match='expected at least one victim pod on node "N"'):
+        preempt_result(body, is_ignorable=False)
+    assert preempt_result(body, is_ignorable=True) == {"m": MetaVictims([MetaPod("U")], 0)}
+    assert preempt_result(b"{}", is_ignorable=False) == {}
 
 
 def test_a_binding_names_pod_and_node() -> None:
     sent = json.loads(bind_args(PodName("ns", "p", "u"), "n"))
-    assert sent == {"podName": "p", "podNamespace": "ns", "podUID": "u", "node": "n"}
-    check_bind_result(b'{"error":""}')
-    with pytest.raises(ExtenderError, match="no room"):
-        check_bind_result(b'{"error":"no room"}')
+    assert sent == {"PodName": "p", "PodNamespace": "ns", "PodUID": "u", "Node": "n"}
+    check_bind_result(b'{"Error":""}')
+    for name in ("Error", "error", "ERROR"):
+        with pytest.raises(ExtenderError, match="denied"):
+            check_bind_result(b'{"%s":"denied"}\n' % name.encode())

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from shared.columns.nominations import Nomination
+from shared.columns.schema import CPU
 from shared.framework.extenders import EXTENDER, ExtenderVerdicts
 from shared.ids import PodUid
 from shared.kube.extender_config import ExtenderConfig
@@ -119,6 +120,22 @@ def test_the_scores_of_extenders_count() -> None:
     world.add(pod)
     settled = world.answer(world.caller.take(), "a", "b", "c", c=1000)
     assert placements(settled) == [(1, world.row("c"))]
+
+
+@pytest.mark.parametrize(("are_bare", "best"), [(False, "c"), (True, "a")])
+def test_nodes_that_an_extender_sent_back_are_rated_without_their_pods(
+    are_bare: bool, best: str
+) -> None:
+    pod = make_pod("p", cpu="100m")
+    running = [make_pod("on-a", cpu="500m", node_name="a", phase="Running")]
+    world = World(FILTERS, pods=[pod], running=running)
+    world.add(pod)
+    # Alike but for the pod on "a", and the extender likes "a" a little.
+    verdicts = ExtenderVerdicts(["a", "c"], scores={"a": 1}, are_bare=are_bare)
+    settled = world.extended.work([Answer(world.caller.take().number, verdicts=verdicts)])
+    assert placements(settled) == [(1, world.row(best))]
+    cpu_milli = {name: world.replica.nodes.requested[CPU, world.row(name)] for name in "ac"}
+    assert cpu_milli == {"a": 500, "c": 0, best: {"a": 600, "c": 100}[best]}
 
 
 def test_a_node_that_filled_up_meanwhile_is_not_taken() -> None:
