@@ -33,6 +33,8 @@ BANNED_IN_CODE = (
     ),
     Banned(r"\bpickle\b", "msgspec: frames are never unpickled", ("tests/", "pyproject.toml")),
     Banned(r"\bos\.system\(|shell=True", "a list of arguments, without a shell"),
+    Banned(r"\bdeadline=|\bderandomize=", "tests/conftest.py says it", ("tests/conftest.py",)),
+    Banned(r"\bmark\.timeout\(", "the limit in pyproject.toml, which only a hang reaches"),
 )
 BANNED_EVERYWHERE = (
     Banned(r"\bFIXME\b|\bXXX\b", "mend it before it is merged, or say when it will be needed"),

@@ -15,6 +15,7 @@ import pytest
 from daemon import cli
 from shared import exit_codes
 from shared.limits import CHILD_STOP_S, DRAIN_S, OWNER_SILENCE_S
+from tests.support.waiting import HANG_S
 
 ROOT: Final = Path(__file__).parents[2]
 UNITS: Final = ROOT / "systemd"
@@ -111,7 +112,7 @@ def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=False,
     )
     assert (told.returncode, told.stdout + told.stderr) == (0, "")
@@ -125,7 +126,7 @@ def test_the_service_is_exposed_no_more_than_it_has_to_be() -> None:
         ["systemd-analyze", "security", *options, path],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=False,
     )
     exposed = [f"{r['name']} {r['exposure']}" for r in json.loads(told.stdout) if r.get("exposure")]

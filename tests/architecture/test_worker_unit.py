@@ -10,6 +10,7 @@ from pathlib import Path
 from daemon import cli
 from shared import exit_codes
 from tests.architecture.test_units import EXPOSURE_MAX, UNITS, lines_of, needs_systemd
+from tests.support.waiting import HANG_S
 
 UNIT = "berth-worker@.service"
 OWN = {
@@ -59,6 +60,6 @@ def test_systemd_finds_nothing_wrong_with_it(tmp_path: Path) -> None:
          f"--threshold={EXPOSURE_MAX}", str(tmp_path / "berth-worker@1.service")],
     ):  # fmt: skip
         told = subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False
         )
         assert told.returncode == 0, told.stdout + told.stderr

@@ -32,6 +32,7 @@ from shared.messages.to_owner import (
     SyncStarted,
 )
 from tests.support.scripted_server import Handler, Reply, Request, ScriptedServer
+from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration
 
@@ -218,7 +219,7 @@ async def watching(
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG_S):
             await main()
 
     asyncio.run(bounded())

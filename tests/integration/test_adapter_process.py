@@ -27,10 +27,10 @@ from shared.messages.to_owner import (
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_sockets import OwnerSockets
+from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration
 
-WAIT_S = 30.0
 """For what should take milliseconds, on a machine that is busy with other things."""
 
 
@@ -61,7 +61,7 @@ class Owner:
         self.messages: list[AdapterMessage] = []
 
     def poll_until(self, is_there: Callable[[], bool]) -> None:
-        for _ in range(int(WAIT_S * 10)):
+        for _ in range(int(HANG_S * 10)):
             if is_there():
                 return
             for received in self.sockets.poll(100):
@@ -72,7 +72,7 @@ class Owner:
                     assert self.sockets.send(Channel.ADAPTER, received.peer, order)
                 elif batch.epoch == self.epoch:
                     self.messages += batch.messages
-        raise AssertionError(f"not told in {WAIT_S} s; told: {self.messages}")
+        raise AssertionError(f"not told in {HANG_S} s; told: {self.messages}")
 
     def synced(self) -> bool:
         return len([m for m in self.messages if isinstance(m, SyncFinished)]) == len(ALL_KINDS)
@@ -135,7 +135,7 @@ def test_the_life_of_a_pod_reaches_the_owner(
         change(server_url, ("DELETE", f"{PODS}/before?gracePeriodSeconds=0", None))
         owner.poll_until(lambda: "before" in owner.deleted_pods())
         adapter.send_signal(signal.SIGTERM)
-        assert adapter.wait(WAIT_S) == 0
+        assert adapter.wait(HANG_S) == 0
 
 
 def test_a_new_owner_is_told_everything_again(tmp_path: Path, server_url: str) -> None:
@@ -151,7 +151,7 @@ def test_a_new_owner_is_told_everything_again(tmp_path: Path, server_url: str) -
 def test_what_cannot_work_ends_with_a_clear_line(tmp_path: Path) -> None:
     arguments = ["--runtime-dir", str(tmp_path), "--kubeconfig", str(tmp_path / "missing")]
     with process("daemon.adapter", *arguments) as adapter:
-        _, errors = adapter.communicate(timeout=WAIT_S)
+        _, errors = adapter.communicate(timeout=HANG_S)
         assert adapter.returncode == 1
         assert b"missing" in errors
         assert b"cannot be read" in errors

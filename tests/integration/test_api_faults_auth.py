@@ -27,6 +27,7 @@ from tests.support.connect_proxy import connect_proxy
 from tests.support.faulty_server import FaultyServer, faulty_server
 from tests.support.kubeconfigs import kubeconfig_of
 from tests.support.scripted_server import Reply, Request, ScriptedServer
+from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration
 
@@ -36,7 +37,7 @@ NOW_S = SystemClock().wall_s()
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_S):
             await main()
 
     asyncio.run(bounded())
@@ -51,7 +52,7 @@ def write_kubeconfig(
 
 
 async def ask(access: ClusterAccess, *paths: str) -> list[bytes]:
-    client = ApiClient(access, timeout_s=5.0)
+    client = ApiClient(access, timeout_s=HANG_S)
     try:
         return [await client.get(path) for path in paths]
     finally:

@@ -16,8 +16,9 @@ from bench.watched.listing import NODES_PATH, PODS_PATH, all_items
 from bench.watched.processes import WatchedProcess, start_berth
 from shared.kube.api_client import ApiClient
 from shared.kube.kubeconfig import load_kubeconfig
+from tests.support.waiting import HANG_S
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.integration
 
 NODE_COUNT = 40
 POD_COUNT = 400
@@ -69,7 +70,7 @@ class Cluster:
             "apiserver", "bench.apiserver", options, self.folder, speaks=True
         )
         await self.server.first_line()
-        self.client = ApiClient(load_kubeconfig([self.kubeconfig]), timeout_s=30.0)
+        self.client = ApiClient(load_kubeconfig([self.kubeconfig]), timeout_s=HANG_S)
         self.berth: WatchedProcess | None = None
         return self
 

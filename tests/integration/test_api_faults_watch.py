@@ -20,6 +20,7 @@ from shared.kube.cluster_access import access_by_url
 from shared.kube.http_connection import HttpStream
 from shared.kube.resources import KINDS_BY_PLURAL
 from tests.support.faulty_server import NODES, PODS, FaultyServer, NodeMirror, faulty_server
+from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration
 
@@ -30,7 +31,7 @@ PATIENT = {"idle_s_max": 30.0, "initial_idle_s_max": 30.0, "page_timeout_s": 30.
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_S):
             await main()
 
     asyncio.run(bounded())

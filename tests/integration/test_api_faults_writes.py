@@ -19,6 +19,7 @@ from shared.kube.rate_limit import RateLimit
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod, PodVerdict
 from tests.support.faulty_server import FaultyServer, faulty_server
+from tests.support.waiting import HANG_S
 from workers.binder.bind_call import BOUND, DefaultBinder, NotBound, Patience
 from workers.binder.recorder import Recorder, RecorderSettings
 
@@ -30,7 +31,7 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_S):
             await main()
 
     asyncio.run(bounded())

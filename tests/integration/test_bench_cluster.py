@@ -12,6 +12,7 @@ from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
 from tests.support.scripted_server import Reply, Request, ScriptedServer
+from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration
 
@@ -27,7 +28,7 @@ async def asked_while_creating(folder: Path, answers: dict[str, list[int]]) -> l
         waiting = answers.get(request.path, [201])
         await reply.json(waiting.pop(0) if len(waiting) > 1 else waiting[0], {})
 
-    async with ScriptedServer(handler) as server, asyncio.timeout(20):
+    async with ScriptedServer(handler) as server, asyncio.timeout(HANG_S):
         client = ApiClient(access_by_url(server.url))
         cluster = HttpCluster(Place(client, None, folder, None, True), SystemClock())
         await cluster.create(await cluster.prepare(WORKLOADS))

@@ -14,13 +14,14 @@ from bench.watched.processes import start_api_server
 from daemon import cli
 from shared import exit_codes
 from tests.support.kubeconfigs import kubeconfig_of
+from tests.support.waiting import HANG_S
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.integration
 
 PERF = Path(__file__).parents[2] / "bench/perf"
 MISC = PERF / "upstream/misc/performance-config.yaml"
 OURS = PERF / "workloads/performance-config.yaml"
-LIMIT = ("--timeout-s", "60")
+LIMIT = ("--timeout-s", f"{HANG_S}")
 
 
 def result_of(path: Path, *arguments: str) -> dict[str, Any]:

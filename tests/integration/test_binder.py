@@ -26,6 +26,7 @@ from shared.messages.to_binder import (
 )
 from shared.transport.owner_sockets import OwnerSockets
 from tests.support.binder_stage import EPOCH, Stage, World, eventually
+from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration
 
@@ -151,14 +152,14 @@ def test_draining_finishes_and_reports_and_writes_events_then_ends_well(
     else:
         stage.say(Drain())
     assert stage.outcomes(12) == dict.fromkeys(order_ids)
-    assert stage.process.wait(10) == 0
+    assert stage.process.wait(HANG_S) == 0
     assert len(world.events()) == 12
 
 
 def test_without_its_supervisor_the_binder_stops(stage: Stage) -> None:
     os.close(stage.lifeline)
     stage.lifeline = -1
-    assert stage.process.wait(10) == 1
+    assert stage.process.wait(HANG_S) == 1
 
 
 def test_conditions_and_events_are_written_as_users_know_them(stage: Stage, world: World) -> None:
@@ -225,7 +226,7 @@ def test_an_option_that_cannot_be_used_is_one_line_and_status_1(world: World) ->
             *(sys.executable, "-m", "workers.binder", "--index", "0"),
             *("--runtime-dir", folder, "--server", "ftp://x"),
         ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANG_S)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert "ftp://x" in done.stderr

@@ -23,6 +23,7 @@ from shared.messages.to_binder import (
     ReleaseClaim,
 )
 from tests.support.binder_stage import EPOCH, Stage, World, eventually
+from tests.support.waiting import HANG_S
 from workers.binder.claim_bind import FINALIZER
 
 pytestmark = pytest.mark.integration
@@ -45,7 +46,7 @@ def add_claim(world: World) -> str:
 def work(uid: str, device: str = "gpu-0") -> ClaimWork:
     given = AllocatedDevice(request="r", driver="d", pool="p", device=device)
     allocation = AllocationResult(devices=DeviceAllocationResult(results=[given]))
-    return ClaimWork("default", "gpu", uid, allocation, is_new=True, ready_timeout_s=5.0)
+    return ClaimWork("default", "gpu", uid, allocation, is_new=True, ready_timeout_s=HANG_S)
 
 
 def generated(name: str) -> ClaimWork:

@@ -11,8 +11,9 @@ from bench.demo.run import DemoFailedError, DemoOptions, run_demo
 from bench.demo.workload import Workload, synthetic_workload
 from daemon import cli
 from shared import exit_codes
+from tests.support.waiting import HANG_S
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.integration
 
 
 def folder_of(error: Exception) -> Path:
@@ -24,7 +25,7 @@ def test_every_pod_is_bound_and_the_figures_and_the_report_are_written(tmp_path:
     report, figures_path = tmp_path / "report.html", tmp_path / "figures.json"
     size = ["--nodes", "20", "--pods", "60", "--workers", "2", "--binders", "2"]
     places = ["--report", str(report), "--json", str(figures_path)]
-    assert cli.main(["demo", *size, *places, "--timeout-s", "90"]) == exit_codes.OK
+    assert cli.main(["demo", *size, *places, "--timeout-s", f"{HANG_S}"]) == exit_codes.OK
     figures = json.loads(figures_path.read_text())
     assert (figures["bound_count"], figures["unschedulable_count"]) == (60, 0)
     assert figures["problems"] == []
@@ -39,7 +40,7 @@ def test_every_pod_is_bound_and_the_figures_and_the_report_are_written(tmp_path:
 def test_what_does_not_fit_is_reported_with_kube_schedulers_message() -> None:
     # 2 nodes of 4 CPU take 80 pods of 100m CPU; the rest cannot be placed.
     crowded = synthetic_workload(2, 90)
-    outcome = run_demo(crowded, DemoOptions(timeout_s=90), Progress())
+    outcome = run_demo(crowded, DemoOptions(timeout_s=HANG_S), Progress())
     assert (outcome.figures.bound_count, outcome.figures.unschedulable_count) == (80, 10)
     (message,) = outcome.figures.unschedulable
     assert message.startswith("0/2 nodes are available: 2 Insufficient cpu.")
@@ -59,7 +60,7 @@ def test_a_run_that_cannot_end_fails_loudly_and_keeps_its_logs() -> None:
 def test_a_body_that_the_server_refuses_fails_the_run_with_its_answer() -> None:
     bad = Workload(title="bad", note="", nodes=[b'{"metadata":{"name":"Not_a_name"}}'], pods=[])
     with pytest.raises(DemoFailedError, match="Not_a_name") as caught:
-        run_demo(bad, DemoOptions(timeout_s=60), Progress())
+        run_demo(bad, DemoOptions(timeout_s=HANG_S), Progress())
     shutil.rmtree(folder_of(caught.value))
 
 

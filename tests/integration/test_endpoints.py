@@ -14,9 +14,10 @@ import pytest
 from daemon.endpoints.pages import Pages
 from daemon.endpoints.server import HEAD_BYTES_MAX, EndpointServer
 from shared import exit_codes
+from tests.support.waiting import HANG_S
 from tests.unit.daemon.endpoints.test_pages import FixedSource
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.integration
 
 TLS = Path(__file__).parents[1] / "unit" / "shared" / "kube" / "tls"
 
@@ -45,7 +46,7 @@ def get(
 
 def test_one_connection_carries_many_requests() -> None:
     def scene(port: int) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=HANG_S)
         for _ in range(3):
             assert get(connection, "/livez") == (200, b"ok")
         assert get(connection, "/metrics") == (200, b"berth_owner_up 1\n")
@@ -66,10 +67,10 @@ def test_one_connection_carries_many_requests() -> None:
 )
 def test_what_is_no_request_is_refused_and_others_are_served(sent: bytes) -> None:
     def scene(port: int) -> None:
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as raw:
+        with socket.create_connection(("127.0.0.1", port), timeout=HANG_S) as raw:
             raw.sendall(sent)
             assert raw.recv(100).startswith(b"HTTP/1.1 400 ")
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=HANG_S)
         assert get(connection, "/livez") == (200, b"ok")
         connection.close()
 
@@ -78,7 +79,7 @@ def test_what_is_no_request_is_refused_and_others_are_served(sent: bytes) -> Non
 
 def test_a_body_ends_the_connection_with_the_answer() -> None:
     def scene(port: int) -> None:
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as raw:
+        with socket.create_connection(("127.0.0.1", port), timeout=HANG_S) as raw:
             raw.sendall(b"POST /metrics HTTP/1.1\r\nContent-Length: 9\r\n\r\nGET /live")
             answer = b""
             while chunk := raw.recv(1000):
@@ -97,7 +98,7 @@ def test_a_port_that_is_taken_ends_the_process_with_a_line_of_the_log(tmp_path: 
             [sys.executable, "-P", "-m", "daemon.endpoints", *arguments],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=HANG_S,
             check=False,
         )
     assert ended.returncode == exit_codes.FAILED
@@ -108,14 +109,16 @@ def test_it_speaks_tls_with_who_trusts_it_only() -> None:
     def scene(port: int) -> None:
         trusting = ssl.create_default_context(cafile=TLS / "cert.pem")
         trusting.check_hostname = False
-        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=trusting)
+        connection = http.client.HTTPSConnection(
+            "127.0.0.1", port, timeout=HANG_S, context=trusting
+        )
         assert get(connection, "/livez") == (200, b"ok")
         connection.close()
-        doubting = http.client.HTTPSConnection("127.0.0.1", port, timeout=10)
+        doubting = http.client.HTTPSConnection("127.0.0.1", port, timeout=HANG_S)
         with pytest.raises(ssl.SSLCertVerificationError):
             doubting.connect()
         doubting.close()
-        plain = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        plain = http.client.HTTPConnection("127.0.0.1", port, timeout=HANG_S)
         with pytest.raises((http.client.HTTPException, OSError)):
             get(plain, "/livez")
         plain.close()

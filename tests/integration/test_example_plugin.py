@@ -12,6 +12,7 @@ import yaml
 
 from tests.support.live import ROOT, Fields, LiveBerth, SharedBerth
 from tests.support.live_cluster import pods_path
+from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration
 
@@ -27,7 +28,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(["cp", "-r", f"{EXAMPLE}/.", str(source)], check=True)
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     offline = ["--no-deps", "--no-build-isolation", "--no-index", "--target", str(target)]
-    subprocess.run([*pip, *offline, str(source)], check=True, capture_output=True, timeout=100)
+    subprocess.run([*pip, *offline, str(source)], check=True, capture_output=True, timeout=HANG_S)
     return target
 
 
@@ -95,7 +96,7 @@ def run(installed: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         cwd=installed,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=HANG_S,
     )
 
 

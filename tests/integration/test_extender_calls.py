@@ -20,12 +20,13 @@ from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from tests.support.binder_stage import World
 from tests.support.fake_extender import FakeExtender, keeping, preferring
+from tests.support.waiting import HANG_S
 from workers.binder.bind_call import BOUND, NotBound, Outcome
 from workers.binder.extender_bind import ExtenderBinder
 from workers.scorer.extender_calls import ExtenderCaller
 from workers.scorer.extender_questions import Answer, FilterQuestion, PreemptQuestion, Question
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
@@ -114,7 +115,7 @@ def test_an_extender_that_says_nothing_is_given_up(world: World) -> None:
     let_go = threading.Event()
 
     def wait(_: dict[str, Any]) -> dict[str, Any]:
-        let_go.wait(60)
+        let_go.wait(HANG_S)
         return {}
 
     with FakeExtender(filter=wait) as extender:

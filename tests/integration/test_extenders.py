@@ -15,8 +15,9 @@ from bench.watched.processes import WatchedProcess, start_api_server, start_bert
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
 from tests.support.fake_extender import FakeExtender, keeping, names_in, preferring
+from tests.support.waiting import HANG_S
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.integration
 
 PODS = "/api/v1/namespaces/default/pods"
 RESOURCE = "example.com/foo"
@@ -225,7 +226,7 @@ def test_a_slow_extender_keeps_nobody_else_waiting(tmp_path: Path) -> None:
     let_go = threading.Event()
 
     def wait(arguments: dict[str, Any]) -> dict[str, Any]:
-        let_go.wait(60)
+        let_go.wait(HANG_S)
         answer: dict[str, Any] = keeping("a")(arguments)
         return answer
 
@@ -234,7 +235,7 @@ def test_a_slow_extender_keeps_nobody_else_waiting(tmp_path: Path) -> None:
             {
                 "urlPrefix": extender.url,
                 "filterVerb": "filter",
-                "httpTimeout": "60s",
+                "httpTimeout": f"{HANG_S:.0f}s",
                 "managedResources": [{"name": RESOURCE, "ignoredByScheduler": True}],
             }
         ]

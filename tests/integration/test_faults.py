@@ -24,8 +24,9 @@ from daemon.supervisor.process_list import ProcessEntry, read_list
 from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
+from tests.support.waiting import HANG_S
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.integration
 
 ROLES = ("scorer-0", "binder-0", "adapter", "owner")
 POD_COUNT = 1600
@@ -43,7 +44,7 @@ class Run:
 
     async def __aenter__(self) -> Self:
         self.server, self.address = await start_api_server(self.folder, 200_000, seed=1)
-        self.client = ApiClient(access_by_url(self.address), timeout_s=30.0)
+        self.client = ApiClient(access_by_url(self.address), timeout_s=HANG_S)
         await create_all(self.client, NODES_PATH, self.workload.nodes)
         self.berth = await self.start_berth()
         self.watcher = pod_watcher(self.client, self.book, self.clock)
@@ -122,7 +123,7 @@ async def a_run_whose_supervisor_dies(folder: Path) -> None:
             children = [psutil.Process(e.pid) for e in read_list(folder / "run").processes]
             os.kill(run.berth.pid, signal.SIGKILL)
             # The children notice by their lifeline and end by themselves.
-            _, alive = await asyncio.to_thread(psutil.wait_procs, children, 20)
+            _, alive = await asyncio.to_thread(psutil.wait_procs, children, HANG_S)
             assert not alive
             run.berth.stop()
             run.berth = await run.start_berth()

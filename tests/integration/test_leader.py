@@ -26,8 +26,9 @@ from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, ConnectFailed
 from shared.kube.cluster_access import access_by_url
+from tests.support.waiting import HANG_S
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.integration
 
 CONFIG = """\
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -46,7 +47,7 @@ class Stage:
         self.folder = folder
         self.server = server
         self.address = address
-        self.client = ApiClient(access_by_url(address), timeout_s=30.0)
+        self.client = ApiClient(access_by_url(address), timeout_s=HANG_S)
         self.lease = LeaseObject(self.client, "kube-system", "test")
         self.pods = synthetic_workload(20, 400).pods
         self.created = 0
@@ -104,7 +105,7 @@ class Stage:
             count = len(await self.bound())
 
     async def holder(self) -> str:
-        record = await self.lease.read(5.0)
+        record = await self.lease.read(HANG_S)
         return "" if record is None else record.holder
 
     async def told_of_lease(self) -> list[str]:
@@ -172,7 +173,7 @@ async def a_clean_end(folder: Path) -> None:
         assert await stage.holder() != first, "given up, and perhaps taken already"
         await stage.create_pods(50)
         await stage.until_all_bound()
-        record = await stage.lease.read(5.0)
+        record = await stage.lease.read(HANG_S)
         assert record is not None
         assert record.holder not in ("", first)
         assert record.transitions == 1
@@ -206,10 +207,10 @@ async def take_lease(stage: Stage) -> Election:
     clock = SystemClock()
     election = Election(Terms("another", 60.0, 59.0, 1.0))
     while True:
-        election.told_seen(await stage.lease.read(5.0), clock.boot_s())
+        election.told_seen(await stage.lease.read(HANG_S), clock.boot_s())
         match election.next_step(clock.boot_s(), micro_time(clock.wall_s())):
             case Update(record):
-                await stage.lease.update(record, 5.0)
+                await stage.lease.update(record, HANG_S)
                 election.told_written(record, clock.boot_s(), clock.boot_s())
                 return election
             case Follow():
@@ -249,8 +250,8 @@ async def a_leader_that_was_stopped(folder: Path) -> None:
         # And it leads again when the other gives up.
         record = another.release(micro_time(SystemClock().wall_s()))
         assert record is not None
-        await stage.lease.read(5.0)
-        await stage.lease.update(record, 5.0)
+        await stage.lease.read(HANG_S)
+        await stage.lease.update(record, HANG_S)
         await stage.until_all_bound()
 
 
@@ -268,11 +269,11 @@ async def a_lost_elector(folder: Path) -> None:
         await stage.until(
             "a", lambda s: any(p.name == "leader" and p.restart_count for p in s.processes)
         )
-        before = await stage.lease.read(5.0)
+        before = await stage.lease.read(HANG_S)
         now = before
         while now == before:
             await asyncio.sleep(0.05)
-            now = await stage.lease.read(5.0)
+            now = await stage.lease.read(HANG_S)
         assert await stage.holder() == first
         await stage.create_pods(50)
         await stage.until_all_bound()
@@ -339,7 +340,7 @@ async def a_lease_with_more_in_it(folder: Path) -> None:
         )
         path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
         await stage.client.post(path, body)
-        record = await stage.lease.read(5.0)
+        record = await stage.lease.read(HANG_S)
         assert record is not None
         assert record.holder == ""
         election = await take_lease(stage)
@@ -348,12 +349,12 @@ async def a_lease_with_more_in_it(folder: Path) -> None:
         assert lease["spec"]["holderIdentity"] == "another"
         # Of two that write at once one is refused.
         other = LeaseObject(stage.client, "kube-system", "test")
-        await other.read(5.0)
+        await other.read(HANG_S)
         renewal = election.next_step(0.0, micro_time(0.0))
         assert isinstance(renewal, Update)
-        await stage.lease.update(renewal.record, 5.0)
+        await stage.lease.update(renewal.record, HANG_S)
         with pytest.raises(ApiError, match="409"):
-            await other.update(renewal.record, 5.0)
+            await other.update(renewal.record, HANG_S)
 
 
 def test_a_lease_that_others_wrote_is_taken_as_it_is(tmp_path: Path) -> None:

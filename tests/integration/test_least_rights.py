@@ -25,8 +25,9 @@ from bench.apiserver.server import ApiServer, ServerOptions
 from bench.apiserver.watching import WatchCursor
 from tests.support.kubeconfigs import kubeconfig_of
 from tests.support.rights import Right, documents, right_needed, rights_of
+from tests.support.waiting import HANG_S
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.integration
 
 ROOT: Final = Path(__file__).parents[2]
 MANIFESTS: Final = ROOT / "docs" / "manifests"
@@ -117,7 +118,7 @@ class Site:
         """Drains; when it returns berth has said all it had to say."""
         assert self._berth.stdin is not None
         self._berth.stdin.close()
-        self._berth.wait(60)
+        self._berth.wait(HANG_S)
 
     def close(self) -> None:
         if self._berth.poll() is None:
@@ -125,13 +126,15 @@ class Site:
             self._berth.wait()
         if self._berth.stdin is not None:
             self._berth.stdin.close()
-        asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(HANG_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
     def ask(self, method: str, path: str, body: Json | None = None) -> Json:
-        connection = http.client.HTTPConnection(self._address.removeprefix("http://"), timeout=10)
+        connection = http.client.HTTPConnection(
+            self._address.removeprefix("http://"), timeout=HANG_S
+        )
         headers = {"Content-Type": "application/json"}
         connection.request(method, path, json.dumps(body) if body else None, headers)
         answer = connection.getresponse()

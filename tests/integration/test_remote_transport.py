@@ -23,6 +23,7 @@ from shared.transport.owner_sockets import OwnerSockets, PeerGone, Received
 from shared.transport.remote import RemoteOwner, WorkersEntrance
 from shared.transport.scorer_sockets import RefusedError, ScorerSockets
 from tests.support.free_ports import free_port_pair
+from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration
 
@@ -146,7 +147,7 @@ def test_a_worker_that_comes_back_before_its_old_connection_is_dead_is_heard(
         with ScorerSockets(stage.way(), "same") as second:
             assert isinstance(stage.meet(second).message, ScorerHello)
             assert stage.owner.send(Channel.SCORERS, b"same", Drain())
-            got = [g.message for g in second.poll(10_000)]
+            got = [g.message for g in second.poll(int(HANG_S * 1000))]
             assert got == [Drain()]
 
 

@@ -16,8 +16,9 @@ from daemon.supervisor.process_list import read_list
 from shared.transport.keys import write_keys
 from tests.integration.test_faults import Run
 from tests.support.free_ports import free_port_pair
+from tests.support.waiting import HANG_S
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.integration
 
 POD_COUNT = 600
 
@@ -38,7 +39,7 @@ class Worker:
         assert self.process.poll() is None, self.log()
 
     async def ended(self) -> int:
-        return await asyncio.to_thread(self.process.wait, 60)
+        return await asyncio.to_thread(self.process.wait, HANG_S)
 
     async def stop(self) -> int:
         self.process.terminate()

@@ -9,7 +9,7 @@ from bench.soak.run import SoakOptions, run_soak
 from daemon import cli
 from shared import exit_codes
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[2]
 

@@ -21,11 +21,9 @@ from daemon.commands.status import read_status, status_json, status_lines
 from daemon.supervisor.process_list import NotRunningError, read_list
 from shared import exit_codes
 from shared.limits import OWNER_SILENCE_S
+from tests.support.waiting import HANG_S
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
-
-WAIT_S = 30.0
-"""For things that take milliseconds; a busy machine may need more."""
+pytestmark = pytest.mark.integration
 
 OWNER = "tests.support.dummy_owner"
 CHILD = "tests.support.dummy_child"
@@ -57,7 +55,7 @@ class Supervised:
     def wait_for(self, event: str, **fields: Any) -> dict[str, Any]:
         """The next log line of this event with these fields."""
         while True:
-            line = self._fresh.get(timeout=WAIT_S)
+            line = self._fresh.get(timeout=HANG_S)
             assert line is not None, f"the supervisor ended without {event}: {self.lines}"
             self.lines.append(line)
             if line["event"] == event and fields.items() <= line.items():
@@ -70,13 +68,13 @@ class Supervised:
         return psutil.Process(self.process.pid).children()
 
     def end(self) -> int:
-        return self.process.wait(timeout=WAIT_S)
+        return self.process.wait(timeout=HANG_S)
 
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        self._reader.join(timeout=WAIT_S)
+        self._reader.join(timeout=HANG_S)
         assert self.process.stderr is not None
         self.process.stderr.close()
 
@@ -213,7 +211,7 @@ def test_the_children_end_when_the_supervisor_is_killed(start: Start) -> None:
     children = berth.child_processes()
     assert len(children) == 2
     berth.process.kill()
-    _, alive = psutil.wait_procs(children, timeout=WAIT_S)
+    _, alive = psutil.wait_procs(children, timeout=HANG_S)
     assert not alive
 
 
@@ -235,7 +233,7 @@ def test_a_second_berth_on_the_same_directory_is_refused(start: Start) -> None:
         [*command, "--runtime-dir", str(berth.runtime_dir)],
         capture_output=True,
         text=True,
-        timeout=WAIT_S,
+        timeout=HANG_S,
         check=False,
     )
     assert second.returncode == exit_codes.ALREADY_RUNNING
@@ -330,7 +328,7 @@ def test_systemd_is_told_when_it_is_ready_and_when_it_stops(
 ) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
         ear.bind(str(tmp_path / "notify"))
-        ear.settimeout(WAIT_S)
+        ear.settimeout(HANG_S)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         berth = start()
         assert ear.recv(4096).startswith(b"READY=1\n")

@@ -40,10 +40,11 @@ from shared.transport.endpoints import AddressInUseError, Endpoints
 from shared.transport.owner_sockets import OwnerSockets, PeerGone, Received
 from shared.transport.parent import Lifeline, make_lifeline
 from shared.transport.scorer_sockets import FromOwner, ScorerSockets, SnapshotDamaged
+from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration
 
-WAIT_MS = 10_000
+WAIT_MS = int(HANG_S * 1000)
 EMPTY = msgspec.Raw(msgspec.msgpack.encode({}))
 FULL = SnapshotFull(epoch=1, sequence=0, generation=1, settled={}, body=EMPTY, next_ticket=1)
 WORK = Drain()

@@ -255,5 +255,5 @@ def _assert_equal_rows(copy: NodeTable, table: NodeTable, rows: np.ndarray) -> N
         assert ports == table.ports.values[int(table.ports_id[row])]
 
 
-CacheMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+CacheMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestCacheMachine = CacheMachine.TestCase

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
@@ -269,14 +269,12 @@ READERS = {
 KIND = st.integers(0, len(PODS) - 1)
 PLACED = st.lists(st.tuples(KIND, st.integers(0, 6)), max_size=6)
 FLAGS = st.lists(st.booleans(), min_size=len(CHANGES), max_size=len(CHANGES))
-QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def info_of(cache: Cache, kind: int) -> PodInfo:
     return cache.classes.acquire(make_pod("new", **PODS[kind])).info
 
 
-@QUICK
 @given(CLUSTERS, PLACED, FLAGS, KIND, NODES)
 def test_a_change_of_one_node_reaches_only_who_reads_nodes(
     nodes: list[Node], pods: list[tuple[int, int]], flags: list[bool], kind: int, other: Node
@@ -289,7 +287,6 @@ def test_a_change_of_one_node_reaches_only_who_reads_nodes(
     check(changed(cache, info, lambda: cache.add_node(other), reads, other.metadata.name))
 
 
-@QUICK
 @given(CLUSTERS, PLACED, FLAGS, KIND, st.tuples(KIND, st.integers(0, 6)))
 def test_a_pod_on_one_node_reaches_only_who_reads_pods(
     nodes: list[Node],
@@ -305,7 +302,6 @@ def test_a_pod_on_one_node_reaches_only_who_reads_pods(
     check(changed(cache, info, lambda: put_pod(cache, "comes", comes[0], name), reads, name))
 
 
-@QUICK
 @given(CLUSTERS, PLACED, FLAGS, KIND, st.sampled_from(("0", "3")))
 def test_who_ignores_requests_says_the_same_of_a_pod_that_asks_for_more(
     nodes: list[Node], pods: list[tuple[int, int]], flags: list[bool], kind: int, cpu: str
@@ -323,7 +319,7 @@ def test_who_ignores_requests_says_the_same_of_a_pod_that_asks_for_more(
 
 
 @pytest.mark.parametrize("kind_name", sorted(OBJECTS))
-@settings(QUICK, max_examples=40)
+@settings(max_examples=40)
 @given(nodes=CLUSTERS, pods=PLACED, flags=FLAGS, kind=KIND, which=st.integers(0, len(CHANGES)))
 def test_an_object_of_a_kind_reaches_only_who_names_the_kind(
     kind_name: str,

@@ -776,7 +776,7 @@ def test_keepers_are_classes_of_their_own() -> None:
     assert decode_template(template).spec.node_name == ""
 
 
-EngineMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-ReplicaMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+EngineMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+ReplicaMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestEngineMachine = EngineMachine.TestCase
 TestReplicaMachine = ReplicaMachine.TestCase

@@ -172,7 +172,7 @@ def play(seed: int) -> None:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_at_most_one_leads_at_any_time(seed: int) -> None:
     play(seed)
 

@@ -163,5 +163,5 @@ class PipelineMachine(RuleBasedStateMachine):
             )
 
 
-PipelineMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=60, deadline=None)
+PipelineMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=60)
 TestPipelineMachine = PipelineMachine.TestCase

@@ -198,7 +198,7 @@ class World:
         return [i for i in lower if i in gone], len(gone & violating)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     pods=st.lists(bounds, min_size=8, max_size=14),
     waiting=st.lists(nominated, max_size=3),

@@ -7,7 +7,7 @@ nodes and budgets change and each preemptor keeps its room by a nomination.
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
@@ -120,7 +120,6 @@ class World:
         self.cache.journal.usage_changed(row)
 
 
-@settings(deadline=None)
 @given(STEPS)
 def test_the_last_of_a_crowd_is_told_what_the_first_would_be_told(
     steps: list[tuple[Any, ...]],

@@ -384,4 +384,4 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 TestQueueMachine = QueueMachine.TestCase
-TestQueueMachine.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+TestQueueMachine.settings = settings(max_examples=100, stateful_step_count=60)

@@ -7,7 +7,7 @@ only where that changed. Whatever changes, both must agree with somebody who nev
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
@@ -124,7 +124,6 @@ class World:
             plugin.unreserve(record, info, self.cache.view, 0)
 
 
-@settings(deadline=None)
 @given(STEPS)
 def test_what_is_kept_is_what_a_new_evaluation_finds(steps: list[tuple[Any, ...]]) -> None:
     world = World()

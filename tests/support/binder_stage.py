@@ -31,6 +31,7 @@ from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_sockets import OwnerSockets, Received
 from shared.transport.parent import make_lifeline
+from tests.support.waiting import HANG_S
 
 M = TypeVar("M", BinderHello, BinderReady, BindReport)
 POLL_MS = 5000
@@ -84,13 +85,15 @@ class World:
         self._thread.start()
 
     def close(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(HANG_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        connection = http.client.HTTPConnection(self.address.removeprefix("http://"), timeout=10)
+        connection = http.client.HTTPConnection(
+            self.address.removeprefix("http://"), timeout=HANG_S
+        )
         headers = {"Content-Type": "application/json"}
         connection.request(method, path, json.dumps(body) if body else None, headers)
         answer = connection.getresponse()

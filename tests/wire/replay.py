@@ -12,8 +12,9 @@ import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.support.waiting import HANG_S
+
 RECORDING = Path(__file__).with_name("kube-apiserver.jsonl")
-_SOCKET_TIMEOUT_S = 30.0
 # Watches that ran while later exchanges were made: started before the exchange of that name.
 _STARTED_BEFORE = {"w-create": "watch-pods", "w2-create": "watch-unscheduled"}
 # These live watches run as long as recorded; the others show only history, and are cut short.
@@ -224,7 +225,7 @@ class Replayer:
         lines += [f"{name}: {value}" for name, value in headers.items()]
         if body is not None:
             lines.append(f"Content-Length: {len(body)}")
-        connection = socket.create_connection(self._address, timeout=_SOCKET_TIMEOUT_S)
+        connection = socket.create_connection(self._address, timeout=HANG_S)
         connection.sendall("\r\n".join([*lines, "", ""]).encode() + (body or b""))
         return connection
 
@@ -270,7 +271,7 @@ class _LiveWatch:
             self._answer = read_answer(self._connection)
 
     def finish(self) -> RawAnswer:
-        self._thread.join(_SOCKET_TIMEOUT_S)
+        self._thread.join(HANG_S)
         assert self._answer is not None, "the live watch did not end"
         return self._answer
 

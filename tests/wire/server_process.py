@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.waiting import HANG_S
+
 _ROOT = Path(__file__).parents[2]
-_START_TIMEOUT_S = 30.0
-_STOP_TIMEOUT_S = 10.0
 
 
 class RunningServer(NamedTuple):
@@ -36,8 +36,8 @@ def running_server(*options: str) -> Iterator[RunningServer]:
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        readable, _, _ = select.select([process.stdout], [], [], _START_TIMEOUT_S)
-        assert readable, "the server did not say within 30 s that it listens"
+        readable, _, _ = select.select([process.stdout], [], [], HANG_S)
+        assert readable, "the server did not say that it listens"
         line = process.stdout.readline()
         assert line, f"the server ended with exit code {process.wait()} before it listened"
         address = json.loads(line)["address"]
@@ -46,7 +46,7 @@ def running_server(*options: str) -> Iterator[RunningServer]:
     finally:
         process.stdin.close()
         try:
-            process.wait(timeout=_STOP_TIMEOUT_S)
+            process.wait(timeout=HANG_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

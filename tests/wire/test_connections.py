@@ -28,12 +28,12 @@ from bench.apiserver.router import Request
 from bench.apiserver.server import ApiServer, ServerOptions
 from bench.apiserver.watching import WatchCursor
 from bench.apiserver.wire_format import LAST_CHUNK
+from tests.support.waiting import HANG_S
 from tests.wire.replay import RawAnswer, parse_answer
 
 pytestmark = pytest.mark.integration
 
 _TLS = Path(__file__).parent / "tls"
-_TIMEOUT_S = 30.0
 _PODS = "/api/v1/namespaces/default/pods"
 
 
@@ -113,7 +113,7 @@ def _serve(
             return peers[-1]
 
         try:
-            async with asyncio.timeout(_TIMEOUT_S):
+            async with asyncio.timeout(HANG_S):
                 await test(server, connect)
         finally:
             for peer in peers:

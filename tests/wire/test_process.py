@@ -8,11 +8,10 @@ import sys
 import pytest
 
 from bench.apiserver.__main__ import main
+from tests.support.waiting import HANG_S
 from tests.wire.server_process import running_server
 
 pytestmark = pytest.mark.integration
-
-_STOP_TIMEOUT_S = 20
 
 
 def _is_listening(port: int) -> bool:
@@ -25,7 +24,7 @@ def test_a_signal_ends_it_cleanly(number: signal.Signals) -> None:
     with running_server() as server:
         assert _is_listening(server.port)
         server.process.send_signal(number)
-        assert server.process.wait(timeout=_STOP_TIMEOUT_S) == 0
+        assert server.process.wait(timeout=HANG_S) == 0
         assert not _is_listening(server.port)
 
 
@@ -33,7 +32,7 @@ def test_it_ends_with_its_parent() -> None:
     with running_server() as server:
         assert server.process.stdin is not None
         server.process.stdin.close()
-        assert server.process.wait(timeout=_STOP_TIMEOUT_S) == 0
+        assert server.process.wait(timeout=HANG_S) == 0
 
 
 def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +65,7 @@ def test_standard_input_must_be_something_that_ends() -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=_STOP_TIMEOUT_S,
+        timeout=HANG_S,
         check=False,
     )
     assert finished.returncode == 2
@@ -78,7 +77,7 @@ def test_the_load_runs_to_its_end() -> None:
         [sys.executable, "-m", "bench.apiserver.load", "--bindings=50", "--watchers=2"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=False,
     )
     assert "bindings" in finished.stdout, finished.stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.adapter.kind_feed import KindFeed
@@ -169,7 +169,6 @@ def test_a_recorded_watch_is_told_event_by_event(name: str, size: int) -> None:
     assert feed.resource_version == (versions[-1] if versions else "228")
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_it_does_not_matter_where_the_bytes_are_cut(data: st.DataObject) -> None:
     exchange = WATCHES[data.draw(st.sampled_from(LIVE))]

@@ -4,7 +4,7 @@ import json
 from copy import deepcopy
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.apiserver.deletion import run_due
@@ -115,7 +115,6 @@ def _bad_requests(draw: st.DrawFn) -> tuple[str, str, Any, str]:
     return method, path, body, content_type
 
 
-@settings(deadline=None)
 @given(requests=st.lists(_bad_requests(), min_size=1, max_size=12))
 def test_no_body_makes_the_server_fail(requests: list[tuple[str, str, Any, str]]) -> None:
     api = ApiCaller()

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.apiserver.resources import CORE_EVENTS, EVENTS, PODS
@@ -194,7 +194,6 @@ _QUERIES = st.sampled_from(
 )
 
 
-@settings(deadline=None)
 @given(steps=_STEPS, query=_QUERIES)
 def test_a_list_and_a_watch_from_it_add_up_to_every_later_list(
     steps: list[tuple[str, str]], query: str

@@ -3,6 +3,7 @@
 import asyncio
 
 from bench.perf.book import PodBook
+from tests.support.waiting import HANG_S
 
 
 def test_a_wait_ends_with_the_binding_that_it_waits_for() -> None:
@@ -17,11 +18,11 @@ def test_a_wait_ends_with_the_binding_that_it_waits_for() -> None:
         await asyncio.sleep(0)
         assert not wait.done()
         book.refused("ns", "b", "0/1 nodes are available")
-        await asyncio.wait_for(attempted, 5)
+        await asyncio.wait_for(attempted, HANG_S)
         assert not wait.done()
         book.bound("ns", "b", "n1", 3.0)
-        await asyncio.wait_for(wait, 5)
-        await asyncio.wait_for(book.until("ns", "Scheduled", 2), 5)
+        await asyncio.wait_for(wait, HANG_S)
+        await asyncio.wait_for(book.until("ns", "Scheduled", 2), HANG_S)
         assert book.of("ns").refused == {}
 
     asyncio.run(scenario())

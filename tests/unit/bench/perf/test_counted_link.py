@@ -7,6 +7,7 @@ from daemon.adapter.link import MemoryLink
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.to_owner import AdapterHello, SyncStarted
 from shared.transport.adapter_link import NO_EPOCH
+from tests.support.waiting import HANG_S
 
 
 def test_messages_count_from_the_sync_on() -> None:
@@ -18,7 +19,7 @@ def test_messages_count_from_the_sync_on() -> None:
         await asyncio.sleep(0)
         assert not waiting.done()
         await link.send_batch(7, [SyncStarted("services")])
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, HANG_S)
         assert link.batch_count == 2
 
     asyncio.run(scenario())

@@ -9,6 +9,7 @@ import pytest
 from bench.perf.config_file import matching, plan_of, read_cases
 from bench.perf.executor import Executor, WorkloadFailedError, poisson
 from shared.clock import SystemClock
+from tests.support.waiting import HANG_S
 from tests.unit.bench.perf.recording_cluster import RecordingCluster
 
 UPSTREAM = Path(__file__).parents[4] / "bench/perf/upstream"
@@ -38,7 +39,7 @@ def run_file(file: Path, name: str) -> tuple[RecordingCluster, Executor]:
     cluster = RecordingCluster(clock)
     executor = Executor(plan_of(file, case, workload), cluster, clock)
     try:
-        asyncio.run(asyncio.wait_for(executor.run(), 60))
+        asyncio.run(asyncio.wait_for(executor.run(), HANG_S))
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from None
     return cluster, executor

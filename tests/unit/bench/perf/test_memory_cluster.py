@@ -25,6 +25,7 @@ from shared.messages.to_owner import (
     SyncFinished,
     SyncStarted,
 )
+from tests.support.waiting import HANG_S
 
 
 class Told:
@@ -184,7 +185,7 @@ def test_a_gated_pod_is_refused_from_the_beginning(tmp_path: Path) -> None:
     async def scenario(cluster: MemoryCluster, _: Told) -> None:
         gated = with_spec(schedulingGates=[{"name": "x.io/hold"}])
         await cluster.create(await cluster.prepare(pods(["a"], gated)))
-        await asyncio.wait_for(cluster.book.until("ns", "Attempted", 1), 5)
+        await asyncio.wait_for(cluster.book.until("ns", "Attempted", 1), HANG_S)
 
     with_cluster(tmp_path, scenario)
 

@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core import node_columns
@@ -71,7 +71,6 @@ def added_one_by_one(cache: Cache, nodes: list[Node]) -> list[NodeUpdate]:
     return [update for node in nodes for update in cache.add_nodes([node], refuse_none)]
 
 
-@settings(deadline=None)
 @given(st.lists(NODES, max_size=3), st.sets(st.integers(0, 9)), st.sampled_from([1, 2, 1000]))
 def test_a_crowd_is_as_one_by_one(
     crowds: list[list[Node]], leaving: set[int], shapes_max: int

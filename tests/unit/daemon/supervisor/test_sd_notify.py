@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from daemon.supervisor.sd_notify import ServiceNotifier
+from tests.support.waiting import HANG_S
 
 
 @pytest.mark.parametrize("is_abstract", [False, True])
@@ -18,7 +19,7 @@ def test_systemd_hears_ready_alive_and_stopping(tmp_path: Path, is_abstract: boo
         notifier.ready("5 nodes")
         notifier.alive("6 nodes")
         notifier.stopping("draining")
-        ear.settimeout(5)
+        ear.settimeout(HANG_S)
         heard = [ear.recv(4096).decode() for _ in range(3)]
     assert heard == [
         "READY=1\nSTATUS=5 nodes",

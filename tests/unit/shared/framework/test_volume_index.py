@@ -3,7 +3,7 @@
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
@@ -183,7 +183,6 @@ class Model:
         return exceeds_limit(new, pods, self.attached_to(node), limits)
 
 
-@settings(deadline=None)
 @given(STEPS, CLAIM_LISTS)
 def test_limits_follow_every_change(steps: list[tuple[Any, ...]], wanted: list[str]) -> None:
     model = Model()

@@ -1,0 +1,16 @@
+"""What holds for every test: hypothesis judges no speed, tests of a whole berth are marked `live`."""
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine may take any time over an example; a hang ends by the limit in pyproject.toml.
+settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same examples each time: what nobody has named yet is found by a search, not by a gate.
+settings.register_profile("gate", settings.get_profile("search"), derandomize=True)
+settings.load_profile("gate")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and "live" in item.fixturenames:
+            item.add_marker("live")
