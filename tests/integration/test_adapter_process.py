@@ -31,8 +31,6 @@ from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration
 
-"""For what should take milliseconds, on a machine that is busy with other things."""
-
 
 @contextlib.contextmanager
 def process(module: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
