@@ -6,6 +6,7 @@ before each watch event is sent. A plan that is not active is not asked, which c
 check. `fault_plan.py` has the plan that is read from a file.
 """
 
+import asyncio
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -19,6 +20,13 @@ class Delay:
     """Wait, then go on as if nothing had been."""
 
     delay_s: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hold:
+    """Wait until this is done, then go on as if nothing had been."""
+
+    released: "asyncio.Future[None]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +100,7 @@ class GarbleEvent:
     """Send a line that is not JSON in the event's place."""
 
 
-RequestFault = Delay | Refuse | Reply | Disconnect | Hang
+RequestFault = Delay | Hold | Refuse | Reply | Disconnect | Hang
 AnswerFault = Delay | CutAnswer | Disconnect | Hang
 WatchFault = (
     Delay

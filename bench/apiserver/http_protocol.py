@@ -29,6 +29,7 @@ from bench.apiserver.faults import (
     ExpireWatch,
     GarbleEvent,
     Hang,
+    Hold,
     Refuse,
     RepeatEvent,
     Reply,
@@ -218,7 +219,11 @@ class HttpProtocol(asyncio.Protocol):
             case Reply(code, body, content_type):
                 self._answer(request, Answer(code, body, content_type))
             case Delay(delay_s):
-                self._go_on_later(delay_s, lambda: self._carry_out(request))
+                resume = self._pause(lambda: self._carry_out(request))
+                self._server.loop.call_later(delay_s, resume)
+            case Hold(released):
+                resume = self._pause(lambda: self._carry_out(request))
+                released.add_done_callback(lambda _: resume())
             case Disconnect():
                 self._disconnect(fault)
             case Hang():
@@ -241,7 +246,8 @@ class HttpProtocol(asyncio.Protocol):
     def _interfere_with_answer(self, request: Request, answer: Answer, fault: AnswerFault) -> None:
         match fault:
             case Delay(delay_s):
-                self._go_on_later(delay_s, lambda: self._answer(request, answer))
+                resume = self._pause(lambda: self._answer(request, answer))
+                self._server.loop.call_later(delay_s, resume)
             case CutAnswer(is_whole_http):
                 half = answer.body[: len(answer.body) // 2]
                 if is_whole_http:
@@ -268,7 +274,8 @@ class HttpProtocol(asyncio.Protocol):
         if not request.keeps_alive:
             self._close_after_flush()
 
-    def _go_on_later(self, delay_s: float, go_on: Callable[[], None]) -> None:
+    def _pause(self, go_on: Callable[[], None]) -> Callable[[], None]:
+        """Handles nothing more until what is returned is called."""
         self._is_busy = True
 
         def resume() -> None:
@@ -279,7 +286,7 @@ class HttpProtocol(asyncio.Protocol):
             self._next_waiting()
             self._flush()
 
-        self._server.loop.call_later(delay_s, resume)
+        return resume
 
     def _next_waiting(self) -> None:
         while self._waiting and not self._is_busy and not self._is_closing:

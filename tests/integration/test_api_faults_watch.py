@@ -24,10 +24,6 @@ from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration
 
-IMPATIENT = {"idle_s_max": 0.2, "initial_idle_s_max": 0.2, "page_timeout_s": 0.2}
-"""For servers that hang. On a busy machine others are given up, too, and asked again."""
-PATIENT = {"idle_s_max": 30.0, "initial_idle_s_max": 30.0, "page_timeout_s": 30.0}
-
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
@@ -56,14 +52,16 @@ async def watching(
         await asyncio.sleep(0)
 
     mirror = NodeMirror()
-    patience_s = settings.get("page_timeout_s", IMPATIENT["page_timeout_s"])
-    client = ApiClient(access_by_url(server.address), timeout_s=patience_s)
+    client = ApiClient(access_by_url(server.address), timeout_s=server.patience_s)
+    patience = dict.fromkeys(
+        ["idle_s_max", "initial_idle_s_max", "page_timeout_s"], server.patience_s
+    )
     watch = KindWatch(
         KINDS_BY_PLURAL[plural],
         client,
         mirror,
         random.Random(1),
-        WatchSettings(page_size=2, **{**IMPATIENT, **settings}),
+        WatchSettings(page_size=2, **{**patience, **settings}),
         sleep=sleep,
     )
     task = asyncio.create_task(watch.run())
@@ -200,7 +198,7 @@ def test_a_kind_that_is_not_to_be_had_is_reported_once_and_taken_up_when_it_is(
         refusals = Rule(at="request", do="refuse", code=code, path=claims, times=5)
         async with (
             faulty_server(refusals) as server,
-            watching(server, "resourceclaims", use_watch_list=use_watch_list, **PATIENT) as w,
+            watching(server, "resourceclaims", use_watch_list=use_watch_list) as w,
         ):
             await w.mirror.until(lambda m: "finished" in m.told)
             assert w.mirror.told == ["unavailable", "started", "finished"]
@@ -214,7 +212,7 @@ def test_a_server_that_ignores_send_initial_events_is_listed_by_pages() -> None:
         hangs = Rule(at="watch", do="hang", path=NODES)
         async with faulty_server(hangs) as server:
             server.add_node("n0")
-            async with watching(server, use_watch_list=True, page_timeout_s=30.0) as w:
+            async with watching(server, use_watch_list=True) as w:
                 await w.mirror.until(lambda m: m.nodes == server.nodes() and "finished" in m.told)
                 assert w.mirror.told == ["started", "started", "finished"]
 
@@ -228,8 +226,12 @@ def test_a_kind_at_rest_is_left_alone_where_it_gets_no_bookmarks() -> None:
         quiet = {"has_progress_notify": False, "bookmark_interval_s": 0.01}
         async with faulty_server(third, **quiet) as server:
             server.add_node("n0")
-            asked: dict[str, Any] = {"watch_s_min": 1.0, "watch_s_max": 1.0, "overdue_s_max": 30.0}
-            async with watching(server, page_timeout_s=30.0, **asked) as w:
+            asked: dict[str, Any] = {
+                "watch_s_min": 1.0,
+                "watch_s_max": 1.0,
+                "overdue_s_max": HANG_S,
+            }
+            async with watching(server, **asked) as w:
                 await w.mirror.until(lambda m: m.told == ["started", "finished"] * 2)
                 assert len(w.delays) == 1, "for the answer to the third"
 

@@ -25,7 +25,6 @@ from workers.binder.recorder import Recorder, RecorderSettings
 
 pytestmark = pytest.mark.integration
 
-PATIENCE = Patience(post_timeout_s=0.2, get_timeout_s=0.2)
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
 
@@ -37,9 +36,13 @@ def run(main: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(bounded())
 
 
+def patience_with(server: FaultyServer) -> Patience:
+    return Patience(post_timeout_s=server.patience_s, get_timeout_s=server.patience_s)
+
+
 @contextlib.asynccontextmanager
 async def client_of(server: FaultyServer, **options: Any) -> AsyncIterator[ApiClient]:
-    client = ApiClient(access_by_url(server.address), timeout_s=0.2, **options)
+    client = ApiClient(access_by_url(server.address), timeout_s=server.patience_s, **options)
     try:
         yield client
     finally:
@@ -100,7 +103,9 @@ def test_a_pod_is_bound_all_the_same_and_once(rules: list[Rule]) -> None:
     async def main() -> None:
         async with faulty_server(*rules) as server, client_of(server) as client:
             uid = server.add_pod("p")
-            outcome = await DefaultBinder(client, PATIENCE, sleep=sleep).bind(order(uid))
+            outcome = await DefaultBinder(client, patience_with(server), sleep=sleep).bind(
+                order(uid)
+            )
             assert outcome == BOUND
             assert server.pod("p")["spec"]["nodeName"] == "n1"
             assert not server.plan.is_active
@@ -161,7 +166,9 @@ def test_what_cannot_be_bound_is_told_by_its_reason(
             async def sleep(delay_s: float) -> None:
                 await asyncio.sleep(0)
 
-            outcome = await DefaultBinder(client, PATIENCE, sleep=sleep).bind(order(uid))
+            outcome = await DefaultBinder(client, patience_with(server), sleep=sleep).bind(
+                order(uid)
+            )
             assert isinstance(outcome, NotBound)
             assert outcome.reason == reason
             assert server.pod("p")["spec"].get("nodeName") == node
@@ -175,7 +182,7 @@ def test_a_pod_that_another_scheduler_has_bound_is_a_conflict() -> None:
             uid = server.add_pod("p")
             target = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "theirs"}}
             server.do("POST", "/api/v1/namespaces/default/pods/p/binding", target)
-            outcome = await DefaultBinder(client, PATIENCE).bind(order(uid))
+            outcome = await DefaultBinder(client, patience_with(server)).bind(order(uid))
             assert outcome == NotBound(
                 BindFailureReason.CONFLICT, "the pod is bound to node theirs"
             )
@@ -201,7 +208,7 @@ def test_each_binding_waits_its_turn_once_also_when_it_is_repeated() -> None:
     async def main() -> None:
         refused = Rule(at="request", do="refuse", code=401, **BIND)
         async with faulty_server(refused) as server, client_of(server, rate_limit=rate) as client:
-            binder = DefaultBinder(client, PATIENCE)
+            binder = DefaultBinder(client, patience_with(server))
             uids = {f"p{number}": server.add_pod(f"p{number}") for number in range(5)}
             outcomes = [await binder.bind(order(uid, name)) for name, uid in uids.items()]
             assert [outcome == BOUND for outcome in outcomes] == [False, *[True] * 4]
@@ -218,7 +225,7 @@ async def recorder_of(
     server: FaultyServer, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Recorder]:
     monkeypatch.setattr("workers.binder.recorder.BACKOFF_S", 0.001)
-    monkeypatch.setattr("workers.binder.recorder.TIMEOUT_S", 0.2)
+    monkeypatch.setattr("workers.binder.recorder.TIMEOUT_S", server.patience_s)
     async with client_of(server) as client:
         loop = asyncio.get_running_loop()
         recorder = Recorder(client, RecorderSettings(), SystemClock(), "host", loop)
@@ -264,7 +271,7 @@ def test_condition_and_event_are_written_once(
     async def main() -> None:
         async with faulty_server(*rules) as server, recorder_of(server, monkeypatch) as recorder:
             recorder.pod_failed(verdict(server.add_pod("p")))
-            await recorder.drain(10.0)
+            await recorder.drain(HANG_S)
             assert (recorder.events_dropped_count, recorder.conditions_dropped_count) == (0, 0)
             assert not server.plan.is_active
             conditions = server.pod("p")["status"]["conditions"]
@@ -291,7 +298,7 @@ def test_what_is_refused_for_good_is_given_up_and_counted(
     async def main() -> None:
         async with faulty_server(*rules) as server, recorder_of(server, monkeypatch) as recorder:
             recorder.pod_failed(verdict(server.add_pod("p")))
-            await recorder.drain(10.0)
+            await recorder.drain(HANG_S)
             assert (recorder.events_dropped_count, recorder.conditions_dropped_count) == (1, 1)
             assert server.plan.ordered_counts == [1, 1]
 
@@ -302,7 +309,7 @@ def test_a_pod_that_is_gone_gets_no_condition(monkeypatch: pytest.MonkeyPatch) -
     async def main() -> None:
         async with faulty_server() as server, recorder_of(server, monkeypatch) as recorder:
             recorder.pod_failed(verdict("nobody's", "never-made"))
-            await recorder.drain(10.0)
+            await recorder.drain(HANG_S)
             assert recorder.conditions_dropped_count == 0
 
     run(main)

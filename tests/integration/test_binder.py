@@ -13,7 +13,7 @@ import tempfile
 import pytest
 
 from bench.apiserver import status
-from bench.apiserver.faults import Delay, Disconnect, Refuse
+from bench.apiserver.faults import Disconnect, Refuse
 from shared.messages.from_binder import (
     BinderReady,
     BindFailureReason,
@@ -25,14 +25,21 @@ from shared.messages.to_binder import (
     Welcome,
 )
 from shared.transport.owner_sockets import OwnerSockets
-from tests.support.binder_stage import EPOCH, Stage, World, eventually
-from tests.support.waiting import HANG_S
+from tests.support.binder_stage import EPOCH, EVENTS, Stage, World
+from tests.support.waiting import HANG_S, Fields
 
 pytestmark = pytest.mark.integration
 
 
 def posts(world: World, name: str) -> int:
     return world.faults.seen[f"POST {name}"]
+
+
+def until_posted(world: World, count: int) -> None:
+    world.await_news(
+        lambda: all(posts(world, f"p{number}") for number in range(count)),
+        lambda: f"{count} pods are posted; seen was {world.faults.seen}",
+    )
 
 
 def test_pods_are_bound_and_reported(stage: Stage, world: World) -> None:
@@ -42,7 +49,7 @@ def test_pods_are_bound_and_reported(stage: Stage, world: World) -> None:
 
 
 def test_a_pod_that_is_bound_elsewhere_is_a_conflict(stage: Stage, world: World) -> None:
-    uid = world.add_pod("p")
+    uid = world.new_pod("p")
     world.bind("p", "n2")
     assert stage.outcome(stage.order("p", uid=uid)) is BindFailureReason.CONFLICT
     assert world.node_of("p") == "n2"
@@ -51,7 +58,7 @@ def test_a_pod_that_is_bound_elsewhere_is_a_conflict(stage: Stage, world: World)
 def test_a_pod_that_is_gone_or_was_made_anew_is_gone(stage: Stage, world: World) -> None:
     uid = "00000000-0000-0000-0000-000000000000"
     assert stage.outcome(stage.order("nope", uid=uid)) is BindFailureReason.GONE
-    world.add_pod("p")
+    world.new_pod("p")
     assert stage.outcome(stage.order("p", uid=uid)) is BindFailureReason.GONE
     assert world.node_of("p") == ""
 
@@ -94,7 +101,7 @@ def test_too_many_requests_is_tried_again_when_the_server_says(stage: Stage, wor
 
 
 def test_an_order_to_look_first_does_not_post_what_is_bound(stage: Stage, world: World) -> None:
-    uid = world.add_pod("p")
+    uid = world.new_pod("p")
     world.bind("p", "n1")
     assert stage.outcome(stage.order("p", uid=uid, look_first=True)) is None
     assert posts(world, "p") == 1  # Ours, above.
@@ -103,10 +110,10 @@ def test_an_order_to_look_first_does_not_post_what_is_bound(stage: Stage, world:
 
 
 def test_a_slow_binding_holds_up_no_other(stage: Stage, world: World) -> None:
-    world.faults.before["POST slow"] = [Delay(0.5)]
-    slow = stage.order("slow")
-    quick = {stage.order(f"p{i}") for i in range(10)}
-    assert set(stage.outcomes(10)) == quick
+    with world.holding("slow"):
+        slow = stage.order("slow")
+        quick = {stage.order(f"p{i}") for i in range(10)}
+        assert set(stage.outcomes(10)) == quick
     assert stage.outcome(slow) is None
 
 
@@ -114,13 +121,12 @@ def test_a_new_epoch_voids_what_is_queued_and_awaits_what_is_in_flight(
     stage: Stage, world: World
 ) -> None:
     # Eight are in flight, held up by the server; the others are queued in the binder.
-    for number in range(8):
-        world.faults.before[f"POST p{number}"] = [Delay(1.0)]
-    for number in range(20):
-        stage.order(f"p{number}")
-    eventually(world, lambda: all(posts(world, f"p{i}") for i in range(8)))
-    stage.say(Welcome(EPOCH + 1))
-    assert stage.next_of(BinderReady) == BinderReady(0, EPOCH + 1, 8)
+    with world.holding(*(f"p{number}" for number in range(8))):
+        for number in range(20):
+            stage.order(f"p{number}")
+        until_posted(world, 8)
+        stage.say(Welcome(EPOCH + 1))
+        assert stage.next_of(BinderReady) == BinderReady(0, EPOCH + 1, 8)
     assert stage.next_of(BinderReady) == BinderReady(0, EPOCH + 1)
     bound = {number for number in range(20) if world.node_of(f"p{number}")}
     assert bound == set(range(8))
@@ -143,14 +149,13 @@ def test_a_restarted_owner_is_greeted_without_being_asked(stage: Stage, world: W
 def test_draining_finishes_and_reports_and_writes_events_then_ends_well(
     stage: Stage, world: World, is_signal: bool
 ) -> None:
-    for number in range(8):
-        world.faults.before[f"POST p{number}"] = [Delay(0.2)]
-    order_ids = stage.orders([f"p{number}" for number in range(12)])
-    eventually(world, lambda: all(posts(world, f"p{i}") for i in range(8)))
-    if is_signal:
-        stage.process.send_signal(signal.SIGTERM)
-    else:
-        stage.say(Drain())
+    with world.holding(*(f"p{number}" for number in range(8))):
+        order_ids = stage.orders([f"p{number}" for number in range(12)])
+        until_posted(world, 8)
+        if is_signal:
+            stage.process.send_signal(signal.SIGTERM)
+        else:
+            stage.say(Drain())
     assert stage.outcomes(12) == dict.fromkeys(order_ids)
     assert stage.process.wait(HANG_S) == 0
     assert len(world.events()) == 12
@@ -163,7 +168,7 @@ def test_without_its_supervisor_the_binder_stops(stage: Stage) -> None:
 
 
 def test_conditions_and_events_are_written_as_users_know_them(stage: Stage, world: World) -> None:
-    uid = world.add_pod("stuck")
+    uid = world.new_pod("stuck")
     message = "0/5 nodes are available: 5 Insufficient cpu."
     verdict = PodVerdict(
         profile="default-scheduler",
@@ -178,9 +183,9 @@ def test_conditions_and_events_are_written_as_users_know_them(stage: Stage, worl
     )
     stage.say(ReportPods(EPOCH, [verdict]))
     assert stage.outcome(stage.order("fine")) is None
-    eventually(world, lambda: len(world.events()) == 2)
-    eventually(world, lambda: bool(world.pod("stuck")["status"].get("conditions")))
-    (condition,) = world.pod("stuck")["status"]["conditions"]
+    told_of = world.wait(EVENTS, lambda events: len(events["items"]) == 2, "are about both")
+    pod = world.wait_pod("stuck", lambda pod: pod["status"]["conditions"], "has a condition")
+    (condition,) = pod["status"]["conditions"]
     del condition["lastTransitionTime"]
     assert condition == {
         "type": "PodScheduled",
@@ -190,7 +195,7 @@ def test_conditions_and_events_are_written_as_users_know_them(stage: Stage, worl
         "lastProbeTime": None,
         "observedGeneration": 1,
     }
-    told = {e["reason"]: (e["type"], e["action"], e["note"]) for e in world.events()}
+    told = {e["reason"]: (e["type"], e["action"], e["note"]) for e in told_of["items"]}
     assert told == {
         "FailedScheduling": ("Warning", "Scheduling", message),
         "Scheduled": ("Normal", "Binding", "Successfully assigned default/fine to n1"),
@@ -198,24 +203,27 @@ def test_conditions_and_events_are_written_as_users_know_them(stage: Stage, worl
 
 
 def test_a_repeated_failure_becomes_a_series_of_one_event(stage: Stage, world: World) -> None:
-    uid = world.add_pod("stuck")
+    uid = world.new_pod("stuck")
     verdict = PodVerdict("p", "default", "stuck", uid, "Unschedulable", "no", write_event=True)
     stage.say(ReportPods(EPOCH, [verdict]))
-    eventually(world, lambda: len(world.events()) == 1)
+    world.wait(EVENTS, lambda events: len(events["items"]) == 1, "are about it")
     stage.say(ReportPods(EPOCH, [verdict]))
-    eventually(world, lambda: world.events()[0].get("series", {}).get("count") == 2)
-    assert len(world.events()) == 1
+
+    def is_series(events: Fields) -> bool:
+        return [event["series"]["count"] for event in events["items"]] == [2]
+
+    world.wait(EVENTS, is_series, "are one series")
     assert world.faults.seen["PATCH stuck"] == 1
 
 
 def test_a_condition_does_not_land_on_another_pod_of_the_same_name(
     stage: Stage, world: World
 ) -> None:
-    world.add_pod("p")
+    world.new_pod("p")
     other = "00000000-0000-0000-0000-000000000000"
     verdict = PodVerdict("p", "default", "p", other, "Unschedulable", "no", write_event=False)
     stage.say(ReportPods(EPOCH, [verdict]))
-    eventually(world, lambda: world.faults.seen["PATCH p"] == 1)
+    world.await_news(lambda: world.faults.seen["PATCH p"] == 1, lambda: "the condition is sent")
     assert stage.outcome(stage.order("q")) is None
     assert not world.pod("p")["status"].get("conditions")
 

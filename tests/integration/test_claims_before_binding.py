@@ -22,7 +22,7 @@ from shared.messages.to_binder import (
     PreemptPods,
     ReleaseClaim,
 )
-from tests.support.binder_stage import EPOCH, Stage, World, eventually
+from tests.support.binder_stage import EPOCH, Stage, World
 from tests.support.waiting import HANG_S
 from workers.binder.claim_bind import FINALIZER
 
@@ -65,7 +65,7 @@ def order(stage: Stage, name: str, uid: str, claim: ClaimWork, *, again: bool = 
 
 def test_a_claim_is_allocated_and_reserved_and_the_pod_bound(stage: Stage) -> None:
     world = stage.world
-    claim, uid = work(add_claim(world)), world.add_pod("p")
+    claim, uid = work(add_claim(world)), world.new_pod("p")
     assert stage.outcome(order(stage, "p", uid, claim)) is None
     assert stage.outcome(order(stage, "p", uid, claim, again=True)) is None
     held = world.ask("GET", f"{CLAIMS}/gpu")
@@ -80,8 +80,8 @@ def test_a_claim_is_allocated_and_reserved_and_the_pod_bound(stage: Stage) -> No
 def test_a_claim_that_was_allocated_differently_keeps_the_pod_unbound(stage: Stage) -> None:
     world = stage.world
     claim = add_claim(world)
-    assert stage.outcome(order(stage, "p", world.add_pod("p"), work(claim))) is None
-    late = order(stage, "late", world.add_pod("late"), work(claim, "gpu-1"))
+    assert stage.outcome(order(stage, "p", world.new_pod("p"), work(claim))) is None
+    late = order(stage, "late", world.new_pod("late"), work(claim, "gpu-1"))
     assert stage.outcome(late) is BindFailureReason.REJECTED
     assert not world.node_of("late")
 
@@ -90,7 +90,7 @@ def test_the_claim_for_extended_resources_is_made_once_although_answers_are_lost
     stage: Stage,
 ) -> None:
     world = stage.world
-    uid = world.add_pod("p")
+    uid = world.new_pod("p")
     world.faults.after["POST resourceclaims"] = [Disconnect()]
     world.faults.after["PUT p-claim"] = [Disconnect()]
     assert stage.outcome(order(stage, "p", uid, generated("p-claim"))) is None
@@ -119,8 +119,8 @@ def test_a_pod_that_is_not_bound_after_all_leaves_its_claims_as_they_were(stage:
 
 def test_a_claim_that_the_owner_wants_freed_is_free(stage: Stage) -> None:
     world = stage.world
-    claim, uid = add_claim(world), world.add_pod("p")
+    claim, uid = add_claim(world), world.new_pod("p")
     assert stage.outcome(order(stage, "p", uid, work(claim))) is None
     release = ReleaseClaim("default", "gpu", claim, uid, is_generated=False)
     stage.say(PreemptPods(EPOCH, [], [], releases=[release]))
-    eventually(world, lambda: not world.ask("GET", f"{CLAIMS}/gpu").get("status"))
+    world.wait(f"{CLAIMS}/gpu", lambda claim: not claim["status"], "is free")

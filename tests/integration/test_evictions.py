@@ -9,6 +9,7 @@ from bench.apiserver.faults import Disconnect, Refuse
 from shared.messages.from_binder import VictimDone, VictimReport
 from shared.messages.to_binder import DeleteVictim, PreemptPods, SetNomination
 from tests.support.binder_stage import EPOCH, Stage, World
+from tests.support.live_cluster import nominated_node
 
 pytestmark = pytest.mark.integration
 
@@ -16,7 +17,7 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 def running(world: World, name: str) -> str:
-    uid = world.add_pod(name)
+    uid = world.new_pod(name)
     world.bind(name, "n1")
     return uid
 
@@ -45,7 +46,7 @@ def is_marked(pod: dict[str, Any]) -> bool:
 
 def test_victims_are_marked_and_deleted_and_the_nomination_is_written(stage: Stage) -> None:
     world = stage.world
-    uid, preemptor = running(world, "victim"), world.add_pod("p")
+    uid, preemptor = running(world, "victim"), world.new_pod("p")
     nomination = SetNomination("default", "p", preemptor, "n1")
     stage.say(PreemptPods(EPOCH, [order(1, "victim", uid)], [nomination]))
     assert answers(stage, 1) == {1: VictimDone(1, "")}
@@ -54,8 +55,7 @@ def test_victims_are_marked_and_deleted_and_the_nomination_is_written(stage: Sta
     assert is_marked(victim)
     assert victim["metadata"]["deletionTimestamp"]
     stage.say(PreemptPods(EPOCH, [], [SetNomination("default", "p", preemptor, "")]))
-    while world.pod("p")["status"].get("nominatedNodeName"):
-        pass  # Each look is a request, so it does not spin idly.
+    world.wait_pod("p", lambda pod: not nominated_node(pod), "is not nominated")
 
 
 def test_another_pod_of_the_name_is_left_alone(stage: Stage) -> None:

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.integration
 @pytest.fixture
 def world() -> Iterator[World]:
     world = World()
-    world.add_pod("p")
+    world.new_pod("p")
     for name in ("a", "b", "c"):
         world.ask("POST", "/api/v1/nodes", {"metadata": {"name": name}})
     try:

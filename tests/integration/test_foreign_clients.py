@@ -23,6 +23,7 @@ from lightkube.resources.core_v1 import Node, Pod, PodBinding
 from lightkube.types import PatchType
 
 from tests.support.kubeconfigs import kubeconfig_of
+from tests.support.waiting import HANG_S
 from tests.wire.server_process import RunningServer, running_server
 
 pytestmark = pytest.mark.integration
@@ -154,7 +155,7 @@ def test_the_official_client_watches_from_its_list(core: kubernetes.client.CoreV
         core.list_namespaced_pod,
         _NAMESPACE,
         resource_version=listed.metadata.resource_version,
-        timeout_seconds=20,
+        timeout_seconds=int(HANG_S),
     ):
         seen.append((event["type"], event["object"].metadata.name))
         if event["type"] == "DELETED":
@@ -176,7 +177,7 @@ def test_the_official_client_sees_grace_end(core: kubernetes.client.CoreV1Api) -
     watch = kubernetes.watch.Watch()
     types = []
     for event in watch.stream(
-        core.list_namespaced_pod, _NAMESPACE, resource_version=version, timeout_seconds=20
+        core.list_namespaced_pod, _NAMESPACE, resource_version=version, timeout_seconds=int(HANG_S)
     ):
         types.append(event["type"])
         if event["type"] == "DELETED":
@@ -274,7 +275,7 @@ def test_lightkube_creates_binds_patches_watches_and_deletes(light: lightkube.Cl
     assert {each.type for each in patched.status.conditions or ()} == {"PodScheduled", "Ready"}
     light.delete(Pod, "light", grace_period=0)
     seen = []
-    for kind, pod in light.watch(Pod, resource_version=version, server_timeout=20):
+    for kind, pod in light.watch(Pod, resource_version=version, server_timeout=int(HANG_S)):
         seen.append((kind, pod.metadata.name if pod.metadata else None))
         if kind == "DELETED":
             break

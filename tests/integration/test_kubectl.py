@@ -15,18 +15,24 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import HANG_S
 from tests.wire.server_process import running_server
 
 pytestmark = pytest.mark.integration
 
-TIMEOUT_S = 60
+TIMEOUT_S = int(HANG_S)
 
 
 class Kubectl:
     """Runs kubectl in a home of its own."""
 
     def __init__(self, program: str, kubeconfig: Path, home: Path) -> None:
-        self._command = [program, "--kubeconfig", str(kubeconfig), "--request-timeout=20s"]
+        self._command = [
+            program,
+            "--kubeconfig",
+            str(kubeconfig),
+            f"--request-timeout={TIMEOUT_S}s",
+        ]
         self._environment = {"HOME": str(home), "PATH": os.environ["PATH"]}
 
     def __call__(self, *arguments: str, given: Any = None, code: int = 0) -> str:

@@ -6,12 +6,9 @@ right is seen twice: in the list of refusals, and by what does not happen. A rig
 used is one too many.
 """
 
-import asyncio
-import http.client
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -21,11 +18,11 @@ import pytest
 from bench.apiserver import status
 from bench.apiserver.faults import AnswerFault, Refuse, RequestFault, WatchFault
 from bench.apiserver.router import Request
-from bench.apiserver.server import ApiServer, ServerOptions
 from bench.apiserver.watching import WatchCursor
 from tests.support.kubeconfigs import kubeconfig_of
+from tests.support.live_cluster import LiveCluster
 from tests.support.rights import Right, documents, right_needed, rights_of
-from tests.support.waiting import HANG_S
+from tests.support.waiting import HANG_S, Fields
 
 pytestmark = pytest.mark.integration
 
@@ -33,8 +30,6 @@ ROOT: Final = Path(__file__).parents[2]
 MANIFESTS: Final = ROOT / "docs" / "manifests"
 OF_BERTH: Final = "of-berth"
 """The token that berth comes with; the test itself comes without one."""
-ASKED_MAX: Final = 1_000
-"""Of an object, with a pause of 20 ms in between."""
 CORE: Final = "/api/v1"
 DEFAULT: Final = "/api/v1/namespaces/default"
 STORAGE: Final = "/apis/storage.k8s.io/v1"
@@ -85,21 +80,17 @@ class Guard:
         return None
 
 
-class Site:
+class Site(LiveCluster):
     """The guarded API server in a thread, and a berth that runs as the manifests say."""
 
     def __init__(self, folder: Path) -> None:
         self.guard = Guard(set(rights_of("berth", MANIFESTS / "rbac.yaml")))
-        self._loop = asyncio.new_event_loop()
-        self._server = ApiServer(ServerOptions(), faults=self.guard)
-        self._address = self._loop.run_until_complete(self._server.start())
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._thread.start()
+        super().__init__(faults=self.guard)
         self.folder = folder
         self.log = folder / "berth.log"
         (config_map,) = documents(MANIFESTS / "config.yaml")
         (folder / "berth.yaml").write_text(config_map["data"]["berth.yaml"])
-        access = kubeconfig_of({"server": self._address}, {"token": OF_BERTH})
+        access = kubeconfig_of({"server": self.address}, {"token": OF_BERTH})
         (folder / "kubeconfig").write_text(json.dumps(access))
         with self.log.open("wb") as log:
             self._berth = subprocess.Popen(
@@ -126,53 +117,27 @@ class Site:
             self._berth.wait()
         if self._berth.stdin is not None:
             self._berth.stdin.close()
-        asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(HANG_S)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        super().close()
 
-    def ask(self, method: str, path: str, body: Json | None = None) -> Json:
-        connection = http.client.HTTPConnection(
-            self._address.removeprefix("http://"), timeout=HANG_S
-        )
-        headers = {"Content-Type": "application/json"}
-        connection.request(method, path, json.dumps(body) if body else None, headers)
-        answer = connection.getresponse()
-        content: Json = json.loads(answer.read())
-        connection.close()
-        assert answer.status < 300, content
-        return content
+    def check(self, what: Callable[[], str]) -> None:
+        assert self._berth.poll() is None, self.failure(what())
 
-    def create(self, folder: str, kind: str, name: str, **fields: Any) -> Json:
-        meta = {"name": name, **fields.pop("metadata", {})}
-        return self.ask("POST", folder, {"kind": kind, "metadata": meta, **fields})
-
-    def until(self, path: str, is_so: Callable[[Json], Any]) -> Json:
-        """Asks until it is so, at most `ASKED_MAX` times."""
-        pause = threading.Event()
-        answer: Json = {}
-        for _ in range(ASKED_MAX):
-            answer = self.ask("GET", path)
-            if is_so(answer):
-                return answer
-            assert self._berth.poll() is None, self.log.read_text()[-4000:]
-            pause.wait(0.02)
+    def failure(self, what: str) -> AssertionError:
         log = self.log.read_text()[-4000:]
-        raise AssertionError(f"{path} is {answer}\nrefused: {self.guard.refused}\n{log}")
+        return AssertionError(f"awaited in vain: {what}\nrefused: {self.guard.refused}\n{log}")
 
-    def pod(
+    def make(self, folder: str, kind: str, name: str, **fields: Any) -> Json:
+        metadata = {"name": name, **fields.pop("metadata", {})}
+        return self.create(folder, kind, {"metadata": metadata, **fields})
+
+    def new_pod(
         self, name: str, cpu: str = "100m", more: dict[str, str] | None = None, **spec: Any
     ) -> None:
         """`more`: resources that it asks for as well."""
         resources = {"requests": {"cpu": cpu, **(more or {})}, "limits": more or {}}
         container = {"name": "c", "image": "i", "resources": resources}
         body = {"schedulerName": "berth", "containers": [container], **spec}
-        self.create(f"{DEFAULT}/pods", "Pod", name, spec=body)
-
-    def bound(self, name: str) -> str:
-        pod = self.until(f"{DEFAULT}/pods/{name}", lambda pod: pod["spec"].get("nodeName"))
-        node: str = pod["spec"]["nodeName"]
-        return node
+        self.make(f"{DEFAULT}/pods", "Pod", name, spec=body)
 
 
 @pytest.fixture
@@ -187,7 +152,7 @@ def add_nodes(site: Site) -> None:
         room = {"cpu": "4", "memory": "8Gi", "pods": "20"}
         labels = {"kubernetes.io/hostname": name}
         state = {"allocatable": room, "capacity": room}
-        site.create(f"{CORE}/nodes", "Node", name, metadata={"labels": labels}, status=state)
+        site.make(f"{CORE}/nodes", "Node", name, metadata={"labels": labels}, status=state)
 
 
 def claim_spec(storage_class: str) -> Json:
@@ -222,7 +187,7 @@ def finish_claim(site: Site, name: str, volume: str) -> None:
 
 
 def bind_a_volume_that_is_there(site: Site) -> None:
-    site.create(
+    site.make(
         f"{STORAGE}/storageclasses",
         "StorageClass",
         "local",
@@ -230,18 +195,18 @@ def bind_a_volume_that_is_there(site: Site) -> None:
         volumeBindingMode="WaitForFirstConsumer",
     )
     volumes = f"{CORE}/persistentvolumes"
-    volume = site.create(volumes, "PersistentVolume", "pv", spec=volume_spec("local"))
+    volume = site.make(volumes, "PersistentVolume", "pv", spec=volume_spec("local"))
     site.ask("PUT", f"{volumes}/pv/status", {**volume, "status": {"phase": "Available"}})
     claims = f"{DEFAULT}/persistentvolumeclaims"
-    site.create(claims, "PersistentVolumeClaim", "local", spec=claim_spec("local"))
-    site.pod("local", volumes=uses("local"))
-    site.until(f"{volumes}/pv", lambda volume: volume["spec"].get("claimRef"))
+    site.make(claims, "PersistentVolumeClaim", "local", spec=claim_spec("local"))
+    site.new_pod("local", volumes=uses("local"))
+    site.wait(f"{volumes}/pv", lambda volume: volume["spec"]["claimRef"], "is promised")
     finish_claim(site, "local", "pv")
     site.bound("local")
 
 
 def have_a_volume_made(site: Site) -> None:
-    site.create(
+    site.make(
         f"{STORAGE}/storageclasses",
         "StorageClass",
         "made",
@@ -249,11 +214,13 @@ def have_a_volume_made(site: Site) -> None:
         volumeBindingMode="WaitForFirstConsumer",
     )
     claims = f"{DEFAULT}/persistentvolumeclaims"
-    site.create(claims, "PersistentVolumeClaim", "made", spec=claim_spec("made"))
-    site.pod("made", volumes=uses("made"))
+    site.make(claims, "PersistentVolumeClaim", "made", spec=claim_spec("made"))
+    site.new_pod("made", volumes=uses("made"))
     chosen = "volume.kubernetes.io/selected-node"
-    site.until(f"{claims}/made", lambda claim: chosen in claim["metadata"].get("annotations", {}))
-    site.create(f"{CORE}/persistentvolumes", "PersistentVolume", "new", spec=volume_spec("made"))
+    site.wait(
+        f"{claims}/made", lambda claim: claim["metadata"]["annotations"][chosen], "has its node"
+    )
+    site.make(f"{CORE}/persistentvolumes", "PersistentVolume", "new", spec=volume_spec("made"))
     finish_claim(site, "made", "new")
     site.bound("made")
 
@@ -261,23 +228,23 @@ def have_a_volume_made(site: Site) -> None:
 def claim_devices(site: Site, name: str, count: int) -> None:
     """A claim, and a pod of the same name that uses it."""
     request = {"name": "r", "exactly": {"deviceClassName": "gpu", "count": count}}
-    site.create(
+    site.make(
         f"{DEVICES}/namespaces/default/resourceclaims",
         "ResourceClaim",
         name,
         spec={"devices": {"requests": [request]}},
     )
-    site.pod(name, resourceClaims=[{"name": "c", "resourceClaimName": name}])
+    site.new_pod(name, resourceClaims=[{"name": "c", "resourceClaimName": name}])
 
 
 def add_device(site: Site, node: str) -> None:
     pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": "d.example.com", "nodeName": node, "pool": pool, "devices": [{"name": "g"}]}
-    site.create(f"{DEVICES}/resourceslices", "ResourceSlice", f"of-{node}", spec=spec)
+    site.make(f"{DEVICES}/resourceslices", "ResourceSlice", f"of-{node}", spec=spec)
 
 
 def allocate_a_device(site: Site) -> None:
-    site.create(f"{DEVICES}/deviceclasses", "DeviceClass", "gpu", spec={})
+    site.make(f"{DEVICES}/deviceclasses", "DeviceClass", "gpu", spec={})
     add_device(site, "n1")
     claim_devices(site, "one", 1)
     assert site.bound("one") == "n1"
@@ -287,43 +254,43 @@ def fail_twice_for_one_reason(site: Site) -> None:
     """An event, and then the same one as a series: each change of a class wakes its pods."""
     claim_devices(site, "many", 5)
 
-    def counts(events: Json) -> list[int]:
+    def counts(events: Fields) -> list[int]:
         return [
-            (each.get("series") or {}).get("count", 1)
+            each["series"]["count"] or 1
             for each in events["items"]
             if each["regarding"]["name"] == "many" and each["reason"] == "FailedScheduling"
         ]
 
-    site.until(EVENTS, counts)
+    site.wait(EVENTS, counts, "are about the pod")
     device_class = site.ask("GET", f"{DEVICES}/deviceclasses/gpu")
     device_class["metadata"]["labels"] = {"seen": "again"}
     site.ask("PUT", f"{DEVICES}/deviceclasses/gpu", device_class)
-    site.until(EVENTS, lambda events: max(counts(events)) > 1)
+    site.wait(EVENTS, lambda events: max(counts(events)) > 1, "are a series")
 
 
 def take_back_a_claim_that_was_made(site: Site) -> None:
     """The claim of a pod that asks for an extended resource, as its first binding fails."""
     resource = "example.com/card"
     spec = {"extendedResourceName": resource}
-    site.create(f"{DEVICES}/deviceclasses", "DeviceClass", "card", spec=spec)
+    site.make(f"{DEVICES}/deviceclasses", "DeviceClass", "card", spec=spec)
     add_device(site, "n2")
-    site.pod(REFUSED_ONCE, more={resource: "1"})
+    site.new_pod(REFUSED_ONCE, more={resource: "1"})
     assert site.bound(REFUSED_ONCE) == "n2"
     assert site.guard.failed == {REFUSED_ONCE}
 
 
 def preempt(site: Site) -> None:
     for index in range(10):
-        site.pod(f"low-{index}", cpu="800m", terminationGracePeriodSeconds=0)
+        site.new_pod(f"low-{index}", cpu="800m", terminationGracePeriodSeconds=0)
 
-    def are_full(pods: Json) -> bool:
+    def are_full(pods: Fields) -> bool:
         """Four pods of 800m to each of two nodes: with the others there no more have room."""
         low = [pod for pod in pods["items"] if pod["metadata"]["name"].startswith("low-")]
         return sum("nodeName" in pod["spec"] for pod in low) == 8
 
-    site.until(f"{DEFAULT}/pods", are_full)
-    site.create("/apis/scheduling.k8s.io/v1/priorityclasses", "PriorityClass", "high", value=1000)
-    site.pod("high", cpu="3500m", priorityClassName="high")
+    site.wait(f"{DEFAULT}/pods", are_full, "fill both nodes")
+    site.make("/apis/scheduling.k8s.io/v1/priorityclasses", "PriorityClass", "high", value=1000)
+    site.new_pod("high", cpu="3500m", priorityClassName="high")
     site.bound("high")
 
 

@@ -346,10 +346,12 @@ class TestAdmin:
         thread = threading.Thread(target=answer_two)
         answers = []
         with AdminClient(endpoints) as first, AdminClient(endpoints) as second:
-            asking = threading.Thread(target=lambda: answers.append(first.ask(StatusRequest())))
+            asking = threading.Thread(
+                target=lambda: answers.append(first.ask(StatusRequest(), HANG_S))
+            )
             thread.start()
             asking.start()
-            answers.append(second.ask(StatusRequest()))
+            answers.append(second.ask(StatusRequest(), HANG_S))
             asking.join()
             thread.join()
         texts = [a.lines[0] for a in answers if isinstance(a, TextAnswer)]
@@ -376,7 +378,7 @@ class TestAdmin:
 
             thread = threading.Thread(target=answer)
             thread.start()
-            assert client.ask(StatusRequest()) == TextAnswer(["right"])
+            assert client.ask(StatusRequest(), HANG_S) == TextAnswer(["right"])
             thread.join()
 
 

@@ -8,12 +8,12 @@ import pytest
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPods, MakeVolume, TakeVolume, VolumeWork
 from tests.support.binder_stage import EPOCH, Stage, World
+from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration
 
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"
-LOOKS_MAX = 10_000
 
 
 def add_claim(world: World, name: str) -> dict[str, Any]:
@@ -37,15 +37,6 @@ def add_volume(world: World, name: str) -> dict[str, Any]:
     return world.ask("POST", VOLUMES, {**body, "spec": spec})
 
 
-def seen(world: World, path: str, is_so: Any) -> dict[str, Any]:
-    """The object once it is as awaited; each look is a request, so it does not spin idly."""
-    for _ in range(LOOKS_MAX):
-        found = world.ask("GET", path)
-        if is_so(found):
-            return found
-    raise AssertionError(f"{path} does not become what it should")
-
-
 def finish(world: World, name: str, volume: str) -> None:
     """What the volume controllers do in the end."""
     claim = world.ask("GET", f"{CLAIMS}/{name}")
@@ -66,7 +57,7 @@ def work_for(world: World) -> VolumeWork:
     uid = taking["metadata"]["uid"]
     take = TakeVolume("pv", version_of(volume), True, "default", "taking", uid)
     make = MakeVolume("default", "making", version_of(making), making["metadata"]["uid"])
-    return VolumeWork([take], [make], 60.0)
+    return VolumeWork([take], [make], HANG_S)
 
 
 def order(stage: Stage, name: str, uid: str, work: VolumeWork, *, look_first: bool = False) -> int:
@@ -78,12 +69,12 @@ def order(stage: Stage, name: str, uid: str, work: VolumeWork, *, look_first: bo
 def test_a_pod_is_bound_when_its_volumes_are(stage: Stage) -> None:
     world = stage.world
     work = work_for(world)
-    order_id = order(stage, "p", world.add_pod("p"), work)
-    volume = seen(world, f"{VOLUMES}/pv", lambda v: "claimRef" in v["spec"])
+    order_id = order(stage, "p", world.new_pod("p"), work)
+    volume = world.wait(f"{VOLUMES}/pv", lambda v: v["spec"]["claimRef"], "is promised")
     assert volume["spec"]["claimRef"]["name"] == "taking"
     assert volume["spec"]["claimRef"]["uid"] == work.take[0].claim_uid
     assert volume["metadata"]["annotations"] == {"pv.kubernetes.io/bound-by-controller": "yes"}
-    claim = seen(world, f"{CLAIMS}/making", lambda c: "annotations" in c["metadata"])
+    claim = world.wait(f"{CLAIMS}/making", lambda c: c["metadata"]["annotations"], "has its node")
     assert claim["metadata"]["annotations"] == {"volume.kubernetes.io/selected-node": "n1"}
     assert not world.node_of("p")
     # Others are bound meanwhile.
@@ -96,9 +87,9 @@ def test_a_pod_is_bound_when_its_volumes_are(stage: Stage) -> None:
 
 def test_an_order_that_was_lost_half_way_is_carried_on(stage: Stage) -> None:
     world = stage.world
-    work, uid = work_for(world), world.add_pod("p")
+    work, uid = work_for(world), world.new_pod("p")
     order(stage, "p", uid, work)
-    seen(world, f"{CLAIMS}/making", lambda c: "annotations" in c["metadata"])
+    world.wait(f"{CLAIMS}/making", lambda c: c["metadata"]["annotations"], "has its node")
     again = order(stage, "p", uid, work, look_first=True)
     finish(world, "taking", "pv")
     finish(world, "making", "made")
@@ -113,7 +104,7 @@ def test_a_volume_that_changed_since_is_left_alone(stage: Stage) -> None:
     volume = world.ask("GET", f"{VOLUMES}/pv")
     volume["metadata"]["labels"] = {"somebody": "else"}
     world.ask("PUT", f"{VOLUMES}/pv", volume)
-    order_id = order(stage, "p", world.add_pod("p"), work)
+    order_id = order(stage, "p", world.new_pod("p"), work)
     assert stage.outcome(order_id) is BindFailureReason.REJECTED
     assert "claimRef" not in world.ask("GET", f"{VOLUMES}/pv")["spec"]
     assert not world.node_of("p")

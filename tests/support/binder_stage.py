@@ -1,22 +1,17 @@
 """A real binder process between an owner's sockets and a simulated API server that fails as told."""
 
-import asyncio
 import contextlib
-import http.client
-import json
 import os
 import subprocess
 import sys
 import tempfile
-import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bench.apiserver.faults import AnswerFault, RequestFault, WatchFault
+from bench.apiserver.faults import AnswerFault, Hold, RequestFault, WatchFault
 from bench.apiserver.router import Request
-from bench.apiserver.server import ApiServer, ServerOptions
 from bench.apiserver.watching import WatchCursor
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_binder import (
@@ -31,11 +26,12 @@ from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_sockets import OwnerSockets, Received
 from shared.transport.parent import make_lifeline
-from tests.support.waiting import HANG_S
+from tests.support.live_cluster import LiveCluster, pods_path
 
 M = TypeVar("M", BinderHello, BinderReady, BindReport)
 POLL_MS = 5000
 EPOCH = 7
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
 
 class ScriptedFaults:
@@ -43,7 +39,8 @@ class ScriptedFaults:
 
     is_active = True
 
-    def __init__(self) -> None:
+    def __init__(self, on_request: Callable[[], None]) -> None:
+        self._on_request = on_request
         self.before: dict[str, list[RequestFault]] = {}
         """ "POST name": faults before it is carried out."""
         self.after: dict[str, list[AnswerFault]] = {}
@@ -51,6 +48,7 @@ class ScriptedFaults:
 
     def before_request(self, request: Request) -> RequestFault | None:
         self.seen[self._kind(request)] += 1
+        self._on_request()
         fault: RequestFault | None = self._next(self.before, request)
         return fault
 
@@ -73,53 +71,21 @@ class ScriptedFaults:
         return f"{request.method} {parts[-1]}"
 
 
-class World:
-    """The API server, in a thread of its own, and a client to it."""
+class World(LiveCluster):
+    """The API server that fails as told, and a user of it."""
 
     def __init__(self) -> None:
-        self.faults = ScriptedFaults()
-        self._loop = asyncio.new_event_loop()
-        self._server = ApiServer(ServerOptions(), faults=self.faults)
-        self.address = self._loop.run_until_complete(self._server.start())
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._thread.start()
+        self.faults = ScriptedFaults(self._tell)
+        super().__init__(faults=self.faults)
 
-    def close(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(HANG_S)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        connection = http.client.HTTPConnection(
-            self.address.removeprefix("http://"), timeout=HANG_S
-        )
-        headers = {"Content-Type": "application/json"}
-        connection.request(method, path, json.dumps(body) if body else None, headers)
-        answer = connection.getresponse()
-        content: dict[str, Any] = json.loads(answer.read())
-        connection.close()
-        assert answer.status < 300, content
-        return content
-
-    def add_pod(self, name: str) -> str:
+    def new_pod(self, name: str) -> str:
         """Makes a pod; returns its UID."""
-        containers = [{"name": "c", "image": "i"}]
-        body = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name},
-            "spec": {"containers": containers},
-        }
-        pod = self.ask("POST", "/api/v1/namespaces/default/pods", body)
-        uid: str = pod["metadata"]["uid"]
+        grace = {"terminationGracePeriodSeconds": 30}
+        uid: str = self.add_pod(name, spec=grace)["metadata"]["uid"]
         return uid
 
-    def pod(self, name: str) -> dict[str, Any]:
-        return self.ask("GET", f"/api/v1/namespaces/default/pods/{name}")
-
     def node_of(self, name: str) -> str:
-        node: str = self.pod(name)["spec"].get("nodeName", "")
+        node: str = self.pod(name)["spec"]["nodeName"] or ""
         return node
 
     def bind(self, name: str, node: str) -> None:
@@ -129,12 +95,20 @@ class World:
             "metadata": {"name": name},
             "target": {"kind": "Node", "name": node},
         }
-        self.ask("POST", f"/api/v1/namespaces/default/pods/{name}/binding", body)
+        self.ask("POST", f"{pods_path()}/{name}/binding", body)
 
     def events(self) -> list[dict[str, Any]]:
-        path = "/apis/events.k8s.io/v1/namespaces/default/events"
-        items: list[dict[str, Any]] = self.ask("GET", path)["items"]
+        items: list[dict[str, Any]] = self.get(EVENTS)["items"]
         return items
+
+    @contextlib.contextmanager
+    def holding(self, *names: str) -> Iterator[None]:
+        """Bindings of these pods are not carried out before the end."""
+        released = self._loop.create_future()
+        for name in names:
+            self.faults.before[f"POST {name}"] = [Hold(released)]
+        yield
+        self._loop.call_soon_threadsafe(released.set_result, None)
 
 
 class Stage:
@@ -190,13 +164,13 @@ class Stage:
         self, name: str, *, uid: str = "", look_first: bool = False, epoch: int = EPOCH
     ) -> int:
         """Orders a binding to node n1; makes the pod unless its UID is stated."""
-        order = self._order(name, uid or self.world.add_pod(name), look_first=look_first)
+        order = self._order(name, uid or self.world.new_pod(name), look_first=look_first)
         self.say(BindPods(epoch, [order]))
         return order.order_id
 
     def orders(self, names: list[str]) -> set[int]:
         """Orders several at once: the binder has either all of them or none."""
-        orders = [self._order(name, self.world.add_pod(name), look_first=False) for name in names]
+        orders = [self._order(name, self.world.new_pod(name), look_first=False) for name in names]
         self.say(BindPods(EPOCH, orders))
         return {order.order_id for order in orders}
 
@@ -237,10 +211,3 @@ def binder_stage() -> Iterator[Stage]:
         finally:
             stage.close()
             world.close()
-
-
-def eventually(world: World, condition: Callable[[], bool]) -> None:
-    """Waits for what another process does; each look is a request, the test's limit ends it."""
-    changed = threading.Event()
-    while not condition():
-        changed.wait(0.02)

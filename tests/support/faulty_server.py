@@ -7,7 +7,7 @@ which no fault touches.
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from bench.apiserver.fault_plan import Rule, RulePlan
@@ -22,17 +22,23 @@ from shared.messages.to_owner import (
     SyncFinished,
     SyncStarted,
 )
+from tests.support.waiting import HANG_S
 
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/namespaces/default/pods"
+SHORT_S = 0.5
+"""For a server that hangs. On a busy machine it is given up at other times, too, and asked again."""
 
 
 class FaultyServer:
     """`faulty_server(...)` makes one."""
 
-    def __init__(self, server: ApiServer, plan: RulePlan) -> None:
+    def __init__(self, server: ApiServer, rules: Sequence[Rule]) -> None:
         self.server = server
-        self.plan = plan
+        assert isinstance(server.faults, RulePlan)
+        self.plan = server.faults
+        self.patience_s = SHORT_S if any(rule.do == "hang" for rule in rules) else HANG_S
+        """What a client should give it."""
 
     @property
     def address(self) -> str:
@@ -85,11 +91,10 @@ class FaultyServer:
 @contextlib.asynccontextmanager
 async def faulty_server(*rules: Rule, **options: Any) -> AsyncIterator[FaultyServer]:
     """A running server under these rules."""
-    plan = RulePlan(list(rules), seed=1)
-    server = ApiServer(ServerOptions(**options), faults=plan)
+    server = ApiServer(ServerOptions(**options), faults=RulePlan(list(rules), seed=1))
     await server.start()
     try:
-        yield FaultyServer(server, plan)
+        yield FaultyServer(server, rules)
     finally:
         await server.stop()
 
