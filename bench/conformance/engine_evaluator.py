@@ -461,6 +461,7 @@ def _node_states(cache: Cache) -> dict[str, Json]:
             "allowed_pods": nodes.allowed_pod_count.item(row),
             "pods": sorted(pod.record.key for pod in info.pods.values()),
         }
+        state["requested"]["scalar"].update(cache.asked_in_vain(info))
         ports = nodes.ports.values[nodes.ports_id.item(row)]
         if ports:
             state["used_ports"] = sorted(f"{protocol}/{ip}/{port}" for ip, protocol, port in ports)

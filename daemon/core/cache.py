@@ -35,6 +35,9 @@ from shared.kube.pod_record import PodRecord
 NEVER: Final = float("inf")
 RUN_LENGTH_MIN: Final = 4
 """Fewer pods than that are assumed faster one by one than by a dozen operations on arrays."""
+LINES_LOOKED_AT: Final = 64
+"""With so many resources and label keys it is time to see how many nodes have; clusters have about
+thirty."""
 DICTIONARY_WASTE_MAX: Final = 4096
 """A set of 50 image names takes about 4 kB: at most some 16 MB are kept for nothing."""
 
@@ -119,6 +122,10 @@ class Cache:
         self._object_bodies: dict[tuple[str, str], msgspec.Raw] = {}
         self._value_look = DICTIONARY_WASTE_MAX
         """With so many label values it is time to see how many are in use."""
+        self._line_look = LINES_LOOKED_AT
+        """The same with resources and label keys together."""
+        self.is_recounted = False
+        """Classes in use have another usage than copies know; reset by whoever tells them."""
         self._free_rows: list[int] = []
         self._free_pod_rows: list[int] = []
         self._tree = NodeTree(self.nodes)
@@ -341,22 +348,61 @@ class Cache:
         return True
 
     def compact_names(self) -> bool:
-        """The same for names of nodes and values of labels, whose ids all processes share: if it says
-        yes, every copy must be made anew. It does so when at least half of them are of no use."""
+        """The same for names of nodes, resources, keys and values of labels, whose ids all processes
+        share: if it says yes, every copy must be made anew. It does so when at least half of one of
+        them are of no use."""
         nodes = self.nodes
         wasted = nodes.name_waste()
-        if wasted < DICTIONARY_WASTE_MAX or 2 * wasted < len(nodes.names):
-            # Values are counted each time that their number has doubled: that is seldom enough.
-            if len(nodes.label_values) < self._value_look:
-                return False
+        is_worth_it = wasted >= DICTIONARY_WASTE_MAX and 2 * wasted >= len(nodes.names)
+        # The others are counted each time that their number has doubled: that is seldom enough.
+        if not is_worth_it and len(nodes.label_values) >= self._value_look:
             wasted = nodes.value_waste()
-            if wasted < DICTIONARY_WASTE_MAX or 2 * wasted < len(nodes.label_values):
-                self._value_look = 2 * len(nodes.label_values)
-                return False
+            is_worth_it = wasted >= DICTIONARY_WASTE_MAX and 2 * wasted >= len(nodes.label_values)
+            self._value_look = 2 * len(nodes.label_values)
+        line_count = len(nodes.resources) + len(nodes.label_keys)
+        if not is_worth_it and line_count >= self._line_look:
+            is_worth_it = 2 * nodes.line_waste() >= line_count
+            self._line_look = 2 * line_count
+        if not is_worth_it:
+            return False
         nodes.compact_names()
         self._value_look = 2 * len(nodes.label_values) + DICTIONARY_WASTE_MAX
+        line_count = len(nodes.resources) + len(nodes.label_keys)
+        self._line_look = 2 * line_count + LINES_LOOKED_AT
+        for pod_class in self.classes:
+            pod_class.count_usage(nodes)
         self.view.forget_derived()
         return True
+
+    def asked_in_vain(self, info: NodeInfo) -> dict[str, int]:
+        """What the pods on a node ask for of resources that have no row, as no node has them. For
+        people: no decision depends on it."""
+        asked: Counter[str] = Counter()
+        for pod in info.pods.values():
+            for name, amount in pod.pod_class.info.requests.scalars.items():
+                if amount and self.nodes.resources.find(name) < 0:
+                    asked[name] += amount
+        return dict(asked)
+
+    def _recount(self, first_new: int) -> None:
+        """Resources from `first_new` on are new with some node: what pods asked of them counts from now
+        on."""
+        names = self.nodes.resources.values[first_new:]
+        if not names:
+            return
+        asking = [c for c in self.classes if not c.info.requests.scalars.keys().isdisjoint(names)]
+        if not asking:
+            return
+        for pod_class in asking:
+            pod_class.count_usage(self.nodes)
+        is_asking = {pod_class.class_id for pod_class in asking}
+        for pod in self._pods.values():
+            if pod.pod_class.class_id in is_asking:
+                row = self._node_infos[pod.node_name].row
+                self.nodes.requested[first_new:, row] += pod.pod_class.usage.amounts[first_new:]
+                self._touch_usage(row)
+        self.view.forget_derived()
+        self.is_recounted = True
 
     def all_changes(self) -> Changes:
         """Every row, as if all of them had changed."""
@@ -560,7 +606,9 @@ class Cache:
         self._new_node_infos([name for name in new if name not in self._node_infos])
         infos, shaped = [self._node_infos[name] for name in new], list(new.values())
         rows = np.array([info.row for info in infos], np.intp)
+        resource_count = len(self.nodes.resources)
         write_node_columns(self.nodes, rows, shaped)
+        self._recount(resource_count)
         for info, (node, _) in zip(infos, shaped, strict=True):
             info.node = node
             self._remember_images(node)
@@ -571,7 +619,9 @@ class Cache:
 
     def _change_node(self, info: NodeInfo, old: Node, shaped: ShapedNode) -> None:
         rows = np.array([info.row], np.intp)
+        resource_count = len(self.nodes.resources)
         write_node_columns(self.nodes, rows, [shaped])
+        self._recount(resource_count)
         self._forget_images(old)
         self._remember_images(shaped.node)
         info.node = shaped.node

@@ -14,6 +14,7 @@ from daemon.core.cache import Cache, CachedPod
 from daemon.core.claim_work import forget_told, told_claims
 from daemon.core.counters import Counters
 from daemon.core.effects import Note
+from daemon.core.node_columns import RESOURCES_MAX
 from daemon.core.pod_classes import PodClass
 from daemon.core.queue.cluster_event import (
     ASSIGNED_POD_ADD,
@@ -29,13 +30,15 @@ from daemon.core.queue.queued_pod import PodView, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.queue.wakeups import ChangedObject
 from daemon.core.snapshot_log import SnapshotLog
+from daemon.core.verdicts import verdict_of
 from shared.errors import ObjectError
 from shared.framework.device_index import CLAIMS
 from shared.ids import PodUid
 from shared.kube.object_codec import decode_object
 from shared.kube.objects import Node
-from shared.kube.pod_record import PodRecord
+from shared.kube.pod_record import PodRecord, scheduler_name_of
 from shared.kube.resources import ALL_KINDS, NODES, PODS
+from shared.messages.to_binder import PodVerdict
 from shared.messages.to_owner import (
     AdapterHello,
     AdapterMeasured,
@@ -77,6 +80,7 @@ class ClusterChanges:
         snapshots: SnapshotLog,
         counters: Counters,
         note: Callable[[Note], None],
+        report: Callable[[PodVerdict], None],
         profiles: frozenset[str],
         reject_waiting: Callable[[str], bool],
     ) -> None:
@@ -87,6 +91,7 @@ class ClusterChanges:
         self._snapshots = snapshots
         self._counters = counters
         self._note = note
+        self._report = report
         self._profiles = profiles
         self._reject_waiting = reject_waiting
         self._classes: dict[str, PodClass] = {}
@@ -257,7 +262,19 @@ class ClusterChanges:
 
     def _enqueue(self, record: PodRecord, now_s: float, *, is_assumed: bool = False) -> None:
         known = self._queue.contains(record.uid)
-        pod_class = self._cache.classes.acquire(record)
+        try:
+            pod_class = self._cache.classes.acquire(record)
+        except ObjectError as error:
+            self._refuse(record, scheduler_name_of(record.template), str(error))
+            raise
+        asked_count = len(pod_class.info.requests.scalars)
+        if asked_count > RESOURCES_MAX and pod_class.profile in self._profiles:
+            self._cache.classes.release(pod_class)
+            problem = (
+                f"asks for {asked_count} different resources, and {RESOURCES_MAX} at most are read"
+            )
+            self._refuse(record, pod_class.profile, problem)
+            raise ObjectError("spec.containers[].resources.requests", problem)
         if pod_class.profile not in self._profiles:
             self._cache.classes.release(pod_class)
             if known:
@@ -275,6 +292,13 @@ class ClusterChanges:
             self._queue.add(record, info=info, class_id=class_id, now_s=now_s)
         if old_class is not None:
             self._cache.classes.release(old_class)
+
+    def _refuse(self, record: PodRecord, profile: str, problem: str) -> None:
+        """A pending pod cannot be looked at as it is now, and the world is told. As it was before it is
+        not to be placed either."""
+        self._leave_queue(record.uid)
+        if profile in self._profiles:
+            self._report(verdict_of(record, profile, problem, is_error=True))
 
     def _pod_deleted(self, uid: str, now_s: float) -> None:
         node_name = self._queue.nominator.node_of(PodUid(uid)) or ""

@@ -86,15 +86,15 @@ def pending_pods(queue: SchedulingQueue, nominations: NominationBook) -> list[Pe
 def node_usages(cache: Cache) -> list[NodeUsage]:
     """What is on each node that the API server shows, in order of name."""
     shown = (info for info in cache.node_infos() if info.node is not None)
-    return [_node_usage(cache.nodes, info) for info in sorted(shown, key=lambda i: i.name)]
+    return [_node_usage(cache, info) for info in sorted(shown, key=lambda i: i.name)]
 
 
-def _node_usage(table: NodeTable, info: NodeInfo) -> NodeUsage:
-    row = info.row
+def _node_usage(cache: Cache, info: NodeInfo) -> NodeUsage:
+    table, row = cache.nodes, info.row
     return NodeUsage(
         name=info.name,
-        requested=_amounts(table, table.requested[:, row]),
-        allocatable=_amounts(table, table.allocatable[:, row]),
+        requested=_amounts(table, table.requested[:, row], cache.asked_in_vain(info)),
+        allocatable=_amounts(table, table.allocatable[:, row], {}),
         nonzero_cpu_milli=table.nonzero_cpu_milli.item(row),
         nonzero_memory_bytes=table.nonzero_memory_bytes.item(row),
         pod_count=table.pod_count.item(row),
@@ -157,7 +157,7 @@ def metrics_answer(
     )
 
 
-def _amounts(table: NodeTable, column: Int64s) -> Amounts:
+def _amounts(table: NodeTable, column: Int64s, more: dict[str, int]) -> Amounts:
     amounts = column.tolist()
     names = table.resources.values
     scalars = {
@@ -165,4 +165,4 @@ def _amounts(table: NodeTable, column: Int64s) -> Amounts:
         for i, (name, amount) in enumerate(zip(names, amounts, strict=False))
         if amount and i not in _NAMED
     }
-    return Amounts(amounts[CPU], amounts[MEMORY], amounts[EPHEMERAL_STORAGE], scalars)
+    return Amounts(amounts[CPU], amounts[MEMORY], amounts[EPHEMERAL_STORAGE], {**scalars, **more})

@@ -23,6 +23,13 @@ from shared.kube.quantity import QuantityError
 SHAPES_MAX: Final = 16_384
 """With so many, they are forgotten: at a kilobyte or so each, 16 MB are kept for what may come again."""
 
+RESOURCES_MAX: Final = 256
+"""That one pod may ask for, or one node have, beside cpu, memory and the like; nodes have about ten.
+Each different one that a node has costs 16 bytes for every node, so many 20 MB at 5,000 nodes; and a
+pod that fits nowhere is told the names of all that are missing."""
+LABELS_MAX: Final = 1024
+"""Of one node, likewise at 4 bytes; nodes have about twenty."""
+
 _encoder: Final = msgspec.msgpack.Encoder()
 
 
@@ -69,6 +76,7 @@ class NodeShapes:
         else:
             status = shape.status
         meta = node.metadata
+        _check_count(node, "metadata.labels", len(meta.labels or ()), LABELS_MAX)
         kept = ObjectMeta(name=meta.name, labels=meta.labels, annotations=meta.annotations)
         return ShapedNode(Node(metadata=kept, spec=shape.spec, status=status), shape)
 
@@ -79,9 +87,16 @@ def _shape(node: Node, status: NodeStatus) -> NodeShape:
     except QuantityError as error:
         where = f"node {node.metadata.name}: status.allocatable"
         raise ObjectError(where, f"{error}; write a quantity such as 4, 500m or 16Gi") from error
+    _check_count(node, "status.allocatable", len(allocatable.scalars), RESOURCES_MAX)
     taints = tuple((t.key, t.value, t.effect) for t in node.spec.taints or ())
     features = frozenset(status.declared_features or ())
     return NodeShape(node.spec, status, allocatable, taints, features)
+
+
+def _check_count(node: Node, field: str, count: int, count_max: int) -> None:
+    if count > count_max:
+        where = f"node {node.metadata.name}: {field}"
+        raise ObjectError(where, f"has {count} names, and {count_max} at most are read")
 
 
 def write_node_columns(table: NodeTable, rows: Rows, nodes: Sequence[ShapedNode]) -> None:
@@ -89,9 +104,7 @@ def write_node_columns(table: NodeTable, rows: Rows, nodes: Sequence[ShapedNode]
     numbers: dict[int, int] = {}
     at = [numbers.setdefault(id(node.shape), len(numbers)) for node in nodes]
     shapes = list({id(node.shape): node.shape for node in nodes}.values())
-    for shape in shapes:
-        for name in shape.allocatable.scalars:
-            table.resource_id(name)
+    table.add_resources(name for shape in shapes for name in shape.allocatable.scalars)
     table.allocatable[:, rows] = np.array([_amounts(table, s) for s in shapes], np.int64).T[:, at]
     table.allowed_pod_count[rows] = np.array([s.allocatable.pods for s in shapes], np.int64)[at]
     table.unschedulable[rows] = np.array([s.spec.unschedulable for s in shapes])[at]
@@ -108,7 +121,7 @@ def _amounts(table: NodeTable, shape: NodeShape) -> list[int]:
     amounts[MEMORY] = allocatable.memory_bytes
     amounts[EPHEMERAL_STORAGE] = allocatable.ephemeral_storage_bytes
     for name, amount in allocatable.scalars.items():
-        amounts[table.resource_id(name)] = amount
+        amounts[table.resources.find(name)] = amount
     return amounts
 
 

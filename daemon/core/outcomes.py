@@ -15,6 +15,7 @@ from daemon.core.holdings import Holdings
 from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import Place
 from daemon.core.queue.scheduling_queue import SchedulingQueue
+from daemon.core.verdicts import verdict_of
 from daemon.core.volume_work import volume_work
 from shared.framework.diagnosis import FitError
 from shared.framework.extenders import binders_of
@@ -30,7 +31,6 @@ class Outcomes:
 
     def __init__(self, holdings: Holdings) -> None:
         self._holdings = holdings
-        self._verdicts: list[PodVerdict] = []
 
     def order_plain_binding(self, attempt: Attempt, node_name: str) -> None:
         """A pod without anything to be done before its binding, as nearly all are."""
@@ -94,18 +94,8 @@ class Outcomes:
             )
         if place is None or not is_told:
             return  # Deleted meanwhile.
-        self._verdicts.append(
-            PodVerdict(
-                profile=profile,
-                namespace=record.namespace,
-                name=record.name,
-                uid=record.uid,
-                reason="SchedulerError" if failure.is_error else "Unschedulable",
-                message=failure.message,
-                write_event=True,
-                resource_version=record.resource_version,
-                observed_generation=record.generation,
-            )
+        holdings.verdicts.append(
+            verdict_of(record, profile, failure.message, is_error=failure.is_error)
         )
 
     def try_again(self, attempt: Attempt, now_s: float, *, is_refused: bool = True) -> None:
@@ -121,15 +111,15 @@ class Outcomes:
 
     def report(self) -> None:
         """Conditions and events of the attempts that failed, once there is a binder to write them."""
-        binders = self._holdings.binders
-        if not self._verdicts or not binders.ready_count():
+        binders, waiting = self._holdings.binders, self._holdings.verdicts
+        if not waiting or not binders.ready_count():
             return
         by_binder: dict[bytes, list[PodVerdict]] = {}
-        for verdict in self._verdicts:
+        for verdict in waiting:
             peer = binders.for_pod(verdict.uid)
             assert peer is not None, "one is ready"
             by_binder.setdefault(peer, []).append(verdict)
-        self._verdicts = []
+        waiting.clear()
         for peer, verdicts in by_binder.items():
             told = ReportPods(self._holdings.epoch, verdicts)
             self._holdings.effects.append(TellBinder(peer, told))

@@ -44,14 +44,17 @@ class PodClass:
         self.raw_template = msgspec.Raw(template)
         self.info = PodInfo(namespace, decode_template(template))
         self.claim_keys = self.info.claim_keys
-        # The last: it may make rows of the table.
-        self.usage: PodUsage = usage_of(table, self.info.requests, self.info.host_ports)
+        self.count_usage(table)
         self.profile = self.info.spec.scheduler_name
         self.pod_count = 0
         self.is_reserved: bool | None = None
         """Some Reserve plugin may have a say about its pods; None: nobody has asked yet."""
         self.is_bound_plainly: bool | None = None
         """Its pods are bound without further ado; None: nobody has asked yet."""
+
+    def count_usage(self, table: NodeTable) -> None:
+        """What a pod takes of a node, in the resources that `table` has now."""
+        self.usage: PodUsage = usage_of(table, self.info.requests, self.info.host_ports)
 
     @property
     def namespace(self) -> str:

@@ -63,6 +63,7 @@ from shared.framework.checker import Checker
 from shared.framework.extenders import EXTENDER
 from shared.framework.runtime import Framework
 from shared.messages.admin import StatusAnswer, StopRequest, TextAnswer
+from shared.messages.to_binder import PodVerdict
 from shared.messages.to_owner import AdapterHello, AdapterMessage, NodeChanged, StartSync
 
 BINDERS_AWAITED_S: Final = 10.0
@@ -232,6 +233,10 @@ class SchedulerState:
         if self.is_synced and self.cache.compact_names():
             held.checker.forget_all()
             self._scorer_links.start_over("names compacted")
+        if self.cache.is_recounted:
+            self.cache.is_recounted = False
+            held.checker.forget_all()
+            self._scorer_links.start_over("a node has a resource that pods asked for before")
 
     def _ask_for_sync(self, now_s: float) -> None:
         """Lists begin when no binder has anything of an earlier owner in flight."""
@@ -290,6 +295,7 @@ def _holdings(
     waiting.introduce(plugins.everyone())
     snapshots = SnapshotLog(cache, epoch)
     effects: list[Effect] = []
+    verdicts: list[PodVerdict] = []
     describe = partial(describe_decision, cache, queue) if settings.annotates_decisions else None
     return Holdings(
         epoch=epoch,
@@ -306,6 +312,7 @@ def _holdings(
             snapshots,
             counters,
             effects.append,
+            verdicts.append,
             settings.profiles,
             waiting.reject_deleted,
         ),
@@ -315,5 +322,6 @@ def _holdings(
         waiting=waiting,
         scorers=ScorerFleet(epoch),
         binders=BinderPool(epoch, describe, announces=settings.announces_nodes),
+        verdicts=verdicts,
         effects=effects,
     )

@@ -6,7 +6,7 @@ change of the table. The writer marks what it touched (`touch_usage`, `touch_nod
 snapshot log and the engine read these marks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -82,6 +82,8 @@ class NodeTable:
         self.topology_version = 0
         """Raised when a label of a row changes, or whether a node is behind it; see `write_labels`
         and `set_present`. Most updates of a Node object change neither."""
+        self._rooms: dict[str, np.ndarray] = {}
+        """By name: the matrices with lines to spare, of which the public ones are the first lines."""
         self._order: Rows | None = None
         """As long as nothing changed that it depends on."""
         self._row_by_name_id: Int32s = np.full(FIRST_CAPACITY, NO_ROW, np.int32)
@@ -172,6 +174,7 @@ class NodeTable:
             self.capacity *= 2
         for column in (*COMMON_COLUMNS, *USAGE_COLUMNS, *NODE_COLUMNS):
             setattr(self, column.name, _grown(getattr(self, column.name), self.capacity))
+        self._rooms.clear()
         self.requested = _grown(self.requested, self.capacity)
         self.allocatable = _grown(self.allocatable, self.capacity)
         self.labels = _grown(self.labels, self.capacity)
@@ -198,9 +201,35 @@ class NodeTable:
         is_used[self.labels[:, self.named_rows()]] = True
         return len(is_used) - int(np.count_nonzero(is_used))
 
+    def line_waste(self) -> int:
+        """How many resources no node has, and label keys. Looks at all nodes."""
+        lines = len(self.resources) + len(self.label_keys)
+        return lines - len(self._resources_in_use()) - len(self._keys_in_use())
+
+    def _resources_in_use(self) -> Rows:
+        """Ids of those of which some node has any, and of those that every table has. Of a resource
+        that no node has nobody can be given any, so what pods asked for is of no interest either."""
+        is_used: Bools = np.any(self.allocatable[: len(self.resources)], axis=1)
+        is_used[: len(BASE_RESOURCES)] = True
+        return np.flatnonzero(is_used)
+
+    def _keys_in_use(self) -> Rows:
+        """Ids of label keys that some node has."""
+        return np.flatnonzero(self.labels[: len(self.label_keys), self.named_rows()].any(axis=1))
+
+    def _compact_lines(self) -> None:
+        used = self._resources_in_use()
+        self.requested, self.allocatable = self.requested[used], self.allocatable[used]
+        self.resources.restart([self.resources.values[i] for i in used.tolist()])
+        used = self._keys_in_use()
+        self.labels = self.labels[used]
+        self.label_keys.restart([self.label_keys.values[i] for i in used.tolist()])
+        self._rooms.clear()
+
     def compact_names(self) -> None:
-        """Drops names, label values, taints and features that no row has. Ids change: whoever keeps
-        some must start over, in whichever process."""
+        """Drops names, label keys and values, resources, taints and features that no row has. Ids
+        change: whoever keeps some must start over, in whichever process."""
+        self._compact_lines()
         rows = slice(0, self.row_count)
         kept_ids = np.flatnonzero(self._row_by_name_id != NO_ROW)
         kept_rows = self._row_by_name_id[kept_ids]
@@ -218,18 +247,28 @@ class NodeTable:
 
     # Resources and labels ----------------------------------------------------------------
 
-    def resource_id(self, name: str) -> int:
-        """Row of the resource in the matrices, made now if it is new."""
-        resource = self.resources.id_of(name)
+    def add_resources(self, names: Iterable[str]) -> None:
+        """Makes a row of the matrices for each that has none. To be asked for what nodes have, never
+        for what pods ask: a row costs 16 bytes a node, and anybody may ask for anything."""
+        self.resources.ids_of(names)
         self.reserve_resources(len(self.resources))
-        return resource
 
     def reserve_resources(self, count: int) -> None:
-        missing = count - self.requested.shape[0]
-        if missing > 0:
-            more = np.zeros((missing, self.capacity), np.int64)
-            self.requested = np.concatenate((self.requested, more))
-            self.allocatable = np.concatenate((self.allocatable, more))
+        self._reserve_lines("requested", count)
+        self._reserve_lines("allocatable", count)
+
+    def _reserve_lines(self, matrix: str, count: int) -> None:
+        """Makes at least so many lines of one of the matrices. They come one by one, and to copy all
+        nodes for each of them would take minutes: what is copied is doubled."""
+        lines: np.ndarray = getattr(self, matrix)
+        if count <= len(lines):
+            return
+        room = self._rooms.get(matrix)
+        if room is None or len(room) < count:
+            room = np.zeros((max(count, 2 * len(lines)), self.capacity), lines.dtype)
+            room[: len(lines)] = lines
+            self._rooms[matrix] = room
+        setattr(self, matrix, room[:count])
 
     def value_id(self, value: str) -> int:
         """Id of a label value, never 0."""
@@ -248,9 +287,7 @@ class NodeTable:
         return None if key_id < 0 else self.labels[key_id, : self.row_count]
 
     def reserve_labels(self, count: int) -> None:
-        if count > self.labels.shape[0]:
-            more = np.zeros((count, self.capacity), np.int32)
-            self.labels = np.concatenate((self.labels, more))
+        self._reserve_lines("labels", count)
 
     def write_labels(self, rows: Rows, labels: Sequence[Mapping[str, str]]) -> None:
         """The labels of each of these rows, which are distinct."""

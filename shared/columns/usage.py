@@ -23,14 +23,17 @@ class PodUsage(NamedTuple):
 
 
 def usage_of(table: NodeTable, requests: PodRequests, host_ports: frozenset[PortTuple]) -> PodUsage:
-    """The usage of a pod class in the resource rows of `table` (new resources get their row)."""
-    scalar_rows = {table.resource_id(name): amount for name, amount in requests.scalars.items()}
+    """The usage of a pod class in the resource rows of `table`. What no node ever had is left out: with
+    nothing to be had, what is taken is of no interest. Whoever keeps usages makes them anew when a node
+    brings such a resource."""
     amounts = np.zeros(max(len(table.resources), EPHEMERAL_STORAGE + 1), np.int64)
     amounts[CPU] = requests.milli_cpu
     amounts[MEMORY] = requests.memory_bytes
     amounts[EPHEMERAL_STORAGE] = requests.ephemeral_storage_bytes
-    for row, amount in scalar_rows.items():
-        amounts[row] += amount
+    for name, amount in requests.scalars.items():
+        row = table.resources.find(name)
+        if row >= 0:
+            amounts[row] = amount
     return PodUsage(amounts, requests.nonzero_milli_cpu, requests.nonzero_memory_bytes, host_ports)
 
 

@@ -48,7 +48,7 @@ class ClassUsages:
         found = self._index[class_ids]
         if (found < 0).any():
             if len(self._usages) > 2 * len(self._classes) + SLACK:
-                self._start_over()
+                self.start_over()
                 found = np.full(len(class_ids), -1, np.int32)
             for class_id in np.unique(class_ids[found < 0]).tolist():
                 self._add(class_id)
@@ -73,7 +73,8 @@ class ClassUsages:
     def usage_at(self, index: int) -> PodUsage:
         return self._usages[index]
 
-    def _start_over(self) -> None:
+    def start_over(self) -> None:
+        """Forgets what was made so far."""
         self._usages.clear()
         self._index.fill(-1)
         self._matrix.fill(0)

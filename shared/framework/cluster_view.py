@@ -197,7 +197,8 @@ class ClusterView:
         their own. Never a source: it may be dropped at any time."""
 
     def forget_derived(self) -> None:
-        """Ids of the tables have changed their meaning."""
+        """Ids of the tables have changed their meaning, or a class has another usage."""
+        self.usages.start_over()
         self.kept.clear()
         self._topologies.clear()
 

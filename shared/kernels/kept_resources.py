@@ -76,7 +76,7 @@ class KeptRoom:
             if 0 <= resource < len(BASE_RESOURCES):
                 fits = self._with_room(1 + resource, amount, count)
             elif resource < 0:
-                fits = np.zeros(count, np.bool_)
+                fits = np.full(count, amount <= 0)
             else:
                 rows = slice(0, count)
                 fits = nodes.allocatable[resource, rows] - nodes.requested[resource, rows] >= amount

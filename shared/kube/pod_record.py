@@ -117,6 +117,26 @@ def decode_template(raw: bytes | msgspec.Raw) -> PodTemplate:
     return _template_decoder.decode(raw)
 
 
+class _SchedulerName(ApiStruct):
+    scheduler_name: str = PodSpec().scheduler_name
+
+
+class _ForWhom(ApiStruct):
+    spec: _SchedulerName
+
+
+_for_whom_decoder: Final = msgspec.msgpack.Decoder(_ForWhom)
+
+
+def scheduler_name_of(raw: bytes | msgspec.Raw) -> str:
+    """spec.schedulerName of a template of which nothing else may be readable; empty if not even that
+    is."""
+    try:
+        return _for_whom_decoder.decode(raw).spec.scheduler_name
+    except msgspec.DecodeError:
+        return ""
+
+
 def _controller(owners: list[OwnerReference] | None) -> OwnerReference | None:
     for owner in owners or ():
         if owner.controller:

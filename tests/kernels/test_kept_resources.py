@@ -162,7 +162,7 @@ def test_kept_room_is_that_of_each_node(
     before: list[NodeRow], after: list[NodeRow], pods: list[dict[str, int]], at_once: bool
 ) -> None:
     nodes, kept = NodeTable(), KeptRoom()
-    nodes.resource_id("example.com/gpu")
+    nodes.add_resources(["example.com/gpu"])
     count = max(len(before), len(after))
     nodes.reserve(count)
     kept.reserve(nodes.capacity)
