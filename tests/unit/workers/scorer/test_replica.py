@@ -222,5 +222,5 @@ def test_an_unsettled_placement_counts_in_the_columns_of_a_full_snapshot() -> No
     owners[1].log.skip(owners[1].settled)
     full = owners[1].log.full(owners[1].settled, next_ticket=1)
     replica.apply_full(full.message, full.buffers)
-    asked = {name: replica.nodes.requested[replica.nodes.resource_id(name), 0] for name in names}
+    asked = {name: replica.nodes.requested[replica.nodes.resources.find(name), 0] for name in names}
     assert asked == {"example.com/a": 3, "example.com/b": 0}
