@@ -2,7 +2,8 @@
 
 An order is answered exactly once. When a binder is lost, its orders go to another one with
 `look_first`: whether the lost one had already bound the pod is for the API server to say, and a
-second blind POST is never sent. While no binder is there, orders wait.
+second blind POST is never sent. While no binder is there, orders wait; beside a slow API server there
+may be as many of them as pods that are assumed, so no turn looks at those that cannot be sent yet.
 """
 
 import zlib
@@ -77,6 +78,7 @@ class Binder:
         "last_heard_s",
         "orders",
         "peer",
+        "waiting",
     )
 
     def __init__(self, peer: bytes, binder_index: int, instance: str, now_s: float) -> None:
@@ -88,6 +90,8 @@ class Binder:
         self.is_clear = False
         """Nothing of before is in flight there."""
         self.orders: dict[int, Order] = {}
+        self.waiting: deque[Order] = deque()
+        """Beyond what it may have at a time."""
         self.last_heard_s = now_s
 
 
@@ -108,7 +112,10 @@ class BinderPool:
         self._epoch = epoch
         self._describe = describe
         self._by_peer: dict[bytes, Binder] = {}
-        self._waiting: deque[Order] = deque()
+        self._ready: list[Binder] = []
+        """In the order of their index."""
+        self._unassigned: list[Order] = []
+        """Of which it is not said yet which binder gets them."""
         self._next_order_id = 1
 
     # Who is there --------------------------------------------------------------------------------
@@ -128,13 +135,15 @@ class BinderPool:
         if binder is None:
             return 0
         again = [_with_a_look(order) for order in binder.orders.values()]
-        self._waiting.extendleft(reversed(again))
+        self._unassigned += [*again, *binder.waiting]
+        self._line_up()
         return len(again)
 
     def ready(self, peer: bytes, *, is_clear: bool = True) -> None:
         binder = self._by_peer.get(peer)
         if binder is not None:
             binder.is_ready, binder.is_clear = True, is_clear
+            self._line_up()
 
     def heard(self, peer: bytes, now_s: float) -> bool:
         """Says whether the binder is known."""
@@ -153,14 +162,14 @@ class BinderPool:
     def for_pod(self, uid: str) -> bytes | None:
         """The binder that writes about this pod: always the same while the pool does not change, so
         that a condition of an earlier attempt never lands after the binding of a later one."""
-        ready = self._ready()
+        ready = self._ready
         return ready[_spread(uid, len(ready))].peer if ready else None
 
     def peers(self) -> list[bytes]:
         return list(self._by_peer)
 
     def ready_count(self) -> int:
-        return sum(binder.is_ready for binder in self._by_peer.values())
+        return len(self._ready)
 
     def clear_count(self) -> int:
         """Binders that have nothing of an earlier owner in flight."""
@@ -186,12 +195,12 @@ class BinderPool:
             self._next_order_id, record, node_name, profile, False, work.volumes, work.claims,
             tuple(extenders), decision, announces, is_announced,
         )  # fmt: skip
-        self._waiting.append(order)
+        self._unassigned.append(order)
         self._next_order_id += 1
 
     def order_again(self, order: Order) -> None:
         """The outcome of an order is unknown: somebody has to look."""
-        self._waiting.append(_with_a_look(order))
+        self._unassigned.append(_with_a_look(order))
 
     def settle(self, peer: bytes, order_id: int) -> Order | None:
         """The outcome of an order came in; None for one that is not out with this binder."""
@@ -199,29 +208,35 @@ class BinderPool:
         return None if binder is None else binder.orders.pop(order_id, None)
 
     def in_flight_count(self) -> int:
-        return len(self._waiting) + sum(len(b.orders) for b in self._by_peer.values())
+        given = sum(len(b.orders) + len(b.waiting) for b in self._by_peer.values())
+        return len(self._unassigned) + given
 
     def flush(self) -> list[Effect]:
-        """Sends what waits, each order to its pod's binder."""
-        if not self._waiting:
+        """Sends what waits and may be sent, each order to its pod's binder."""
+        ready = self._ready
+        if not ready:
             return []
-        batches: dict[bytes, list[BindPod]] = {}
-        ready = self._ready()
-        held: list[Order] = []
-        while self._waiting and ready:
-            order = self._waiting.popleft()
-            binder = ready[_spread(order.record.uid, len(ready))]
-            if len(binder.orders) >= ORDERS_PER_BINDER_MAX:
-                held.append(order)
-                continue
-            binder.orders[order.order_id] = order
-            batches.setdefault(binder.peer, []).append(order.message())
-        self._waiting.extendleft(reversed(held))
-        return [TellBinder(peer, BindPods(self._epoch, orders)) for peer, orders in batches.items()]
+        for order in self._unassigned:
+            ready[_spread(order.record.uid, len(ready))].waiting.append(order)
+        self._unassigned.clear()
+        effects: list[Effect] = []
+        for binder in ready:
+            waiting, room = binder.waiting, ORDERS_PER_BINDER_MAX - len(binder.orders)
+            if waiting and room > 0:
+                sent = [waiting.popleft() for _ in range(min(room, len(waiting)))]
+                binder.orders.update((order.order_id, order) for order in sent)
+                orders = [order.message() for order in sent]
+                effects.append(TellBinder(binder.peer, BindPods(self._epoch, orders)))
+        return effects
 
-    def _ready(self) -> list[Binder]:
+    def _line_up(self) -> None:
+        """Others are ready than before, so that what waits is spread anew, in the old order."""
         ready = [binder for binder in self._by_peer.values() if binder.is_ready]
-        return sorted(ready, key=lambda binder: binder.binder_index)
+        self._ready = sorted(ready, key=lambda binder: binder.binder_index)
+        for binder in ready:
+            self._unassigned += binder.waiting
+            binder.waiting.clear()
+        self._unassigned.sort(key=lambda order: order.order_id)
 
 
 def _with_a_look(order: Order) -> Order:

@@ -10,7 +10,7 @@ update of a pod never added), the server is right: the cache is repaired, and th
 kept for the caller to count and log. Only our own mistakes raise.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -119,6 +119,9 @@ class Cache:
         self._pods: dict[str, CachedPod] = {}
         self._assumed: dict[str, CachedPod] = {}
         """Invariant: a subset of `_pods`."""
+        self._expiring: deque[CachedPod] = deque()
+        """Pods whose binding was accepted, in the order in which their time is over, among them such as
+        were confirmed meanwhile."""
         self._object_bodies: dict[tuple[str, str], msgspec.Raw] = {}
         self._value_look = DICTIONARY_WASTE_MAX
         """With so many label values it is time to see how many are in use."""
@@ -179,7 +182,9 @@ class Cache:
             return  # The watch was faster than the binder's report.
         self._step(pod, Cause.FINISH_BINDING)
         pod.is_binding_finished = True
-        pod.deadline_s = now_s + self._ttl_s
+        if self._ttl_s != NEVER:
+            pod.deadline_s = now_s + self._ttl_s
+            self._expiring.append(pod)
 
     def forget_pod(self, uid: str) -> CachedPod | None:
         """Takes an assumption back; None where the pod is not assumed (any more)."""
@@ -192,17 +197,19 @@ class Cache:
 
     def cleanup_expired(self, now_s: float) -> list[CachedPod]:
         """Drops assumed pods whose confirmation did not come in time."""
-        expired = [p for p in self._assumed.values() if p.deadline_s <= now_s]
-        for pod in expired:
+        expired = []
+        while self.next_deadline_s() <= now_s:
+            pod = self._expiring.popleft()
             self._step(pod, Cause.EXPIRE)
             self._drop(pod)
+            expired.append(pod)
         return expired
 
     def next_deadline_s(self) -> float:
         """When `cleanup_expired` next has something to do; infinite if never."""
-        if self._ttl_s == NEVER:
-            return NEVER
-        return min((p.deadline_s for p in self._assumed.values()), default=NEVER)
+        while self._expiring and self._expiring[0].phase is not PodPhase.ASSUMED:
+            self._expiring.popleft()
+        return self._expiring[0].deadline_s if self._expiring else NEVER
 
     def mark_evicted(self, uid: str, *, is_evicted: bool) -> None:
         """A pod was ordered to go, or that order could not be carried out."""

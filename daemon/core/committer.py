@@ -44,14 +44,14 @@ class Committer:
         holdings.counters["proposals_rejected"] += len(verdicts.rejected)
         holdings.counters["proposals_stale"] += verdicts.stale_count
         for ticket in proposals.skipped:
-            skipped = scorer.attempts.pop(ticket, None)
+            skipped = scorer.settle(ticket)
             if skipped is not None:
                 # The worker did as much as it should at once: each answer settles at least one pod.
                 self._outcomes.try_again(skipped, now_s, is_refused=False)
         is_too_old = proposals.generation < scorer.refused_generation
         for failure in proposals.failures:
             for ticket in failure.tickets:
-                failed = scorer.attempts.pop(ticket, None)
+                failed = scorer.settle(ticket)
                 if failed is None:
                     continue
                 if is_too_old:

@@ -79,7 +79,7 @@ class Scorer:
         self.attempts: dict[int, Attempt] = {}
         """By ticket: what it has in hand."""
         self.extended: set[int] = set()
-        """Tickets of those that wait for extenders; see `extended_count`."""
+        """Tickets, among those, of pods that wait for extenders. They take nobody's place."""
         self.proposal_sequence = 0
         """Of its last proposals that were settled here."""
         self.refused_generation = 0
@@ -97,7 +97,12 @@ class Scorer:
 
     @property
     def credit(self) -> int:
-        return self.window - len(self.attempts) + self.extended_count
+        return self.window - len(self.attempts) + len(self.extended)
+
+    def settle(self, ticket: int) -> Attempt | None:
+        """An answer came in; None for a pod that is not out with this worker."""
+        self.extended.discard(ticket)
+        return self.attempts.pop(ticket, None)
 
     def judged(self, accepted_count: int, refused_count: int, batch_id: int) -> None:
         """What became of one answer. The batches that are out with the worker were handed out under the
@@ -110,13 +115,6 @@ class Scorer:
         elif batch_id > self.shrunk_at_batch:
             self.window = max(WINDOW_PODS_MIN, self.window // 2)
             self.shrunk_at_batch = self.last_batch_id
-
-    @property
-    def extended_count(self) -> int:
-        """Pods that wait there for extenders; they take nobody's place."""
-        if self.extended:
-            self.extended.intersection_update(self.attempts)
-        return len(self.extended)
 
 
 class ScorerFleet:
@@ -185,7 +183,7 @@ class ScorerFleet:
     def awaited_count(self) -> int:
         """The same without those that wait for extenders: that may take long, and they lose nothing
         if the worker ends meanwhile."""
-        return sum(len(s.attempts) - s.extended_count for s in self._by_peer.values())
+        return sum(len(s.attempts) - len(s.extended) for s in self._by_peer.values())
 
     def retire_classes(self, class_ids: Iterable[int]) -> None:
         """These classes have no pods left."""
@@ -235,7 +233,7 @@ class ScorerFleet:
     ) -> list[Effect]:
         """Gives pods that extenders are asked about to the workers that have the fewest of them."""
         shares: dict[bytes, list[ExtendedTask]] = {}
-        load = {scorer: scorer.extended_count for scorer in self.ready()}
+        load = {scorer: len(scorer.extended) for scorer in self.ready()}
         for pod, pod_class in pods:
             scorer = min(load, key=lambda s: (load[s], s.worker_index))
             load[scorer] += 1

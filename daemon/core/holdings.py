@@ -20,10 +20,10 @@ from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.settings import Settings
 from daemon.core.snapshot_log import SnapshotLog
+from daemon.core.verdicts import Verdicts
 from daemon.core.waiting_pods import WaitingPods
 from shared.framework.checker import Checker
 from shared.framework.runtime import Framework
-from shared.messages.to_binder import PodVerdict
 
 
 class Holdings(NamedTuple):
@@ -44,7 +44,7 @@ class Holdings(NamedTuple):
     waiting: WaitingPods
     scorers: ScorerFleet
     binders: BinderPool
-    verdicts: list[PodVerdict]
+    verdicts: Verdicts
     """Of pods that were not placed, until a binder is told."""
     effects: list[Effect]
     """What is to be done, in order; whoever changes something adds to it."""

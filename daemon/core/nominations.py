@@ -87,6 +87,8 @@ class NominationBook:
             self._show(uid)
             if nominator.node_of(uid) is None:
                 self._victims_of.pop(uid, None)
+                if self._queue.get(uid) is None:
+                    self._patches.pop(uid, None)  # It is gone: there is nothing to be told.
         nominator.changed.clear()
 
     def placed(self, uid: str) -> None:
@@ -282,6 +284,9 @@ class NominationBook:
         writes about a pod."""
         if not (self._patches or self._waiting or self._releases):
             return []
+        if binder_of("") is None:
+            self._releases = []  # The pods' next attempts find them again.
+            return []
         messages: dict[bytes, PreemptPods] = {}
 
         def to(peer: bytes) -> PreemptPods:
@@ -289,22 +294,18 @@ class NominationBook:
 
         waiting, self._waiting = self._waiting, []
         for order in waiting:
-            peer = binder_of(order.uid)
-            if peer is None:
-                self._waiting.append(order)
-                continue
+            peer = _known(binder_of(order.uid))
             self._victims[order.order_id] = Victim(order, peer)
             to(peer).victims.append(order)
         releases, self._releases = self._releases, []
         for release in releases:
-            peer = binder_of(release.pod_uid)
-            if peer is not None:  # Else the pod's next attempt finds them again.
-                to(peer).releases.append(release)
+            to(_known(binder_of(release.pod_uid))).releases.append(release)
         patches, self._patches = self._patches, {}
         for uid, patch in patches.items():
-            peer = binder_of(uid)
-            if peer is None:
-                self._patches[uid] = patch
-            else:
-                to(peer).nominations.append(patch)
+            to(_known(binder_of(uid))).nominations.append(patch)
         return [TellBinder(peer, message) for peer, message in messages.items()]
+
+
+def _known(peer: bytes | None) -> bytes:
+    assert peer is not None, "a binder is ready"
+    return peer

@@ -94,7 +94,7 @@ class Outcomes:
             )
         if place is None or not is_told:
             return  # Deleted meanwhile.
-        holdings.verdicts.append(
+        holdings.verdicts.add(
             verdict_of(record, profile, failure.message, is_error=failure.is_error)
         )
 
@@ -112,14 +112,13 @@ class Outcomes:
     def report(self) -> None:
         """Conditions and events of the attempts that failed, once there is a binder to write them."""
         binders, waiting = self._holdings.binders, self._holdings.verdicts
-        if not waiting or not binders.ready_count():
+        if not len(waiting) or not binders.ready_count():
             return
         by_binder: dict[bytes, list[PodVerdict]] = {}
-        for verdict in waiting:
+        for verdict in waiting.take():
             peer = binders.for_pod(verdict.uid)
             assert peer is not None, "one is ready"
             by_binder.setdefault(peer, []).append(verdict)
-        waiting.clear()
         for peer, verdicts in by_binder.items():
             told = ReportPods(self._holdings.epoch, verdicts)
             self._holdings.effects.append(TellBinder(peer, told))

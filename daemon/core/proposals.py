@@ -79,6 +79,8 @@ def judge(
             _correct(cache, row)
         else:
             known.append((attempt, row))
+    if scorer.extended:
+        scorer.extended.difference_update(placements.tickets)
     for run in _runs(known, checker, cache.view):
         passes = _passing(cache, checker, run, proposals.generation)
         pod_class = run[0][0].pod_class

@@ -139,7 +139,7 @@ class ScorerLinks:
             if snapshot is not None:
                 holdings.counters["snapshots"] += 1
                 holdings.effects.append(Publish(snapshot.message, snapshot.buffers))
-        elif self._resyncs:
+        else:
             holdings.snapshots.skip(settled)
         if self._resyncs and is_synced:
             self._send_everything(settled)

@@ -58,12 +58,12 @@ from daemon.core.queue.wakeups import ANY_EVENT, Wakeups
 from daemon.core.scorer_links import ScorerLinks
 from daemon.core.settings import Settings
 from daemon.core.snapshot_log import SnapshotLog
+from daemon.core.verdicts import Verdicts
 from daemon.core.waiting_pods import WaitingPods
 from shared.framework.checker import Checker
 from shared.framework.extenders import EXTENDER
 from shared.framework.runtime import Framework
 from shared.messages.admin import StatusAnswer, StopRequest, TextAnswer
-from shared.messages.to_binder import PodVerdict
 from shared.messages.to_owner import AdapterHello, AdapterMessage, NodeChanged, StartSync
 
 BINDERS_AWAITED_S: Final = 10.0
@@ -295,7 +295,7 @@ def _holdings(
     waiting.introduce(plugins.everyone())
     snapshots = SnapshotLog(cache, epoch)
     effects: list[Effect] = []
-    verdicts: list[PodVerdict] = []
+    verdicts = Verdicts()
     describe = partial(describe_decision, cache, queue) if settings.annotates_decisions else None
     return Holdings(
         epoch=epoch,
@@ -312,7 +312,7 @@ def _holdings(
             snapshots,
             counters,
             effects.append,
-            verdicts.append,
+            verdicts.add,
             settings.profiles,
             waiting.reject_deleted,
         ),

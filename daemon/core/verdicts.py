@@ -1,7 +1,35 @@
 """What is told of a pod that was not placed: its PodScheduled condition and event."""
 
+from typing import Final
+
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_binder import PodVerdict
+
+VERDICTS_MAX: Final = 1 << 16
+"""Kept while no binder is there: about 1 kB each, with its message, so at most some 64 MB. The pod's
+next attempt says it again."""
+
+
+class Verdicts:
+    """Those that no binder was told yet: the last of each pod."""
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, PodVerdict] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_uid)
+
+    def add(self, verdict: PodVerdict) -> None:
+        self._by_uid.pop(verdict.uid, None)
+        self._by_uid[verdict.uid] = verdict
+        if len(self._by_uid) > VERDICTS_MAX:
+            del self._by_uid[next(iter(self._by_uid))]
+
+    def take(self) -> list[PodVerdict]:
+        """All of them, by age; they are somebody else's from now on."""
+        verdicts = list(self._by_uid.values())
+        self._by_uid.clear()
+        return verdicts
 
 
 def verdict_of(record: PodRecord, profile: str, message: str, *, is_error: bool) -> PodVerdict:

@@ -1,5 +1,8 @@
 """Orders for binders: answered once, and never lost with a binder."""
 
+import pytest
+
+from daemon.core import bindings
 from daemon.core.bindings import BinderPool
 from daemon.core.effects import Effect, TellBinder
 from shared.messages.to_binder import BindPod, BindPods
@@ -84,3 +87,42 @@ def test_a_silent_binder_is_found_by_when_it_was_last_heard() -> None:
     assert binders.silent_since(10.0) == [b"a"]
     assert binders.oldest_heard_s() == 0.0
     assert not binders.heard(b"unknown", now_s=20.0)
+
+
+def test_orders_beyond_what_a_binder_may_have_follow_in_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bindings, "ORDERS_PER_BINDER_MAX", 2)
+    binders = pool(b"a")
+    for i in range(5):
+        binders.order(make_pod(f"p{i}"), "n0", "default-scheduler")
+    names: list[str] = []
+    while effects := binders.flush():
+        (orders,) = sent(effects).values()
+        names += [order.name for order in orders]
+        assert binders.flush() == [], "it has as many as it may"
+        assert binders.in_flight_count() == 5 - (len(names) - len(orders))
+        for order in orders:
+            assert binders.settle(b"a", order.order_id) is not None
+    assert names == [f"p{i}" for i in range(5)]
+
+
+def test_orders_that_wait_for_a_binder_are_spread_anew_when_another_comes_or_one_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bindings, "ORDERS_PER_BINDER_MAX", 2)
+    binders = pool(b"a")
+    for i in range(40):
+        binders.order(make_pod(f"p{i}"), "n0", "default-scheduler")
+    assert len(sent(binders.flush())[b"a"]) == 2
+    binders.join(b"b", 1, "i", now_s=0.0)
+    assert binders.flush() == []
+    binders.ready(b"b")
+    (orders,) = sent(binders.flush()).values()
+    assert all(binders.for_pod(order.uid) == b"b" for order in orders)
+    assert binders.leave(b"a") == 2
+    for order in orders:
+        binders.settle(b"b", order.order_id)
+    again = sent(binders.flush())[b"b"]
+    assert [(order.name, order.look_first) for order in again] == [("p0", True), ("p1", True)]
+    assert binders.in_flight_count() == 38

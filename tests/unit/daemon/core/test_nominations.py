@@ -201,3 +201,15 @@ def test_room_is_sought_beside_a_placement_whose_pod_is_deleted() -> None:
     pipeline.run_until_quiet()
     assert pipeline.bound == {high.uid: ["n0"]}
     pipeline.check()
+
+
+def test_a_nomination_ends_where_nobody_looks_for_room() -> None:
+    pipeline = Pipeline()
+    (framework,) = pipeline.frameworks.values()
+    framework.post_filters = ()
+    waiting = nominated_pod("n0")
+    pipeline.sync([make_node("n0", cpu="2")], [waiting])
+    pipeline.run_until_quiet()
+    assert pipeline.nominated == {waiting.uid: ""}
+    assert pipeline.state.queue.nominator.node_of(PodUid(waiting.uid)) is None
+    pipeline.check()

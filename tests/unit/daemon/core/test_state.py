@@ -1,12 +1,15 @@
 """The owner's core with scorers and a binder around it, message by message."""
 
 import numpy as np
+import pytest
 
+from daemon.core import verdicts
 from daemon.core.effects import AnswerAdmin
-from daemon.core.events import AdapterSaid, AdminAsked, ScorerSaid
+from daemon.core.events import AdapterSaid, AdminAsked, BinderGone, BinderSaid, ScorerSaid
 from shared.kube.resources import ALL_KINDS
 from shared.messages.admin import StatusAnswer, StatusRequest
 from shared.messages.frames import PROTOCOL_VERSION
+from shared.messages.from_binder import BinderHello, BinderReady
 from shared.messages.from_scorer import ScorerHeartbeat
 from shared.messages.to_owner import (
     AdapterBatch,
@@ -17,7 +20,7 @@ from shared.messages.to_owner import (
 )
 from shared.messages.to_scorer import GreetAgain
 from tests.support.builders import make_node, make_pod
-from tests.support.pipeline import ADAPTER, Pipeline
+from tests.support.pipeline import ADAPTER, BINDER, EPOCH, Pipeline
 
 
 def test_all_pods_that_fit_are_bound_once_and_the_rest_is_reported() -> None:
@@ -189,3 +192,26 @@ def test_kinds_that_are_not_listed_yet_are_named() -> None:
     pipeline.tell(SyncStarted("pods"), SyncFinished("pods", "1"))
     assert status_of(pipeline).awaited_kinds == []
     assert status_of(pipeline).synced
+
+
+def test_verdicts_wait_for_a_binder_the_last_of_each_pod_and_a_bounded_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(verdicts, "VERDICTS_MAX", 3)
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0", cpu="1")], [])
+    pipeline.run_until_quiet()
+    pipeline.handle(BinderGone(BINDER))
+    for i in range(5):
+        pipeline.add_pod(make_pod(f"p{i}", cpu="2"))
+        pipeline.run_until_quiet()
+    # A node that is too small, too: all are tried again.
+    pipeline.add_node(make_node("n1", cpu="1500m"))
+    pipeline.now_s += 5.0
+    pipeline.handle()
+    pipeline.run_until_quiet()
+    assert pipeline.verdicts == []
+    pipeline.handle(BinderSaid(BINDER, BinderHello(1, 0, "b")))
+    pipeline.handle(BinderSaid(BINDER, BinderReady(0, EPOCH)))
+    told = [verdict.name for report in pipeline.verdicts for verdict in report.verdicts]
+    assert len(told) == len(set(told)) == 3

@@ -1,0 +1,86 @@
+"""What a turn costs does not depend on how much waits: function calls are counted, which is the same on
+any machine."""
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+
+from daemon.core import bindings
+from daemon.core.cache import Cache
+from daemon.core.events import BinderSaid
+from shared.messages.from_binder import BindFinished, BindReport
+from shared.messages.to_owner import PodChanged
+from tests.support.builders import make_node, make_pod
+from tests.support.pipeline import BINDER, EPOCH, Pipeline
+
+
+def calls_in(action: Callable[[], object]) -> int:
+    """How many functions were called, ours and built-in ones."""
+    count = 0
+
+    def note(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def with_orders(count: int) -> Pipeline:
+    """A binder that has as many orders as it may, and the rest of `count` waiting here."""
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0", cpu="10000", memory="1000Gi", pods=10_000)], [])
+    pipeline.run_until_quiet()
+    pipeline.tell(*(PodChanged(make_pod(f"p{i}")) for i in range(count)))
+    while pipeline.step_owner() or pipeline.step_scorer(0):
+        pass
+    assert pipeline.state.binders.in_flight_count() == count
+    return pipeline
+
+
+def test_a_turn_does_not_look_at_orders_that_wait_for_a_slow_api_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bindings, "ORDERS_PER_BINDER_MAX", 8)
+
+    def cost(count: int) -> int:
+        pipeline = with_orders(count)
+        first = pipeline.orders[0].order_id
+        report = BindReport(0, EPOCH, [BindFinished(first)], [])
+        return calls_in(lambda: pipeline.handle(BinderSaid(BINDER, report)))
+
+    assert cost(1000) == cost(50)
+
+
+def test_a_turn_does_not_look_at_assumed_pods_whose_time_is_not_over() -> None:
+    def cost(count: int) -> int:
+        cache = Cache(assumed_pod_ttl_s=30.0)
+        for i in range(count):
+            record = make_pod(f"p{i}")
+            pod_class = cache.classes.acquire(record)
+            cache.assume_pod(record, "n0", pod_class)
+            cache.finish_binding(record.uid, float(i) / count)
+        return calls_in(lambda: (cache.next_deadline_s(), cache.cleanup_expired(5.0)))
+
+    assert cost(1000) == cost(50)
+
+
+def test_nothing_is_kept_for_workers_while_there_are_none() -> None:
+    def cost(count: int) -> int:
+        pipeline = Pipeline(worker_count=0, is_candidate=True)
+        pipeline.sync([make_node("n0")], [])
+        for i in range(count):
+            pod = make_pod(f"p{i}", labels={"job": f"{i}"})
+            pipeline.add_pod(pod)
+            pipeline.delete_pod(pod)
+        classes = pipeline.state.cache.classes
+        assert (classes.born, classes.retired) == ([], [])
+        return calls_in(pipeline.handle)
+
+    assert cost(300) == cost(30)
