@@ -11,7 +11,7 @@ from daemon.core.holdings import Holdings
 from daemon.core.outcomes import Outcomes, refusal
 from daemon.core.permit_stage import PermitStage
 from daemon.core.pod_classes import PodClass
-from daemon.core.proposals import judge
+from daemon.core.proposals import Verdicts, in_order, judge
 from shared.framework.extenders import binders_of
 from shared.messages.from_scorer import Failure, Proposals
 
@@ -25,39 +25,66 @@ class Committer:
         self._permit = permit
 
     def commit(self, scorer: Scorer, proposals: Proposals, now_s: float) -> None:
-        """Settles all answers of one message."""
+        """Settles all answers of one message, as far as they change something in the order in which
+        they were found.
+
+        What is refused is tried again, so owner and workers would go round for ever if an answer
+        could be refused that was found on the newest state. It cannot: the checks are the worker's
+        own, and each answer meets what it was found on top of, the room that was made before it
+        included. So of a message whose copy was up to date the first answer is settled at least, and
+        whatever refuses another is a change that settled a pod, or came from outside: as long as
+        nothing comes from there, the pods that are not settled become fewer with each round.
+        """
         holdings = self._holdings
         holdings.nominations.refresh()
-        verdicts = judge(
-            holdings.cache, holdings.checker, holdings.plugins, holdings.nominations,
-            scorer, proposals,
-        )  # fmt: skip
         scorer.proposal_sequence = proposals.proposal_sequence
-        if verdicts.rejected or verdicts.not_reserved or verdicts.stale_count:
-            scorer.refused_generation = holdings.cache.generation
+        accepted_count = refused_count = 0
+        for placements, preemption in in_order(proposals):
+            verdicts = judge(
+                holdings.cache, holdings.checker, holdings.plugins, holdings.nominations,
+                scorer, placements, proposals.generation,
+            )  # fmt: skip
+            if verdicts.rejected or verdicts.not_reserved or verdicts.stale_count:
+                scorer.refused_generation = holdings.cache.generation
+            accepted_count += len(verdicts.accepted) + len(verdicts.not_reserved)
+            refused_count += len(verdicts.rejected)
+            self._follow(verdicts, now_s)
+            if preemption is not None:
+                self._settle_failure(scorer, preemption, proposals.generation, now_s)
+        scorer.judged(accepted_count, refused_count, proposals.batch_id)
+        for ticket in proposals.skipped:
+            skipped = scorer.settle(ticket)
+            if skipped is not None:
+                # The worker did as much as it should at once: each answer settles at least one pod.
+                self._outcomes.try_again(skipped, now_s, is_refused=False)
+        for failure in proposals.failures:
+            if failure.preemption is None:
+                self._settle_failure(scorer, failure, proposals.generation, now_s)
+
+    def _follow(self, verdicts: Verdicts, now_s: float) -> None:
+        """What comes of placements that were judged."""
         for attempt, node_name in verdicts.accepted:
             self.bind(attempt, node_name, now_s)
         for rejected in verdicts.rejected:
             self._outcomes.try_again(rejected.attempt, now_s)
         for refused in verdicts.not_reserved:
             self._outcomes.fail(refused.attempt, refusal(refused.status), now_s)
-        holdings.counters["proposals_rejected"] += len(verdicts.rejected)
-        holdings.counters["proposals_stale"] += verdicts.stale_count
-        for ticket in proposals.skipped:
-            skipped = scorer.settle(ticket)
-            if skipped is not None:
-                # The worker did as much as it should at once: each answer settles at least one pod.
-                self._outcomes.try_again(skipped, now_s, is_refused=False)
-        is_too_old = proposals.generation < scorer.refused_generation
-        for failure in proposals.failures:
-            for ticket in failure.tickets:
-                failed = scorer.settle(ticket)
-                if failed is None:
-                    continue
-                if is_too_old:
-                    self._outcomes.try_again(failed, now_s)
-                else:
-                    self._refuse(failed, failure, proposals.generation, now_s)
+        self._holdings.counters["proposals_rejected"] += len(verdicts.rejected)
+        self._holdings.counters["proposals_stale"] += verdicts.stale_count
+
+    def _settle_failure(
+        self, scorer: Scorer, failure: Failure, generation: int, now_s: float
+    ) -> None:
+        """On a copy from before a refusal, only what was refused may have kept the pod away."""
+        is_too_old = generation < scorer.refused_generation
+        for ticket in failure.tickets:
+            failed = scorer.settle(ticket)
+            if failed is None:
+                continue
+            if is_too_old:
+                self._outcomes.try_again(failed, now_s)
+            else:
+                self._refuse(failed, failure, generation, now_s)
 
     def bind(self, attempt: Attempt, node_name: str, now_s: float) -> None:
         """What follows for a pod that is assumed."""

@@ -9,6 +9,7 @@ are not computed again: a placement that is no longer the very best is a matter 
 that does not fit would be a matter of truth.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from shared.framework.checker import Checker
 from shared.framework.cluster_view import ClusterView
 from shared.framework.device_index import takes_devices
 from shared.framework.status import Status
-from shared.messages.from_scorer import Proposals
+from shared.messages.from_scorer import Failure, Placements, Proposals
 
 
 class Accepted(NamedTuple):
@@ -56,24 +57,37 @@ class Verdicts(NamedTuple):
     """Answers for attempts that are not out with this worker (any more)."""
 
 
+def in_order(proposals: Proposals) -> Iterator[tuple[Placements, Failure | None]]:
+    """Placements, each time with the preemption that was found on top of them: that may have taken
+    back the nomination which keeps what follows away."""
+    tickets, rows = proposals.placements.tickets, proposals.placements.node_rows
+    first = 0
+    for failure in proposals.failures:
+        if failure.preemption is not None:
+            end = bisect_left(tickets, min(failure.tickets, default=0), first)
+            yield Placements(tickets[first:end], rows[first:end]), failure
+            first = end
+    yield Placements(tickets[first:], rows[first:]), None
+
+
 def judge(
     cache: Cache,
     checker: Checker,
     plugins: OwnerPlugins,
     nominations: NominationBook,
     scorer: Scorer,
-    proposals: Proposals,
+    placements: Placements,
+    generation: int,
 ) -> Verdicts:
     """Checks placements in order and assumes what passes. Rejected rows are marked as changed, so
-    that the next delta puts the worker's copy of them right."""
+    that the next delta puts the worker's copy of them right. `generation` is that of its copy."""
     accepted: list[Accepted] = []
     rejected: list[Rejected] = []
     not_reserved: list[NotReserved] = []
     known: list[tuple[Attempt, int]] = []
     stale_count = 0
-    placements = proposals.placements
     for ticket, row in zip(placements.tickets, placements.node_rows, strict=True):
-        attempt = scorer.attempts.pop(ticket, None)
+        attempt = scorer.settle(ticket)
         if attempt is None:
             stale_count += 1
             _correct(cache, row)
@@ -82,7 +96,7 @@ def judge(
     if scorer.extended:
         scorer.extended.difference_update(placements.tickets)
     for run in _runs(known, checker, cache.view):
-        passes = _passing(cache, checker, run, proposals.generation)
+        passes = _passing(cache, checker, run, generation)
         pod_class = run[0][0].pod_class
         if pod_class.is_reserved is None:
             pod_class.is_reserved = plugins.may_reserve(pod_class.info)
@@ -114,7 +128,6 @@ def judge(
             accepted += [
                 Accepted(attempt, name) for (attempt, _), name in zip(chosen, names, strict=True)
             ]
-    scorer.judged(len(accepted) + len(not_reserved), len(rejected), proposals.batch_id)
     return Verdicts(accepted, rejected, not_reserved, stale_count)
 
 

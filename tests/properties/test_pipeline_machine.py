@@ -1,10 +1,14 @@
 """The whole pipeline in one process, under any order of messages, losses and deaths.
 
 Safety after every step: no node holds more than it has, cache and queue do not contradict one
-another, nothing is bound that was not assumed, no pod is bound to two nodes. Liveness at the end:
-when all has come to rest, no waiting pod fits anywhere.
+another, nothing is bound that was not assumed, no pod is bound to two nodes. Liveness: an answer that
+was found on the newest state settles a pod (`Pipeline.step_owner`), so that all comes to rest; when it
+has, no waiting pod fits anywhere.
 """
 
+from typing import Any
+
+import msgspec
 import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -37,11 +41,19 @@ class PipelineMachine(RuleBasedStateMachine):
 
     # The cluster changes -------------------------------------------------------------------------
 
-    @rule(shape=st.sampled_from(SHAPES), priority=st.integers(0, 2), count=st.integers(1, 4))
-    def create_pods(self, shape: dict[str, object], priority: int, count: int) -> None:
+    @rule(
+        shape=st.sampled_from(SHAPES),
+        priority=st.integers(0, 2),
+        count=st.integers(1, 4),
+        is_unique=st.booleans(),
+    )
+    def create_pods(
+        self, shape: dict[str, Any], priority: int, count: int, is_unique: bool
+    ) -> None:
         for _ in range(count):
             self.number += 1
-            pod = make_pod(f"p{self.number}", priority=priority, **shape)  # type: ignore[arg-type] # shapes are keywords
+            labels = {"job": f"{self.number}"} if is_unique else {}
+            pod = make_pod(f"p{self.number}", priority=priority, labels=labels, **shape)
             self.alive[pod.uid] = pod
             self.pipeline.add_pod(pod)
 
@@ -99,6 +111,25 @@ class PipelineMachine(RuleBasedStateMachine):
             self.alive.pop(uid, None)
 
     @rule()
+    def victim_lingers(self) -> None:
+        """It is told to go, and takes its time."""
+        if self.pipeline.victims and self.pipeline.victims[0].uid in self.alive:
+            uid = self.pipeline.victims[0].uid
+            marked = msgspec.structs.replace(
+                self.alive[uid], deleted="2026-01-01T00:00:00Z", is_preempted=True
+            )
+            self.alive[uid] = marked
+            self.pipeline.step_victim(lingers=True)
+
+    @rule(pick=st.integers(0, 1 << 30))
+    def lingering_victim_goes(self, pick: int) -> None:
+        lingering = sorted(uid for uid, pod in self.alive.items() if pod.deleted)
+        if lingering:
+            uid = lingering[pick % len(lingering)]
+            self.pipeline.delete_pod(self.alive.pop(uid))
+            self.pipeline.bound.pop(uid, None)
+
+    @rule()
     def watch_shows_a_binding(self) -> None:
         for uid, nodes in self.pipeline.bound.items():
             if uid in self.seen_bound or uid not in self.alive:
@@ -139,6 +170,9 @@ class PipelineMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Everything comes to rest; what still waits then fits nowhere."""
         pipeline = self.pipeline
+        for uid in [uid for uid, pod in self.alive.items() if pod.deleted]:
+            pipeline.delete_pod(self.alive.pop(uid))
+            pipeline.bound.pop(uid, None)
         for _ in range(4):
             pipeline.run_until_quiet()
             pipeline.advance(15.0)

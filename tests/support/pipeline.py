@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from daemon.core.effects import (
     AnswerAdmin,
     Effect,
@@ -20,6 +22,7 @@ from daemon.core.effects import (
 from daemon.core.events import AdapterSaid, BinderSaid, Event, ScorerGone, ScorerSaid
 from daemon.core.invariants import problems
 from daemon.core.owner_plugins import OwnerPlugins
+from daemon.core.queue.queued_pod import Place
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
 from shared.framework.plugin_api import PermitPlugin
@@ -276,10 +279,39 @@ class Pipeline:
         return True
 
     def step_owner(self) -> bool:
+        """One message read. What a worker found on the newest state must not all be refused: else the
+        two would go round for ever."""
         if not self.to_owner:
             return False
-        self.handle(self.to_owner.popleft())
+        event = self.to_owner.popleft()
+        must_settle, settled_count = self._is_found_on_the_newest(event), self._settled_count()
+        self.handle(event)
+        assert not must_settle or self._settled_count() > settled_count, event
         return True
+
+    def _is_found_on_the_newest(self, event: Event) -> bool:
+        """Answers about pods that still wait for them, from a worker that knows everything."""
+        if not isinstance(event, ScorerSaid) or not isinstance(event.message, Proposals):
+            return False
+        scorer, message = self.state.scorers.get(event.peer), event.message
+        if scorer is None or scorer.proposal_sequence != message.proposal_sequence - 1:
+            return False
+        if message.generation != self.state.cache.generation:
+            return False
+        tickets = {*message.placements.tickets, *message.skipped}
+        tickets.update(*(failure.tickets for failure in message.failures))
+        attempts = [scorer.attempts[ticket] for ticket in tickets if ticket in scorer.attempts]
+        return any(
+            attempt.pod.place is Place.IN_FLIGHT
+            and attempt.pod.class_id == attempt.pod_class.class_id
+            and not attempt.pod.record.deleted
+            and self.state.cache.get_pod(attempt.pod.record.uid) is None
+            for attempt in attempts
+        )
+
+    def _settled_count(self) -> int:
+        counted = ("scheduled", "unschedulable", "errors")
+        return sum(self.state.counters[name] for name in counted) + len(self.state.waiting)
 
     def step_binder(self, *, fails: bool = False) -> bool:
         """Answers the oldest order."""
@@ -295,15 +327,23 @@ class Pipeline:
             self.to_owner.append(BinderSaid(BINDER, BindReport(0, EPOCH, [finished], [])))
         return True
 
-    def step_victim(self, *, fails: bool = False) -> bool:
-        """Deletes the pod that was ordered to go first; it is gone at once."""
+    def step_victim(self, *, fails: bool = False, lingers: bool = False) -> bool:
+        """Deletes the pod that was ordered to go first; it is gone at once, or marked alone."""
         if not self.victims:
             return False
         order = self.victims.popleft()
         done = VictimDone(order.order_id, "the API server refuses" if fails else "")
         self.to_owner.append(BinderSaid(BINDER, VictimReport(0, EPOCH, [done])))
         held = self.state.cache.get_pod(order.uid)
-        if held is not None and not fails:
+        if held is not None and lingers and not fails:
+            marked = msgspec.structs.replace(
+                held.record,
+                node_name=held.node_name,
+                deleted="2026-01-01T00:00:00Z",
+                is_preempted=True,
+            )
+            self.to_owner.append(AdapterSaid(ADAPTER, AdapterBatch(EPOCH, [PodChanged(marked)])))
+        elif held is not None and not fails:
             self.bound.pop(order.uid, None)
             self.evicted.add(order.uid)
             self.to_owner.append(
