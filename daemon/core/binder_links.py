@@ -90,7 +90,9 @@ class BinderLinks:
             "reason": failed.reason.value,
             "message": failed.message,
         }
-        holdings.effects.append(Note("binding_failed", fields, True))
+        # That a pod is deleted while it is being bound is nobody's fault.
+        is_problem = failed.reason is not BindFailureReason.GONE
+        holdings.effects.append(Note("binding_failed", fields, is_problem))
         holdings.counters["binds_failed"] += 1
         if failed.reason is BindFailureReason.UNREACHABLE:
             holdings.binders.order_again(order)

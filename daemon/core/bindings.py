@@ -104,10 +104,13 @@ class BinderPool:
         describe: Callable[[PodRecord], Decision] | None = None,
         *,
         announces: bool = False,
+        shared_claim_of: Callable[[str], str] | None = None,
     ) -> None:
         """`describe`: what is to be written on each pod about its placement. `announces`: pods whose
         binding takes time are to say where they are going (bindingCycle in
-        pkg/scheduler/schedule_one.go, v1.36)."""
+        pkg/scheduler/schedule_one.go, v1.36). `shared_claim_of`: by the uid of a pod, the resource claim
+        that others may name too; who shares one is with one binder, as it has one writer at a time."""
+        self._shared_claim_of = shared_claim_of
         self._announces = announces
         self._epoch = epoch
         self._describe = describe
@@ -162,8 +165,7 @@ class BinderPool:
     def for_pod(self, uid: str) -> bytes | None:
         """The binder that writes about this pod: always the same while the pool does not change, so
         that a condition of an earlier attempt never lands after the binding of a later one."""
-        ready = self._ready
-        return ready[_spread(uid, len(ready))].peer if ready else None
+        return self._home(uid).peer if self._ready else None
 
     def peers(self) -> list[bytes]:
         return list(self._by_peer)
@@ -217,7 +219,7 @@ class BinderPool:
         if not ready:
             return []
         for order in self._unassigned:
-            ready[_spread(order.record.uid, len(ready))].waiting.append(order)
+            self._home(order.record.uid).waiting.append(order)
         self._unassigned.clear()
         effects: list[Effect] = []
         for binder in ready:
@@ -228,6 +230,15 @@ class BinderPool:
                 orders = [order.message() for order in sent]
                 effects.append(TellBinder(binder.peer, BindPods(self._epoch, orders)))
         return effects
+
+    def _home(self, uid: str) -> Binder:
+        """Of those that are ready: an even choice, always the same for a pod and all that share its
+        claim."""
+        if len(self._ready) == 1:
+            return self._ready[0]
+        shared = "" if self._shared_claim_of is None else self._shared_claim_of(uid)
+        name = shared or uid
+        return self._ready[zlib.crc32(name.encode()) % len(self._ready)]
 
     def _line_up(self) -> None:
         """Others are ready than before, so that what waits is spread anew, in the old order."""
@@ -241,10 +252,3 @@ class BinderPool:
 
 def _with_a_look(order: Order) -> Order:
     return msgspec.structs.replace(order, look_first=True)
-
-
-def _spread(uid: str, count: int) -> int:
-    """An even choice of `count`, always the same for a pod."""
-    if count == 1:
-        return 0
-    return zlib.crc32(uid.encode()) % count

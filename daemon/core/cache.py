@@ -243,8 +243,6 @@ class Cache:
         pod = self._pods.get(uid)
         if pod is None:
             return None
-        if pod.phase is PodPhase.ASSUMED and not pod.is_binding_finished:
-            self._disagree("assumed pod removed", pod, "deleted while its binding was in flight")
         self._step(pod, Cause.REMOVE)
         self._drop(pod)
         return pod

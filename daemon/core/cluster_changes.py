@@ -116,6 +116,17 @@ class ClusterChanges:
         """The class of a queued pod."""
         return self._classes[uid]
 
+    def shared_claim_of(self, uid: str) -> str:
+        """The first resource claim that a pod names itself, so that others may name it as well; empty
+        where there is none, and for a pod that is not known."""
+        held = self._cache.get_pod(uid)
+        pod_class = self._classes.get(uid) if held is None else held.pod_class
+        if pod_class is None:
+            return ""
+        named = pod_class.info.spec.resource_claims or ()
+        names = (each.resource_claim_name for each in named if each.resource_claim_name)
+        return next((f"{pod_class.namespace}/{name}" for name in names), "")
+
     def apply(self, message: AdapterMessage, now_s: float) -> None:
         """One message. Objects that cannot be understood are counted, noted and left out."""
         try:

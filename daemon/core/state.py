@@ -297,6 +297,16 @@ def _holdings(
     effects: list[Effect] = []
     verdicts = Verdicts()
     describe = partial(describe_decision, cache, queue) if settings.annotates_decisions else None
+    changes = ClusterChanges(
+        cache,
+        queue,
+        snapshots,
+        counters,
+        effects.append,
+        verdicts.add,
+        settings.profiles,
+        waiting.reject_deleted,
+    )
     return Holdings(
         epoch=epoch,
         settings=settings,
@@ -306,22 +316,18 @@ def _holdings(
         times=AttemptTimes(counters),
         cache=cache,
         queue=queue,
-        changes=ClusterChanges(
-            cache,
-            queue,
-            snapshots,
-            counters,
-            effects.append,
-            verdicts.add,
-            settings.profiles,
-            waiting.reject_deleted,
-        ),
+        changes=changes,
         snapshots=snapshots,
         checker=Checker(cache.view, cache.journal, frameworks),
         nominations=NominationBook(cache, queue, frameworks, epoch, waiting.preempt),
         waiting=waiting,
         scorers=ScorerFleet(epoch),
-        binders=BinderPool(epoch, describe, announces=settings.announces_nodes),
+        binders=BinderPool(
+            epoch,
+            describe,
+            announces=settings.announces_nodes,
+            shared_claim_of=changes.shared_claim_of,
+        ),
         verdicts=verdicts,
         effects=effects,
     )

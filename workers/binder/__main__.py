@@ -30,6 +30,7 @@ from workers.binder.bind_call import DefaultBinder
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins, ClaimPreBind, VolumePreBind
 from workers.binder.claim_bind import ClaimBinder
 from workers.binder.claim_free import ClaimFreer
+from workers.binder.claim_lines import ClaimLines
 from workers.binder.evictions import Evictor
 from workers.binder.fences import FencedClient, Fences
 from workers.binder.lease_hold import LeaseHold
@@ -104,12 +105,13 @@ async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
         observer=observer,
     )
     recorder = Recorder(record_api, settings, clock, socket.gethostname(), loop)
-    cycle = _cycle(bind_api, recorder, options.config, gates)
+    lines = ClaimLines()
+    cycle = _cycle(bind_api, recorder, lines, options.config, gates)
     is_orphaned = False
     name = f"binder-{options.index}-{instance}"
     with binder_peer(Endpoints(options.runtime_dir), name) as peer:
         identity = Identity(options.index, instance)
-        freer = ClaimFreer(record_api)
+        freer = ClaimFreer(record_api, lines)
         evictor = Evictor(record_api, clock, recorder.pod_preempted, freer=freer, fences=fences)
         binder = Binder(
             identity, peer, cycle, recorder, options.max_in_flight, clock, evictor, fences, hold,
@@ -157,12 +159,14 @@ def _limits(options: argparse.Namespace) -> Limits:
 
 
 def _cycle(
-    api: ApiClient, recorder: Recorder, config_path: str, gates: FeatureGates
+    api: ApiClient, recorder: Recorder, lines: ClaimLines, config_path: str, gates: FeatureGates
 ) -> BindingCycle:
     binder = DefaultBinder(api)
     pre_binders = (
         VolumePreBind(VolumeBinder(api)),
-        ClaimPreBind(ClaimBinder(api, recorder.pod_waits_for_devices), ClaimFreer(api)),
+        ClaimPreBind(
+            ClaimBinder(api, recorder.pod_waits_for_devices, lines), ClaimFreer(api, lines)
+        ),
     )
     plain = BindingPlugins((binder,), pre_binders)
     if not config_path:

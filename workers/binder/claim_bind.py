@@ -3,7 +3,7 @@
 The owner has decided which devices a claim gets; here that is written into the claim's status, with
 the pod among its users, after the finalizer that keeps an allocated claim from vanishing. The claim
 for extended resources is made first, under the name that the owner gave it. Then devices that a
-driver has to prepare are waited for.
+driver has to prepare are waited for. Pods that share a claim are written into it together.
 
 Each write carries the version that was read just before. Whatever leaves its outcome open (a lost
 connection, somebody who was faster) ends in reading the claim again, and what is there already is not
@@ -19,7 +19,7 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -39,10 +39,15 @@ from shared.kube.objects import AllocationResult, ApiStruct, ResourceClaimStatus
 from shared.kube.timestamps import seconds_since_1970
 from shared.messages.to_binder import BindPod, ClaimWork, GeneratedClaim
 from workers.binder.bind_call import Sleep, pod_path
+from workers.binder.claim_lines import ClaimLine, ClaimLines, ClaimsFailed, Wish
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 TRIES_MAX: Final = 5
 """Reads of one claim while others keep changing it."""
+RESERVED_FOR_MAX: Final = 256
+"""Pods in one claim's reservedFor: ResourceClaimReservedForMaxSize in
+staging/src/k8s.io/api/resource/v1/types.go, v1.36.2. More than these are not written together, so
+that the API server's refusal meets those alone who are too many."""
 PATIENCE_S: Final = 60.0
 """For writing all claims of a pod while the API server is in trouble."""
 REQUEST_TIMEOUT_S: Final = 10.0
@@ -69,14 +74,6 @@ class ClaimApi(Protocol):
     async def patch(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
 
 
-class ClaimsFailed(NamedTuple):
-    """The pod cannot have its claims now."""
-
-    message: str
-    is_unknown: bool = False
-    """Nobody knows what was written: the order has to be given again."""
-
-
 class _Refused(Exception):  # noqa: N818  # Never leaves this module: a step's way to its end.
     """The claim is not what the decision was made on."""
 
@@ -95,11 +92,14 @@ class ClaimBinder:
         self,
         api: ClaimApi,
         on_waiting: Callable[[BindPod], None],
+        lines: ClaimLines,
         clock: Clock = _SYSTEM_CLOCK,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        """`on_waiting` is told of each pod that has to wait for its devices, once an order."""
+        """`on_waiting` is told of each pod that has to wait for its devices, once an order. `lines`:
+        those of everybody in this process who writes to claims."""
         self._api = api
+        self._lines = lines
         self._on_waiting = on_waiting
         self._clock = clock
         self._sleep = sleep
@@ -121,50 +121,99 @@ class ClaimBinder:
     async def _tried(
         self, order: BindPod, work: ClaimWork, deadline_s: float
     ) -> ClaimsFailed | None:
+        line = self._lines.of(resource_claim_path(work.namespace, work.name))
+        wish = Wish(order, work)
+        line.wishes.append(wish)
+        try:
+            async with line:
+                if not wish.is_over:
+                    await self._serve(line, wish, deadline_s)
+        finally:
+            line.wishes.remove(wish)
+        return wish.failed
+
+    async def _serve(self, line: ClaimLine, first: Wish, deadline_s: float) -> None:
+        """Writes for `first`, and for all that wait behind it, while it has its turn."""
         conflicts = troubles = 0
-        while True:
+        is_alone = False
+        while not first.is_over:
+            batch = [first] if is_alone else line.waiting()
             try:
-                await self._bind(order, work)
+                done = await self._bind(batch)
             except (Conflict, AlreadyExists):
                 conflicts += 1
-                if conflicts == TRIES_MAX:
-                    told = f"changed by others {TRIES_MAX} times while it was being written"
-                    return ClaimsFailed(told)
+                if conflicts < TRIES_MAX:
+                    continue
+                told = f"changed by others {TRIES_MAX} times while it was being written"
+                failed = ClaimsFailed(told)
             except (TransportError, ServerError, TooManyRequests) as error:
                 delay_s = min(BACKOFF_S * 2.0**troubles, BACKOFF_S_MAX)
                 troubles += 1
-                if self._clock.monotonic_s() + delay_s > deadline_s:
-                    return ClaimsFailed(str(error), is_unknown=True)
-                await self._sleep(delay_s)
-            except (ApiError, msgspec.MsgspecError, _Refused) as error:
-                return ClaimsFailed(str(error))
+                if self._clock.monotonic_s() + delay_s <= deadline_s:
+                    await self._sleep(delay_s)
+                    continue
+                failed = ClaimsFailed(str(error), is_unknown=True)
+            except (ApiError, msgspec.MsgspecError) as error:
+                if len(batch) > 1:
+                    is_alone = True  # Whose fault it is shows one by one.
+                    continue
+                failed = ClaimsFailed(str(error))
             else:
-                return None
+                for wish in done:
+                    wish.end(None)
+                continue
+            for wish in batch:
+                wish.end(failed)
 
     # Writing -------------------------------------------------------------------------------------
 
-    async def _bind(self, order: BindPod, work: ClaimWork) -> None:
-        claim = await self._read(order, work)
-        _check(claim, order, work)
-        path = resource_claim_path(work.namespace, work.name)
+    async def _bind(self, batch: Sequence[Wish]) -> list[Wish]:
+        """One round of reading and writing; the wishes that are fulfilled. Those that cannot be are
+        ended."""
+        first = batch[0]
+        claim = await self._read(first.order, first.work)
+        agreed, status = self._agreed(claim, batch)
+        if not agreed:
+            return []
+        path = resource_claim_path(first.work.namespace, first.work.name)
         finalizers = claim["metadata"].get("finalizers") or []
-        if work.is_new and FINALIZER not in finalizers:
+        if FINALIZER not in finalizers and any(wish.work.is_new for wish in agreed):
             claim["metadata"]["finalizers"] = [*finalizers, FINALIZER]
             claim = _decoded(await self._put(path, claim))
-        status = claim.get("status") or {}
-        users = status.get("reservedFor") or []
-        is_reserved = any(user.get("uid") == order.uid for user in users)
-        if not is_reserved or status.get("allocation") is None:
-            if not is_reserved:
-                users = [*users, {"resource": "pods", "name": order.name, "uid": order.uid}]
-            allocation = status.get("allocation") or self._stamped(work.allocation)
-            claim["status"] = {**status, "allocation": allocation, "reservedFor": users}
+        if status != claim.get("status"):
+            claim["status"] = status
             await self._put(f"{path}/status", claim)
-        if work.generated is not None:
-            # After the allocation: kubelet must not find a claim that is none yet.
-            patch = extended_resource_patch(order.uid, work.name, work.generated)
-            path = pod_path(order.namespace, order.name) + "/status"
-            await self._api.patch(path, patch, timeout_s=REQUEST_TIMEOUT_S)
+        for order, work in ((wish.order, wish.work) for wish in agreed):
+            if work.generated is not None:
+                # After the allocation: kubelet must not find a claim that is none yet.
+                patch = extended_resource_patch(order.uid, work.name, work.generated)
+                pod = pod_path(order.namespace, order.name) + "/status"
+                await self._api.patch(pod, patch, timeout_s=REQUEST_TIMEOUT_S)
+        return agreed
+
+    def _agreed(self, claim: Json, batch: Sequence[Wish]) -> tuple[list[Wish], Json]:
+        """The wishes that can be fulfilled together, and the claim's status then."""
+        status: Json = dict(claim.get("status") or {})
+        users = list(status.get("reservedFor") or [])
+        reserved = {user.get("uid") for user in users}
+        agreed = []
+        # Who allocates the claim comes first: others rely on it.
+        for wish in sorted(batch, key=lambda each: not each.work.is_new):
+            order, work = wish.order, wish.work
+            try:
+                _check({**claim, "status": status}, order, work)
+            except _Refused as error:
+                wish.end(ClaimsFailed(str(error)))
+                continue
+            if order.uid not in reserved:
+                if agreed and len(users) >= RESERVED_FOR_MAX:
+                    continue
+                users.append({"resource": "pods", "name": order.name, "uid": order.uid})
+                reserved.add(order.uid)
+            if status.get("allocation") is None:
+                status["allocation"] = msgspec.to_builtins(self._stamped(work.allocation))
+            agreed.append(wish)
+        return agreed, {**status, "reservedFor": users}
 
     async def _read(self, order: BindPod, work: ClaimWork) -> Json:
         """The claim as it is; one that is to be made is made if it is not there."""

@@ -22,6 +22,7 @@ from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import delete_options
 from workers.binder.bind_call import Sleep, pod_path
 from workers.binder.claim_bind import FINALIZER, resource_claim_path
+from workers.binder.claim_lines import ClaimLines
 
 FREE_S_MAX: Final = 30.0
 REQUEST_TIMEOUT_S: Final = 10.0
@@ -70,8 +71,10 @@ class _Target(NamedTuple):
 class ClaimFreer:
     """Frees claims, any number at a time."""
 
-    def __init__(self, api: FreeApi, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, api: FreeApi, lines: ClaimLines, sleep: Sleep = asyncio.sleep) -> None:
+        """`lines`: those of everybody in this process who writes to claims."""
         self._api = api
+        self._lines = lines
         self._sleep = sleep
         self._log = EventLog("binder.claims")
 
@@ -113,7 +116,8 @@ class ClaimFreer:
             async with asyncio.timeout(FREE_S_MAX):
                 while True:
                     try:
-                        return await self._free_once(target)
+                        async with self._lines.of(target.path):
+                            return await self._free_once(target)
                     except NotFound:
                         return None
                     except (ApiError, TransportError, msgspec.MsgspecError) as error:

@@ -126,3 +126,20 @@ def test_orders_that_wait_for_a_binder_are_spread_anew_when_another_comes_or_one
     again = sent(binders.flush())[b"b"]
     assert [(order.name, order.look_first) for order in again] == [("p0", True), ("p1", True)]
     assert binders.in_flight_count() == 38
+
+
+def test_pods_that_share_a_claim_are_with_one_binder() -> None:
+    def named(uid: str) -> str:
+        return "default/claim" if uid.startswith("uid-default-shared") else ""
+
+    binders = BinderPool(epoch=1, shared_claim_of=named)
+    for peer in (b"a", b"b", b"c"):
+        binders.join(peer, peer[0], "i", now_s=0.0)
+        binders.ready(peer)
+    shared = [make_pod(f"shared{i}") for i in range(50)]
+    for pod in shared:
+        binders.order(pod, "n0", "default-scheduler")
+    ((peer, orders),) = sent(binders.flush()).items()
+    assert len(orders) == 50
+    assert {binders.for_pod(pod.uid) for pod in shared} == {peer}
+    assert len({binders.for_pod(f"uid-default-p{i}") for i in range(50)}) == 3

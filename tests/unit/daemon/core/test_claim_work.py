@@ -266,3 +266,17 @@ def test_pods_of_one_batch_do_not_count_on_the_same_devices() -> None:
     assert taken == {("n0", "a"), ("n0", "b"), ("n1", "a"), ("n1", "b")}
     assert cluster.state.counters["proposals_rejected"] == 0
     cluster.check()
+
+
+def test_pods_that_name_one_claim_are_known_by_it_wherever_they_are() -> None:
+    cluster = Cluster(one_gpu())
+    cluster.show(make_claim("c"))
+    first, second = claim_pod("p", "c"), claim_pod("q", "missing", "c")
+    named = cluster.state._holdings.changes.shared_claim_of
+    assert named(first.uid) == ""
+    assert cluster.order_of(first) is not None
+    cluster.add_pod(second)
+    cluster.run_until_quiet()
+    cluster.add_pod(make_pod("plain"))
+    assert [named(pod.uid) for pod in (first, second)] == ["default/c", "default/missing"]
+    assert named("uid-default-plain") == ""

@@ -9,7 +9,13 @@ from daemon.core.events import AdapterSaid, AdminAsked, BinderGone, BinderSaid, 
 from shared.kube.resources import ALL_KINDS
 from shared.messages.admin import StatusAnswer, StatusRequest
 from shared.messages.frames import PROTOCOL_VERSION
-from shared.messages.from_binder import BinderHello, BinderReady
+from shared.messages.from_binder import (
+    BinderHello,
+    BinderReady,
+    BindFailed,
+    BindFailureReason,
+    BindReport,
+)
 from shared.messages.from_scorer import ScorerHeartbeat
 from shared.messages.to_owner import (
     AdapterBatch,
@@ -215,3 +221,19 @@ def test_verdicts_wait_for_a_binder_the_last_of_each_pod_and_a_bounded_number(
     pipeline.handle(BinderSaid(BINDER, BinderReady(0, EPOCH)))
     told = [verdict.name for report in pipeline.verdicts for verdict in report.verdicts]
     assert len(told) == len(set(told)) == 3
+
+
+def test_that_a_pod_is_deleted_while_it_is_being_bound_is_nothing_to_warn_of() -> None:
+    pipeline = Pipeline()
+    pod = make_pod("p")
+    pipeline.sync([make_node("n0")], [pod])
+    while not pipeline.orders:
+        assert pipeline.step_owner() or pipeline.step_scorer(0)
+    order = pipeline.orders.popleft()
+    pipeline.delete_pod(pod)
+    gone = BindFailed(order.order_id, BindFailureReason.GONE, "not found")
+    pipeline.handle(BinderSaid(BINDER, BindReport(0, EPOCH, [], [gone])))
+    pipeline.run_until_quiet()
+    assert pipeline.state.counters["disagreements"] == 0
+    assert [note.event for note in pipeline.notes if note.is_warning] == []
+    pipeline.check()

@@ -36,6 +36,7 @@ from workers.binder.claim_bind import (
     resource_claim_path,
 )
 from workers.binder.claim_free import ClaimFreer
+from workers.binder.claim_lines import ClaimLines
 
 PATH = resource_claim_path("ns", "gpu")
 POD_PATH = "/api/v1/namespaces/ns/pods/pod-u1"
@@ -172,7 +173,7 @@ def outcome(
     told: list[BindPod] = [] if waiting is None else waiting
 
     async def bind() -> ClaimsFailed | None:
-        return await ClaimBinder(api, told.append, LoopClock()).bind(order_of(work))
+        return await ClaimBinder(api, told.append, ClaimLines(), LoopClock()).bind(order_of(work))
 
     return run_virtual(bind())
 
@@ -184,14 +185,15 @@ def bind(api: FakeClaims, work: ClaimWork = WORK) -> str:
 
 def undo(api: FakeClaims, work: ClaimWork = WORK) -> None:
     async def run() -> None:
-        await ClaimFreer(api).undo(order_of(work))
+        await ClaimFreer(api, ClaimLines()).undo(order_of(work))
 
     run_virtual(run())
 
 
 def release(api: FakeClaims, *, is_generated: bool = False) -> None:
     async def run() -> None:
-        await ClaimFreer(api).release(ReleaseClaim("ns", "gpu", "uid-gpu", "u1", is_generated))
+        told = ReleaseClaim("ns", "gpu", "uid-gpu", "u1", is_generated)
+        await ClaimFreer(api, ClaimLines()).release(told)
 
     run_virtual(run())
 

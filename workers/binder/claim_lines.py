@@ -1,0 +1,70 @@
+"""Who writes to a resource claim, in line: one at a time, so that a binder does not compete with itself.
+
+Pods that share a claim are bound at the same moment. Each write carries the version that was read, so
+side by side nearly all would come too late, read again, and come too late again. Whoever is first in
+line writes for all that wait there (`claim_bind.py`); who gives a claim back waits in the same line.
+"""
+
+import asyncio
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+from shared.messages.to_binder import BindPod, ClaimWork
+
+
+class ClaimsFailed(NamedTuple):
+    """The pod cannot have its claims now."""
+
+    message: str
+    is_unknown: bool = False
+    """Nobody knows what was written: the order has to be given again."""
+
+
+class Wish:
+    """What one order needs of one claim."""
+
+    __slots__ = ("failed", "is_over", "order", "work")
+
+    def __init__(self, order: BindPod, work: ClaimWork) -> None:
+        self.order = order
+        self.work = work
+        self.is_over = False
+        self.failed: ClaimsFailed | None = None
+        """Once it is over; None: it is fulfilled."""
+
+    def end(self, failed: ClaimsFailed | None) -> None:
+        self.is_over = True
+        self.failed = failed
+
+
+class ClaimLine:
+    """Of one claim. To be entered by whoever writes, one at a time, in the order in which they came."""
+
+    __slots__ = ("__weakref__", "_turn", "wishes")
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self.wishes: list[Wish] = []
+
+    async def __aenter__(self) -> None:
+        await self._turn.acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._turn.release()
+
+    def waiting(self) -> list[Wish]:
+        return [wish for wish in self.wishes if not wish.is_over]
+
+
+class ClaimLines:
+    """Of all claims that somebody writes to."""
+
+    def __init__(self) -> None:
+        self._lines: WeakValueDictionary[str, ClaimLine] = WeakValueDictionary()
+
+    def of(self, path: str) -> ClaimLine:
+        """Lives as long as somebody holds it."""
+        line = self._lines.get(path)
+        if line is None:
+            line = self._lines[path] = ClaimLine()
+        return line
