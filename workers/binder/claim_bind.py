@@ -196,7 +196,7 @@ class ClaimBinder:
         status: Json = dict(claim.get("status") or {})
         users = list(status.get("reservedFor") or [])
         reserved = {user.get("uid") for user in users}
-        agreed = []
+        agreed: list[Wish] = []
         # Who allocates the claim comes first: others rely on it.
         for wish in sorted(batch, key=lambda each: not each.work.is_new):
             order, work = wish.order, wish.work

@@ -32,11 +32,10 @@ from workers.binder.claim_bind import (
     FINALIZER,
     TRIES_MAX,
     ClaimBinder,
-    ClaimsFailed,
     resource_claim_path,
 )
 from workers.binder.claim_free import ClaimFreer
-from workers.binder.claim_lines import ClaimLines
+from workers.binder.claim_lines import ClaimLines, ClaimsFailed
 
 PATH = resource_claim_path("ns", "gpu")
 POD_PATH = "/api/v1/namespaces/ns/pods/pod-u1"
