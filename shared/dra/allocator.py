@@ -31,13 +31,11 @@ from shared.dra.requests import (
     claim_key,
     tolerates,
 )
+from shared.dra.work import Work, WorkError
 from shared.kube.objects import DeviceClass, ResourceClaim
 
 RESULTS_MAX: Final = 32
 """Devices of one claim (AllocationResultsMaxSize)."""
-STEPS_MAX: Final = 200_000
-"""Devices tried for one pod on one node, about a second. Upstream gives up after ten seconds."""
-TIMED_OUT: Final = "timed out trying to allocate devices"
 INVALID_POOLS: Final = "invalid resource pools were encountered"
 
 
@@ -89,12 +87,13 @@ def allocate(
     pools: Sequence[Pool],
     state: AllocatedState,
     reaches: Reaches,
+    work: Work,
 ) -> list[Solution] | None:
     """What the claims get on the node to which `pools` belong; None: they cannot all be allocated.
 
     AllocationError: something is wrong, whatever the node. NodeAllocationError: on this node.
     """
-    search = _Search(claims, pools, state, reaches)
+    search = _Search(claims, pools, state, reaches, work)
     try:
         found = search.run()
     except RecursionError as error:
@@ -117,7 +116,9 @@ class _Search:
         pools: Sequence[Pool],
         state: AllocatedState,
         reaches: Reaches,
+        work: Work,
     ) -> None:
+        self._work = work
         self._claims = claims
         self._pools = pools
         self._state = state
@@ -302,8 +303,7 @@ class _Search:
         self, key: tuple[int, int, int], asked: Alternative, each: SliceView, device: DeviceView
     ) -> bool:
         self._steps += 1
-        if self._steps > STEPS_MAX:
-            raise NodeAllocationError(TIMED_OUT)
+        self._work.add_step(self._steps)
         if self._is_in_use(key[0], asked, device):
             return False
         return self._is_selectable(key, asked, each, device) and self._has_capacity(asked, device)
@@ -323,10 +323,10 @@ class _Search:
         known = self._selectable.get((device.identity, *key))
         if known is not None:
             return known
-        claim = self._claims[key[0]]
+        claim, class_name = self._claims[key[0]], asked.device_class.metadata.name
         answer = (
-            selected(asked.class_selectors, device, f"class {asked.device_class.metadata.name}")
-            and selected(asked.selectors, device, f"claim {claim.key}")
+            selected(asked.class_selectors, device, f"class {class_name}", self._work)
+            and selected(asked.selectors, device, f"claim {claim.key}", self._work)
             and (not each.is_per_device or self._reaches(device.match))
         )
         self._selectable[(device.identity, *key)] = answer
@@ -451,14 +451,16 @@ def _take(taking: dict[str, int], consumed: capacity.Requested, sign: int) -> No
         taking[name] = taking.get(name, 0) + sign * amount.nanos
 
 
-def selected(selectors: Sequence[Selector], device: DeviceView, owner: str) -> bool:
+def selected(selectors: Sequence[Selector], device: DeviceView, owner: str, work: Work) -> bool:
     """Whether all of the selectors take the device; AllocationError for one that cannot tell."""
     for i, selector in enumerate(selectors):
         if isinstance(selector, CelCompileError):
             raise AllocationError(f"{owner}: selector #{i}: CEL compile error: {selector}")
         try:
-            if not device.is_selected_by(selector):
+            if not device.is_selected_by(selector, work):
                 return False
+        except WorkError:
+            raise
         except (CelError, AllocationError) as error:
             text = f"{owner}: selector #{i}: CEL runtime error: {error}"
             raise AllocationError(text) from error

@@ -17,7 +17,8 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, assert_never
 
-from shared.dra.cel_functions import FUNCTIONS, NAMESPACES, Signature
+from shared.dra.cel_costs import COST_MAX, COSTS, LIST_COST, MAP_COST, ROUND_COSTS
+from shared.dra.cel_functions import FUNCTIONS, NAMESPACES, REGEX_FUNCTIONS, Signature, regex_work
 from shared.dra.cel_syntax import (
     Call,
     Ident,
@@ -35,34 +36,37 @@ from shared.dra.cel_values import (
     CelCompileError,
     CelError,
     DefaultMap,
-    DeviceObject,
     Optional,
     key_of,
     no_overload,
     type_name,
 )
+from shared.dra.work import Work
 
-COST_MAX: Final = 1_000_000
-"""Function calls and iterations of one evaluation (CELSelectorExpressionMaxCost upstream)."""
 EXPRESSIONS_MAX: Final = 1024
 """Compiled expressions that are kept. A cluster has a handful of classes."""
 DEVICE: Final = "device"
 
 
+class _CancelledError(Exception):
+    """The evaluation costs too much. No CelError: nothing in the expression makes good for it."""
+
+
 class Scope:
     """The variables of an evaluation, and what it may still cost."""
 
-    __slots__ = ("left", "variables")
+    __slots__ = ("left", "variables", "work")
 
-    def __init__(self, variables: dict[str, Any]) -> None:
+    def __init__(self, variables: dict[str, Any], work: Work) -> None:
         self.variables = variables
+        self.work = work
         self.left = COST_MAX
 
     def charge(self, cost: int = 1) -> None:
         """Ends an evaluation that goes on for too long."""
         self.left -= cost
         if self.left < 0:
-            raise CelError("operation cancelled: actual cost limit exceeded")
+            raise _CancelledError
 
 
 Evaluate = Callable[[Scope], Any]
@@ -77,12 +81,18 @@ class Expression:
         self.source = source
         self._evaluate = evaluate
 
-    def matches(self, device: DeviceObject) -> bool:
-        """Whether the device is selected; CelError where that cannot be told."""
+    def matches(self, device: dict[str, Any], work: Work) -> bool:
+        """Whether the device is selected; CelError where that cannot be told. What it costs is added
+        to `work`."""
+        scope = Scope({DEVICE: device}, work)
         try:
-            value = self._evaluate(Scope({DEVICE: device}))
+            value = self._evaluate(scope)
         except RecursionError as error:
             raise CelError("expression recursion limit exceeded") from error
+        except _CancelledError as error:
+            raise CelError("operation cancelled: actual cost limit exceeded") from error
+        finally:
+            work.add_evaluation(COST_MAX - scope.left)
         if not isinstance(value, bool):
             raise CelError(
                 f"CEL result of type {type_name(value)} could not be converted to bool: "
@@ -164,29 +174,43 @@ def _compiled(node: Node, names: frozenset[str]) -> Evaluate:
 def _identifier(name: str, names: frozenset[str]) -> Evaluate:
     if name not in names:
         raise CelCompileError(f"undeclared reference to '{name}' (in container '')")
-    return lambda scope: scope.variables[name]
+
+    def evaluate(scope: Scope) -> Any:
+        scope.charge()
+        return scope.variables[name]
+
+    return evaluate
 
 
 def _select(node: Select, names: frozenset[str]) -> Evaluate:
     if node.operand == Ident(DEVICE) and node.field not in DEVICE_FIELDS:
         raise CelCompileError(f"undefined field '{node.field}'")
     operand, field = _compiled(node.operand, names), node.field
-    if node.is_optional:
-        return lambda scope: _optional_member(operand(scope), field)
-    return lambda scope: _member(operand(scope), field)
+    look_up = _optional_member if node.is_optional else _member
+
+    def evaluate(scope: Scope) -> Any:
+        scope.charge()
+        return look_up(operand(scope), field)
+
+    return evaluate
 
 
 def _index(node: Index, names: frozenset[str]) -> Evaluate:
     operand, index = _compiled(node.operand, names), _compiled(node.key, names)
-    if node.is_optional:
-        return lambda scope: _optional_member(operand(scope), index(scope))
-    return lambda scope: _member(operand(scope), index(scope))
+    look_up = _optional_member if node.is_optional else _member
+
+    def evaluate(scope: Scope) -> Any:
+        scope.charge()
+        return look_up(operand(scope), index(scope))
+
+    return evaluate
 
 
 def _list(node: ListNode, names: frozenset[str]) -> Evaluate:
     parts = [(_compiled(element, names), optional) for element, optional in node.elements]
 
     def evaluate(scope: Scope) -> list[Any]:
+        scope.charge(LIST_COST)
         found = []
         for part, is_optional in parts:
             value = part(scope)
@@ -203,6 +227,7 @@ def _map(node: MapNode, names: frozenset[str]) -> Evaluate:
     parts = [(_compiled(k, names), _compiled(v, names), o) for k, v, o in node.entries]
 
     def evaluate(scope: Scope) -> dict[Any, Any]:
+        scope.charge(MAP_COST)
         found: dict[Any, Any] = {}
         for key_part, value_part, is_optional in parts:
             key, value = key_of(key_part(scope)), value_part(scope)
@@ -231,10 +256,28 @@ def _call(node: Call, names: frozenset[str]) -> Evaluate:
     if implementation is None:
         raise CelCompileError(f"undeclared reference to '{function}' (in container '')")
     nodes = node.args if target is None else (target, *node.args)
-    return _applied(implementation, [_compiled(each, names) for each in nodes])
+    return _applied(function, implementation, [_compiled(each, names) for each in nodes])
 
 
-def _applied(implementation: Callable[..., Any], parts: list[Evaluate]) -> Evaluate:
+def _applied(function: str, implementation: Callable[..., Any], parts: list[Evaluate]) -> Evaluate:
+    cost = COSTS.get(function)
+    if function in REGEX_FUNCTIONS:
+
+        def search(scope: Scope) -> Any:
+            values = [part(scope) for part in parts]
+            scope.charge(COSTS[function](*values))
+            scope.work.add(regex_work(*values))
+            return implementation(*values)
+
+        return search
+    if cost is not None:
+
+        def by_size(scope: Scope) -> Any:
+            values = [part(scope) for part in parts]
+            scope.charge(cost(*values))
+            return implementation(*values)
+
+        return by_size
     if len(parts) == 1:
         only = parts[0]
 
@@ -265,14 +308,12 @@ def _applied(implementation: Callable[..., Any], parts: list[Evaluate]) -> Evalu
 def _member(value: Any, key: Any) -> Any:
     """value.key or value[key]."""
     if isinstance(value, dict):
-        found = value.get(key, _MISSING) if isinstance(key, str | int | float) else _MISSING
+        found = value.get(key, _MISSING) if isinstance(key, _KEYS) else _MISSING
         if found is not _MISSING:
             return found
         if isinstance(value, DefaultMap):
             return {}
         raise CelError(f"no such key: {_shown(key)}")
-    if isinstance(value, DeviceObject):
-        return getattr(value, DEVICE_FIELDS[key])
     if isinstance(value, list):
         return _element(value, key)
     if isinstance(value, Optional):
@@ -281,7 +322,8 @@ def _member(value: Any, key: Any) -> Any:
 
 
 def _element(values: list[Any], index: Any) -> Any:
-    if isinstance(index, bool) or not isinstance(index, int | float) or index != int(index):
+    if isinstance(index, bool) or not isinstance(index, int | float) or index % 1 != 0:
+        # The rest of NaN and of infinity is NaN.
         raise CelError(f"unsupported index type '{type_name(index)}' in list")
     if not 0 <= index < len(values):
         raise CelError(f"index out of bounds: {int(index)}")
@@ -296,8 +338,8 @@ def _optional_member(value: Any, key: Any) -> Optional:
         value = value.value
     if isinstance(value, list) and isinstance(key, int) and not 0 <= key < len(value):
         return NONE
-    if isinstance(value, dict) and key not in value and not isinstance(value, DefaultMap):
-        return NONE
+    if isinstance(value, dict) and not isinstance(value, DefaultMap):
+        return Optional(True, value[key]) if isinstance(key, _KEYS) and key in value else NONE
     return Optional(True, _member(value, key))
 
 
@@ -308,9 +350,13 @@ def _as_optional(value: Any) -> Optional:
 
 
 def _shown(key: Any) -> str:
-    return str(key).lower() if isinstance(key, bool) else str(key)
+    if isinstance(key, _KEYS):
+        return str(key).lower() if isinstance(key, bool) else str(key)
+    return type_name(key)
 
 
+_KEYS: Final = (str, int, float)
+"""Types of what can be looked up in a map."""
 _MISSING: Final = object()
 
 
@@ -385,7 +431,7 @@ def _has(node: Call, names: frozenset[str]) -> Evaluate:
             if not value.is_present:
                 return False
             value = value.value
-        if isinstance(value, DeviceObject | DefaultMap):
+        if isinstance(value, DefaultMap):
             return True
         if not isinstance(value, dict):
             raise no_overload()
@@ -460,16 +506,16 @@ def _comprehension(node: Call, names: frozenset[str]) -> Evaluate:
     variables = [_variable(each) for each in node.args[: 2 if pair else 1]]
     inner = names | set(variables)
     bodies = [_compiled(each, inner) for each in node.args[len(variables) :]]
-    run = _RUNS[node.function]
+    run, cost = _RUNS[node.function], ROUND_COSTS[node.function]
 
     def evaluate(scope: Scope) -> Any:
-        return run(scope, _bindings(target(scope), variables, scope), bodies)
+        return run(scope, _bindings(target(scope), variables, scope, cost), bodies)
 
     return evaluate
 
 
 def _bindings(
-    value: Any, variables: list[str], scope: Scope
+    value: Any, variables: list[str], scope: Scope, cost: int
 ) -> Iterable[tuple[tuple[str, Any], ...]]:
     """What the variables stand for in each round."""
     if isinstance(value, dict):
@@ -479,7 +525,7 @@ def _bindings(
     else:
         raise CelError(f"got '{type_name(value)}', expected iterable type")
     for each in rounds:
-        scope.charge()
+        scope.charge(cost)
         yield tuple(zip(variables, each, strict=False))
 
 

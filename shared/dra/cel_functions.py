@@ -8,12 +8,19 @@ Rules: google/cel-go ext/{strings,sets}.go, staging/src/k8s.io/apiserver/pkg/cel
 quantity,regex,semverlib}.go, v1.36.
 """
 
+import functools
 import itertools
-from collections.abc import Callable, Mapping
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from shared.dra.cel_regex import compile_regex
+import re2
+
 from shared.dra.cel_values import (
+    INT_MAX,
+    INT_MIN,
     NONE,
     UINT_MAX,
     CelError,
@@ -50,7 +57,7 @@ def _typed(function: Function, *types: type | tuple[type, ...]) -> Function:
 
     def checked(*values: Any) -> Any:
         for value, kind in zip(values, types, strict=True):
-            if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
+            if not isinstance(value, kind) or (kind is int and type(value) is not int):
                 raise no_overload()
         return function(*values)
 
@@ -94,7 +101,7 @@ def _divide(a: Any, b: Any) -> Any:
 def _divide_floats(a: float, b: float) -> float:
     if b:
         return a / b
-    return float("nan") if a == 0 or a != a else float("inf") * (1 if a > 0 else -1)
+    return math.nan if a == 0 or a != a else math.copysign(math.inf, a) * math.copysign(1, b)
 
 
 def _modulo(a: Any, b: Any) -> Any:
@@ -143,42 +150,47 @@ def _contains(element: Any, container: Any) -> bool:
 # Conversions ----------------------------------------------------------------------------------------
 
 
+_INTEGER: Final = re.compile(r"[+-]?0*([0-9]{1,20})", re.ASCII)
+_FLOAT: Final = re.compile(
+    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|(?P<named>[+-]?inf(inity)?|nan)",
+    re.ASCII | re.IGNORECASE,
+)
+
+
 def _to_int(value: Any) -> int:
-    try:
-        match value:
-            case bool():
-                raise no_overload()
-            case int():
-                return checked_int(int(value))
-            case float():
-                return checked_int(int(value))
-            case str():
-                return checked_int(int(value, 10))
-            case _:
-                raise no_overload()
-    except (ValueError, OverflowError) as error:
-        raise CelError(f"type conversion error from '{value!r}' to 'int'") from error
+    if isinstance(value, float):
+        return checked_int(int(value)) if math.isfinite(value) else checked_int(INT_MAX + 1)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return checked_int(int(value))
+    if not isinstance(value, str):
+        raise no_overload()
+    if _INTEGER.fullmatch(value) is None or not INT_MIN <= int(value) <= INT_MAX:
+        raise CelError(f"type conversion error from '{value}' to 'int'")
+    return int(value)
 
 
 def _to_uint(value: Any) -> Uint:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise no_overload()
-    try:
-        number = int(value)
-    except (ValueError, OverflowError) as error:
-        raise CelError(f"type conversion error from '{value!r}' to 'uint'") from error
-    if not 0 <= number <= UINT_MAX:
+    if isinstance(value, str):
+        if _INTEGER.fullmatch(value) is None or value[0] in "+-" or int(value) > UINT_MAX:
+            raise CelError(f"type conversion error from '{value}' to 'uint'")
+        return Uint(value)
+    if not 0 <= value <= UINT_MAX:  # Nor is NaN.
         raise CelError("unsigned integer overflow")
-    return Uint(number)
+    return Uint(value)
 
 
 def _to_double(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise no_overload()
-    try:
+    if not isinstance(value, str):
         return float(value)
-    except (ValueError, OverflowError) as error:
-        raise CelError(f"type conversion error from '{value!r}' to 'double'") from error
+    found = _FLOAT.fullmatch(value)
+    number = math.nan if found is None else float(value)
+    if found is None or (math.isinf(number) and not found["named"]):
+        raise CelError(f"type conversion error from '{value}' to 'double'")
+    return number
 
 
 def _to_string(value: Any) -> str:
@@ -190,11 +202,25 @@ def _to_string(value: Any) -> str:
         case int():
             return str(int(value))
         case float():
-            return f"{value:g}" if value % 1 else str(int(value))
+            return _shown_float(value)
         case bytes():
-            return value.decode(errors="replace")
+            try:
+                return value.decode()
+            except UnicodeDecodeError as error:
+                raise CelError("invalid UTF-8 in bytes, cannot convert to string") from error
         case _:
             raise no_overload()
+
+
+def _shown_float(value: float) -> str:
+    """As Go's %g: the fewest digits that mean the number, with an exponent below 1e-4 and from 1e6."""
+    if not math.isfinite(value):
+        return "NaN" if value != value else "+Inf" if value > 0 else "-Inf"
+    number = Decimal(repr(value)).normalize()
+    if not value or -4 <= number.adjusted() < 6:
+        return f"{number:f}"
+    digits, exponent = f"{number:e}".split("e")
+    return f"{digits}e{exponent[0]}{exponent[1:]:0>2}"
 
 
 def _to_bool(value: Any) -> bool:
@@ -235,7 +261,7 @@ def _char_at(text: str, at: int) -> str:
 def _index_of(text: str, part: str, start: int = 0) -> int:
     if part == "":
         return start
-    if not 0 <= start < max(len(text), 1):
+    if start < 0:
         raise CelError(f"index out of range: {start}")
     return text.find(part, start)
 
@@ -244,8 +270,10 @@ def _last_index_of(text: str, part: str, end: int | None = None) -> int:
     last = len(text) if end is None else end
     if part == "":
         return last
-    if end is not None and not 0 <= end < len(text):
+    if last < 0:
         raise CelError(f"index out of range: {end}")
+    if end is not None and end >= len(text):
+        return -1
     return text.rfind(part, 0, last + len(part))
 
 
@@ -291,25 +319,80 @@ _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 
 
+# Regular expressions ----------------------------------------------------------------------------------
+
+PATTERNS_MAX: Final = 64
+"""Compiled ones that are kept; RE2 takes up to 8 MiB for one (its default), most take a few kB."""
+_NO_GO: Final = re.compile(r"\\Q.*?(?:\\E|$)|\\(?P<letter>.)|.", re.DOTALL)
+_OPTIONS: Final = re2.Options()
+_OPTIONS.log_errors = False
+
+
+@functools.lru_cache(maxsize=PATTERNS_MAX)
+def _regex(pattern: str) -> Any:
+    """RE2 is linear in the text; Python's own `re` would let `(a+)+$` stop the scheduler for minutes.
+    Bytes, because indices of characters would have to be counted out for each match."""
+    if any(token["letter"] == "C" for token in _NO_GO.finditer(pattern)):
+        # A byte, perhaps in the middle of a character; Go's RE2 does not have it.
+        raise CelError("error parsing regexp: invalid escape sequence: `\\C`")
+    try:
+        return re2.compile(_utf8(pattern), _OPTIONS)
+    except re2.error as error:
+        (told,) = error.args
+        text = told.decode(errors="replace") if isinstance(told, bytes) else told
+        raise CelError(f"error parsing regexp: {text}") from error
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:  # Half a pair of surrogates.
+        raise CelError("invalid UTF-8 in string") from error
+
+
+def regex_work(text: Any, pattern: Any, *_: Any) -> int:
+    """What a search may take beyond what Kubernetes' estimator counts, in units of it: with a long
+    program RE2 needs up to 5 ns for each of its instructions and each character."""
+    if not isinstance(text, str) or not isinstance(pattern, str):
+        return 0
+    size: int = _regex(pattern).programsize
+    return len(text) * size // 100
+
+
 def _matches(text: str, pattern: str) -> bool:
-    return compile_regex(pattern).search(text) is not None
+    return _regex(pattern).search(_utf8(text)) is not None
 
 
 def _find(text: str, pattern: str) -> str:
-    span = compile_regex(pattern).search(text)
-    return "" if span is None else text[span[0] : span[1]]
+    return next(iter(_found(text, pattern)), "")
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    regex, at = compile_regex(pattern), 0
-    found: list[str] = []
-    while at <= len(text) and (limit < 0 or len(found) < limit):
-        span = regex.search(text, at)
-        if span is None:
-            break
-        found.append(text[span[0] : span[1]])
-        at = span[1] if span[1] > span[0] else span[1] + 1
-    return found
+    return list(itertools.islice(_found(text, pattern), limit if limit >= 0 else None))
+
+
+def _found(text: str, pattern: str) -> Iterator[str]:
+    """Matches from left to right that do not overlap. One of nothing does not count where the one
+    before it ends (FindAll in Go's regexp)."""
+    regex, content = _regex(pattern), _utf8(text)
+    at, last_end = 0, -1
+    while at <= len(content):
+        match = regex.search(content, at)
+        if match is None:
+            return
+        start, end = match.span()
+        if end > start or start != last_end:
+            yield content[start:end].decode()
+        last_end = end
+        at = end if end > start else end + _character_bytes(content, end)
+
+
+def _character_bytes(content: bytes, at: int) -> int:
+    return (
+        1
+        if at >= len(content)
+        else 1 + (content[at] >= 0xC0) + (content[at] >= 0xE0) + (content[at] >= 0xF0)
+    )
 
 
 # Lists and sets -------------------------------------------------------------------------------------
@@ -320,10 +403,9 @@ def _is_sorted(values: list[Any]) -> bool:
 
 
 def _sum(values: list[Any]) -> Any:
-    total: Any = 0
-    for i, value in enumerate(values):
-        total = value if i == 0 else _add(total, value)
-    return total
+    if not all(map(is_number, values)):
+        raise no_overload()
+    return functools.reduce(_add, values) if values else 0
 
 
 def _extreme(values: list[Any], sign: int, name: str) -> Any:
@@ -400,6 +482,13 @@ def _as_integer(value: CelQuantity) -> int:
     if not value.is_integer:
         raise CelError("cannot convert value to integer")
     return value.nanos // NANOS_PER_UNIT
+
+
+def _as_approximate_float(value: CelQuantity) -> float:
+    try:
+        return value.nanos / NANOS_PER_UNIT
+    except OverflowError:
+        return math.inf if value.nanos > 0 else -math.inf
 
 
 def _semver(text: Any, is_normalized: Any = False) -> Semver:
@@ -494,7 +583,7 @@ def _methods() -> dict[Signature, Function]:
         ("compareTo", 1): _order,
         ("isInteger", 0): _typed(lambda q: q.is_integer, quantity),
         ("asInteger", 0): _typed(_as_integer, quantity),
-        ("asApproximateFloat", 0): _typed(lambda q: q.nanos / NANOS_PER_UNIT, quantity),
+        ("asApproximateFloat", 0): _typed(_as_approximate_float, quantity),
         ("sign", 0): _typed(_sign, quantity),
         ("add", 1): lambda a, b: _typed(_shifted, quantity, object, int)(a, b, 1),
         ("sub", 1): lambda a, b: _typed(_shifted, quantity, object, int)(a, b, -1),
@@ -549,6 +638,7 @@ def _globals() -> dict[Signature, Function]:
     return {Signature(name, False, count): function for (name, count), function in table.items()}
 
 
+REGEX_FUNCTIONS: Final = frozenset({"matches", "find", "findAll"})
 FUNCTIONS: Final[Mapping[Signature, Function]] = {**_methods(), **_globals()}
 NAMESPACES: Final = frozenset({"sets", "optional", "cel"})
 """Names before a dot that belong to a function's name."""

@@ -7,6 +7,7 @@ compiled. Depth is bounded, so hostile input costs an error and not the stack.
 Grammar: google/cel-spec doc/langdef.md; limits as cel-go's parser has them in Kubernetes v1.36.
 """
 
+import math
 import re
 from typing import Any, Final, NamedTuple
 
@@ -58,9 +59,11 @@ Node = Literal | Ident | Select | Index | Call | ListNode | MapNode
 _TOKEN: Final = re.compile(
     r"""
     (?P<space>[ \t\r\n\f]+ | //[^\n]*)
-  | (?P<string>(?:[rR][bB]?|[bB][rR]?)?
-        (?:\"\"\".*?(?<!\\)\"\"\" | '''.*?(?<!\\)'''
-         | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*'))
+  | (?P<string>(?:[rR][bB]?|[bB][rR])
+        (?:\"\"\".*?\"\"\" | '''.*?''' | "[^"\r\n]*" | '[^'\r\n]*')
+      | [bB]?
+        (?:\"\"\"(?:[^\\]|\\.)*?\"\"\" | '''(?:[^\\]|\\.)*?'''
+         | "(?:[^"\\\r\n]|\\.)*" | '(?:[^'\\\r\n]|\\.)*'))
   | (?P<float>[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)? | [0-9]+[eE][+-]?[0-9]+ | \.[0-9]+(?:[eE][+-]?[0-9]+)?)
   | (?P<int>0x[0-9a-fA-F]+[uU]? | [0-9]+[uU]?)
   | (?P<ident>[A-Za-z_][A-Za-z0-9_]*)
@@ -81,6 +84,8 @@ _SUMS: Final = {"+": "_+_", "-": "_-_"}
 _PRODUCTS: Final = {"*": "_*_", "/": "_/_", "%": "_%_"}
 _INT_MAX: Final = 2**63 - 1
 _UINT_MAX: Final = 2**64 - 1
+_DIGITS_MAX: Final = 400
+"""Of a whole number, leading zeros included. Python refuses to read more than 4,300."""
 
 
 class _Token(NamedTuple):
@@ -102,8 +107,6 @@ def _tokens(source: str) -> list[_Token]:
         if match is None:
             raise CelCompileError(f"Syntax error: token recognition error at position {at}")
         kind = match.lastgroup or ""
-        if kind == "string" and match[0][0] not in "\"'" and match[0].isidentifier():
-            kind = "ident"
         if kind != "space":
             found.append(_Token(kind, match[0], at))
         at = match.end()
@@ -322,8 +325,13 @@ def _literal(token: _Token, *, is_negative: bool) -> Any:
     if token.kind == "string":
         return _string(token.text)
     if token.kind == "float":
-        return -float(token.text) if is_negative else float(token.text)
+        value = float(token.text)
+        if math.isinf(value):
+            raise CelCompileError(f"Syntax error: invalid double literal {token.text[:40]}")
+        return -value if is_negative else value
     digits = token.text.rstrip("uU")
+    if len(digits) > _DIGITS_MAX:
+        raise CelCompileError(f"Syntax error: invalid int literal {digits[:40]}...")
     number = int(digits, 16) if digits.startswith("0x") else int(digits)
     if len(digits) != len(token.text):
         if is_negative or number > _UINT_MAX:
@@ -351,11 +359,26 @@ def _string(text: str) -> str | bytes:
     prefix, quoted = text[:quote_at].lower(), text[quote_at:]
     width = 3 if quoted[:3] in ('"""', "'''") and len(quoted) >= 6 else 1
     body = quoted[width:-width]
-    if "r" not in prefix:
-        body = _ESCAPE.sub(_unescaped, body)
-    if "b" in prefix:
-        return body.encode("latin-1") if "\\" in quoted else body.encode()
-    return body
+    is_raw = "r" in prefix
+    if "b" not in prefix:
+        return body if is_raw else _ESCAPE.sub(_unescaped, body)
+    if is_raw:
+        return _encoded(body)
+    # An escaped code is a byte there, and whatever is written out is UTF-8.
+    found, at = b"", 0
+    for match in _ESCAPE.finditer(body):
+        if match["u"] or match["U"]:
+            raise CelCompileError(f"Syntax error: invalid escape in bytes {match[0]}")
+        found += _encoded(body[at : match.start()]) + _unescaped(match).encode("latin-1")
+        at = match.end()
+    return found + _encoded(body[at:])
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:  # Half a pair of surrogates.
+        raise CelCompileError("Syntax error: invalid UTF-8") from error
 
 
 def _unescaped(match: re.Match[str]) -> str:

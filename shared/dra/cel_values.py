@@ -16,10 +16,20 @@ from shared.kube.quantity import NANOS_PER_UNIT, ExactQuantity
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
 UINT_MAX: Final = 2**64 - 1
+_DIGITS_MAX: Final = 20
+"""Of UINT_MAX. Python refuses to read more than 4,300."""
+
+
+ERROR_LETTERS_MAX: Final = 500
+"""Of an error's text, which may have a value in it: it goes into a condition of the pod."""
 
 
 class CelError(OperationalError):
     """An expression that could not be evaluated."""
+
+    def __init__(self, text: str) -> None:
+        is_long = len(text) > ERROR_LETTERS_MAX
+        super().__init__(f"{text[:ERROR_LETTERS_MAX]}..." if is_long else text)
 
 
 class CelCompileError(OperationalError):
@@ -74,9 +84,12 @@ class Semver(NamedTuple):
 def parse_semver(text: str) -> Semver | None:
     """The version, or None for a text that is not strictly one."""
     match = _SEMVER.fullmatch(text)
-    if match is None or any(int(match[i]) > UINT_MAX for i in (1, 2, 3)):
+    if match is None:
         return None
     pre = tuple(match[4].split(".")) if match[4] else ()
+    numbers = (*match.group(1, 2, 3), *(part for part in pre if part.isdigit()))
+    if any(len(digits) > _DIGITS_MAX or int(digits) > UINT_MAX for digits in numbers):
+        return None
     return Semver(int(match[1]), int(match[2]), int(match[3]), pre)
 
 
@@ -107,21 +120,19 @@ class DefaultMap(dict[str, Any]):
     __slots__ = ()
 
 
-class DeviceObject(NamedTuple):
-    """kubernetes.DRADevice: what the variable `device` holds."""
-
-    driver: str
-    attributes: DefaultMap
-    capacity: DefaultMap
-    allow_multiple_allocations: bool
+DEVICE_FIELDS: Final = frozenset({"driver", "attributes", "capacity", "allowMultipleAllocations"})
 
 
-DEVICE_FIELDS: Final = {
-    "driver": "driver",
-    "attributes": "attributes",
-    "capacity": "capacity",
-    "allowMultipleAllocations": "allow_multiple_allocations",
-}
+def device_object(
+    driver: str, attributes: DefaultMap, capacity: DefaultMap, *, allow_multiple_allocations: bool
+) -> dict[str, Any]:
+    """kubernetes.DRADevice, what the variable `device` holds: a map like any other at run time."""
+    return {
+        "driver": driver,
+        "attributes": attributes,
+        "capacity": capacity,
+        "allowMultipleAllocations": allow_multiple_allocations,
+    }
 
 
 def no_overload() -> CelError:
@@ -156,6 +167,8 @@ def compare(a: Any, b: Any) -> int:
         type(a) is type(b) and isinstance(a, str | bool | bytes)
     ):
         raise no_overload()
+    if a != a or b != b:
+        raise CelError("NaN values cannot be ordered")
     return int(a > b) - int(a < b)
 
 
@@ -203,7 +216,5 @@ def type_name(value: Any) -> str:
             return "kubernetes.Semver"
         case Optional():
             return "optional_type"
-        case DeviceObject():
-            return "kubernetes.DRADevice"
         case _:
             return type(value).__name__

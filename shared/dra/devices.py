@@ -9,13 +9,14 @@ Rules: staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go, `getAttrib
 """
 
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from shared.dra.cel_compile import Expression
-from shared.dra.cel_values import CelQuantity, DefaultMap, DeviceObject, Semver, parse_semver
+from shared.dra.cel_values import CelQuantity, DefaultMap, Semver, device_object, parse_semver
 from shared.dra.errors import AllocationError
+from shared.dra.work import Work
 from shared.kernels.node_selector import Terms, parse_selector
 from shared.kube.objects import (
     CapacityRequestPolicy,
@@ -105,7 +106,7 @@ class DeviceView:
         return {name: _capacity(each) for name, each in (self.device.capacity or {}).items()}
 
     @cached_property
-    def cel(self) -> DeviceObject:
+    def cel(self) -> dict[str, Any]:
         """As selectors see it; AllocationError for an attribute that has no value for them."""
         driver = self.identity[0]
         attributes = DefaultMap()
@@ -116,16 +117,18 @@ class DeviceView:
         for name, each in self.capacity.items():
             domain, identifier = _split(name, driver)
             capacity.setdefault(domain, {})[identifier] = CelQuantity(each.value)
-        return DeviceObject(driver, attributes, capacity, self.is_shared)
+        return device_object(
+            driver, attributes, capacity, allow_multiple_allocations=self.is_shared
+        )
 
-    def is_selected_by(self, selector: Expression) -> bool:
+    def is_selected_by(self, selector: Expression, work: Work) -> bool:
         """Whether a CEL selector selects the device; CelError or AllocationError where it cannot be
         told. Answers are remembered: neither device nor expression ever changes."""
         answer = self._answers.get(selector.source)
         if answer is None:
             if len(self._answers) >= ANSWERS_MAX:
                 self._answers.clear()
-            answer = self._answers[selector.source] = selector.matches(self.cel)
+            answer = self._answers[selector.source] = selector.matches(self.cel, work)
         return answer
 
 

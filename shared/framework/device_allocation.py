@@ -16,6 +16,7 @@ from shared.dra.allocator import ClaimToAllocate, Solution, allocate, understand
 from shared.dra.errors import AllocationError, NodeAllocationError
 from shared.dra.extended import ExtendedRequests, can_be_backed, extended_requests
 from shared.dra.special_claim import SPECIAL_CLAIM
+from shared.dra.work import Work
 from shared.framework.cluster_view import ClusterView
 from shared.framework.device_index import CLASSES, device_index, reaches
 from shared.framework.pod_info import PodInfo
@@ -79,6 +80,8 @@ class PodClaims:
         """Allocation came to an error on some node."""
         self.outcomes: dict[GroupKey, Outcome] = {}
         """By the key of a group of nodes and the extended resources that devices provide there."""
+        self.work = Work()
+        """Made anew for each run of an extension point."""
         self.understood: dict[Names, list[ClaimToAllocate] | AllocationError] = {}
         """What is to be allocated, by the extended resources that devices provide."""
 
@@ -134,7 +137,8 @@ def alike(
     state: PodClaims, cluster: ClusterView, rows: Rows, provided: Provided
 ) -> list[tuple[GroupKey, Bools, int]]:
     """Groups of rows for which allocation comes to the same: key, members, position of the first.
-    Rows for which nothing is to be allocated are in none."""
+    Rows for which nothing is to be allocated are in none. What is then asked of them is the work of
+    one run."""
     if not len(rows):
         return []
     if state.pending:
@@ -143,6 +147,7 @@ def alike(
         concerned = provided.is_some
         if not concerned.any():
             return []
+    state.work = Work()
     groups = device_index(cluster).groups(cluster.nodes, rows)
     found = []
     for number, names in enumerate(provided.sets):
@@ -182,6 +187,7 @@ def allocated_on(
             index.pools(nodes, row),
             index.state,
             lambda match: reaches(match, nodes, row),
+            state.work,
         )
     except AllocationError as error:
         return Outcome(str(error), is_error=True)

@@ -23,6 +23,7 @@ from shared.dra.extended import classes_by_resource
 from shared.dra.pools import Pool, gather
 from shared.dra.requests import class_selectors
 from shared.dra.special_claim import pod_uid_of
+from shared.dra.work import Work
 from shared.framework.cluster_view import ClusterView, ObjectStore
 from shared.framework.pod_info import PodInfo
 from shared.kernels.node_selector import match_any
@@ -186,6 +187,7 @@ class DeviceIndex:
     ) -> tuple[int, int]:
         own = self._by_node.get(nodes.name_of(row), {})
         count = allocated = 0
+        work = Work()
         try:
             selectors = class_selectors(device_class)
             for view in (*own.values(), *self._shared.values()):
@@ -194,7 +196,7 @@ class DeviceIndex:
                 for device in view.devices:
                     if view.is_per_device and not reaches(device.match, nodes, row):
                         continue
-                    if selected(selectors, device, "class"):
+                    if selected(selectors, device, "class", work):
                         count += 1
                         allocated += self.state.is_allocated(device.identity)
         except AllocationError:

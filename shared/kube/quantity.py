@@ -26,6 +26,8 @@ INT64_MAX: Final = 2**63 - 1
 _DIGITS_MAX: Final = 400
 """Longest exponent shift and number of digits that are taken seriously; any real quantity is far
 shorter, and without a bound "1e999999999" would fill the memory with zeros."""
+_TEXT_MAX: Final = _DIGITS_MAX + 32
+"""Sign, point, suffix or exponent beside the digits. The patterns take the square of it."""
 
 
 class QuantityError(ObjectError):
@@ -72,7 +74,7 @@ _NANOS_BY_SUFFIX: Final[dict[str, int]] = {
 }
 
 # What almost every quantity of a real cluster looks like: a whole number and a suffix.
-_PLAIN: Final = re.compile(r"([0-9]{1,15})([num]|[kMGTPE]i?|Ki)?", re.ASCII)
+_PLAIN: Final = re.compile(r"([0-9]{1,15})([num]|[kMGTPE]|[KMGTPE]i)?", re.ASCII)
 # The sign, digits and fraction are all optional; the suffix takes any run of its letters, so that
 # "1Kie3" is told apart (unknown suffix) from "1 Gi" (not a quantity at all), as the server does.
 _GENERAL: Final = re.compile(
@@ -101,6 +103,8 @@ def _parse_text(text: str) -> ExactQuantity:
 
 
 def _parse_general(text: str) -> ExactQuantity:
+    if len(text) > _TEXT_MAX:
+        raise QuantityError(f"quantity {text[:40]!r}...", f"longer than {_TEXT_MAX} characters")
     match = _GENERAL.fullmatch(text) if text else None
     if match is None:
         raise QuantityError(

@@ -11,6 +11,7 @@ from shared.dra.devices import NodeMatch, SliceView
 from shared.dra.errors import AllocationError, NodeAllocationError
 from shared.dra.pools import gather
 from shared.dra.requests import allocation_of
+from shared.dra.work import Work, WorkError
 from shared.kube.objects import DeviceClass, ResourceClaim, ResourceSlice
 from tests.support.devices import (
     allocated,
@@ -46,7 +47,7 @@ def given(
     views = [SliceView(each) for each in slices]
     pools = gather(views, lambda pool: [v for v in views if v.pool_id == pool], reaches)
     by_name = {c.metadata.name: c for c in (make_class(), *classes)}
-    solutions = allocate(understand(claims, by_name), pools, state, reaches)
+    solutions = allocate(understand(claims, by_name), pools, state, reaches, Work())
     if solutions is None:
         return None
     return [[(g.alternative.full_name, g.device.name) for g in s.given] for s in solutions]
@@ -292,7 +293,7 @@ def test_a_search_without_end_is_given_up() -> None:
     claim = make_claim(
         requests=[request("r0", count=20), request("r1", count=2)], constraints=[same]
     )
-    with pytest.raises(NodeAllocationError, match="timed out trying to allocate devices"):
+    with pytest.raises(WorkError, match="timed out trying to allocate devices"):
         given([claim], slices)
 
 
@@ -303,7 +304,7 @@ def test_the_allocation_says_where_it_holds_and_with_which_configuration() -> No
     view = SliceView(make_slice(NODE, [device("a")]))
     pools = gather([view], lambda _: [view], reaches)
     claims = understand([claim], {"gpu": device_class})
-    solutions = allocate(claims, pools, AllocatedState(), reaches)
+    solutions = allocate(claims, pools, AllocatedState(), reaches, Work())
     assert solutions is not None
     found = allocation_of(claim, solutions[0].chosen, solutions[0].given, NODE, ["share"])
     assert found.node_selector is not None

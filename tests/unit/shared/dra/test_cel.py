@@ -1,6 +1,7 @@
 """CEL for device selectors: what upstream's own cases and cel-go's rules say."""
 
 import contextlib
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,36 +9,38 @@ from hypothesis import strategies as st
 
 from shared.dra.cel_compile import Expression, compile_selector
 from shared.dra.cel_values import (
+    ERROR_LETTERS_MAX,
     CelCompileError,
     CelError,
     CelQuantity,
     DefaultMap,
-    DeviceObject,
+    device_object,
     parse_semver,
 )
+from shared.dra.work import Work, WorkError
 from shared.kube.quantity import parse
 
 D = 'device.attributes["dra.example.com"]'
 
 
-def a_device() -> DeviceObject:
+def a_device() -> dict[str, Any]:
     version = parse_semver("1.9.3")
     attributes = {
         "name": "fish", "flag": True, "index": 2, "version": version, "names": ["fish", "bird"],
     }  # fmt: skip
     capacity = {"memory": CelQuantity(parse("40Gi"))}
-    return DeviceObject(
+    return device_object(
         "dra.example.com",
         DefaultMap({"dra.example.com": attributes}),
         DefaultMap({"dra.example.com": capacity}),
-        False,
+        allow_multiple_allocations=False,
     )
 
 
 def evaluate(source: str) -> bool:
     compiled = compile_selector(source)
     assert isinstance(compiled, Expression), compiled
-    return compiled.matches(a_device())
+    return compiled.matches(a_device(), Work())
 
 
 @pytest.mark.parametrize(
@@ -91,6 +94,17 @@ def evaluate(source: str) -> bool:
         ("0x10 == 16 && 1u + 1u == 2u && 1e3 == 1000.0", True),
         ("device.allowMultipleAllocations", False),
         ("// a comment\n true", True),
+        (r"""r"\" == "\\" && rb'\d' == b'\\d' && b'\xff\101é' != b'' """, True),
+        ("b'\\xff€'.size() == 4 && string(bytes('é')) == 'é'", True),
+        ("string(1000000.0) == '1e+06' && string(0.5) == '0.5' && string(100.0) == '100'", True),
+        ("string(double('inf')) == '+Inf' && 1.0 / -0.0 == double('-inf')", True),
+        ("'baac'.findAll('a*') == ['', 'aa', '']", True),
+        ("'é€'.findAll('') == ['', '', ''] && 'aXbX'.findAll('X', 1) == ['X']", True),
+        ("'v12'.find('[0-9]+') == '12' && 'a gpu'.matches('(?i)GPU$')", True),
+        ("'ab'.indexOf('b', 7) == -1", True),
+        ("isQuantity('1ki') || isSemver('1.0.0-99999999999999999999999')", False),
+        ("has(dyn(device).foo) || 'foo' in dyn(device)", False),
+        ("dyn(device).size() == 4 && quantity('1e400').asApproximateFloat() > 1.0", True),
     ],
 )
 def test_a_selector_selects(source: str, expected: bool) -> None:
@@ -110,6 +124,19 @@ def test_a_selector_selects(source: str, expected: bool) -> None:
         (f"{D}.?nope.value() == 1", "optional.none() dereference"),
         ('quantity("abc").isInteger()', "quantity"),
         ('"a".matches("(")', "error parsing regexp"),
+        (r""""a".matches("\\C")""", "invalid escape sequence"),
+        ("dyn(device).foo == 1", "no such key: foo"),
+        ("dyn(device)[[1]] == 1", "no such key: list"),
+        ('[1][dyn(double("NaN"))] == 1', "unsupported index type 'double' in list"),
+        ("[1][dyn(1.0 / 0.0)] == 1", "unsupported index type 'double' in list"),
+        ("[?dyn([1])] == []", "no such overload"),
+        (f'semver("{"1" * 4400}.0.0").major() > 1', "invalid semantic version"),
+        ("string(b'\\xff') == ''", "invalid UTF-8 in bytes"),
+        ("1.0 < double('NaN')", "NaN values cannot be ordered"),
+        ("int('1_0') == 10", "type conversion error"),
+        ("double('1e400') > 1.0", "type conversion error"),
+        ("int(1e30) > 1", "integer overflow"),
+        ("'a'.split(',', dyn(1u)) == []", "no such overload"),
     ],
 )
 def test_a_runtime_error_says_what_is_wrong(source: str, text: str) -> None:
@@ -134,6 +161,9 @@ def test_a_runtime_error_says_what_is_wrong(source: str, text: str) -> None:
         ("1" + "+1" * 300 + " == 1", "chain limit"),
         ("'abc", "Syntax error"),
         ("if", "reserved identifier"),
+        ("9" * 5000 + " == 1", "invalid int literal"),
+        ("1e400 > 1.0", "invalid double literal"),
+        ("b'\\u00e9' == b''", "invalid escape in bytes"),
     ],
 )
 def test_what_is_no_selector_does_not_compile(source: str, text: str) -> None:
@@ -160,12 +190,54 @@ def test_an_evaluation_that_goes_on_for_too_long_is_ended() -> None:
         evaluate(nested)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        # Each is little to write, and much to do.
+        f"'{'a' * 3000}'.replace('a', '{'b' * 3000}').replace('b', '{'c' * 3000}') == ''",
+        "cel.bind(a, 'aaaaaaaaaaaaaaaa', " + "cel.bind(a, a + a, " * 40 + "a == ''" + ")" * 41,
+        "cel.bind(a, [1, 2], " + "cel.bind(a, a + a, " * 40 + "a == []" + ")" * 41,
+        "cel.bind(a, [1, 2], " + "cel.bind(a, [a, a], " * 40 + "a == a" + ")" * 41,
+        "cel.bind(a, [1, 2], " + "cel.bind(a, [a, a], " * 40 + "a in [a]" + ")" * 41,
+        "cel.bind(a, [1, 2], " + "cel.bind(a, [a, a], " * 40 + "sets.contains([a], [a])" + ")" * 41,
+        f"{[1] * 100}.all(a, {[1] * 100}.all(b, '{'x' * 5000}'.contains('{'x' * 900}y')))",
+    ],
+)  # fmt: skip
+def test_what_grows_is_paid_for_by_its_size(source: str) -> None:
+    compiled = compile_selector(source)
+    assert isinstance(compiled, Expression)
+    with pytest.raises(CelError, match="cost limit exceeded"):
+        compiled.matches(a_device(), Work())
+
+
+def test_no_side_of_an_alternative_makes_good_for_costing_too_much() -> None:
+    many = "[" + ",".join(["1"] * 120) + "]"
+    nested = f"{many}.all(a, {many}.all(b, {many}.all(c, a + b + c > 0)))"
+    with pytest.raises(CelError, match="cost limit exceeded"):
+        evaluate(f"{nested} || true")
+
+
+def test_a_pattern_that_makes_others_backtrack_for_ever_costs_what_it_does() -> None:
+    assert not evaluate(f"'{'a' * 300}b'.matches('(a+)+$')")
+    compiled = compile_selector(f"'{'a' * 4000}'.matches('(a?){{1000}}a{{1000}}b')")
+    assert isinstance(compiled, Expression)
+    work = Work()
+    with pytest.raises(WorkError):
+        list(map(compiled.matches, [a_device()] * 1000, [work] * 1000))
+
+
+def test_an_error_says_a_bounded_part_of_what_it_is_about() -> None:
+    with pytest.raises(CelError) as raised:
+        evaluate(f"{{'a': 1}}['{'x' * 9000}'] == 1")
+    assert len(str(raised.value)) <= ERROR_LETTERS_MAX + 3
+
+
 @given(st.text(max_size=40))
 def test_any_text_compiles_or_is_refused(source: str) -> None:
     compiled = compile_selector(source)
     if isinstance(compiled, Expression):
         with contextlib.suppress(CelError):  # Refused while running is as good.
-            compiled.matches(a_device())
+            compiled.matches(a_device(), Work())
 
 
 @given(st.integers(-(2**31), 2**31), st.integers(-(2**31), 2**31))
