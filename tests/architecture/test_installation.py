@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import re
+import shutil
 import subprocess
 import tomllib
 from itertools import chain
@@ -12,6 +13,7 @@ import pytest
 
 from daemon.commands import installation
 from daemon.commands.installation import OPTIONAL, REQUIRED, installation_problems
+from tests.support.waiting import HANG_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -92,7 +94,25 @@ def test_no_process_is_ever_started_without_its_assertions() -> None:
             assert "-OO" not in strings, path
 
 
-@pytest.mark.parametrize("script", ["berth", ".ci/run", ".ci/lock"])
+def test_a_python_without_ensurepip_gets_one_line_with_the_package_to_install(
+    tmp_path: Path,
+) -> None:
+    for name in ("berth", "pyproject.toml", "requirements-dev.lock"):
+        shutil.copy(ROOT / name, tmp_path)
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\ncase "$*" in *pip*) exit 1 ;; esac\n')
+    python.chmod(0o755)
+    done = subprocess.run(
+        [tmp_path / "berth", "version"], capture_output=True, text=True, timeout=HANG_S, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "berth: this Python comes without pip (ensurepip); on Debian: apt-get install python3-venv\n"
+    )
+
+
+@pytest.mark.parametrize("script", ["berth", ".ci/run", ".ci/lock", ".ci/prove"])
 def test_the_shell_scripts_are_executable_and_well_formed(script: str) -> None:
     path = ROOT / script
     assert path.stat().st_mode & 0o111 == 0o111

@@ -45,6 +45,9 @@ BANNED_EVERYWHERE = (
         (".ci/", "bench/perf/upstream/", "docs/manifests-workers/"),
     ),
     Banned(r"(?<![\w.])/(?:work|home/\w+|opt/wheels|opt/pypi)\b", "nothing of one machine"),
+    Banned(
+        r"\b(?:pypi|pythonhosted|npmjs|docker)\.(?:org|com|io)\b", "the index that pip is set to"
+    ),
 )
 THIS_FILE = "tests/architecture/test_tidy.py"
 
@@ -108,7 +111,12 @@ def test_the_rules_find_what_they_are_there_for(tmp_path: Path) -> None:
     sample = "time.sleep(1)\ntry:\n    x()\nexcept:\n    y = datetime.now()\n"
     for banned in BANNED_IN_CODE[:3]:
         assert re.search(banned.pattern, sample, re.MULTILINE)
-    samples = {0: "# FIX" + "ME", 1: "open('.." + "/x')", 2: "/wo" + "rk/main"}
+    samples = {
+        0: "# FIX" + "ME",
+        1: "open('.." + "/x')",
+        2: "/wo" + "rk/main",
+        3: "https://py" + "pi.org/simple",
+    }
     for index, text in samples.items():
         assert re.search(BANNED_EVERYWHERE[index].pattern, text)
 
