@@ -12,7 +12,7 @@ import importlib
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from daemon.supervisor.process_list import AlreadyRunningError, NotRunningError
 from shared import exit_codes
@@ -162,10 +162,25 @@ def _add_runtime_dir(parser: argparse.ArgumentParser) -> None:
 def _add_feature_gates(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--feature-gates",
+        action=_Joined,
         default=DEFAULTS.feature_gates,
         metavar="GATES",
-        help="Kubernetes feature gates, as Name=true,Name=false",
+        help="Kubernetes feature gates, as Name=true,Name=false; may be given several times",
     )
+
+
+class _Joined(argparse.Action):
+    """An option whose values add up, as those of kube-scheduler's --feature-gates."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002 - argparse's signature
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,  # noqa: ARG002 - argparse's signature
+    ) -> None:
+        given = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, f"{given},{values}" if given else values)
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:

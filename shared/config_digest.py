@@ -10,10 +10,10 @@ import hashlib
 import msgspec
 
 from shared.config import SchedulerConfiguration
-from shared.framework.feature_gates import DEFAULTS, FeatureGates
+from shared.framework.feature_gates import OBEYED, FeatureGates
 
 
 def scoring_digest(config: SchedulerConfiguration, gates: FeatureGates) -> str:
     """Equal for configurations that come to the same, however they are written."""
-    parts = [config.profiles, config.extenders, {gate: gates[gate] for gate in DEFAULTS}]
+    parts = [config.profiles, config.extenders, {gate: gates[gate] for gate in OBEYED}]
     return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()[:16]

@@ -117,12 +117,13 @@ class Field:
         return Field(node, path, self._problems)
 
     def plain(self) -> Any:
-        """The value as plain Python data, whatever it is; None if it is absent."""
+        """The value as plain Python data, whatever it is; None if it is absent. Members of mappings
+        that are null are left out, as they mean the default."""
         if self._node is None:
             return None
         constructor = yaml.constructor.SafeConstructor()
         try:
-            return constructor.construct_object(self._node, deep=True)
+            return _without_nulls(constructor.construct_object(self._node, deep=True))
         except yaml.YAMLError as error:
             self.problem(f"cannot be read: {error}")
             return None
@@ -192,6 +193,16 @@ def read_document(text: str, problems: Problems) -> Field:
         problems.add("document", f"is not YAML: {_on_one_line(error)}")
         node = None
     return Field(node, "", problems)
+
+
+def _without_nulls(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _without_nulls(one) for key, one in value.items() if one is not None}
+        case list():
+            return [_without_nulls(one) for one in value]
+        case _:
+            return value
 
 
 def _on_one_line(error: yaml.YAMLError) -> str:

@@ -36,13 +36,19 @@ def check(path: str, feature_gates: str = "") -> tuple[SchedulerConfiguration, l
     return configuration, built
 
 
+def notes_of(configuration: SchedulerConfiguration, feature_gates: str) -> list[str]:
+    """Settings of both that were accepted and have no effect."""
+    ignored = parse_feature_gates(feature_gates).without_effect
+    return [*configuration.notes, *(f"--feature-gates {gate}: no effect" for gate in ignored)]
+
+
 def effective_yaml(path: str, feature_gates: str = "") -> str:
     """The effective configuration; an empty path stands for the defaults."""
     configuration, built = check(path, feature_gates)
     problems = installation_problems()
     if problems:
         raise ConfigurationError("this installation", problems)
-    comments = _comments(configuration, built)
+    comments = _comments(notes_of(configuration, feature_gates), built)
     document = effective_document(configuration, built)
     return comments + yaml.safe_dump(document, sort_keys=False, default_flow_style=False)
 
@@ -81,8 +87,8 @@ def effective_document(
     }
 
 
-def _comments(configuration: SchedulerConfiguration, built: list[BuiltProfile]) -> str:
-    lines = [f"{note}" for note in configuration.notes]
+def _comments(notes: list[str], built: list[BuiltProfile]) -> str:
+    lines = list(notes)
     for made in built:
         where = f"profile {made.scheduler_name}"
         lines += [f"{where}: {note}" for note in made.notes]

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from daemon.commands.check_config import check, effective_document
+from daemon.commands.check_config import check, effective_document, notes_of
 from daemon.supervisor import run as supervisor
 from daemon.supervisor.plan import Plan
 from shared.config import RuntimeOptions, SchedulerConfiguration, parse_configuration
@@ -32,7 +32,7 @@ def run_berth(options: RuntimeOptions) -> int:
     access = find_access(server=effective.server, kubeconfig=effective.kubeconfig)
     check_endpoints(effective)
     start_logging("supervisor", effective.log_level)
-    for note in configuration.notes:
+    for note in notes_of(configuration, options.feature_gates):
         log.warning("setting_without_effect", setting=note)
     if effective.workers < options.workers:
         log.warning("workers_limited", asked=options.workers, parallelism=effective.workers)

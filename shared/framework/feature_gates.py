@@ -1,51 +1,84 @@
-"""Kubernetes feature gates that change what is decided or written, with their defaults in v1.36.
+"""Kubernetes feature gates: those that change what is decided or written here, and all the others.
 
-Only gates that something here obeys are listed. Asking for another value of any other gate is
-refused rather than ignored: the caller would get decisions that the gate says it should not get.
+Every gate of kube-scheduler v1.36 is accepted, as its command line would be. A gate that nothing here
+obeys and that was given another value than its default is named (`without_effect`): the decisions stay
+those of the default.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from shared.errors import ConfigurationError
+from shared.framework.known_gates import KNOWN_GATES, Stage
 
 TAINT_TOLERATION_COMPARISON_OPERATORS: Final = "TaintTolerationComparisonOperators"
 STORAGE_CAPACITY_SCORING: Final = "StorageCapacityScoring"
 NOMINATED_NODE_NAME_FOR_EXPECTATION: Final = "NominatedNodeNameForExpectation"
 
-DEFAULTS: Final[Mapping[str, bool]] = {
-    TAINT_TOLERATION_COMPARISON_OPERATORS: False,
-    STORAGE_CAPACITY_SCORING: False,
-    NOMINATED_NODE_NAME_FOR_EXPECTATION: True,
+OBEYED: Final = frozenset(
+    {
+        TAINT_TOLERATION_COMPARISON_OPERATORS,
+        STORAGE_CAPACITY_SCORING,
+        NOMINATED_NODE_NAME_FOR_EXPECTATION,
+    }
+)
+_WHOLE_STAGES: Final = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
+_COMPONENT: Final = "kube"
+_BOOLEANS: Final[Mapping[str, bool]] = {
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
 }
-
-_BOOLEANS: Final[Mapping[str, bool]] = {"true": True, "false": False}
+"""As Go's strconv.ParseBool."""
 
 
 class FeatureGates:
     """Which gates are on."""
 
     def __init__(self, changed: Mapping[str, bool] | None = None) -> None:
-        unknown = sorted(set(changed or ()) - set(DEFAULTS))
-        if unknown:
-            known = ", ".join(DEFAULTS)
-            problems = [f"{gate}: berth does not obey this gate, only {known}" for gate in unknown]
+        wanted = dict(changed or {})
+        problems = list(_problems(wanted))
+        if problems:
             raise ConfigurationError("featureGates", problems)
-        self._gates = {**DEFAULTS, **(changed or {})}
+        for whole, stage in _WHOLE_STAGES.items():
+            is_on = wanted.pop(whole, None)
+            if is_on is not None:
+                of_stage = (name for name, gate in KNOWN_GATES.items() if gate.stage is stage)
+                wanted = {**dict.fromkeys(of_stage, is_on), **wanted}
+        self._gates = {name: wanted.get(name, KNOWN_GATES[name].is_on) for name in OBEYED}
+        self.without_effect: list[str] = [
+            f"{name}={str(is_on).lower()}"
+            for name, is_on in wanted.items()
+            if name not in OBEYED and is_on != KNOWN_GATES[name].is_on
+        ]
+        """What was asked for and is not obeyed, as it would be written."""
 
     def __getitem__(self, name: str) -> bool:
+        """Of a gate in `OBEYED`."""
         return self._gates[name]
 
 
+def _problems(wanted: Mapping[str, bool]) -> Iterable[str]:
+    for name, is_on in wanted.items():
+        gate = KNOWN_GATES.get(name)
+        if gate is None and name not in _WHOLE_STAGES:
+            yield f"{name}: kube-scheduler v1.36 has no such gate (see its --help)"
+        elif gate is not None and gate.is_locked and is_on != gate.is_on:
+            yield f"{name}: cannot be set to {str(is_on).lower()}, it is locked to its default"
+
+
 def parse_feature_gates(text: str) -> FeatureGates:
-    """Reads `Name=true,Name=false`, as kube-scheduler's --feature-gates; empty: all as by default."""
+    """Reads `Name=true,kube:Name=false`, as --feature-gates of kube-scheduler; empty: the defaults."""
     changed: dict[str, bool] = {}
     problems: list[str] = []
     for entry in filter(None, (part.strip() for part in text.split(","))):
-        name, _, value = entry.partition("=")
-        if value.lower() not in _BOOLEANS:
-            problems.append(f"{entry}: write {name or 'Name'}=true or {name or 'Name'}=false")
-        changed[name] = _BOOLEANS.get(value.lower(), False)
+        name, _, value = (part.strip() for part in entry.partition("="))
+        component, _, plain = name.rpartition(":")
+        if component not in ("", _COMPONENT):
+            problems.append(f"{entry}: there is no component {component}, only {_COMPONENT}")
+        elif value not in _BOOLEANS:
+            problems.append(f"{entry}: write {plain or 'Name'}=true or {plain or 'Name'}=false")
+        else:
+            changed[plain] = _BOOLEANS[value]
     if problems:
         raise ConfigurationError("--feature-gates", problems)
     return FeatureGates(changed)

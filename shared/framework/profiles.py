@@ -27,6 +27,9 @@ EXTENSION_POINTS: Final = (
 )
 """As they are called in a configuration file, without `multiPoint`."""
 
+PLACEMENT_POINTS: Final = ("placementGenerate", "placementScore")
+"""In every file that kube-scheduler v1.36 writes, and empty there by default: of pod groups."""
+
 DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
 
 

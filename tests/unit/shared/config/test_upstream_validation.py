@@ -13,6 +13,7 @@ import pytest
 
 from daemon.commands.check_config import check
 from shared.errors import ConfigurationError
+from shared.framework.profiles import EXTENSION_POINTS, PLACEMENT_POINTS
 
 Json = dict[str, Any]
 RATIO: Final = "RequestedToCapacityRatio"
@@ -335,6 +336,35 @@ BAD: Final[dict[str, tuple[Json, str]]] = {
     ),
     "v1beta3": (whole(apiVersion="kubescheduler.config.k8s.io/v1beta3"), "apiVersion"),
 }
+
+
+@pytest.mark.parametrize(
+    ("no_plugins", "no_time", "no_names"), [({}, "10s", []), (None, None, None)]
+)
+def test_what_write_config_to_writes_is_taken(
+    no_plugins: Any, no_time: Any, no_names: Any, tmp_path: Any
+) -> None:
+    """Every point is there, and null stands for what is not set (`kube-scheduler
+    --write-config-to`, v1.36.2)."""
+    timeouts = {"bindingTimeout": "10m0s", "filterTimeout": no_time}
+    profile = {
+        "schedulerName": "default-scheduler",
+        "plugins": dict.fromkeys((*EXTENSION_POINTS, *PLACEMENT_POINTS), no_plugins),
+        "pluginConfig": [
+            {"name": "DynamicResources", "args": timeouts},
+            {"name": "NodeResourcesFit", "args": {"ignoredResources": no_names}},
+            {"name": "NodeAffinity", "args": no_plugins},
+        ],
+    }
+    found, _ = check(written(tmp_path, whole(profiles=[profile], extenders=no_names)))
+    assert found.profiles[0].scheduler_name == "default-scheduler"
+
+
+@pytest.mark.parametrize("point", PLACEMENT_POINTS)
+def test_a_plugin_for_placements_is_refused(point: str, tmp_path: Any) -> None:
+    plugins = {point: {"enabled": [{"name": "TopologyPlacementGenerator"}]}}
+    with pytest.raises(ConfigurationError, match=f"no plugin that takes part in {point}"):
+        check(written(tmp_path, whole(profiles=[{"plugins": plugins}])))
 
 
 @pytest.mark.parametrize("case", GOOD)

@@ -5,9 +5,11 @@ import pytest
 from shared.errors import ConfigurationError
 from shared.framework.feature_gates import (
     NOMINATED_NODE_NAME_FOR_EXPECTATION,
+    STORAGE_CAPACITY_SCORING,
     TAINT_TOLERATION_COMPARISON_OPERATORS,
     parse_feature_gates,
 )
+from shared.framework.known_gates import KNOWN_GATES
 
 
 def test_gates_are_read_and_the_others_keep_their_defaults() -> None:
@@ -22,9 +24,35 @@ def test_what_is_no_boolean_is_named(text: str) -> None:
         parse_feature_gates(text)
 
 
-def test_a_gate_that_berth_does_not_obey_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="NoSuchGate"):
-        parse_feature_gates("NoSuchGate=true")
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("NoSuchGate=true", "NoSuchGate: kube-scheduler v1.36 has no such gate"),
+        ("SidecarContainers=false", "SidecarContainers: cannot be set to false, it is locked"),
+        ("wardle:OpenAPIEnums=true", "there is no component wardle"),
+    ],
+)
+def test_a_gate_that_kube_scheduler_would_not_take_is_refused(text: str, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        parse_feature_gates(text)
+
+
+def test_a_gate_that_is_not_obeyed_is_named_where_its_value_is_not_the_default() -> None:
+    for name, gate in KNOWN_GATES.items():
+        written = str(gate.is_on).lower()
+        assert parse_feature_gates(f"kube:{name}={written}").without_effect == []
+    gates = parse_feature_gates(
+        "SchedulerAsyncPreemption=f,SidecarContainers=true,kube:MemoryQoS=1"
+    )
+    assert gates.without_effect == ["SchedulerAsyncPreemption=false", "MemoryQoS=true"]
+
+
+def test_a_whole_stage_may_be_set_and_a_gate_that_is_named_keeps_its_own_value() -> None:
+    gates = parse_feature_gates(f"{STORAGE_CAPACITY_SCORING}=false,AllAlpha=true")
+    assert gates[TAINT_TOLERATION_COMPARISON_OPERATORS]
+    assert not gates[STORAGE_CAPACITY_SCORING]
+    assert "MemoryQoS=true" in gates.without_effect
+    assert not parse_feature_gates("AllBeta=false")[NOMINATED_NODE_NAME_FOR_EXPECTATION]
 
 
 def test_nodes_are_announced_unless_it_is_switched_off() -> None:
