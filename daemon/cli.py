@@ -236,9 +236,11 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--leader-elect",
+        nargs="?",
+        const="true",
         choices=("true", "false"),
         default="",
-        help="overrides leaderElection.leaderElect of the configuration (default there: false)",
+        help="overrides leaderElection.leaderElect of the configuration (default there: true)",
     )
     _add_endpoints(parser)
     _add_entrance(parser)

@@ -64,9 +64,7 @@ class ClientConnection(msgspec.Struct, frozen=True, kw_only=True):
 class LeaderElection(msgspec.Struct, frozen=True, kw_only=True):
     """Of several replicas only the leader schedules."""
 
-    leader_elect: bool = False
-    """kube-scheduler's default is true. berth's is not: beside a kube-scheduler, with a name of its
-    own, it would wait for ever for kube-scheduler's lease."""
+    leader_elect: bool = True
     lease_duration_s: float = 15.0
     renew_deadline_s: float = 10.0
     retry_period_s: float = 2.0
@@ -336,7 +334,7 @@ def _client_connection(field: Field, notes: list[str]) -> ClientConnection:
 def _leader_election(field: Field) -> LeaderElection:
     fields = field.mapping()
     election = LeaderElection(
-        leader_elect=fields.field("leaderElect").truth(fallback=False),
+        leader_elect=fields.field("leaderElect").truth(fallback=True),
         lease_duration_s=_duration_s(fields.field("leaseDuration"), 15.0),
         renew_deadline_s=_duration_s(fields.field("renewDeadline"), 10.0),
         retry_period_s=_duration_s(fields.field("retryPeriod"), 2.0),

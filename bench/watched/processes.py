@@ -113,9 +113,11 @@ async def start_api_server(
 
 
 async def start_berth(folder: Path, arguments: Sequence[str]) -> WatchedProcess:
-    """A whole berth, ready to schedule."""
+    """A whole berth, ready to schedule. It is the only one, so nobody elects a leader unless
+    `arguments` say so."""
     runtime_dir = folder / "run"
-    command = ["run", "--runtime-dir", f"{runtime_dir}", "--as-default-scheduler", *arguments]
+    alone = ["--as-default-scheduler", "--leader-elect", "false"]
+    command = ["run", "--runtime-dir", f"{runtime_dir}", *alone, *arguments]
     berth = WatchedProcess("berth", "daemon", command, folder, speaks=False)
     try:
         async with asyncio.timeout(START_TIMEOUT_S):

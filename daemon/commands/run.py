@@ -9,7 +9,12 @@ import msgspec
 from daemon.commands.check_config import check, effective_document, notes_of
 from daemon.supervisor import run as supervisor
 from daemon.supervisor.plan import Plan
-from shared.config import RuntimeOptions, SchedulerConfiguration, parse_configuration
+from shared.config import (
+    LeaderElection,
+    RuntimeOptions,
+    SchedulerConfiguration,
+    parse_configuration,
+)
 from shared.errors import ConfigurationError
 from shared.framework.profiles import DEFAULT_SCHEDULER_NAME
 from shared.kube.kubeconfig import find_access
@@ -45,7 +50,20 @@ def run_berth(options: RuntimeOptions) -> int:
     )
     if not plan.election.leader_elect:
         log.info("no_leader_election", remedy="run one berth only, or set leaderElect: true")
+    elif shares_foreign_lease(plan.election, configuration):
+        log.warning(
+            "lease_of_kube_scheduler",
+            lease=f"{plan.election.resource_namespace}/{plan.election.resource_name}",
+            remedy="set leaderElection.resourceName, or berth waits while a kube-scheduler runs",
+        )
     return supervisor.run(plan, lambda: make_plan(options)[0])
+
+
+def shares_foreign_lease(election: LeaderElection, configuration: SchedulerConfiguration) -> bool:
+    """berth waits for kube-scheduler's lease though it schedules under other names."""
+    names = [profile.scheduler_name for profile in configuration.profiles]
+    is_default = election.resource_name == LeaderElection().resource_name
+    return is_default and DEFAULT_SCHEDULER_NAME not in names
 
 
 def make_plan(options: RuntimeOptions) -> tuple[Plan, SchedulerConfiguration]:

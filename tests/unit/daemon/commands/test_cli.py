@@ -14,7 +14,12 @@ import pytest
 
 from daemon import cli
 from daemon.commands.check_config import check, effective_yaml
-from daemon.commands.run import check_endpoints, make_plan, with_configuration
+from daemon.commands.run import (
+    check_endpoints,
+    make_plan,
+    shares_foreign_lease,
+    with_configuration,
+)
 from shared import exit_codes
 from shared.config import RuntimeOptions, load_configuration, parse_configuration
 from shared.errors import ConfigurationError
@@ -280,3 +285,26 @@ def test_a_reader_who_stops_early_ends_the_command_without_a_traceback() -> None
         os.close(writer)
     assert ended.returncode == -signal.SIGPIPE
     assert ended.stderr == b""
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_elected", "is_foreign"),
+    [
+        ("profiles: [{schedulerName: mine}]", True, True),
+        ("leaderElection: {resourceName: mine}\nprofiles: [{schedulerName: mine}]", True, False),
+        ("leaderElection: {leaderElect: null}", True, False),
+        ("leaderElection: {leaderElect: false}", False, False),
+    ],
+)
+def test_a_leader_is_elected_unless_it_is_switched_off(
+    fields: str, is_elected: bool, is_foreign: bool, tmp_path: Path
+) -> None:
+    """And whoever would wait for kube-scheduler's lease beside it is told so."""
+    path = tmp_path / "berth.yaml"
+    path.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n" + fields
+    )
+    options = RuntimeOptions(server="http://a", config=str(path), as_default_scheduler=True)
+    plan, configuration = make_plan(options)
+    assert plan.election.leader_elect == is_elected
+    assert shares_foreign_lease(plan.election, configuration) == is_foreign
