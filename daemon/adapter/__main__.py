@@ -20,6 +20,7 @@ from daemon.adapter.process import Adapter
 from daemon.adapter.recording import FileRecorder, RecordedSource
 from shared.clock import SystemClock
 from shared.errors import OperationalError
+from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.kubeconfig import find_access
 from shared.telemetry.log import LEVELS, EventLog, start_logging
 from shared.transport.adapter_link import AdapterLink
@@ -78,11 +79,13 @@ def _leaves(group: BaseExceptionGroup[OperationalError]) -> list[OperationalErro
 
 async def _run(options: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
-    Heartbeat(options.heartbeat_fd).keep(loop)
+    heartbeat = Heartbeat(options.heartbeat_fd)
+    heartbeat.keep(loop)
+    problems = ConnectionProblems(log, SystemClock().wall_s, heartbeat.write_note)
     instance = f"{os.getpid()}-{os.urandom(4).hex()}"
     recorder = FileRecorder(options.record, SystemClock()) if options.record else None
     try:
-        source = _source(options, recorder)
+        source = _source(options, recorder, problems)
         async with AdapterLink(Endpoints(Path(options.runtime_dir)), instance) as link:
             task = loop.create_task(Adapter(source, link, instance=instance).run())
 
@@ -103,7 +106,9 @@ async def _run(options: argparse.Namespace) -> None:
             recorder.close()
 
 
-def _source(options: argparse.Namespace, recorder: FileRecorder | None) -> EventSource:
+def _source(
+    options: argparse.Namespace, recorder: FileRecorder | None, problems: ConnectionProblems
+) -> EventSource:
     if options.replay:
         return RecordedSource(options.replay, speed=options.replay_speed)
     access = find_access(
@@ -112,7 +117,7 @@ def _source(options: argparse.Namespace, recorder: FileRecorder | None) -> Event
     seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(8))
     log.info("api_server", url=access.url, source=access.source, seed=seed)
     settings = WatchSettings(use_watch_list=options.watch_list)
-    return ApiSource(access, seed=seed, settings=settings, recorder=recorder)
+    return ApiSource(access, seed=seed, settings=settings, recorder=recorder, problems=problems)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,10 @@ from typing import Final
 
 from daemon.adapter.event_source import MessageSink
 from daemon.adapter.kind_watch import InputRecorder, KindWatch, WatchSettings
+from daemon.adapter.unavailable_kinds import UnavailableKinds
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import ClusterAccess
+from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.resources import ALL_KINDS, ResourceKind
 from shared.messages.measured import told
 from shared.messages.to_owner import AdapterMeasured
@@ -17,8 +19,9 @@ from shared.telemetry.tally import Tally, request_observer
 LIST_CONNECTIONS_MAX: Final = 8
 """Lists under way at once. Watches have connections of their own."""
 
-MEASURED_PERIOD_S: Final = 5.0
-MEASURED_BYTES: Final = 512
+MEASURED_PERIOD_S: Final = 2.0
+"""Also how soon it is seen that we are silent: `/readyz` fails after five times that."""
+MEASURED_BYTES: Final = 1024
 """About what it takes in a batch."""
 
 
@@ -33,12 +36,14 @@ class ApiSource:
         settings: WatchSettings | None = None,
         kinds: Sequence[ResourceKind] = ALL_KINDS,
         recorder: InputRecorder | None = None,
+        problems: ConnectionProblems | None = None,
     ) -> None:
         self._access = access
         self._seed = seed
         self._settings = settings or WatchSettings()
         self._kinds = kinds
         self._recorder = recorder
+        self._problems = problems
 
     async def run(self, sink: MessageSink) -> None:
         tally = Tally()
@@ -46,25 +51,36 @@ class ApiSource:
             self._access,
             connections_max=LIST_CONNECTIONS_MAX,
             observer=request_observer(tally, self._access.host_header),
+            problems=self._problems,
         )
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(_tell(tally, sink), name="measured")
+                watches = []
+                unavailable = UnavailableKinds()
                 for kind in self._kinds:
                     # Each kind has a generator of its own: its delays do not depend on the others.
                     rng = random.Random(f"{self._seed}/{kind.plural}")  # noqa: S311  # Jitter, no secret.
                     watch = KindWatch(
-                        kind, client, sink, rng, self._settings, recorder=self._recorder
+                        kind,
+                        client,
+                        sink,
+                        rng,
+                        self._settings,
+                        recorder=self._recorder,
+                        unavailable=unavailable,
                     )
+                    watches.append(watch)
                     tasks.create_task(watch.run(), name=f"watch {kind.plural}")
+                tasks.create_task(_tell(tally, watches, sink), name="measured")
         finally:
             await client.close()
 
 
-async def _tell(tally: Tally, sink: MessageSink) -> None:
-    """What was counted since the last time, for the owner's metrics."""
+async def _tell(tally: Tally, watches: Sequence[KindWatch], sink: MessageSink) -> None:
+    """What was counted since the last time, and when the API server was heard."""
+    loop = asyncio.get_running_loop()
     while True:
+        heard_s = {watch.plural: watch.heard_s for watch in watches if watch.heard_s}
+        sink.put(AdapterMeasured(told(tally), loop.time(), heard_s), MEASURED_BYTES)
+        tally.clear()
         await asyncio.sleep(MEASURED_PERIOD_S)
-        if tally.counts:
-            sink.put(AdapterMeasured(told(tally)), MEASURED_BYTES)
-            tally.clear()

@@ -35,6 +35,7 @@ from daemon.adapter.backoff import Backoff
 from daemon.adapter.event_source import MessageSink
 from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
 from daemon.adapter.line_splitter import LineSplitter
+from daemon.adapter.unavailable_kinds import UnavailableKinds
 from shared.errors import OperationalError
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import (
@@ -45,7 +46,6 @@ from shared.kube.api_errors import (
     Invalid,
     NotFound,
     TransportError,
-    Unauthorized,
 )
 from shared.kube.decode import UnreadableListError
 from shared.kube.http_connection import HttpStream
@@ -109,7 +109,9 @@ class KindWatch:
         settings: WatchSettings,
         recorder: InputRecorder | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        unavailable: UnavailableKinds | None = None,
     ) -> None:
+        """Failures of the connection are the client's to tell (`shared/kube/connection_problems.py`)."""
         self._kind = kind
         self._client = client
         self._sink = sink
@@ -117,6 +119,7 @@ class KindWatch:
         self._settings = settings
         self._recorder = recorder
         self._sleep = sleep
+        self._unavailable = unavailable or UnavailableKinds()
         self._feed = KindFeed(kind, sink.put)
         self._backoff = Backoff(rng)
         self._expired_token_count = 0
@@ -128,6 +131,9 @@ class KindWatch:
         self._is_doubtful = False
         """Something failed, and nothing has come since: the server may be another than it was."""
         self._told_repeated_count = 0
+        self.plural = kind.plural
+        self.heard_s = 0.0
+        """When the server last sent anything, by the event loop's clock; 0: it has not."""
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -151,7 +157,7 @@ class KindWatch:
             return self._on_lost_base(error)
         except OperationalError as error:
             self._is_doubtful = True
-            log.warning("connection_failed", kind=self._kind.plural, error=str(error))
+            log.debug("connection_failed", kind=self._kind.plural, error=str(error))
             return self._backoff.next_s()
 
     def _on_api_error(self, error: ApiError) -> float:
@@ -163,7 +169,7 @@ class KindWatch:
             log.info("watch_list_refused", kind=self._kind.plural, error=str(error))
             self._can_watch_list = False
             return 0.0
-        log.warning("refused", kind=self._kind.plural, error=str(error), **_remedy(error))
+        log.debug("refused", kind=self._kind.plural, error=str(error))
         return max(self._backoff.next_s(), error.retry_after_s or 0.0)
 
     def _on_lost_base(self, error: OperationalError) -> float:
@@ -176,25 +182,13 @@ class KindWatch:
         """404 or 403: the kind is not served, or not to us."""
         if isinstance(error, NotFound) and self._has_other_version():
             return 0.0
+        is_news, self._is_reported_unavailable = not self._is_reported_unavailable, True
+        if is_news:
+            self._unavailable.add(self._kind, error)
         if self._kind.is_required:
-            log.error(
-                "required_kind_refused",
-                kind=self._kind.plural,
-                path=self._path({}),
-                error=str(error),
-                consequence="nothing is scheduled until it can be listed",
-                remedy="check the server's version and the role that berth is bound to",
-            )
             return self._backoff.next_s()
         self._feed.forget_version()
-        if not self._is_reported_unavailable:
-            self._is_reported_unavailable = True
-            log.warning(
-                "kind_unavailable",
-                kind=self._kind.plural,
-                error=str(error),
-                consequence=self._kind.without_it,
-            )
+        if is_news:
             self._record("unavailable", str(error).encode())
             self._feed.unavailable(str(error))
         return self._settings.unavailable_retry_s * self._rng.uniform(0.8, 1.2)
@@ -229,6 +223,7 @@ class KindWatch:
                 log.info("list_expired", kind=self._kind.plural)
                 token = ""
                 continue
+            self.heard_s = asyncio.get_running_loop().time()
             if not token:
                 # Only now, so that an owner is not told of lists that cannot be had.
                 self._start_list()
@@ -328,7 +323,7 @@ class KindWatch:
                 self._backoff.reset()
                 self._silent_count = 0
                 self._is_doubtful = False
-            idle_timer.touch()
+            self.heard_s = idle_timer.touch()
             await self._sink.room()
             # What the owner made us wait for is not the server's silence.
             idle_timer.touch()
@@ -368,13 +363,6 @@ class KindWatch:
             self._recorder.record(self._kind.plural, what, content)
 
 
-def _remedy(error: ApiError) -> dict[str, str]:
-    """What helps, where that can be told."""
-    if isinstance(error, Unauthorized):
-        return {"remedy": "check the token or certificate of the kubeconfig or service account"}
-    return {}
-
-
 class _IdleTimer:
     """Closes a stream that has been silent for too long.
 
@@ -390,8 +378,10 @@ class _IdleTimer:
         self._touched_s = self._loop.time()
         self._handle = self._loop.call_later(idle_s_max, self._check)
 
-    def touch(self) -> None:
+    def touch(self) -> float:
+        """There was something, now."""
         self._touched_s = self._loop.time()
+        return self._touched_s
 
     def expect_within(self, idle_s_max: float) -> None:
         """From now on another silence is too long."""

@@ -16,6 +16,7 @@ from daemon.supervisor.children import LEADER
 from daemon.supervisor.process_list import ProcessUse, measure, read_list
 from shared.clock import SystemClock
 from shared.errors import OperationalError
+from shared.kube.connection_problems import told_problem
 from shared.messages.admin import (
     CompareRequest,
     DumpRequest,
@@ -49,6 +50,9 @@ class Status(msgspec.Struct, frozen=True):
     owner_problem: str
     rates: dict[str, float]
     """Counter -> its growth per second during the sample."""
+    at_s: float
+    """Of the second look, by the machine's monotonic clock, as the owner's moments are."""
+    wall_s: float
 
 
 class _Look(NamedTuple):
@@ -82,6 +86,8 @@ def read_status(runtime_dir: str, sample_s: float = SAMPLE_S) -> Status:
         owner=last.owner,
         owner_problem=last.owner_problem,
         rates=rates,
+        at_s=last.at_s,
+        wall_s=SystemClock().wall_s(),
     )
 
 
@@ -122,6 +128,9 @@ def status_json(status: Status) -> str:
         "rates": status.rates,
         "owner": owner,
         "owner_problem": status.owner_problem,
+        "api_word_ages_s": {}
+        if status.owner is None
+        else {kind: status.at_s - s for kind, s in status.owner.api_heard_s.items()},
     }
     return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode()
 
@@ -150,6 +159,8 @@ def status_lines(status: Status) -> list[str]:
             "rates       "
             + ", ".join(f"{rate:.0f} {name}/s" for name, rate in status.rates.items()),
         ]
+    if owner is not None:
+        lines.append(f"API server  {_words(owner, status.at_s)}")
     if owner is not None and owner.awaited_kinds:
         lines.append(f"waiting     for the list of {', '.join(owner.awaited_kinds)}")
     if owner is not None and owner.foreign_pods_by_node:
@@ -157,11 +168,29 @@ def status_lines(status: Status) -> list[str]:
         lines.append(
             "foreign     pods that others bound while they waited here: " + ", ".join(told)
         )
+    lines += [
+        f"problem     {one.name}: {told_problem(problem, status.wall_s)}"
+        for one in status.processes
+        for problem in one.problems
+    ]
     rows = (_process_row(one, status.cpu_percent[one.name]) for one in status.processes)
     lines += ["", *_table(_PROCESS_HEAD, rows)]
     if owner is not None and owner.counters:
         lines += ["", "since the owner's start:", *_counter_lines(owner.counters)]
     return lines
+
+
+def _words(owner: StatusAnswer, now_s: float) -> str:
+    """How old the newest word of the API server is, and of which kind the oldest."""
+    heard_s = owner.api_heard_s
+    if not heard_s:
+        return "not heard yet"
+    oldest = min(heard_s, key=lambda kind: heard_s[kind])
+    newest_s = max(heard_s.values())
+    return (
+        f"newest word {max(0.0, now_s - newest_s):.1f} s ago;"
+        f" of {oldest} {max(0.0, now_s - heard_s[oldest]):.0f} s ago"
+    )
 
 
 def _counter_lines(counters: dict[str, int]) -> list[str]:

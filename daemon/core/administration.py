@@ -88,4 +88,6 @@ def status_of(holdings: Holdings, *, is_standby: bool) -> StatusAnswer:
         is_standby=is_standby,
         foreign_pods_by_node=dict(counters.foreign_by_node.most_common(FOREIGN_NODES_MAX)),
         awaited_kinds=holdings.changes.awaited_kinds,
+        adapter_told_s=holdings.changes.adapter_told_s,
+        api_heard_s=holdings.changes.api_heard_s,
     )

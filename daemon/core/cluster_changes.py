@@ -96,6 +96,9 @@ class ClusterChanges:
         self._reject_waiting = reject_waiting
         self._classes: dict[str, PodClass] = {}
         """Of each queued pod by uid: the queue's share of the class."""
+        self.adapter_told_s = 0.0
+        self.api_heard_s: dict[str, float] = {}
+        """As in `StatusAnswer`."""
         self._unsynced = {kind.plural for kind in ALL_KINDS}
         self._told_claims: dict[str, str] = {}
         """Key and pod of claims that a list under way shows as they were left for the pod, or later."""
@@ -178,13 +181,13 @@ class ClusterChanges:
                     self._told_claims = told_claims(self._cache)
             case SyncFinished(kind, _):
                 self._finish_sync(kind, now_s)
-            case KindUnavailable(kind, reason):
-                self._unsynced.discard(kind)
-                self._note(Note("kind_unavailable", {"kind": kind, "reason": reason}, True))
+            case KindUnavailable(kind):
+                self._unsynced.discard(kind)  # The adapter's log names it.
             case ObjectRejected(kind, where, problem):
                 self._reject(f"{kind} {where}", problem)
-            case AdapterMeasured(measured):
+            case AdapterMeasured(measured, told_s, heard_s):
                 self._counters.add(measured)
+                self.adapter_told_s, self.api_heard_s = told_s, heard_s
             case AdapterHello():
                 raise AssertionError("handled by the state")
             case _:

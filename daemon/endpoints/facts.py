@@ -1,5 +1,6 @@
 """Where the answers come from: the owner, the supervisor's list, the lease gate, the files of berth."""
 
+import math
 from pathlib import Path
 from typing import Final
 
@@ -7,11 +8,13 @@ import msgspec
 
 from daemon.endpoints.health import Facts
 from daemon.endpoints.metrics_text import Leadership, metrics_text
+from daemon.supervisor.children import ADAPTER
 from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.plan import CONFIGZ_NAME
 from daemon.supervisor.process_list import NotRunningError, ProcessList, measure, read_list
 from shared.clock import SystemClock
 from shared.errors import FrameError
+from shared.kube.connection_problems import is_essential
 from shared.messages.admin import MetricsAnswer, MetricsRequest, StatusAnswer, StatusRequest
 from shared.transport.admin_client import NoAnswerError
 from shared.transport.endpoints import Endpoints
@@ -40,6 +43,9 @@ class FactSource:
         except (NoAnswerError, FrameError) as error:
             problem = str(error)
         listed = self._processes()
+        now_s = self._clock.monotonic_s()
+        told_s = 0.0 if status is None else status.adapter_told_s
+        heard_s = {} if status is None else status.api_heard_s
         return Facts(
             state="" if listed is None else listed.state,
             owner_problem=problem,
@@ -49,6 +55,9 @@ class FactSource:
             binders_ready=0 if status is None else status.binders_ready,
             is_candidate=self._gate is not None,
             lease_lapsed_s=0.0 if self._gate is None else self._gate.lapsed_s(),
+            adapter_silent_s=now_s - told_s if told_s else math.inf,
+            api_word_age_s=now_s - max(heard_s.values(), default=-math.inf),
+            api_problem=_api_problem(listed),
         )
 
     async def metrics(self) -> str:
@@ -61,7 +70,7 @@ class FactSource:
         listed = self._processes()
         entries = [] if listed is None else listed.processes
         uses = [measure(entry, self._clock.wall_s()) for entry in entries]
-        return metrics_text(found, uses, self._leadership())
+        return metrics_text(found, uses, self._leadership(), self._clock.monotonic_s())
 
     def configz(self) -> bytes | None:
         """The effective configuration as JSON; None if there is none (yet)."""
@@ -84,3 +93,12 @@ class FactSource:
             return None
         # kube-scheduler's series bears its component's name, whatever the lease is called.
         return Leadership("kube-scheduler", self._gate.open_term() != 0)
+
+
+def _api_problem(listed: ProcessList | None) -> str:
+    """Of the adapter's connections, where it keeps what is scheduled from being seen."""
+    for entry in () if listed is None else listed.processes:
+        for problem in entry.problems if entry.name == ADAPTER else ():
+            if not problem.is_over and is_essential(problem):
+                return f"{', '.join(problem.concerns)}: {problem.error}"
+    return ""

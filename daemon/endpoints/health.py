@@ -6,10 +6,18 @@ checks: cmd/kube-scheduler/app/server.go (`leaderElection`, `shutdown`, `sched-h
 """
 
 from collections.abc import Collection, Sequence
+from math import isinf
 from typing import Final, NamedTuple
 
 LEASE_TOLERANCE_S: Final = 20.0
 """kube-scheduler's: a leader whose lease ran out so long ago and that has not noticed hangs."""
+
+
+ADAPTER_SILENCE_S: Final = 10.0
+"""It says each 2 s how it is."""
+WORD_AGE_MAX_S: Final = 660.0
+"""Watches of kinds that nobody changes say nothing until their end, which the server is asked for after
+600 s at most and granted 30 s more; then each begins with an answer."""
 
 
 class Facts(NamedTuple):
@@ -27,12 +35,20 @@ class Facts(NamedTuple):
     is_candidate: bool
     """There is leader election."""
     lease_lapsed_s: float
+    adapter_silent_s: float
+    """Since the adapter last told the owner how it is; infinite: it has not."""
+    api_word_age_s: float
+    """Since the API server last said anything; infinite: it has not."""
+    api_problem: str
+    """Why nodes or pods cannot be watched now; empty: they can."""
 
 
 class Check(NamedTuple):
     name: str
     problem: str
     """Empty: all is well."""
+    note: str = ""
+    """For who wants to know more."""
 
 
 class Told(NamedTuple):
@@ -47,7 +63,8 @@ def checks_for(path: str, facts: Facts) -> list[Check]:
     election = [Check("leaderElection", _lease_problem(facts))] if facts.is_candidate else []
     match path:
         case "/livez":
-            return [Check("ping", "")]
+            # An API server that is away is no reason to be started anew.
+            return [Check("ping", ""), Check("api-server", "", _newest_word(facts))]
         case "/healthz":
             return [Check("ping", ""), *election]
         case _:
@@ -62,6 +79,7 @@ def _readiness(facts: Facts) -> list[Check]:
         Check("informer-sync", synced),
         Check("sched-handler-sync", synced),
         Check("owner", facts.owner_problem),
+        Check("api-server", facts.owner_problem or _api_problem(facts), _newest_word(facts)),
         Check("scorers", facts.owner_problem or _nobody(facts.scorers_ready, "scorer")),
         Check("binders", facts.owner_problem or _nobody(facts.binders_ready, "binder")),
     ]
@@ -70,6 +88,20 @@ def _readiness(facts: Facts) -> list[Check]:
 def _listing(awaited_kinds: Sequence[str]) -> str:
     told = f": {', '.join(awaited_kinds)}" if awaited_kinds else ""
     return f"the cluster is being listed{told}"
+
+
+def _api_problem(facts: Facts) -> str:
+    if facts.adapter_silent_s > ADAPTER_SILENCE_S:
+        return f"the adapter is silent; {_newest_word(facts)}"
+    if facts.api_problem:
+        return f"{facts.api_problem}; {_newest_word(facts)}"
+    return _newest_word(facts) if facts.api_word_age_s > WORD_AGE_MAX_S else ""
+
+
+def _newest_word(facts: Facts) -> str:
+    if isinf(facts.api_word_age_s):
+        return "the API server was not heard yet"
+    return f"newest word from the API server {facts.api_word_age_s:.1f} s ago"
 
 
 def _nobody(count: int, role: str) -> str:
@@ -98,7 +130,7 @@ def told_all(
             # Who asks may be anybody: reasons are for those who may read logs or name the check.
             lines.append(f"[-]{check.name} failed: reason withheld")
         else:
-            lines.append(f"[+]{check.name} ok")
+            lines.append(f"[+]{check.name} ok" + (f": {check.note}" if check.note else ""))
     if unknown:
         names = ",".join(f'"{name}"' for name in sorted(unknown))
         lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
@@ -116,5 +148,5 @@ def told_one(checks: Sequence[Check], name: str) -> Told:
         if check.name == name:
             if check.problem:
                 return Told(500, f"internal server error: {check.problem}\n")
-            return Told(200, "ok")
+            return Told(200, "ok" + (f": {check.note}" if check.note else ""))
     return Told(404, "404 page not found\n")

@@ -25,6 +25,13 @@ _ATTEMPT_RESULTS: Final = ("scheduled", "unschedulable", "errors")
 """Told by profile, as the histogram of attempts has them."""
 
 
+_WORD_AGE: Final = (
+    "berth_api_server_word_age_seconds",
+    Kind.GAUGE,
+    "Since the API server last said anything about a kind, bookmarks included.",
+)
+
+
 class Leadership(NamedTuple):
     lease_name: str
     is_leading: bool
@@ -71,15 +78,20 @@ class _Text:
 
 
 def metrics_text(
-    answer: MetricsAnswer | None, processes: Sequence[ProcessUse], leadership: Leadership | None
+    answer: MetricsAnswer | None,
+    processes: Sequence[ProcessUse],
+    leadership: Leadership | None,
+    now_s: float,
 ) -> str:
-    """All of it. `answer`: None where the owner does not answer."""
+    """All of it. `answer`: None where the owner does not answer. `now_s` is monotonic time."""
     text = _Text()
     is_up = answer is not None
     text.add("berth_owner_up", Kind.GAUGE, "Whether the owner answers.", is_up)
     if answer is not None:
         _add_counters(text, answer)
         _add_gauges(text, answer.status)
+        for kind, heard_s in answer.status.api_heard_s.items():
+            text.add(*_WORD_AGE, max(0.0, now_s - heard_s), [("kind", kind)])
         for one in [*answer.labelled, *answer.unschedulable]:
             _add_labelled(text, one)
         for node, count in answer.status.foreign_pods_by_node.items():
@@ -158,6 +170,12 @@ def _add_processes(text: _Text, processes: Sequence[ProcessUse]) -> None:
             ("cpu_seconds_total", Kind.COUNTER, "CPU time of the process's life.", one.cpu_s),
             ("resident_memory_bytes", Kind.GAUGE, "Its memory.", one.rss_bytes),
             ("restarts_total", Kind.COUNTER, "Lives before this one.", one.restart_count),
+            (
+                "connection_problems",
+                Kind.GAUGE,
+                "What keeps its requests to the API server from being answered; see berth status.",
+                sum(not problem.is_over for problem in one.problems),
+            ),
         ):
             text.add(f"berth_process_{name}", kind, sentence, count, labels)
     cpu_s = sum(one.cpu_s for one in processes)

@@ -21,6 +21,7 @@ from shared.config import LeaderElection
 from shared.errors import ConfigurationError, OperationalError
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import ClusterAccess
+from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.kubeconfig import find_access
 from shared.telemetry.log import LEVELS, EventLog, start_logging
 from shared.transport.heartbeat import Heartbeat
@@ -65,7 +66,8 @@ def main(arguments: list[str]) -> int:
 
 async def _run(options: argparse.Namespace, access: ClusterAccess) -> int:
     loop = asyncio.get_running_loop()
-    Heartbeat(options.heartbeat_fd).keep(loop)
+    heartbeat = Heartbeat(options.heartbeat_fd)
+    heartbeat.keep(loop)
     clock = SystemClock()
     terms = Terms(
         identity=options.identity,
@@ -73,7 +75,12 @@ async def _run(options: argparse.Namespace, access: ClusterAccess) -> int:
         renew_deadline_s=options.renew_deadline_s,
         retry_period_s=options.retry_period_s,
     )
-    client = ApiClient(access, connections_max=1, connect_timeout_s=terms.renew_deadline_s / 2)
+    client = ApiClient(
+        access,
+        connections_max=1,
+        connect_timeout_s=terms.renew_deadline_s / 2,
+        problems=ConnectionProblems(log, clock.wall_s, heartbeat.write_note),
+    )
     lease = LeaseObject(client, options.lease_namespace, options.lease_name)
     gate = LeaseGate(options.runtime_dir / GATE_NAME, clock)
     elector = Elector(lease, gate, terms, clock, random.Random())  # noqa: S311 # Jitter, no secret.

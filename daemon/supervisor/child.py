@@ -9,12 +9,16 @@ import signal
 import subprocess
 import sys
 
+import msgspec
 import psutil
 
 from daemon.supervisor.children import ChildSpec
 from daemon.supervisor.restart_policy import Exit
 from daemon.supervisor.silence import Silence, Use
+from shared.kube.connection_problems import Problem
 from shared.transport.heartbeat import Heartbeat
+
+_decode_problems = msgspec.json.Decoder(list[Problem]).decode
 
 
 class Child:
@@ -28,6 +32,9 @@ class Child:
         self.heartbeat = Heartbeat()
         """Of this life, or of the last."""
         self.silence = Silence(spec.silence_max_s, 0.0)
+        self.problems: list[Problem] = []
+        """Of its connections, as it said last."""
+        self._note_serial = 0
         self.exits: list[Exit] = []
         self.restart: asyncio.TimerHandle | None = None
         self.is_replaced = False
@@ -48,6 +55,7 @@ class Child:
         """Starts a process; OSError where there is no memory, or no process id or descriptor left."""
         self.started_s = now_s
         self.silence = Silence(self.spec.silence_max_s, now_s)
+        self.problems, self._note_serial = [], 0
         self.heartbeat, heartbeat_fd = Heartbeat.made()
         try:
             process = self._opened(lifeline_fd, heartbeat_fd)
@@ -80,6 +88,15 @@ class Child:
         if process is None:
             return False
         return self.silence.look(self.heartbeat.count, now_s, lambda: use_of(process.pid))
+
+    def take_note(self) -> bool:
+        """Whether it has said something new of its connections (`problems`)."""
+        noted = self.heartbeat.read_note()
+        if noted is None or noted[0] == self._note_serial:
+            return False
+        self._note_serial, note = noted
+        self.problems = _decode_problems(note)
+        return True
 
     def reap(self) -> tuple[int, int]:
         """Process id and exit code of the process, which has ended; the place is empty then."""

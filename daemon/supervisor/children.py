@@ -33,6 +33,7 @@ freed (256 KiB each) and keep later ones in its heap, whose holes the process ne
 
 
 OWNER = "owner"
+ADAPTER = "adapter"
 LEADER = "leader"
 ENDPOINTS = "endpoints"
 
@@ -77,9 +78,7 @@ def child_specs(
         reads_configuration=True,
         silence_max_s=OWNER_SILENCE_S,
     )
-    adapter = ChildSpec(
-        "adapter", "daemon.adapter", (*common, *server), environment=STREAMING_MEMORY
-    )
+    adapter = ChildSpec(ADAPTER, "daemon.adapter", (*common, *server), environment=STREAMING_MEMORY)
     scorers = [
         ChildSpec(
             f"scorer-{index}",

@@ -8,6 +8,7 @@ again. Whether a supervisor is alive at all is told by its lock, which the kerne
 
 import fcntl
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ import msgspec
 import psutil
 
 from shared.errors import OperationalError
+from shared.kube.connection_problems import Problem
 from shared.transport.endpoints import RuntimeDirLock
 
 _LOCK_NAME: Final = "supervisor.lock"
@@ -40,6 +42,8 @@ class ProcessEntry(msgspec.Struct, frozen=True):
     restart_count: int
     last_exit: str = ""
     """How its predecessor ended."""
+    problems: list[Problem] = []
+    """Of its connections to the API server, as it knows them."""
 
 
 class ProcessList(msgspec.Struct, frozen=True):
@@ -62,6 +66,7 @@ class ProcessUse(msgspec.Struct, frozen=True):
     rss_peak_bytes: int
     running_s: float
     last_exit: str
+    problems: list[Problem] = []
 
 
 class SupervisorLock(RuntimeDirLock):
@@ -79,13 +84,15 @@ class SupervisorLock(RuntimeDirLock):
         super().__init__(runtime_dir, _LOCK_NAME, held)
 
 
-def entry_of(name: str, pid: int, restart_count: int, last_exit: str) -> ProcessEntry:
+def entry_of(
+    name: str, pid: int, restart_count: int, last_exit: str, problems: Sequence[Problem] = ()
+) -> ProcessEntry:
     """The entry of a process that runs now; with pid 0 if it has ended meanwhile."""
     try:
         create_time_s = psutil.Process(pid).create_time()
     except psutil.NoSuchProcess:
         return ProcessEntry(name, 0, 0.0, restart_count, last_exit)
-    return ProcessEntry(name, pid, create_time_s, restart_count, last_exit)
+    return ProcessEntry(name, pid, create_time_s, restart_count, last_exit, list(problems))
 
 
 def write_list(runtime_dir: Path, listed: ProcessList) -> None:
@@ -150,6 +157,7 @@ def measure(entry: ProcessEntry, now_s: float) -> ProcessUse:
         rss_peak_bytes=rss_peak_bytes,
         running_s=max(0.0, now_s - entry.create_time_s) if is_alive else 0.0,
         last_exit=entry.last_exit,
+        problems=entry.problems,
     )
 
 

@@ -235,7 +235,7 @@ class Supervisor:
             last_exit = exit_text(child.exits[-1].code) if child.exits else ""
             pid = child.process.pid if child.process is not None else 0
             restarts = len(child.exits) if child.process is not None else len(child.exits) - 1
-            entries.append(entry_of(child.name, pid, restarts, last_exit))
+            entries.append(entry_of(child.name, pid, restarts, last_exit, child.problems))
         try:
             write_list(self._runtime_dir, ProcessList(state=self._state, processes=entries))
         except OSError as error:
@@ -253,6 +253,9 @@ class Supervisor:
                     action = "kill and start again"
                     log.error("child_hangs", child=child.name, silent_s=silent_s, action=action)
                     child.send_signal(signal.SIGKILL)
+            notes = [child.take_note() for child in self._running()]
+            if any(notes):
+                self._write_list()
 
     async def _watch_owner(self) -> None:
         watchdog_s = self._notifier.watchdog_s

@@ -17,14 +17,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from shared.errors import OperationalError
 from shared.kube.api_errors import (
     BadRequest,
     ConnectFailed,
     ConnectionLost,
+    NotSent,
     Unauthorized,
     error_from_answer,
 )
 from shared.kube.cluster_access import ClusterAccess
+from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.http_connection import Answer, HttpConnection, HttpStream
 from shared.kube.proxy import open_tunnel
 from shared.kube.rate_limit import RateLimit
@@ -69,9 +72,11 @@ class ApiClient:
         may_write: Callable[[], bool] | None = None,
         rate_limit: RateLimit | None = None,
         observer: RequestObserver | None = None,
+        problems: ConnectionProblems | None = None,
     ) -> None:
         """`may_write` is asked right before any request but GET leaves; None: always. Requests wait
-        their turn by `rate_limit`, streams do not. `observer` is told of each that was sent."""
+        their turn by `rate_limit`, streams do not. `observer` is told of each that was sent,
+        `problems` of what keeps them from being answered."""
         assert connections_max > 0, "a client needs a connection"
         self._access = access
         self._connections_max = connections_max
@@ -80,6 +85,7 @@ class ApiClient:
         self._may_write = may_write
         self._rate_limit = rate_limit
         self._observer = observer
+        self._problems = problems
         self._idle: list[HttpConnection] = []
         self._busy: set[HttpConnection] = set()
         self._pooled: set[HttpConnection] = set()
@@ -139,6 +145,19 @@ class ApiClient:
         timeout_s: float | None = None,
     ) -> Answer:
         """One request; raises `ApiError` or `TransportError` unless the answer is 2xx."""
+        if self._problems is None:
+            return await self._answered(method, path, body, content_type, timeout_s)
+        try:
+            answer = await self._answered(method, path, body, content_type, timeout_s)
+        except OperationalError as error:
+            self._problems.failed(method, path, error)
+            raise
+        self._problems.went_well(method, path)
+        return answer
+
+    async def _answered(
+        self, method: str, path: str, body: bytes, content_type: str, timeout_s: float | None
+    ) -> Answer:
         loop = asyncio.get_running_loop()
         if self._rate_limit is not None:
             # Before the clock of the request starts: waiting one's turn is no slowness of the server.
@@ -156,7 +175,7 @@ class ApiClient:
             connection = await self._acquire(deadline_s)
             if self._may_write is not None and method != "GET" and not self._may_write():
                 self._release(connection)
-                raise ConnectFailed("not sent: another berth may hold the lease by now")
+                raise NotSent("not sent: another berth may hold the lease by now")
             try:
                 answer = await self._exchange(method, connection, message, deadline_s)
             except ConnectionLost:
@@ -179,6 +198,17 @@ class ApiClient:
 
         `timeout_s` bounds the wait for the head of the answer, not the stream.
         """
+        if self._problems is None:
+            return await self._opened(path, timeout_s)
+        try:
+            stream = await self._opened(path, timeout_s)
+        except OperationalError as error:
+            self._problems.failed("GET", path, error)
+            raise
+        self._problems.went_well("GET", path)
+        return stream
+
+    async def _opened(self, path: str, timeout_s: float | None) -> HttpStream:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + (self._timeout_s if timeout_s is None else timeout_s)
         credentials = self._access.credentials
@@ -264,7 +294,7 @@ class ApiClient:
     async def _acquire(self, deadline_s: float) -> HttpConnection:
         while True:
             if self._is_closed:
-                raise ConnectFailed("the client is closed")
+                raise NotSent("the client is closed")
             while self._idle:
                 connection = self._idle.pop()
                 if not connection.is_usable:

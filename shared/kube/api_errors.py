@@ -94,6 +94,10 @@ class ConnectFailed(TransportError):
     """No connection could be had, so nothing was sent."""
 
 
+class NotSent(ConnectFailed):
+    """We did not want to send it any more: the lease may be another's, or the client is closed."""
+
+
 class ConnectionLost(TransportError):
     """The connection broke after the request had (perhaps) been sent; the outcome is unknown."""
 

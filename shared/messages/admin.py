@@ -80,6 +80,10 @@ class StatusAnswer(_Message, frozen=True, tag="as"):
     """Node -> pods that another scheduler bound there while they waited here; the most first, few."""
     awaited_kinds: list[str] = []
     """Kinds that were not listed yet; while there are any, nothing is scheduled."""
+    adapter_told_s: float = 0.0
+    """When the adapter last said how it is, by the machine's monotonic clock; 0: not yet."""
+    api_heard_s: dict[str, float] = {}
+    """Kind -> when the API server last said anything about it, by the same clock."""
 
 
 class TextAnswer(_Message, frozen=True, tag="at"):

@@ -124,9 +124,16 @@ class ObjectRejected(_Message, frozen=True, tag="or"):
 
 
 class AdapterMeasured(_Message, frozen=True, tag="am"):
-    """What the adapter counted and timed since it last said so."""
+    """What the adapter counted and timed since it last said so, and when it heard of the API server.
+
+    Moments are of the machine's monotonic clock, which all who read them share.
+    """
 
     measured: Measured
+    told_s: float
+    """When this was said."""
+    heard_s: dict[str, float]
+    """Kind -> when its list or watch last brought anything, bookmarks included."""
 
 
 AdapterMessage = (

@@ -1,9 +1,10 @@
 """The heartbeat: how the supervisor notices that a child hangs.
 
-One page of memory that the two share (a memfd, option `--heartbeat-fd`): no disk that may be full, no
+Some memory that the two share (a memfd, option `--heartbeat-fd`): no disk that may be full, no
 socket that somebody has to read, and a beat is two stores. The child counts its turns up and says
 what it has in hand; the supervisor looks whether the count still moves (`daemon/supervisor/silence.py`).
-The page outlives the child, so what it died of can be read.
+The page outlives the child, so what it died of can be read. It also takes a note of the child's, some
+text for people (`note`), which the supervisor passes on to `berth status`.
 
 A loop beats in each turn, at least once each `BEAT_S`, and within a turn before each step that may be
 long. What beats beside the work, as a thread would, would only tell that the process exists.
@@ -20,6 +21,13 @@ BEAT_S: Final = 1.0
 
 _COUNT: Final = 0
 _IN_HAND: Final = 1
+_NOTE_SERIAL: Final = 2
+"""Odd while the note is written."""
+_NOTE_LENGTH: Final = 3
+_NOTE_START: Final = 64
+PAGE_BYTES: Final = 16_384
+NOTE_BYTES_MAX: Final = PAGE_BYTES - _NOTE_START
+"""8 problems (`shared/kube/connection_problems.py`) of 400 characters and 40 concerns take 12 kB."""
 
 
 class Heartbeat:
@@ -29,7 +37,7 @@ class Heartbeat:
         """`fd`: from the supervisor, taken over; None: nobody looks. ConfigurationError if it is no
         page."""
         try:
-            self._map = mmap.mmap(-1 if fd is None else fd, mmap.PAGESIZE)
+            self._map = mmap.mmap(-1 if fd is None else fd, PAGE_BYTES)
         except (OSError, ValueError) as error:
             problem = f"{error}; the supervisor passes a page of memory"
             raise ConfigurationError(f"--heartbeat-fd {fd}", [problem]) from error
@@ -43,7 +51,7 @@ class Heartbeat:
         OSError where there is no memory or no descriptor left."""
         fd = os.memfd_create("heartbeat", os.MFD_CLOEXEC)
         try:
-            os.ftruncate(fd, mmap.PAGESIZE)
+            os.ftruncate(fd, PAGE_BYTES)
             return cls(os.dup(fd)), fd
         except BaseException:
             os.close(fd)
@@ -58,6 +66,22 @@ class Heartbeat:
         """Beats as long as the event loop turns."""
         self.beat()
         loop.call_later(BEAT_S, self.keep, loop)
+
+    def write_note(self, note: bytes) -> None:
+        """Puts this in place of the last one; one that is too long is left out."""
+        if len(note) > NOTE_BYTES_MAX:
+            return
+        self._words[_NOTE_SERIAL] += 1
+        self._words[_NOTE_LENGTH] = len(note)
+        self._map[_NOTE_START : _NOTE_START + len(note)] = note
+        self._words[_NOTE_SERIAL] += 1
+
+    def read_note(self) -> tuple[int, bytes] | None:
+        """A number, another for each note, and the note; None while it is being written."""
+        serial = self._words[_NOTE_SERIAL]
+        note = self._map[_NOTE_START : _NOTE_START + self._words[_NOTE_LENGTH]]
+        is_whole = serial % 2 == 0 and serial == self._words[_NOTE_SERIAL]
+        return (serial, note) if is_whole else None
 
     @property
     def count(self) -> int:

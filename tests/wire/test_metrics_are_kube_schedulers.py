@@ -60,7 +60,7 @@ def samples(text: str) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def served() -> dict[str, Family]:
-    text = metrics_text(everything(), [], Leadership("kube-scheduler", True))
+    text = metrics_text(everything(), [], Leadership("kube-scheduler", True), now_s=0.0)
     kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
     labels: dict[str, set[frozenset[str]]] = {}
     bounds: dict[str, list[float]] = {}

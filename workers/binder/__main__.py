@@ -18,6 +18,7 @@ from shared.errors import OperationalError
 from shared.framework.feature_gates import FeatureGates, parse_feature_gates
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import ClusterAccess
+from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.kubeconfig import find_access
 from shared.telemetry.log import LEVELS, EventLog, start_logging
 from shared.telemetry.tally import Tally, request_observer
@@ -74,7 +75,8 @@ async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
     """The process's life; returns its exit status."""
     gates = parse_feature_gates(options.feature_gates)
     loop = asyncio.get_running_loop()
-    Heartbeat(options.heartbeat_fd).keep(loop)
+    heartbeat = Heartbeat(options.heartbeat_fd)
+    heartbeat.keep(loop)
     clock = SystemClock()
     instance = secrets.token_hex(4)
     limits = _limits(options)
@@ -88,6 +90,7 @@ async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
     hold = LeaseHold(gate)
     tally = Tally()
     observer = request_observer(tally, access.host_header)
+    problems = ConnectionProblems(EventLog("binder"), clock.wall_s, heartbeat.write_note)
     fences = Fences()
     bind_api = FencedClient(
         access,
@@ -96,6 +99,7 @@ async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
         connections_max=options.max_in_flight,
         rate_limit=limits.bindings,
         observer=observer,
+        problems=problems,
     )
     record_api = FencedClient(
         access,
@@ -103,6 +107,7 @@ async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
         hold.may_write,
         connections_max=settings.writes_max,
         observer=observer,
+        problems=problems,
     )
     recorder = Recorder(record_api, settings, clock, socket.gethostname(), loop)
     lines = ClaimLines()

@@ -1,5 +1,6 @@
 """The health checks: their names, who of them counts, and the words."""
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -15,6 +16,9 @@ WELL = Facts(
     binders_ready=1,
     is_candidate=False,
     lease_lapsed_s=0.0,
+    adapter_silent_s=1.5,
+    api_word_age_s=0.25,
+    api_problem="",
 )
 
 
@@ -39,10 +43,14 @@ def test_it_lives_whatever_the_others_do() -> None:
         ({"state": "draining"}, ["shutdown"]),
         ({"scorers_ready": 0}, ["scorers"]),
         ({"binders_ready": 0}, ["binders"]),
+        ({"adapter_silent_s": 11.0}, ["api-server"]),
+        ({"api_word_age_s": 661.0}, ["api-server"]),
+        ({"api_word_age_s": inf}, ["api-server"]),
+        ({"api_problem": "list nodes: 401"}, ["api-server"]),
         ({"is_candidate": True, "lease_lapsed_s": 21.0}, ["leaderElection"]),
         (
             {"owner_problem": "no answer"},
-            ["informer-sync", "sched-handler-sync", "owner", "scorers", "binders"],
+            ["informer-sync", "sched-handler-sync", "owner", "api-server", "scorers", "binders"],
         ),
     ],
 )
@@ -84,3 +92,13 @@ def test_what_is_excluded_does_not_count_and_unknown_names_are_told() -> None:
         "[+]ping ok\n[+]owner excluded: ok\n"
         'warn: some health checks cannot be excluded: no matches for "a"\nlivez check passed\n',
     )
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz"])
+def test_how_old_the_newest_word_of_the_api_server_is_stands_in_the_answer(path: str) -> None:
+    told = "newest word from the API server 0.2 s ago"
+    checks = checks_for(path, WELL)
+    assert f"[+]api-server ok: {told}\n" in told_all(path, checks, (), is_verbose=True).text
+    assert told_one(checks, "api-server") == (200, f"ok: {told}")
+    stale = checks_for(path, WELL._replace(adapter_silent_s=60.0, api_word_age_s=61.0))
+    assert "61.0 s ago" in told_one(stale, "api-server").text

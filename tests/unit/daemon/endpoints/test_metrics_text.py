@@ -51,7 +51,9 @@ def test_every_kind_of_metric_is_told() -> None:
     counters.observe("attempt_s", ("unschedulable", "p"), 100.0)
     counters.observe("victims", (), 2.0)
     counters.count("queue_incoming", ("active", "UnschedulablePodAdd"), by=6)
-    told = parsed(metrics_text(answer(counters), [OWNER], Leadership("kube-scheduler", True)))
+    told = parsed(
+        metrics_text(answer(counters), [OWNER], Leadership("kube-scheduler", True), now_s=100.0)
+    )
     attempts = "scheduler_schedule_attempts_total"
     assert told[f'{attempts}{{result="scheduled",profile="p"}}'] == 3
     assert told[f'{attempts}{{result="unschedulable",profile="p"}}'] == 1
@@ -73,7 +75,7 @@ def test_buckets_count_all_below_their_bound() -> None:
     counters.observe("attempt_s", ("scheduled", "p"), 0.001, times=2)
     counters.observe("attempt_s", ("scheduled", "p"), 0.0011)
     counters.observe("attempt_s", ("scheduled", "p"), 1000.0)
-    told = parsed(metrics_text(answer(counters), [], None))
+    told = parsed(metrics_text(answer(counters), [], None, now_s=100.0))
     name = "scheduler_scheduling_attempt_duration_seconds"
     labels = 'result="scheduled",profile="p"'
     below = [told[f'{name}_bucket{{{labels},le="{le}"}}'] for le in ("0.001", "0.002", "16.384")]
@@ -83,7 +85,7 @@ def test_buckets_count_all_below_their_bound() -> None:
 
 
 def test_without_the_owner_the_processes_are_told() -> None:
-    told = parsed(metrics_text(None, [OWNER], None))
+    told = parsed(metrics_text(None, [OWNER], None, now_s=100.0))
     assert told["berth_owner_up"] == 0
     assert told['berth_process_up{process="owner"}'] == 1
     assert not any(name.startswith("scheduler_") for name in told)

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from shared.errors import ConfigurationError
-from shared.transport.heartbeat import Heartbeat
+from shared.transport.heartbeat import NOTE_BYTES_MAX, Heartbeat
 
 
 def test_what_the_child_says_is_seen_and_outlives_it() -> None:
@@ -43,3 +43,21 @@ def test_a_descriptor_that_is_no_page_is_refused() -> None:
     finally:
         os.close(reading)
         os.close(writing)
+
+
+def test_a_note_is_read_whole_or_not_at_all() -> None:
+    seen, fd = Heartbeat.made()
+    child = Heartbeat(fd)
+    assert seen.read_note() == (0, b"")
+    child.write_note(b"a long note")
+    first = seen.read_note()
+    child.write_note(b"short")
+    second = seen.read_note()
+    assert first is not None
+    assert second is not None
+    assert (first[1], second[1]) == (b"a long note", b"short")
+    assert first[0] != second[0]
+    child.write_note(b"x" * (NOTE_BYTES_MAX + 1))
+    assert seen.read_note() == second
+    child._words[2] += 1  # In the middle of writing.
+    assert seen.read_note() is None
