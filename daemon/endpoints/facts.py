@@ -14,7 +14,7 @@ from daemon.supervisor.plan import CONFIGZ_NAME
 from daemon.supervisor.process_list import NotRunningError, ProcessList, measure, read_list
 from shared.clock import SystemClock
 from shared.errors import FrameError
-from shared.kube.connection_problems import is_essential
+from shared.kube.connection_problems import is_essential, told_concerns
 from shared.messages.admin import MetricsAnswer, MetricsRequest, StatusAnswer, StatusRequest
 from shared.transport.admin_client import NoAnswerError
 from shared.transport.endpoints import Endpoints
@@ -100,5 +100,5 @@ def _api_problem(listed: ProcessList | None) -> str:
     for entry in () if listed is None else listed.processes:
         for problem in entry.problems if entry.name == ADAPTER else ():
             if not problem.is_over and is_essential(problem):
-                return f"{', '.join(problem.concerns)}: {problem.error}"
+                return f"{told_concerns(problem)}: {problem.error}"
     return ""

@@ -20,6 +20,7 @@ from shared.kube.api_errors import (
     ApiError,
     BadRequest,
     ConnectFailed,
+    ConnectionLost,
     Forbidden,
     NotSent,
     ProtocolViolation,
@@ -34,6 +35,8 @@ REPEAT_S: Final = 60.0
 PROBLEMS_MAX: Final = 8
 CONCERNS_MAX: Final = 40
 """18 kinds, listed and watched, and what binders write."""
+CONCERNS_TOLD: Final = 3
+"""Of each verb, to people."""
 TEXT_LENGTH_MAX: Final = 400
 
 _NOT_OURS: Final = "Client sent an HTTP request to an HTTPS server"
@@ -136,11 +139,10 @@ class ConnectionProblems:
             elif logged_s is None or now_s - logged_s >= REPEAT_S:
                 self._logged_s[key] = now_s
                 fields = {"remedy": problem.remedy} if problem.remedy else {}
-                concerns = ", ".join(problem.concerns)
                 self._log.warning(
                     "connection_problem",
                     error=problem.error,
-                    concerns=concerns,
+                    concerns=told_concerns(problem),
                     times=problem.times,
                     **fields,
                 )
@@ -151,12 +153,26 @@ def is_essential(problem: Problem) -> bool:
     return any(concern.endswith((" nodes", " pods")) for concern in problem.concerns)
 
 
+def told_concerns(problem: Problem) -> str:
+    """Each verb once: "watch nodes, pods and 16 more; create pods/binding"."""
+    by_verb: dict[str, list[str]] = {}
+    for concern in problem.concerns:
+        verb, _, resource = concern.partition(" ")
+        by_verb.setdefault(verb, []).append(resource)
+    told = []
+    for verb, resources in by_verb.items():
+        more = len(resources) - CONCERNS_TOLD
+        rest = f" and {more} more" if more > 0 else ""
+        told.append(f"{verb} {', '.join(resources[:CONCERNS_TOLD])}{rest}")
+    return "; ".join(told)
+
+
 def told_problem(problem: Problem, now_s: float) -> str:
     """For people. `now_s` is wall time."""
     times = f"{problem.times} times, " if problem.times > 1 else ""
     over = ", over since" if problem.is_over else ""
     remedy = f"; {problem.remedy}" if problem.remedy else ""
-    concerns = ", ".join(problem.concerns)
+    concerns = told_concerns(problem)
     age_s = max(0.0, now_s - problem.last_s)
     return f"{concerns}: {problem.error} ({times}last {age_s:.0f} s ago{over}){remedy}"
 
@@ -203,6 +219,10 @@ def remedy_of(error: OperationalError) -> str:
             return "check the host's name in the address, and the machine's resolver"
         case ConnectFailed() if type(error) is ConnectFailed:
             return "check the address, and that the API server (or the proxy) runs there"
+        case ConnectionLost():
+            return (
+                "what answers there hangs up: a proxy in between, or a server that wants https://?"
+            )
         case _:
             return ""
 

@@ -20,6 +20,7 @@ from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
 from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL
 from shared.messages.to_owner import (
+    AdapterMeasured,
     AdapterMessage,
     KindUnavailable,
     NodeChanged,
@@ -669,7 +670,9 @@ async def taken(link: MemoryLink, count: int) -> list[AdapterMessage]:
     messages: list[AdapterMessage] = []
     while len(messages) < count:
         epoch, batch = await link.take_batch()
-        messages += batch if epoch else []
+        if epoch:
+            # How the adapter is comes at any moment.
+            messages += [one for one in batch if not isinstance(one, AdapterMeasured)]
     return messages
 
 

@@ -20,6 +20,7 @@ import pytest
 from daemon.commands.status import read_status, status_json, status_lines
 from daemon.supervisor.process_list import NotRunningError, read_list
 from shared import exit_codes
+from shared.kube.connection_problems import Problem
 from shared.limits import OWNER_SILENCE_S
 from tests.support.waiting import HANG_S
 
@@ -256,6 +257,18 @@ def test_status_shows_processes_queue_and_counters(start: Start) -> None:
     listing = msgspec.structs.replace(status.owner, awaited_kinds=["nodes", "pods"])
     lines = status_lines(msgspec.structs.replace(status, owner=listing))
     assert "waiting     for the list of nodes, pods" in lines
+    heard = msgspec.structs.replace(
+        status.owner, api_heard_s={"nodes": status.at_s - 30.0, "pods": status.at_s - 2.5}
+    )
+    problem = Problem("401", "check the token", ["watch pods"], 1.0, status.wall_s)
+    adapter = msgspec.structs.replace(status.processes[0], name="adapter", problems=[problem])
+    lines = status_lines(
+        msgspec.structs.replace(
+            status, owner=heard, processes=[adapter], cpu_percent={"adapter": 0.0}
+        )
+    )
+    assert "API server  newest word 2.5 s ago; of nodes 30 s ago" in lines
+    assert "problem     adapter: watch pods: 401 (last 0 s ago); check the token" in lines
     told = json.loads(status_json(status))
     assert told["owner"]["queue"]["active"] == 5
     assert told["processes"][1]["name"] == "owner"

@@ -17,9 +17,11 @@ from shared.messages.from_binder import (
     BindReport,
 )
 from shared.messages.from_scorer import ScorerHeartbeat
+from shared.messages.measured import NOTHING
 from shared.messages.to_owner import (
     AdapterBatch,
     AdapterHello,
+    AdapterMeasured,
     KindUnavailable,
     SyncFinished,
     SyncStarted,
@@ -176,6 +178,13 @@ def test_the_pods_of_a_stuck_scorer_go_to_another_and_it_is_told_to_greet_again(
     pipeline.handle(ScorerSaid(stuck.peer, ScorerHeartbeat(0, 0, 0)))
     assert isinstance(stuck.inbox[-1].message, GreetAgain)
     pipeline.check()
+
+
+def test_the_status_says_when_the_adapter_and_the_api_server_were_heard() -> None:
+    pipeline = Pipeline()
+    pipeline.tell(AdapterMeasured(NOTHING, 12.5, {"nodes": 11.0, "pods": 12.0}))
+    status = status_of(pipeline)
+    assert (status.adapter_told_s, status.api_heard_s) == (12.5, {"nodes": 11.0, "pods": 12.0})
 
 
 def status_of(pipeline: Pipeline) -> StatusAnswer:

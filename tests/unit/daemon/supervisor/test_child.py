@@ -3,10 +3,12 @@
 import os
 import subprocess
 
+import msgspec
 import pytest
 
 from daemon.supervisor.child import Child
 from daemon.supervisor.children import ChildSpec
+from shared.kube.connection_problems import Problem
 
 
 class FakeProcess:
@@ -21,6 +23,16 @@ class FakeProcess:
     def wait(self) -> int:
         self.calls.append("wait")
         return -9
+
+
+def test_what_a_child_notes_of_its_connections_is_taken_once() -> None:
+    child = Child(ChildSpec("binder-0", "workers.binder", ()))
+    problem = Problem("403 Forbidden", "grant it", ["create pods/binding"], 1.0, 2.0)
+    assert not child.take_note()
+    child.heartbeat.write_note(msgspec.json.encode([problem]))
+    assert child.take_note()
+    assert child.problems == [problem]
+    assert not child.take_note()
 
 
 def test_a_process_that_cannot_be_watched_does_not_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

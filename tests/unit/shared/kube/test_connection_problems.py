@@ -73,7 +73,7 @@ def test_equal_errors_of_all_kinds_are_one_line_until_it_is_said_again(
     assert [one.getMessage() for one in caplog.records] == ["connection_problem"]
     fields = caplog.records[0].berth_fields  # type: ignore[attr-defined]
     assert fields["error"] == "401 Unauthorized: Unauthorized"
-    assert fields["concerns"].count("list ") == len(ALL_KINDS)
+    assert fields["concerns"] == f"list nodes, pods, namespaces and {len(ALL_KINDS) - 3} more"
     assert "token" in fields["remedy"]
     told.now_s += 60.0
     fail_all_kinds(told)
@@ -172,6 +172,7 @@ def caused(cause: OSError) -> api_errors.ConnectFailed:
         (caused(socket.gaierror()), "name"),
         (caused(ConnectionRefusedError()), "runs there"),
         (api_errors.ProtocolViolation("x"), "https://"),
+        (api_errors.ConnectionLost("x"), "https://"),
         (
             api_errors.BadRequest(400, "", "Client sent an HTTP request to an HTTPS server."),
             "https://",
