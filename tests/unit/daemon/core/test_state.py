@@ -182,6 +182,7 @@ def test_the_pods_of_a_stuck_scorer_go_to_another_and_it_is_told_to_greet_again(
 
 def test_the_status_says_when_the_adapter_and_the_api_server_were_heard() -> None:
     pipeline = Pipeline()
+    pipeline.handle(AdapterSaid(ADAPTER, AdapterBatch(0, [AdapterHello(PROTOCOL_VERSION, "a")])))
     pipeline.tell(AdapterMeasured(NOTHING, 12.5, {"nodes": 11.0, "pods": 12.0}))
     status = status_of(pipeline)
     assert (status.adapter_told_s, status.api_heard_s) == (12.5, {"nodes": 11.0, "pods": 12.0})

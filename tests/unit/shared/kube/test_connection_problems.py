@@ -71,7 +71,7 @@ def test_equal_errors_of_all_kinds_are_one_line_until_it_is_said_again(
         fail_all_kinds(told)
         told.pass_time(1.0)
     assert [one.getMessage() for one in caplog.records] == ["connection_problem"]
-    fields = caplog.records[0].berth_fields  # type: ignore[attr-defined]
+    fields = vars(caplog.records[0])["berth_fields"]
     assert fields["error"] == "401 Unauthorized: Unauthorized"
     assert fields["concerns"] == f"list nodes, pods, namespaces and {len(ALL_KINDS) - 3} more"
     assert "token" in fields["remedy"]
