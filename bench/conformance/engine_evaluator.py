@@ -373,8 +373,9 @@ class _Session:
         decision: Json = {"message": error.message(result.status.message)}
         # Where another plugin ended PostFilter, the corpus says nevertheless who could preempt.
         preemption = result.preemption or self._preemption_alone(attempt)
+        said = status_shape(result.status, result.status.plugin)
+        decision["post_filter"] = {"status": said}
         if preemption is not None:
-            said = status_shape(result.status, result.status.plugin)
             decision["post_filter"] = self._nominated.shape(pod_class, preemption, said)
         if result.preemption is not None:
             self._nominated.carry_out(record, pod_class, result.preemption)

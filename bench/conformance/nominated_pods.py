@@ -119,7 +119,7 @@ class NominatedPods:
             row = preemption.best.row
             shape["nominated_node"] = nodes.name_of(row)
             cleared = self.lower_on(row, pod_class.info.priority)
-            if cleared:
+            if cleared and self._mode != "none":
                 shape["nominations_cleared"] = [record.key for record in cleared]
         return shape
 

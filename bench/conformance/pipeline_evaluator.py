@@ -368,7 +368,10 @@ class _Replay:
         self._to_tell.append(PodChanged(record))
 
     def _hold(self, pending: _Pending) -> None:
-        self._show(pending, pending.held())
+        """Twice: a pod that comes with a gate is not nominated yet, one that is updated is."""
+        held = pending.held()
+        self._show(pending, held)
+        self._show(pending, held)
         pending.is_held = True
 
     def _withdraw(self, pending: _Pending) -> None:

@@ -34,6 +34,7 @@ FAMILIES = {
     "mixed": 100,
     "nominated": 100,
     "preemption": 100,
+    "preemption-found": 5,
     "preemption-pdb": 100,
 }
 """Families with the number of their scenarios; `long` has a test of its own."""

@@ -27,6 +27,7 @@ FAMILIES = [
     "nominated",
     "ports",
     "preemption",
+    "preemption-found",
     "preemption-pdb",
     "resources-aggregate",
     "resources-balanced",
