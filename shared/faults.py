@@ -3,8 +3,8 @@
 The simple way lets every exception end its process; then one object of the cluster that nobody thought
 of ends it at each start, and nothing is scheduled any more. So where an object enters deciding code,
 what is worked out from it is worked out inside `reading`, before anything of our state is changed: an
-exception there leaves the object out and the state as it was. Outside of it an exception is a bug of
-ours and ends the process, as a failed `assert` does everywhere.
+exception there leaves the object out and the state as it was. Outside of it, and inside `changing`, an
+exception is a bug of ours and ends the process, as a failed `assert` does everywhere.
 """
 
 from pathlib import Path
@@ -39,6 +39,25 @@ class reading:  # noqa: N801  # Reads as a statement: `with reading("pod ns/name
     ) -> None:
         if isinstance(error, Exception) and is_of_an_object(error):
             raise ObjectError(self._where, fault_text(error)) from error
+
+
+class changing:  # noqa: N801  # Reads as a statement.
+    """What is done inside changes our state: an exception would leave it half changed, and is a bug of
+    ours even where an object is being read."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, Exception) and not isinstance(error, OURS):
+            raise AssertionError(fault_text(error)) from error  # noqa: TRY004 # No type is checked.
 
 
 def is_of_an_object(error: Exception) -> bool:

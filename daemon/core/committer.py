@@ -8,10 +8,11 @@ nowhere wait, perhaps with room being made for them.
 from daemon.core.claim_work import claim_releases
 from daemon.core.dispatch import Attempt, Scorer
 from daemon.core.holdings import Holdings
-from daemon.core.outcomes import Outcomes, refusal
+from daemon.core.outcomes import Outcomes, left_out, refusal
 from daemon.core.permit_stage import PermitStage
 from daemon.core.pod_classes import PodClass
-from daemon.core.proposals import Verdicts, in_order, judge
+from daemon.core.proposals import Verdicts, forget_worked_out, in_order, judge
+from shared.errors import ObjectError
 from shared.framework.extenders import binders_of
 from shared.messages.from_scorer import Failure, Proposals
 
@@ -44,7 +45,7 @@ class Committer:
                 holdings.cache, holdings.checker, holdings.plugins, holdings.nominations,
                 scorer, placements, proposals.generation,
             )  # fmt: skip
-            if verdicts.rejected or verdicts.not_reserved or verdicts.stale_count:
+            if verdicts.any_refused:
                 scorer.refused_generation = holdings.cache.generation
             accepted_count += len(verdicts.accepted) + len(verdicts.not_reserved)
             refused_count += len(verdicts.rejected)
@@ -69,6 +70,8 @@ class Committer:
             self._outcomes.try_again(rejected.attempt, now_s)
         for refused in verdicts.not_reserved:
             self._outcomes.fail(refused.attempt, refusal(refused.status), now_s)
+        for unreadable, error in verdicts.unreadable:
+            self._outcomes.fail(unreadable, left_out(error), now_s)
         self._holdings.counters["proposals_rejected"] += len(verdicts.rejected)
         self._holdings.counters["proposals_stale"] += verdicts.stale_count
 
@@ -113,7 +116,13 @@ class Committer:
         if failure.was_room_sought:
             holdings.counters["preemption_attempts"] += 1
         if failure.preemption is not None:
-            if not holdings.nominations.commit(attempt, failure.preemption, generation):
+            try:
+                is_made = holdings.nominations.commit(attempt, failure.preemption, generation)
+            except ObjectError as error:
+                forget_worked_out(holdings.cache, holdings.checker)
+                self._outcomes.fail(attempt, left_out(error), now_s)
+                return
+            if not is_made:
                 holdings.counters["preemptions_rejected"] += 1
                 self._outcomes.try_again(attempt, now_s)
                 return

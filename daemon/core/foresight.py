@@ -15,7 +15,10 @@ import numpy as np
 from daemon.core.committer import Committer
 from daemon.core.dispatch import NO_BATCH, Attempt, Foreseen, Scorer
 from daemon.core.holdings import Holdings
+from daemon.core.proposals import forget_worked_out
 from daemon.core.queue.queued_pod import QueuedPod
+from shared.errors import ObjectError
+from shared.faults import reading
 from shared.messages.from_scorer import Forecast
 
 
@@ -37,7 +40,13 @@ class Foresight:
         if not 0 <= row < cache.nodes.row_count or holdings.plugins.may_reserve(info):
             return
         profile = info.spec.scheduler_name
-        if holdings.checker.passing(class_id, info, profile, np.array([row], np.intp)).all():
+        try:
+            with reading(f"class {class_id}"):
+                passes = holdings.checker.passing(class_id, info, profile, np.array([row], np.intp))
+        except ObjectError:
+            forget_worked_out(cache, holdings.checker)  # The next pod of the class is told.
+            return
+        if passes.all():
             scorer.foreseen = Foreseen(
                 sequence=forecast.sequence,
                 ticket=forecast.ticket,

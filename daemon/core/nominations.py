@@ -23,6 +23,7 @@ from daemon.core.effects import Effect, TellBinder
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from shared.columns.nominations import Nomination
+from shared.faults import reading
 from shared.framework.preemption import fits_without
 from shared.framework.preemptor import Preemptor
 from shared.framework.runtime import Framework
@@ -170,9 +171,14 @@ class NominationBook:
     # Preemption ----------------------------------------------------------------------------------
 
     def commit(self, attempt: Attempt, proposal: PreemptionProposal, generation: int) -> bool:
-        """Carries a preemption out, or says no: then the pod is to be tried again at once."""
-        victims = self._confirmed(attempt, proposal, generation)
-        if victims is None or not self._fits_without(attempt, proposal.node_row, victims):
+        """Carries a preemption out, or says no: then the pod is to be tried again at once. ObjectError
+        where that cannot be told; nothing was changed then."""
+        with reading(f"pod {attempt.pod.key}"):
+            victims = self._confirmed(attempt, proposal, generation)
+            is_enough = victims is not None and self._fits_without(
+                attempt, proposal.node_row, victims
+            )
+        if victims is None or not is_enough:
             if 0 <= proposal.node_row < self._cache.nodes.row_count:
                 self._cache.touch_row(proposal.node_row)
             return False

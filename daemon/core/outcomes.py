@@ -17,6 +17,7 @@ from daemon.core.queue.queued_pod import Place
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.verdicts import verdict_of
 from daemon.core.volume_work import volume_work
+from shared.errors import ObjectError
 from shared.framework.diagnosis import FitError
 from shared.framework.extenders import binders_of
 from shared.framework.pod_info import PodInfo
@@ -122,6 +123,11 @@ class Outcomes:
         for peer, verdicts in by_binder.items():
             told = ReportPods(self._holdings.epoch, verdicts)
             self._holdings.effects.append(TellBinder(peer, told))
+
+
+def left_out(error: ObjectError) -> Failure:
+    """Of a pod that the owner does not know how to check."""
+    return Failure([], error.problem, [], [], True)
 
 
 def refusal(status: Status) -> Failure:

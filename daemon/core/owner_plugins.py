@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from daemon.core.queue.queued_pod import QueuedPod
-from shared.faults import OURS
+from shared.errors import ObjectError
+from shared.faults import OURS, reading
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
     PermitPlugin,
@@ -65,7 +66,11 @@ class OwnerPlugins(NamedTuple):
     ) -> Status:
         """Runs Reserve in order; after a failure everything is unreserved again."""
         for plugin in self.reserve.get(pod.spec.scheduler_name, ()):
-            status = plugin.reserve(record, pod, cluster, row)
+            try:
+                with reading(f"pod {record.key}"):
+                    status = plugin.reserve(record, pod, cluster, row)
+            except ObjectError as error:
+                status = Status(Code.ERROR, (error.problem,))
             if not status.is_success:
                 self.run_unreserve(record, pod, cluster, row)
                 if not status.is_rejected:

@@ -3,10 +3,13 @@
 `waiting_pods.py` holds who waits and what was decided; here the decisions are carried out.
 """
 
+from daemon.core.bindings import NO_WORK
 from daemon.core.dispatch import Attempt
 from daemon.core.holdings import Holdings
 from daemon.core.outcomes import Outcomes, refusal
 from daemon.core.waiting_pods import Waiting
+from shared.errors import ObjectError
+from shared.faults import reading
 from shared.framework.status import CODE_NAMES, Code, Status
 from shared.messages.to_owner import AdapterMessage, PodChanged, PodDeleted, SyncFinished
 
@@ -21,10 +24,14 @@ class PermitStage:
     def enter(self, attempt: Attempt, node_name: str, now_s: float) -> None:
         """A pod is assumed and reserved: it is bound, or waits, or is refused after all."""
         holdings, record, info = self._holdings, attempt.pod.record, attempt.pod_class.info
-        work = self._outcomes.work_for(record, info, node_name)
-        status = holdings.waiting.run_permit(
-            record, info, node_name, work, holdings.cache.view, now_s
-        )
+        try:
+            with reading(f"pod {record.key}"):
+                work = self._outcomes.work_for(record, info, node_name)
+                status = holdings.waiting.run_permit(
+                    record, info, node_name, work, holdings.cache.view, now_s
+                )
+        except ObjectError as error:
+            work, status = NO_WORK, Status(Code.ERROR, (error.problem,))
         if status.code is Code.WAIT:
             holdings.counters["permit_waits"] += 1
             if holdings.settings.announces_nodes:

@@ -44,6 +44,7 @@ class PodClass:
         self.raw_template = msgspec.Raw(template)
         self.info = PodInfo(namespace, decode_template(template))
         self.claim_keys = self.info.claim_keys
+        self.info.read_for_others()
         self.count_usage(table)
         self.profile = self.info.spec.scheduler_name
         self.pod_count = 0

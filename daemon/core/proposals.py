@@ -20,6 +20,8 @@ from daemon.core.dispatch import Attempt, Scorer
 from daemon.core.nominations import NominationBook
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.queue.queued_pod import Place
+from shared.errors import ObjectError
+from shared.faults import reading
 from shared.framework.checker import Checker
 from shared.framework.cluster_view import ClusterView
 from shared.framework.device_index import takes_devices
@@ -53,8 +55,16 @@ class Verdicts(NamedTuple):
     accepted: list[Accepted]
     rejected: list[Rejected]
     not_reserved: list[NotReserved]
+    unreadable: list[tuple[Attempt, ObjectError]]
+    """Pods that the owner does not know how to check."""
     stale_count: int
     """Answers for attempts that are not out with this worker (any more)."""
+
+    @property
+    def any_refused(self) -> bool:
+        """Something was not accepted as it was proposed."""
+        refused = self.rejected or self.not_reserved or self.unreadable or self.stale_count
+        return bool(refused)
 
 
 def in_order(proposals: Proposals) -> Iterator[tuple[Placements, Failure | None]]:
@@ -84,6 +94,7 @@ def judge(
     accepted: list[Accepted] = []
     rejected: list[Rejected] = []
     not_reserved: list[NotReserved] = []
+    unreadable: list[tuple[Attempt, ObjectError]] = []
     known: list[tuple[Attempt, int]] = []
     stale_count = 0
     for ticket, row in zip(placements.tickets, placements.node_rows, strict=True):
@@ -96,10 +107,18 @@ def judge(
     if scorer.extended:
         scorer.extended.difference_update(placements.tickets)
     for run in _runs(known, checker, cache.view):
-        passes = _passing(cache, checker, run, generation)
         pod_class = run[0][0].pod_class
-        if pod_class.is_reserved is None:
-            pod_class.is_reserved = plugins.may_reserve(pod_class.info)
+        try:
+            with reading(f"pod {run[0][0].pod.key}"):
+                passes = _passing(cache, checker, run, generation)
+                if pod_class.is_reserved is None:
+                    pod_class.is_reserved = plugins.may_reserve(pod_class.info)
+        except ObjectError as error:
+            forget_worked_out(cache, checker)
+            unreadable += [(attempt, error) for attempt, _ in run]
+            for _, row in run:
+                _correct(cache, row)
+            continue
         is_simple = not pod_class.is_reserved and not len(cache.view.nominations)
         chosen: list[tuple[Attempt, int]] = []
         for (attempt, row), is_ok in zip(run, passes, strict=True):
@@ -128,7 +147,13 @@ def judge(
             accepted += [
                 Accepted(attempt, name) for (attempt, _), name in zip(chosen, names, strict=True)
             ]
-    return Verdicts(accepted, rejected, not_reserved, stale_count)
+    return Verdicts(accepted, rejected, not_reserved, unreadable, stale_count)
+
+
+def forget_worked_out(cache: Cache, checker: Checker) -> None:
+    """What was worked out before a check failed: half of it may be of the pod that it failed for."""
+    checker.forget_all()
+    cache.view.forget_derived()
 
 
 def _is_wanted(cache: Cache, attempt: Attempt) -> bool:
@@ -163,11 +188,17 @@ def _runs(
             if goes_on:
                 goes_alone = go_alone.get(pod_class.class_id)
                 if goes_alone is None:
-                    goes_alone = (
-                        pod_class.info.takes_claims
-                        or takes_devices(pod_class.info, view)
-                        or checker.is_wide(pod_class.class_id, pod_class.info, pod_class.profile)
-                    )
+                    try:
+                        with reading(f"class {pod_class.class_id}"):
+                            goes_alone = (
+                                pod_class.info.takes_claims
+                                or takes_devices(pod_class.info, view)
+                                or checker.is_wide(
+                                    pod_class.class_id, pod_class.info, pod_class.profile
+                                )
+                            )
+                    except ObjectError:
+                        goes_alone = True  # And comes out where it is checked.
                     go_alone[pod_class.class_id] = goes_alone
                 goes_on = not goes_alone
             if not goes_on:

@@ -82,6 +82,11 @@ class PodInfo:
         something to write."""
         return self.takes_claims or bool(self.requests.scalars)
 
+    def read_for_others(self) -> None:
+        """Works out what is read of the pod when others are evaluated: what is wrong with it must not
+        come out there."""
+        _ = self.requests, self.host_ports, self.pod_terms, self.claim_uses
+
     @property
     def has_pod_terms(self) -> bool:
         """Affinity or anti-affinity to other pods."""

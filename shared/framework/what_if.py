@@ -81,17 +81,18 @@ class WhatIf:
         pods, tentative = self._cluster.pods, self._cluster.tentative
         for pod_row, node_row in self._hidden.items():
             pods.put_back(pod_row, node_row)
-        hidden = np.fromiter(self._hidden, np.intp, len(self._hidden))
-        self._tell(pods.class_id[hidden], self._node_rows(hidden), 1)
-        own = np.fromiter(self._hidden_own, np.intp, len(self._hidden_own))
         for row, node_row in self._hidden_own.items():
             tentative.put_back(row, node_row)
-        self._tell(tentative.class_id[own], tentative.node_row[own].astype(np.intp), 1)
         shown = np.arange(self._first_shown, self._first_shown + self._shown_count)
         class_ids, node_rows = tentative.class_id[shown], tentative.node_row[shown]
         for row in shown.tolist():
             tentative.clear(row)
         tentative.row_count = self._first_shown
+        # Last, when all is as it was: a plugin may fail.
+        hidden = np.fromiter(self._hidden, np.intp, len(self._hidden))
+        self._tell(pods.class_id[hidden], self._node_rows(hidden), 1)
+        own = np.fromiter(self._hidden_own, np.intp, len(self._hidden_own))
+        self._tell(tentative.class_id[own], tentative.node_row[own].astype(np.intp), 1)
         self._tell(class_ids, node_rows.astype(np.intp), -1)
 
     def bare(self) -> None:

@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from shared.errors import ObjectError
+from shared.faults import changing, reading
 from shared.framework.best_rows import Ties
 from shared.framework.device_index import takes_devices
 from shared.framework.engine import Choice, ClassEvaluation, Engine
@@ -85,43 +87,77 @@ class Cycle:
             self._engine.forget(class_id)
         self._replica.newly_retired.clear()
         placements = Placements([], [])
+        answers = Answers(placements, [], [])
         failed: dict[int, Failure] = {}
-        failures: list[Failure] = []
-        skipped: list[int] = []
         open_classes: set[int] = set()
         room_maker = self._room_maker(proposal_sequence)
         for task in self._one_by_one(batch, placements, proposal_sequence):
             self.began(task.ticket)
             pod_class = self._replica.classes.get(task.class_id)
             if pod_class is None:
-                skipped.append(task.ticket)
+                answers.skipped.append(task.ticket)
                 continue
-            placed = self._place(task, pod_class, proposal_sequence)
-            if isinstance(placed, int):
-                placements.tickets.append(task.ticket)
-                placements.node_rows.append(placed)
-            elif not len(self._replica.nodes.order):
-                # Nobody rejected it, so no plugin is asked what would help (ErrNoNodesAvailable).
-                failures.append(
-                    Failure([task.ticket], NO_NODES, [], [], False, ends_nomination=True)
-                )
-            elif task.class_id in failed and not task.uid:
-                # Within a batch nodes only fill up: what fitted nowhere still does, and neither will
-                # there be more that could go.
-                failed[task.class_id].tickets.append(task.ticket)
-            elif room_maker.is_tired or task.class_id in open_classes:
-                skipped.append(task.ticket)
-            else:
-                search = room_maker.attempt(task, placed)
-                if search.is_open:
-                    skipped.append(task.ticket)
-                    open_classes.add(task.class_id)
-                    continue
-                failure = room_maker.conclude(task, placed, search)
-                failures.append(failure)
-                if failure.preemption is None and not task.uid:
-                    failed[task.class_id] = failure
-        return Answers(placements, failures, skipped)
+            known = None if task.uid else failed.get(task.class_id)
+            try:
+                with reading(f"ticket {task.ticket}"):
+                    failure = self._answer(
+                        task, pod_class, room_maker, answers, known, open_classes
+                    )
+            except ObjectError as error:
+                failure = self.left_out(task.ticket, error)
+                answers.failures.append(failure)
+                room_maker = self._room_maker(proposal_sequence)
+            if failure is not None and failure.preemption is None and not task.uid:
+                failed[task.class_id] = failure
+        return answers
+
+    def _answer(
+        self,
+        task: PodTask,
+        pod_class: ReplicaClass,
+        room_maker: RoomMaker,
+        answers: Answers,
+        known: Failure | None,
+        open_classes: set[int],
+    ) -> Failure | None:
+        """Adds what becomes of one pod to the answers; returns its failure if it is a new one. `known`:
+        that of another pod of the class."""
+        if known is not None and known.is_error:
+            known.tickets.append(task.ticket)
+            return None
+        placed = self._place(task, pod_class, room_maker.proposal_sequence)
+        if isinstance(placed, int):
+            answers.placements.tickets.append(task.ticket)
+            answers.placements.node_rows.append(placed)
+            return None
+        if not len(self._replica.nodes.order):
+            # Nobody rejected it, so no plugin is asked what would help (ErrNoNodesAvailable).
+            failure = Failure([task.ticket], NO_NODES, [], [], False, ends_nomination=True)
+        elif known is not None:
+            # Within a batch nodes only fill up: what fitted nowhere still does, and neither will
+            # there be more that could go.
+            known.tickets.append(task.ticket)
+            return None
+        elif room_maker.is_tired or task.class_id in open_classes:
+            answers.skipped.append(task.ticket)
+            return None
+        else:
+            search = room_maker.attempt(task, placed)
+            if search.is_open:
+                answers.skipped.append(task.ticket)
+                open_classes.add(task.class_id)
+                return None
+            failure = room_maker.conclude(task, placed, search)
+        answers.failures.append(failure)
+        return failure
+
+    def left_out(self, ticket: int, error: ObjectError) -> Failure:
+        """The answer to a pod that nobody knows how to evaluate. What was worked out so far is worked
+        out anew: half of it may be of that pod."""
+        self._replica.forget_assumed(f"ticket {ticket}")
+        self._replica.view.forget_derived()
+        self.start_over()
+        return Failure([ticket], error.problem, [], [], is_error=True, ends_nomination=True)
 
     def look_ahead(self) -> Foreseen | None:
         """Evaluates the class of the last pod ahead of the next one, which is likely of it too; and
@@ -133,6 +169,14 @@ class Cycle:
         pod_class = self._replica.classes.get(class_id)
         if pod_class is None or not self._engine.knows(class_id):
             return None
+        try:
+            with reading(f"class {class_id}"):
+                return self._foreseen(class_id, pod_class)
+        except ObjectError as error:
+            self.left_out(self._replica.next_ticket, error)  # The next pod of the class is told.
+            return None
+
+    def _foreseen(self, class_id: int, pod_class: ReplicaClass) -> Foreseen | None:
         evaluation = self._engine.evaluate(class_id, pod_class.info, pod_class.profile)
         if is_sampling(evaluation.framework.percentage_of_nodes_to_score):
             return None  # Looking at nodes moves on the place where the next look begins.
@@ -164,25 +208,37 @@ class Cycle:
         if pod_class is None:
             return ticket
 
-        def put(rows: list[int]) -> None:
-            if len(rows) == 1:
-                self._replica.place(class_id, rows[0], proposal_sequence)
-            else:
-                self._replica.place_many(class_id, rows, proposal_sequence)
+        written: list[int] = []
 
-        while ticket < end:
-            placing = self._engine.start_run(
-                class_id, pod_class.info, pod_class.profile, pod_class.usage, self._among, put
-            )
-            if placing is None:
-                break
-            rows = list(placing.place_up_to(end - ticket, ticket))
+        def put(rows: list[int]) -> None:
+            with changing():
+                if len(rows) == 1:
+                    self._replica.place(class_id, rows[0], proposal_sequence)
+                else:
+                    self._replica.place_many(class_id, rows, proposal_sequence)
+            written.extend(rows)
+
+        is_going = True
+        while ticket < end and is_going:
+            written.clear()
+            is_going = False
+            try:
+                with reading(f"class {class_id}"):
+                    placing = self._engine.start_run(
+                        class_id, pod_class.info, pod_class.profile, pod_class.usage,
+                        self._among, put,
+                    )  # fmt: skip
+                    rows = [] if placing is None else placing.place_up_to(end - ticket, ticket)
+                    if placing is not None and placing.is_over:
+                        self._engine.forget(class_id)
+                        is_going = True
+            except ObjectError as error:
+                # Which of the equal pods is on which of the rows that were written does not matter.
+                rows = written
+                self.left_out(ticket, error)  # Told where the next pod is looked at by itself.
             placements.tickets.extend(range(ticket, ticket + len(rows)))
             placements.node_rows.extend(rows)
             ticket += len(rows)
-            if not placing.is_over:
-                break
-            self._engine.forget(class_id)
         return ticket
 
     def _room_maker(self, proposal_sequence: int) -> RoomMaker:
@@ -211,9 +267,10 @@ class Cycle:
         if pod_class.info.takes_claims or takes_devices(pod_class.info, self._replica.view):
             uid = f"ticket {task.ticket}"
             self._reserve(pod_class, row, uid)
-        self._replica.place(task.class_id, row, proposal_sequence, uid)
-        if task.uid:
-            self._replica.take_nomination(task.uid, proposal_sequence)
+        with changing():
+            self._replica.place(task.class_id, row, proposal_sequence, uid)
+            if task.uid:
+                self._replica.take_nomination(task.uid, proposal_sequence)
 
     def _reserve(self, pod_class: ReplicaClass, row: int, uid: str) -> None:
         """Keeps the pods that follow from choosing the same volumes. A refusal is left to the owner,

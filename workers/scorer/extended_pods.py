@@ -13,12 +13,15 @@ the pod than that this worker is gone).
 
 import heapq
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
 
 from shared.columns.schema import Int64s, Rows
+from shared.errors import ObjectError
+from shared.faults import reading
 from shared.framework.candidates import Candidates
 from shared.framework.diagnosis import FitError
 from shared.framework.extenders import ExtenderVerdicts, is_interested
@@ -116,11 +119,20 @@ class ExtendedPods:
         for answer in answers:
             opened = self._open.pop(answer.number, None)
             if opened is not None:
-                self._on_answer(opened, answer)
+                self._step(opened.task, partial(self._on_answer, opened, answer))
         while self._waiting and len(self._open) < PODS_AT_A_TIME:
-            self._begin(heapq.heappop(self._waiting)[2])
+            task = heapq.heappop(self._waiting)[2]
+            self._step(task, partial(self._begin, task))
         settled, self._settled = self._settled, []
         return settled
+
+    def _step(self, task: ExtendedTask, step: Callable[[], None]) -> None:
+        """One step with a pod; one that cannot be evaluated is answered so."""
+        try:
+            with reading(f"ticket {task.ticket}"):
+                step()
+        except ObjectError as error:
+            self._fail(self._cycle.left_out(task.ticket, error))
 
     # Filter and prioritize -----------------------------------------------------------------------
 
@@ -212,8 +224,10 @@ class ExtendedPods:
     def on_pods(self, message: PodsOnNodes) -> None:
         """The owner has told who the victims are: now the extenders can be asked."""
         opened = self._open.pop(message.request_id, None)
-        if opened is None:
-            return
+        if opened is not None:
+            self._step(opened.task, partial(self._ask_about_victims, opened, message))
+
+    def _ask_about_victims(self, opened: _Open, message: PodsOnNodes) -> None:
         if self._cycle.info_of(opened.task) is None:
             self._skip(opened.task)
             return

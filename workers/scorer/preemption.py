@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from shared.columns.nominations import Nomination
 from shared.columns.schema import Rows
+from shared.faults import changing
 from shared.framework.candidates import NO_ROWS
 from shared.framework.diagnosis import FitError
 from shared.framework.engine import ClassEvaluation, Engine
@@ -68,7 +69,7 @@ class RoomMaker:
         self._engine = engine
         self._replica = replica
         self._seed = seed
-        self._proposal_sequence = proposal_sequence
+        self.proposal_sequence = proposal_sequence
         self._among_ties = among_ties
         self._found_count = 0
 
@@ -131,12 +132,11 @@ class RoomMaker:
             proposal = PreemptionProposal(best.row, list(best.victims))
             is_wide = evaluation.framework.plan(evaluation.outcome).is_wide
             self._found_count += WIDE_SEARCH_WEIGHT if is_wide else 1
-            self._replica.nominate(
-                Nomination(
-                    task.uid or f"ticket {task.ticket}", task.class_id, info.priority, best.row
-                ),
-                self._proposal_sequence,
+            own = Nomination(
+                task.uid or f"ticket {task.ticket}", task.class_id, info.priority, best.row
             )
+            with changing():
+                self._replica.nominate(own, self.proposal_sequence)
         return Failure(
             tickets=[task.ticket],
             message=fit_error.message(result.status.message),

@@ -228,11 +228,14 @@ class Replica:
 
     def _forget_assumed(self, tentative: Tentative) -> None:
         """The owner's assumptions, if it accepted the placement, follow with the same delta."""
-        if not tentative.uid:
-            return
+        if tentative.uid:
+            self.forget_assumed(tentative.uid)
+
+    def forget_assumed(self, uid: str) -> None:
+        """Takes back what is assumed under this uid; nothing where that is nothing."""
         for kind in self.objects.assumed_kinds():
             assumed = self.objects.assumed(kind)
-            for key in [key for key, each in assumed.items() if each.pod_uid == tentative.uid]:
+            for key in [key for key, each in assumed.items() if each.pod_uid == uid]:
                 self.objects.forget_assumed(kind, key)
 
     # Inside --------------------------------------------------------------------------------------
