@@ -51,7 +51,7 @@ ASK_AFTER_S: Final = 0.004
 """Gated and skipped pods cause no message: when nothing was heard for so long, the owner is asked
 what became of the pod. The answer decides, not the time that went by."""
 ASK_AFTER_S_MAX: Final = 0.5
-ATTEMPT_S_MAX: Final = 20.0
+ATTEMPT_S_MAX: Final = 120.0
 REJECTIONS_MAX: Final = 16
 """Proposals that the owner refused in one scenario. None is right, and many mean that owner and worker
 will never agree."""

@@ -49,11 +49,11 @@ from shared.transport.admin_client import AdminClient, NoAnswerError
 from shared.transport.endpoints import Endpoints
 from shared.transport.sync_peer import sync_adapter_peer
 
-START_TIMEOUT_S: Final = 60.0
-ANSWER_S_MAX: Final = 30.0
+START_TIMEOUT_S: Final = 300.0
+ANSWER_S_MAX: Final = 300.0
 ASK_AGAIN_S: Final = 2.0
 """After so long without an answer we look whether the processes are still there."""
-SEND_TIMEOUT_MS: Final = 20_000
+SEND_TIMEOUT_MS: Final = 300_000
 BATCH_MESSAGES_MAX: Final = 1024
 """As the watch adapter sends."""
 READ_BYTES: Final = 1 << 16

@@ -42,7 +42,7 @@ from shared.transport.endpoints import Endpoints
 CONNECTIONS: Final = 16
 NAMESPACE_GONE_S: Final = 120.0
 GONE_POLL_S: Final = 0.1
-ACCOUNT_MADE_S: Final = 10.0
+ACCOUNT_MADE_S: Final = 120.0
 ACCOUNT_POLL_S: Final = 0.05
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 

@@ -43,7 +43,7 @@ from shared.kube.kubeconfig import find_access
 Mode = Literal["decisions", "http", "cluster"]
 MODES: Final[tuple[Mode, ...]] = ("decisions", "http", "cluster")
 CHECK_S: Final = 0.5
-READY_TIMEOUT_S: Final = 60.0
+READY_TIMEOUT_S: Final = 300.0
 HISTORY: Final = 2_000_000
 """Changes that the simulated server keeps: a benchmark's watches must not fall out of it."""
 

@@ -61,9 +61,9 @@ from shared.transport.endpoints import Endpoints
 MEMORY_PERIOD_S: Final = 2.0
 HISTORY: Final = 50_000
 EVENT_TTL_S: Final = 60
-LOST_AFTER_S: Final = 60.0
+LOST_AFTER_S: Final = 180.0
 """A pod for which there is room and that has no node after so long was lost."""
-DRIFT_S: Final = 30.0
+DRIFT_S: Final = 120.0
 """How long a difference may last while processes are killed and stopped: no stop lasts so long."""
 POLL_S: Final = 0.2
 NOT_BERTH: Final = frozenset({"apiserver", "load and watch"})

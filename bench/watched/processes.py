@@ -25,7 +25,8 @@ from daemon.supervisor.process_list import (
 from shared.clock import Clock
 from shared.errors import OperationalError
 
-START_TIMEOUT_S: Final = 60.0
+START_TIMEOUT_S: Final = 300.0
+"""For what takes some seconds: whoever ends is noticed at once, so only a hang takes so long."""
 STOP_TIMEOUT_S: Final = 60.0
 POLL_S: Final = 0.05
 LOG_TAIL_LINES: Final = 15

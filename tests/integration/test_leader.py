@@ -34,17 +34,24 @@ CONFIG = """\
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection:
-  {leaderElect: true, leaseDuration: 4s, renewDeadline: 2s, retryPeriod: 500ms,
+  {leaderElect: true, leaseDuration: %s, renewDeadline: %s, retryPeriod: 500ms,
    resourceName: test, resourceNamespace: kube-system}
 """
+RUNS_OUT = ("8s", "6s")
+"""Lease and deadline, where the test waits until the lease is over: no shorter, lest a busy machine lose
+it at another time."""
+LASTS = ("300s", "290s")
 PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 
 class Stage:
     """An API server, and berths that come and go."""
 
-    def __init__(self, folder: Path, server: WatchedProcess, address: str) -> None:
+    def __init__(
+        self, folder: Path, server: WatchedProcess, address: str, lease: tuple[str, str]
+    ) -> None:
         self.folder = folder
+        self.config = CONFIG % lease
         self.server = server
         self.address = address
         self.client = ApiClient(access_by_url(address), timeout_s=HANG_S)
@@ -57,7 +64,7 @@ class Stage:
         home = self.folder / name
         home.mkdir()
         config = home / "config.yaml"
-        config.write_text(CONFIG)
+        config.write_text(self.config)
         arguments = ["run", "--runtime-dir", f"{home}/run", "--server", self.address]
         arguments += ["--config", str(config), "--as-default-scheduler", *options]
         berth = WatchedProcess("berth", "daemon", arguments, home, speaks=False)
@@ -124,17 +131,16 @@ class Stage:
                 os.kill(process.pid, number)
 
 
-def epoch_of(status: Status | None) -> int:
+def epoch_of(status: Status) -> int:
     """The life of the owner."""
-    assert status is not None
     assert status.owner is not None
     return status.owner.epoch
 
 
 @contextlib.asynccontextmanager
-async def stage_in(folder: Path) -> AsyncIterator[Stage]:
+async def stage_in(folder: Path, lease: tuple[str, str] = LASTS) -> AsyncIterator[Stage]:
     server, address = await start_api_server(folder, 200_000, seed=1)
-    stage = Stage(folder, server, address)
+    stage = Stage(folder, server, address, lease)
     try:
         nodes = synthetic_workload(20, 1).nodes
         await create_all(stage.client, "/api/v1/nodes", nodes)
@@ -161,9 +167,7 @@ async def a_clean_end(folder: Path) -> None:
         await with_leader_and_standby(stage)
         first = await stage.holder()
         # The standby knows everything and has done nothing.
-        await stage.until("b", lambda s: s.owner is not None and s.owner.pod_count == 50)
-        standby = stage.status("b")
-        assert standby is not None
+        standby = await stage.until("b", lambda s: s.owner is not None and s.owner.pod_count == 50)
         assert standby.owner is not None
         assert standby.owner.is_standby
         assert standby.owner.counters.get("scheduled", 0) == 0
@@ -177,9 +181,10 @@ async def a_clean_end(folder: Path) -> None:
         assert record is not None
         assert record.holder not in ("", first)
         assert record.transitions == 1
-        told = await stage.told_of_lease()
+        told: list[str] = []
+        while f"{record.holder} became leader" not in told:  # Events come after what they tell.
+            told = await stage.told_of_lease()
         assert told[:2] == [f"{first} became leader", f"{first} stopped leading"]
-        assert f"{record.holder} became leader" in told
 
 
 def test_the_standby_takes_over_when_the_leader_ends(tmp_path: Path) -> None:
@@ -187,15 +192,14 @@ def test_the_standby_takes_over_when_the_leader_ends(tmp_path: Path) -> None:
 
 
 async def a_killed_leader(folder: Path) -> None:
-    async with stage_in(folder) as stage:
+    async with stage_in(folder, RUNS_OUT) as stage:
         await with_leader_and_standby(stage)
         stage.signal("a", signal.SIGKILL)
         await stage.create_pods(50)
         await stage.until_all_bound()
-        after = stage.status("b")
-        assert after is not None
-        assert after.owner is not None
-        assert after.owner.counters["scheduled"] == 50
+        await stage.until(
+            "b", lambda s: s.owner is not None and s.owner.counters.get("scheduled", 0) == 50
+        )
 
 
 def test_the_standby_takes_over_when_the_leader_is_killed(tmp_path: Path) -> None:
@@ -220,7 +224,7 @@ async def take_lease(stage: Stage) -> Election:
 
 
 async def a_leader_that_was_stopped(folder: Path) -> None:
-    async with stage_in(folder) as stage:
+    async with stage_in(folder, RUNS_OUT) as stage:
         # One at a time: most of the orders still wait in the binder when it is stopped.
         stage.start("a", "--max-in-flight", "1")
         await stage.until("a", lambda s: s.owner is not None and not s.owner.is_standby)
@@ -277,7 +281,8 @@ async def a_lost_elector(folder: Path) -> None:
         assert await stage.holder() == first
         await stage.create_pods(50)
         await stage.until_all_bound()
-        assert epoch_of(stage.status("a")) == epoch, "the owner went on leading"
+        status = await stage.until("a", lambda s: s.owner is not None)
+        assert epoch_of(status) == epoch, "the owner went on leading"
 
 
 def test_an_elector_that_dies_is_started_again_and_keeps_the_lease(tmp_path: Path) -> None:
@@ -285,7 +290,7 @@ def test_an_elector_that_dies_is_started_again_and_keeps_the_lease(tmp_path: Pat
 
 
 async def a_silent_server(folder: Path) -> None:
-    async with stage_in(folder) as stage:
+    async with stage_in(folder, RUNS_OUT) as stage:
         stage.start("a")
         epoch = epoch_of(await stage.until_leading("a"))
         server = psutil.Process(stage.server.pid)

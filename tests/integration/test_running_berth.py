@@ -45,11 +45,14 @@ async def until_logged(stage: Stage, log: Path, event: bytes, times: int = 1) ->
         count = log.read_bytes().count(event)
 
 
-async def until_ready(stage: Stage, port: int) -> None:
-    status = 0
-    while status != 200:
+async def until_page(
+    stage: Stage, port: int, path: str, status: int, text: str, token: str = ""
+) -> None:
+    """A page is what the owner said last, if it answered in time."""
+    seen = 0, ""
+    while seen[0] != status or text not in seen[1]:
         stage.berths["a"].check()
-        status, _ = await asyncio.to_thread(get, port, "/readyz")
+        seen = await asyncio.to_thread(get, port, path, token)
 
 
 async def a_berth_from_the_outside(folder: Path) -> None:
@@ -58,22 +61,23 @@ async def a_berth_from_the_outside(folder: Path) -> None:
         token = folder / "token"
         token.write_text("secret\n")
         stage.start("a", "--secure-port", f"{port}", "--endpoints-token-file", str(token))
-        await until_ready(stage, port)
+        await until_page(stage, port, "/readyz", 200, "")
         await stage.until_ready("a")
         await stage.create_pods(50)
         await stage.until_all_bound()
-        assert get(port, "/livez") == (200, "ok")
-        assert "[+]leaderElection ok\n" in get(port, "/readyz?verbose")[1]
+        await until_page(stage, port, "/livez", 200, "ok")
+        await until_page(stage, port, "/readyz?verbose", 200, "[+]leaderElection ok\n")
         assert get(port, "/metrics")[0] == 401
-        status, text = get(port, "/metrics", "secret")
-        assert status == 200
-        assert 'leader_election_master_status{name="kube-scheduler"} 1' in text
-        assert 'scheduler_cache_size{type="nodes"} 20' in text
-        assert 'scheduler_cache_size{type="pods"} 50' in text
         attempts = (
             'scheduler_schedule_attempts_total{result="scheduled",profile="default-scheduler"}'
         )
-        assert f"{attempts} 50" in text
+        for line in (
+            'leader_election_master_status{name="kube-scheduler"} 1',
+            'scheduler_cache_size{type="nodes"} 20',
+            'scheduler_cache_size{type="pods"} 50',
+            f"{attempts} 50",
+        ):
+            await until_page(stage, port, "/metrics", 200, f"{line}\n", token="secret")
         comparison = await asyncio.to_thread(compare, f"{folder}/a/run")
         assert comparison.differences == []
         assert (comparison.node_count, comparison.pod_count) == (20, 50)
@@ -97,8 +101,7 @@ async def reload_the_configuration(stage: Stage, port: int) -> None:
     await until_logged(stage, log, b'"reload_refused"')
     assert backoff() == 10
     # A child that dies now is started with the configuration that is in use, not with the bad one.
-    status = stage.status("a")
-    assert status is not None
+    status = await stage.until("a", lambda s: s.owner is not None)
     os.kill(next(one.pid for one in status.processes if one.name == "scorer-0"), signal.SIGKILL)
     await stage.until(
         "a", lambda s: s.owner is not None and any(p.restart_count for p in s.processes)

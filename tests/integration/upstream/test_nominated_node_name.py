@@ -22,7 +22,9 @@ PROFILES = (
         "wait-short", enabled(multiPoint=["Permits"]), Permits={"answer": "wait", "timeoutS": 1}
     ),
     profile(
-        "wait", enabled(multiPoint=["Permits", "Looks"]), Permits={"answer": "wait", "timeoutS": 60}
+        "wait",
+        enabled(multiPoint=["Permits", "Looks"]),
+        Permits={"answer": "wait", "timeoutS": 900},
     ),
 )
 

@@ -61,7 +61,7 @@ def _profiles() -> list[Json]:
         ),
         *(
             profile(f"permit-{a}", enabled(multiPoint=["Reserves", "Reserves2", "Permits"]),
-                    Permits={"answer": a, "timeoutS": 60})
+                    Permits={"answer": a, "timeoutS": 900})
             for a in ("", "error", "reject", "wait")
         ),
         profile("permit-short", enabled(multiPoint=["Reserves", "Permits", "Permits2"]),
@@ -326,7 +326,7 @@ def test_a_gang_that_does_not_come_together_gives_its_room_back(live: LiveBerth)
     live.add_node("n1", cpu=2)
     for index in range(2):
         add(live, f"a{index}", "gang-short", cpu=1, labels={"gang": "a", "size": "3"})
-    waits(live, 2)
+        live.wait_call("Gang", "permit", f"a{index}")
     live.add_pod("late", cpu=2)
     assert live.bound("late") == "n1"
     told = [live.unschedulable(f"a{index}") for index in range(2)]
