@@ -269,7 +269,7 @@ class NominationBook:
             return None
         if problem:
             self._cache.mark_evicted(victim.order.uid, is_evicted=False)
-            self._queue.activate([victim.order.preemptor_uid], now_s)
+            self._queue.fail(victim.order.preemptor_uid, now_s)
         return victim.order
 
     def lose_binder(self, peer: bytes) -> None:

@@ -271,6 +271,22 @@ class SchedulingQueue:
         assert pod.initial_attempt_s is not None, f"pod {uid} was tried, so it was active"
         return pod.place
 
+    def fail(self, uid: str, now_s: float) -> None:
+        """What the last attempt of a pod set going has failed, so that nothing else would wake it. The
+        attempt counts as one with an error: upstream makes the pod active at once, and where the API
+        server refuses the same thing each time, the two go on as fast as it answers."""
+        pod = self._pods.get(uid)
+        if pod is None:
+            return
+        attempt = self._in_flight.get(uid)
+        if attempt is not None:
+            self._in_flight.record_own(attempt, Change(FORCE_ACTIVATE, None, pod.view))
+        elif pod.place is Place.UNSCHEDULABLE and not pod.is_gated:
+            self._parked.remove(pod)
+            pod.unschedulable_plugins = pod.pending_plugins = NO_PLUGINS
+            self._punish(pod, now_s)
+            self._requeue(pod, Strategy.AFTER_BACKOFF, now_s, SCHEDULE_ATTEMPT_FAILURE)
+
     def done(self, uid: str) -> QueuedPod | None:
         """Ends an attempt that succeeded: the pod is bound and leaves. None if it is not in flight."""
         if self._in_flight.get(uid) is None:
@@ -459,13 +475,7 @@ class SchedulingQueue:
     def _requeue_failed(self, attempt: Attempt, now_s: float, label: str) -> Place:
         """Ends an attempt of which the pod says who rejected it; of an error, nobody."""
         pod = attempt.pod
-        if pod.is_error:
-            pod.consecutive_errors_count += 1
-        else:
-            pod.unschedulable_count += 1
-            pod.consecutive_errors_count = 0
-        self._restamp(pod, now_s)
-        self._backoff.set_end(pod)
+        self._punish(pod, now_s)
         strategy = self._in_flight.strategy(attempt)
         self._in_flight.finish(pod.uid)
         return self._requeue(pod, strategy, now_s, label)
@@ -476,10 +486,17 @@ class SchedulingQueue:
             self.incoming[(Place.ACTIVE.value, POP_FROM_BACKOFF)] += 1
         return pod
 
-    def _restamp(self, pod: QueuedPod, now_s: float) -> None:
+    def _punish(self, pod: QueuedPod, now_s: float) -> None:
+        """Counts a failure, and works out the back-off that follows from it."""
+        if pod.is_error:
+            pod.consecutive_errors_count += 1
+        else:
+            pod.unschedulable_count += 1
+            pod.consecutive_errors_count = 0
         self._arrivals += 1
         pod.arrival = self._arrivals
         pod.timestamp_s = now_s
+        self._backoff.set_end(pod)
 
     def _requeue(self, pod: QueuedPod, strategy: Strategy, now_s: float, label: str) -> Place:
         """Gives a pod that is in no place its next one."""

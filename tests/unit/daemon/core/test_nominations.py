@@ -105,6 +105,20 @@ def test_a_victim_that_cannot_be_deleted_gives_the_preemptor_another_try() -> No
     assert {note.event for note in pipeline.notes} >= {"victim_not_deleted"}
 
 
+def test_victims_that_the_api_server_keeps_are_not_ordered_to_go_again_and_again() -> None:
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0", cpu="4")], bound_pods(1))
+    pipeline.add_pod(make_pod("high", cpu="4", priority=10))
+    refused = 0
+    for _ in range(100):
+        if not (pipeline.step_owner() or pipeline.step_scorer(0)):
+            refused += pipeline.step_victim(fails=True)
+    assert refused == 1
+    pipeline.advance(2.0)
+    pipeline.run_until_quiet()
+    assert "uid-default-high" in pipeline.bound
+
+
 def test_a_proposal_whose_victims_changed_is_refused() -> None:
     pipeline = Pipeline()
     pods = bound_pods(4)

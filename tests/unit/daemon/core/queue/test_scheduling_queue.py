@@ -291,6 +291,23 @@ def test_pods_that_a_worker_gave_back_unanswered_are_not_refused() -> None:
         assert bench.queue.requeue_head("p", 0.0, is_refused=False) is Place.ACTIVE
 
 
+def test_a_parked_pod_whose_preemption_failed_is_tried_again_after_a_back_off() -> None:
+    bench = Bench()
+    bench.park("p", [NODE_NAME], 0.0)
+    bench.add("gated", spec=GATED)
+    for _ in range(2):
+        bench.queue.fail("p", 3.0)
+        bench.queue.fail("gated", 3.0)
+        bench.queue.fail("nobody", 3.0)
+        assert bench.places() == {"p": "backoff", "gated": "gated"}
+    assert bench.pop(3.0) == [], "as after any error, it is not taken early"
+    assert bench.queue.flush(5.0) == 1
+    assert bench.pop(5.0) == ["p"]
+    # The news may come before the attempt's own end.
+    bench.queue.fail("p", 5.0)
+    assert bench.queue.requeue_unschedulable("p", ["Unheard"], (), 5.0) is Place.BACKOFF
+
+
 def test_a_pod_is_filed_under_another_priority_whatever_the_order_looks_at() -> None:
     bench = Bench(queue_key=lambda _priority, queued_at_s: (queued_at_s,))
     bench.add("p", 1.0)
