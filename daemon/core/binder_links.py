@@ -95,7 +95,7 @@ class BinderLinks:
         holdings.effects.append(Note("binding_failed", fields, is_problem))
         holdings.counters["binds_failed"] += 1
         if failed.reason is BindFailureReason.UNREACHABLE:
-            holdings.binders.order_again(order)
+            holdings.binders.order_again(order, now_s)
             return
         held = holdings.cache.get_pod(record.uid)
         info = _info(record) if held is None else held.pod_class.info

@@ -6,6 +6,8 @@ second blind POST is never sent. While no binder is there, orders wait; beside a
 may be as many of them as pods that are assumed, so no turn looks at those that cannot be sent yet.
 """
 
+import heapq
+import math
 import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -17,6 +19,11 @@ from daemon.core.effects import Effect, TellBinder
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_binder import BindPod, BindPods, ClaimWork, Decision, VolumeWork
 
+PAUSE_S: Final = 1.0
+PAUSE_MAX_S: Final = 10.0
+"""Of pods that fail in the queue, by default: the same server answers neither."""
+PAUSE_DOUBLINGS_MAX: Final = 4
+"""2**4 s is longer than the maximum."""
 ORDERS_PER_BINDER_MAX: Final = 2048
 """What a binder is given beyond its requests in flight only waits there instead of here."""
 
@@ -48,6 +55,8 @@ class Order(msgspec.Struct, frozen=True, eq=False, gc=False):
     announces: bool = False
     is_announced: bool = False
     """The owner had the pod's status say so already."""
+    unknown_count: int = 0
+    """How often a binder could not tell its outcome."""
 
     def message(self) -> BindPod:
         return BindPod(
@@ -119,6 +128,8 @@ class BinderPool:
         """In the order of their index."""
         self._unassigned: list[Order] = []
         """Of which it is not said yet which binder gets them."""
+        self._paused: list[tuple[float, int, Order]] = []
+        """A heap of (when its pause is over, order id, order)."""
         self._next_order_id = 1
 
     # Who is there --------------------------------------------------------------------------------
@@ -200,9 +211,23 @@ class BinderPool:
         self._unassigned.append(order)
         self._next_order_id += 1
 
-    def order_again(self, order: Order) -> None:
-        """The outcome of an order is unknown: somebody has to look."""
-        self._unassigned.append(_with_a_look(order))
+    def order_again(self, order: Order, now_s: float) -> None:
+        """The outcome of an order is unknown: somebody has to look, after a pause that doubles. The pod
+        stays assumed, so there is no end but an answer."""
+        again = msgspec.structs.replace(
+            order, look_first=True, unknown_count=order.unknown_count + 1
+        )
+        pause_s = min(PAUSE_MAX_S, PAUSE_S * 2.0 ** min(order.unknown_count, PAUSE_DOUBLINGS_MAX))
+        heapq.heappush(self._paused, (now_s + pause_s, order.order_id, again))
+
+    def next_wakeup_s(self) -> float:
+        """When `pass_time` next has something to do; infinite if never."""
+        return self._paused[0][0] if self._paused else math.inf
+
+    def pass_time(self, now_s: float) -> None:
+        """Orders whose pause is over leave with the next `flush`."""
+        while self.next_wakeup_s() <= now_s:
+            self._unassigned.append(heapq.heappop(self._paused)[2])
 
     def settle(self, peer: bytes, order_id: int) -> Order | None:
         """The outcome of an order came in; None for one that is not out with this binder."""
@@ -211,7 +236,7 @@ class BinderPool:
 
     def in_flight_count(self) -> int:
         given = sum(len(b.orders) + len(b.waiting) for b in self._by_peer.values())
-        return len(self._unassigned) + given
+        return len(self._unassigned) + len(self._paused) + given
 
     def flush(self) -> list[Effect]:
         """Sends what waits and may be sent, each order to its pod's binder."""

@@ -156,6 +156,7 @@ class SchedulerState:
             self.queue.next_wakeup_s(),
             self.cache.next_deadline_s(),
             self.waiting.next_wakeup_s(),
+            self.binders.next_wakeup_s(),
             self._start_s + BINDERS_AWAITED_S if is_sync_due else math.inf,
             *(silence_s for silence_s in silences if silence_s is not None),
         )
@@ -221,6 +222,7 @@ class SchedulerState:
         held = self._holdings
         self._ask_for_sync(now_s)
         self.queue.flush(now_s)
+        self.binders.pass_time(now_s)
         for pod in self.cache.cleanup_expired(now_s):
             self.counters["assumed_expired"] += 1
             held.effects.append(Note("assumed_pod_expired", {"pod": pod.record.key}, True))

@@ -138,4 +138,5 @@ def test_an_order_whose_outcome_is_unknown_takes_nothing_back() -> None:
     failed = BindFailed(world.orders[0].order_id, BindFailureReason.UNREACHABLE, "lost", True)
     world.handle(BinderSaid(BINDER, BindReport(0, EPOCH, [], [failed])))
     assert world.told == "n1"
+    world.advance(1.0)
     assert world.orders[-1].look_first

@@ -1,5 +1,7 @@
 """Orders for binders: answered once, and never lost with a binder."""
 
+import math
+
 import pytest
 
 from daemon.core import bindings
@@ -143,3 +145,24 @@ def test_pods_that_share_a_claim_are_with_one_binder() -> None:
     assert len(orders) == 50
     assert {binders.for_pod(pod.uid) for pod in shared} == {peer}
     assert len({binders.for_pod(f"uid-default-p{i}") for i in range(50)}) == 3
+
+
+def test_an_order_of_unknown_outcome_is_looked_up_after_pauses_that_grow() -> None:
+    binders = pool(b"a")
+    binders.order(make_pod("p"), "n0", "default-scheduler")
+    now_s, pauses = 100.0, []
+    for _ in range(6):
+        (order,) = sent(binders.flush())[b"a"]
+        settled = binders.settle(b"a", order.order_id)
+        assert settled is not None
+        binders.order_again(settled, now_s)
+        assert binders.in_flight_count() == 1
+        pauses.append(binders.next_wakeup_s() - now_s)
+        binders.pass_time(now_s + pauses[-1] - 0.1)
+        assert binders.flush() == []
+        now_s = binders.next_wakeup_s()
+        binders.pass_time(now_s)
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+    (again,) = sent(binders.flush())[b"a"]
+    assert again.look_first
+    assert binders.next_wakeup_s() == math.inf
