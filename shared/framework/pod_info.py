@@ -17,6 +17,7 @@ from shared.kube.pod_resources import (
     pod_requests,
     referenced_claim_names,
 )
+from shared.kube.term_counts import TermCounts, term_counts
 
 
 class PodInfo:
@@ -99,6 +100,11 @@ class PodInfo:
     def pod_terms(self) -> PodTerms:
         """Its affinity and anti-affinity to other pods."""
         return parse_pod_terms(self.namespace, self.spec.affinity)
+
+    @cached_property
+    def term_counts(self) -> TermCounts:
+        """How many terms of each kind it has."""
+        return term_counts(self.spec)
 
     @property
     def priority(self) -> int:

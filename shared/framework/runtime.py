@@ -32,6 +32,7 @@ from shared.framework.plugin_api import (
     UpdatableFilter,
 )
 from shared.framework.pod_info import PodInfo
+from shared.framework.pod_weight import is_too_much
 from shared.framework.status import SUCCESS, Code, ReasonBits, Status, Verdicts
 from shared.kernels.rows import rows_where
 
@@ -74,6 +75,11 @@ class Framework:
 
     def run_pre_filters(self, pod: PodInfo, cluster: ClusterView) -> PreFilterOutcome:
         """Runs PreFilter in profile order, up to the first unresolvable rejection or error."""
+        refusal = is_too_much(pod, cluster)
+        if refusal is not None:
+            return PreFilterOutcome(
+                refusal, {refusal.plugin: refusal}, {}, {}, None, (), frozenset()
+            )
         each: dict[str, Status] = {}
         each_names: dict[str, frozenset[str]] = {}
         states: dict[str, Any] = {}

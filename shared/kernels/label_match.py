@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from shared.columns.schema import Bools, Int32s
+from shared.columns.schema import Bools, Int32s, Int64s
 
 COMPARED_ONE_BY_ONE_MAX: Final = 8
 """Up to so many ids, comparing with each is cheaper than building a look-up table."""
@@ -38,14 +38,23 @@ def value_in(column: Int32s, value_ids: Sequence[int]) -> Bools:
     return table[column]
 
 
-def value_accepted(column: Int32s, accepts: Callable[[int], bool]) -> Bools:
-    """Rows whose label is there and whose value id is accepted; asked once for each distinct id."""
+Numbers = tuple[Int64s, Bools]
+"""The number that each value is, and whether it is one."""
+
+
+def numbers_in(column: Int32s, number_of: Callable[[int], int | None]) -> Numbers:
+    """What the values of a column are as numbers; asked once for each distinct id."""
     if len(column) <= COMPARED_ONE_BY_ONE_MAX:
-        ids = column.tolist()
-        return np.array([value_id != 0 and accepts(value_id) for value_id in ids], np.bool_)
+        told = [number_of(value_id) if value_id else None for value_id in column.tolist()]
+        numbers = np.array([number or 0 for number in told], np.int64)
+        return numbers, np.array([number is not None for number in told], np.bool_)
     occurs = np.zeros(int(column.max()) + 1, np.bool_)
     occurs[column] = True
     occurs[0] = False
-    accepted = np.zeros_like(occurs)
-    accepted[[value_id for value_id in np.flatnonzero(occurs).tolist() if accepts(value_id)]] = True
-    return accepted[column]
+    numbers = np.zeros(len(occurs), np.int64)
+    are_there = np.zeros_like(occurs)
+    for value_id in np.flatnonzero(occurs).tolist():
+        number = number_of(value_id)
+        if number is not None:
+            numbers[value_id], are_there[value_id] = number, True
+    return numbers[column], are_there[column]

@@ -21,6 +21,7 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code, Status, Verdicts
 from shared.kernels.node_selector import (
     NAME_FIELD,
+    SelectedColumns,
     Term,
     Terms,
     is_empty,
@@ -128,10 +129,12 @@ class NodeAffinity:
     ) -> Int64s:
         if state is None:
             state = self.pre_score(pod, cluster, rows).state or ()
-        index, count = row_index(rows), len(rows)
-        total = np.zeros(count, np.int64)
+        columns = SelectedColumns(cluster.nodes, row_index(rows), len(rows))
+        total = np.zeros(len(rows), np.int64)
         for weight, term in state:
-            total += match_term(term, cluster.nodes, index, count) * np.int64(weight)
+            matched = columns.matched(term)
+            if matched is not None:
+                total += matched * np.int64(weight)
         return total
 
     def normalization(self, state: Any, raw: Int64s) -> int:
