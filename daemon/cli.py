@@ -39,6 +39,9 @@ BENCH_COMMANDS: Final = {
     "soak": BenchCommand(
         "bench.soak.__main__", "run berth under traffic for minutes, and look for drift and leaks"
     ),
+    "sim": BenchCommand(
+        "bench.sim.__main__", "play all of berth under faults on a virtual clock, seed by seed"
+    ),
     "conformance": BenchCommand(
         "bench.conformance.__main__", "compare berth's decisions with recorded ones"
     ),

@@ -122,16 +122,20 @@ class RulePlan:
         self._random = random.Random(f"faults/{seed}")
         self._at: dict[str, list[_PlannedRule]] = {"request": [], "answer": [], "watch": []}
         self._all: list[_PlannedRule] = []
-        for index, rule in enumerate(rules):
-            choices = _FAULTS[rule.at](rule)
-            if rule.do not in choices:
-                raise ValueError(
-                    f"faults[{index}].do: {rule.do!r} cannot be done at {rule.at}; "
-                    f"there are: {', '.join(sorted(choices))}"
-                )
-            planned = _PlannedRule(rule, choices[rule.do])
-            self._at[rule.at].append(planned)
-            self._all.append(planned)
+        for rule in rules:
+            self.add(rule)
+
+    def add(self, rule: Rule) -> None:
+        """One more rule, after those that there are."""
+        choices = _FAULTS[rule.at](rule)
+        if rule.do not in choices:
+            raise ValueError(
+                f"faults[{len(self._all)}].do: {rule.do!r} cannot be done at {rule.at}; "
+                f"there are: {', '.join(sorted(choices))}"
+            )
+        planned = _PlannedRule(rule, choices[rule.do])
+        self._at[rule.at].append(planned)
+        self._all.append(planned)
 
     @property
     def is_active(self) -> bool:

@@ -164,6 +164,12 @@ class Table:
             self.oldest_version = history.popleft().version
             self.first_sequence += 1
 
+    def restore(self, objects: dict[str, StoredObject], version: int) -> None:
+        """Hold these objects and no history."""
+        self.objects = objects
+        self._sorted_keys = None
+        self.forget_history(version)
+
     def forget_history(self, version: int) -> None:
         """Drop all history, as a compaction of etcd and a restart of the server do."""
         self.first_sequence += len(self._history)
@@ -247,6 +253,12 @@ class Store:
         for table in self._tables.values():
             table.forget_history(self.version)
         return self.version
+
+    def restore(self, version: int, contents: list[tuple[Table, dict[str, StoredObject]]]) -> None:
+        """Go back to what all tables held at a version, as a backup of etcd does that is played back."""
+        self.version = version
+        for table, objects in contents:
+            table.restore(dict(objects), version)
 
 
 _NO_LABELS: Final[Mapping[str, str]] = {}

@@ -92,6 +92,7 @@ class SchedulerState:
         self.binders = held.binders
         self.waiting = held.waiting
         self.nominations = held.nominations
+        self.snapshots = held.snapshots
         self._outcomes = Outcomes(held)
         self._permit = PermitStage(held, self._outcomes)
         committer = Committer(held, self._outcomes, self._permit)

@@ -81,12 +81,14 @@ class OwnerLoop:
         gate: LeaseGate | None = None,
         entrance: WorkersEntrance | None = None,
         heartbeat: Heartbeat | None = None,
+        collector: Collector | None = None,
     ) -> None:
-        """`gate`: with leader election. `entrance`: with workers of other hosts."""
+        """`gate`: with leader election. `entrance`: with workers of other hosts. `collector`: where many
+        owners live in one process."""
         self._sockets = sockets
         self._state = state
         self._clock = clock
-        self._collector = Collector()
+        self._collector = collector or Collector()
         self._gate = gate
         self._entrance = entrance
         self._heartbeat = heartbeat or Heartbeat()

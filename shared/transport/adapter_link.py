@@ -8,16 +8,18 @@ ends, is started again, and lists everything anew.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Final, Self
 
 from shared.errors import OperationalError
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.to_owner import AdapterBatch, AdapterHello, AdapterMessage, ToAdapter
-from shared.transport.async_peer import adapter_peer
+from shared.transport.async_peer import AsyncPeer, adapter_peer
 from shared.transport.connection import Connected
 from shared.transport.endpoints import Endpoints
 
 NO_EPOCH: Final = 0
+AdapterPeer = AsyncPeer[AdapterBatch, ToAdapter]
 
 
 class EventsLostError(OperationalError):
@@ -27,10 +29,15 @@ class EventsLostError(OperationalError):
 class AdapterLink:
     """Ordered; `send_batch` is slow when the owner is slow. To be made inside an event loop."""
 
-    def __init__(self, endpoints: Endpoints, instance: str) -> None:
+    def __init__(
+        self,
+        endpoints: Endpoints,
+        instance: str,
+        open_peer: Callable[[Endpoints, str], AdapterPeer] = adapter_peer,
+    ) -> None:
         """`instance` names this life of the adapter."""
         self._instance = instance
-        self._peer = adapter_peer(endpoints, f"adapter-{instance}")
+        self._peer = open_peer(endpoints, f"adapter-{instance}")
         self._epoch = NO_EPOCH
         self._has_connected = False
         self._is_rejoining = False

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.sim import slow_topology as slow
 from shared.kernels.label_selector import (
     EVERYTHING,
     NOTHING,
@@ -22,7 +23,6 @@ from shared.kube.objects import (
     ReplicationController,
     Service,
 )
-from tests.support import slow_topology as slow
 
 KEYS = ("a", "b")
 VALUES = ("1", "2", "")

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from bench.sim.slow_topology import ZONE
 from daemon.core.cache import Cache
 from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
 from shared.framework.plugin_api import Dependence, ObjectReader, Reads, Scope
@@ -30,7 +31,6 @@ from tests.properties.test_engine_exactness import CLUSTERS, NODE_NAMES, NODES, 
 from tests.support.builders import make_pod
 from tests.support.dependence_cases import CASES, Case
 from tests.support.devices import CLASS, device, make_claim, make_class, make_slice, request
-from tests.support.slow_topology import ZONE
 from tests.support.volumes import (
     claim_volumes,
     put_capacity,

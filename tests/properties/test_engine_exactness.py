@@ -19,6 +19,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from bench.sim.slow_topology import HOST_NAME, PREFERRED, REQUIRED, ZONE
 from daemon.core.cache import Cache
 from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.journal import Journal
@@ -39,7 +40,6 @@ from shared.kube.pod_record import PodRecord, decode_template
 from tests.support.builders import make_pod
 from tests.support.devices import allocated, make_claim
 from tests.support.post_filters import said
-from tests.support.slow_topology import HOST_NAME, PREFERRED, REQUIRED, ZONE
 from tests.support.storage_and_devices import put_storage_and_devices
 from workers.scorer.replica import Replica
 from workers.scorer.tie_break import by_seed

@@ -18,6 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from bench.sim.slow_topology import HOST_NAME, REQUIRED, ZONE
 from daemon.core.cache import Cache
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from shared.framework.diagnosis import filter_candidates, rows_without_verdict
@@ -28,7 +29,6 @@ from shared.messages.to_owner import ObjectChanged
 from shared.plugin_names import INTER_POD_AFFINITY
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
-from tests.support.slow_topology import HOST_NAME, REQUIRED, ZONE
 
 PROFILE = "default-scheduler"
 MAX_BACKOFF_S = 11.0

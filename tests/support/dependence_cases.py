@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from bench.sim.slow_topology import HOST_NAME, PREFERRED, REQUIRED, ZONE
 from daemon.core.cache import Cache
 from shared.framework.plugin_api import Reads
 from shared.kube.objects import (
@@ -33,7 +34,6 @@ from tests.support.devices import (
     make_slice,
     request,
 )
-from tests.support.slow_topology import HOST_NAME, PREFERRED, REQUIRED, ZONE
 from tests.support.volumes import (
     claim_volumes,
     put_capacity,

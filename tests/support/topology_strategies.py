@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
+from bench.sim.slow_topology import HOST_NAME, PREFERRED, REQUIRED, ZONE, SlowCluster, SlowNode
+from bench.sim.slow_topology import SlowPod as Pod
 from daemon.core.cache import Cache
 from shared.kube.objects import Namespace, Node, Service
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_pod
-from tests.support.slow_topology import HOST_NAME, PREFERRED, REQUIRED, ZONE, SlowCluster, SlowNode
-from tests.support.slow_topology import SlowPod as Pod
 
 NODE_NAMES = ("n0", "n1", "n2", "n3", "n4")
 GHOST = "ghost"

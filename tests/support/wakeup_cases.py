@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from bench.sim.slow_topology import HOST_NAME, REQUIRED, ZONE
 from shared.kube.objects import Node, Pod, VolumeAttachment
 from shared.kube.pod_record import split_pod
 from shared.kube.resources import KINDS_BY_PLURAL
@@ -17,7 +18,6 @@ from shared.messages.to_owner import ObjectChanged, ObjectDeleted
 from tests.support.builders import make_node, make_pod
 from tests.support.devices import allocated, device, make_claim, make_class, make_slice
 from tests.support.pipeline import Pipeline
-from tests.support.slow_topology import HOST_NAME, REQUIRED, ZONE
 
 Step = Callable[[Pipeline], None]
 NAME: Final = "p"

@@ -119,8 +119,15 @@ class ScorerLoop:
         self._is_resync_asked = False
         self._has_greeted = False
         self._next_heartbeat_s = 0.0
+        self._awaited_sequence = 0
+        """For which the first batch waited at the last heartbeat; 0: for none."""
         self._next_absence_s = clock.monotonic_s() + ABSENCE_PATIENCE_S
         self._next_resync_s = 0.0
+
+    @property
+    def replica(self) -> Replica:
+        """The copy, for those who compare it."""
+        return self._replica
 
     def run(self, is_stopped: Callable[[], bool]) -> None:
         """Until drained, or `is_stopped` (asked after each wait) says so."""
@@ -332,9 +339,20 @@ class ScorerLoop:
             self._ask_for_resync("sets that no row has any more")
         elif not replica.is_whole and replica.epoch:
             self._ask_for_resync("the copy is still not whole")
+        self._look_for_lost_deltas()
         position = replica.sequence, replica.generation
         if self._send(ScorerHeartbeat(self._worker_index, *position, told(self._tally))):
             self._tally.clear()
+
+    def _look_for_lost_deltas(self) -> None:
+        """A gap shows with the next delta; but what was lost may have been the last for a long time."""
+        before, self._awaited_sequence = self._awaited_sequence, 0
+        if self._work and not self._is_ready(self._work[0]):
+            self._awaited_sequence = self._work[0].min_sequence
+        elif self._extended_work:
+            self._awaited_sequence = self._extended_work[0].min_sequence
+        if before and before == self._awaited_sequence and self._replica.is_whole:
+            self._ask_for_resync(f"no delta {before} came for which there is work")
 
     def _tell_of_absence(self, now_s: float) -> None:
         if self._sockets.is_connected:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from bench.sim.slow_topology import HOST_NAME, REQUIRED, ZONE
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
-from tests.support.slow_topology import HOST_NAME, REQUIRED, ZONE
 
 WEB = {"matchLabels": {"app": "web"}}
 

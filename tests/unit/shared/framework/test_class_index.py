@@ -5,12 +5,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.sim.slow_topology import PREFERRED, REQUIRED
 from shared.framework import class_index
 from shared.framework.class_index import ClassIndex
 from shared.framework.pod_info import PodInfo
 from tests.support.builders import make_pod
 from tests.support.cluster import pod_info
-from tests.support.slow_topology import PREFERRED, REQUIRED
 
 
 def info(namespace: str, **term: Any) -> PodInfo:

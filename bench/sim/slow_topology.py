@@ -58,6 +58,7 @@ class SlowCluster:
 
 
 def selects(selector: Json | None, labels: Labels) -> bool:
+    """Whether a label selector means these labels; none means nothing."""
     if selector is None:
         return False
     for key, value in selector.get("matchLabels", {}).items():

@@ -1,0 +1,73 @@
+"""`berth sim`: plays seeds, and tells the story of one that fails."""
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from multiprocessing import get_context
+
+from bench.sim.plan import make_plan
+from bench.sim.run import Outcome, play
+from shared import exit_codes
+
+STORIES_MAX = 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0: no seed failed."""
+    options = _parser().parse_args(arguments)
+    first, _, last = options.seeds.partition("..")
+    seeds = range(int(first), int(last or first) + 1)
+    if len(seeds) == 1:
+        return _tell(seeds[0])
+    start_s = time.monotonic()
+    failed: list[Outcome] = []
+    bound_count = assumptions_count = 0
+    with get_context("spawn").Pool(options.workers, maxtasksperchild=200) as pool:
+        for outcome in pool.imap_unordered(play_seed, seeds, chunksize=8):
+            bound_count += outcome.bound_count
+            assumptions_count += outcome.assumptions_count
+            if outcome.failure is not None:
+                failed.append(outcome)
+                print(f"seed {outcome.seed}: {outcome.failure}", flush=True)
+    took_s = time.monotonic() - start_s
+    print(
+        f"{len(seeds)} seeds in {took_s:.0f} s: {assumptions_count} assumptions checked,"
+        f" {bound_count} pods bound, {len(failed)} seeds failed"
+    )
+    for kind, count in Counter(each.failure.kind for each in failed if each.failure).most_common():
+        print(f"{count:6}  {kind}")
+    return exit_codes.FAILED if failed else exit_codes.OK
+
+
+def play_seed(seed: int) -> Outcome:
+    """One seed, without its story."""
+    return play(make_plan(seed))
+
+
+def _tell(seed: int) -> int:
+    outcome = play(make_plan(seed), is_told=True)
+    print("\n".join(outcome.story))
+    print(f"digest {outcome.digest}, {outcome.events_count} events")
+    return exit_codes.OK if outcome.failure is None else exit_codes.FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="berth sim",
+        description="Plays all of berth in one thread on a virtual clock, with faults of every kind, and"
+        " looks after each step whether what must hold does. A seed always plays in the same way.",
+    )
+    parser.add_argument(
+        "--seeds", default="0..299", metavar="A..B", help="which; a single one tells its story"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=os.cpu_count() or 1, help="seeds played side by side"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,346 @@
+"""What must hold after each step of a run, and what must have come of it in the end.
+
+Everything here looks at real state and changes none. A broken rule is a `SimulatedFailure`, whose kind
+stays the same while a story is made shorter.
+"""
+
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from bench.apiserver.store import Table
+from bench.sim.oracle import (
+    OracleCluster,
+    OraclePod,
+    cluster_of,
+    node_of,
+    overcommitted,
+    pod_of,
+    pod_of_template,
+    where_it_fits,
+    where_room_can_be_made,
+    why_not,
+)
+from bench.sim.plan import Json
+from bench.sim.processes import Berth, OwnerProcess, ScorerProcess
+from bench.sim.schedule import SimulatedFailure
+from bench.sim.world import World
+from daemon.core.cache import Cache
+from daemon.core.invariants import problems
+from daemon.core.pod_classes import PodClass
+from daemon.core.queue.queued_pod import Place
+from shared.columns.schema import USAGE_COLUMNS
+from shared.kube.pod_record import PodRecord
+
+REFUSALS_MAX: Final = 2_000
+"""Of one owner in one run. Each pod is proposed a few times; a loop that goes round does this in a
+second."""
+
+
+class Ledger(NamedTuple):
+    """What became of a pod, as the API server has it."""
+
+    key: str
+    node: str
+
+
+class Judge:
+    """Looks after every event."""
+
+    def __init__(self, world: World, berth: Berth) -> None:
+        self._world = world
+        self._berth = berth
+        self._owner: OwnerProcess | None = None
+        self._turn_count = 0
+        self._scorer_turns: dict[str, int] = {}
+        self._table: Table = world.server.cluster.pods
+        self._next_sequence = self._table.next_sequence
+        self._bound: dict[str, Ledger] = {}
+        self.assumptions_count = 0
+
+    @property
+    def bound_count(self) -> int:
+        return len(self._bound)
+
+    # After each event -------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        owner = self._berth.owner
+        if owner is not self._owner:
+            self._owner, self._turn_count = owner, 0
+            if owner is not None:
+                self._overhear(owner)
+        for kind, detail in self._world.broken_rules:
+            raise SimulatedFailure(kind, detail)
+        if self._table.next_sequence != self._next_sequence:
+            self._read_changes()
+        if owner is not None and owner.turn_count != self._turn_count:
+            self._turn_count = owner.turn_count
+            self._look_at_owner(owner)
+        for scorer in self._berth.scorers:
+            if self._scorer_turns.get(scorer.name) != scorer.turn_count:
+                self._scorer_turns[scorer.name] = scorer.turn_count
+                self._look_at_copy(scorer)
+
+    def _read_changes(self) -> None:
+        """Each pod is bound once, whoever asked for it."""
+        table = self._table
+        for sequence in range(max(self._next_sequence, table.first_sequence), table.next_sequence):
+            now = table.change_at(sequence).now
+            if now is None or now.fields is None or not now.fields.get("spec.nodeName"):
+                continue
+            bound = Ledger(now.key, now.fields["spec.nodeName"])
+            before = self._bound.setdefault(now.uid, bound)
+            if before != bound and not self._world.was_restored:
+                raise SimulatedFailure("bound twice", f"{bound.key} to {before.node}, {bound.node}")
+        self._next_sequence = table.next_sequence
+
+    def _look_at_owner(self, owner: OwnerProcess) -> None:
+        state = owner.state
+        for problem in problems(state.cache, state.queue):
+            raise SimulatedFailure("contradiction", problem)
+        refused_count = (
+            state.counters["proposals_rejected"] + state.counters["preemptions_rejected"]
+        )
+        if refused_count > REFUSALS_MAX:
+            raise SimulatedFailure("livelock", f"{refused_count} proposals were refused")
+
+    # Copies -----------------------------------------------------------------------------------------
+
+    def _look_at_copy(self, scorer: ScorerProcess) -> None:
+        """A copy that has every delta is equal to the owner's columns."""
+        owner, replica = self._owner, scorer.loop.replica
+        if owner is None or not replica.is_whole or replica.epoch != owner.epoch:
+            return
+        state = owner.state
+        if replica.sequence != state.snapshots.sequence or not replica.is_settled:
+            return
+        ours, theirs = state.cache.nodes, replica.nodes
+        if not state.snapshots.is_current(state.scorers.settled()):
+            return
+        rows = ours.present_rows()
+        if not np.array_equal(rows, theirs.present_rows()):
+            raise SimulatedFailure("copy", f"{scorer.name} has other nodes than the owner")
+        count = len(ours.resources)
+        pairs = {column.name: (getattr(ours, column.name), getattr(theirs, column.name))
+                 for column in USAGE_COLUMNS if column.name != "ports_id"}  # fmt: skip
+        pairs |= {"unschedulable": (ours.unschedulable, theirs.unschedulable)}
+        for name, (mine, other) in pairs.items():
+            if not np.array_equal(mine[rows], other[rows]):
+                raise SimulatedFailure("copy", f"{scorer.name}: {name} is not the owner's")
+        for name in ("requested", "allocatable"):
+            mine, other = getattr(ours, name), getattr(theirs, name)
+            if not np.array_equal(mine[:count, rows], other[:count, rows]):
+                raise SimulatedFailure("copy", f"{scorer.name}: {name} is not the owner's")
+        self._compare_pods(scorer, state.cache)
+
+    def _compare_pods(self, scorer: ScorerProcess, cache: Cache) -> None:
+        theirs = scorer.loop.replica
+        for pod in cache.pods():
+            info = cache.node_info(pod.node_name)
+            assert info is not None, "a pod is on a node"
+            place = int(theirs.pods.node_row[pod.row]), int(theirs.pods.class_id[pod.row])
+            if place != (info.row, pod.pod_class.class_id):
+                raise SimulatedFailure("copy", f"{scorer.name}: {pod.record.key} is elsewhere")
+        scorer_known = self._berth.owner and self._berth.owner.state.scorers.get(
+            scorer.sockets.identity
+        )
+        if not scorer_known or scorer_known.attempts:
+            return  # It may have nominated pods itself, which nobody has judged yet.
+        mine = sorted(cache.view.nominations.all())
+        if mine != sorted(theirs.view.nominations.all()):
+            raise SimulatedFailure("copy", f"{scorer.name}: nominations are not the owner's")
+
+    # Every assumption -------------------------------------------------------------------------------
+
+    def _overhear(self, owner: OwnerProcess) -> None:
+        """Has every assumption of an owner judged before it is made."""
+        cache = owner.state.cache
+        assume_one, assume_many = cache.assume_pod, cache.assume_pods
+
+        def assume_pod(record: PodRecord, node_name: str, pod_class: PodClass) -> None:
+            self._check_assumption(cache, record, node_name)
+            assume_one(record, node_name, pod_class)
+
+        def assume_pods(
+            records: list[PodRecord], rows: list[int], pod_class: PodClass
+        ) -> list[str]:
+            names = [cache.nodes.name_of(row) for row in rows]
+            for record, name in zip(records, names, strict=True):
+                self._check_assumption(cache, record, name)
+            cache.assume_pod = assume_one  # type: ignore[method-assign] # What it calls itself.
+            names = assume_many(records, rows, pod_class)
+            cache.assume_pod = assume_pod  # type: ignore[method-assign]
+            return names
+
+        cache.assume_pod = assume_pod  # type: ignore[method-assign] # To listen, and no more.
+        cache.assume_pods = assume_pods  # type: ignore[method-assign]
+
+    def _check_assumption(self, cache: Cache, record: PodRecord, node_name: str) -> None:
+        self.assumptions_count += 1
+        self._world.simulation.tell(f"    owner assumes {record.key} on {node_name}")
+        cluster = _held_by(cache)
+        pod = _waiting(record)
+        node = cluster.node(node_name)
+        if node is None:
+            raise SimulatedFailure("assumption", f"{record.key} on {node_name}, which is not there")
+        nominated = []
+        for nomination in cache.view.nominations.on(cache.nodes.row_of(node_name)):
+            if nomination.uid != record.uid and nomination.priority >= pod.priority:
+                queued = self._owner_queue_record(nomination.uid)
+                if queued is not None:
+                    nominated.append(_waiting(queued, node_name))
+        problem = why_not(pod, node, cluster)
+        if not problem and nominated:
+            problem = why_not(pod, node, cluster.beside(nominated))
+            problem = problem and f"{problem}, with the pods that are nominated there"
+        if problem == "host port" and node_name in self._world.spoilt_nodes:
+            problem = ""  # Shared by somebody else's doing; the first pod to leave frees it.
+        if problem:
+            raise SimulatedFailure("assumption", f"{record.key} on {node_name}: {problem}")
+
+    def _owner_queue_record(self, uid: str) -> PodRecord | None:
+        owner = self._berth.owner
+        queued = None if owner is None else owner.state.queue.get(uid)
+        return None if queued is None else queued.record
+
+    # In the end -------------------------------------------------------------------------------------
+
+    def is_at_rest(self) -> bool:
+        """Whether nothing is under way in berth, as far as can be seen."""
+        owner = self._berth.owner
+        if owner is None or not owner.state.is_synced:
+            return False
+        state = owner.state
+        lengths = state.queue.pending_lengths()
+        # Without nodes nobody rejects a pod, so nobody can say what would help it: it is tried for ever.
+        is_trying = lengths.active or lengths.backoff or lengths.in_flight
+        return not (
+            (is_trying and state.cache.node_count())
+            or state.cache.assumed_pods()
+            or state.binders.in_flight_count()
+            or state.nominations.in_flight_count()
+            or not state.scorers.ready()
+            or any(pod["metadata"].get("deletionTimestamp") for pod in self._world.pods())
+        )
+
+    def conclude(self) -> None:
+        """Once all has come to rest: every pod is where it belongs."""
+        owner = self._berth.owner
+        if owner is None or not self.is_at_rest():
+            raise SimulatedFailure("no rest", self._what_is_left(owner))
+        self._compare_with_server(owner)
+        pods = self._world.pods()
+        cluster = cluster_of(self._world.nodes(), pods, self._namespaces())
+        for found in pods:
+            if not found["spec"].get("nodeName"):
+                self._judge_waiting(owner, found, cluster)
+        for node, what in overcommitted(cluster):
+            if node not in self._world.spoilt_nodes and not self._world.was_restored:
+                raise SimulatedFailure("overcommitted", f"{node}: {what}")
+
+    def _namespaces(self) -> list[Json]:
+        return list(self._world.objects(self._world.server.cluster.namespaces))
+
+    def _what_is_left(self, owner: OwnerProcess | None) -> str:
+        if owner is None or not owner.state.is_synced:
+            return "the owner is not synced"
+        state = owner.state
+        told = [str(state.queue.pending_lengths())]
+        told += [f"{pod.record.key} {pod.place.value}" for pod in state.queue]
+        told += [
+            f"{pod.record.key} assumed on {pod.node_name}" for pod in state.cache.assumed_pods()
+        ]
+        told.append(f"bindings {state.binders.in_flight_count()}")
+        told.append(f"victims {state.nominations.in_flight_count()}")
+        told.append(f"workers {len(state.scorers.ready())}")
+        return "; ".join(told)
+
+    def _compare_with_server(self, owner: OwnerProcess) -> None:
+        """What the owner holds is what there is."""
+        state = owner.state
+        there, held = {}, {}
+        for pod in self._world.pods():
+            if pod["status"].get("phase") not in ("Succeeded", "Failed"):
+                there[pod["metadata"]["uid"]] = pod["spec"].get("nodeName") or ""
+        for cached in state.cache.pods():
+            held[cached.record.uid] = cached.node_name
+        for queued in state.queue:
+            if queued.record.uid in held:
+                raise SimulatedFailure("two places", queued.record.key)
+            held[queued.record.uid] = ""
+        if there != held:
+            wrong = sorted(uid for uid in there | held if there.get(uid) != held.get(uid))
+            detail = f"{wrong[0]}: there {there.get(wrong[0])}, held {held.get(wrong[0])}"
+            raise SimulatedFailure("drift", f"{len(wrong)} pods, {detail}")
+        nodes = {node["metadata"]["name"] for node in self._world.nodes()}
+        names = {info.name for info in state.cache.node_infos() if info.node is not None}
+        if nodes != names:
+            raise SimulatedFailure("drift", f"nodes {sorted(nodes ^ names)}")
+
+    def _judge_waiting(self, owner: OwnerProcess, found: Json, cluster: OracleCluster) -> None:
+        """A pod that waits fits nowhere, and no room can be made for it."""
+        pod = pod_of(found)
+        if found["spec"].get("schedulingGates"):
+            return
+        queued = owner.state.queue.get(pod.uid)
+        place = "nowhere" if queued is None else queued.place.value
+        assert queued is None or queued.place is not Place.IN_FLIGHT, "nothing is under way"
+        key = f"{pod.namespace}/{pod.name} ({place})"
+        fits = where_it_fits(pod, cluster)
+        if fits:
+            raise SimulatedFailure("waits though it fits", f"{key} on {', '.join(fits)}")
+        helped = where_room_can_be_made(pod, cluster)
+        if helped:
+            raise SimulatedFailure("no room made", f"{key} on {', '.join(helped)}")
+
+    def check_nothing_is_kept(self) -> None:
+        """When all objects are gone, so is everything that was held for them."""
+        owner = self._berth.owner
+        assert owner is not None, "judged at rest"
+        state = owner.state
+        kept = {
+            "pods of the cache": state.cache.pod_count(),
+            "nodes": len(state.cache.node_infos()),
+            "pods of the queue": len(state.queue),
+            "classes": len(list(state.cache.classes)),
+            "attempts": state.scorers.attempt_count(),
+            "bindings": state.binders.in_flight_count(),
+            "nominations": len(state.cache.view.nominations),
+            "victims": state.nominations.in_flight_count(),
+            "events in flight": sum(state.queue.events_in_flight().values()),
+        }
+        for what, count in kept.items():
+            if count:
+                raise SimulatedFailure("kept", f"{count} {what} when nothing is left")
+
+
+def _held_by(cache: Cache) -> OracleCluster:
+    """The cluster as an owner sees it now."""
+    nodes = [
+        node_of(msgspec.to_builtins(info.node))
+        for info in cache.node_infos()
+        if info.node is not None
+    ]
+    pods = [
+        pod_of_template(
+            held.record.uid,
+            held.record.key,
+            bytes(held.record.template),
+            held.node_name,
+            is_terminating=bool(held.record.deleted),
+        )
+        for held in cache.pods()
+    ]
+    namespaces = {
+        name: msgspec.to_builtins(value).get("metadata", {}).get("labels") or {}
+        for name, value in cache.objects.all("namespaces").items()
+    }
+    return OracleCluster(nodes, pods, namespaces)
+
+
+def _waiting(record: PodRecord, node: str = "") -> OraclePod:
+    return pod_of_template(
+        record.uid, record.key, bytes(record.template), node, is_terminating=False
+    )

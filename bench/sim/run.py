@@ -1,0 +1,125 @@
+"""One seed from beginning to end.
+
+Three acts: the plan is played while everything may go wrong; everything works again, and berth comes
+to rest; all objects are deleted, and nothing may be left of them.
+"""
+
+import logging
+from typing import Final, NamedTuple
+
+from bench.sim.judge import Judge
+from bench.sim.plan import Plan
+from bench.sim.processes import Berth
+from bench.sim.schedule import SimulatedFailure, Simulation
+from bench.sim.virtual_loop import Network
+from bench.sim.world import World
+
+CALM_S: Final = 12.0
+"""Back-off is 10 s at most: what has been at rest for so long stays so."""
+REST_S_MAX: Final = 240.0
+"""Parked pods are tried again after 300 s whether or not anything happened, and must not owe their node
+to that."""
+
+
+class Failed(NamedTuple):
+    """Which rule was broken, and how."""
+
+    kind: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.detail}"
+
+
+class Outcome(NamedTuple):
+    """What became of a seed."""
+
+    seed: int
+    failure: Failed | None
+    digest: str
+    """Of every message between the processes."""
+    events_count: int
+    bound_count: int
+    assumptions_count: int
+    story: list[str]
+
+
+class _LogToStory(logging.Handler):
+    """What the processes log is part of the story."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__()
+        self._simulation = simulation
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields = getattr(record, "berth_fields", {})
+        told = " ".join(f"{key}={value}" for key, value in fields.items())
+        self._simulation.tell(f"    log {record.name}: {record.getMessage()} {told}")
+
+
+def play(plan: Plan, *, is_told: bool = False) -> Outcome:
+    """Plays a plan; the same plan always in the same way."""
+    simulation = Simulation(plan.seed, is_told=is_told)
+    logger = logging.getLogger("berth")
+    handler = _LogToStory(simulation)
+    logger.addHandler(handler)
+    logger.propagate, logger.level = False, logging.INFO if is_told else logging.CRITICAL + 1
+    network = Network(simulation)
+    world = World(simulation, network)
+    simulation.run_until(simulation.now_s + 0.1)  # The server has begun to listen.
+    failure = None
+    judge: Judge | None = None
+    try:
+        for action in plan.actions:
+            if action.at_s <= 0.0:
+                world.carry_out(action)
+        berth = world.berth = Berth(
+            simulation, network, scorer_count=plan.scorer_count, binder_count=plan.binder_count
+        )
+        judge = Judge(world, berth)
+        simulation.after_event = judge.look
+        _play_acts(plan, simulation, world, judge)
+    except SimulatedFailure as found:
+        failure = Failed(found.kind, found.detail)
+        simulation.tell(f"FAILED: {found}")
+    finally:
+        simulation.after_event = None
+        world.close()
+        logger.removeHandler(handler)
+        logger.propagate, logger.level = True, logging.NOTSET
+    return Outcome(
+        seed=plan.seed,
+        failure=failure,
+        digest=world.berth.links.digest(),
+        events_count=simulation.events_count,
+        bound_count=0 if judge is None else judge.bound_count,
+        assumptions_count=0 if judge is None else judge.assumptions_count,
+        story=simulation.story or [],
+    )
+
+
+def _play_acts(plan: Plan, simulation: Simulation, world: World, judge: Judge) -> None:
+    for action in plan.actions:
+        if action.at_s > 0.0:
+            simulation.at(simulation.now_s + action.at_s, lambda each=action: world.carry_out(each))  # type: ignore[misc] # The loop's variable, kept.
+    simulation.run_until(simulation.now_s + plan.last_s + 0.5)
+    world.heal()
+    _rest(simulation, judge)
+    judge.conclude()
+    world.delete_everything()
+    _rest(simulation, judge)
+    judge.check_nothing_is_kept()
+
+
+def _rest(simulation: Simulation, judge: Judge) -> None:
+    """Until nothing has moved for a while."""
+    until_s = simulation.now_s + REST_S_MAX
+    while simulation.now_s < until_s:
+        simulation.run_until(simulation.now_s + 0.5)
+        if not judge.is_at_rest():
+            continue
+        calm_s = simulation.now_s + CALM_S
+        while simulation.now_s < calm_s and judge.is_at_rest():
+            simulation.run_until(simulation.now_s + 0.5)
+        if judge.is_at_rest():
+            return

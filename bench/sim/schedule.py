@@ -1,0 +1,178 @@
+"""The virtual clock, the one list of what happens next, and what all simulated processes share.
+
+Nothing here or on top of it reads a clock, a socket or an unseeded generator: a seed replays exactly.
+Each party draws from a generator of its own, named after it, so that what is left out of a plan does
+not change what the others draw.
+"""
+
+import heapq
+import math
+import random
+from collections.abc import Callable
+from typing import Final
+
+EPOCH_WALL_S: Final = 1_760_000_000.0
+"""What a clock on the wall shows at the beginning."""
+EVENTS_MAX: Final = 60_000
+"""A seed takes some thousands; more means that something goes round in circles."""
+TURN_S_MEDIAN: Final = 0.000_2
+"""How long a process is busy with a turn, about."""
+
+
+class SimulatedFailure(Exception):  # noqa: N818 # It is the finding, not an error of the simulation.
+    """Something that must not be. `kind` names the rule that was broken."""
+
+    def __init__(self, kind: str, detail: str) -> None:
+        super().__init__(f"{kind}: {detail}")
+        self.kind = kind
+        self.detail = detail
+
+
+class Simulation:
+    """Time, order and chance of one run."""
+
+    def __init__(self, seed: int, *, is_told: bool = False) -> None:
+        self.seed = seed
+        self.now_s = 1000.0
+        self.events_count = 0
+        self.story: list[str] | None = [] if is_told else None
+        """What happened, as sentences; kept only where somebody wants to read it."""
+        self.after_event: Callable[[], None] | None = None
+        self._order = 0
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+
+    def rng(self, name: str) -> random.Random:
+        """A generator of its own for each party."""
+        return random.Random(f"{self.seed}/{name}")
+
+    def tell(self, text: str) -> None:
+        if self.story is not None:
+            self.story.append(f"{self.now_s - 1000.0:9.4f} s  {text}")
+
+    def at(self, time_s: float, act: Callable[[], None]) -> None:
+        """Has something happen at a time; what is due at the same time happens in order of calls."""
+        self._order += 1
+        heapq.heappush(self._heap, (max(time_s, self.now_s), self._order, act))
+
+    def after(self, delay_s: float, act: Callable[[], None]) -> None:
+        self.at(self.now_s + delay_s, act)
+
+    def run_until(self, time_s: float, is_over: Callable[[], bool] | None = None) -> None:
+        """Plays everything up to a time, or until `is_over` (asked after each event) says so."""
+        heap = self._heap
+        while heap and heap[0][0] <= time_s:
+            self.now_s, _, act = heapq.heappop(heap)
+            act()
+            self.events_count += 1
+            if self.events_count > EVENTS_MAX:
+                raise SimulatedFailure("no rest", f"{EVENTS_MAX} events and no end")
+            if self.after_event is not None:
+                self.after_event()
+            if is_over is not None and is_over():
+                return
+        self.now_s = max(self.now_s, time_s)
+
+
+class Latency:
+    """How long one way takes, each time: mostly about as long as last time, sometimes far longer.
+
+    How fast a way is at all is drawn once, so that over many seeds each party is the slow one."""
+
+    def __init__(self, rng: random.Random, median_s: float) -> None:
+        self._rng = rng
+        self._median_s: float = median_s * 10.0 ** rng.uniform(-1.0, 1.5)
+
+    def draw_s(self) -> float:
+        chance = self._rng.random()
+        if chance > 0.995:
+            return self._median_s * 100 * self._rng.random()
+        if chance > 0.95:
+            return self._median_s * 10 * self._rng.random()
+        return self._median_s * (0.5 + chance)
+
+
+class ProcessClock:
+    """The clocks of a process (`shared.clock.Clock`); the wall's may be set."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self.wall_offset_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return self._simulation.now_s
+
+    def boot_s(self) -> float:
+        return self._simulation.now_s
+
+    def wall_s(self) -> float:
+        return EPOCH_WALL_S + self._simulation.now_s + self.wall_offset_s
+
+
+class Process:
+    """One life of a process: it takes turns, and between them it may be stopped or killed.
+
+    `turn` does what there is to do now and returns when there will be something to do again, infinite
+    if only a message can bring that about."""
+
+    def __init__(self, simulation: Simulation, name: str) -> None:
+        self.simulation = simulation
+        self.name = name
+        self.is_alive = True
+        self.sends_left = math.inf
+        """After so many messages it dies, in the middle of a turn if need be."""
+        self.on_death: Callable[[], None] | None = None
+        """Told of a death that nobody ordered, at the end of its last turn."""
+        self.clock = ProcessClock(simulation)
+        self._busy = Latency(simulation.rng(f"{name} busy"), TURN_S_MEDIAN)
+        self._free_at_s = 0.0
+        self._turn_at_s = math.inf
+
+    def turn(self) -> float:
+        raise NotImplementedError
+
+    def wake(self, at_s: float = 0.0) -> None:
+        """Has a turn take place, not before `at_s`."""
+        at_s = max(at_s, self._free_at_s, self.simulation.now_s)
+        if self.is_alive and at_s < self._turn_at_s:
+            self._turn_at_s = at_s
+            self.simulation.at(at_s, self._take_turn)
+
+    def stop_until(self, time_s: float) -> None:
+        """As SIGSTOP does: no turn until then, and what comes meanwhile waits."""
+        self._free_at_s = max(self._free_at_s, time_s)
+        if self._turn_at_s < time_s:
+            self._turn_at_s = math.inf
+            self.wake()
+
+    def start_again(self) -> None:
+        """As SIGCONT does."""
+        self._free_at_s = min(self._free_at_s, self.simulation.now_s)
+        self.wake()
+
+    def may_send(self) -> bool:
+        """Asked before each message: False once the process is dead, or dies with this one."""
+        if not self.is_alive:
+            return False
+        self.sends_left -= 1
+        return self.sends_left >= 0
+
+    def kill(self) -> None:
+        """The end, without a last word."""
+        self.is_alive = False
+
+    def _die(self) -> None:
+        if self.is_alive and self.on_death is not None:
+            self.on_death()
+
+    def _take_turn(self) -> None:
+        now_s = self.simulation.now_s
+        if not self.is_alive or self._turn_at_s > now_s:
+            return  # It was put off.
+        self._turn_at_s = math.inf
+        again_s = self.turn()
+        if self.sends_left < 0:
+            self._die()
+            return
+        self._free_at_s = max(self._free_at_s, now_s + self._busy.draw_s())
+        if again_s < math.inf:
+            self.wake(again_s)

@@ -1,0 +1,317 @@
+"""The cluster of a run: the simulated API server, what others do to its objects, and what goes wrong.
+
+Each method that an `Action` names tries what it says and does nothing where it no longer can (the pod
+is gone, the process dead), so that every part of a plan makes sense without the rest.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import orjson
+
+from bench.apiserver.cluster import (
+    DEFAULT_TOLERATIONS_PLUGIN,
+    PRIORITY_PLUGIN,
+    TOPOLOGY_LABELS_PLUGIN,
+    ClusterOptions,
+)
+from bench.apiserver.fault_plan import Rule, RulePlan
+from bench.apiserver.faults import AnswerFault, Refuse, RequestFault, WatchFault
+from bench.apiserver.router import Request
+from bench.apiserver.server import ApiServer, ServerOptions
+from bench.apiserver.store import StoredObject, Table
+from bench.apiserver.watching import WatchCursor, WatchStart
+from bench.sim.plan import Action, Json
+from bench.sim.processes import Berth, new_process, start_api_server
+from bench.sim.schedule import EPOCH_WALL_S, Simulation
+from bench.sim.virtual_loop import Network
+
+_OFF: Final = frozenset([DEFAULT_TOLERATIONS_PLUGIN, PRIORITY_PLUGIN, TOPOLOGY_LABELS_PLUGIN])
+"""They would only make the stories longer."""
+NODES: Final = "/api/v1/nodes"
+BINDERS_MAX: Final = 2
+"""An order whose binder is lost for a moment may be with two: both look, and then both post."""
+BUDGETS: Final = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+
+
+class ScriptedFaults:
+    """The fault plan of the server; also a witness of all requests of berth."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._plan = RulePlan([])
+        self.is_active = True
+
+    def add(self, rule: Rule) -> None:
+        self._plan.add(rule)
+
+    def clear(self) -> None:
+        self._plan = RulePlan([])
+
+    def before_request(self, request: Request) -> RequestFault | None:
+        fault = self._plan.before_request(request)
+        self._world.witness(request, fault)
+        return fault
+
+    def before_answer(self, request: Request, code: int) -> AnswerFault | None:
+        return self._plan.before_answer(request, code)
+
+    def before_watch_event(self, cursor: WatchCursor) -> WatchFault | None:
+        return self._plan.before_watch_event(cursor)
+
+
+class World:
+    """The API server and everybody but berth."""
+
+    def __init__(self, simulation: Simulation, network: Network) -> None:
+        self.simulation = simulation
+        self.network = network
+        self.faults = ScriptedFaults(self)
+        self.berth: Berth
+        self.process = new_process(simulation, "apiserver", network)
+        options = ClusterOptions(seed=simulation.seed, disabled_admission=_OFF)
+        self.server = ApiServer(
+            ServerOptions(cluster=options),
+            faults=self.faults,
+            now_s=lambda: EPOCH_WALL_S + simulation.now_s,
+        )
+        start_api_server(self.process, self.server)
+        self.was_restored = False
+        self.spoilt_nodes: set[str] = set()
+        """Nodes that somebody else may have overcommitted: by a binding, or by making them smaller."""
+        self.requests_count = 0
+        self.looks: dict[tuple[str, int], int] = {}
+        """(uid, epoch of the owner) -> how often the pod may be bound without another look at it."""
+        self.broken_rules: list[tuple[str, str]] = []
+        """(rule, detail) of what the witness saw; taken by the judge."""
+        self._saved: list[tuple[Table, dict[str, StoredObject]]] = []
+        self._saved_version = 0
+
+    def ask(self, method: str, path: str, body: Json | None = None) -> Json | None:
+        """A request of somebody else, answered at once; None where it was refused."""
+        content = b"" if body is None else orjson.dumps(body)
+        request = Request(method, path, "", "application/json", "", content, True)
+        answer = self.server.carry_out(request)
+        assert not isinstance(answer, WatchStart), "nobody watches here"
+        if answer.code >= 300:
+            self.simulation.tell(f"    refused: {answer.code}")
+            return None
+        found: Json = orjson.loads(answer.body)
+        return found
+
+    def carry_out(self, action: Action) -> None:
+        self.simulation.tell(str(action))
+        getattr(self, action.do)(**action.what)
+
+    def objects(self, table: Table) -> Iterator[Json]:
+        """All of a kind, in the order of their names."""
+        for key in table.sorted_keys():
+            yield table.objects[key].decoded()
+
+    def pods(self) -> list[Json]:
+        return list(self.objects(self.server.cluster.pods))
+
+    def nodes(self) -> list[Json]:
+        return list(self.objects(self.server.cluster.nodes))
+
+    def pod(self, namespace: str, name: str) -> Json | None:
+        stored = self.server.cluster.pods.get(namespace, name)
+        return None if stored is None else stored.decoded()
+
+    # The witness ------------------------------------------------------------------------------------
+
+    def witness(self, request: Request, fault: RequestFault | None) -> None:
+        """A binding whose outcome is unknown is looked up before it is sent again."""
+        self.requests_count += 1
+        parts = request.target.partition("?")[0].split("/")
+        if "pods" not in parts or len(parts) < 7:
+            return
+        if self.simulation.story is not None:
+            told = "" if fault is None else f", but the server's fault is: {fault}"
+            self.simulation.tell(f"    berth sends {request.method} {'/'.join(parts[4:])}{told}")
+        stored = self.server.cluster.pods.get(parts[4], parts[6])
+        owner = self.berth.owner
+        if stored is None or owner is None:
+            return
+        looks = self.looks.get((stored.uid, owner.epoch), 1)
+        if request.method == "GET":
+            looks = min(looks + 1, BINDERS_MAX)
+        elif request.method == "POST" and parts[-1] == "binding" and not isinstance(fault, Refuse):
+            # A refusal says that nothing was done; any other answer may be lost.
+            looks -= 1
+            if looks < 0:
+                told = f"pod {stored.key} was posted again, and nobody had looked what became of it"
+                self.broken_rules.append(("blind binding", told))
+        self.looks[stored.uid, owner.epoch] = looks
+
+    # Objects ----------------------------------------------------------------------------------------
+
+    def create_namespace(self, name: str, labels: Json) -> None:
+        self.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+
+    def label_namespace(self, name: str, labels: Json) -> None:
+        self._patch(f"/api/v1/namespaces/{name}", {"metadata": {"labels": {"team": None} | labels}})
+
+    def put_node(
+        self, name: str, labels: Json, room: Json, taints: list[Json], unschedulable: bool
+    ) -> None:
+        """Makes a node, or makes it another."""
+        spec = {"taints": taints, "unschedulable": unschedulable}
+        body: Json = {"metadata": {"name": name, "labels": labels}, "spec": spec,
+                      "status": {"allocatable": room, "capacity": room}}  # fmt: skip
+        stored = self.server.cluster.nodes.get("", name)
+        if stored is None:
+            self.ask("POST", NODES, body)
+            if any(pod["spec"].get("nodeName") == name for pod in self.pods()):
+                self.spoilt_nodes.add(name)
+            return
+        self.spoilt_nodes.add(name)
+        body["metadata"]["uid"] = stored.uid
+        self.ask("PUT", f"{NODES}/{name}", body)
+        self.ask("PUT", f"{NODES}/{name}/status", body)
+
+    def delete_node(self, name: str) -> None:
+        self.spoilt_nodes.add(name)
+        self.ask("DELETE", f"{NODES}/{name}")
+
+    def create_pod(self, namespace: str, name: str, labels: Json, spec: Json) -> None:
+        body = {"metadata": {"name": name, "labels": labels}, "spec": spec}
+        self.ask("POST", f"/api/v1/namespaces/{namespace}/pods", body)
+
+    def delete_pod(self, namespace: str, name: str) -> None:
+        self.ask("DELETE", _pod(namespace, name))
+
+    def recreate_pod(self, namespace: str, name: str, labels: Json, spec: Json) -> None:
+        """Gone without grace, and there again under its name."""
+        if self.ask("DELETE", _pod(namespace, name) + "?gracePeriodSeconds=0") is not None:
+            self.create_pod(namespace, name, labels, spec)
+
+    def finish_pod(self, namespace: str, name: str) -> None:
+        """What runs has done its work."""
+        pod = self.pod(namespace, name)
+        if pod is not None and pod["spec"].get("nodeName"):
+            self._patch(_pod(namespace, name) + "/status", {"status": {"phase": "Succeeded"}})
+
+    def open_gates(self, namespace: str, name: str) -> None:
+        self._patch(_pod(namespace, name), {"spec": {"schedulingGates": None}})
+
+    def label_pod(self, namespace: str, name: str, labels: Json) -> None:
+        self._patch(_pod(namespace, name), {"metadata": {"labels": labels}})
+
+    def foreign_bind(self, namespace: str, name: str, node: str) -> None:
+        """Somebody else binds a pod that is ours to bind."""
+        body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+        if self.ask("POST", _pod(namespace, name) + "/binding", body) is not None:
+            self.spoilt_nodes.add(node)
+
+    def create_budget(self, name: str, app: str, allowed: int) -> None:
+        body = {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": app}}}}
+        self.ask("POST", BUDGETS, body)
+        self._patch(f"{BUDGETS}/{name}/status", {"status": {"disruptionsAllowed": allowed}})
+
+    def _patch(self, path: str, body: Json) -> None:
+        content_type = "application/merge-patch+json"
+        request = Request("PATCH", path, "", content_type, "", orjson.dumps(body), True)
+        answer = self.server.carry_out(request)
+        assert not isinstance(answer, WatchStart), "nobody watches here"
+        if answer.code >= 300:
+            self.simulation.tell(f"    refused: {answer.code}")
+
+    # What goes wrong --------------------------------------------------------------------------------
+
+    def kill(self, process: str, sends: int) -> None:
+        """At once, or once it has sent so many more messages."""
+        found = self.berth.processes.get(process)
+        if found is None or not found.is_alive:
+            return
+        if sends:
+            found.sends_left = sends
+        else:
+            self.berth.kill(process)
+
+    def stop(self, process: str, for_s: float) -> None:
+        found = self.berth.processes.get(process)
+        if found is not None:
+            found.stop_until(self.simulation.now_s + for_s)
+
+    def break_link(self, process: str) -> None:
+        for peer in list(self.berth.links.peers.values()):
+            if peer.process.name == process:
+                peer.break_off()
+
+    def lose_snapshots(self, process: str, count: int) -> None:
+        for scorer in self.berth.scorers:
+            if scorer.name == process:
+                scorer.sockets.snapshots_to_lose += count
+
+    def damage_snapshots(self, process: str, count: int) -> None:
+        for scorer in self.berth.scorers:
+            if scorer.name == process:
+                scorer.sockets.snapshots_to_damage += count
+
+    def api_fault(self, **rule: Any) -> None:
+        self.faults.add(Rule(**rule))
+
+    def stall(self, process: str, upwards: bool, for_s: float) -> None:
+        """No byte gets through in one direction."""
+        until_s = self.simulation.now_s + for_s
+        self.network.stalled_until_s[process, upwards] = until_s
+
+    def set_clock(self, process: str, by_s: float) -> None:
+        found = self.berth.processes.get(process)
+        if found is not None:
+            found.clock.wall_offset_s += by_s
+
+    def break_connections(self) -> None:
+        """All connections of the server break at once."""
+        for connection in list(self.process.connections):
+            connection.break_off()
+
+    def restart_server(self, compacts: bool) -> None:
+        self.break_connections()
+        if compacts:
+            self.server.cluster.store.compact()
+
+    def save_etcd(self) -> None:
+        store = self.server.cluster.store
+        self._saved = [(table, dict(table.objects)) for table in store.tables()]
+        self._saved_version = store.version
+
+    def restore_etcd(self) -> None:
+        """Everything is as it was then, versions included. A watch from a version that is yet to come
+        waits for it and has a hole from then on, in Kubernetes as here, so whoever plays a backup back
+        has to start all who watch anew."""
+        if not self._saved:
+            return
+        self.was_restored = True
+        self.break_connections()
+        self.berth.kill("adapter")
+        store = self.server.cluster.store
+        store.restore(self._saved_version, self._saved)
+
+    def delete_everything(self) -> None:
+        """Pods, nodes, and whatever else was made."""
+        self.simulation.tell("everything is deleted")
+        for pod in self.pods():
+            meta = pod["metadata"]
+            self.ask("DELETE", _pod(meta["namespace"], meta["name"]) + "?gracePeriodSeconds=0")
+        for node in self.nodes():
+            self.ask("DELETE", f"{NODES}/{node['metadata']['name']}")
+
+    def close(self) -> None:
+        """Ends all processes, so that nothing of this run is left."""
+        for process in (*self.berth.processes.values(), self.process):
+            process.kill()
+
+    def heal(self) -> None:
+        """Nothing goes wrong any more, and what hung breaks."""
+        self.simulation.tell("everything works again")
+        self.faults.clear()
+        self.network.stalled_until_s.clear()
+        for process in self.berth.processes.values():
+            process.start_again()
+        self.break_connections()
+
+
+def _pod(namespace: str, name: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods/{name}"
