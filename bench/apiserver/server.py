@@ -230,7 +230,8 @@ class ApiServer:
         self._has_flush_planned = False
         self._last_flush_s = self.loop.time()
         changed = self.cluster.store.changed
-        tables = list(changed)
+        # Not in the order of their addresses, so that a run can be repeated.
+        tables = sorted(changed, key=lambda table: table.resource.qualified)
         changed.clear()
         for table in tables:
             streams = self._streams.get(table)

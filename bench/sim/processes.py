@@ -23,7 +23,6 @@ from shared.collector import Collector
 from shared.errors import OperationalError
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
-from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
 from shared.kube.object_codec import decode_object
 from shared.transport.adapter_link import AdapterLink
@@ -36,6 +35,7 @@ from workers.binder.binding_cycle import BindingCycle, BindingPlugins, ClaimPreB
 from workers.binder.claim_bind import ClaimBinder
 from workers.binder.claim_free import ClaimFreer
 from workers.binder.evictions import Evictor
+from workers.binder.fences import FencedClient, Fences
 from workers.binder.loop import Binder, Identity
 from workers.binder.recorder import Recorder, RecorderSettings
 from workers.binder.volume_bind import VolumeBinder
@@ -217,6 +217,10 @@ def start_adapter(
     return process
 
 
+def _always() -> bool:
+    return True
+
+
 def start_binder(
     simulation: Simulation, links: Links, network: Network, index: int, life: int
 ) -> AsyncProcess:
@@ -227,11 +231,12 @@ def start_binder(
     async def main() -> None:
         access = access_by_url(ADDRESS, {})
         settings = RecorderSettings()
-        bind_api = ApiClient(access, connections_max=MAX_IN_FLIGHT)
-        record_api = ApiClient(access, connections_max=settings.writes_max)
+        fences = Fences()
+        bind_api = FencedClient(access, fences, _always, connections_max=MAX_IN_FLIGHT)
+        record_api = FencedClient(access, fences, _always, connections_max=settings.writes_max)
         recorder = Recorder(record_api, settings, clock, "simulated", process)
         freer = ClaimFreer(record_api)
-        evictor = Evictor(record_api, clock, recorder.pod_preempted, freer=freer)
+        evictor = Evictor(record_api, clock, recorder.pod_preempted, freer=freer, fences=fences)
         binder = DefaultBinder(bind_api, clock=clock)
         pre_binders = (
             VolumePreBind(VolumeBinder(bind_api)),
@@ -242,7 +247,10 @@ def start_binder(
         cycle = BindingCycle(BindingPlugins((binder,), pre_binders))
         process.end = AsyncEnd(links, process, Channel.BINDERS, f"binder-{index}-{life}")
         identity = Identity(index, f"{life}")
-        await Binder(identity, process.end, cycle, recorder, MAX_IN_FLIGHT, clock, evictor).run()
+        binder_loop = Binder(
+            identity, process.end, cycle, recorder, MAX_IN_FLIGHT, clock, evictor, fences
+        )
+        await binder_loop.run()
 
     process.start(main)
     return process

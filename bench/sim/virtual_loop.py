@@ -202,6 +202,8 @@ class Network:
         self.simulation = simulation
         self.listener: tuple[VirtualLoop, Callable[[], asyncio.Protocol]] | None = None
         self.latency = Latency(simulation.rng("network"), WIRE_S_MEDIAN)
+        """Of connecting."""
+        self.connections_count = 0
         self.stalled_until_s: dict[tuple[str, bool], float] = {}
         """(process, towards the server) -> until when no byte gets through."""
 
@@ -215,6 +217,9 @@ class Transport(asyncio.Transport):
         self.protocol = protocol
         self.other: Transport
         self._network = network
+        network.connections_count += 1
+        number = network.connections_count
+        self._latency = Latency(network.simulation.rng(f"connection {number}"), WIRE_S_MEDIAN)
         self._is_closing = False
         self._is_lost = False
         self._arrives_s = 0.0
@@ -231,7 +236,7 @@ class Transport(asyncio.Transport):
     def _carry(self, act: Callable[[], None]) -> None:
         """To the other end, after all that was written before."""
         network, simulation = self._network, self._network.simulation
-        due_s = simulation.now_s + network.latency.draw_s()
+        due_s = simulation.now_s + self._latency.draw_s()
         is_upwards = network.listener is not None and self.other.loop is network.listener[0]
         client = self.loop.name if is_upwards else self.other.loop.name
         stalled_s = network.stalled_until_s.get((client, is_upwards), 0.0)

@@ -87,7 +87,8 @@ class ApiClient:
         self._observer = observer
         self._problems = problems
         self._idle: list[HttpConnection] = []
-        self._busy: set[HttpConnection] = set()
+        self._busy: dict[HttpConnection, None] = {}
+        """In order, so that requests that time out together end in the order in which they began."""
         self._pooled: set[HttpConnection] = set()
         self._streaming: set[HttpConnection] = set()
         self._connecting_count = 0
@@ -227,7 +228,7 @@ class ApiClient:
             connection.abort()
             raise
         finally:
-            self._busy.discard(connection)
+            self._busy.pop(connection, None)
             self._observe("GET", code, sent_s)
         if 200 <= answer.status < 300:
             self._streaming.add(connection)
@@ -245,7 +246,7 @@ class ApiClient:
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
-        for connection in self._pooled | self._busy | self._streaming:
+        for connection in self._pooled | self._busy.keys() | self._streaming:
             connection.abort()
         while self._waiters:
             self._wake_waiter()
@@ -281,7 +282,7 @@ class ApiClient:
         else:
             return answer
         finally:
-            self._busy.discard(connection)
+            self._busy.pop(connection, None)
             self._release(connection)
             self._observe(method, code, sent_s)
 
@@ -402,7 +403,7 @@ class ApiClient:
         return secured
 
     def _on_closed(self, connection: HttpConnection) -> None:
-        self._busy.discard(connection)
+        self._busy.pop(connection, None)
         self._streaming.discard(connection)
         if connection in self._pooled:
             self._pooled.discard(connection)
@@ -411,7 +412,7 @@ class ApiClient:
     # Timeouts -------------------------------------------------------------------------------------
 
     def _watch(self, connection: HttpConnection) -> None:
-        self._busy.add(connection)
+        self._busy[connection] = None
         if self._sweep is None:
             self._sweep = asyncio.get_running_loop().call_later(
                 _SWEEP_INTERVAL_S, self._time_out_overdue
@@ -421,7 +422,7 @@ class ApiClient:
         self._sweep = None
         now_s = asyncio.get_running_loop().time()
         for connection in [c for c in self._busy if c.deadline_s <= now_s]:
-            self._busy.discard(connection)
+            self._busy.pop(connection, None)
             connection.time_out(f"{self.server}: no answer in time")
         if self._busy and not self._is_closed:
             self._sweep = asyncio.get_running_loop().call_later(

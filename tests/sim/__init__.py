@@ -1,0 +1,1 @@
+"""The simulation, its judge and its oracle."""
