@@ -34,6 +34,7 @@ from workers.binder.bind_call import DefaultBinder
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins, ClaimPreBind, VolumePreBind
 from workers.binder.claim_bind import ClaimBinder
 from workers.binder.claim_free import ClaimFreer
+from workers.binder.claim_lines import ClaimLines
 from workers.binder.evictions import Evictor
 from workers.binder.fences import FencedClient, Fences
 from workers.binder.loop import Binder, Identity
@@ -235,13 +236,15 @@ def start_binder(
         bind_api = FencedClient(access, fences, _always, connections_max=MAX_IN_FLIGHT)
         record_api = FencedClient(access, fences, _always, connections_max=settings.writes_max)
         recorder = Recorder(record_api, settings, clock, "simulated", process)
-        freer = ClaimFreer(record_api)
+        lines = ClaimLines()
+        freer = ClaimFreer(record_api, lines)
         evictor = Evictor(record_api, clock, recorder.pod_preempted, freer=freer, fences=fences)
         binder = DefaultBinder(bind_api, clock=clock)
         pre_binders = (
             VolumePreBind(VolumeBinder(bind_api)),
             ClaimPreBind(
-                ClaimBinder(bind_api, recorder.pod_waits_for_devices), ClaimFreer(bind_api)
+                ClaimBinder(bind_api, recorder.pod_waits_for_devices, lines),
+                ClaimFreer(bind_api, lines),
             ),
         )
         cycle = BindingCycle(BindingPlugins((binder,), pre_binders))
