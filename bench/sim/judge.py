@@ -171,11 +171,11 @@ class Judge:
                 self._check_assumption(cache, record, name)
             cache.assume_pod = assume_one  # type: ignore[method-assign] # What it calls itself.
             names = assume_many(records, rows, pod_class)
-            cache.assume_pod = assume_pod  # type: ignore[method-assign]
+            cache.assume_pod = assume_pod  # type: ignore[method-assign] # To listen.
             return names
 
         cache.assume_pod = assume_pod  # type: ignore[method-assign] # To listen, and no more.
-        cache.assume_pods = assume_pods  # type: ignore[method-assign]
+        cache.assume_pods = assume_pods  # type: ignore[method-assign] # To listen.
 
     def _check_assumption(self, cache: Cache, record: PodRecord, node_name: str) -> None:
         self.assumptions_count += 1

@@ -94,7 +94,7 @@ class VirtualLoop(asyncio.AbstractEventLoop, Process):
         try:
             yield
         finally:
-            asyncio._set_running_loop(None)  # noqa: SLF001
+            asyncio._set_running_loop(None)  # noqa: SLF001 # The same.
 
     # What asyncio asks ------------------------------------------------------------------------------
 
@@ -118,13 +118,13 @@ class VirtualLoop(asyncio.AbstractEventLoop, Process):
         self.wake()
         return handle
 
-    def call_later(  # type: ignore[override]
+    def call_later(  # type: ignore[override] # Only what is asked of it.
         self, delay: float, callback: Callable[..., object], *args: Any,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:  # fmt: skip
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
-    def call_at(  # type: ignore[override]
+    def call_at(  # type: ignore[override] # Only what is asked of it.
         self, when: float, callback: Callable[..., object], *args: Any,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:  # fmt: skip
@@ -140,7 +140,7 @@ class VirtualLoop(asyncio.AbstractEventLoop, Process):
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
 
-    def create_task(  # type: ignore[override]
+    def create_task(  # type: ignore[override] # Only what is asked of it.
         self, coro: Coroutine[Any, Any, Any], *, name: str | None = None,
         context: Context | None = None,
     ) -> SimulatedTask:  # fmt: skip
@@ -158,7 +158,7 @@ class VirtualLoop(asyncio.AbstractEventLoop, Process):
         error = context.get("exception")
         raise SimulatedFailure("uncaught", f"{self.name}: {context.get('message')}: {error!r}")
 
-    async def create_connection(  # type: ignore[override]
+    async def create_connection(  # type: ignore[override] # Only what is asked of it.
         self, protocol_factory: Callable[[], asyncio.Protocol], host: str, port: int, **_: Any
     ) -> tuple["Transport", asyncio.Protocol]:
         del host, port
@@ -175,7 +175,7 @@ class VirtualLoop(asyncio.AbstractEventLoop, Process):
         protocol.connection_made(client)
         return client, protocol
 
-    async def create_server(  # type: ignore[override]
+    async def create_server(  # type: ignore[override] # Only what is asked of it.
         self, protocol_factory: Callable[[], asyncio.Protocol], *_: Any, **__: Any
     ) -> "Listening":
         self.network.listener = (self, protocol_factory)
