@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from daemon.supervisor.process_list import AlreadyRunningError, NotRunningError
-from shared import exit_codes
+from shared import exit_codes, shown
 from shared.config import RuntimeOptions, default_runtime_dir
 from shared.errors import ConfigurationError, OperationalError
 from shared.telemetry.log import LEVELS
@@ -83,7 +83,7 @@ def _show(lines: Iterable[str]) -> None:
     ends as other programs do, by the signal that Python ignores."""
     before = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
-        print(*lines, sep="\n", flush=True)
+        print(*map(shown.lines, lines), sep="\n", flush=True)
     finally:
         signal.signal(signal.SIGPIPE, before)
 
@@ -94,7 +94,7 @@ def _complain_of(error: ConfigurationError) -> None:
 
 def _complain(*lines: str) -> None:
     for line in lines:
-        print(f"berth: {line}", file=sys.stderr)
+        print(shown.lines(f"berth: {line}"), file=sys.stderr)
 
 
 def _run_bench(name: str, arguments: Sequence[str]) -> int:

@@ -6,6 +6,7 @@ which keys nobody asked for. Nothing is raised while reading: callers take fallb
 look at `Problems` once at the end.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final, TypeVar
 
@@ -59,12 +60,15 @@ class Field:
         """Something is wrong with this value."""
         self._problems.add(self.where, told)
 
-    def text(self, fallback: str) -> str:
+    def text(self, fallback: str, *, is_secret: bool = False) -> str:
         value = self._scalar()
         if value is None:
             return fallback
         if isinstance(value, str):
             return value
+        if is_secret:
+            self.problem("must be text (put it in quotes)")
+            return fallback
         return self._mistyped("text (put it in quotes)", fallback)
 
     def whole_number(self, fallback: int, *, least: int, most: int) -> int:
@@ -124,8 +128,8 @@ class Field:
         constructor = yaml.constructor.SafeConstructor()
         try:
             return _without_nulls(constructor.construct_object(self._node, deep=True))
-        except yaml.YAMLError as error:
-            self.problem(f"cannot be read: {error}")
+        except YAML_FAULTS as error:
+            self.problem(f"cannot be read: {yaml_problem(error)}")
             return None
 
     def _scalar(self) -> Any:
@@ -189,8 +193,8 @@ def read_document(text: str, problems: Problems) -> Field:
     """The root of a document of one YAML (or JSON) file."""
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
-        problems.add("document", f"is not YAML: {_on_one_line(error)}")
+    except YAML_FAULTS as error:
+        problems.add("document", f"is not YAML: {yaml_problem(error)}")
         node = None
     return Field(node, "", problems)
 
@@ -205,5 +209,28 @@ def _without_nulls(value: Any) -> Any:
             return value
 
 
-def _on_one_line(error: yaml.YAMLError) -> str:
-    return " ".join(str(error).split())
+YAML_FAULTS: Final = (
+    yaml.YAMLError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+)
+"""What reading YAML raises: `!!int x`, `!!bool x` and the like raise what Python makes of them."""
+
+_QUOTED: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
+_TOKEN: Final = re.compile(r"'(<[a-z ]+>|.{1,2})'")
+
+
+def yaml_problem(error: Exception) -> str:
+    """What is wrong and where, on one line, and nothing of what stands there: it may be a token. The
+    parser's own text shows the line, and names aliases and tags, which a password may begin like."""
+    if not isinstance(error, yaml.MarkedYAMLError):
+        if isinstance(error, yaml.YAMLError):  # A character that YAML does not know: its code.
+            return " ".join(str(error).split())
+        return f"a value is not what its tag says, or lies too deep ({type(error).__name__})"
+    mark = error.problem_mark or error.context_mark
+    where = "" if mark is None else f" in line {mark.line + 1}, column {mark.column + 1}"
+    problem = error.problem or error.context or "it cannot be understood"
+    return _QUOTED.sub(lambda m: m[0] if _TOKEN.fullmatch(m[0]) else "'...'", problem) + where

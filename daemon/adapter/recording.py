@@ -18,6 +18,7 @@ A recording that was cut off in the middle of a line (the recorder was killed) e
 import asyncio
 import base64
 import binascii
+import os
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, Literal
@@ -72,8 +73,14 @@ _header_decoder: Final = msgspec.json.Decoder(_Header)
 _input_decoder: Final = msgspec.json.Decoder(RecordedInput)
 
 
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 class FileRecorder:
     """Writes what it is told to a file. Close it, or the end is missing.
+
+    Others may not read it: pods are in it whole, and people put secrets into environments.
 
     A disk that is full ends the recording, which is logged once, and not the adapter.
     """
@@ -84,7 +91,7 @@ class FileRecorder:
         self._path = path
         self._is_broken = False
         try:
-            self._file: BinaryIO = path.open("wb")
+            self._file: BinaryIO = open(path, "wb", opener=_private)  # noqa: SIM115
         except OSError as error:
             raise ConfigurationError(f"--record {path}", [f"cannot be written: {error}"]) from error
         self._write(_Header(FORMAT, VERSION))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from shared import shown
 from shared.errors import ConfigurationError
 from shared.kube.credentials import Credentials
 from shared.kube.proxy import Proxy, proxy_of_environment
@@ -52,18 +53,20 @@ class ServerUrl:
 
 def parse_server_url(url: str, source: str) -> ServerUrl:
     """Take an API server's address apart; raises `ConfigurationError` naming `source`."""
+    shown_url = shown.url(url)
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise ConfigurationError(source, [f"server {url!r}: {error}"]) from error
+    except ValueError:  # Whose text shows what it took for the port: a part of a password, perhaps.
+        told = f"server {shown_url}: host or port cannot be read"
+        raise ConfigurationError(source, [told]) from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(
             source,
-            [f'server {url!r}: write it like "https://host:6443" or "http://127.0.0.1:8001"'],
+            [f'server {shown_url}: write it like "https://host:6443" or "http://127.0.0.1:8001"'],
         )
     if parts.query or parts.fragment or parts.username:
-        raise ConfigurationError(source, [f"server {url!r}: only scheme, host, port and path"])
+        raise ConfigurationError(source, [f"server {shown_url}: only scheme, host, port and path"])
     is_tls = parts.scheme == "https"
     return ServerUrl(
         is_tls, parts.hostname, port or (443 if is_tls else 80), parts.path.rstrip("/")

@@ -113,5 +113,5 @@ def bearer_line(token: str, source: str) -> bytes:
 
 def _header_line(name: str, text: str) -> bytes:
     if not text.isprintable():
-        raise ConfigurationError("user", [f"{name}: {text!r} cannot stand in a header"])
+        raise ConfigurationError("user", [f"{name}: has characters that cannot stand in a header"])
     return f"{name}: {text}\r\n".encode()

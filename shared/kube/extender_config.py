@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from shared import shown
 from shared.yaml_fields import Field
 
 TIMEOUT_S: Final = 5.0
@@ -162,7 +163,7 @@ def _url(field: Field) -> str:
     except ValueError:
         is_usable = False
     if not is_usable:
-        field.problem(f"{text!r} must be like http://host:port/path")
+        field.problem(f"{shown.url(text)} must be like http://host:port/path")
         return ""
     return text.rstrip("/")
 
@@ -210,7 +211,7 @@ def _tls(field: Field) -> ExtenderTls | None:
         key_file=fields.field("keyFile").text(""),
         ca_file=fields.field("caFile").text(""),
         cert_data=_base64(fields.field("certData")),
-        key_data=_base64(fields.field("keyData")),
+        key_data=_base64(fields.field("keyData"), is_secret=True),
         ca_data=_base64(fields.field("caData")),
     )
     fields.finish()
@@ -219,9 +220,9 @@ def _tls(field: Field) -> ExtenderTls | None:
     return tls
 
 
-def _base64(field: Field) -> bytes:
+def _base64(field: Field, *, is_secret: bool = False) -> bytes:
     try:
-        return base64.b64decode(field.text(""), validate=True)
+        return base64.b64decode(field.text("", is_secret=is_secret), validate=True)
     except (binascii.Error, ValueError):
         field.problem("must be base64")
         return b""

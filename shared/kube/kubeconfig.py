@@ -25,6 +25,7 @@ from shared.kube.credentials import Credentials
 from shared.kube.exec_credentials import ExecCommand, ExecCredentials
 from shared.kube.kubeconfig_user import EXEC_EXTENSION, read_exec, read_impersonation
 from shared.kube.proxy import parse_proxy, proxy_of_environment
+from shared.yaml_fields import YAML_FAULTS, yaml_problem
 
 SERVICE_ACCOUNT_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -136,8 +137,9 @@ class _ConfigFile:
             content = yaml.safe_load(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(str(path), [f"cannot be read: {error}"]) from error
-        except yaml.YAMLError as error:
-            raise ConfigurationError(str(path), [f"is not YAML: {error}"]) from error
+        except YAML_FAULTS as error:
+            # Without the cause: its text shows the line, which may be that of a token.
+            raise ConfigurationError(str(path), [f"is not YAML: {yaml_problem(error)}"]) from None
         if content is None:
             content = {}
         if not isinstance(content, dict):

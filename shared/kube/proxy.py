@@ -9,10 +9,11 @@ import asyncio
 import base64
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from shared import shown
 from shared.errors import ConfigurationError
 from shared.kube.api_errors import ConnectFailed
 
@@ -25,22 +26,26 @@ class Proxy:
 
     host: str
     port: int
-    authorization: str = ""
+    authorization: str = field(default="", repr=False)
     """What to tell it who we are; empty: nothing."""
 
 
 def parse_proxy(url: str, source: str) -> Proxy:
-    """A proxy's address; `ConfigurationError` names `source`."""
+    """A proxy's address; `ConfigurationError` names `source`, and never the password."""
+    shown_url = shown.url(url)
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         port = parts.port
-    except ValueError as error:
-        raise ConfigurationError(source, [f"proxy {url!r}: {error}"]) from error
+    except (
+        ValueError
+    ):  # Whose text shows what it took for the port: a part of the password, perhaps.
+        told = f"proxy {shown_url}: host or port cannot be read"
+        raise ConfigurationError(source, [told]) from None
     if parts.scheme != "http":
-        told = f"proxy {url!r}: only http:// proxies can be used, not {parts.scheme}://"
+        told = f"proxy {shown_url}: only http:// proxies can be used"
         raise ConfigurationError(source, [told])
     if not parts.hostname:
-        raise ConfigurationError(source, [f'proxy {url!r}: write it like "http://proxy:3128"'])
+        raise ConfigurationError(source, [f'proxy {shown_url}: write it like "http://proxy:3128"'])
     authorization = ""
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

@@ -22,6 +22,8 @@ from typing import Any, Final, TextIO
 
 import orjson
 
+from shared import shown
+
 LEVELS: Final = ("debug", "info", "warning", "error")
 """As `--log-level` takes them."""
 
@@ -179,12 +181,12 @@ class TextFormatter(logging.Formatter):
             _utc(record)[11:23],
             f"{record.levelname.lower():7}",
             f"{self._process:10}",
-            record.getMessage(),
+            shown.one_line(record.getMessage()),
             *(f"{key}={_readable(field)}" for key, field in _fields_of(record).items()),
         ]
         text = " ".join(parts)
         if record.exc_info:
-            text += "\n" + self.formatException(record.exc_info)
+            text += "\n" + shown.lines(self.formatException(record.exc_info))
         return text
 
 
@@ -231,8 +233,12 @@ def _utc(record: logging.LogRecord) -> str:
 
 def _readable(field: Any) -> str:
     text = f"{field:.6g}" if isinstance(field, float) else str(field)
-    needs_quotes = not text or any(character in text for character in ' "=\n')
-    return orjson.dumps(text).decode() if needs_quotes else text
+    is_plain = text and shown.one_line(text) == text
+    if is_plain and not any(character in text for character in ' "='):
+        return text
+    # JSON escapes C0, but not DEL, C1 and what turns the direction of writing.
+    whole = text.encode("utf-8", "backslashreplace").decode()
+    return shown.one_line(orjson.dumps(whole).decode())
 
 
 def _log_uncaught(
