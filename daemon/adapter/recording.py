@@ -91,7 +91,7 @@ class FileRecorder:
         self._path = path
         self._is_broken = False
         try:
-            self._file: BinaryIO = open(path, "wb", opener=_private)  # noqa: SIM115
+            self._file: BinaryIO = open(path, "wb", opener=_private)  # noqa: SIM115 # Open as long as the adapter runs.
         except OSError as error:
             raise ConfigurationError(f"--record {path}", [f"cannot be written: {error}"]) from error
         self._write(_Header(FORMAT, VERSION))
