@@ -61,7 +61,8 @@ def claim_releases(
         stale = sorted(device_index(cluster).special_claims.get(record.uid, ()))
     objects = cluster.objects
     releases = []
-    for key in dict.fromkeys((*keys, *stale)):
+    own = f"{record.namespace}/"
+    for key in dict.fromkeys((*filter(lambda key: key.startswith(own), keys), *stale)):
         claim: ResourceClaim | None = objects.get(CLAIMS, key)
         if claim is None or key in objects.assumed(CLAIMS) or claim.status.allocation is None:
             continue  # Gone or changed since that was found.

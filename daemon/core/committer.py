@@ -13,7 +13,7 @@ from daemon.core.permit_stage import PermitStage
 from daemon.core.pod_classes import PodClass
 from daemon.core.proposals import Verdicts, forget_worked_out, in_order, judge
 from shared.errors import ObjectError
-from shared.framework.extenders import binders_of
+from shared.framework.extenders import asked_of_scorers, binders_of
 from shared.messages.from_scorer import Failure, Proposals
 
 
@@ -87,7 +87,7 @@ class Committer:
             if is_too_old:
                 self._outcomes.try_again(failed, now_s)
             else:
-                self._refuse(failed, failure, generation, now_s)
+                self._refuse(scorer, failed, failure, generation, now_s)
 
     def bind(self, attempt: Attempt, node_name: str, now_s: float) -> None:
         """What follows for a pod that is assumed."""
@@ -107,7 +107,9 @@ class Committer:
             )
         return pod_class.is_bound_plainly
 
-    def _refuse(self, attempt: Attempt, failure: Failure, generation: int, now_s: float) -> None:
+    def _refuse(
+        self, scorer: Scorer, attempt: Attempt, failure: Failure, generation: int, now_s: float
+    ) -> None:
         """A pod fits nowhere; room may be made for it."""
         holdings, pod, info = self._holdings, attempt.pod, attempt.pod_class.info
         holdings.nominations.release(
@@ -117,7 +119,12 @@ class Committer:
             holdings.counters["preemption_attempts"] += 1
         if failure.preemption is not None:
             try:
-                is_made = holdings.nominations.commit(attempt, failure.preemption, generation)
+                # Whom extenders want to go, no search of ours can tell.
+                extenders = holdings.settings.extenders
+                is_believed = not scorer.key_name or asked_of_scorers(extenders, info)
+                is_made = holdings.nominations.commit(
+                    attempt, failure.preemption, generation, is_believed=is_believed
+                )
             except ObjectError as error:
                 forget_worked_out(holdings.cache, holdings.checker)
                 self._outcomes.fail(attempt, left_out(error), now_s)

@@ -65,12 +65,16 @@ class Foreseen(msgspec.Struct, frozen=True, gc=False):
 class Scorer:
     """One connected worker."""
 
-    __slots__ = ("attempts", "extended", "foreseen", "instance", "is_ready", "last_batch_id",
-                 "last_heard_s", "peer", "proposal_sequence", "refused_generation",
+    __slots__ = ("attempts", "extended", "foreseen", "instance", "is_ready", "key_name",
+                 "last_batch_id", "last_heard_s", "peer", "proposal_sequence", "refused_generation",
                  "shrunk_at_batch", "window", "worker_index")  # fmt: skip
 
-    def __init__(self, peer: bytes, worker_index: int, instance: str, now_s: float) -> None:
+    def __init__(
+        self, peer: bytes, worker_index: int, instance: str, now_s: float, key_name: str = ""
+    ) -> None:
         self.peer = peer
+        self.key_name = key_name
+        """Of a worker of another host, who is believed nothing that can be checked; else empty."""
         self.last_heard_s = now_s
         self.worker_index = worker_index
         self.instance = instance
@@ -131,15 +135,20 @@ class ScorerFleet:
         return len(self._by_peer)
 
     def join(
-        self, peer: bytes, worker_index: int, instance: str, now_s: float
+        self, peer: bytes, worker_index: int, instance: str, now_s: float, key_name: str = ""
     ) -> tuple[Scorer, list[Attempt]]:
         """A worker said Hello. Returns what its former life, if any, had in hand."""
         lost = self.leave(peer)
         for other in [s for s in self._by_peer.values() if s.worker_index == worker_index]:
             lost += self.leave(other.peer)
-        scorer = Scorer(peer, worker_index, instance, now_s)
+        scorer = Scorer(peer, worker_index, instance, now_s, key_name)
         self._by_peer[peer] = scorer
         return scorer, lost
+
+    def key_name_at(self, worker_index: int) -> str | None:
+        """Of the worker that has the number; None if nobody has."""
+        found = (s.key_name for s in self._by_peer.values() if s.worker_index == worker_index)
+        return next(found, None)
 
     def leave(self, peer: bytes) -> list[Attempt]:
         """A worker is gone. Returns what it had in hand, in order."""

@@ -20,6 +20,8 @@ class AdapterSaid(NamedTuple):
 class ScorerSaid(NamedTuple):
     peer: bytes
     message: FromScorer
+    key_name: str = ""
+    """Of the key of a worker of another host; empty for those of this host."""
 
 
 class ScorerGone(NamedTuple):

@@ -24,8 +24,8 @@ from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from shared.columns.nominations import Nomination
 from shared.faults import reading
-from shared.framework.preemption import fits_without
-from shared.framework.preemptor import Preemptor
+from shared.framework.preemption import fits_without, victims_on
+from shared.framework.preemptor import NEVER, Preemptor
 from shared.framework.runtime import Framework
 from shared.ids import NodeName, PodUid
 from shared.kube.pod_record import PodRecord
@@ -170,15 +170,25 @@ class NominationBook:
 
     # Preemption ----------------------------------------------------------------------------------
 
-    def commit(self, attempt: Attempt, proposal: PreemptionProposal, generation: int) -> bool:
+    def commit(
+        self,
+        attempt: Attempt,
+        proposal: PreemptionProposal,
+        generation: int,
+        *,
+        is_believed: bool = True,
+    ) -> bool:
         """Carries a preemption out, or says no: then the pod is to be tried again at once. ObjectError
-        where that cannot be told; nothing was changed then."""
+        where that cannot be told; nothing was changed then. `is_believed`: the worker that proposes
+        it searched as it should, so that no other pods of the node would do."""
         with reading(f"pod {attempt.pod.key}"):
             victims = self._confirmed(attempt, proposal, generation)
-            is_enough = victims is not None and self._fits_without(
-                attempt, proposal.node_row, victims
+            is_right = victims is not None and (
+                self._fits_without(attempt, proposal.node_row, victims)
+                if is_believed
+                else self._would_choose(attempt, proposal)
             )
-        if victims is None or not is_enough:
+        if victims is None or not is_right:
             if 0 <= proposal.node_row < self._cache.nodes.row_count:
                 self._cache.touch_row(proposal.node_row)
             return False
@@ -209,6 +219,8 @@ class NominationBook:
             return None
         if pod.place is not Place.IN_FLIGHT or pod.class_id != attempt.pod_class.class_id:
             return None
+        if attempt.pod_class.info.spec.preemption_policy == NEVER:
+            return None
         info = self._cache.node_info(nodes.name_of(row))
         assert info is not None, "a row that is present has a node"
         by_row = {held.row: held for held in info.pods.values()}
@@ -232,6 +244,14 @@ class NominationBook:
             row,
             np.array([victim.row for victim in victims], np.intp),
         )
+
+    def _would_choose(self, attempt: Attempt, proposal: PreemptionProposal) -> bool:
+        """Whether a search of ours comes to the same victims on that node: none that could stay, and
+        with those last whose going a budget forbids."""
+        preemptor = Preemptor(attempt.pod_class.info, attempt.pod.record.uid)
+        framework = self._frameworks[attempt.pod_class.profile]
+        found = victims_on(framework, preemptor, self._cache.view, proposal.node_row)
+        return found == frozenset(proposal.victims)
 
     def _order(self, attempt: Attempt, victim: CachedPod, node_name: str) -> None:
         record, preemptor = victim.record, attempt.pod.record

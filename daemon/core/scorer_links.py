@@ -1,5 +1,6 @@
 """The scoring workers: who is there, what each is told of the cluster, and what work each is given."""
 
+from collections import deque
 from typing import Final, assert_never
 
 from daemon.core.committer import Committer
@@ -9,6 +10,7 @@ from daemon.core.events import ScorerSaid
 from daemon.core.foresight import Foresight
 from daemon.core.holdings import Holdings
 from daemon.core.outcomes import Outcomes
+from daemon.core.peer_checks import hello_problem, message_problem
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.framework.extenders import asked_of_scorers
 from shared.messages import to_scorer
@@ -21,6 +23,8 @@ from shared.messages.from_scorer import (
     ScorerHello,
 )
 
+SENT_AWAY_MAX: Final = 1024
+"""Connections; the oldest, which are closed by then, are forgotten."""
 SCORER_SILENCE_MAX_S: Final = 60.0
 """A worker says something each second, except while it places a batch: 256 pods of as many classes on
 a million nodes take about 10 s. One that is silent for so long is stuck; others get its pods."""
@@ -38,29 +42,40 @@ class ScorerLinks:
         self._foresight = foresight
         self._resyncs: dict[bytes, str] = {}
         """Who needs everything, and why."""
+        self._sent_away: deque[bytes] = deque(maxlen=SENT_AWAY_MAX)
+        """Connections of other hosts that are not listened to any more."""
 
     # What workers say ----------------------------------------------------------------------------
 
     def hear(self, event: ScorerSaid, now_s: float) -> None:
         holdings, peer, message = self._holdings, event.peer, event.message
+        if peer in self._sent_away:
+            return
         if not holdings.scorers.heard(peer, now_s) and not isinstance(message, ScorerHello):
             # Given up as stuck, and back: its pods are elsewhere. Or it spoke before it knew that the
             # owner is another.
             holdings.effects.append(TellScorer(peer, to_scorer.GreetAgain()))
             return
+        scorer = holdings.scorers.get(peer)
+        if scorer is not None and not isinstance(message, ScorerHello):
+            problem = message_problem(message, scorer, holdings.cache)
+            if scorer.key_name != event.key_name:
+                problem = "somebody else speaks in its name"
+            is_current = getattr(message, "epoch", holdings.epoch) == holdings.epoch
+            if problem and is_current:
+                self._send_away(event, scorer.instance, problem, now_s)
+                return
         match message:
             case ScorerHello():
-                self._greet(peer, message, now_s)
+                self._greet(event, message, now_s)
             case ResyncRequest():
                 self._resyncs[peer] = message.reason
             case Proposals():
-                scorer = holdings.scorers.get(peer)
                 if scorer is None or message.epoch != holdings.epoch:
                     holdings.counters["proposals_stale"] += len(message.placements.tickets)
                 else:
                     self._committer.commit(scorer, message, now_s)
             case Forecast():
-                scorer = holdings.scorers.get(peer)
                 if scorer is not None and message.epoch == holdings.epoch:
                     self._foresight.note(scorer, message)
             case AskForPods():
@@ -70,19 +85,36 @@ class ScorerLinks:
             case _:
                 assert_never(message)
 
-    def _greet(self, peer: bytes, hello: ScorerHello, now_s: float) -> None:
-        holdings = self._holdings
-        if hello.configuration in ("", holdings.settings.configuration):
-            _, lost = holdings.scorers.join(peer, hello.worker_index, hello.instance, now_s)
+    def _greet(self, event: ScorerSaid, hello: ScorerHello, now_s: float) -> None:
+        holdings, peer = self._holdings, event.peer
+        problem = hello_problem(hello, event.key_name, holdings.settings.configuration)
+        if holdings.scorers.key_name_at(hello.worker_index) not in (None, event.key_name):
+            problem = "its number is that of another worker"
+        if not problem:
+            _, lost = holdings.scorers.join(
+                peer, hello.worker_index, hello.instance, now_s, event.key_name
+            )
             self._take_back(lost, now_s)
             self._resyncs[peer] = "hello"
             return
-        problem = (
-            "its configuration or feature gates differ from the owner's; give it the same file"
-        )
         holdings.effects.append(TellScorer(peer, to_scorer.Refused(problem)))
-        fields: dict[str, object] = {"instance": hello.instance, "problem": problem}
-        holdings.effects.append(Note("worker_refused", fields, True))
+        self._note_refused(hello.instance, event.key_name, problem)
+
+    def _send_away(self, event: ScorerSaid, instance: str, problem: str, now_s: float) -> None:
+        """A worker said what none of ours would say. One of another host is done with; one of this host
+        has a fault, and begins anew."""
+        self.lose(event.peer, now_s)
+        answer: to_scorer.ToScorer = to_scorer.GreetAgain()
+        if event.key_name:
+            self._sent_away.append(event.peer)
+            answer = to_scorer.Refused(problem)
+        self._holdings.effects.append(TellScorer(event.peer, answer))
+        self._note_refused(instance, event.key_name, problem)
+
+    def _note_refused(self, instance: str, key_name: str, problem: str) -> None:
+        self._holdings.counters["workers_refused"] += 1
+        fields: dict[str, object] = {"instance": instance, "key": key_name, "problem": problem}
+        self._holdings.effects.append(Note("worker_refused", fields, True))
 
     def _pods_on(self, question: AskForPods) -> to_scorer.PodsOnNodes:
         """Names for a worker whose copy is as old as it says."""

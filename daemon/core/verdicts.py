@@ -10,6 +10,10 @@ VERDICTS_MAX: Final = 1 << 16
 next attempt says it again."""
 
 
+MESSAGE_LENGTH_MAX: Final = 1 << 15
+"""Of a message; a longer one is cut, whoever wrote it. Kubernetes takes as much for a condition."""
+
+
 class Verdicts:
     """Those that no binder was told yet: the last of each pod."""
 
@@ -40,7 +44,7 @@ def verdict_of(record: PodRecord, profile: str, message: str, *, is_error: bool)
         name=record.name,
         uid=record.uid,
         reason="SchedulerError" if is_error else "Unschedulable",
-        message=message,
+        message=message[:MESSAGE_LENGTH_MAX],
         write_event=True,
         resource_version=record.resource_version,
         observed_generation=record.generation,

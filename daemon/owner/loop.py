@@ -190,9 +190,9 @@ def to_event(received: Received) -> Event:
         case PeerGone():
             return ScorerGone(peer)
         case ScorerHello() | ResyncRequest() | ScorerHeartbeat():
-            return ScorerSaid(peer, message)
+            return ScorerSaid(peer, message, received.key_name)
         case Proposals() | Forecast() | AskForPods():
-            return ScorerSaid(peer, message)
+            return ScorerSaid(peer, message, received.key_name)
         case BinderHello() | BinderReady() | BindReport() | VictimReport() | BinderHeartbeat():
             return BinderSaid(peer, message)
         case StatusRequest() | DumpRequest() | CompareRequest() | StopRequest():

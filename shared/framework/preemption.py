@@ -182,6 +182,20 @@ def fits_without(
         return bool(filtered.passes[0])
 
 
+def victims_on(
+    framework: Framework, preemptor: Preemptor, cluster: ClusterView, row: int
+) -> frozenset[int]:
+    """Rows of the pods that a search would have go from one node; none where it would not choose the
+    node."""
+    outcome = framework.run_pre_filters(preemptor.info, cluster)
+    if not outcome.status.is_success and outcome.status.code is not Code.UNSCHEDULABLE:
+        return frozenset()
+    search = CandidateSearch(VictimFinder(framework, preemptor, cluster, outcome), 1)
+    search.run(np.array([row], np.intp))
+    found = search.candidates()
+    return frozenset(found.at(0).victims) if len(found.rows) else frozenset()
+
+
 def pick(
     cluster: ClusterView, candidates: Candidates, tie_break: TieBreak
 ) -> tuple[Candidate, tuple[int, ...]]:

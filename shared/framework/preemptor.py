@@ -15,6 +15,8 @@ from shared.framework.outcomes import FilterOutcome, PreFilterOutcome
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
 
+NEVER: Final = "Never"
+"""The preemptionPolicy of pods that make nobody go."""
 NEVER_POLICY: Final = "not eligible due to preemptionPolicy=Never."
 VICTIMS_TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 
@@ -34,7 +36,7 @@ def ineligible_reason(
     preemptor: Preemptor, cluster: ClusterView, outcome: PreFilterOutcome, filtered: FilterOutcome
 ) -> str:
     """Why the pod may not preempt now; empty if it may."""
-    if preemptor.info.spec.preemption_policy == "Never":
+    if preemptor.info.spec.preemption_policy == NEVER:
         return NEVER_POLICY
     row = preemptor.nominated_row
     if not preemptor.is_nominated or row < 0 or not cluster.nodes.present[row]:

@@ -31,6 +31,8 @@ from shared.transport.sockets import (
     RawSocket,
     messages_now,
     new_socket,
+    receive_now,
+    receive_signed_now,
     send_now,
     wait_ready,
 )
@@ -63,6 +65,8 @@ class Received(NamedTuple):
     """Identity of the sender; `send` takes it. A restarted process has another one."""
     message: ToOwner
     buffers: Sequence[Buffer]
+    key_name: str = ""
+    """Of the key by which a worker of another host was let in; empty for all of this host."""
 
 
 class OwnerSockets:
@@ -186,7 +190,10 @@ class OwnerSockets:
 
     def _take_messages(self, channel: Channel, socket: RawSocket, received: list[Received]) -> None:
         decode = _INCOMING[channel].decode
-        for parts in messages_now(socket, LIMITS[channel].drained_per_poll):
+        is_signed = channel is Channel.SCORERS and self._gatekeeper is not None
+        receive = receive_signed_now if is_signed else receive_now
+        for parts in messages_now(socket, LIMITS[channel].drained_per_poll, receive):
+            key_name = bytes(parts.pop()).decode() if is_signed else ""
             peer = bytes(parts[0])
             try:
                 message, buffers = decode(parts[1:])
@@ -196,7 +203,7 @@ class OwnerSockets:
                     # It cannot read this; that is what tells it.
                     self.send(channel, peer, Drain())
                 continue
-            one = Received(channel, peer, message, buffers)
+            one = Received(channel, peer, message, buffers, key_name)
             if channel is Channel.SCORERS and peer not in self._subscribers:
                 self._hold(one)
             else:

@@ -88,8 +88,9 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 def test_workers_here_and_there_are_served_by_the_same_sockets(stage: Stage) -> None:
     here = Endpoints(stage.runtime_dir)
     with ScorerSockets(here, "here") as near, ScorerSockets(stage.way(), "there") as far:
-        for scorer, name in ((near, b"here"), (far, b"there")):
-            assert stage.meet(scorer).peer == name
+        for scorer, name, key_name in ((near, b"here", ""), (far, b"there", "w")):
+            met = stage.meet(scorer)
+            assert (met.peer, met.key_name) == (name, key_name)
         stage.owner.publish(delta(1))
         for scorer, name in ((near, b"here"), (far, b"there")):
             assert stage.owner.send(Channel.SCORERS, name, Drain())

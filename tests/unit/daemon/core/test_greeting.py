@@ -8,10 +8,11 @@ from shared.messages.to_scorer import GreetAgain, Refused
 from tests.support.pipeline import Pipeline
 
 PEER = b"far"
+KEY = "rack1"
 
 
 def told(pipeline: Pipeline, message: ScorerHello | ScorerHeartbeat) -> list[object]:
-    effects = pipeline.state.handle([ScorerSaid(PEER, message)], pipeline.now_s)
+    effects = pipeline.state.handle([ScorerSaid(PEER, message, KEY)], pipeline.now_s)
     return [each.message for each in effects if isinstance(each, TellScorer) and each.peer == PEER]
 
 

@@ -1,0 +1,108 @@
+"""What a scorer says, checked by meaning before anything follows from it.
+
+A message that decodes can still say what no scorer of ours would: columns of different lengths, a copy
+newer than the owner's, a time that is no number. It is a bug or an enemy; the one who sent it is sent
+away and its pods go to others, and nothing of the message counts. What a scorer cannot know better than
+the owner (whether a pod fits, who is less important) is no matter of this file: it is worked out anew
+wherever something is decided (`proposals.py`, `nominations.py`).
+"""
+
+import math
+from typing import Final, assert_never
+
+from daemon.core.cache import Cache
+from daemon.core.dispatch import Scorer
+from shared.config import PROCESSES_MAX
+from shared.messages.from_scorer import (
+    AskForPods,
+    Failure,
+    Forecast,
+    FromScorer,
+    Proposals,
+    ResyncRequest,
+    ScorerHeartbeat,
+    ScorerHello,
+)
+from shared.messages.measured import Measured
+
+INDEX_MAX: Final = PROCESSES_MAX + (1 << 48)
+"""Workers of other hosts choose one of 2^48 numbers after those of this host."""
+TEXT_LENGTH_MAX: Final = 1 << 15
+NAME_LENGTH_MAX: Final = 1 << 10
+PLUGINS_MAX: Final = 1 << 8
+"""In one failure; a profile has about twenty."""
+SECONDS_MAX: Final = 1e9
+"""Of what anybody measured between two heartbeats."""
+
+
+def hello_problem(hello: ScorerHello, key_name: str, configuration: str) -> str:
+    """What is wrong with a greeting; empty if nothing is. Only processes of this host may go without a
+    configuration, as the owner's own supervisor started them, and have the low numbers."""
+    first, last = (PROCESSES_MAX, INDEX_MAX) if key_name else (0, PROCESSES_MAX)
+    if not first <= hello.worker_index < last:
+        return f"its number is {hello.worker_index}; it has to be from {first} to below {last}"
+    if hello.configuration != configuration and (key_name or hello.configuration):
+        return "its configuration or feature gates differ from the owner's; give it the same file"
+    return ""
+
+
+def message_problem(message: FromScorer, scorer: Scorer, cache: Cache) -> str:
+    """What is wrong with any other message of this epoch; empty if nothing is."""
+    match message:
+        case Proposals():
+            return _proposals_problem(message, scorer, cache)
+        case Forecast():
+            return "" if _is_time(message.took_s) else "it took a time that is none"
+        case AskForPods():
+            too_many = len(message.node_rows) > cache.nodes.row_count
+            return "it asks about more nodes than there are" if too_many else ""
+        case ScorerHeartbeat():
+            return _measured_problem(message.measured)
+        case ResyncRequest():
+            return _text_problem(message.reason)
+        case ScorerHello():
+            return ""
+        case _:
+            assert_never(message)
+
+
+def _proposals_problem(proposals: Proposals, scorer: Scorer, cache: Cache) -> str:
+    placements = proposals.placements
+    if len(placements.tickets) != len(placements.node_rows):
+        return "its placements have unequal columns"
+    if proposals.generation > cache.generation:
+        return "its copy is newer than what it is a copy of"
+    if proposals.proposal_sequence <= scorer.proposal_sequence:
+        return "its proposals are out of order"
+    return next(filter(None, map(_failure_problem, proposals.failures)), "")
+
+
+def _failure_problem(failure: Failure) -> str:
+    for names in (failure.plugins, failure.pending_plugins):
+        if len(names) > PLUGINS_MAX or any(len(name) > NAME_LENGTH_MAX for name in names):
+            return "plugins refuse a pod that cannot be plugins"
+    if failure.preemption is not None:
+        victims = failure.preemption.victims
+        if len(failure.tickets) != 1 or not victims or len(set(victims)) != len(victims):
+            return "it makes room for several pods, or by no pod, or by one pod twice"
+    return ""
+
+
+def _text_problem(text: str) -> str:
+    return "it says too much" if len(text) > TEXT_LENGTH_MAX else ""
+
+
+def _measured_problem(measured: Measured) -> str:
+    counts = [one.count for one in measured.counts]
+    counts += [count for one in measured.histograms for count in one.counts]
+    sums = [one.sum for one in measured.histograms]
+    if min(counts, default=0) < 0 or not all(map(_is_time, sums)):
+        return "it measured what cannot be"
+    labels = [label for one in measured.counts for label in one.labels]
+    labels += [label for one in measured.histograms for label in one.labels]
+    is_long = max(map(len, labels), default=0) > NAME_LENGTH_MAX
+    return "its labels are too long" if is_long else ""
+
+
+def _is_time(seconds: float) -> bool:
+    return math.isfinite(seconds) and 0 <= seconds < SECONDS_MAX

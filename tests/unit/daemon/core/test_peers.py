@@ -1,0 +1,201 @@
+"""What a scorer says that none of ours would say costs it its place, and nothing of it counts."""
+
+import math
+
+import msgspec
+import pytest
+
+from daemon.core.effects import TellScorer
+from daemon.core.events import ScorerSaid
+from shared.config import PROCESSES_MAX
+from shared.messages.admin import HistogramState, LabelledCount
+from shared.messages.frames import PROTOCOL_VERSION
+from shared.messages.from_scorer import (
+    AskForPods,
+    Failure,
+    Forecast,
+    FromScorer,
+    Placements,
+    PreemptionProposal,
+    Proposals,
+    ResyncRequest,
+    ScorerHeartbeat,
+    ScorerHello,
+)
+from shared.messages.measured import Measured
+from shared.messages.to_scorer import GreetAgain, Refused
+from shared.telemetry.metrics import HISTOGRAMS
+from tests.support.builders import make_node, make_pod
+from tests.support.pipeline import EPOCH, Pipeline
+
+FAR, KEY = b"far", "rack1"
+INDEX = PROCESSES_MAX + 7
+
+
+def proposals(**changes: object) -> Proposals:
+    plain = Proposals(
+        worker_index=INDEX, epoch=EPOCH, batch_id=1, proposal_sequence=1, generation=0, is_last=True,
+        placements=Placements([], []), failures=[], skipped=[],
+    )  # fmt: skip
+    return msgspec.structs.replace(plain, **changes)
+
+
+def failure(preemption: PreemptionProposal | None = None, **changes: object) -> Failure:
+    plain = Failure([1], "no", ["NodeResourcesFit"], [], False, preemption)
+    return msgspec.structs.replace(plain, **changes)
+
+
+def answers_to(pipeline: Pipeline, message: FromScorer, peer: bytes, key: str) -> list[object]:
+    effects = pipeline.state.handle([ScorerSaid(peer, message, key)], pipeline.now_s)
+    return [each.message for each in effects if isinstance(each, TellScorer) and each.peer == peer]
+
+
+def far_worker(pipeline: Pipeline) -> None:
+    """A worker of another host joins, in the place of those of this host."""
+    hello = ScorerHello(PROTOCOL_VERSION, INDEX, "far", "")
+    assert answers_to(pipeline, hello, FAR, KEY)
+    assert pipeline.state.scorers.get(FAR) is not None
+
+
+BAD = {
+    "unequal columns": proposals(placements=Placements([1, 2], [0])),
+    "a copy from the future": proposals(generation=1 << 40),
+    "an answer given before": proposals(proposal_sequence=0),
+    "room for two pods": proposals(failures=[failure(PreemptionProposal(0, [0]), tickets=[1, 2])]),
+    "no victim": proposals(failures=[failure(PreemptionProposal(0, []))]),
+    "a victim twice": proposals(failures=[failure(PreemptionProposal(0, [0, 0]))]),
+    "no plugins": proposals(failures=[failure(plugins=["x" * 5000])]),
+    "no number": Forecast(INDEX, EPOCH, 1, 1, 1, 0, math.nan),
+    "before the beginning": Forecast(INDEX, EPOCH, 1, 1, 1, 0, -1.0),
+    "all nodes a thousand times": AskForPods(INDEX, EPOCH, 1, 1, [0] * 1000),
+    "an endless reason": ResyncRequest(INDEX, "x" * (1 << 20)),
+    "fewer than none": ScorerHeartbeat(
+        INDEX, 1, 1, Measured([LabelledCount("requests", ["200", "GET", "h"], -1)], [])
+    ),
+    "an infinite sum": ScorerHeartbeat(
+        INDEX,
+        1,
+        1,
+        Measured(
+            [],
+            [
+                HistogramState(
+                    "algorithm_s", [], [0] * (len(HISTOGRAMS["algorithm_s"].bounds) + 1), math.inf
+                )
+            ],
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("message", BAD.values(), ids=BAD.keys())
+@pytest.mark.parametrize("is_far", [True, False])
+def test_who_says_what_no_scorer_says_is_sent_away(message: FromScorer, is_far: bool) -> None:
+    pipeline = Pipeline(worker_count=0)
+    pipeline.sync([make_node("n0")], [make_pod("old", node_name="n0")])
+    key = KEY if is_far else ""
+    index = INDEX if is_far else 0
+    assert answers_to(pipeline, ScorerHello(PROTOCOL_VERSION, index, "w", ""), FAR, key)
+    pipeline.add_pod(make_pod("p"))
+    before = pipeline.state.cache.generation
+    assert pipeline.state.scorers.attempt_count() == 1
+    (answer,) = answers_to(pipeline, message, FAR, key)
+    assert isinstance(answer, Refused if is_far else GreetAgain)
+    assert pipeline.state.scorers.get(FAR) is None
+    assert pipeline.state.scorers.attempt_count() == 0
+    assert pipeline.state.cache.generation == before
+    assert pipeline.state.counters["workers_refused"] == 1
+    again = answers_to(pipeline, ScorerHello(PROTOCOL_VERSION, index, "w", ""), FAR, key)
+    assert bool(again) is not is_far, "one of another host is not listened to any more"
+    pipeline.start_scorer(1)
+    pipeline.run_until_quiet()
+    assert list(pipeline.bound) == [make_pod("p").uid]
+    pipeline.check()
+
+
+@pytest.mark.parametrize("row", [-1, 1, 1 << 31, (1 << 63) - 1, (1 << 64) - 1])
+def test_a_row_that_is_none_places_nothing(row: int) -> None:
+    pipeline = Pipeline(worker_count=0)
+    pipeline.sync([make_node("n0")], [])
+    far_worker(pipeline)
+    pipeline.add_pod(make_pod("p"))
+    ticket = pipeline.state.scorers.next_ticket - 1
+    placed = proposals(
+        generation=pipeline.state.cache.generation, placements=Placements([ticket], [row])
+    )
+    answers_to(pipeline, placed, FAR, KEY)
+    assert not pipeline.state.cache.assumed_pods()
+    forecast = Forecast(INDEX, EPOCH, pipeline.state._holdings.snapshots.sequence, 1, 1, row, 0.1)
+    answers_to(pipeline, forecast, FAR, KEY)
+    answers_to(pipeline, AskForPods(INDEX, EPOCH, 1, 1, [row]), FAR, KEY)
+    pipeline.check()
+
+
+@pytest.mark.parametrize("index", [0, PROCESSES_MAX - 1, -1, 1 << 62])
+def test_nobody_from_outside_takes_the_number_of_a_process_of_this_host(index: int) -> None:
+    pipeline = Pipeline(worker_count=1)
+    pipeline.sync([make_node("n0")], [])
+    pipeline.run_until_quiet()
+    (answer,) = answers_to(pipeline, ScorerHello(PROTOCOL_VERSION, index, "far", ""), FAR, KEY)
+    assert isinstance(answer, Refused)
+    assert pipeline.state.scorers.get(pipeline.scorers[0].peer) is not None
+
+
+def test_a_number_belongs_to_a_key() -> None:
+    pipeline = Pipeline(worker_count=0)
+    pipeline.sync([make_node("n0")], [])
+    far_worker(pipeline)
+    hello = ScorerHello(PROTOCOL_VERSION, INDEX, "other", "")
+    (answer,) = answers_to(pipeline, hello, b"other", "rack2")
+    assert isinstance(answer, Refused)
+    assert not isinstance(answers_to(pipeline, hello, b"far again", KEY)[0], Refused)
+    assert pipeline.state.scorers.get(FAR) is None, "it came back by another connection"
+
+
+def test_nobody_speaks_in_the_name_of_another() -> None:
+    pipeline = Pipeline(worker_count=1)
+    pipeline.sync([make_node("n0")], [])
+    pipeline.run_until_quiet()
+    peer = pipeline.scorers[0].peer
+    (answer,) = answers_to(pipeline, ScorerHeartbeat(0, 1, 1), peer, KEY)
+    assert isinstance(answer, Refused)
+
+
+def preempting(spec: dict[str, object] | None = None) -> tuple[Pipeline, dict[str, int], int]:
+    """A far worker has a pod that needs one of two equal pods of n0 to go: their rows, and its
+    ticket."""
+    pipeline = Pipeline(worker_count=0)
+    old = [make_pod(name, cpu="1800m", node_name="n0") for name in ("a", "b")]
+    pipeline.sync([make_node("n0")], old)
+    far_worker(pipeline)
+    pod = make_pod("high", cpu="1800m", priority=10)
+    if spec is not None:
+        requests = {"requests": {"cpu": "1800m"}}
+        containers = [{"name": "c", "image": "i", "resources": requests}]
+        pod = make_pod("high", priority=10, spec={"containers": containers, **spec})
+    pipeline.add_pod(pod)
+    rows = {held.record.name: held.row for held in pipeline.state.cache.pods()}
+    return pipeline, rows, pipeline.state.scorers.next_ticket - 1
+
+
+@pytest.mark.parametrize(("names", "is_carried_out"), [("ab", False), ("a", False), ("b", True)])
+def test_a_far_worker_evicts_no_more_and_no_others_than_a_search_of_ours(
+    names: str, is_carried_out: bool
+) -> None:
+    pipeline, rows, ticket = preempting()
+    generation = pipeline.state.cache.generation
+    victims = PreemptionProposal(0, [rows[name] for name in names])
+    told = proposals(generation=generation, failures=[failure(victims, tickets=[ticket])])
+    answers_to(pipeline, told, FAR, KEY)
+    assert pipeline.state.counters["preemptions"] == is_carried_out
+    assert pipeline.state.counters["preemptions_rejected"] == (not is_carried_out)
+
+
+def test_a_pod_that_makes_nobody_go_makes_nobody_go() -> None:
+    pipeline, rows, ticket = preempting({"preemptionPolicy": "Never"})
+    generation = pipeline.state.cache.generation
+    victims = PreemptionProposal(0, [rows["b"]])
+    told = proposals(generation=generation, failures=[failure(victims, tickets=[ticket])])
+    answers_to(pipeline, told, FAR, KEY)
+    assert pipeline.state.counters["preemptions"] == 0
+    assert pipeline.state.counters["preemptions_rejected"] == 1
