@@ -72,8 +72,12 @@ class BinderLinks:
             order = holdings.binders.settle(peer, finished.order_id)
             if order is not None:
                 bound_count += 1
-                holdings.cache.finish_binding(order.record.uid, now_s)
-                self._end(order.record.uid, now_s)
+                uid = order.record.uid
+                is_here = holdings.cache.finish_binding(uid, now_s)
+                if not is_here and self._is_undone(uid):
+                    holdings.queue.requeue_error(uid, now_s)
+                else:
+                    self._end(uid)
         holdings.counters["bound"] += bound_count
         for failed in report.failed:
             self._on_bind_failed(peer, failed, now_s)
@@ -101,7 +105,7 @@ class BinderLinks:
         info = _info(record) if held is None else held.pod_class.info
         self._outcomes.take_off(record, info, order.node_name)
         if holdings.cache.get_pod(record.uid) is not None:
-            self._end(record.uid, now_s)  # On a node by the API server's word, which stands.
+            self._end(record.uid)  # On a node by the API server's word, which stands.
             return
         pod = holdings.queue.get(record.uid)
         if pod is not None:
@@ -114,17 +118,16 @@ class BinderLinks:
             holdings.nominations.not_placed(pod, is_announced=is_announced)
         holdings.changes.wake_for_room(PodView(record, info), order.node_name, now_s)
 
-    def _end(self, uid: str, now_s: float) -> None:
-        """An order was answered, and its pod is on a node: nothing is left to be tried."""
-        holdings = self._holdings
-        pod = holdings.queue.get(uid)
-        if pod is None:
-            return  # Deleted meanwhile.
-        if holdings.cache.get_pod(uid) is None and not pod.record.deleted:
-            # The API server has shown it without its node again since then.
-            holdings.queue.requeue_error(uid, now_s)
-        elif holdings.queue.done(uid) is not None:
-            holdings.changes.release_queued(uid)
+    def _is_undone(self, uid: str) -> bool:
+        """The API server has shown a pod without its node again since it was bound; one that was
+        deleted, or is being deleted, had to give its room up."""
+        pod = self._holdings.queue.get(uid)
+        return pod is not None and not pod.record.deleted
+
+    def _end(self, uid: str) -> None:
+        """Nothing is left to be tried with a pod whose order was answered."""
+        if self._holdings.queue.done(uid) is not None:
+            self._holdings.changes.release_queued(uid)
 
     def _on_victims(self, report: VictimReport, now_s: float) -> None:
         for done in report.victims:

@@ -175,16 +175,18 @@ class Cache:
         self.journal.usage.extend(rows)
         return node_names
 
-    def finish_binding(self, uid: str, now_s: float) -> None:
-        """The binding was accepted: from now on the assumption expires, where a TTL is set."""
+    def finish_binding(self, uid: str, now_s: float) -> bool:
+        """The binding was accepted: from now on the assumption expires, where a TTL is set. Says
+        whether the pod is on a node here."""
         pod = self._assumed.get(uid)
         if pod is None:
-            return  # The watch was faster than the binder's report.
+            return uid in self._pods  # The watch was faster than the binder's report.
         self._step(pod, Cause.FINISH_BINDING)
         pod.is_binding_finished = True
         if self._ttl_s != NEVER:
             pod.deadline_s = now_s + self._ttl_s
             self._expiring.append(pod)
+        return True
 
     def forget_pod(self, uid: str) -> CachedPod | None:
         """Takes an assumption back; None where the pod is not assumed (any more)."""

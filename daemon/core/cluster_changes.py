@@ -223,7 +223,11 @@ class ClusterChanges:
             return
         held = self._cache.get_pod(record.uid)
         if held is None:
-            self._pending_pod_changed(record, now_s)
+            queued = self._queue.get(record.uid)
+            if queued is None:
+                self._enqueue(record, now_s)
+            else:
+                self._pending_pod_changed(queued.view, record, now_s)
         elif not self._cache.is_assumed_pod(record.uid):
             self.wake_as_deleted(self._cache.unbind_pod(record.uid), now_s)
             self._enqueue(record, now_s)
@@ -231,14 +235,9 @@ class ClusterChanges:
             self._assumed_pod_changed(held, record, now_s)
         # Else it is bound, and the watch has yet to say so.
 
-    def _pending_pod_changed(self, record: PodRecord, now_s: float) -> None:
-        queued = self._queue.get(record.uid)
-        old = None if queued is None else queued.view
+    def _pending_pod_changed(self, old: PodView, record: PodRecord, now_s: float) -> None:
         self._enqueue(record, now_s)
-        if old is not None and old.record.nominated_node_name not in (
-            "",
-            record.nominated_node_name,
-        ):
+        if old.record.nominated_node_name not in ("", record.nominated_node_name):
             self._wake_after_nomination(old, now_s)
 
     def _assumed_pod_changed(self, held: CachedPod, record: PodRecord, now_s: float) -> None:

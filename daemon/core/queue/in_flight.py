@@ -94,7 +94,7 @@ class InFlight:
         is_oldest = next(iter(self._attempts)) == uid
         attempt = self._attempts.pop(uid)
         attempt.pod.place = Place.GONE
-        if is_oldest:
+        if is_oldest and self._events:
             self._trim()
         return attempt.pod
 
@@ -172,17 +172,14 @@ class InFlight:
             if number >= attempt.first_event
         )
 
-    @property
-    def _oldest(self) -> Attempt:
-        return next(iter(self._attempts.values()))
-
     def _trim(self) -> None:
         """Drops the events that no attempt will ask for."""
-        if not self._attempts:
+        oldest = next(iter(self._attempts.values()), None)
+        if oldest is None:
             self._events_start += len(self._events)
             self._events.clear()
             return
-        unneeded_count = self._oldest.first_event - self._events_start
+        unneeded_count = oldest.first_event - self._events_start
         # A list drops its front in O(n): wait until that is half of it.
         if unneeded_count * 2 > len(self._events):
             del self._events[:unneeded_count]
@@ -190,7 +187,8 @@ class InFlight:
 
     def _drop(self, count: int) -> None:
         """Forgets the oldest events, needed or not."""
-        needed_from = max(self._oldest.first_event, self._events_start)
+        oldest = next(iter(self._attempts.values()))
+        needed_from = max(oldest.first_event, self._events_start)
         self.events_dropped_count += max(0, self._events_start + count - needed_from)
         del self._events[:count]
         self._events_start += count
