@@ -8,7 +8,7 @@ from typing import Final
 from daemon.adapter.event_source import MessageSink
 from daemon.adapter.kind_watch import InputRecorder, KindWatch, WatchSettings
 from daemon.adapter.unavailable_kinds import UnavailableKinds
-from shared.kube.api_client import ApiClient
+from shared.kube.api_client import LIST_BYTES_MAX, ApiClient
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.resources import ALL_KINDS, ResourceKind
@@ -50,6 +50,7 @@ class ApiSource:
         client = ApiClient(
             self._access,
             connections_max=LIST_CONNECTIONS_MAX,
+            body_bytes_max=LIST_BYTES_MAX,
             observer=request_observer(tally, self._access.host_header),
             problems=self._problems,
         )

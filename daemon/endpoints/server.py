@@ -14,6 +14,9 @@ log: Final = EventLog("endpoints")
 HEAD_BYTES_MAX: Final = 16 * 1024
 """A request of a probe has 200 bytes; a token may have 2 KiB."""
 CONNECTIONS_MAX: Final = 64
+"""Beyond, the one that has waited longest for its client makes room: whoever holds connections without
+a word keeps no probe out."""
+HANDSHAKE_S_MAX: Final = 10.0
 IDLE_S_MAX: Final = 90.0
 """Prometheus keeps its connection between two scrapes, a minute as a rule."""
 
@@ -52,12 +55,19 @@ class EndpointServer:
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
         self._connection_count = 0
+        self._waiting: dict[asyncio.StreamWriter, None] = {}
+        """Connections that wait for their client, to ask or to read; first who has waited longest."""
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
         """Listens; the port (0 lets the system choose). OSError if the address cannot be had."""
         self._server = await asyncio.start_server(
-            self._serve, host, port, ssl=tls, limit=HEAD_BYTES_MAX
+            self._serve,
+            host,
+            port,
+            ssl=tls,
+            ssl_handshake_timeout=None if tls is None else HANDSHAKE_S_MAX,
+            limit=HEAD_BYTES_MAX,
         )
         port = self._server.sockets[0].getsockname()[1]
         log.info("listening", address=host, port=port, is_tls=tls is not None)
@@ -70,16 +80,26 @@ class EndpointServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connection_count += 1
         try:
-            if self._connection_count > CONNECTIONS_MAX:
+            if self._connection_count > CONNECTIONS_MAX and not self._make_room():
                 _write(writer, Page(503, b"too many connections\n"), "GET", is_last=True)
                 return
+            self._waiting[writer] = None
             while await self._serve_one(reader, writer):
                 pass
         except (OSError, TimeoutError):
             pass  # Who asked is gone, or slow; it is not worth a line of the log.
         finally:
             self._connection_count -= 1
+            self._waiting.pop(writer, None)
             writer.close()
+
+    def _make_room(self) -> bool:
+        longest = next(iter(self._waiting), None)
+        if longest is None:
+            return False  # All are being answered.
+        del self._waiting[longest]
+        longest.transport.abort()
+        return True
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Whether another request may follow."""
@@ -101,7 +121,10 @@ class EndpointServer:
             return False
         # A body would follow: nobody here wants one, so the connection ends with the answer.
         is_last = not parsed.is_complete or not parser.should_keep_alive()
-        _write(writer, await self._answer(request), request.method, is_last=is_last)
+        self._waiting.pop(writer, None)
+        page = await self._answer(request)
+        self._waiting[writer] = None
+        _write(writer, page, request.method, is_last=is_last)
         async with asyncio.timeout(IDLE_S_MAX):
             await writer.drain()
         return not is_last

@@ -28,7 +28,12 @@ from shared.kube.api_errors import (
 )
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
-from shared.kube.http_connection import Answer, HttpConnection, HttpStream
+from shared.kube.http_connection import (
+    OBJECT_BYTES_MAX,
+    Answer,
+    HttpConnection,
+    HttpStream,
+)
 from shared.kube.proxy import open_tunnel
 from shared.kube.rate_limit import RateLimit
 
@@ -38,6 +43,9 @@ STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 
 CONNECTIONS_MAX: Final = 64
 """Kept by one client unless it is told otherwise. At 5 ms an answer, 64 carry 12,800 requests/s."""
+
+LIST_BYTES_MAX: Final = 1024 * 1024 * 1024
+"""An answer with many objects: 250,000 nodes or pods of 4 kB, should they be listed in one piece."""
 
 NO_ANSWER: Final = "<error>"
 """To the observer in place of a status code, as client-go says it (rest/request.go, v1.36)."""
@@ -71,12 +79,13 @@ class ApiClient:
         connect_timeout_s: float = 10.0,
         may_write: Callable[[], bool] | None = None,
         rate_limit: RateLimit | None = None,
+        body_bytes_max: int = OBJECT_BYTES_MAX,
         observer: RequestObserver | None = None,
         problems: ConnectionProblems | None = None,
     ) -> None:
         """`may_write` is asked right before any request but GET leaves; None: always. Requests wait
-        their turn by `rate_limit`, streams do not. `observer` is told of each that was sent,
-        `problems` of what keeps them from being answered."""
+        their turn by `rate_limit`, streams do not. `body_bytes_max`: of an answer. `observer` is told
+        of each that was sent, `problems` of what keeps them from being answered."""
         assert connections_max > 0, "a client needs a connection"
         self._access = access
         self._connections_max = connections_max
@@ -84,6 +93,7 @@ class ApiClient:
         self._connect_timeout_s = connect_timeout_s
         self._may_write = may_write
         self._rate_limit = rate_limit
+        self._body_bytes_max = body_bytes_max
         self._observer = observer
         self._problems = problems
         self._idle: list[HttpConnection] = []
@@ -357,7 +367,7 @@ class ApiClient:
         limit_s = min(deadline_s, loop.time() + self._connect_timeout_s)
         credentials = self._access.credentials
         credentials.before_connecting()
-        connection = HttpConnection(self._on_closed)
+        connection = HttpConnection(self._on_closed, self._body_bytes_max)
         connection.certificate_serial = credentials.certificate_serial
         try:
             async with asyncio.timeout_at(limit_s):

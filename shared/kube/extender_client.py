@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from shared.errors import ConfigurationError
-from shared.kube.api_client import ApiClient
+from shared.kube.api_client import LIST_BYTES_MAX, ApiClient
 from shared.kube.api_errors import ApiError, ConnectionLost, TransportError
 from shared.kube.cluster_access import ClusterAccess, parse_server_url
 from shared.kube.credentials import Credentials
@@ -28,7 +28,10 @@ class ExtenderClient:
     def __init__(self, config: ExtenderConfig) -> None:
         self.config = config
         self._client = ApiClient(
-            _access(config), connections_max=CONNECTIONS_MAX, timeout_s=config.timeout_s + 1.0
+            _access(config),
+            connections_max=CONNECTIONS_MAX,
+            timeout_s=config.timeout_s + 1.0,
+            body_bytes_max=LIST_BYTES_MAX,  # It may answer with all nodes.
         )
 
     async def ask(self, verb: str, body: bytes) -> bytes:

@@ -6,8 +6,8 @@ protocol, without header dictionaries and without a task per request, costs a sm
 general client does.
 
 Callers may rely on: every request ends in exactly one of an answer, `ConnectionLost`,
-`RequestTimeout` or `ProtocolViolation`; a stream hands on body bytes as they arrive, has no limit on
-the length of a line, and stops reading from the socket while its consumer is behind.
+`RequestTimeout` or `ProtocolViolation`; an answer has a bound; a stream hands on body bytes as they
+arrive, and stops reading from the socket while its consumer is behind.
 """
 
 import asyncio
@@ -28,6 +28,10 @@ HEAD_BYTES_MAX: Final = 1024 * 1024
 """Status line and headers. An API server sends half a kilobyte; whoever sends more than this is none,
 and must not fill our memory."""
 
+OBJECT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""An answer about one object, or a line of a watch. An API server takes 3 MB of JSON for one object and
+etcd 1.5 MiB as a rule; stored in another encoding, it may come out some times as large."""
+
 _RETRY_AFTER: Final = re.compile(rb"\r\nretry-after:[ \t]*([0-9]{1,6})[ \t]*\r\n", re.IGNORECASE)
 _HAS_LENGTH: Final = re.compile(rb"\r\n(?:content-length|transfer-encoding):", re.IGNORECASE)
 _HEAD_END: Final = b"\r\n\r\n"
@@ -45,8 +49,15 @@ class Answer(msgspec.Struct, frozen=True):
 class HttpConnection(asyncio.Protocol):
     """A connection that carries one request at a time; the client pools it."""
 
-    def __init__(self, on_closed: Callable[["HttpConnection"], None]) -> None:
+    def __init__(
+        self,
+        on_closed: Callable[["HttpConnection"], None],
+        body_bytes_max: int = OBJECT_BYTES_MAX,
+    ) -> None:
+        """`body_bytes_max`: of answers; a stream has none."""
         self._on_closed = on_closed
+        self._body_bytes_max = body_bytes_max
+        self._body_bytes = 0
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[Answer] | None = None
@@ -116,6 +127,7 @@ class HttpConnection(asyncio.Protocol):
         self._is_head_complete = False
         self._head = b""
         self._body_parts = []
+        self._body_bytes = 0
         self.deadline_s = deadline_s
         self.use_count += 1
 
@@ -183,8 +195,13 @@ class HttpConnection(asyncio.Protocol):
         """A part of the body."""
         if self._stream is not None:
             self._stream.append(body)
-        else:
-            self._body_parts.append(body)
+            return
+        self._body_parts.append(body)
+        self._body_bytes += len(body)
+        if self._body_bytes > self._body_bytes_max:
+            self._body_parts = []
+            self._fail(ProtocolViolation(f"an answer of more than {self._body_bytes_max} bytes"))
+            self.abort()
 
     def on_message_complete(self) -> None:
         """The answer is complete."""

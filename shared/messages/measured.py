@@ -1,5 +1,6 @@
 """What a process counted and timed since it last told the owner; travels with what it says anyway."""
 
+import math
 from typing import Final
 
 import msgspec
@@ -35,14 +36,18 @@ def told(tally: Tally) -> Measured:
 
 def add_to(tally: Tally, measured: Measured) -> None:
     """Takes in what another process tells. Names and shapes that this owner does not know, as of a
-    worker of another version, are left out: they would be nobody's metrics."""
+    worker of another version, are left out: they would be nobody's metrics. So are figures that no
+    process counts."""
     for count in measured.counts:
         declared = LABELLED.get(count.name)
-        if declared is not None and len(count.labels) == len(declared.label_names):
+        is_known = declared is not None and len(count.labels) == len(declared.label_names)
+        if is_known and count.count >= 0:
             tally.count(count.name, tuple(count.labels), count.count)
     for state in measured.histograms:
         histogram = HISTOGRAMS.get(state.name)
         if histogram is None or len(state.labels) != len(histogram.label_names):
             continue
-        if len(state.counts) == len(histogram.bounds) + 1:
+        if len(state.counts) != len(histogram.bounds) + 1 or min(state.counts) < 0:
+            continue
+        if math.isfinite(state.sum):
             tally.add_histogram(state.name, tuple(state.labels), state.counts, state.sum)

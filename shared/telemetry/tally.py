@@ -4,13 +4,24 @@ The owner keeps one for good. The others keep what came up since they last told 
 adds it to its own: so `/metrics` is one process's answer, and a figure costs no message of its own.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from shared.telemetry.histogram import Histogram
 from shared.telemetry.metrics import HISTOGRAMS, LABELLED
 
 Labels = tuple[str, ...]
 """Values, in the order in which the table of metrics names the labels."""
+
+SERIES_MAX: Final = 1000
+"""Of one metric. 12 extension points with 8 statuses each leave room for 10 profiles; a histogram takes
+some 500 bytes, so that 20 metrics stay below 10 MB whatever other processes make up."""
+
+LABEL_CHARACTERS_MAX: Final = 256
+
+OTHER: Final = "other"
+"""What is beyond is counted under this in place of each label's value: sums stay right."""
 
 
 class Tally:
@@ -19,33 +30,48 @@ class Tally:
     def __init__(self) -> None:
         self.counts: dict[tuple[str, Labels], int] = {}
         self.histograms: dict[tuple[str, Labels], Histogram] = {}
+        self._series: Counter[str] = Counter()
+        """How many there are of each metric."""
 
     def count(self, name: str, labels: Labels, by: int = 1) -> None:
         """`name` is one of `LABELLED`."""
         assert name in LABELLED, f"{name} is not declared"
         key = name, labels
+        if key not in self.counts:
+            key = self._admitted(key)
         self.counts[key] = self.counts.get(key, 0) + by
 
     def observe(self, name: str, labels: Labels, measured: float, times: int = 1) -> None:
         """`times` equal observations; `name` is one of `HISTOGRAMS`."""
-        key = name, labels
-        histogram = self.histograms.get(key)
-        if histogram is None:
-            histogram = self.histograms[key] = Histogram(HISTOGRAMS[name].bounds)
-        histogram.observe(measured, times)
+        self._histogram(name, labels).observe(measured, times)
 
     def add_histogram(self, name: str, labels: Labels, counts: Sequence[int], total: float) -> None:
         """What another process observed. `counts` are as long as the bounds, and one."""
-        key = name, labels
-        histogram = self.histograms.get(key)
-        if histogram is None:
-            histogram = self.histograms[key] = Histogram(HISTOGRAMS[name].bounds)
-        histogram.add(counts, total)
+        self._histogram(name, labels).add(counts, total)
+
+    def _histogram(self, name: str, labels: Labels) -> Histogram:
+        found = self.histograms.get((name, labels))
+        if found is None:
+            key = self._admitted((name, labels))
+            found = self.histograms.get(key)
+            if found is None:
+                found = self.histograms[key] = Histogram(HISTOGRAMS[name].bounds)
+        return found
+
+    def _admitted(self, key: tuple[str, Labels]) -> tuple[str, Labels]:
+        """A series that is not there yet, or what it is counted under."""
+        name, labels = key
+        is_told_apart = all(len(label) <= LABEL_CHARACTERS_MAX for label in labels)
+        if is_told_apart and self._series[name] < SERIES_MAX:
+            self._series[name] += 1
+            return key
+        return name, (OTHER,) * len(labels)
 
     def clear(self) -> None:
         """Begins anew."""
         self.counts.clear()
         self.histograms.clear()
+        self._series.clear()
 
 
 def request_observer(tally: Tally, host: str) -> Callable[[str, str, float], None]:

@@ -23,6 +23,14 @@ HEARTBEAT_MS: Final = 5_000
 """A host that vanished is noticed by silence; a process that dies there at once."""
 ZAP_DOMAIN: Final = b"berth-workers"
 
+WORD_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Of a frame from a worker of another host, whoever it is: the bound holds before the handshake too,
+where only the handshake's time (30 s) bounds how many there are. The largest are questions for the pods
+on 1,000,000 nodes (5 MB) and answers for 256 classes that fit nowhere (at 16 kB, 4 MB)."""
+
+SUBSCRIPTION_BYTES_MAX: Final = 64 * 1024
+"""The same for what subscribers may send: the name of a topic."""
+
 
 class WorkersEntrance(NamedTuple):
     """Where the owner lets workers of other hosts in, as whom, and whom."""
@@ -48,12 +56,16 @@ class WorkersEntrance(NamedTuple):
     def prepare(self, socket: RawSocket) -> None:
         """For the next `bind`; what is bound already stays as it is."""
         _keep_alive(socket)
+        is_publisher = socket.type == zmq.XPUB
+        socket.setsockopt(
+            zmq.MAXMSGSIZE, SUBSCRIPTION_BYTES_MAX if is_publisher else WORD_BYTES_MAX
+        )
         socket.setsockopt(zmq.CURVE_SERVER, 1)
         socket.setsockopt(zmq.CURVE_SECRETKEY, self.keys.secret)
         socket.setsockopt(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
         # Without somebody who asks the list, nobody is let in.
         socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
-        if socket.type == zmq.XPUB:
+        if is_publisher:
             socket.setsockopt(zmq.SNDHWM, REMOTE_SNAPSHOTS_HIGH_WATER)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from daemon.endpoints.pages import Pages
-from daemon.endpoints.server import HEAD_BYTES_MAX, EndpointServer
+from daemon.endpoints.server import CONNECTIONS_MAX, HEAD_BYTES_MAX, EndpointServer
 from shared import exit_codes
 from tests.support.waiting import HANG_S
 from tests.unit.daemon.endpoints.test_pages import FixedSource
@@ -126,3 +126,25 @@ def test_it_speaks_tls_with_who_trusts_it_only() -> None:
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(TLS / "cert.pem", TLS / "key.pem")
     serve(scene, tls)
+
+
+def test_whoever_holds_connections_without_a_word_keeps_no_probe_out() -> None:
+    def scene(port: int) -> None:
+        at = ("127.0.0.1", port)
+        kept = http.client.HTTPConnection(*at, timeout=HANG_S)
+        assert get(kept, "/livez") == (200, b"ok")
+        silent = [socket.create_connection(at, timeout=HANG_S) for _ in range(CONNECTIONS_MAX)]
+        for raw in silent[::2]:
+            raw.sendall(b"GET /livez HTTP/1.1\r\nHost")
+        for _ in range(3):
+            connection = http.client.HTTPConnection(*at, timeout=HANG_S)
+            assert get(connection, "/livez") == (200, b"ok")
+            silent.append(connection.sock)
+        # Room was made by those that had waited longest.
+        with pytest.raises((http.client.RemoteDisconnected, ConnectionError)):
+            get(kept, "/livez")
+        for raw in silent:
+            raw.close()
+        kept.close()
+
+    serve(scene)

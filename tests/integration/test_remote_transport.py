@@ -1,5 +1,7 @@
 """The entrance for workers of other hosts over real sockets: keys, versions, slow and lost workers."""
 
+import contextlib
+import socket
 import struct
 import weakref
 from collections.abc import Iterator
@@ -222,3 +224,23 @@ def test_an_owner_of_another_version_ends_the_worker_with_the_remedy(stage: Stag
 def test_the_entrance_needs_keys(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read"):
         WorkersEntrance.read("tcp://127.0.0.1:7400", "", "")
+
+
+@pytest.mark.parametrize("channel", [Channel.SCORERS, Channel.SNAPSHOTS])
+def test_a_large_frame_before_the_handshake_is_cut_off_at_once(
+    stage: Stage, channel: Channel
+) -> None:
+    host, port = stage.entrance.addresses[channel].removeprefix("tcp://").split(":")
+    bound = stage.owner._sockets[channel].getsockopt(zmq.MAXMSGSIZE)
+    assert isinstance(bound, int)
+    assert bound <= 16 * 1024 * 1024
+    with socket.create_connection((host, int(port)), timeout=HANG_S) as raw:
+        greeting = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"CURVE".ljust(20, b"\0") + bytes(32)
+        raw.sendall(greeting)
+        seen = b""
+        while len(seen) < len(greeting):
+            seen += raw.recv(64)
+        raw.sendall(b"\x06" + struct.pack(">Q", bound + 1) + bytes(1000))
+        # Nothing more is sent: without the bound, the owner would wait for the rest.
+        with contextlib.suppress(ConnectionResetError):
+            assert raw.recv(64) == b""

@@ -1,9 +1,12 @@
 """Lines from chunks."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daemon.adapter import line_splitter
 from daemon.adapter.line_splitter import LineSplitter
+from shared.kube.api_errors import ProtocolViolation
 
 
 @given(
@@ -31,3 +34,19 @@ def test_a_long_line_is_put_together_once() -> None:
     for _ in range(5000):
         assert splitter.feed(piece) == []
     assert splitter.feed(b"\n") == [piece * 5000]
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_a_line_without_end_is_given_up_and_many_short_ones_are_not(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_splitter, "OBJECT_BYTES_MAX", 10)
+    splitter = LineSplitter()
+    for start in range(0, 100, 5):
+        assert splitter.feed(b"%04d\n" % start) == [b"%04d" % start]
+    assert splitter.feed(b"0123\n01234") == [b"0123"]
+    assert splitter.feed(b"56789\n") == [b"0123456789"]
+    pieces = (b"0" * size for _ in range(100))
+    with pytest.raises(ProtocolViolation, match="a line of a watch"):
+        all(splitter.feed(piece) == [] for piece in pieces)
+    assert splitter.take_rest() == b""

@@ -262,3 +262,24 @@ def test_the_socket_is_not_read_while_the_consumer_is_behind() -> None:
         stream.close()
 
     run(scenario)
+
+
+@pytest.mark.parametrize("body", [b"Content-Length: 11\r\n\r\n", b"Connection: close\r\n\r\n"])
+def test_an_answer_beyond_its_bound_is_given_up_and_not_kept(body: bytes) -> None:
+    async def main() -> None:
+        closed: list[HttpConnection] = []
+        connection = HttpConnection(closed.append, body_bytes_max=10)
+        transport = FakeTransport(connection)
+        connection.connection_made(transport)
+        answer = connection.send(b"request", 0)
+        connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789")
+        assert (await answer).body == b"0123456789"
+        answer = connection.send(b"request", 0)
+        connection.data_received(b"HTTP/1.1 200 OK\r\n" + body + b"0123456789")
+        assert not answer.done()
+        connection.data_received(b"0")
+        with pytest.raises(ProtocolViolation, match="an answer of more than 10 bytes"):
+            await answer
+        assert transport.is_closing()
+
+    asyncio.run(main())

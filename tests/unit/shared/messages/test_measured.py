@@ -1,12 +1,13 @@
 """What one process counted is added to what another has, and nothing that is not known."""
 
 import msgspec
+import pytest
 
 from shared.messages.admin import HistogramState, LabelledCount
 from shared.messages.from_binder import BinderHeartbeat
 from shared.messages.measured import NOTHING, Measured, add_to, told
 from shared.telemetry.metrics import HISTOGRAMS
-from shared.telemetry.tally import Tally, request_observer
+from shared.telemetry.tally import OTHER, SERIES_MAX, Tally, request_observer
 
 
 def test_what_is_told_is_added() -> None:
@@ -55,3 +56,34 @@ def test_it_travels_with_a_heartbeat() -> None:
     tally.observe("extension_point_s", ("Bind", "Success", "p"), 0.004, times=3)
     sent = BinderHeartbeat(1, 2, 3, told(tally))
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(sent), type=BinderHeartbeat) == sent
+
+
+def test_series_that_are_made_up_are_counted_together_and_take_no_room() -> None:
+    owner = Tally()
+    owner.count("requests", ("200", "GET", "h"))
+    bounds = len(HISTOGRAMS["request_s"].bounds) + 1
+    for round_ in range(3):
+        names = [f"{round_}-{i}" for i in range(SERIES_MAX)]
+        counts = [LabelledCount("requests", [each, each, each], 2) for each in names]
+        histograms = [
+            HistogramState("request_s", [each, each], [1] * bounds, 1.0) for each in names
+        ]
+        add_to(owner, Measured(counts, histograms))
+    assert len(owner.counts) == len(owner.histograms) == SERIES_MAX + 1
+    assert sum(owner.counts.values()) == 1 + 2 * 3 * SERIES_MAX
+    assert sum(sum(each.counts) for each in owner.histograms.values()) == 3 * SERIES_MAX * bounds
+    owner.count("requests", ("200", "GET", "h"))
+    assert owner.counts["requests", ("200", "GET", "h")] == 2
+    owner.count("queue_incoming", ("x" * 10_000, "e"))
+    assert owner.counts["queue_incoming", (OTHER, OTHER)] == 1
+
+
+@pytest.mark.parametrize("total", [float("nan"), float("inf"), -float("inf")])
+def test_figures_that_nobody_counts_are_left_out(total: float) -> None:
+    owner = Tally()
+    bounds = len(HISTOGRAMS["request_s"].bounds) + 1
+    state = HistogramState("request_s", ["GET", "h"], [1] * bounds, total)
+    less = HistogramState("request_s", ["GET", "h"], [-1] * bounds, 1.0)
+    count = LabelledCount("requests", ["200", "GET", "h"], -1)
+    add_to(owner, Measured([count], [state, less]))
+    assert told(owner) == NOTHING
