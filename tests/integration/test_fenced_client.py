@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from shared.kube.cluster_access import access_by_url
-from workers.binder.fences import FencedClient, Fences
+from workers.binder.fences import Fence, FencedClient, Fences
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -67,7 +67,7 @@ def test_a_write_under_way_is_seen_to_its_end_and_the_next_does_not_leave() -> N
             answers.append(await client.post("/second", b"{}"))
 
         task = asyncio.create_task(writes())
-        fences.guard(task)
+        fences.guard(task, Fence())
         await server.came.wait()
         fences.void_all()
         assert fences.void_count == 1
@@ -75,6 +75,7 @@ def test_a_write_under_way_is_seen_to_its_end_and_the_next_does_not_leave() -> N
         with pytest.raises(asyncio.CancelledError):
             await task
         assert (answers, server.seen) == ([b"{}"], ["POST /first"])
+        fences.forget(task)
         assert fences.void_count == 0
 
     play(scene)
@@ -89,7 +90,7 @@ def test_a_write_that_waits_for_a_connection_does_not_leave_and_reads_are_cut() 
             asyncio.create_task(client.get("/read")),
         ]
         for task in tasks:
-            fences.guard(task)
+            fences.guard(task, Fence())
         await asyncio.sleep(0)
         fences.void_all()
         server.is_open.set()

@@ -28,7 +28,7 @@ from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import delete_options, disruption_patch, nomination_patch
 from workers.binder.bind_call import pod_path
 from workers.binder.claim_free import ClaimFreer
-from workers.binder.fences import Fences
+from workers.binder.fences import Fence, Fences
 
 IN_FLIGHT_MAX: Final = 32
 TRIES_MAX: Final = 5
@@ -112,9 +112,13 @@ class Evictor:
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        self._fences.guard(task)
-        task.add_done_callback(self._tasks.discard)
+        self._fences.guard(task, Fence())
+        task.add_done_callback(self._on_over)
         return task
+
+    def _on_over(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._fences.forget(task)
 
     async def _evict(self, order: DeleteVictim, answer: Callable[[VictimDone], None]) -> None:
         path = pod_path(order.namespace, order.name)

@@ -23,9 +23,11 @@ from shared.kube.http_connection import Answer
 class Fence:
     """What is known of one task."""
 
-    __slots__ = ("is_cuttable", "is_void", "is_writing")
+    __slots__ = ("is_cuttable", "is_void", "is_writing", "uid")
 
-    def __init__(self) -> None:
+    def __init__(self, uid: str = "") -> None:
+        self.uid = uid
+        """Of the pod that is being bound, if any."""
         self.is_void = False
         self.is_writing = False
         """A request is under way, or about to be."""
@@ -44,11 +46,12 @@ class Fences:
     def __init__(self) -> None:
         self._fences: dict[asyncio.Task[Any], Fence] = {}
 
-    def guard(self, task: asyncio.Task[Any]) -> Fence:
-        """From now on until its end."""
-        fence = self._fences[task] = Fence()
-        task.add_done_callback(self._fences.pop)
-        return fence
+    def guard(self, task: asyncio.Task[Any], fence: Fence) -> None:
+        """From now on until `forget`, at its end."""
+        self._fences[task] = fence
+
+    def forget(self, task: asyncio.Task[Any]) -> Fence:
+        return self._fences.pop(task)
 
     def void_all(self) -> None:
         """Nothing that was ordered until now is to be done any more."""

@@ -22,7 +22,6 @@ Bugs in a plugin end one binding (its outcome is unknown then, UNREACHABLE), not
 
 import asyncio
 from collections import deque
-from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, assert_never
 
 import msgspec
@@ -269,19 +268,19 @@ class Binder:
         while self._orders and len(self._in_flight) - len(self._waiting) < self._in_flight_max:
             order = self._orders.popleft()
             former = self._by_pod.get(order.uid)
-            task = self._loop.create_task(self._bind(order, self._epoch, former))
+            fence = Fence(order.uid)
+            task = self._loop.create_task(self._bind(order, self._epoch, former, fence))
             self._in_flight.add(task)
             self._by_pod[order.uid] = task
-            self._fences.guard(task)
-            task.add_done_callback(partial(self._on_binding_over, order.uid))
+            self._fences.guard(task, fence)
+            task.add_done_callback(self._on_binding_over)
 
-    async def _bind(self, order: BindPod, epoch: int, former: asyncio.Task[None] | None) -> None:
+    async def _bind(
+        self, order: BindPod, epoch: int, former: asyncio.Task[None] | None, fence: Fence
+    ) -> None:
         """`former`: what is in flight of the pod, of an order that is void."""
-        task, fence = asyncio.current_task(), self._fences.current()
-        assert task is not None, "bindings run in tasks"
-        assert fence is not None, "that are guarded"
         if former is not None:
-            await self._over(former, task, fence)
+            await self._over(former, fence)
         condition = self._recorder.pod_ordered(order.uid)
         if condition is not None:
             await asyncio.wait(
@@ -289,7 +288,7 @@ class Binder:
             )  # To be cut here must not cancel the recorder's future.
         await self._evictor.nominated(order.uid)  # What came after the binding would stay.
         try:
-            outcome = await self._run(order, task, fence)
+            outcome = await self._run(order, fence)
         except Exception as error:  # noqa: BLE001 # A plugin's bug must not cost the other bindings.
             self._log.exception("binding_failed", pod=f"{order.namespace}/{order.name}")
             told = f"internal error: {type(error).__name__}: {error}"
@@ -301,11 +300,10 @@ class Binder:
             return
         self._add_outcome(order, epoch, outcome)
 
-    async def _over(
-        self, former: asyncio.Task[None], task: asyncio.Task[None], fence: Fence
-    ) -> None:
+    async def _over(self, former: asyncio.Task[None], fence: Fence) -> None:
         """Waits for what is in flight of the same pod. Is not cut meanwhile: whoever comes next for the
         pod waits for this task, and so for the former one."""
+        task = _this_task()
         fence.is_cuttable = False
         self._waiting.add(task)
         try:
@@ -316,11 +314,12 @@ class Binder:
         fence.check()
         fence.is_cuttable = True
 
-    async def _run(self, order: BindPod, task: asyncio.Task[None], fence: Fence) -> Outcome:
+    async def _run(self, order: BindPod, fence: Fence) -> Outcome:
         """What waits for volumes or plugins takes nobody's place among the requests in flight."""
         begun_s = self._clock.monotonic_s()
         is_announced = False
         if self._cycle.must_wait(order):
+            task = _this_task()
             self._waiting.add(task)
             self._preparing[order.uid] = task
             try:
@@ -388,8 +387,9 @@ class Binder:
         if self._flush is None:
             self._flush = self._loop.call_soon(self._flush_reports)
 
-    def _on_binding_over(self, uid: str, task: asyncio.Task[None]) -> None:
+    def _on_binding_over(self, task: asyncio.Task[None]) -> None:
         self._in_flight.discard(task)
+        uid = self._fences.forget(task).uid
         if self._by_pod.get(uid) is task:
             del self._by_pod[uid]
         if not task.cancelled():
@@ -476,3 +476,9 @@ class Binder:
         is_reported = self._report is None or self._epoch is None
         if not self._orders and not self._in_flight and is_reported:
             self._drained.set_result(None)
+
+
+def _this_task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None, "bindings run in tasks"
+    return task
