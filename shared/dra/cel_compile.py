@@ -14,7 +14,7 @@ Rules: staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go, v1.36.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, assert_never
 
 from shared.dra.cel_costs import COST_MAX, COSTS, LIST_COST, MAP_COST, ROUND_COSTS
@@ -55,18 +55,26 @@ class _CancelledError(Exception):
 class Scope:
     """The variables of an evaluation, and what it may still cost."""
 
-    __slots__ = ("left", "variables", "work")
+    __slots__ = ("left", "limit", "more", "variables", "work")
 
     def __init__(self, variables: dict[str, Any], work: Work) -> None:
         self.variables = variables
         self.work = work
-        self.left = COST_MAX
+        self.left = self.limit = min(COST_MAX, work.cost_max)
+        self.more = 0
+        """Work that is no part of the cost."""
 
     def charge(self, cost: int = 1) -> None:
         """Ends an evaluation that goes on for too long."""
         self.left -= cost
         if self.left < 0:
             raise _CancelledError
+
+    def add(self, work: int) -> None:
+        """Notes work that Kubernetes does not count."""
+        self.more += work
+        if self.more > self.work.cost_max:
+            raise self.work.exhausted()
 
 
 Evaluate = Callable[[Scope], Any]
@@ -90,9 +98,12 @@ class Expression:
         except RecursionError as error:
             raise CelError("expression recursion limit exceeded") from error
         except _CancelledError as error:
+            if scope.limit < COST_MAX:
+                raise work.exhausted() from error
             raise CelError("operation cancelled: actual cost limit exceeded") from error
         finally:
-            work.add_evaluation(COST_MAX - scope.left)
+            # What an evaluation was ended for was not done.
+            work.add_evaluation(scope.limit - max(scope.left, 0) + scope.more)
         if not isinstance(value, bool):
             raise CelError(
                 f"CEL result of type {type_name(value)} could not be converted to bool: "
@@ -266,7 +277,7 @@ def _applied(function: str, implementation: Callable[..., Any], parts: list[Eval
         def search(scope: Scope) -> Any:
             values = [part(scope) for part in parts]
             scope.charge(COSTS[function](*values))
-            scope.work.add(regex_work(*values))
+            scope.add(regex_work(*values))
             return implementation(*values)
 
         return search
@@ -449,15 +460,12 @@ def _bind(node: Call, names: frozenset[str]) -> Evaluate | None:
 
 
 def _with(scope: Scope, name: str, value: Any, body: Evaluate) -> Any:
-    shadowed = scope.variables.get(name, _MISSING)
-    scope.variables[name] = value
+    outer = scope.variables
+    scope.variables = {**outer, name: value}
     try:
         return body(scope)
     finally:
-        if shadowed is _MISSING:
-            del scope.variables[name]
-        else:
-            scope.variables[name] = shadowed
+        scope.variables = outer
 
 
 def _variable(node: Node) -> str:
@@ -509,41 +517,43 @@ def _comprehension(node: Call, names: frozenset[str]) -> Evaluate:
     run, cost = _RUNS[node.function], ROUND_COSTS[node.function]
 
     def evaluate(scope: Scope) -> Any:
-        return run(scope, _bindings(target(scope), variables, scope, cost), bodies)
+        outer = scope.variables
+        rounds = _rounds(target(scope), variables, scope, cost)
+        scope.variables = dict(outer)
+        try:
+            return run(scope, rounds, bodies)
+        finally:
+            scope.variables = outer
 
     return evaluate
 
 
-def _bindings(
-    value: Any, variables: list[str], scope: Scope, cost: int
-) -> Iterable[tuple[tuple[str, Any], ...]]:
-    """What the variables stand for in each round."""
-    if isinstance(value, dict):
-        rounds: Iterable[tuple[Any, ...]] = value.items()
-    elif isinstance(value, list):
-        rounds = enumerate(value) if len(variables) == 2 else ((each,) for each in value)
-    else:
+def _rounds(value: Any, variables: list[str], scope: Scope, cost: int) -> Iterator[Any]:
+    """What the first variable stands for in each round, in which all of them stand for something."""
+    if not isinstance(value, list | dict):
         raise CelError(f"got '{type_name(value)}', expected iterable type")
-    for each in rounds:
+    if len(variables) == 1:
+        (name,) = variables
+        for each in value:
+            scope.charge(cost)
+            scope.variables[name] = each
+            yield each
+        return
+    name, second = variables
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value):
         scope.charge(cost)
-        yield tuple(zip(variables, each, strict=False))
+        scope.variables[name], scope.variables[second] = key, each
+        yield key
 
 
-def _in_round(scope: Scope, bound: tuple[tuple[str, Any], ...], body: Evaluate) -> Any:
-    if len(bound) == 1:
-        return _with(scope, *bound[0], body)
-    (name, value), (second, other) = bound
-    return _with(scope, name, value, lambda s: _with(s, second, other, body))
-
-
-Rounds = Iterable[tuple[tuple[str, Any], ...]]
+Rounds = Iterator[Any]
 
 
 def _quantified(scope: Scope, rounds: Rounds, body: Evaluate, *, decisive: bool) -> bool:
     failed: CelError | None = None
-    for bound in rounds:
+    for _ in rounds:
         try:
-            value = _in_round(scope, bound, body)
+            value = body(scope)
         except CelError as error:
             failed = failed or error
             continue
@@ -565,20 +575,16 @@ def _exists(scope: Scope, rounds: Rounds, bodies: list[Evaluate]) -> bool:
 
 
 def _exists_one(scope: Scope, rounds: Rounds, bodies: list[Evaluate]) -> bool:
-    return sum(_is_true(_in_round(scope, bound, bodies[0])) for bound in rounds) == 1
+    return sum(_is_true(bodies[0](scope)) for _ in rounds) == 1
 
 
 def _filter(scope: Scope, rounds: Rounds, bodies: list[Evaluate]) -> list[Any]:
-    return [b[0][1] for b in rounds if _is_true(_in_round(scope, b, bodies[0]))]
+    return [each for each in rounds if _is_true(bodies[0](scope))]
 
 
 def _mapped(scope: Scope, rounds: Rounds, bodies: list[Evaluate]) -> list[Any]:
     *conditions, body = bodies
-    return [
-        _in_round(scope, bound, body)
-        for bound in rounds
-        if all(_is_true(_in_round(scope, bound, each)) for each in conditions)
-    ]
+    return [body(scope) for _ in rounds if all(_is_true(each(scope)) for each in conditions)]
 
 
 def _is_true(value: Any) -> bool:

@@ -323,6 +323,10 @@ _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 
 PATTERNS_MAX: Final = 64
 """Compiled ones that are kept; RE2 takes up to 8 MiB for one (its default), most take a few kB."""
+STEPS_KEPT: Final = 50_000
+"""A text of 64 characters, which is the longest attribute, and a program of 780 instructions: the states
+are kept, take 4 bytes an instruction, and the next search costs a ns for each character."""
+STEPS_OF_A_UNIT: Final = 10
 _NO_GO: Final = re.compile(r"\\Q.*?(?:\\E|$)|\\(?P<letter>.)|.", re.DOTALL)
 _OPTIONS: Final = re2.Options()
 _OPTIONS.log_errors = False
@@ -351,12 +355,12 @@ def _utf8(text: str) -> bytes:
 
 
 def regex_work(text: Any, pattern: Any, *_: Any) -> int:
-    """What a search may take beyond what Kubernetes' estimator counts, in units of it: with a long
-    program RE2 needs up to 5 ns for each of its instructions and each character."""
+    """What a search may take beyond what Kubernetes' estimator counts, in units of it: where RE2 cannot
+    keep the states that it comes to, it needs up to 60 ns for each character and instruction."""
     if not isinstance(text, str) or not isinstance(pattern, str):
         return 0
-    size: int = _regex(pattern).programsize
-    return len(text) * size // 100
+    steps: int = len(text) * _regex(pattern).programsize
+    return max(0, steps - STEPS_KEPT) // STEPS_OF_A_UNIT
 
 
 def _matches(text: str, pattern: str) -> bool:

@@ -12,8 +12,9 @@ from typing import Final
 
 from shared.dra.errors import AllocationError
 
-WORK_MAX: Final = 2_000_000
-"""Beyond what is free. A unit is a unit of CEL's cost, about 0.4 us, so this is about a second."""
+WORK_MAX: Final = 1_500_000
+"""Beyond what is free; more than any one selector may cost. A unit is a unit of CEL's cost, up to
+0.6 us, so this is about a second."""
 FREE_COST: Final = 1_000
 """Of evaluating a selector for a device. Selectors of real classes and claims cost 5 to 50."""
 FREE_STEPS: Final = 2_000
@@ -33,18 +34,33 @@ class WorkError(AllocationError):
 
 
 class Work:
-    """What one attempt may still do. Once it is used up, every further search ends at once."""
+    """What one attempt may still do."""
 
     __slots__ = ("_left",)
 
     def __init__(self) -> None:
         self._left = WORK_MAX
 
+    @property
+    def is_over(self) -> bool:
+        """Nothing further is to be searched, not even what would be free."""
+        return self._left < 0
+
+    @property
+    def cost_max(self) -> int:
+        """Of the next selector."""
+        return FREE_COST + max(self._left, 0)
+
+    def exhausted(self) -> WorkError:
+        """The end of all work."""
+        self._left = -1
+        return WorkError()
+
     def add(self, work: int) -> None:
         """Raises WorkError where it is too much."""
         self._left -= work
         if self._left < 0:
-            raise WorkError
+            raise self.exhausted()
 
     def add_evaluation(self, cost: int) -> None:
         """A selector was asked about a device."""

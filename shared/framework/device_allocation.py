@@ -16,7 +16,7 @@ from shared.dra.allocator import ClaimToAllocate, Solution, allocate, understand
 from shared.dra.errors import AllocationError, NodeAllocationError
 from shared.dra.extended import ExtendedRequests, can_be_backed, extended_requests
 from shared.dra.special_claim import SPECIAL_CLAIM
-from shared.dra.work import Work
+from shared.dra.work import Work, WorkError
 from shared.framework.cluster_view import ClusterView
 from shared.framework.device_index import CLASSES, device_index, reaches
 from shared.framework.pod_info import PodInfo
@@ -81,7 +81,7 @@ class PodClaims:
         self.outcomes: dict[GroupKey, Outcome] = {}
         """By the key of a group of nodes and the extended resources that devices provide there."""
         self.work = Work()
-        """Made anew for each run of an extension point."""
+        """Made anew for each run of an extension point; used up, it stays so until an object changes."""
         self.understood: dict[Names, list[ClaimToAllocate] | AllocationError] = {}
         """What is to be allocated, by the extended resources that devices provide."""
 
@@ -147,7 +147,8 @@ def alike(
         concerned = provided.is_some
         if not concerned.any():
             return []
-    state.work = Work()
+    if not state.work.is_over:
+        state.work = Work()
     groups = device_index(cluster).groups(cluster.nodes, rows)
     found = []
     for number, names in enumerate(provided.sets):
@@ -164,6 +165,7 @@ def outcome_on(
     """What allocation comes to on a row of a group."""
     if state.version != cluster.objects.version:
         state.version = cluster.objects.version
+        state.work = Work()
         state.outcomes.clear()
         state.understood.clear()
     outcome = state.outcomes.get(key)
@@ -177,7 +179,7 @@ def allocated_on(
 ) -> Outcome:
     """What allocation comes to on one node."""
     index = device_index(cluster)
-    claims = _understood(state, pod, cluster, names)
+    claims = WorkError() if state.work.is_over else _understood(state, pod, cluster, names)
     if isinstance(claims, AllocationError):
         return Outcome(str(claims), is_error=True)
     nodes = cluster.nodes

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from shared.dra import work
+from shared.dra.cel_compile import Expression
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.pod_weight import is_too_much
@@ -122,6 +123,14 @@ def test_others_go_on_beside_a_selector_that_is_too_much(
     selector: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(work, "WORK_MAX", 50_000)
+    asked: list[str] = []
+    matches = Expression.matches
+
+    def noted(self: Expression, device: dict[str, Any], left: work.Work) -> bool:
+        asked.append(self.source)
+        return matches(self, device, left)
+
+    monkeypatch.setattr(Expression, "matches", noted)
     pipeline = Pipeline()
     claim = make_claim(requests=[request(selectors=selectors(selector))])
     made = [("deviceclasses", "gpu", make_class()), ("resourceclaims", "default/claim", claim)]
@@ -140,6 +149,7 @@ def test_others_go_on_beside_a_selector_that_is_too_much(
     reason, message = outcomes(pipeline)["heavy"]
     assert reason == "SchedulerError"
     assert "timed out trying to allocate devices" in message
+    assert asked == [selector], "once the work is over, no further device is looked at"
 
 
 def test_terms_share_the_numbers_that_they_compare_with(monkeypatch: pytest.MonkeyPatch) -> None:
