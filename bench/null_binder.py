@@ -151,7 +151,11 @@ class NullBinder:
                     [Nominated(n.uid, f"{n.namespace}/{n.name}", n.node_name) for n in nominations]
                 )
                 self._tell(
-                    [Evicted(v.uid, f"{v.namespace}/{v.name}", v.preemptor_uid) for v in victims]
+                    [
+                        Evicted(v.uid, f"{v.namespace}/{v.name}", v.preemptor_uid)
+                        for v in victims
+                        if not v.is_given_up
+                    ]
                 )
                 self._tell([Released(claim) for claim in releases])
                 done = [VictimDone(victim.order_id) for victim in victims]

@@ -122,19 +122,20 @@ class Committer:
                 # Whom extenders want to go, no search of ours can tell.
                 extenders = holdings.settings.extenders
                 is_believed = not scorer.key_name or asked_of_scorers(extenders, info)
-                is_made = holdings.nominations.commit(
+                victim_count = holdings.nominations.commit(
                     attempt, failure.preemption, generation, is_believed=is_believed
                 )
             except ObjectError as error:
                 forget_worked_out(holdings.cache, holdings.checker)
                 self._outcomes.fail(attempt, left_out(error), now_s)
                 return
-            if not is_made:
+            if victim_count is None:
                 holdings.counters["preemptions_rejected"] += 1
                 self._outcomes.try_again(attempt, now_s)
                 return
             holdings.counters["preemptions"] += 1
-            holdings.counters.observe("victims", (), len(failure.preemption.victims))
+            if victim_count:
+                holdings.counters.observe("victims", (), victim_count)
         elif failure.ends_nomination and holdings.nominations.own_uid(pod.record.uid):
             holdings.nominations.end(pod)
         self._outcomes.fail(attempt, failure, now_s)

@@ -177,9 +177,11 @@ class NominationBook:
         generation: int,
         *,
         is_believed: bool = True,
-    ) -> bool:
-        """Carries a preemption out, or says no: then the pod is to be tried again at once. ObjectError
-        where that cannot be told; nothing was changed then. `is_believed`: the worker that proposes
+    ) -> int | None:
+        """Carries a preemption out, or says no (None): then the pod is to be tried again at once.
+        Returns the number of victims; where all of them were going already nothing is to be done, so
+        that it is 0 and nobody loses a nomination. ObjectError where that cannot be told; nothing was
+        changed then. `is_believed`: the worker that proposes
         it searched as it should, so that no other pods of the node would do."""
         with reading(f"pod {attempt.pod.key}"):
             victims = self._confirmed(attempt, proposal, generation)
@@ -191,24 +193,30 @@ class NominationBook:
         if victims is None or not is_right:
             if 0 <= proposal.node_row < self._cache.nodes.row_count:
                 self._cache.touch_row(proposal.node_row)
-            return False
+            return None
         pod = attempt.pod
         node_name = self._cache.nodes.name_of(proposal.node_row)
-        for other in self._cache.view.nominations.on(proposal.node_row):
+        staying = [victim for victim in victims if not victim.record.deleted]
+        if staying:
+            self._clear_lower(pod, proposal.node_row)
+        self._queue.nominator.nominate(pod.uid, NodeName(node_name))
+        self._patch(pod.record, node_name)
+        for victim in staying:
+            # One that waits on Permit is bound nowhere: it goes back to the queue.
+            is_given_up = self._preempt_waiting(victim.record.uid)
+            if is_given_up or not victim.is_evicted:
+                self._order(attempt, victim, node_name, is_given_up=is_given_up)
+        self.refresh()
+        self._victims_of[pod.record.uid] = [victim.record.uid for victim in victims]
+        return len(victims) if staying else 0
+
+    def _clear_lower(self, pod: QueuedPod, node_row: int) -> None:
+        """Less important pods that are nominated to the node may fit there no more."""
+        for other in self._cache.view.nominations.on(node_row):
             queued = self._queue.get(other.uid)
             if other.priority < pod.priority and queued is not None:
                 self._queue.nominator.clear(queued.uid)
                 self._patch(queued.record, "")
-        self._queue.nominator.nominate(pod.uid, NodeName(node_name))
-        self._patch(pod.record, node_name)
-        for victim in victims:
-            if self._preempt_waiting(victim.record.uid):
-                continue  # It is bound nowhere and goes back to the queue.
-            if not victim.record.deleted and not victim.is_evicted:
-                self._order(attempt, victim, node_name)
-        self.refresh()
-        self._victims_of[pod.record.uid] = [victim.record.uid for victim in victims]
-        return True
 
     def _confirmed(
         self, attempt: Attempt, proposal: PreemptionProposal, generation: int
@@ -253,7 +261,9 @@ class NominationBook:
         found = victims_on(framework, preemptor, self._cache.view, proposal.node_row)
         return found == frozenset(proposal.victims)
 
-    def _order(self, attempt: Attempt, victim: CachedPod, node_name: str) -> None:
+    def _order(
+        self, attempt: Attempt, victim: CachedPod, node_name: str, *, is_given_up: bool
+    ) -> None:
         record, preemptor = victim.record, attempt.pod.record
         order = DeleteVictim(
             order_id=self._next_order_id,
@@ -266,10 +276,13 @@ class NominationBook:
             preemptor_namespace=preemptor.namespace,
             preemptor_name=preemptor.name,
             preemptor_uid=preemptor.uid,
+            observed_generation=record.generation,
+            is_given_up=is_given_up,
         )
         self._next_order_id += 1
         self._waiting.append(order)
-        self._cache.mark_evicted(record.uid, is_evicted=True)
+        if not is_given_up:
+            self._cache.mark_evicted(record.uid, is_evicted=True)
 
     def release(self, claims: Iterable[ReleaseClaim]) -> None:
         """Has resource claims freed that a pod which fits nowhere could use otherwise."""

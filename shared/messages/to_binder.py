@@ -156,6 +156,10 @@ class DeleteVictim(msgspec.Struct, array_like=True, frozen=True):
     preemptor_namespace: str
     preemptor_name: str
     preemptor_uid: str
+    observed_generation: int = 0
+    """Of the victim, as its condition tells it."""
+    is_given_up: bool = False
+    """It waited on Permit and has given its place up: it is not deleted, only told of."""
 
 
 class SetNomination(msgspec.Struct, array_like=True, frozen=True):

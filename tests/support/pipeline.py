@@ -334,7 +334,7 @@ class Pipeline:
         order = self.victims.popleft()
         done = VictimDone(order.order_id, "the API server refuses" if fails else "")
         self.to_owner.append(BinderSaid(BINDER, VictimReport(0, EPOCH, [done])))
-        held = self.state.cache.get_pod(order.uid)
+        held = None if order.is_given_up else self.state.cache.get_pod(order.uid)
         if held is not None and lingers and not fails:
             marked = msgspec.structs.replace(
                 held.record,

@@ -164,20 +164,23 @@ def failed_scheduling_event(profile: str, pod: Regarding, message: str) -> Event
     )
 
 
-def preempted_event(profile: str, victim: Regarding, preemptor: Regarding, node_name: str) -> Event:
-    """The event of a pod that had to make room."""
+def preempted_event(
+    profile: str, victim: Regarding, preemptor: Regarding, node_name: str, *, is_deleted: bool
+) -> Event:
+    """The event of a pod that had to make room, and need not be deleted if it was not bound yet."""
+    note = f"Preempted by pod {preemptor.uid} on node {node_name}"
     return Event(
         profile=profile,
         regarding=victim,
         type="Normal",
         reason="Preempted",
         action="Preempting",
-        note=cut_note(f"Preempted by pod {preemptor.uid} on node {node_name}"),
+        note=cut_note(note if is_deleted else note + " (in kube-scheduler memory)."),
         related=preemptor,
     )
 
 
-def disruption_patch(uid: str, profile: str, wall_s: float) -> bytes:
+def disruption_patch(uid: str, profile: str, observed_generation: int, wall_s: float) -> bytes:
     """A strategic-merge patch of pods/status: the pod is about to be deleted, and why."""
     condition = _Condition(
         type=DISRUPTION_TARGET,
@@ -185,6 +188,7 @@ def disruption_patch(uid: str, profile: str, wall_s: float) -> bytes:
         reason=PREEMPTION_BY_SCHEDULER,
         message=f"{profile}: preempting to accommodate a higher priority pod",
         last_transition_time=second_time(wall_s),
+        observed_generation=observed_generation,
     )
     return _encoder.encode(
         _StatusPatch(metadata=_UidMeta(uid=uid), status=_Status(conditions=[condition]))

@@ -251,8 +251,8 @@ class Binder:
 
         victims = []
         for victim in message.victims:
-            if self._preempt(victim.uid):
-                self._recorder.pod_preempted(victim)
+            if victim.is_given_up or self._preempt(victim.uid):
+                self._recorder.pod_preempted(victim, is_deleted=False)
                 answer(VictimDone(victim.order_id, ""))
             else:
                 victims.append(victim)

@@ -225,13 +225,15 @@ class Recorder:
         self._wait_to_write(_EventEntry(event, self._clock.wall_s()))
         self._pump()
 
-    def pod_preempted(self, order: DeleteVictim) -> None:
+    def pod_preempted(self, order: DeleteVictim, *, is_deleted: bool = True) -> None:
         """Writes the Preempted event of a victim."""
         victim = pod_reference(order.namespace, order.name, order.uid, order.resource_version)
         preemptor = pod_reference(
             order.preemptor_namespace, order.preemptor_name, order.preemptor_uid, ""
         )
-        event = preempted_event(order.profile, victim, preemptor, order.node_name)
+        event = preempted_event(
+            order.profile, victim, preemptor, order.node_name, is_deleted=is_deleted
+        )
         self._wait_to_write(_EventEntry(event, self._clock.wall_s()))
         self._pump()
 

@@ -158,6 +158,29 @@ def test_less_important_nominations_on_the_node_end() -> None:
     assert pipeline.bound == {high.uid: ["n0"]}
 
 
+def test_nobody_loses_a_nomination_where_all_victims_are_going_already() -> None:
+    """Nothing is done there, so nothing is counted either (prepareCandidateAsync upstream)."""
+    pipeline = Pipeline()
+    going = [
+        msgspec.structs.replace(
+            make_pod(f"going{i}", cpu="2", node_name="n0", deleted="2026-01-01T00:00:00Z"),
+            is_preempted=True,
+        )
+        for i in range(2)
+    ]
+    low = msgspec.structs.replace(make_pod("low", cpu="1", priority=5), nominated_node_name="n0")
+    pipeline.sync([make_node("n0", cpu="4")], [*going, low])
+    high = make_pod("high", cpu="4", priority=10)
+    pipeline.add_pod(high)
+    pipeline.run_until_quiet()
+    state = pipeline.state
+    assert pipeline.nominated == {high.uid: "n0"}
+    assert state.queue.nominator.node_of(PodUid(low.uid)) == "n0"
+    assert state.counters["preemptions"] == 1
+    assert "victims" not in {each.name for each in state.counters.histograms()}
+    assert not pipeline.evicted
+
+
 def test_nominations_of_the_api_server_hold_after_a_restart() -> None:
     pipeline = Pipeline()
     waiting = msgspec.structs.replace(

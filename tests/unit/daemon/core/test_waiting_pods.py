@@ -160,6 +160,10 @@ def test_a_preempted_pod_goes_back_without_being_deleted() -> None:
     plugin.answer = PermitResult(SUCCESS)
     urgent = make_pod("urgent", cpu="3", priority=100)
     world.add_pod(urgent)
+    while not world.victims:
+        assert world.step_owner() or world.step_scorer(0)
+    (told,) = world.victims
+    assert told.is_given_up, "its event is written, and nothing else"
     world.run_until_quiet()
     world.advance(20.0)
     world.settle()

@@ -31,8 +31,9 @@ POD = "/api/v1/namespaces/ns/pods/v1"
 
 def victim(number: int = 1) -> DeleteVictim:
     return DeleteVictim(
-        number, "default-scheduler", "ns", f"v{number}", f"u{number}", "9", "n1", "ns", "p", "up"
-    )
+        number, "default-scheduler", "ns", f"v{number}", f"u{number}", "9", "n1", "ns", "p", "up",
+        observed_generation=4,
+    )  # fmt: skip
 
 
 class Run:
@@ -75,6 +76,7 @@ def test_a_victim_is_marked_first_and_deleted_by_uid() -> None:
     (condition,) = patch["status"]["conditions"]
     assert condition["type"] == "DisruptionTarget"
     assert condition["reason"] == "PreemptionByScheduler"
+    assert condition["observedGeneration"] == 4
     assert condition["message"] == (
         "default-scheduler: preempting to accommodate a higher priority pod"
     )

@@ -175,9 +175,28 @@ def test_a_victim_that_is_being_prepared_gives_up_and_is_not_deleted() -> None:
         assert stage.peer.take(BindReport) == [BindReport(3, 7, [], [failed])]
         assert stage.peer.take(VictimReport) == [VictimReport(3, 7, [VictimDone(100, "")])]
         assert methods(stage) == ["POST"], "it is told in an event, and not deleted"
+        note = "Preempted by pod high on node n1 (in kube-scheduler memory)."
+        assert stage.api.bodies[0]["note"] == note
         await volumes.end(2)
         await stage.binds.end(2)
         assert stage.peer.take(BindReport) == [BindReport(3, 7, [BindFinished(2)], [])]
+
+    play_with_volumes(scene)
+
+
+def test_of_a_victim_that_gave_its_place_up_only_an_event_tells() -> None:
+    """It waited on Permit: the owner has it in its queue again."""
+
+    async def scene(stage: Stage, volumes: FakeVolumes) -> None:
+        await stage.welcome()
+        told = preempting("u1")
+        given_up = [msgspec.structs.replace(victim, is_given_up=True) for victim in told.victims]
+        await stage.peer.say(PreemptPods(7, given_up, []))
+        await asyncio.sleep(0.001)
+        assert stage.peer.take(VictimReport) == [VictimReport(3, 7, [VictimDone(100, "")])]
+        assert methods(stage) == ["POST"]
+        note = "Preempted by pod high on node n1 (in kube-scheduler memory)."
+        assert stage.api.bodies[0]["note"] == note
 
     play_with_volumes(scene)
 
