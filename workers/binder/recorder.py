@@ -8,9 +8,10 @@ drop, because a condition is state that tools act on (the cluster autoscaler loo
 Unschedulable) and an event is a hint for people. What was dropped is counted.
 
 A condition is patched only when it differs from what this binder last wrote for that pod. Repeated
-equal FailedScheduling events become a series: the first is written, the second makes it a series of
-two, more are counted and written every half hour and when the series has been quiet for some
-minutes, as client-go does (tools/events/event_broadcaster.go, v1.36.2). What is known of pods is
+FailedScheduling events about the same version of a pod become a series, whatever they say: the first is
+written, the second makes it a series of two, more are counted and written every half hour and when the
+series has been quiet for some minutes, as client-go does (tools/events/event_broadcaster.go, v1.36.2;
+a new condition makes a new version, so that what is news is told). What is known of pods is
 bounded, the least recently used is forgotten; a forgotten pod's condition or event is then written
 once more.
 
@@ -132,8 +133,7 @@ class _WrittenCondition(NamedTuple):
     observed_generation: int
 
 
-_SeriesKey = tuple[str, str, str]
-"""(profile, pod UID, note)"""
+_SeriesKey = Event
 
 
 class Recorder:
@@ -506,4 +506,5 @@ def _condition_of(verdict: PodVerdict) -> _WrittenCondition:
 
 
 def _series_key(event: Event) -> _SeriesKey:
-    return event.profile, event.regarding.uid, event.note
+    """As getKey in tools/events/event_broadcaster.go: all but the note. The host is always ours."""
+    return event._replace(note="")

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import msgspec
 import pytest
 
 from shared.kube.api_errors import (
@@ -271,14 +272,16 @@ class TestSeries:
         api = play(scene, *[OK] * 4)
         assert written(api)[2:] == ["PATCH series 2", "PATCH series 32"]
 
-    def test_another_message_is_another_event(self) -> None:
+    def test_another_version_of_the_pod_is_another_event_and_another_message_is_not(self) -> None:
         async def scene(recorder: Recorder) -> None:
-            for message in ("a", "b"):
-                recorder.pod_failed(make_verdict(message=message))
+            for message, version in (("a", "1"), ("b", "1"), ("c", "2"), ("c", "3")):
+                verdict = make_verdict(message=message)
+                recorder.pod_failed(msgspec.structs.replace(verdict, resource_version=version))
                 await settle(1)
 
-        api = play(scene, *[OK] * 4)
-        assert "pod-u1 event: b" in written(api)
+        api = play(scene, *[OK] * 7)
+        told = [each for each in written(api) if "event" in each or "series" in each]
+        assert told == ["pod-u1 event: a", "PATCH series 2", "pod-u1 event: c", "pod-u1 event: c"]
 
     def test_repeats_before_the_first_was_written_are_one_event_with_a_series(self) -> None:
         async def scene(recorder: Recorder) -> None:
