@@ -258,9 +258,11 @@ class _Replay:
             if answer.counters.get("proposals_rejected", 0) > self._rejected_max:
                 raise PipelineError(f"the owner refuses what the worker proposes for {record.key}")
             held = _find(answer, record.uid)
-            if held is None:
+            if held is None and not answer.binds_in_flight:
                 # Bound meanwhile? Then the line was written before the owner heard of it.
                 return self._next_line(record, 0.0)
+            if held is None:
+                continue  # The order is on its way to the binder, or its answer to the owner.
             if held.gated_by:
                 return held
             self._processes.check()
