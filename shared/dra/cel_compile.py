@@ -17,7 +17,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, assert_never
 
-from shared.dra.cel_costs import COST_MAX, COSTS, LIST_COST, MAP_COST, ROUND_COSTS
+from shared.dra.cel_costs import COST_MAX, COSTS, LIST_COST, MAP_COST, ROUND_COSTS, Cost, fixed
 from shared.dra.cel_functions import FUNCTIONS, NAMESPACES, REGEX_FUNCTIONS, Signature, regex_work
 from shared.dra.cel_syntax import (
     Call,
@@ -196,6 +196,9 @@ def _identifier(name: str, names: frozenset[str]) -> Evaluate:
 def _select(node: Select, names: frozenset[str]) -> Evaluate:
     if node.operand == Ident(DEVICE) and node.field not in DEVICE_FIELDS:
         raise CelCompileError(f"undefined field '{node.field}'")
+    path = _path(node)
+    if path is not None:
+        return _along(path, names)
     operand, field = _compiled(node.operand, names), node.field
     look_up = _optional_member if node.is_optional else _member
 
@@ -206,7 +209,40 @@ def _select(node: Select, names: frozenset[str]) -> Evaluate:
     return evaluate
 
 
+def _path(node: Node) -> list[str] | None:
+    """Of a variable and what is looked up from it by text, `a.b["c"]`, the names in order."""
+    found: list[str] = []
+    while isinstance(node, Select | Index) and not node.is_optional:
+        key = node.field if isinstance(node, Select) else node.key
+        if isinstance(key, Literal):
+            key = key.value
+        if not isinstance(key, str):
+            return None
+        found.append(key)
+        node = node.operand
+    return [node.name, *reversed(found)] if isinstance(node, Ident) else None
+
+
+def _along(path: list[str], names: frozenset[str]) -> Evaluate:
+    """The same as one step after the other, which is how most of any selector is spent."""
+    first, *keys = path
+    _identifier(first, names)
+    cost = len(path)
+
+    def evaluate(scope: Scope) -> Any:
+        scope.charge(cost)
+        value = scope.variables[first]
+        for key in keys:
+            value = value[key] if type(value) is dict and key in value else _member(value, key)
+        return value
+
+    return evaluate
+
+
 def _index(node: Index, names: frozenset[str]) -> Evaluate:
+    path = _path(node)
+    if path is not None:
+        return _along(path, names)
     operand, index = _compiled(node.operand, names), _compiled(node.key, names)
     look_up = _optional_member if node.is_optional else _member
 
@@ -271,7 +307,6 @@ def _call(node: Call, names: frozenset[str]) -> Evaluate:
 
 
 def _applied(function: str, implementation: Callable[..., Any], parts: list[Evaluate]) -> Evaluate:
-    cost = COSTS.get(function)
     if function in REGEX_FUNCTIONS:
 
         def search(scope: Scope) -> Any:
@@ -281,34 +316,21 @@ def _applied(function: str, implementation: Callable[..., Any], parts: list[Eval
             return implementation(*values)
 
         return search
-    if cost is not None:
-
-        def by_size(scope: Scope) -> Any:
-            values = [part(scope) for part in parts]
-            scope.charge(cost(*values))
-            return implementation(*values)
-
-        return by_size
-    if len(parts) == 1:
-        only = parts[0]
-
-        def one(scope: Scope) -> Any:
-            scope.charge()
-            return implementation(only(scope))
-
-        return one
+    cost: Cost = COSTS.get(function, fixed)
     if len(parts) == 2:
         first, second = parts
 
         def two(scope: Scope) -> Any:
-            scope.charge()
-            return implementation(first(scope), second(scope))
+            a, b = first(scope), second(scope)
+            scope.charge(cost(a, b))
+            return implementation(a, b)
 
         return two
 
     def many(scope: Scope) -> Any:
-        scope.charge()
-        return implementation(*[part(scope) for part in parts])
+        values = [part(scope) for part in parts]
+        scope.charge(cost(*values))
+        return implementation(*values)
 
     return many
 

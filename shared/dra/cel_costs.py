@@ -38,6 +38,11 @@ Cost = Callable[..., int]
 """From what the function is called with, which may be of any types."""
 
 
+def fixed(*_: Any) -> int:
+    """Of everything that takes as long whatever it is called with."""
+    return 1
+
+
 def _units(letters: int) -> int:
     return -(-letters // _LETTERS)
 
@@ -45,7 +50,11 @@ def _units(letters: int) -> int:
 def _size(value: Any) -> int:
     if isinstance(value, Optional):
         value = value.value
-    return len(value) if isinstance(value, str | bytes | list | dict) else 1
+    return len(value) if isinstance(value, _SIZED) else 1
+
+
+_SIZED: Final = (str, bytes, list, dict)
+_WITH_PARTS: Final = (list, dict, Optional)
 
 
 def _whole(value: Any) -> int:
@@ -87,9 +96,9 @@ def _shorter(a: Any, b: Any) -> int:
 
 
 def _equality(a: Any, b: Any) -> int:
-    if isinstance(a, list | dict | Optional):
-        return min(_whole(a), _whole(b))
-    return _shorter(a, b)
+    if type(a) is str and type(b) is str:
+        return (min(len(a), len(b)) + _LETTERS - 1) // _LETTERS
+    return min(_whole(a), _whole(b)) if isinstance(a, _WITH_PARTS) else _shorter(a, b)
 
 
 def _membership(_: Any, container: Any) -> int:

@@ -142,12 +142,17 @@ def no_overload() -> CelError:
 
 def is_number(value: Any) -> bool:
     """Whether it is an int, uint or double."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, _NUMBERS) and not isinstance(value, bool)
+
+
+_NUMBERS: Final = (int, float)
 
 
 def equals(a: Any, b: Any) -> bool:
     """CEL's ==: numbers of different types compare by value, anything else of different types is
     not equal."""
+    if type(a) is str or type(a) is bool:
+        return type(a) is type(b) and bool(a == b)
     if is_number(a) and is_number(b):
         return bool(a == b)
     if isinstance(a, list) and isinstance(b, list):

@@ -36,29 +36,27 @@ class WorkError(AllocationError):
 class Work:
     """What one attempt may still do."""
 
-    __slots__ = ("_left",)
+    __slots__ = ("_left", "cost_max")
 
     def __init__(self) -> None:
         self._left = WORK_MAX
+        self.cost_max = FREE_COST + WORK_MAX
+        """Of the next selector."""
 
     @property
     def is_over(self) -> bool:
         """Nothing further is to be searched, not even what would be free."""
         return self._left < 0
 
-    @property
-    def cost_max(self) -> int:
-        """Of the next selector."""
-        return FREE_COST + max(self._left, 0)
-
     def exhausted(self) -> WorkError:
         """The end of all work."""
-        self._left = -1
+        self._left, self.cost_max = -1, FREE_COST
         return WorkError()
 
     def add(self, work: int) -> None:
         """Raises WorkError where it is too much."""
         self._left -= work
+        self.cost_max -= work
         if self._left < 0:
             raise self.exhausted()
 
