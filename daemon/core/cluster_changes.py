@@ -30,6 +30,7 @@ from daemon.core.queue.queued_pod import PodView, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.queue.wakeups import ChangedObject
 from daemon.core.snapshot_log import SnapshotLog
+from daemon.core.suspects import PARKED
 from daemon.core.verdicts import verdict_of
 from shared.errors import ObjectError
 from shared.framework.device_index import CLAIMS
@@ -298,9 +299,11 @@ class ClusterChanges:
         self._classes[record.uid] = pod_class
         info, class_id = pod_class.info, pod_class.class_id
         if known:
-            self._queue.update(
+            pod = self._queue.update(
                 record, info=info, class_id=class_id, now_s=now_s, is_assumed=is_assumed
             )
+            if pod.gated_by == PARKED and old_class is not pod_class:
+                self._queue.activate([record.uid], now_s)  # What it was parked for may be gone.
         else:
             self._queue.add(record, info=info, class_id=class_id, now_s=now_s)
         if old_class is not None:

@@ -34,6 +34,7 @@ class Counters(Counter[str]):
     assumed_expired: assumed pods dropped because no confirmation came
     resyncs: full snapshots sent to workers
     snapshots: deltas published
+    pods_parked: pods that scorers did not survive, or did not come to an end with
     workers_refused: scorers that were sent away for what they said
     forecasts_used: lone pods placed where their worker had said before they came
     """

@@ -130,6 +130,8 @@ class ScorerFleet:
         self._by_class: dict[int, Scorer] = {}
         self._next_ticket = 1
         self._next_batch_id = 1
+        self.is_careful = False
+        """Each worker has one pod at a time; see `suspects.py`."""
 
     def __len__(self) -> int:
         return len(self._by_peer)
@@ -184,7 +186,10 @@ class ScorerFleet:
 
     def credit(self) -> int:
         """How many pods the workers together can still take."""
-        return sum(max(0, scorer.credit) for scorer in self.ready())
+        return sum(max(0, self._credit(scorer)) for scorer in self.ready())
+
+    def _credit(self, scorer: Scorer) -> int:
+        return 1 - len(scorer.attempts) if self.is_careful else scorer.credit
 
     def attempt_count(self) -> int:
         return sum(len(scorer.attempts) for scorer in self._by_peer.values())
@@ -262,7 +267,7 @@ class ScorerFleet:
     def _shares(
         self, pods: list[tuple[QueuedPod, PodClass]]
     ) -> dict[Scorer, list[tuple[QueuedPod, PodClass]]]:
-        left = {scorer: scorer.credit for scorer in self.ready()}
+        left = {scorer: self._credit(scorer) for scorer in self.ready()}
         by_credit = [(-credit, scorer.worker_index, scorer) for scorer, credit in left.items()]
         heapq.heapify(by_credit)
         shares: dict[Scorer, list[tuple[QueuedPod, PodClass]]] = {}

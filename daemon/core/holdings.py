@@ -20,6 +20,7 @@ from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.settings import Settings
 from daemon.core.snapshot_log import SnapshotLog
+from daemon.core.suspects import Suspects
 from daemon.core.verdicts import Verdicts
 from daemon.core.waiting_pods import WaitingPods
 from shared.framework.checker import Checker
@@ -46,5 +47,6 @@ class Holdings(NamedTuple):
     binders: BinderPool
     verdicts: Verdicts
     """Of pods that were not placed, until a binder is told."""
+    suspects: Suspects
     effects: list[Effect]
     """What is to be done, in order; whoever changes something adds to it."""

@@ -3,19 +3,22 @@
 from collections import deque
 from typing import Final, assert_never
 
+from daemon.core import suspects
 from daemon.core.committer import Committer
-from daemon.core.dispatch import Attempt
+from daemon.core.dispatch import NO_BATCH, Attempt
 from daemon.core.effects import Note, Publish, TellScorer
 from daemon.core.events import ScorerSaid
 from daemon.core.foresight import Foresight
 from daemon.core.holdings import Holdings
 from daemon.core.outcomes import Outcomes
 from daemon.core.peer_checks import hello_problem, message_problem
+from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.framework.extenders import asked_of_scorers
 from shared.messages import to_scorer
 from shared.messages.from_scorer import (
     AskForPods,
+    Failure,
     Forecast,
     Proposals,
     ResyncRequest,
@@ -74,7 +77,10 @@ class ScorerLinks:
                 if scorer is None or message.epoch != holdings.epoch:
                     holdings.counters["proposals_stale"] += len(message.placements.tickets)
                 else:
+                    in_hand = dict(scorer.attempts) if holdings.suspects.is_careful else {}
                     self._committer.commit(scorer, message, now_s)
+                    for ticket in in_hand.keys() - scorer.attempts.keys():
+                        holdings.suspects.clear(in_hand[ticket].pod_class.class_id)
             case Forecast():
                 if scorer is not None and message.epoch == holdings.epoch:
                     self._foresight.note(scorer, message)
@@ -146,9 +152,28 @@ class ScorerLinks:
             self._take_back(lost, now_s)
 
     def _take_back(self, attempts: list[Attempt], now_s: float) -> None:
-        """Pods that a lost worker had in hand go to the head of the queue, in order."""
+        """Pods that a lost worker had in hand go to the head of the queue, in order; those of which
+        workers are lost are parked."""
+        guilty = self._holdings.suspects.lose(attempts, now_s)
         for attempt in attempts:
-            self._outcomes.try_again(attempt, now_s, is_refused=False)
+            if attempt.pod_class.class_id in guilty:
+                self._park(attempt, now_s)
+            else:
+                self._outcomes.try_again(attempt, now_s, is_refused=False)
+
+    def _park(self, attempt: Attempt, now_s: float) -> None:
+        holdings = self._holdings
+        holdings.counters["pods_parked"] += 1
+        fields: dict[str, object] = {"pod": attempt.pod.key, "reason": suspects.WHY}
+        holdings.effects.append(Note("pod_parked", fields, True))
+        self._outcomes.fail(attempt, Failure([], suspects.WHY, [], [], True), now_s)
+
+    def release_parked(self, now_s: float) -> None:
+        """Pods whose time is over are tried again, alone."""
+        due = self._holdings.suspects.due(now_s)
+        if due:
+            queue = self._holdings.queue
+            queue.activate([pod.record.uid for pod in queue if pod.class_id in due], now_s)
 
     # What workers are told -----------------------------------------------------------------------
 
@@ -163,6 +188,7 @@ class ScorerLinks:
         holdings, scorers = self._holdings, self._holdings.scorers
         retired = holdings.cache.classes.retired
         scorers.retire_classes(retired)
+        holdings.suspects.retire(retired)
         for class_id in retired:
             holdings.checker.forget(class_id)
         settled = scorers.settled()
@@ -193,14 +219,17 @@ class ScorerLinks:
     def hand_out(self, now_s: float) -> None:
         """New work for the workers that have credit."""
         holdings, scorers = self._holdings, self._holdings.scorers
+        scorers.is_careful = holdings.suspects.is_careful
         credit = scorers.credit()
         if credit <= 0 or not holdings.queue.poppable_count:
             return
-        pods = [
-            (pod, holdings.changes.class_of(pod.record.uid))
-            for pod in holdings.queue.pop_batch(credit, now_s)
-            if self._is_wanted(pod)
-        ]
+        pods: list[tuple[QueuedPod, PodClass]] = []
+        while popped := holdings.queue.pop_batch(credit - len(pods), now_s):
+            pods += [
+                (pod, holdings.changes.class_of(pod.record.uid))
+                for pod in popped
+                if self._is_wanted(pod, now_s)
+            ]
         sequence, own_uid = holdings.snapshots.sequence, holdings.nominations.own_uid
         extenders = holdings.settings.extenders
         if extenders and pods:
@@ -211,12 +240,16 @@ class ScorerLinks:
         if pods:
             holdings.effects.extend(scorers.hand_out(pods, sequence, own_uid))
 
-    def _is_wanted(self, pod: QueuedPod) -> bool:
+    def _is_wanted(self, pod: QueuedPod, now_s: float) -> bool:
         """Pods that are being deleted or already assumed are not scheduled (skipPodSchedule)."""
         holdings, uid = self._holdings, pod.record.uid
         if pod.record.deleted or holdings.cache.is_assumed_pod(uid):
             if holdings.queue.done(uid) is not None:
                 holdings.changes.release_queued(uid)
+            return False
+        if pod.class_id in holdings.suspects.parked:  # It was active when another of it was parked.
+            pod_class = holdings.changes.class_of(uid)
+            self._park(Attempt(NO_BATCH, NO_BATCH, pod, pod_class), now_s)
             return False
         return True
 

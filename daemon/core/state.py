@@ -53,14 +53,17 @@ from daemon.core.outcomes import Outcomes, describe_decision
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.permit_stage import PermitStage
 from daemon.core.queue.hints import default_registrations
+from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.queue.wakeups import ANY_EVENT, Wakeups
 from daemon.core.scorer_links import ScorerLinks
 from daemon.core.settings import Settings
 from daemon.core.snapshot_log import SnapshotLog
+from daemon.core.suspects import PARKED, Suspects
 from daemon.core.verdicts import Verdicts
 from daemon.core.waiting_pods import WaitingPods
 from shared.framework.checker import Checker
+from shared.framework.cluster_view import ClusterView
 from shared.framework.extenders import EXTENDER
 from shared.framework.runtime import Framework
 from shared.messages.admin import StatusAnswer, StopRequest, TextAnswer
@@ -230,6 +233,7 @@ class SchedulerState:
             held.changes.wake_as_deleted(pod, now_s)
             held.changes.requeue(pod, now_s)
         self._scorer_links.lose_the_silent(now_s)
+        self._scorer_links.release_parked(now_s)
         self._binder_links.lose_the_silent(now_s)
         if self.cache.compact():
             held.checker.forget_all()
@@ -287,11 +291,12 @@ def _holdings(
     registrations = dict(default_registrations(cache.objects, settings.hints))
     if settings.extenders:
         registrations[EXTENDER] = ANY_EVENT
+    suspects = Suspects()
     queue = SchedulingQueue(
         Wakeups(registrations),
         start_s=now_s,
         settings=settings.queue,
-        pre_enqueue=partial(plugins.gate_of, cluster=cache.view),
+        pre_enqueue=partial(_gate_of, suspects, plugins, cache.view),
         queue_key=plugins.queue_sort.queue_key,
     )
     waiting = WaitingPods(plugins.permit, queue)
@@ -332,5 +337,15 @@ def _holdings(
             shared_claim_of=changes.shared_claim_of,
         ),
         verdicts=verdicts,
+        suspects=suspects,
         effects=effects,
     )
+
+
+def _gate_of(
+    suspects: Suspects, plugins: OwnerPlugins, cluster: ClusterView, pod: QueuedPod
+) -> str | None:
+    """What keeps the pod from being tried, if anything does."""
+    if pod.class_id in suspects.parked:
+        return PARKED
+    return plugins.gate_of(pod, cluster)

@@ -97,6 +97,13 @@ OWNER_COUNTERS: Final[dict[str, Metric]] = {
     ),
     "resyncs": _plain("resyncs", "Full snapshots sent to scoring workers."),
     "snapshots": _plain("snapshots", "Deltas published to scoring workers."),
+    "workers_refused": _plain(
+        "workers_refused", "Scoring workers that were sent away for what they said."
+    ),
+    "pods_parked": _plain(
+        "pods_parked",
+        "Pods set aside because scoring workers ended, or did not come to an end, with them in hand.",
+    ),
     "forecasts_used": _plain(
         "forecasts_used", "Lone pods placed where a scoring worker had said before they came."
     ),

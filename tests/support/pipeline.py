@@ -215,6 +215,11 @@ class Pipeline:
         self.scorers[index] = FakeScorer(peer, replica, cycle)
         self.to_owner.append(ScorerSaid(peer, ScorerHello(1, index, peer.decode())))
 
+    def lose_scorer(self, index: int) -> None:
+        """A worker died: its connection is closed."""
+        scorer = self.scorers.pop(index)
+        self.to_owner.append(ScorerGone(scorer.peer))
+
     def step_scorer(self, index: int) -> bool:
         """One message read, or one batch placed. False: nothing to do."""
         scorer = self.scorers[index]

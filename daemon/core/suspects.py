@@ -1,0 +1,82 @@
+"""Which pods a lost scorer had in hand: who is suspected of it, and who is parked for it.
+
+What a scorer does not survive (no memory, a fault of a library, work without an end) no boundary inside
+it can contain, and a pod that is simply handed out again takes one scorer after the other with it. So
+after a loss pods are handed out one by one, each alone to its scorer, until those that were in hand
+have been answered. A pod that was in hand at two losses, the second time alone, is parked with all of
+its class, which would go the same way; it is tried again alone after an hour, or when it changes (it is
+of another class then). Nothing is remembered of pods that nobody was lost with.
+"""
+
+from collections.abc import Collection
+from typing import Final, NamedTuple
+
+from daemon.core.dispatch import Attempt
+
+LOSSES_MAX: Final = 2
+LOSSES_IN_COMPANY_MAX: Final = 4
+"""Extenders may leave several pods in one hand at all times."""
+SUSPICION_S: Final = 60.0
+"""Pods that nobody has had in hand since (gated, say, or less important than what comes) are let off:
+one by one the cluster's pods are not placed as fast as they may come."""
+PARKED_S: Final = 3600.0
+PARKED: Final = "Parked"
+"""What gates a parked pod, as a PreEnqueue plugin would."""
+WHY: Final = (
+    "the scoring process ended, or did not come to an end, with this pod in hand, again and again;"
+    " it is tried again in an hour, or when it changes"
+)
+
+
+class _Suspicion(NamedTuple):
+    losses: int
+    since_s: float
+
+
+class Suspects:
+    """By class: pods of one class are evaluated alike."""
+
+    def __init__(self) -> None:
+        self._suspected: dict[int, _Suspicion] = {}
+        self.parked: dict[int, float] = {}
+        """Class id -> until when."""
+
+    @property
+    def is_careful(self) -> bool:
+        """Pods are to be handed out one by one."""
+        return bool(self._suspected)
+
+    def lose(self, attempts: Collection[Attempt], now_s: float) -> set[int]:
+        """A scorer is lost with these in hand; the classes that are parked from now on."""
+        losses_max = LOSSES_MAX if len(attempts) == 1 else LOSSES_IN_COMPANY_MAX
+        guilty: set[int] = set()
+        for class_id in {attempt.pod_class.class_id for attempt in attempts}:
+            before = self._suspected.get(class_id)
+            losses = 1 if before is None else before.losses + 1
+            self._suspected[class_id] = _Suspicion(losses, now_s)
+            if losses >= losses_max:
+                guilty.add(class_id)
+                del self._suspected[class_id]
+                self.parked[class_id] = now_s + PARKED_S
+        return guilty
+
+    def clear(self, class_id: int) -> None:
+        """A pod of the class was answered, or it has none any more."""
+        self._suspected.pop(class_id, None)
+
+    def retire(self, class_ids: Collection[int]) -> None:
+        """These classes have no pods any more."""
+        for class_id in class_ids if self.parked or self._suspected else ():
+            self.clear(class_id)
+            self.parked.pop(class_id, None)
+
+    def due(self, now_s: float) -> set[int]:
+        """Classes that are parked no more; one loss more, and they are again."""
+        if self._suspected:
+            old_s = now_s - SUSPICION_S
+            self._suspected = {c: s for c, s in self._suspected.items() if s.since_s > old_s}
+        due = {class_id for class_id, until_s in self.parked.items() if until_s <= now_s}
+        for class_id in due:
+            del self.parked[class_id]
+            self._suspected[class_id] = _Suspicion(LOSSES_MAX - 1, now_s)
+        return due
