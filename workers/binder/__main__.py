@@ -111,7 +111,7 @@ async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
     )
     recorder = Recorder(record_api, settings, clock, socket.gethostname(), loop)
     lines = ClaimLines()
-    cycle = _cycle(bind_api, recorder, lines, options.config, gates)
+    cycle = _cycle(bind_api, recorder, lines, fences, options.config, gates)
     is_orphaned = False
     name = f"binder-{options.index}-{instance}"
     with binder_peer(Endpoints(options.runtime_dir), name) as peer:
@@ -164,7 +164,12 @@ def _limits(options: argparse.Namespace) -> Limits:
 
 
 def _cycle(
-    api: ApiClient, recorder: Recorder, lines: ClaimLines, config_path: str, gates: FeatureGates
+    api: ApiClient,
+    recorder: Recorder,
+    lines: ClaimLines,
+    fences: Fences,
+    config_path: str,
+    gates: FeatureGates,
 ) -> BindingCycle:
     binder = DefaultBinder(api)
     pre_binders = (
@@ -175,10 +180,11 @@ def _cycle(
     )
     plain = BindingPlugins((binder,), pre_binders)
     if not config_path:
-        return BindingCycle(plain)
+        return BindingCycle(plain, spawn=fences.spawn)
     from workers.binder.profiles import plugins_by_profile
 
-    return BindingCycle(plain, plugins_by_profile(config_path, gates, api, binder, pre_binders))
+    by_profile = plugins_by_profile(config_path, gates, api, binder, pre_binders)
+    return BindingCycle(plain, by_profile, spawn=fences.spawn)
 
 
 def _positive(text: str) -> int:

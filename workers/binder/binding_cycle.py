@@ -10,7 +10,7 @@ pkg/scheduler/framework/runtime/framework.go, v1.36.2.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from shared.framework.binding_api import (
@@ -36,6 +36,8 @@ PLUGIN_TIMEOUT_S: Final = 600.0
 
 log = EventLog("binder")
 
+Spawn = Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]]
+
 
 class PreBinder(Protocol):
     """A PreBind plugin, somebody else's or one of those below."""
@@ -56,6 +58,7 @@ class VolumePreBind:
     """VolumeBinding's part: gives volumes to claims, and waits until those to be made are there."""
 
     NAME: ClassVar[str] = VOLUME_BINDING
+    ALLOWS_PARALLEL: ClassVar[bool] = True
 
     def __init__(self, binder: VolumeBinder) -> None:
         self._binder = binder
@@ -79,6 +82,7 @@ class ClaimPreBind:
     """DynamicResources' part: has claims allocated, and reserved for the pod."""
 
     NAME: ClassVar[str] = DYNAMIC_RESOURCES
+    ALLOWS_PARALLEL: ClassVar[bool] = True
 
     def __init__(self, binder: ClaimBinder, freer: ClaimFreer) -> None:
         self._binder = binder
@@ -114,8 +118,11 @@ class BindingCycle:
         default: BindingPlugins,
         by_profile: Mapping[str, BindingPlugins] | None = None,
         plugin_timeout_s: float = PLUGIN_TIMEOUT_S,
+        spawn: Spawn = asyncio.create_task,
     ) -> None:
-        """`default` is for profiles that `by_profile` does not name."""
+        """`default` is for profiles that `by_profile` does not name. `spawn` starts what runs side by
+        side."""
+        self._spawn = spawn
         self._default = default
         self._by_profile = dict(by_profile or {})
         self._plugin_timeout_s = plugin_timeout_s
@@ -134,10 +141,8 @@ class BindingCycle:
 
     async def prepare(self, order: BindPod) -> Allowed | NotBound:
         """PreBind. May take minutes; may be cancelled, as nothing is bound yet."""
-        for plugin in self._plugins(order).pre_binds:
-            if not _has_work(plugin, order):
-                continue
-            answer = await self._pre_bind(plugin, order)
+        for group in _groups(self._plugins(order).pre_binds, order):
+            plugin, answer = await self._together(group, order)
             if isinstance(answer, Allowed):
                 continue
             told = f'running PreBind plugin "{plugin.NAME}": {answer.message}'
@@ -174,6 +179,28 @@ class BindingCycle:
             if isinstance(plugin, ClaimPreBind) and plugin.pre_flight(order):
                 await plugin.undo(order)
 
+    async def _together(
+        self, group: Sequence[PreBinder], order: BindPod
+    ) -> tuple[PreBinder, Allowed | Refused | Unknown]:
+        """Side by side, until all have allowed it or one has not; then none is at work any more."""
+        if len(group) == 1:
+            return group[0], await self._pre_bind(group[0], order)
+        running = {self._spawn(self._pre_bind(plugin, order)): plugin for plugin in group}
+        left = set(running)
+        try:
+            while left:
+                done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    answer = task.result()
+                    if not isinstance(answer, Allowed):
+                        return running[task], answer
+        finally:
+            for task in left:
+                task.cancel()
+            if left:
+                await asyncio.wait(left)
+        return group[0], ALLOWED
+
     async def _pre_bind(self, plugin: PreBinder, order: BindPod) -> Allowed | Refused | Unknown:
         limits_itself = isinstance(plugin, VolumePreBind | ClaimPreBind)
         try:
@@ -184,6 +211,24 @@ class BindingCycle:
         except Exception as error:  # noqa: BLE001 # A plugin's bug must not cost the other bindings.
             _note_bug("PreBind", plugin.NAME, order)
             return Refused(f"internal error: {type(error).__name__}: {error}")
+
+
+def _groups(plugins: Sequence[PreBinder], order: BindPod) -> Iterator[list[PreBinder]]:
+    """Those that have work, in their order; neighbours that allow it run side by side
+    (getPreBindPluginGroups in pkg/scheduler/framework/runtime/framework.go, v1.36.2)."""
+    group: list[PreBinder] = []
+    for plugin in plugins:
+        is_alone = not getattr(plugin, "ALLOWS_PARALLEL", False)
+        if is_alone and group:
+            yield group
+            group = []
+        if _has_work(plugin, order):
+            group.append(plugin)
+            if is_alone:
+                yield group
+                group = []
+    if group:
+        yield group
 
 
 _ASKS_FIRST: Final[dict[type, bool]] = {}

@@ -11,26 +11,28 @@ next request; and what comes for the same pod waits for that one task.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from shared.kube.api_client import JSON, ApiClient
 from shared.kube.api_errors import ApiError, TransportError
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.http_connection import Answer
 
+T = TypeVar("T")
+
 
 class Fence:
-    """What is known of one task."""
+    """What is known of one task, and of those that do a part of its work."""
 
-    __slots__ = ("is_cuttable", "is_void", "is_writing", "uid")
+    __slots__ = ("is_cuttable", "is_void", "uid", "writing_count")
 
     def __init__(self, uid: str = "") -> None:
         self.uid = uid
         """Of the pod that is being bound, if any."""
         self.is_void = False
-        self.is_writing = False
-        """A request is under way, or about to be."""
+        self.writing_count = 0
+        """Requests that are under way, or about to be."""
         self.is_cuttable = True
         """False: somebody else's plugin may be writing, which only its end tells."""
 
@@ -53,13 +55,22 @@ class Fences:
     def forget(self, task: asyncio.Task[Any]) -> Fence:
         return self._fences.pop(task)
 
+    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """A task that does a part of what the current one has to do, behind the same fence."""
+        task = asyncio.get_running_loop().create_task(work)
+        fence = self.current()
+        if fence is not None:
+            self.guard(task, fence)
+            task.add_done_callback(self.forget)
+        return task
+
     def void_all(self) -> None:
         """Nothing that was ordered until now is to be done any more."""
-        for task, fence in self._fences.items():
-            if not fence.is_void:
-                fence.is_void = True
-                if fence.is_cuttable and not fence.is_writing:
-                    task.cancel()
+        fresh = [(task, fence) for task, fence in self._fences.items() if not fence.is_void]
+        for task, fence in fresh:
+            fence.is_void = True
+            if fence.is_cuttable and not fence.writing_count:
+                task.cancel()
 
     @property
     def void_count(self) -> int:
@@ -105,11 +116,12 @@ class FencedClient(ApiClient):
         if fence is None:
             return await super().request(method, path, body, content_type, timeout_s=timeout_s)
         fence.check()
-        fence.is_writing = method != "GET"
+        is_write = method != "GET"
+        fence.writing_count += is_write
         try:
             return await super().request(method, path, body, content_type, timeout_s=timeout_s)
         except (ApiError, TransportError):
             fence.check()
             raise
         finally:
-            fence.is_writing = False
+            fence.writing_count -= is_write

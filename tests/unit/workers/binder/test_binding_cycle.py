@@ -1,17 +1,20 @@
 """Plugins around a binding: order, refusals, time limits."""
 
 import asyncio
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
+import pytest
 
 from shared.framework.binding_api import ALLOWED, SKIPPED, Allowed, Binding, Refused, Skipped
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from tests.unit.workers.binder.fake_api import make_order
+from tests.unit.workers.binder.virtual_time import run_virtual
 from workers.binder.bind_call import BOUND, NotBound, Outcome
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins
 from workers.binder.custom_bind import CustomBind
+from workers.binder.fences import Fence, Fences
 
 
 class Plugin:
@@ -187,3 +190,69 @@ def test_a_pod_that_a_lost_binder_has_bound_is_not_bound_again() -> None:
     assert plugin.calls == 0
     assert bind(plugin, again=True) == BOUND
     assert plugin.calls == 1
+
+
+class Beside(Plugin):
+    """May run beside its neighbours; notes its end, too."""
+
+    ALLOWS_PARALLEL = True
+
+    def __init__(self, name: str, calls: list[str], took_s: float, **told: Any) -> None:
+        super().__init__(name, calls, **told)
+        self._took_s = took_s
+
+    async def pre_bind(self, order: BindPod) -> Allowed | Refused:
+        self._note("pre_bind")
+        try:
+            await asyncio.sleep(self._took_s)
+        except asyncio.CancelledError:
+            self._note("cut")
+            raise
+        self._note("prepared")
+        return self._pre_bind
+
+
+def prepared(*plugins: Plugin) -> Allowed | NotBound:
+    cycle = BindingCycle(BindingPlugins((), plugins))
+    return run_virtual(cycle.prepare(make_order()))
+
+
+def test_neighbours_that_allow_it_are_prepared_side_by_side() -> None:
+    calls: list[str] = []
+    assert prepared(Beside("A", calls, 2), Beside("B", calls, 1), Plugin("C", calls)) == ALLOWED
+    together = ["A.pre_bind", "B.pre_bind", "B.prepared", "A.prepared"]
+    assert calls == [*together, "C.pre_bind"]
+    calls.clear()
+    assert prepared(Beside("A", calls, 2), Idle("I", calls), Beside("B", calls, 1)) == ALLOWED
+    assert calls == ["A.pre_bind", "A.prepared", "B.pre_bind", "B.prepared"]
+
+
+def test_the_first_refusal_of_neighbours_ends_the_others() -> None:
+    calls: list[str] = []
+    refusing = Beside("B", calls, 1, pre_bind=Refused("not now"))
+    told = 'running PreBind plugin "B": not now'
+    outcome = prepared(Beside("A", calls, 2), refusing, Beside("C", calls, 3))
+    assert outcome == NotBound(BindFailureReason.REJECTED, told)
+    assert sorted(calls[3:]) == ["A.cut", "B.prepared", "C.cut"]
+
+
+def test_neighbours_are_fenced_together() -> None:
+    calls: list[str] = []
+
+    async def scene() -> None:
+        fences = Fences()
+        plugins = (Beside("A", calls, 20), Beside("B", calls, 30))
+        default = BindingPlugins((), plugins)
+        cycle = BindingCycle(default, spawn=fences.spawn)
+        task = asyncio.create_task(cycle.prepare(make_order()))
+        fences.guard(task, Fence())
+        await asyncio.sleep(1)
+        fences.void_all()
+        assert fences.void_count == 3
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        fences.forget(task)
+        assert fences.void_count == 0
+
+    run_virtual(scene())
+    assert sorted(calls) == ["A.cut", "A.pre_bind", "B.cut", "B.pre_bind"]
