@@ -219,16 +219,15 @@ def _config(
             if alternative.request in names
             or (alternative.sub_request and alternative.full_name in names)
         ]
-    for entry in found:
-        if not entry.requests or len(entry.requests) == len(claim.spec.devices.requests or ()):
-            entry.requests = None  # For all.
     return found
 
 
 def _configured(
     source: str, config: DeviceClaimConfiguration, requests: list[str]
 ) -> DeviceAllocationConfiguration:
-    return DeviceAllocationConfiguration(source=source, requests=requests, opaque=config.opaque)
+    return DeviceAllocationConfiguration(
+        source=source, requests=requests or None, opaque=config.opaque
+    )
 
 
 def _node_selector(given: Sequence[Given], node_name: str) -> NodeSelector | None:

@@ -11,12 +11,14 @@ failed is refused here; one whose binding takes too long is refused in PreBind a
 
 import hashlib
 import uuid
+from collections.abc import Iterable
 from typing import ClassVar, Final
 
 import msgspec
 import numpy as np
 
 from shared.columns.schema import Bools, Int64s, Rows
+from shared.dra.allocated import results_of
 from shared.dra.allocator import Solution
 from shared.dra.errors import AllocationError
 from shared.dra.extended import ExtendedRequests
@@ -223,7 +225,7 @@ class DynamicResources:
         state = self.pre_filter(pod, cluster).state
         if not isinstance(state, PodClaims) or not any(
             request.first_available
-            for claim in state.pending
+            for claim in state.claims
             for request in claim.spec.devices.requests or ()
         ):
             return PreScoreResult()
@@ -235,10 +237,18 @@ class DynamicResources:
         scores = np.zeros(len(rows), np.int64)
         if state is None:
             return scores
+        # Those that were allocated before count as well (computeScore).
+        before = sum(
+            _score(claim, [result.request for result in results_of(claim)])
+            for claim, _ in state.available
+        )
         provided = provided_by_devices(state, cluster, rows)
         for key, at, first in alike(state, cluster, rows, provided):
             outcome = outcome_on(state, pod, cluster, int(rows[first]), key)
-            scores[at] = sum(map(_score, outcome.solutions))
+            scores[at] = before + sum(
+                _score(each.claim, [given.alternative.full_name for given in each.given])
+                for each in outcome.solutions
+            )
         return scores
 
     def normalization(self, state: PodClaims | None, raw: Int64s) -> int:
@@ -384,15 +394,15 @@ def _unavailable(state: PodClaims, cluster: ClusterView, rows: Rows) -> Bools:
 # Solutions -------------------------------------------------------------------------------------------
 
 
-def _score(solution: Solution) -> int:
-    """What the alternatives that were taken are worth: the earlier, the more."""
-    total = 0
-    for request in solution.claim.spec.devices.requests or ():
-        given = {each.alternative.full_name for each in solution.given}
-        for i, sub in enumerate(request.first_available or ()):
-            if f"{request.name}/{sub.name}" in given:
-                total += ALTERNATIVES_MAX - i
-    return total
+def _score(claim: ResourceClaim, requests: Iterable[str]) -> int:
+    """What the alternatives are worth that an allocation has in its requests: the earlier, the more."""
+    given = set(requests)
+    return sum(
+        ALTERNATIVES_MAX - i
+        for request in claim.spec.devices.requests or ()
+        for i, sub in enumerate(request.first_available or ())
+        if f"{request.name}/{sub.name}" in given
+    )
 
 
 def _allocated_claim(solution: Solution, node_name: str, record: PodRecord) -> ResourceClaim:

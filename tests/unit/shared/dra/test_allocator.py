@@ -313,4 +313,31 @@ def test_the_allocation_says_where_it_holds_and_with_which_configuration() -> No
         [("metadata.name", [NODE])]
     ]
     assert [c.source for c in found.devices.config or []] == ["FromClass", "FromClaim"]
-    assert [c.requests for c in found.devices.config or []] == [None, None], "meant for all"
+    assert [c.requests for c in found.devices.config or []] == [["r0"], ["r0"]]
+
+
+def test_a_configuration_names_the_requests_it_is_for_however_many_there_are() -> None:
+    config = [
+        {"requests": ["r1"], "opaque": {"driver": "one"}},
+        {"requests": ["r0", "r1"], "opaque": {"driver": "both"}},
+        {"opaque": {"driver": "all"}},
+    ]
+    device_class = make_class("gpu", config=[{"opaque": {"driver": "class"}}])
+    claim = make_claim(requests=[request("r0"), request("r1")], config=config)
+    view = SliceView(make_slice(NODE, [device("a"), device("b")]))
+    pools = gather([view], lambda _: [view], reaches)
+    claims = understand([claim], {"gpu": device_class})
+    solutions = allocate(claims, pools, AllocatedState(), reaches, Work())
+    assert solutions is not None
+    found = allocation_of(claim, solutions[0].chosen, solutions[0].given, NODE, ["s0", "s1"])
+    told = [
+        (c.opaque["driver"] if c.opaque else "", c.requests) for c in found.devices.config or []
+    ]
+    assert told == [
+        ("class", ["r0", "r1"]),
+        ("one", ["r1"]),
+        # Once for each request that it names, as upstream lists it.
+        ("both", ["r0", "r1"]),
+        ("both", ["r0", "r1"]),
+        ("all", None),
+    ]

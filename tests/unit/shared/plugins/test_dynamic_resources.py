@@ -154,6 +154,24 @@ def test_the_earlier_alternative_scores_more() -> None:
     assert plugin().normalize(raw, plugin().normalization(state, raw)).tolist() == [SCORE_MAX, 87]
 
 
+def test_alternatives_of_claims_that_are_allocated_already_score_as_well() -> None:
+    held = make_claim(
+        "held",
+        requests=[first_available("r0", request("s0"), request("s1"), request("s2"))],
+        status=allocated("b", pool="n0", request="r0/s2"),
+    )
+    open_claim = make_claim(requests=[first_available("r0", request("s0", count=2), request("s1"))])
+    cache = cluster(
+        held,
+        open_claim,
+        make_slice("n0", [device("a"), device("b"), device("c")]),
+        make_slice("n1", [device("a")]),
+    )
+    pod, rows = pod_info(pod_of("claim", "held")), rows_of(0, 1)
+    state = plugin().pre_score(pod, cache.view, rows).state
+    assert plugin().score(state, pod, cache.view, rows).tolist() == [6 + 8, 6 + 7]
+
+
 def test_extended_resources_come_from_devices_where_the_node_has_none() -> None:
     cache = cluster(
         make_class("cards", extendedResourceName=GPU), make_slice("n0", [device("a"), device("b")])
