@@ -14,7 +14,7 @@ from daemon.core.pod_classes import PodClass
 from daemon.core.proposals import Verdicts, forget_worked_out, in_order, judge
 from shared.errors import ObjectError
 from shared.framework.extenders import asked_of_scorers, binders_of
-from shared.messages.from_scorer import Failure, Proposals
+from shared.messages.from_scorer import Failure, Placements, Proposals
 
 
 class Committer:
@@ -41,15 +41,10 @@ class Committer:
         scorer.proposal_sequence = proposals.proposal_sequence
         accepted_count = refused_count = 0
         for placements, preemption in in_order(proposals):
-            verdicts = judge(
-                holdings.cache, holdings.checker, holdings.plugins, holdings.nominations,
-                scorer, placements, proposals.generation,
-            )  # fmt: skip
-            if verdicts.any_refused:
-                scorer.refused_generation = holdings.cache.generation
-            accepted_count += len(verdicts.accepted) + len(verdicts.not_reserved)
-            refused_count += len(verdicts.rejected)
-            self._follow(verdicts, now_s)
+            if placements.tickets:
+                verdicts = self._judge(scorer, placements, proposals.generation, now_s)
+                accepted_count += len(verdicts.accepted) + len(verdicts.not_reserved)
+                refused_count += len(verdicts.rejected)
             if preemption is not None:
                 self._settle_failure(scorer, preemption, proposals.generation, now_s)
         scorer.judged(accepted_count, refused_count, proposals.batch_id)
@@ -62,8 +57,17 @@ class Committer:
             if failure.preemption is None:
                 self._settle_failure(scorer, failure, proposals.generation, now_s)
 
-    def _follow(self, verdicts: Verdicts, now_s: float) -> None:
-        """What comes of placements that were judged."""
+    def _judge(
+        self, scorer: Scorer, placements: Placements, generation: int, now_s: float
+    ) -> Verdicts:
+        """Placements that nothing else came between, and what comes of them."""
+        holdings = self._holdings
+        verdicts = judge(
+            holdings.cache, holdings.checker, holdings.plugins, holdings.nominations,
+            scorer, placements, generation,
+        )  # fmt: skip
+        if verdicts.any_refused:
+            scorer.refused_generation = holdings.cache.generation
         for attempt, node_name in verdicts.accepted:
             self.bind(attempt, node_name, now_s)
         for rejected in verdicts.rejected:
@@ -72,8 +76,9 @@ class Committer:
             self._outcomes.fail(refused.attempt, refusal(refused.status), now_s)
         for unreadable, error in verdicts.unreadable:
             self._outcomes.fail(unreadable, left_out(error), now_s)
-        self._holdings.counters["proposals_rejected"] += len(verdicts.rejected)
-        self._holdings.counters["proposals_stale"] += verdicts.stale_count
+        holdings.counters["proposals_rejected"] += len(verdicts.rejected)
+        holdings.counters["proposals_stale"] += verdicts.stale_count
+        return verdicts
 
     def _settle_failure(
         self, scorer: Scorer, failure: Failure, generation: int, now_s: float
