@@ -33,3 +33,14 @@ class ObjectError(OperationalError):
         super().__init__(f"{where}: {problem}")
         self.where = where
         self.problem = problem
+
+    def told(self) -> str:
+        """For the condition of a pod that it keeps from being placed."""
+        return str(self)
+
+
+class ObjectFaultError(ObjectError):
+    """What nobody expected to come of an object; `where` is the step that it came up in."""
+
+    def told(self) -> str:
+        return self.problem

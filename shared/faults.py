@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from shared.errors import ObjectError, OperationalError
+from shared.errors import ObjectFaultError, OperationalError
 
 OURS: Final = (AssertionError, MemoryError)
 """Say that our own state or the machine is at fault, whatever object was in hand."""
@@ -20,8 +20,8 @@ TEXT_LENGTH_MAX: Final = 500
 
 
 class reading:  # noqa: N801  # Reads as a statement: `with reading("pod ns/name"):`.
-    """Makes an unexpected exception about one object an ObjectError that names it. What is done inside
-    changes nothing that others see, or can be undone by whoever catches the error."""
+    """Makes an unexpected exception about one object an ObjectFaultError that names it. What is done
+    inside changes nothing that others see, or can be undone by whoever catches the error."""
 
     __slots__ = ("_where",)
 
@@ -38,7 +38,7 @@ class reading:  # noqa: N801  # Reads as a statement: `with reading("pod ns/name
         traceback: TracebackType | None,
     ) -> None:
         if isinstance(error, Exception) and is_of_an_object(error):
-            raise ObjectError(self._where, fault_text(error)) from error
+            raise ObjectFaultError(self._where, fault_text(error)) from error
 
 
 class changing:  # noqa: N801  # Reads as a statement.

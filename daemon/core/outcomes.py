@@ -127,7 +127,7 @@ class Outcomes:
 
 def left_out(error: ObjectError) -> Failure:
     """Of a pod that the owner does not know how to check."""
-    return Failure([], error.problem, [], [], True)
+    return Failure([], error.told(), [], [], True)
 
 
 def refusal(status: Status) -> Failure:

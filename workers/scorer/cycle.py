@@ -157,7 +157,7 @@ class Cycle:
         self._replica.forget_assumed(f"ticket {ticket}")
         self._replica.view.forget_derived()
         self.start_over()
-        return Failure([ticket], error.problem, [], [], is_error=True, ends_nomination=True)
+        return Failure([ticket], error.told(), [], [], is_error=True, ends_nomination=True)
 
     def look_ahead(self) -> Foreseen | None:
         """Evaluates the class of the last pod ahead of the next one, which is likely of it too; and

@@ -131,6 +131,19 @@ def test_a_preemption_that_cannot_be_checked_is_not_carried_out(
     pipeline.check()
 
 
+def test_an_error_that_names_its_place_is_told_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def evaluate(*_: object) -> None:
+        raise ObjectError("persistentvolumes pv: spec.capacity", "no quantity")
+
+    monkeypatch.setattr(Engine, "evaluate", evaluate)
+    pipeline = schedule([], [])
+    monkeypatch.setattr("shared.framework.lone_pods.LonePods.choose", lambda *_: None)
+    pipeline.add_pod(make_pod("p", host_port=80))
+    pipeline.run_until_quiet()
+    told = verdicts_of(pipeline)
+    assert told["p"] == ("SchedulerError", "persistentvolumes pv: spec.capacity: no quantity")
+
+
 def test_what_is_half_changed_is_a_bug_of_ours() -> None:
     with pytest.raises(ObjectError, match=r"pod p: KeyError: 'x' \(test_"), reading("pod p"):
         raise KeyError("x")
