@@ -127,6 +127,11 @@ def _parser() -> argparse.ArgumentParser:
     _add_runtime_dir(status)
     status.add_argument("--json", action="store_true", help="for programs: one JSON object")
     status.set_defaults(command=_status)
+    reload = commands.add_parser(
+        "reload", help="have a running berth read its configuration anew; fails if it is refused"
+    )
+    _add_runtime_dir(reload)
+    reload.set_defaults(command=_reload)
     check = commands.add_parser(
         "check-config", help="check a KubeSchedulerConfiguration and show what it comes to"
     )
@@ -344,6 +349,13 @@ def _status(parsed: argparse.Namespace) -> int:
 
     status = read_status(parsed.runtime_dir)
     _show([status_json(status)] if parsed.json else status_lines(status))
+    return exit_codes.OK
+
+
+def _reload(parsed: argparse.Namespace) -> int:
+    from daemon.commands.reload import reload
+
+    _show(reload(parsed.runtime_dir))
     return exit_codes.OK
 
 

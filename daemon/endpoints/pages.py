@@ -52,7 +52,10 @@ class Pages:
     async def answer(self, request: Request) -> Page:
         if request.method not in ("GET", "HEAD"):
             return Page(405, b"only GET and HEAD\n", headers=(("Allow", "GET, HEAD"),))
-        parts = urlsplit(request.target)
+        try:
+            parts = urlsplit(request.target)
+        except ValueError:
+            return Page(400, b"not a path\n")
         path = parts.path.rstrip("/")
         root = "/" + path.lstrip("/").partition("/")[0]
         if root in HEALTH_PATHS:

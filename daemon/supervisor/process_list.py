@@ -50,8 +50,12 @@ class ProcessList(msgspec.Struct, frozen=True):
     """All processes of one berth, the supervisor first."""
 
     state: str
-    """starting, running, draining or stopping."""
+    """starting, running, reloading, draining or stopping."""
     processes: list[ProcessEntry]
+    reload_count: int = 0
+    """Reloads that were asked for so far."""
+    reload_problems: list[str] = []
+    """Why the last one was refused; empty: it was not."""
 
 
 class ProcessUse(msgspec.Struct, frozen=True):

@@ -4,8 +4,9 @@ Life of a berth: *starting* until the owner says that it has listed the cluster 
 and a binder are there; *running*; on SIGHUP *reloading* (drained, and everybody who reads the
 configuration started anew) until that is so again; on SIGTERM or SIGINT *draining* (the owner gives
 out no more work and answers when no binding is in flight), then *stopping* (SIGTERM to all, SIGKILL
-to those that are still there after a while). A second signal kills at once. A child that dies in
-between is started again as `restart_policy` says.
+to those that are still there after a while). A second signal kills at once; one within
+`SIGNAL_ECHO_S` of the first is the same, for service managers and shells send them twice. A child that
+dies in between is started again as `restart_policy` says.
 
 If this process itself is killed, the children see the end of their lifeline and stop by themselves.
 """
@@ -52,6 +53,10 @@ log = EventLog("supervisor")
 
 STARTING_PERIOD_S: Final = 0.1
 """Until berth is ready somebody waits for it; later a question a second is enough."""
+
+
+SIGNAL_ECHO_S: Final = 1.0
+"""Two signals within this time are one."""
 
 
 class State(enum.StrEnum):
@@ -137,14 +142,20 @@ class Supervisor:
         self._dumper = Dumper(self._owner, self._runtime_dir)
         self._notifier = ServiceNotifier()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._stop_signal_s = 0.0
+        self._signalled: set[Callable[[], Coroutine[None, None, None]]] = set()
+        """What the signals of the last moment ask for."""
+        self._reload_count = 0
+        self._reload_problems: list[str] = []
+        """For `berth reload`: the reloads that were asked for, and why the last was refused."""
 
     async def run(self) -> int:
         """From the first child's start to the last one's end; the exit code."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_stop_signal, number)
-        loop.add_signal_handler(signal.SIGHUP, self._on_reload_signal)
-        loop.add_signal_handler(signal.SIGUSR2, self._on_dump_signal)
+        loop.add_signal_handler(signal.SIGHUP, self._on_work_signal, self._reload)
+        loop.add_signal_handler(signal.SIGUSR2, self._on_work_signal, self._dumper.dump)
         if self._options.exit_with_parent:
             loop.add_reader(sys.stdin.fileno(), self._on_input)
         try:
@@ -237,7 +248,8 @@ class Supervisor:
             restarts = len(child.exits) if child.process is not None else len(child.exits) - 1
             entries.append(entry_of(child.name, pid, restarts, last_exit, child.problems))
         try:
-            write_list(self._runtime_dir, ProcessList(state=self._state, processes=entries))
+            listed = ProcessList(self._state, entries, self._reload_count, self._reload_problems)
+            write_list(self._runtime_dir, listed)
         except OSError as error:
             # A full disk blinds `berth status`; it must not stop the scheduling.
             log.warning("process_list_not_written", reason=str(error))
@@ -294,12 +306,16 @@ class Supervisor:
     # Signals --------------------------------------------------------------------------------------
 
     def _on_stop_signal(self, number: signal.Signals) -> None:
+        now_s = self._clock.monotonic_s()
         if self._stop_asked.is_set():
+            if now_s - self._stop_signal_s < SIGNAL_ECHO_S:
+                return
             log.warning("killing", signal=number.name, reason="told twice")
             self._exit_code = exit_codes.FAILED
             self._is_killing.set()
             return
         log.info("stopping", signal=number.name, drain_s=self._options.drain_s)
+        self._stop_signal_s = now_s
         self._stop_asked.set()
 
     def _on_input(self) -> None:
@@ -309,14 +325,16 @@ class Supervisor:
         log.info("stopping", reason="standard input ended", drain_s=self._options.drain_s)
         self._stop_asked.set()
 
-    def _on_reload_signal(self) -> None:
-        self._begin(self._reload())
+    def _on_work_signal(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Begins when no further signal can be the same one any more: what was written between the two
+        counts as well."""
+        if work not in self._signalled:
+            self._signalled.add(work)
+            asyncio.get_running_loop().call_later(SIGNAL_ECHO_S, self._begin, work)
 
-    def _on_dump_signal(self) -> None:
-        self._begin(self._dumper.dump())
-
-    def _begin(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+    def _begin(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        self._signalled.discard(work)
+        task = asyncio.get_running_loop().create_task(work())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -327,6 +345,7 @@ class Supervisor:
         async with self._reload_turn:
             if self._state is not State.RUNNING or self._respecify is None:
                 log.warning("reload_refused", state=self._state, remedy="try again when it runs")
+                self._tell_reload([f"berth is {self._state}; try again when it runs"])
                 return
             self._notifier.reloading("reloading", int(self._clock.monotonic_s() * 1e6))
             try:
@@ -336,13 +355,20 @@ class Supervisor:
                 for problem in problems:
                     log.error("reload_refused", problem=problem, remedy="the old one stays in use")
                 self._notifier.ready("running; the new configuration was refused")
+                self._tell_reload(problems)
                 return
             log.info("reloading")
             await self._enter_reload(specs)
 
+    def _tell_reload(self, problems: list[str]) -> None:
+        self._reload_count += 1
+        self._reload_problems = problems
+        self._write_list()
+
     async def _enter_reload(self, specs: list[ChildSpec]) -> None:
         wanted = {spec.name: spec for spec in specs}
         self._state = State.RELOADING
+        self._tell_reload([])
         for child in self._children:
             child.new_spec = wanted.pop(child.name, None)
             is_same = child.new_spec == child.spec

@@ -123,5 +123,9 @@ def prepare_runtime_dir(runtime_dir: Path) -> None:
         problem = f"belongs to uid {status.st_uid}, not to uid {os.geteuid()}, which runs berth"
         raise ConfigurationError(str(runtime_dir), [problem])
     if mode & 0o077:
-        problem = f"mode is {mode:04o}, others could give orders; run: chmod 700 {runtime_dir}"
+        # Not that it be closed to others: it may well be theirs, too.
+        problem = (
+            f"mode is {mode:04o}, others could give orders; choose a folder of its own,"
+            f" such as --runtime-dir {runtime_dir / 'berth'}"
+        )
         raise ConfigurationError(str(runtime_dir), [problem])

@@ -17,9 +17,12 @@ import msgspec
 import psutil
 import pytest
 
+from daemon.commands.reload import reload
 from daemon.commands.status import read_status, status_json, status_lines
 from daemon.supervisor.process_list import NotRunningError, read_list
+from daemon.supervisor.run import SIGNAL_ECHO_S
 from shared import exit_codes
+from shared.errors import ConfigurationError
 from shared.kube.connection_problems import Problem
 from shared.limits import OWNER_SILENCE_S
 from tests.support.waiting import HANG_S
@@ -200,10 +203,53 @@ def test_a_second_signal_kills_at_once(start: Start) -> None:
     children = berth.child_processes()
     berth.process.send_signal(signal.SIGTERM)
     berth.wait_for("stopping")
+    threading.Event().wait(1.5 * SIGNAL_ECHO_S)  # One that comes sooner would be the same.
     berth.process.send_signal(signal.SIGINT)
     berth.wait_for("killing", reason="told twice")
     assert berth.end() == exit_codes.FAILED
     assert not any(child.is_running() for child in children)
+
+
+def test_a_signal_that_comes_twice_at_once_is_one(start: Start, tmp_path: Path) -> None:
+    may_stop = tmp_path / "nothing-in-flight"
+    may_stop.touch()
+    berth = start(owner=["--stop-answered-when", str(may_stop)])
+    berth.wait_for("ready")
+    both_at_once(berth, signal.SIGHUP, signal.SIGHUP)
+    berth.wait_for("reloading")
+    berth.wait_for("ready")
+    may_stop.unlink()
+    both_at_once(berth, signal.SIGTERM, signal.SIGINT)
+    berth.wait_for("stopping")
+    may_stop.touch()
+    berth.wait_for("drained")
+    assert berth.end() == exit_codes.OK
+    events = [line["event"] for line in berth.lines]
+    assert events.count("reloading") == 1
+    assert "reload_refused" not in events
+
+
+def both_at_once(berth: Supervised, *numbers: signal.Signals) -> None:
+    """Both are there when it goes on."""
+    for number in (signal.SIGSTOP, *numbers, signal.SIGCONT):
+        berth.process.send_signal(number)
+
+
+def test_berth_reload_waits_until_it_runs_and_fails_when_it_is_refused(
+    start: Start, tmp_path: Path
+) -> None:
+    berth = start(["scorer-0", CHILD, []])
+    berth.wait_for("ready")
+    pid = berth.pid_of("scorer-0")
+    assert reload(str(berth.runtime_dir)) == ["reloaded"]
+    assert berth.pid_of("scorer-0") != pid
+    (tmp_path / "next.json").write_text("[]")
+    with pytest.raises(ConfigurationError, match="names nobody"):
+        reload(str(berth.runtime_dir))
+    berth.process.send_signal(signal.SIGTERM)
+    assert berth.end() == exit_codes.OK
+    with pytest.raises(NotRunningError):
+        reload(str(berth.runtime_dir))
 
 
 def test_the_children_end_when_the_supervisor_is_killed(start: Start) -> None:
