@@ -199,6 +199,8 @@ def _names(text: str) -> frozenset[str]:
 def _options(arguments: argparse.Namespace) -> ServerOptions:
     if arguments.history < 1:
         raise ValueError(f"--history must be at least 1, not {arguments.history}")
+    if not 0 <= arguments.port <= 65535:
+        raise ValueError(f"--port {arguments.port}: must lie in 0..65535")
     return ServerOptions(
         host=arguments.host,
         port=arguments.port,

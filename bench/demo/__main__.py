@@ -3,6 +3,8 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
+from math import inf
 from pathlib import Path
 
 import matplotlib as mpl
@@ -12,7 +14,7 @@ from bench.demo.progress import Progress
 from bench.demo.run import DemoOptions, run_demo
 from bench.demo.workload import Workload, openb_workload, synthetic_workload
 from bench.watched.berth_options import add_berth_options
-from bench.watched.figures_file import place_problems, write_figures
+from bench.watched.output_file import OutputFile, figures_json
 from shared import exit_codes
 from shared.errors import ConfigurationError
 from shared.telemetry.log import start_logging
@@ -24,7 +26,6 @@ PODS_MAX = 1_000_000
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0: the run came to its end and the check found nothing wrong."""
     parsed = _parser().parse_args(arguments)
-    report_path, json_path = _places(parsed)
     workload = _workload(parsed)
     options = DemoOptions(
         workers=parsed.workers,
@@ -38,16 +39,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # No window is ever opened, whatever the machine's own settings say.
     mpl.use("svg")
     start_logging("demo", "warning")
-    with Progress() as progress:
-        outcome = run_demo(workload, options, progress)
-    print(table(outcome.figures))
-    from bench.demo.report import write_report
+    with ExitStack() as outputs:
+        report = outputs.enter_context(OutputFile("--report", parsed.report))
+        figures = None
+        if parsed.json is not None:
+            figures = outputs.enter_context(OutputFile("--json", parsed.json))
+        with Progress() as progress:
+            outcome = run_demo(workload, options, progress)
+        print(table(outcome.figures))
+        from bench.demo.report import report_html
 
-    write_report(outcome, report_path)
-    print(f"report: {report_path}")
-    if json_path is not None:
-        write_figures(outcome.figures, json_path)
-    return exit_codes.FAILED if outcome.figures.problems else exit_codes.OK
+        problem = report.put(report_html(outcome).encode())
+        print(f"report: {problem or parsed.report}")
+        if figures is not None and (untold := figures.put(figures_json(outcome.figures))):
+            problem = untold
+            print(f"figures: {untold}")
+    return exit_codes.FAILED if problem or outcome.figures.problems else exit_codes.OK
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -86,14 +93,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _places(parsed: argparse.Namespace) -> tuple[Path, Path | None]:
-    """Where results go, checked before minutes are spent on them."""
-    problems = place_problems({"--report": parsed.report, "--json": parsed.json})
-    if problems:
-        raise ConfigurationError("command line", problems)
-    return parsed.report, parsed.json
-
-
 def _workload(parsed: argparse.Namespace) -> Workload:
     problems = []
     if (parsed.nodes is None) != (parsed.pods is None):
@@ -104,8 +103,8 @@ def _workload(parsed: argparse.Namespace) -> Workload:
     ):
         if number is not None and not 1 <= number <= most:
             problems.append(f"{option} {number}: must lie in 1..{most}")
-    if parsed.rate < 0 or parsed.timeout_s <= 0:
-        problems.append("--rate must not be negative, --timeout-s must be more than 0")
+    if not 0 <= parsed.rate < inf or not 0 < parsed.timeout_s < inf:
+        problems.append("--rate must be 0 or more, --timeout-s more than 0, and both finite")
     if problems:
         raise ConfigurationError("command line", problems)
     if parsed.nodes is None:

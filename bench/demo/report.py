@@ -8,7 +8,6 @@ import html
 import io
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final
 
 import matplotlib as mpl
@@ -30,11 +29,6 @@ svg { width: 100%; height: auto; } .note { color: #5a6472; }
 """
 
 _BLUE, _ORANGE, _GREEN = "#2b6cb0", "#c05621", "#2f855a"
-
-
-def write_report(outcome: Outcome, path: Path) -> None:
-    """Writes the report; its folder must exist."""
-    path.write_text(report_html(outcome), encoding="utf-8")
 
 
 def report_html(outcome: Outcome) -> str:

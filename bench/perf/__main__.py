@@ -2,10 +2,10 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from math import inf
 from pathlib import Path
-
-import msgspec
 
 from bench.demo.figures import columns
 from bench.perf.comparison import comparison, read_result
@@ -15,6 +15,7 @@ from bench.perf.result import Result
 from bench.perf.run import MODES, RunOptions, run_benchmark
 from bench.perf.scale import scale_report
 from bench.perf.suite import SUITE, keep, known_outcome, markdown, run_row
+from bench.watched.output_file import OutputFile, figures_json, output_folder, put_file
 from shared import exit_codes
 from shared.errors import ConfigurationError
 from shared.telemetry.log import start_logging
@@ -146,9 +147,11 @@ def _scale(parsed: argparse.Namespace) -> int:
 
 
 def _plot(parsed: argparse.Namespace) -> int:
-    parsed.output.write_text(plot_svg([read_result(path) for path in parsed.results]), "utf-8")
-    print(f"plot: {parsed.output}")
-    return exit_codes.OK
+    svg = plot_svg([read_result(path) for path in parsed.results])
+    with OutputFile("--output", parsed.output) as output:
+        problem = output.put(svg.encode())
+    print(f"plot: {problem or parsed.output}")
+    return exit_codes.FAILED if problem else exit_codes.OK
 
 
 def _run(parsed: argparse.Namespace) -> int:
@@ -157,22 +160,49 @@ def _run(parsed: argparse.Namespace) -> int:
     if not chosen:
         problem = "no workload is called so and has these labels; berth bench list shows them"
         raise ConfigurationError(f"{parsed.config}: {parsed.workload or parsed.labels}", [problem])
-    if parsed.output is not None and len(chosen) > 1:
-        parsed.output.mkdir(parents=True, exist_ok=True)
     is_good = True
-    for case, workload in chosen:
-        plan = plan_of(parsed.config.absolute(), case, workload)
-        print(f"{plan.name} ({options.mode})", flush=True)
-        result = run_benchmark(plan, options, lambda line: print(f"  {line}", flush=True))
-        print(_table(result))
-        if parsed.output is not None:
-            _write(result, _place(parsed.output, plan, is_folder=len(chosen) > 1))
-        is_good = is_good and not any(run.problems for run in result.runs)
+    with ExitStack() as outputs:
+        put = _putter(parsed.output, outputs, is_folder=len(chosen) > 1)
+        for case, workload in chosen:
+            plan = plan_of(parsed.config.absolute(), case, workload)
+            print(f"{plan.name} ({options.mode})", flush=True)
+            result = run_benchmark(plan, options, lambda line: print(f"  {line}", flush=True))
+            print(_table(result))
+            problem = put(plan, result)
+            is_good = is_good and not problem and not any(run.problems for run in result.runs)
     return exit_codes.OK if is_good else exit_codes.FAILED
 
 
+def _putter(
+    output: Path | None, outputs: ExitStack, *, is_folder: bool
+) -> Callable[[Plan, Result], str]:
+    """What writes a result, and says what was wrong; the place is fit for it."""
+    if output is None:
+        return lambda *_: ""
+    if is_folder:
+        folder = output_folder("--output", output)
+
+        def put(plan: Plan, result: Result) -> str:
+            path = folder / (plan.name.replace("/", "_") + ".json")
+            return _told(path, put_file(path, figures_json(result)))
+
+    else:
+        file = outputs.enter_context(OutputFile("--output", output))
+
+        def put(plan: Plan, result: Result) -> str:  # noqa: ARG001 # As the other one.
+            return _told(output, file.put(figures_json(result)))
+
+    return put
+
+
+def _told(path: Path, problem: str) -> str:
+    print(f"  result: {problem or path}")
+    return problem
+
+
 def _run_suite(parsed: argparse.Namespace) -> int:
-    parsed.output.mkdir(parents=True, exist_ok=True)
+    output_folder("--output", parsed.output)
+    problem = ""
     outcomes = {row: known_outcome(row, parsed.output) for row in SUITE}
     for row in SUITE:
         if parsed.only not in f"{row.config} {row.workload} {row.mode}":
@@ -181,14 +211,14 @@ def _run_suite(parsed: argparse.Namespace) -> int:
         options = RunOptions(mode=row.mode, runs=parsed.runs, timeout_s=parsed.timeout_s)
         outcome = run_row(row, options, lambda line: print(f"  {line}", flush=True))
         outcomes[row] = outcome
-        keep(outcome, parsed.output)
+        problem = keep(outcome, parsed.output) or problem
         if outcome.result is None:
             print(f"  {outcome.why_not}", flush=True)
         # Written after each row: a suite that is stopped has not been in vain.
         table = markdown(list(outcomes.values()))
-        (parsed.output / "table.md").write_text(table, encoding="utf-8")
-    print(f"table: {parsed.output / 'table.md'}")
-    return exit_codes.OK
+        problem = put_file(parsed.output / "table.md", table.encode()) or problem
+    print(f"table: {problem or parsed.output / 'table.md'}")
+    return exit_codes.FAILED if problem else exit_codes.OK
 
 
 def _options(parsed: argparse.Namespace) -> RunOptions:
@@ -197,10 +227,8 @@ def _options(parsed: argparse.Namespace) -> RunOptions:
         for option in ("runs", "workers", "binders")
         if getattr(parsed, option) < 1
     ]
-    if parsed.timeout_s <= 0:
-        problems.append("--timeout-s: must be more than 0")
-    if parsed.output is not None and not parsed.output.absolute().parent.is_dir():
-        problems.append(f"--output {parsed.output}: there is no such folder")
+    if not 0 < parsed.timeout_s < inf:
+        problems.append("--timeout-s: must be more than 0, and finite")
     if parsed.profile_dir and (parsed.mode != "decisions" or not Path(parsed.profile_dir).is_dir()):
         problems.append("--profile-dir: needs --mode decisions and a folder that is there")
     if (parsed.kubeconfig or parsed.external_scheduler) and parsed.mode != "cluster":
@@ -210,15 +238,6 @@ def _options(parsed: argparse.Namespace) -> RunOptions:
     if parsed.profile_dir:
         parsed.profile_dir = str(Path(parsed.profile_dir).absolute())
     return RunOptions(**{name: getattr(parsed, name) for name in RunOptions.__struct_fields__})
-
-
-def _place(output: Path, plan: Plan, *, is_folder: bool) -> Path:
-    return output / (plan.name.replace("/", "_") + ".json") if is_folder else output
-
-
-def _write(result: Result, path: Path) -> None:
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
-    print(f"  result: {path}")
 
 
 def _table(result: Result) -> str:

@@ -21,6 +21,7 @@ from bench.perf.operations import (
     UpdateAny,
 )
 from shared.errors import ConfigurationError
+from shared.yaml_fields import YAML_FAULTS, yaml_problem
 
 Params = Mapping[str, Any]
 
@@ -88,8 +89,8 @@ def read_cases(file: Path) -> list[Case]:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(str(file), [f"cannot be read: {error.strerror}"]) from error
-    except yaml.YAMLError as error:
-        raise ConfigurationError(str(file), [f"is not YAML: {error}"]) from error
+    except YAML_FAULTS as error:
+        raise ConfigurationError(str(file), [f"is not YAML: {yaml_problem(error)}"]) from error
     if not isinstance(content, list):
         raise ConfigurationError(str(file), ["is not a list of test cases"])
     cases, problems = [], []

@@ -15,6 +15,7 @@ import yaml
 from bench.apiserver.resources import RESOURCES, Resource
 from bench.perf.go_template import Value, has_actions, render
 from shared.errors import ConfigurationError
+from shared.yaml_fields import YAML_FAULTS, yaml_problem
 
 JsonObject = dict[str, Any]
 
@@ -102,8 +103,10 @@ class ObjectTemplate:
     def _parsed(self, text: str) -> JsonObject:
         try:
             body = yaml.load(text, _LOADER)  # noqa: S506 # A safe loader, of either make.
-        except yaml.YAMLError as error:
-            raise ConfigurationError(str(self.path), [f"is not YAML: {error}"]) from error
+        except YAML_FAULTS as error:
+            raise ConfigurationError(
+                str(self.path), [f"is not YAML: {yaml_problem(error)}"]
+            ) from error
         if not isinstance(body, dict):
             raise ConfigurationError(str(self.path), ["is not an object"])
         return body

@@ -8,12 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import msgspec
-
 from bench.perf.comparison import read_result
 from bench.perf.config_file import matching, plan_of, read_cases
 from bench.perf.result import Result
 from bench.perf.run import Mode, RunOptions, run_benchmark
+from bench.watched.output_file import figures_json, put_file
 from shared.errors import ConfigurationError, OperationalError
 
 HERE: Final = Path(__file__).parent
@@ -91,16 +90,15 @@ class Outcome(NamedTuple):
     why_not: str
 
 
-def keep(outcome: Outcome, folder: Path) -> None:
-    """Writes the result, or the reason why there is none, for a later run of other rows."""
+def keep(outcome: Outcome, folder: Path) -> str:
+    """Writes the result, or the reason why there is none, for a later run of other rows; says what
+    was wrong."""
     result_path, reason_path = _paths(outcome.row, folder)
     for path in (result_path, reason_path):
         path.unlink(missing_ok=True)
     if outcome.result is None:
-        reason_path.write_text(outcome.why_not, encoding="utf-8")
-    else:
-        encoded = msgspec.json.encode(outcome.result)
-        result_path.write_bytes(msgspec.json.format(encoded, indent=2) + b"\n")
+        return put_file(reason_path, outcome.why_not.encode())
+    return put_file(result_path, figures_json(outcome.result))
 
 
 def known_outcome(row: Row, folder: Path) -> Outcome:

@@ -4,13 +4,15 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
+from math import inf
 from pathlib import Path
 
 from bench.soak.disturbance import KILLABLE
 from bench.soak.figures import table
 from bench.soak.run import SoakOptions, run_soak
 from bench.watched.berth_options import add_berth_options
-from bench.watched.figures_file import place_problems, write_figures
+from bench.watched.output_file import OutputFile, figures_json
 from shared import exit_codes
 from shared.errors import ConfigurationError
 from shared.telemetry.log import start_logging
@@ -26,11 +28,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def tell(line: str) -> None:
         print(f"{time.monotonic() - start_s:7.0f} s  {line}", file=sys.stderr, flush=True)
 
-    figures = run_soak(options, tell)
-    print(table(figures))
-    if parsed.json is not None:
-        write_figures(figures, parsed.json)
-    return exit_codes.FAILED if figures.problems else exit_codes.OK
+    output = OutputFile("--json", parsed.json) if parsed.json is not None else None
+    with output or nullcontext():
+        figures = run_soak(options, tell)
+        print(table(figures))
+        problem = output.put(figures_json(figures)) if output is not None else ""
+    if problem:
+        print(f"figures: {problem}")
+    return exit_codes.FAILED if problem or figures.problems else exit_codes.OK
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -85,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
 def _options(parsed: argparse.Namespace) -> SoakOptions:
     kill = tuple(name for name in parsed.kill.split(",") if name)
     problems = [
-        f"{option} must be more than 0"
+        f"{option} must be more than 0, and finite"
         for option, number in (
             ("--minutes", parsed.minutes),
             ("--rate", parsed.rate),
@@ -93,18 +98,18 @@ def _options(parsed: argparse.Namespace) -> SoakOptions:
             ("--node-changes", parsed.node_changes),
             ("--check-every-s", parsed.check_every_s),
         )
-        if number <= 0
+        if not 0 < number < inf
     ]
     if parsed.nodes < 10:
         problems.append("--nodes must be at least 10: some of them are always closed")
-    if min(parsed.kill_every_s, parsed.stop_every_s, parsed.warm_up_s or 0) < 0:
+    pauses_s = (parsed.kill_every_s, parsed.stop_every_s, parsed.warm_up_s or 0)
+    if not all(0 <= pause_s < inf for pause_s in pauses_s):
         problems.append("--kill-every-s, --stop-every-s and --warm-up-s must not be negative")
     unknown = sorted(set(kill) - set(KILLABLE))
     if unknown:
         problems.append(f"--kill {','.join(unknown)}: there are {','.join(KILLABLE)}")
     if parsed.faults and not Path(parsed.faults).is_file():
         problems.append(f"--faults {parsed.faults}: no such file")
-    problems += place_problems({"--json": parsed.json})
     if problems:
         raise ConfigurationError("command line", problems)
     return SoakOptions(

@@ -70,3 +70,7 @@ def test_an_empty_token_lets_nobody_in() -> None:
 def test_other_paths_and_methods_are_refused() -> None:
     assert ask("/").status == ask("/livezz").status == ask("/metrics/x").status == 404
     assert ask("/metrics", method="POST").status == 405
+
+
+def test_a_target_that_is_no_url_is_refused() -> None:
+    assert ask("http://[::1").status == 400
