@@ -6,7 +6,7 @@ sends the signal, waits, and fails where the supervisor refuses. For `systemctl 
 
 import os
 import signal
-import time
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +14,7 @@ import psutil
 
 from daemon.supervisor.process_list import NotRunningError, ProcessList, read_list
 from daemon.supervisor.run import State
+from shared.clock import SystemClock
 from shared.errors import ConfigurationError, OperationalError
 
 LOOK_S: Final = 0.05
@@ -26,9 +27,10 @@ def reload(runtime_dir: str) -> list[str]:
     folder = Path(runtime_dir)
     before = read_list(folder)
     _signal_supervisor(before, folder)
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while time.monotonic() < deadline_s:
-        time.sleep(LOOK_S)
+    clock = SystemClock()
+    deadline_s = clock.monotonic_s() + TIMEOUT_S
+    while clock.monotonic_s() < deadline_s:
+        threading.Event().wait(LOOK_S)
         listed = read_list(folder)
         if listed.reload_count == before.reload_count:
             continue
