@@ -208,7 +208,8 @@ class _Replay:
             for key in self._scenario.attempts or list(self._pods)
             if not self._pods[key].is_bound
         ]
-        settled = self._settle()
+        self._processes.feed(self._to_tell)
+        settled = self._at_rest()
         nodes = self._processes.ask_nodes(self._profile.scheduler_name)
         self._check_counters(before, settled.counters)
         return Outcome(
@@ -320,6 +321,7 @@ class _Replay:
             claim = written_claim(work, self._claims.get(key), pending.record)
             self._claims[key] = claim
             self._to_tell.append(ObjectChanged(CLAIMS, key, msgspec.Raw(_encoder.encode(claim))))
+        self._at_rest()  # As where it was recorded: the next attempt begins when this binding is over.
         started = _time(self._bound_count)
         self._bound_count += 1
         pending.is_bound = True
@@ -383,9 +385,8 @@ class _Replay:
 
     # At the end ----------------------------------------------------------------------------------
 
-    def _settle(self) -> QueueAnswer:
+    def _at_rest(self) -> QueueAnswer:
         """Until the owner has heard everything and nothing is on its way."""
-        self._processes.feed(self._to_tell)
         deadline_s = time.monotonic() + ATTEMPT_S_MAX
         while True:
             answer = self._processes.ask_queue()
