@@ -28,7 +28,7 @@ from shared.framework.profiles import (
     ProfileConfig,
 )
 from shared.kube.extender_config import ExtenderConfig, read_extenders
-from shared.limits import DRAIN_S
+from shared.limits import DRAIN_S, PROCESSES_MAX
 from shared.plugin_names import NODE_RESOURCES_FIT
 from shared.telemetry.log import LEVELS
 from shared.yaml_fields import Field, Mapping, Problems, read_document
@@ -207,7 +207,6 @@ PORT_MAX: Final = 65_535
 RETRY_JITTER: Final = 1.2
 """client-go's JitterFactor: a retry may come so much later."""
 OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-PROCESSES_MAX: Final = 256
 MAX_IN_FLIGHT_MAX: Final = 1024
 SECONDS_MAX: Final = 86_400
 

@@ -7,6 +7,10 @@ in every test.
 
 from typing import Final
 
+PROCESSES_MAX: Final = 256
+"""Scorers, and binders, of this host: twice the cores of a large machine. Workers of other hosts have
+numbers from here on."""
+
 GRACE_S: Final = 30.0
 """From SIGTERM to SIGKILL: Kubernetes' terminationGracePeriodSeconds, unless a pod says otherwise."""
 

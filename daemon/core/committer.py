@@ -11,7 +11,7 @@ from daemon.core.holdings import Holdings
 from daemon.core.outcomes import Outcomes, left_out, refusal
 from daemon.core.permit_stage import PermitStage
 from daemon.core.pod_classes import PodClass
-from daemon.core.proposals import Verdicts, forget_worked_out, in_order, judge
+from daemon.core.proposals import Judgement, forget_worked_out, in_order, judge
 from shared.errors import ObjectError
 from shared.framework.extenders import asked_of_scorers, binders_of
 from shared.messages.from_scorer import Failure, Placements, Proposals
@@ -42,9 +42,9 @@ class Committer:
         accepted_count = refused_count = 0
         for placements, preemption in in_order(proposals):
             if placements.tickets:
-                verdicts = self._judge(scorer, placements, proposals.generation, now_s)
-                accepted_count += len(verdicts.accepted) + len(verdicts.not_reserved)
-                refused_count += len(verdicts.rejected)
+                judgement = self._judge(scorer, placements, proposals.generation, now_s)
+                accepted_count += len(judgement.accepted) + len(judgement.not_reserved)
+                refused_count += len(judgement.rejected)
             if preemption is not None:
                 self._settle_failure(scorer, preemption, proposals.generation, now_s)
         scorer.judged(accepted_count, refused_count, proposals.batch_id)
@@ -59,26 +59,26 @@ class Committer:
 
     def _judge(
         self, scorer: Scorer, placements: Placements, generation: int, now_s: float
-    ) -> Verdicts:
+    ) -> Judgement:
         """Placements that nothing else came between, and what comes of them."""
         holdings = self._holdings
-        verdicts = judge(
+        judgement = judge(
             holdings.cache, holdings.checker, holdings.plugins, holdings.nominations,
             scorer, placements, generation,
         )  # fmt: skip
-        if verdicts.any_refused:
+        if judgement.any_refused:
             scorer.refused_generation = holdings.cache.generation
-        for attempt, node_name in verdicts.accepted:
+        for attempt, node_name in judgement.accepted:
             self.bind(attempt, node_name, now_s)
-        for rejected in verdicts.rejected:
+        for rejected in judgement.rejected:
             self._outcomes.try_again(rejected.attempt, now_s)
-        for refused in verdicts.not_reserved:
+        for refused in judgement.not_reserved:
             self._outcomes.fail(refused.attempt, refusal(refused.status), now_s)
-        for unreadable, error in verdicts.unreadable:
+        for unreadable, error in judgement.unreadable:
             self._outcomes.fail(unreadable, left_out(error), now_s)
-        holdings.counters["proposals_rejected"] += len(verdicts.rejected)
-        holdings.counters["proposals_stale"] += verdicts.stale_count
-        return verdicts
+        holdings.counters["proposals_rejected"] += len(judgement.rejected)
+        holdings.counters["proposals_stale"] += judgement.stale_count
+        return judgement
 
     def _settle_failure(
         self, scorer: Scorer, failure: Failure, generation: int, now_s: float

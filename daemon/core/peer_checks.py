@@ -12,7 +12,7 @@ from typing import Final, assert_never
 
 from daemon.core.cache import Cache
 from daemon.core.dispatch import Scorer
-from shared.config import PROCESSES_MAX
+from shared.limits import PROCESSES_MAX
 from shared.messages.from_scorer import (
     AskForPods,
     Failure,

@@ -49,7 +49,7 @@ class NotReserved(NamedTuple):
     status: Status
 
 
-class Verdicts(NamedTuple):
+class Judgement(NamedTuple):
     """What became of one worker's placements."""
 
     accepted: list[Accepted]
@@ -88,7 +88,7 @@ def judge(
     scorer: Scorer,
     placements: Placements,
     generation: int,
-) -> Verdicts:
+) -> Judgement:
     """Checks placements in order and assumes what passes. Rejected rows are marked as changed, so
     that the next delta puts the worker's copy of them right. `generation` is that of its copy."""
     accepted: list[Accepted] = []
@@ -104,8 +104,6 @@ def judge(
             _correct(cache, row)
         else:
             known.append((attempt, row))
-    if scorer.extended:
-        scorer.extended.difference_update(placements.tickets)
     for run in _runs(known, checker, cache.view):
         pod_class = run[0][0].pod_class
         try:
@@ -147,7 +145,7 @@ def judge(
             accepted += [
                 Accepted(attempt, name) for (attempt, _), name in zip(chosen, names, strict=True)
             ]
-    return Verdicts(accepted, rejected, not_reserved, unreadable, stale_count)
+    return Judgement(accepted, rejected, not_reserved, unreadable, stale_count)
 
 
 def forget_worked_out(cache: Cache, checker: Checker) -> None:

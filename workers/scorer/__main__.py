@@ -11,13 +11,14 @@ from pathlib import Path
 from shared import exit_codes
 from shared.clock import SystemClock
 from shared.collector import Collector
-from shared.config import PROCESSES_MAX, SchedulerConfiguration, load_configuration
+from shared.config import SchedulerConfiguration, load_configuration
 from shared.config_digest import scoring_digest
 from shared.errors import ConfigurationError, OperationalError
 from shared.framework.feature_gates import parse_feature_gates
 from shared.framework.registry import Registry
 from shared.kube.kubeconfig import find_access
 from shared.kube.object_codec import decode_object
+from shared.limits import PROCESSES_MAX
 from shared.telemetry.log import EventLog, start_logging
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints

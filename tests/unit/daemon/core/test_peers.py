@@ -7,7 +7,7 @@ import pytest
 
 from daemon.core.effects import TellScorer
 from daemon.core.events import ScorerSaid
-from shared.config import PROCESSES_MAX
+from shared.limits import PROCESSES_MAX
 from shared.messages.admin import HistogramState, LabelledCount
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_scorer import (
