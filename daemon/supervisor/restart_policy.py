@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from shared import exit_codes
 
 STABLE_S: Final = 30.0
-"""A child that ran for so long had started well (a start takes 2 s, 20 on an overloaded machine); what it
-died of is a new story."""
+"""A child that ran for so long had started well (a start takes 2 s, 20 on an overloaded machine); what
+it died of is a new story."""
 
 FIRST_DELAY_S: Final = 0.5
 """Before the second restart in a row; the first comes at once. Doubles with each further one."""
