@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from multiprocessing import get_context
 
 from bench.sim.plan import make_plan
-from bench.sim.run import Outcome, play
+from bench.sim.run import Outcome, play, play_seed
 from shared import exit_codes
 
 STORIES_MAX = 3
@@ -40,11 +40,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for kind, count in Counter(each.failure.kind for each in failed if each.failure).most_common():
         print(f"{count:6}  {kind}")
     return exit_codes.FAILED if failed else exit_codes.OK
-
-
-def play_seed(seed: int) -> Outcome:
-    """One seed, without its story."""
-    return play(make_plan(seed))
 
 
 def _tell(seed: int) -> int:

@@ -289,9 +289,15 @@ class Judge:
         assert queued is None or queued.place is not Place.IN_FLIGHT, "nothing is under way"
         key = f"{pod.namespace}/{pod.name} ({place})"
         fits = where_it_fits(pod, cluster)
-        if fits:
+        if fits and not _is_woken_less(pod):
             raise SimulatedFailure("waits though it fits", f"{key} on {', '.join(fits)}")
-        helped = where_room_can_be_made(pod, cluster)
+        # A node that changed may have become one where room can be made; but only the plugins that
+        # rejected the pod there are asked what would help, and not those that kept preemption from it.
+        helped = [
+            name
+            for name in where_room_can_be_made(pod, cluster)
+            if name not in self._world.spoilt_nodes
+        ]
         if helped:
             raise SimulatedFailure("no room made", f"{key} on {', '.join(helped)}")
 
@@ -314,6 +320,13 @@ class Judge:
         for what, count in kept.items():
             if count:
                 raise SimulatedFailure("kept", f"{count} {what} when nothing is left")
+
+
+def _is_woken_less(pod: OraclePod) -> bool:
+    """Whether its affinity selects namespaces by labels: the hint of InterPodAffinity does not look
+    the labels up (isSchedulableAfterPodChange in interpodaffinity/plugin.go, v1.36.2), so such a pod may
+    have to wait until it is tried again anyway."""
+    return "namespaceSelector" in str(pod.spec.get("affinity"))
 
 
 def _held_by(cache: Cache) -> OracleCluster:

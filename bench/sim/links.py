@@ -27,6 +27,8 @@ from shared.transport.scorer_sockets import FromOwner, SnapshotDamaged
 LINK_S_MEDIAN: Final = 0.000_1
 RECONNECT_S_MAX: Final = 0.5
 """ZeroMQ tries again after a tenth of a second and then less often."""
+UNNOTICED_SHARE: Final = 0.3
+"""Of connections that begin or end without being noticed at once."""
 QUEUE_MAX: Final = 32
 """Batches on the way from the adapter before it has to wait."""
 
@@ -173,6 +175,10 @@ class PeerEnd:
         self._up_s = self._down_s = 0.0
         self._connection = 0
         """Counts connections: what was sent on another is lost."""
+        self.noticed_count = 0
+        self._noticed_s = 0.0
+        self._has_last_words = self._rng.random() < 0.5
+        """What it had sent when it died still arrives."""
         links.peers[self.identity] = self
         self.connect_soon()
 
@@ -192,16 +198,30 @@ class PeerEnd:
             return
         if self.links.owner is not None:
             self._owner = self.links.owner
-            self.is_connected = True
-            self.arrive_connected()
+            self._notice(self._notice_connection)
+
+    def _notice(self, act: Callable[[], None]) -> None:
+        """What a socket's monitor tells comes later than it happens; messages may overtake it."""
+        simulation = self.links.simulation
+        lag_s = self._down.draw_s() if self._rng.random() < UNNOTICED_SHARE else 0.0
+        self._noticed_s = max(self._noticed_s, simulation.now_s + lag_s)
+        simulation.at(self._noticed_s, lambda: act() if self.process.is_alive else None)
+
+    def _notice_connection(self) -> None:
+        self.is_connected = True
+        self.noticed_count += 1
+        self.arrive_connected()
+
+    def _notice_disconnection(self) -> None:
+        self.is_connected = False
+        self.noticed_disconnection()
 
     def disconnect(self) -> None:
         """The connection is gone, and what was on its way."""
         self._connection += 1
         self._owner = None
-        self.is_connected = False
         self.unread_count = 0
-        self.noticed_disconnection()
+        self._notice(self._notice_disconnection)
 
     def break_off(self) -> None:
         """The connection breaks while both ends live on."""
@@ -246,14 +266,15 @@ class PeerEnd:
             return True
         parts = _whole(_TO_OWNER[self.channel].encode(message))
         self.links.sent(message, parts)
-        simulation, connection = self.links.simulation, self._connection
+        simulation, connection, owner = self.links.simulation, self._connection, self._owner
         self._up_s = max(self._up_s, simulation.now_s + self._up.draw_s())
         self.unread_count += 1
 
         def arrive() -> None:
-            if connection == self._connection and self._owner is not None:
+            is_last_word = self._has_last_words and not self.process.is_alive
+            if owner.process.is_alive and (is_last_word or connection == self._connection):
                 decoded, buffers = _TO_OWNER[self.channel].decode(parts)
-                self._owner.arrive(Received(self.channel, self.identity, decoded, buffers))
+                owner.arrive(Received(self.channel, self.identity, decoded, buffers))
 
         simulation.at(self._up_s, arrive)
         return True
@@ -365,10 +386,10 @@ class AsyncEnd(PeerEnd):
         return self.carry_up(message)
 
     async def send(self, message: Any) -> bool:
-        connection = self._connection
-        while self.is_connected and connection == self._connection:
-            if self.unread_count < QUEUE_MAX:
-                return self.carry_up(message)
+        count = self.noticed_count
+        while self.is_connected and count == self.noticed_count:
+            if self.unread_count < QUEUE_MAX and self.carry_up(message):
+                return True
             writer = self._loop.create_future()
             self._writers.append(writer)
             await writer

@@ -8,7 +8,7 @@ import logging
 from typing import Final, NamedTuple
 
 from bench.sim.judge import Judge
-from bench.sim.plan import Plan
+from bench.sim.plan import Plan, make_plan
 from bench.sim.processes import Berth
 from bench.sim.schedule import SimulatedFailure, Simulation
 from bench.sim.virtual_loop import Network
@@ -98,24 +98,30 @@ def play(plan: Plan, *, is_told: bool = False) -> Outcome:
     )
 
 
+def play_seed(seed: int) -> Outcome:
+    """Plays the plan of a seed, without its story."""
+    return play(make_plan(seed))
+
+
 def _play_acts(plan: Plan, simulation: Simulation, world: World, judge: Judge) -> None:
     for action in plan.actions:
         if action.at_s > 0.0:
             simulation.at(simulation.now_s + action.at_s, lambda each=action: world.carry_out(each))  # type: ignore[misc] # The loop's variable, kept.
     simulation.run_until(simulation.now_s + plan.last_s + 0.5)
     world.heal()
-    _rest(simulation, judge)
+    _rest(simulation, world, judge)
     judge.conclude()
     world.delete_everything()
-    _rest(simulation, judge)
+    _rest(simulation, world, judge)
     judge.check_nothing_is_kept()
 
 
-def _rest(simulation: Simulation, judge: Judge) -> None:
+def _rest(simulation: Simulation, world: World, judge: Judge) -> None:
     """Until nothing has moved for a while."""
     until_s = simulation.now_s + REST_S_MAX
     while simulation.now_s < until_s:
         simulation.run_until(simulation.now_s + 0.5)
+        world.collect_orphans()
         if not judge.is_at_rest():
             continue
         calm_s = simulation.now_s + CALM_S

@@ -24,7 +24,7 @@ from bench.apiserver.watching import WatchCursor, WatchStart
 from bench.sim.plan import Action, Json
 from bench.sim.processes import Berth, new_process, start_api_server
 from bench.sim.schedule import EPOCH_WALL_S, Simulation
-from bench.sim.virtual_loop import Network
+from bench.sim.virtual_loop import Network, VirtualLoop
 
 _OFF: Final = frozenset([DEFAULT_TOLERATIONS_PLUGIN, PRIORITY_PLUGIN, TOPOLOGY_LABELS_PLUGIN])
 """They would only make the stories longer."""
@@ -263,9 +263,11 @@ class World:
             found.clock.wall_offset_s += by_s
 
     def break_connections(self) -> None:
-        """All connections of the server break at once."""
-        for connection in list(self.process.connections):
-            connection.break_off()
+        """All connections break at once, those included that the server has closed already."""
+        for process in (self.process, *self.berth.processes.values()):
+            if isinstance(process, VirtualLoop):
+                for connection in list(process.connections):
+                    connection.break_off()
 
     def restart_server(self, compacts: bool) -> None:
         self.break_connections()
@@ -288,6 +290,10 @@ class World:
         self.berth.kill("adapter")
         store = self.server.cluster.store
         store.restore(self._saved_version, self._saved)
+        for pod in self.pods():
+            meta = pod["metadata"]
+            if "deletionTimestamp" in meta:  # Whoever was to end it goes on with that.
+                self.ask("DELETE", _pod(meta["namespace"], meta["name"]) + "?gracePeriodSeconds=0")
 
     def delete_everything(self) -> None:
         """Pods, nodes, and whatever else was made."""
@@ -303,6 +309,15 @@ class World:
         for process in (*self.berth.processes.values(), self.process):
             process.kill()
 
+    def collect_orphans(self) -> None:
+        """Pods of nodes that are gone go too, as PodGC has it. (InterPodAffinity is woken by the end
+        of a pod, and not by that of its node.)"""
+        nodes = {node["metadata"]["name"] for node in self.nodes()}
+        for pod in self.pods():
+            if pod["spec"].get("nodeName", "") not in ("", *nodes):
+                meta = pod["metadata"]
+                self.ask("DELETE", _pod(meta["namespace"], meta["name"]) + "?gracePeriodSeconds=0")
+
     def heal(self) -> None:
         """Nothing goes wrong any more, and what hung breaks."""
         self.simulation.tell("everything works again")
@@ -311,6 +326,9 @@ class World:
         for process in self.berth.processes.values():
             process.start_again()
         self.break_connections()
+        if self.was_restored:
+            # A binding that was answered and is no more in the backup: no word of it will ever come.
+            self.berth.kill("owner")
 
 
 def _pod(namespace: str, name: str) -> str:

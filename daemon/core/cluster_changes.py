@@ -260,7 +260,10 @@ class ClusterChanges:
         held = self._cache.get_pod(record.uid)
         was_assumed = self._cache.is_assumed_pod(record.uid)
         old = None if held is None else PodView(held.record, held.pod_class.info)
+        node_name = record.node_name if held is None else held.node_name
         self._cache.add_pod(record)
+        if old is not None and node_name != record.node_name:
+            self.wake_for_room(old, node_name, now_s)
         if held is None and self._queue.contains(record.uid):
             self._counters["foreign_binds"] += 1
             self._counters.foreign_by_node[record.node_name] += 1

@@ -1,0 +1,75 @@
+"""Faults that the simulation must find, each with a seed that does."""
+
+from typing import NamedTuple
+
+
+class Plant(NamedTuple):
+    module: str
+    before: str
+    after: str
+    seeds: tuple[int, ...] = ()
+    """That found it, lately."""
+
+
+PLANTS = {
+    "the owner does not check a placement again": Plant(
+        "daemon.core.proposals",
+        "    passed: list[bool] = ok.tolist()\n",
+        "    passed: list[bool] = [True] * len(run)\n",
+    ),
+    "a placement that came to nothing is not forgotten": Plant(
+        "daemon.core.cache",
+        "        self._step(pod, Cause.FORGET)\n        self._drop(pod)\n",
+        "",
+    ),
+    "a worker ignores a gap": Plant(
+        "workers.scorer.replica",
+        "message.epoch != self.epoch or message.sequence != self.sequence + 1",
+        "message.epoch != self.epoch",
+    ),
+    "a binding is posted again after a timeout": Plant(
+        "workers.binder.bind_call",
+        "                self._problem = str(error)\n                return _Next.LOOK\n",
+        "                self._problem = str(error)\n                return _Next.POST\n",
+    ),
+    "batches of another epoch are taken": Plant(
+        "daemon.core.state",
+        "event.batch.epoch == self._holdings.epoch and event.peer == self._adapter",
+        "event.peer == self._adapter",
+    ),
+    "orders of another epoch are taken": Plant(
+        "workers.binder.loop",
+        "        if message.epoch != self._epoch or self._is_draining:\n",
+        "        if self._is_draining:\n",
+    ),
+    "a row may have got another node since": Plant(
+        "daemon.core.proposals",
+        "    ok &= nodes.incarnation[rows] <= generation\n",
+        "",
+    ),
+    "held orders are reversed": Plant(
+        "daemon.core.bindings",
+        "self._waiting.extendleft(reversed(held))",
+        "self._waiting.extendleft(held)",
+    ),
+    "nobody is woken by a binding that failed": Plant(
+        "daemon.core.binder_links",
+        "        holdings.changes.wake_as_deleted(forgotten, now_s)\n",
+        "",
+    ),
+    "what a list does not show stays": Plant(
+        "daemon.core.cluster_changes",
+        "            missed = sorted(set(held) - seen)\n            for uid in missed:\n",
+        "            missed = sorted(set(held) - seen)\n            for uid in ():\n",
+    ),
+    "a worker keeps what it placed for an owner that is gone": Plant(
+        "workers.scorer.loop",
+        "        self._replica.drop_tentative()\n",
+        "",
+    ),
+    "a preemption is not checked again": Plant(
+        "daemon.core.nominations",
+        "if victims is None or not self._fits_without(attempt, proposal.node_row, victims):",
+        "if victims is None:",
+    ),
+}
