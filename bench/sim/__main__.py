@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 from multiprocessing import get_context
 
-from bench.sim.plan import make_plan
+from bench.sim.plan import Plan, make_plan
 from bench.sim.run import Outcome, play, play_seed
+from bench.sim.shrink import shrink
 from shared import exit_codes
-
-STORIES_MAX = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,8 +42,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _tell(seed: int) -> int:
-    outcome = play(make_plan(seed), is_told=True)
+    plan = make_plan(seed)
+    outcome = play(plan)
+    if outcome.failure is not None:
+        kind = outcome.failure.kind
+
+        def still_fails(shorter: Plan) -> bool:
+            found = play(shorter).failure
+            return found is not None and found.kind == kind
+
+        print(f"seed {seed} fails: {outcome.failure}\nlooking for a shorter story", flush=True)
+        plan = shrink(plan, still_fails)
+    outcome = play(plan, is_told=True)
     print("\n".join(outcome.story))
+    print(f"{plan.scorer_count} scorers, {plan.binder_count} binders, {len(plan.actions)} actions")
     print(f"digest {outcome.digest}, {outcome.events_count} events")
     return exit_codes.OK if outcome.failure is None else exit_codes.FAILED
 

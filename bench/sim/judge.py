@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from bench.apiserver.store import Table
+from bench.sim.links import PeerEnd
 from bench.sim.oracle import (
     OracleCluster,
     OraclePod,
@@ -32,6 +33,9 @@ from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import Place
 from shared.columns.schema import USAGE_COLUMNS
 from shared.kube.pod_record import PodRecord
+from shared.messages.from_scorer import Proposals
+from shared.messages.to_binder import BindPods
+from shared.transport.owner_sockets import Received
 
 REFUSALS_MAX: Final = 2_000
 """Of one owner in one run. Each pod is proposed a few times; a loop that goes round does this in a
@@ -58,6 +62,14 @@ class Judge:
         self._next_sequence = self._table.next_sequence
         self._bound: dict[str, Ledger] = {}
         self.assumptions_count = 0
+        self._meant: dict[tuple[bytes, int], list[str]] = {}
+        """(worker, number of its proposals) -> the nodes that it meant, in order."""
+        self._meant_for: dict[str, str] = {}
+        """Uid -> the node that the proposal in hand means for it."""
+        self._ready: tuple[object, ...] = ()
+        self._last_order: dict[bytes, int] = {}
+        berth.links.on_message = self._hear
+        berth.links.on_read = self._read
 
     @property
     def bound_count(self) -> int:
@@ -114,6 +126,9 @@ class Judge:
         if owner is None or not replica.is_whole or replica.epoch != owner.epoch:
             return
         state = owner.state
+        known = state.scorers.get(scorer.sockets.identity)
+        if known is None or not known.is_ready:
+            return  # Deltas that nobody listens to have no numbers of their own.
         if replica.sequence != state.snapshots.sequence or not replica.is_settled:
             return
         ours, theirs = state.cache.nodes, replica.nodes
@@ -180,6 +195,9 @@ class Judge:
     def _check_assumption(self, cache: Cache, record: PodRecord, node_name: str) -> None:
         self.assumptions_count += 1
         self._world.simulation.tell(f"    owner assumes {record.key} on {node_name}")
+        meant = self._meant_for.pop(record.uid, node_name)
+        if meant != node_name:
+            raise SimulatedFailure("other node", f"{record.key} on {node_name}, not on {meant}")
         cluster = _held_by(cache)
         pod = _waiting(record)
         node = cluster.node(node_name)
@@ -204,6 +222,41 @@ class Judge:
         owner = self._berth.owner
         queued = None if owner is None else owner.state.queue.get(uid)
         return None if queued is None else queued.record
+
+    # Messages ---------------------------------------------------------------------------------------
+
+    def _hear(self, end: PeerEnd, message: object) -> None:
+        """What is sent."""
+        if isinstance(message, Proposals) and isinstance(end.process, ScorerProcess):
+            nodes = end.process.loop.replica.nodes
+            names = [nodes.name_of(row) for row in message.placements.node_rows]
+            self._meant[end.identity, message.proposal_sequence] = names
+        elif isinstance(message, BindPods) and self._owner is not None:
+            binders = self._owner.state.binders
+            ready = (self._owner.epoch, *binders.peers(), binders.ready_count())
+            if ready != self._ready:  # What waits is spread anew.
+                self._ready, self._last_order = ready, {}
+            for order in message.orders:
+                if order.look_first:
+                    continue
+                if order.order_id <= self._last_order.get(end.identity, 0):
+                    told = f"{order.namespace}/{order.name} after pods that were assumed later"
+                    raise SimulatedFailure("order of bindings", told)
+                self._last_order[end.identity] = order.order_id
+
+    def _read(self, received: Received) -> None:
+        """What the owner is about to act on."""
+        owner, message = self._owner, received.message
+        if owner is None or not isinstance(message, Proposals) or message.epoch != owner.epoch:
+            return
+        scorer = owner.state.scorers.get(received.peer)
+        names = self._meant.pop((received.peer, message.proposal_sequence), [])
+        if scorer is None:
+            return
+        for ticket, name in zip(message.placements.tickets, names, strict=True):
+            attempt = scorer.attempts.get(ticket)
+            if attempt is not None:
+                self._meant_for[attempt.pod.record.uid] = name
 
     # In the end -------------------------------------------------------------------------------------
 

@@ -75,6 +75,10 @@ class Links:
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         self.owner: OwnerEnd | None = None
+        self.on_message: Callable[[PeerEnd, Any], None] | None = None
+        """Told of every message when its sender hands it over."""
+        self.on_read: Callable[[Received], None] | None = None
+        """Told of every message when the owner reads it, before it does anything about it."""
         self.peers: dict[bytes, PeerEnd] = {}
         self.message_counts: dict[str, int] = {}
         self._digest = hashlib.blake2b(digest_size=16)
@@ -118,6 +122,9 @@ class OwnerEnd:
                     if one.peer in self.links.peers:
                         self.links.peers[one.peer].has_been_read()
             self._inbox[channel].clear()
+        if self.links.on_read is not None:
+            for one in received:
+                self.links.on_read(one)
         return received
 
     def send(
@@ -131,6 +138,8 @@ class OwnerEnd:
         if self.process.may_send():
             parts = _whole(_FROM_OWNER[channel].encode(message, buffers))
             self.links.sent(message, parts)
+            if self.links.on_message is not None:
+                self.links.on_message(end, message)
             end.carry_down(parts)
         return True
 
@@ -266,6 +275,8 @@ class PeerEnd:
             return True
         parts = _whole(_TO_OWNER[self.channel].encode(message))
         self.links.sent(message, parts)
+        if self.links.on_message is not None:
+            self.links.on_message(self, message)
         simulation, connection, owner = self.links.simulation, self._connection, self._owner
         self._up_s = max(self._up_s, simulation.now_s + self._up.draw_s())
         self.unread_count += 1

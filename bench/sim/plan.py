@@ -257,8 +257,11 @@ class _Maker:
         rng, made = self._rng, []
         for _ in self._some(8):
             name = rng.choice((*self._nodes, f"n{len(self._nodes)}"))
-            if rng.random() < 0.4:
+            if rng.random() < 0.3:
                 made.append(Action(self._time_s(), "delete_node", {"name": name}))
+            elif rng.random() < 0.4:
+                other = self._node(f"n{len(self._nodes)}")
+                made.append(Action(self._time_s(), "replace_node", {"old": name, "new": other}))
             else:
                 made.append(Action(self._time_s(), "put_node", self._node(name)))
         return made

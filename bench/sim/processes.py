@@ -89,8 +89,9 @@ class OwnerProcess(Process):
         return _run_once(self, self._loop.run)
 
     def kill(self) -> None:
-        super().kill()
-        self.sockets.close()
+        if self.is_alive:
+            super().kill()
+            self.sockets.close()
 
 
 class ScorerProcess(Process):
@@ -122,8 +123,9 @@ class ScorerProcess(Process):
         return _run_once(self, self.loop.run)
 
     def kill(self) -> None:
-        super().kill()
-        self.sockets.vanish()
+        if self.is_alive:
+            super().kill()
+            self.sockets.vanish()
 
 
 def _run_once(process: Process, run: Callable[[Callable[[], bool]], None]) -> float:

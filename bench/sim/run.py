@@ -13,7 +13,9 @@ from bench.sim.processes import Berth
 from bench.sim.schedule import SimulatedFailure, Simulation
 from bench.sim.virtual_loop import Network
 from bench.sim.world import World
+from daemon.core import bindings
 
+SMALL_ORDERS_MAX: Final = 2
 CALM_S: Final = 12.0
 """Back-off is 10 s at most: what has been at rest for so long stays so."""
 REST_S_MAX: Final = 240.0
@@ -69,7 +71,10 @@ def play(plan: Plan, *, is_told: bool = False) -> Outcome:
     simulation.run_until(simulation.now_s + 0.1)  # The server has begun to listen.
     failure = None
     judge: Judge | None = None
+    orders_max = bindings.ORDERS_PER_BINDER_MAX
     try:
+        if plan.seed % 2:  # So that orders have to wait for their turn.
+            setattr(bindings, "ORDERS_PER_BINDER_MAX", SMALL_ORDERS_MAX)  # noqa: B010 # It is Final.
         for action in plan.actions:
             if action.at_s <= 0.0:
                 world.carry_out(action)
@@ -84,6 +89,7 @@ def play(plan: Plan, *, is_told: bool = False) -> Outcome:
         simulation.tell(f"FAILED: {found}")
     finally:
         simulation.after_event = None
+        setattr(bindings, "ORDERS_PER_BINDER_MAX", orders_max)  # noqa: B010 # It is Final.
         world.close()
         logger.removeHandler(handler)
         logger.propagate, logger.level = True, logging.NOTSET

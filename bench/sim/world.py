@@ -174,6 +174,11 @@ class World:
         self.spoilt_nodes.add(name)
         self.ask("DELETE", f"{NODES}/{name}")
 
+    def replace_node(self, old: str, new: Json) -> None:
+        """Another node comes in the moment in which one goes."""
+        self.delete_node(old)
+        self.put_node(**new)
+
     def create_pod(self, namespace: str, name: str, labels: Json, spec: Json) -> None:
         body = {"metadata": {"name": name, "labels": labels}, "spec": spec}
         self.ask("POST", f"/api/v1/namespaces/{namespace}/pods", body)

@@ -7,8 +7,8 @@ class Plant(NamedTuple):
     module: str
     before: str
     after: str
-    seeds: tuple[int, ...] = ()
-    """That found it, lately."""
+    found_by: int = 0
+    """A seed that finds it, as things are."""
 
 
 PLANTS = {
@@ -32,15 +32,10 @@ PLANTS = {
         "                self._problem = str(error)\n                return _Next.LOOK\n",
         "                self._problem = str(error)\n                return _Next.POST\n",
     ),
-    "batches of another epoch are taken": Plant(
+    "batches of another epoch, or of an adapter that was replaced, are taken": Plant(
         "daemon.core.state",
         "event.batch.epoch == self._holdings.epoch and event.peer == self._adapter",
-        "event.peer == self._adapter",
-    ),
-    "orders of another epoch are taken": Plant(
-        "workers.binder.loop",
-        "        if message.epoch != self._epoch or self._is_draining:\n",
-        "        if self._is_draining:\n",
+        "event.batch.epoch > 0",
     ),
     "a row may have got another node since": Plant(
         "daemon.core.proposals",
@@ -49,12 +44,12 @@ PLANTS = {
     ),
     "held orders are reversed": Plant(
         "daemon.core.bindings",
-        "self._waiting.extendleft(reversed(held))",
-        "self._waiting.extendleft(held)",
+        "sent = [waiting.popleft() for _ in range(min(room, len(waiting)))]",
+        "sent = [waiting.pop() for _ in range(min(room, len(waiting)))]",
     ),
     "nobody is woken by a binding that failed": Plant(
         "daemon.core.binder_links",
-        "        holdings.changes.wake_as_deleted(forgotten, now_s)\n",
+        "        holdings.changes.wake_for_room(PodView(record, info), order.node_name, now_s)\n",
         "",
     ),
     "what a list does not show stays": Plant(
