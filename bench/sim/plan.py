@@ -84,6 +84,7 @@ class _Maker:
         self._pods: list[Json] = []
         """Every pod that is created, as its namespace and name."""
         self._nodes: list[str] = []
+        self._burst_times_s: list[float] = []
         self._shapes = [self._shape() for _ in range(rng.randint(1, 5))]
         self._lasts_s = rng.uniform(*LASTS_S)
 
@@ -187,6 +188,7 @@ class _Maker:
 
     def _pods_at(self, at_s: float) -> list[Action]:
         rng = self._rng
+        self._burst_times_s.append(at_s or STARTS_S)
         shape = rng.choice(self._shapes)
         made = []
         for _ in range(rng.choice((1, 1, 2, 4, 8))):
@@ -259,9 +261,11 @@ class _Maker:
             name = rng.choice((*self._nodes, f"n{len(self._nodes)}"))
             if rng.random() < 0.3:
                 made.append(Action(self._time_s(), "delete_node", {"name": name}))
-            elif rng.random() < 0.4:
+            elif rng.random() < 0.5:
+                # While pods are on their way to the nodes that were there when they came.
+                at_s = rng.choice(self._burst_times_s) + 10 ** rng.uniform(-4, -2)
                 other = self._node(f"n{len(self._nodes)}")
-                made.append(Action(self._time_s(), "replace_node", {"old": name, "new": other}))
+                made.append(Action(at_s, "replace_node", {"old": name, "new": other}))
             else:
                 made.append(Action(self._time_s(), "put_node", self._node(name)))
         return made

@@ -47,24 +47,9 @@ PLANTS = {
         "sent = [waiting.popleft() for _ in range(min(room, len(waiting)))]",
         "sent = [waiting.pop() for _ in range(min(room, len(waiting)))]",
     ),
-    "nobody is woken by a binding that failed": Plant(
-        "daemon.core.binder_links",
-        "        holdings.changes.wake_for_room(PodView(record, info), order.node_name, now_s)\n",
-        "",
-    ),
     "what a list does not show stays": Plant(
         "daemon.core.cluster_changes",
         "            missed = sorted(set(held) - seen)\n            for uid in missed:\n",
         "            missed = sorted(set(held) - seen)\n            for uid in ():\n",
-    ),
-    "a worker keeps what it placed for an owner that is gone": Plant(
-        "workers.scorer.loop",
-        "        self._replica.drop_tentative()\n",
-        "",
-    ),
-    "a preemption is not checked again": Plant(
-        "daemon.core.nominations",
-        "if victims is None or not self._fits_without(attempt, proposal.node_row, victims):",
-        "if victims is None:",
     ),
 }

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -133,6 +134,13 @@ def test_a_binding_that_is_otherwise_is_not(other: dict[str, Any]) -> None:
     before = contents(cache)
     assert cache.confirm_pod(make_pod("p", **other)) is None
     assert contents(cache) == before
+
+
+@pytest.mark.parametrize("other", [{"is_preempted": True}, {"started": "2026-01-01T00:00:00Z"}])
+def test_nor_is_one_that_looks_otherwise_to_preemption(other: dict[str, Any]) -> None:
+    cache = assumed(make_pod("p", deleted="2026-01-01T00:00:00Z"))
+    bound = make_pod("p", node_name="n0", deleted="2026-01-01T00:00:00Z")
+    assert cache.confirm_pod(msgspec.structs.replace(bound, **other)) is None
 
 
 def test_only_an_assumed_pod_can_be_confirmed() -> None:

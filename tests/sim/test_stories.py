@@ -1,0 +1,64 @@
+"""Short stories that the simulation once told of a fault, each with the fault planted again."""
+
+from typing import Any
+
+from bench.sim.plan import Action, Plan
+from bench.sim.run import play
+from tests.sim.planting import planted
+
+
+def node(name: str, cpu: str = "1", *, unschedulable: bool = False) -> Action:
+    what: dict[str, Any] = {"name": name, "labels": {}, "taints": []}
+    room = {"cpu": cpu, "memory": "1Gi", "pods": "10"}
+    return Action(0.0, "put_node", {**what, "room": room, "unschedulable": unschedulable})
+
+
+def pod(at_s: float, name: str) -> Action:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    what = {"namespace": "default", "name": name, "labels": {}, "spec": spec}
+    return Action(at_s, "create_pod", what)
+
+
+def story(*actions: Action) -> Plan:
+    return Plan(seed=1, features=(), scorer_count=1, binder_count=1, actions=actions)
+
+
+def test_the_last_delta_for_a_long_time_is_lost() -> None:
+    """The next one would show the gap, but none comes: the pod is with a worker that waits for it."""
+    plan = story(
+        node("n0"),
+        Action(3.0, "lose_snapshots", {"process": "scorer-0", "count": 1}),
+        pod(3.1, "p0"),
+    )
+    outcome = play(plan)
+    assert outcome.failure is None
+    assert outcome.bound_count == 1
+    with planted("workers.scorer.loop", "        self._look_for_lost_deltas()\n", ""):
+        failure = play(plan).failure
+    assert failure is not None
+    assert failure.kind == "no rest"
+
+
+def test_a_pod_is_bound_elsewhere_than_it_was_assumed() -> None:
+    """Its room is free again, and whoever waits for room is told."""
+    plan = story(
+        node("n0"),
+        node("n1", unschedulable=True),
+        Action(
+            2.0,
+            "api_fault",
+            {"at": "request", "do": "delay", "delay_s": 4.0, "method": "POST", "path": "*/binding"},
+        ),
+        pod(3.0, "p0"),
+        pod(3.5, "p1"),
+        Action(4.0, "foreign_bind", {"namespace": "default", "name": "p0", "node": "n1"}),
+    )
+    outcome = play(plan)
+    assert outcome.failure is None
+    assert outcome.bound_count == 2
+    undone = "            self.wake_for_room(old, node_name, now_s)\n"
+    with planted("daemon.core.cluster_changes", undone, "            pass\n"):
+        failure = play(plan).failure
+    assert failure is not None
+    assert failure.kind == "waits though it fits"
