@@ -34,7 +34,7 @@ from daemon.core.queue.queued_pod import Place
 from shared.columns.schema import USAGE_COLUMNS
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Proposals
-from shared.messages.to_binder import BindPods
+from shared.messages.to_binder import BindPods, PreemptPods
 from shared.transport.owner_sockets import Received
 
 REFUSALS_MAX: Final = 2_000
@@ -231,6 +231,8 @@ class Judge:
             nodes = end.process.loop.replica.nodes
             names = [nodes.name_of(row) for row in message.placements.node_rows]
             self._meant[end.identity, message.proposal_sequence] = names
+        elif isinstance(message, PreemptPods) and self._owner is not None:
+            self._judge_evictions(self._owner.state.cache, message)
         elif isinstance(message, BindPods) and self._owner is not None:
             binders = self._owner.state.binders
             ready = (self._owner.epoch, *binders.peers(), binders.ready_count())
@@ -243,6 +245,28 @@ class Judge:
                     told = f"{order.namespace}/{order.name} after pods that were assumed later"
                     raise SimulatedFailure("order of bindings", told)
                 self._last_order[end.identity] = order.order_id
+
+    def _judge_evictions(self, cache: Cache, message: PreemptPods) -> None:
+        """Once all that was to go from the node is gone, the pod that needs the room has it."""
+        for order in message.victims:
+            queued = self._owner_queue_record(order.preemptor_uid)
+            cluster, victim = _held_by(cache), cache.get_pod(order.uid)
+            node = cluster.node(order.node_name)
+            if queued is None or node is None or victim is None:
+                continue  # It is gone already, or has changed its mind.
+            preemptor = _waiting(queued)
+            there = cluster.on(node)
+            if any(other.priority > preemptor.priority for other in there):
+                continue  # One that matters more may have come since.
+            gone = [
+                other
+                for other in there
+                if (held := cache.get_pod(other.uid)) and (held.is_evicted or held.record.deleted)
+            ]
+            problem = why_not(preemptor, node, cluster.without(gone))
+            if problem:
+                told = f"{order.namespace}/{order.name} goes from {node.name} for"
+                raise SimulatedFailure("eviction in vain", f"{told} {queued.key}: {problem}")
 
     def _read(self, received: Received) -> None:
         """What the owner is about to act on."""

@@ -9,9 +9,9 @@ import pytest
 from bench.sim.plan import make_plan
 from bench.sim.run import play
 
-SEEDS = 100
+SEEDS = 300
 """About 0.2 s each; `berth sim` plays as many as one likes."""
-IN_ONE_TEST = 10
+IN_ONE_TEST = 20
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, IN_ONE_TEST))

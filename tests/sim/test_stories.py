@@ -62,3 +62,20 @@ def test_a_pod_is_bound_elsewhere_than_it_was_assumed() -> None:
         failure = play(plan).failure
     assert failure is not None
     assert failure.kind == "waits though it fits"
+
+
+def test_a_node_is_replaced_while_pods_are_on_their_way_to_it() -> None:
+    """Its row is another's by then, and what was meant for the one is not for the other."""
+    actions = [node("n0", "4"), node("n1", "4")]
+    for number in range(6):
+        at_s = 2.0 + number * 0.5
+        other = node(f"n{number + 2}", "4").what
+        actions.append(pod(at_s, f"p{number}"))
+        replaced = {"old": f"n{number}", "new": other}
+        actions.append(Action(at_s + 0.0005, "replace_node", replaced))
+    plan = Plan(seed=0, features=(), scorer_count=1, binder_count=1, actions=tuple(actions))
+    assert play(plan).failure is None
+    with planted("daemon.core.proposals", "    ok &= nodes.incarnation[rows] <= generation\n", ""):
+        failure = play(plan).failure
+    assert failure is not None
+    assert failure.kind == "other node"
