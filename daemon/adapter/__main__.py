@@ -20,6 +20,7 @@ from daemon.adapter.process import Adapter
 from daemon.adapter.recording import FileRecorder, RecordedSource
 from shared.clock import SystemClock
 from shared.errors import OperationalError
+from shared.in_hand import InHand, add_option
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.kubeconfig import find_access
 from shared.telemetry.log import LEVELS, EventLog, start_logging
@@ -36,6 +37,7 @@ def parse_options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m daemon.adapter", description=__doc__)
     parser.add_argument("--runtime-dir", required=True, help="where the owner's sockets are")
     add_options(parser)
+    add_option(parser)
     parser.add_argument("--log-level", choices=LEVELS, default="info")
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--server", default="", help="API server without credentials, http://...")
@@ -85,7 +87,8 @@ async def _run(options: argparse.Namespace) -> None:
     instance = f"{os.getpid()}-{os.urandom(4).hex()}"
     recorder = FileRecorder(options.record, SystemClock()) if options.record else None
     try:
-        source = _source(options, recorder, problems)
+        in_hand = InHand.asked_for(options, heartbeat.beat)
+        source = _source(options, recorder, problems, in_hand)
         async with AdapterLink(Endpoints(Path(options.runtime_dir)), instance) as link:
             task = loop.create_task(Adapter(source, link, instance=instance).run())
 
@@ -107,7 +110,10 @@ async def _run(options: argparse.Namespace) -> None:
 
 
 def _source(
-    options: argparse.Namespace, recorder: FileRecorder | None, problems: ConnectionProblems
+    options: argparse.Namespace,
+    recorder: FileRecorder | None,
+    problems: ConnectionProblems,
+    in_hand: InHand | None,
 ) -> EventSource:
     if options.replay:
         return RecordedSource(options.replay, speed=options.replay_speed)
@@ -117,7 +123,14 @@ def _source(
     seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(8))
     log.info("api_server", url=access.url, source=access.source, seed=seed)
     settings = WatchSettings(use_watch_list=options.watch_list)
-    return ApiSource(access, seed=seed, settings=settings, recorder=recorder, problems=problems)
+    return ApiSource(
+        access,
+        seed=seed,
+        settings=settings,
+        recorder=recorder,
+        problems=problems,
+        in_hand=in_hand,
+    )
 
 
 if __name__ == "__main__":

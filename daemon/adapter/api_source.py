@@ -8,6 +8,7 @@ from typing import Final
 from daemon.adapter.event_source import MessageSink
 from daemon.adapter.kind_watch import InputRecorder, KindWatch, WatchSettings
 from daemon.adapter.unavailable_kinds import UnavailableKinds
+from shared.in_hand import InHand
 from shared.kube.api_client import LIST_BYTES_MAX, ApiClient
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
@@ -37,6 +38,7 @@ class ApiSource:
         kinds: Sequence[ResourceKind] = ALL_KINDS,
         recorder: InputRecorder | None = None,
         problems: ConnectionProblems | None = None,
+        in_hand: InHand | None = None,
     ) -> None:
         self._access = access
         self._seed = seed
@@ -44,6 +46,7 @@ class ApiSource:
         self._kinds = kinds
         self._recorder = recorder
         self._problems = problems
+        self._in_hand = in_hand
 
     async def run(self, sink: MessageSink) -> None:
         tally = Tally()
@@ -69,6 +72,7 @@ class ApiSource:
                         self._settings,
                         recorder=self._recorder,
                         unavailable=unavailable,
+                        in_hand=self._in_hand,
                     )
                     watches.append(watch)
                     tasks.create_task(watch.run(), name=f"watch {kind.plural}")

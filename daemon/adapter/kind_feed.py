@@ -7,7 +7,9 @@ counted (`recent_events.py`); `resource_version` is always one that a watch may
 resume from, or empty when only a new list helps.
 """
 
+import re
 from collections.abc import Callable
+from functools import partial
 from typing import Final, assert_never
 
 import msgspec
@@ -15,6 +17,7 @@ import msgspec
 from daemon.adapter.recent_events import RecentEvents
 from shared.errors import ObjectError, OperationalError
 from shared.faults import reading
+from shared.in_hand import WHY, InHand
 from shared.kube.decode import Bookmark, KindDecoder, ObjectEvent, Rejected, WatchFailure
 from shared.kube.objects import ApiObject, Node, Pod
 from shared.kube.pod_record import split_pod
@@ -39,6 +42,10 @@ Emit = Callable[[AdapterMessage, int], None]
 _FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 _SMALL_BYTES: Final = 64
 
+_NAMED_WITHIN_BYTES: Final = 2048
+"""The metadata come first, and the names before the rest of them: two of 253 characters at most."""
+_NAMES: Final = re.compile(rb'"(name|namespace)": ?"([a-z0-9.:-]+)"')
+
 _encoder: Final = msgspec.msgpack.Encoder()
 
 
@@ -49,9 +56,11 @@ class DamagedStreamError(OperationalError):
 class KindFeed:
     """Turns what the server says about one kind into messages, in order."""
 
-    def __init__(self, kind: ResourceKind, emit: Emit) -> None:
+    def __init__(self, kind: ResourceKind, emit: Emit, in_hand: InHand | None = None) -> None:
+        """`in_hand`: for an adapter that is to say which object it reads."""
         self._kind = kind
         self._emit = emit
+        self._in_hand = in_hand
         self._decoder = KindDecoder(kind)
         self._listed_version = ""
         self._is_listing = False
@@ -83,8 +92,14 @@ class KindFeed:
         page = self._decoder.page(body)
         size_bytes = len(body) // max(1, len(page.items))
         for item in page.items:
-            if self._is_named(item) and not _is_finished(item):
+            if not self._is_named(item) or _is_finished(item):
+                continue
+            if self._in_hand is None:
                 self._tell(item, size_bytes)
+                continue
+            content = f"{self._kind.plural} {_key(item)} {item.metadata.resource_version}".encode()
+            if not self._in_hand.do(content, partial(self._tell, item, size_bytes)):
+                self._emit_rejected(Rejected(_key(item), WHY, ""))
         for rejected in page.rejected:
             self._emit_rejected(rejected)
         self._listed_version = page.resource_version
@@ -100,6 +115,12 @@ class KindFeed:
         """One line of a watch. Raises the `ApiError` with which the server ends the watch, or
         `DamagedStreamError`.
         """
+        if self._in_hand is None:
+            self._line(line)
+        elif not self._in_hand.do(line, partial(self._line, line)):
+            self._emit_rejected(Rejected(_name_in(line), WHY, ""))
+
+    def _line(self, line: bytes) -> None:
         event = self._decoder.line(line)
         match event:
             case ObjectEvent():
@@ -194,6 +215,13 @@ def deleted(kind: ResourceKind, item: ApiObject) -> AdapterMessage:
 
 def _is_finished(item: ApiObject) -> bool:
     return isinstance(item, Pod) and item.status.phase in _FINISHED_PHASES
+
+
+def _name_in(line: bytes) -> str:
+    """What an object that is not to be decoded is called, as well as can be seen."""
+    found = dict(reversed(_NAMES.findall(line[:_NAMED_WITHIN_BYTES])))  # The first of each.
+    names = (found.get(b"namespace", b""), found.get(b"name", b""))
+    return b"/".join(filter(None, names)).decode() or f"a watch line of {len(line)} bytes"
 
 
 def _key(item: ApiObject) -> str:

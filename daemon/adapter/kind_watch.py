@@ -37,6 +37,7 @@ from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
 from daemon.adapter.line_splitter import LineSplitter
 from daemon.adapter.unavailable_kinds import UnavailableKinds
 from shared.errors import OperationalError
+from shared.in_hand import InHand
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import (
     ApiError,
@@ -110,6 +111,7 @@ class KindWatch:
         recorder: InputRecorder | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         unavailable: UnavailableKinds | None = None,
+        in_hand: InHand | None = None,
     ) -> None:
         """Failures of the connection are the client's to tell (`shared/kube/connection_problems.py`)."""
         self._kind = kind
@@ -120,7 +122,7 @@ class KindWatch:
         self._recorder = recorder
         self._sleep = sleep
         self._unavailable = unavailable or UnavailableKinds()
-        self._feed = KindFeed(kind, sink.put)
+        self._feed = KindFeed(kind, sink.put, in_hand)
         self._backoff = Backoff(rng)
         self._expired_token_count = 0
         self._is_reported_unavailable = False

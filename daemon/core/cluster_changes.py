@@ -6,9 +6,11 @@ it and not seen between `SyncStarted` and `SyncFinished` is gone, which repairs 
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from daemon.core.cache import Cache, CachedPod
 from daemon.core.claim_work import forget_told, told_claims
@@ -35,6 +37,7 @@ from daemon.core.verdicts import verdict_of
 from shared.errors import ObjectError
 from shared.framework.device_index import CLAIMS
 from shared.ids import PodUid
+from shared.in_hand import WHY, InHand
 from shared.kube.object_codec import decode_object
 from shared.kube.objects import Node
 from shared.kube.pod_record import PodRecord, scheduler_name_of
@@ -69,6 +72,8 @@ _RESOURCES: Final = {
     "deviceclasses": Resource.DEVICE_CLASS,
 }
 """Kinds whose changes may wake pods."""
+
+_encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class ClusterChanges:
@@ -140,6 +145,42 @@ class ClusterChanges:
                 self._apply(message, now_s)
         except ObjectError as error:
             self._reject(_named(message, error.where), error.problem)
+
+    def apply_carefully(self, hand: InHand, message: AdapterMessage, now_s: float) -> None:
+        """`apply`, for an owner that may die of the object that the message brings."""
+        match message:
+            case PodChanged(pod):
+                # A condition that we write makes another version, not another pod.
+                content = _encode(replace(pod, resource_version=""))
+            case NodeChanged(node):
+                content = _encode(
+                    replace(node, metadata=replace(node.metadata, resource_version=""))
+                )
+            case ObjectChanged(kind, key, body):
+                content = f"{kind} {key} ".encode() + body
+            case _:  # Brings none: what is gone is not listed again.
+                self.apply(message, now_s)
+                return
+        if not hand.do(content, partial(self.apply, message, now_s)):
+            self._leave_out(message)
+
+    def _leave_out(self, message: PodChanged | NodeChanged | ObjectChanged) -> None:
+        """What is held of the object stays as it was; but a pending pod is not to be placed so."""
+        match message:
+            case PodChanged(pod):
+                self._see(PODS.plural, pod.uid)
+                if not pod.node_name:
+                    self._refuse(pod, scheduler_name_of(pod.template), WHY)
+                where = f"pod {pod.key}"
+            case NodeChanged(node):
+                where = f"node {node.metadata.name}"
+                self._see(NODES.plural, node.metadata.name)
+            case ObjectChanged(kind, key, _):
+                where = f"{kind} {key}"
+                self._see(kind, key)
+            case _:
+                assert_never(message)
+        self._reject(where, WHY)
 
     def apply_nodes(self, nodes: Sequence[Node], now_s: float) -> None:
         """Nodes that were listed, added or modified. They come in crowds: with every list, and when

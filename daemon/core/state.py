@@ -66,6 +66,7 @@ from shared.framework.checker import Checker
 from shared.framework.cluster_view import ClusterView
 from shared.framework.extenders import EXTENDER
 from shared.framework.runtime import Framework
+from shared.in_hand import InHand
 from shared.messages.admin import StatusAnswer, StopRequest, TextAnswer
 from shared.messages.to_owner import AdapterHello, AdapterMessage, NodeChanged, StartSync
 
@@ -84,8 +85,11 @@ class SchedulerState:
         frameworks: dict[str, Framework],
         plugins: OwnerPlugins,
         now_s: float,
+        in_hand: InHand | None = None,
     ) -> None:
+        """`in_hand`: for an owner that is to take objects one by one, and say which."""
         self._start_s = now_s
+        self._in_hand = in_hand
         self._is_standby = settings.is_candidate
         self._holdings = held = _holdings(epoch, settings, frameworks, plugins, now_s)
         self.counters = held.counters
@@ -198,7 +202,7 @@ class SchedulerState:
             if kind is AdapterHello:
                 self._adapter = event.peer
                 self._is_sync_asked = False
-            elif is_current and kind is NodeChanged:
+            elif is_current and kind is NodeChanged and self._in_hand is None:
                 nodes = [message.node for message in run if isinstance(message, NodeChanged)]
                 self._holdings.changes.apply_nodes(nodes, now_s)
             elif is_current:
@@ -206,8 +210,12 @@ class SchedulerState:
             # Else: of an adapter that was replaced, or listed for another life of the owner.
 
     def _apply_changes(self, messages: Iterable[AdapterMessage], now_s: float) -> None:
+        changes = self._holdings.changes
+        apply = changes.apply
+        if self._in_hand is not None:
+            apply = partial(changes.apply_carefully, self._in_hand)
         for message in messages:
-            self._holdings.changes.apply(message, now_s)
+            apply(message, now_s)
             if len(self.waiting):
                 self._permit.drop(message)
 

@@ -25,6 +25,7 @@ from shared.framework.feature_gates import (
 )
 from shared.framework.plugin_api import QueueSortPlugin
 from shared.framework.registry import BuiltProfile, Registry
+from shared.in_hand import InHand, add_option
 from shared.plugins.node_affinity import NodeAffinity
 from shared.plugins.pod_topology_spread import PodTopologySpread
 from shared.telemetry.log import EventLog, start_logging
@@ -84,7 +85,9 @@ def _run(options: argparse.Namespace) -> int:
         reserve={p.scheduler_name: p.plugins_at["reserve"] for p in built},
         permit={p.scheduler_name: p.plugins_at["permit"] for p in built},
     )
-    state = SchedulerState(epoch, settings, frameworks, plugins, clock.monotonic_s())
+    heartbeat = Heartbeat(options.heartbeat_fd)
+    in_hand = InHand.asked_for(options, heartbeat.beat)
+    state = SchedulerState(epoch, settings, frameworks, plugins, clock.monotonic_s(), in_hand)
     stop = StopSignals((signal.SIGTERM, signal.SIGINT))
     with OwnerSockets(Endpoints(Path(options.runtime_dir))) as sockets:
         sockets.watch_fd(stop.fd)
@@ -94,7 +97,6 @@ def _run(options: argparse.Namespace) -> int:
         log.info("owner_started", epoch=epoch, profiles=sorted(frameworks))
         gate_path = Path(options.runtime_dir) / GATE_NAME
         gate = LeaseGate(gate_path, clock) if options.elect_leader else None
-        heartbeat = Heartbeat(options.heartbeat_fd)
         loop = OwnerLoop(sockets, state, clock, gate, entrance, heartbeat)
         loop.run(lambda: stop.is_set or (lifeline is not None and lifeline.is_cut()))
     log.info("owner_stopped", **state.counters)
@@ -145,6 +147,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="daemon.owner", description=__doc__)
     parser.add_argument("--runtime-dir", required=True)
     add_options(parser)
+    add_option(parser)
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--config", default="")
     parser.add_argument("--workers", type=int, default=1)

@@ -13,8 +13,11 @@ import msgspec
 import psutil
 
 from daemon.supervisor.children import ChildSpec
+from daemon.supervisor.deadly import Deadly
 from daemon.supervisor.restart_policy import Exit
 from daemon.supervisor.silence import Silence, Use
+from shared import exit_codes
+from shared.in_hand import option_of
 from shared.kube.connection_problems import Problem
 from shared.transport.heartbeat import Heartbeat
 
@@ -36,6 +39,7 @@ class Child:
         """Of its connections, as it said last."""
         self._note_serial = 0
         self.exits: list[Exit] = []
+        self._deadly = Deadly()
         self.restart: asyncio.TimerHandle | None = None
         self.is_replaced = False
         """It was told to end so that its successor reads the new configuration; no death."""
@@ -72,7 +76,10 @@ class Child:
     def _opened(self, lifeline_fd: int, heartbeat_fd: int) -> "subprocess.Popen[bytes]":
         # -P: a module of ours is never looked for in the current folder. Never -O: assertions end
         # a process that has gone wrong.
-        command = [sys.executable, "-P", "-m", self.spec.module, *self.spec.arguments]
+        arguments = list(self.spec.arguments)
+        if self.is_careful:
+            arguments += option_of(self._deadly.left_out(self.started_s))
+        command = [sys.executable, "-P", "-m", self.spec.module, *arguments]
         return subprocess.Popen(  # noqa: S603 - our own interpreter and module
             [*command, "--heartbeat-fd", str(heartbeat_fd)],
             stdin=subprocess.DEVNULL,
@@ -81,6 +88,18 @@ class Child:
             # A terminal's Ctrl-C goes to a whole process group; only we shall hear it.
             process_group=0,
         )
+
+    @property
+    def is_careful(self) -> bool:
+        """The next process is to say what it has in hand: one has died before."""
+        has_died = any(one.code != exit_codes.LEASE_LOST for one in self.exits)
+        return self.spec.can_be_careful and has_died
+
+    def add_death(self, code: int, now_s: float) -> None:
+        """It ended otherwise than ordered, with whatever it had in hand."""
+        in_hand = self.heartbeat.in_hand if self.spec.can_be_careful else 0
+        is_of_an_object = self._deadly.add(in_hand, now_s)
+        self.exits.append(Exit(code, now_s - self.started_s, is_of_an_object))
 
     def hangs(self, now_s: float) -> bool:
         """Whether it runs and has been silent for too long; to be asked each `LOOK_PERIOD_S`."""

@@ -23,6 +23,8 @@ class ChildSpec(NamedTuple):
     reads_configuration: bool = False
     """A reload starts it anew."""
     silence_max_s: float = SILENCE_S
+    can_be_careful: bool = False
+    """Says after a death what it has in hand, and goes without what it died of (`shared/in_hand.py`)."""
     environment: tuple[tuple[str, str], ...] = ()
     """Beside what all children have; what is set outside goes first."""
 
@@ -61,24 +63,14 @@ def child_specs(
         server = ("--kubeconfig", options.kubeconfig)
     seed = ("--seed", str(options.seed))
     elect = ("--elect-leader",) if election is not None else ()
-    owner = ChildSpec(
-        OWNER,
-        "daemon.owner",
-        (
-            *common,
-            *config,
-            *("--workers", str(options.workers)),
-            *("--binders", str(options.binders)),
-            *seed,
-            *("--assume-ttl-s", f"{options.assume_ttl_s:g}"),
-            *(("--annotate-decisions",) if options.annotate_decisions else ()),
-            *_entrance(options),
-            *elect,
-        ),
-        reads_configuration=True,
-        silence_max_s=OWNER_SILENCE_S,
+    owner = _owner(options, common, (*config, *seed, *elect))
+    adapter = ChildSpec(
+        ADAPTER,
+        "daemon.adapter",
+        (*common, *server),
+        can_be_careful=True,
+        environment=STREAMING_MEMORY,
     )
-    adapter = ChildSpec(ADAPTER, "daemon.adapter", (*common, *server), environment=STREAMING_MEMORY)
     scorers = [
         ChildSpec(
             f"scorer-{index}",
@@ -107,6 +99,25 @@ def child_specs(
     if options.secure_port:
         specs.append(_endpoints(common, options, elect))
     return specs
+
+
+def _owner(options: RuntimeOptions, common: tuple[str, ...], more: tuple[str, ...]) -> ChildSpec:
+    return ChildSpec(
+        OWNER,
+        "daemon.owner",
+        (
+            *common,
+            *("--workers", str(options.workers)),
+            *("--binders", str(options.binders)),
+            *more,
+            *("--assume-ttl-s", f"{options.assume_ttl_s:g}"),
+            *(("--annotate-decisions",) if options.annotate_decisions else ()),
+            *_entrance(options),
+        ),
+        reads_configuration=True,
+        silence_max_s=OWNER_SILENCE_S,
+        can_be_careful=True,
+    )
 
 
 def _entrance(options: RuntimeOptions) -> tuple[str, ...]:

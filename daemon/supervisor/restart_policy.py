@@ -3,7 +3,8 @@
 A child that had run well and dies once is started again at once: pods wait for it. One that keeps
 dying gets longer and longer pauses, so that it does not eat the machine and its log lines can still
 be read, and after `ATTEMPTS_MAX` quick deaths in a row berth as a whole gives up: then something is
-wrong that a restart does not mend, and whoever runs berth (systemd, Kubernetes) has to see it.
+wrong that a restart does not mend, and whoever runs berth (systemd, Kubernetes) has to see it. Deaths of
+an object do not count there, for a restart or two mend each of them.
 """
 
 from collections.abc import Sequence
@@ -30,6 +31,8 @@ class Exit(NamedTuple):
     code: int
     """Exit code; -N: killed by signal N."""
     ran_s: float
+    is_of_an_object: bool = False
+    """Known by now (`deadly.py`): the next life is another, and soon goes without it."""
 
 
 class Restart(NamedTuple):
@@ -49,12 +52,13 @@ def next_step(exits: Sequence[Exit], *, is_optional: bool = False) -> Restart | 
         return Restart(after_s=0.0)
     if last.code == exit_codes.UNUSABLE and not is_optional:
         return GiveUp("its arguments or configuration cannot be used (see its own log line)")
-    quick = 0
+    quick, in_vain = 0, 0
     for one in reversed(exits):
         if one.ran_s >= STABLE_S:
             break
         quick += one.code != exit_codes.LEASE_LOST
-    if quick >= ATTEMPTS_MAX and not is_optional:
+        in_vain += one.code != exit_codes.LEASE_LOST and not one.is_of_an_object
+    if in_vain >= ATTEMPTS_MAX and not is_optional:
         return GiveUp(
             f"it ended {quick} times in a row within {STABLE_S:g} s of its start, the last time"
             f" with {exit_text(last.code)}"

@@ -205,12 +205,11 @@ class Supervisor:
     def _on_exit(self, child: Child) -> None:
         asyncio.get_running_loop().remove_reader(child.pidfd)
         pid, code = child.reap()
-        ran_s = self._clock.monotonic_s() - child.started_s
         self._child_ended.set()
         if child.is_replaced and self._state is State.RELOADING:
             self._succeed(child, pid, code)
             return
-        child.exits.append(Exit(code, ran_s))
+        child.add_death(code, self._clock.monotonic_s())
         if self._state in (State.DRAINING, State.STOPPING):
             log.info("child_ended", child=child.name, pid=pid, how=exit_text(code))
         else:

@@ -63,8 +63,9 @@ class Heartbeat:
         self._words[_COUNT] += 1
 
     def keep(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Beats as long as the event loop turns."""
-        self.beat()
+        """Beats as long as the event loop turns. What is in hand stays: a process that ends in order
+        after an exception turns on for a while."""
+        self.beat(self.in_hand)
         loop.call_later(BEAT_S, self.keep, loop)
 
     def write_note(self, note: bytes) -> None:

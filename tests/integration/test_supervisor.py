@@ -150,6 +150,18 @@ def test_a_child_that_hangs_is_killed_and_started_again(start: Start, name: str)
     assert berth.end() == exit_codes.OK
 
 
+def test_what_a_child_dies_of_is_left_out(start: Start) -> None:
+    berth = start(["adapter", CHILD, ["--takes", "7"]])
+    # The first says nothing of what it has in hand, the next two say the same.
+    for _ in range(3):
+        berth.wait_for("child_died", child="adapter")
+    berth.wait_for("child_started", child="adapter", restarts=3)
+    (adapter,) = (p for p in berth.child_processes() if CHILD in p.cmdline())
+    assert adapter.cmdline()[-4:-2] == ["--careful", "7"]
+    berth.process.send_signal(signal.SIGTERM)
+    assert berth.end() == exit_codes.OK
+
+
 def test_it_gives_up_when_a_child_cannot_use_its_arguments(start: Start) -> None:
     berth = start(["adapter", CHILD, ["--mode", str(exit_codes.UNUSABLE)]])
     assert "cannot be used" in berth.wait_for("giving_up", child="adapter")["reason"]

@@ -1,12 +1,15 @@
 """A process that waits for the end of its lifeline or for SIGTERM, and does nothing else but beat.
 
 `--mode`: obey (ends with 0 on SIGTERM), deaf (ignores it), or a number (ends with it at once).
+`--takes`: an object by its number, of which it dies unless it is told to go without.
 """
 
 import argparse
+import os
 import signal
 import sys
 
+from shared.in_hand import add_option
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.parent import Lifeline, add_options
 
@@ -16,7 +19,9 @@ BEAT_S = 0.02
 def main() -> int:
     parser = argparse.ArgumentParser()
     add_options(parser)
+    add_option(parser)
     parser.add_argument("--mode", default="obey")
+    parser.add_argument("--takes", type=int)
     parsed = parser.parse_args()
     if parsed.mode.isdecimal():
         return int(parsed.mode)
@@ -26,6 +31,9 @@ def main() -> int:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     lifeline = Lifeline(parsed.lifeline_fd)
     heartbeat = Heartbeat(parsed.heartbeat_fd)
+    if parsed.takes and parsed.takes not in (parsed.careful or ()):
+        heartbeat.beat(0 if parsed.careful is None else parsed.takes)
+        os._exit(1)
     while not lifeline.is_cut():
         heartbeat.beat()
         # Signals interrupt it; the supervisor's death makes it readable.

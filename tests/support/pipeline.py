@@ -28,6 +28,7 @@ from daemon.core.state import SchedulerState
 from shared.framework.plugin_api import PermitPlugin
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import BuiltProfile, Registry
+from shared.in_hand import InHand
 from shared.kube.extender_config import ExtenderConfig
 from shared.kube.object_codec import decode_object
 from shared.kube.objects import Node
@@ -101,6 +102,7 @@ class Pipeline:
         is_candidate: bool = False,
         extenders: tuple[ExtenderConfig, ...] = (),
         announces_nodes: bool = False,
+        in_hand: InHand | None = None,
     ) -> None:
         self.now_s = 1000.0
         built = default_profile()
@@ -118,7 +120,9 @@ class Pipeline:
             extenders=extenders,
             announces_nodes=announces_nodes,
         )
-        self.state = SchedulerState(EPOCH, settings, self.frameworks, self.plugins, self.now_s)
+        self.state = SchedulerState(
+            EPOCH, settings, self.frameworks, self.plugins, self.now_s, in_hand
+        )
         self.scorers: dict[int, FakeScorer] = {}
         self.to_owner: deque[Event] = deque()
         self.orders: deque[BindPod] = deque()

@@ -35,6 +35,7 @@ def main() -> int:
                     module,
                     (*arguments, "--lifeline-fd", str(lifeline_read)),
                     reads_configuration=name != "adapter",
+                    can_be_careful=name == "adapter",
                     silence_max_s=silence_max_s[0] if silence_max_s else SILENCE_S,
                 )
                 for name, module, arguments, *silence_max_s in rows

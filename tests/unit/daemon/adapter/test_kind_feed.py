@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
+from shared.in_hand import WHY, InHand
 from shared.kube.api_errors import Expired
 from shared.kube.decode import UnreadableListError
 from shared.kube.objects import PersistentVolumeClaim
@@ -236,3 +237,44 @@ def test_an_object_that_became_unreadable_can_still_go() -> None:
     assert isinstance(rejected, ObjectRejected)
     assert isinstance(gone, PodDeleted)
     assert (gone.pod.uid, gone.pod.namespace, gone.pod.name) == ("uid-a", "ns", "a")
+
+
+def test_an_adapter_that_is_careful_says_what_it_reads_and_goes_without_what_it_died_of() -> None:
+    said: list[int] = []
+    told: list[AdapterMessage] = []
+    lines = [line("ADDED", item(name, version=name)) for name in ("6", "7")]
+
+    def read(hand: InHand) -> KindFeed:
+        feed = KindFeed(KINDS_BY_PLURAL["pods"], lambda message, _: told.append(message), hand)
+        feed.list_started()
+        feed.page(page(item("a"), item("b")))
+        feed.list_finished()
+        for each in lines:
+            feed.line(each)
+        return feed
+
+    read(InHand(said.append))
+    assert len(set(said[::2])) == 4
+    assert set(said[1::2]) == {0}
+    assert sum(isinstance(message, PodChanged) for message in told) == 4
+    told.clear()
+    feed = read(InHand(lambda _: None, [said[0], said[4]]))
+    names = [message.pod.name for message in told if isinstance(message, PodChanged)]
+    assert names == ["b", "7"]
+    assert [message for message in told if isinstance(message, ObjectRejected)] == [
+        ObjectRejected("pods", "ns/a", WHY),
+        ObjectRejected("pods", "ns/6", WHY),
+    ]
+    assert feed.resource_version == "7"
+
+
+def test_a_line_without_a_name_that_can_be_seen_is_left_out_as_well() -> None:
+    said: list[int] = []
+    told: list[AdapterMessage] = []
+    feed = KindFeed(KINDS_BY_PLURAL["pods"], lambda m, _: told.append(m), InHand(said.append))
+    with pytest.raises(DamagedStreamError):
+        feed.line(b"{")
+    assert said[-1] == 0
+    feed = KindFeed(KINDS_BY_PLURAL["pods"], lambda m, _: told.append(m), InHand(said.append, said))
+    feed.line(b"{")
+    assert told[-1] == ObjectRejected("pods", "a watch line of 1 bytes", WHY)

@@ -3,7 +3,14 @@
 import msgspec
 
 from daemon.core.queue.queued_pod import Place
-from shared.messages.to_owner import NodeChanged, ObjectChanged, PodChanged, PodDeleted
+from shared.in_hand import WHY, InHand
+from shared.messages.to_owner import (
+    AdapterMessage,
+    NodeChanged,
+    ObjectChanged,
+    PodChanged,
+    PodDeleted,
+)
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
@@ -99,3 +106,66 @@ def test_a_hint_that_fails_counts_as_a_reason_to_try_again() -> None:
     assert pipeline.state.queue.get(big.uid) is queued
     assert queued.place is not Place.UNSCHEDULABLE
     assert attempts == 1
+
+
+SERVICE = ObjectChanged("services", "default/s", msgspec.Raw(msgspec.msgpack.encode({})))
+
+
+def test_an_owner_that_is_careful_says_which_object_it_has_in_hand() -> None:
+    said: list[int] = []
+    pipeline = Pipeline(in_hand=InHand(said.append))
+    pods = [make_pod("p"), make_pod("q")]
+    pipeline.sync([make_node("n0"), make_node("n1")], pods)
+    pipeline.tell(SERVICE)
+    pipeline.run_until_quiet()
+    assert len(set(said[::2])) == 5
+    assert set(said[1::2]) == {0}
+    assert len(pipeline.bound) == 2
+    said.clear()
+    pipeline.tell(PodDeleted(pods[0]))
+    assert said == []
+
+
+def test_what_an_owner_died_of_is_left_out_and_named_until_it_changes() -> None:
+    said: list[int] = []
+    pod = make_pod("deadly")
+    deadly: list[AdapterMessage] = [
+        NodeChanged(make_node("n1")),
+        PodChanged(pod),
+        SERVICE,
+    ]
+    other = Pipeline(in_hand=InHand(said.append))
+    other.sync([], [])
+    other.tell(*deadly)
+    pipeline = Pipeline(in_hand=InHand(lambda _: None, said[::2]))
+    pipeline.sync([make_node("n0")], [make_pod("good")])
+    pipeline.tell(*deadly)
+    pipeline.run_until_quiet()
+    assert list(pipeline.bound.values()) == [["n0"]]
+    assert [note["where"] for note in left_out(pipeline)] == [
+        *("node n1", "pod default/deadly", "services default/s"),
+    ]
+    (verdict,) = [each for report in pipeline.verdicts for each in report.verdicts]
+    assert (verdict.name, verdict.reason, verdict.message) == ("deadly", "SchedulerError", WHY)
+    pipeline.check()
+    # The condition that follows from the verdict makes no other pod of it; an update does.
+    pipeline.tell(PodChanged(msgspec.structs.replace(pod, resource_version="12345")))
+    assert len(pipeline.bound) == 1
+    pipeline.tell(PodChanged(msgspec.structs.replace(pod, generation=2)))
+    pipeline.run_until_quiet()
+    assert len(pipeline.bound) == 2
+    pipeline.check()
+
+
+def test_a_bound_pod_that_is_left_out_stays_as_it_was() -> None:
+    said: list[int] = []
+    bound = make_pod("p", cpu="1", node_name="n0")
+    later = msgspec.structs.replace(bound, generation=2)
+    other = Pipeline(in_hand=InHand(said.append))
+    other.sync([], [later])
+    pipeline = Pipeline(in_hand=InHand(lambda _: None, said[::2]))
+    pipeline.sync([make_node("n0")], [bound])
+    pipeline.sync([make_node("n0")], [later])
+    assert pipeline.state.cache.nodes.requested[0, 0] == 1000
+    assert pipeline.verdicts == []
+    pipeline.check()

@@ -8,6 +8,7 @@ import pytest
 
 from daemon.supervisor.child import Child
 from daemon.supervisor.children import ChildSpec
+from shared import exit_codes
 from shared.kube.connection_problems import Problem
 
 
@@ -49,3 +50,33 @@ def test_a_process_that_cannot_be_watched_does_not_go_on(monkeypatch: pytest.Mon
         child.start(3, now_s=0.0)
     assert process.calls == ["kill", "wait"]
     assert child.process is None
+
+
+@pytest.mark.parametrize("can_be_careful", [True, False])
+def test_what_a_child_died_of_twice_its_successor_goes_without(
+    monkeypatch: pytest.MonkeyPatch, can_be_careful: bool
+) -> None:
+    commands: list[list[str]] = []
+
+    def opened(command: list[str], **others: object) -> FakeProcess:
+        commands.append(command)
+        return FakeProcess()
+
+    monkeypatch.setattr(subprocess, "Popen", opened)
+    monkeypatch.setattr(os, "pidfd_open", lambda _: os.dup(0))
+    child = Child(ChildSpec("owner", "daemon.owner", (), can_be_careful=can_be_careful))
+    for in_hand in (0, 7, 8, 7, 0):
+        child.start(3, now_s=0.0)
+        child.heartbeat.beat(in_hand)
+        child.reap()
+        child.add_death(1, now_s=1.0)
+    told = [c[c.index("--careful") + 1] if "--careful" in c else None for c in commands]
+    assert told == ([None, "", "", "", "7"] if can_be_careful else [None] * 5)
+    found = [one.is_of_an_object for one in child.exits]
+    assert found == [False, *[can_be_careful] * 3, False]
+
+
+def test_an_end_for_want_of_the_lease_is_no_death() -> None:
+    child = Child(ChildSpec("owner", "daemon.owner", (), can_be_careful=True))
+    child.add_death(exit_codes.LEASE_LOST, now_s=1.0)
+    assert not child.is_careful

@@ -60,3 +60,9 @@ def test_an_owner_that_lost_the_lease_begins_anew_at_once_and_has_not_died() -> 
 def test_an_optional_child_is_never_given_up() -> None:
     step = next_step([Exit(exit_codes.UNUSABLE, 0.1)] * 2000, is_optional=True)
     assert step == Restart(after_s=DELAY_S_MAX)
+
+
+def test_deaths_of_objects_have_pauses_but_are_no_reason_to_give_up() -> None:
+    exits = [Exit(1, 0.1, is_of_an_object=True)] * (2 * ATTEMPTS_MAX)
+    assert next_step(exits) == Restart(after_s=DELAY_S_MAX)
+    assert isinstance(next_step([*exits, *[Exit(1, 0.1)] * ATTEMPTS_MAX]), GiveUp)

@@ -29,10 +29,12 @@ def test_a_turn_without_anything_in_hand_says_so() -> None:
 def test_an_event_loop_beats() -> None:
     async def run() -> int:
         heartbeat = Heartbeat()
+        heartbeat.beat(in_hand=7)
         heartbeat.keep(asyncio.get_running_loop())
+        assert heartbeat.in_hand == 7
         return heartbeat.count
 
-    assert asyncio.run(run()) == 1
+    assert asyncio.run(run()) == 2
 
 
 def test_a_descriptor_that_is_no_page_is_refused() -> None:

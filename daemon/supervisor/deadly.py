@@ -1,0 +1,47 @@
+"""Which objects a child has died of. Pure.
+
+A child that died with an object in hand may have died of something else (it was killed, the machine has
+no memory); one that dies twice with the same one has died of it, for it takes them one by one
+(`shared/in_hand.py`). It goes without that object for an hour; started later, it tries again, and
+one death more is enough then.
+"""
+
+from typing import Final, NamedTuple
+
+DEATHS_MAX: Final = 2
+LEFT_OUT_S: Final = 3600.0
+KNOWN_MAX: Final = 64
+"""Of so many objects is anything remembered; those that a child died of last. As an option they take
+700 bytes."""
+
+
+class _Deaths(NamedTuple):
+    times: int
+    last_s: float
+
+
+class Deadly:
+    """Of one place in the table of children."""
+
+    def __init__(self) -> None:
+        self._deaths: dict[int, _Deaths] = {}
+        """By the object's number, the last death last."""
+
+    def add(self, in_hand: int, now_s: float) -> bool:
+        """The child died with this in hand (0: with nothing); whether that helps its successor."""
+        if not in_hand:
+            return False
+        before = self._deaths.pop(in_hand, _Deaths(0, 0.0))
+        self._deaths[in_hand] = _Deaths(before.times + 1, now_s)
+        if len(self._deaths) <= KNOWN_MAX:
+            return True
+        del self._deaths[next(iter(self._deaths))]
+        return False
+
+    def left_out(self, now_s: float) -> list[int]:
+        """What a child that is started now goes without."""
+        return [
+            number
+            for number, deaths in self._deaths.items()
+            if deaths.times >= DEATHS_MAX and now_s - deaths.last_s < LEFT_OUT_S
+        ]
