@@ -32,6 +32,7 @@ from bench.null_binder import Bound, Evicted, Line, Nominated, Refused, Released
 from shared.dra.requests import claim_key
 from shared.errors import OperationalError
 from shared.framework.device_index import CLAIMS
+from shared.framework.feature_gates import SCHEDULER_ASYNC_PREEMPTION
 from shared.kube.objects import Pod, PodSchedulingGate
 from shared.kube.pod_record import PodRecord, split_pod
 from shared.messages.admin import PendingPod, QueueAnswer
@@ -120,6 +121,10 @@ class PipelineEvaluator:
             lane.close()
 
 
+RECORDED: Final = ((SCHEDULER_ASYNC_PREEMPTION, False),)
+"""Gates with which all scenarios were recorded."""
+
+
 class _Lane:
     """One set of processes at a time, replaced when a scenario wants other feature gates."""
 
@@ -146,7 +151,7 @@ class _Lane:
     def _ready(self, gates: Gates) -> PipelineProcesses:
         if self._processes is None or self._gates != gates:
             self.close()
-            text = ",".join(f"{name}={str(is_on).lower()}" for name, is_on in gates)
+            text = ",".join(f"{name}={str(is_on).lower()}" for name, is_on in (*RECORDED, *gates))
             self._processes = PipelineProcesses(self._book.document(gates), text)
             self._gates = gates
         return self._processes

@@ -52,10 +52,13 @@ class NominationBook:
         frameworks: dict[str, Framework],
         epoch: int,
         preempt_waiting: Callable[[str], bool],
+        *,
+        is_async: bool,
     ) -> None:
         """`preempt_waiting` has a pod (uid) that waits on Permit give its place up; says whether it
-        was waiting."""
+        was waiting. `is_async`: of preemptions (`Settings.preempts_async`)."""
         self._preempt_waiting = preempt_waiting
+        self._is_async = is_async
         self._cache = cache
         self._queue = queue
         self._frameworks = frameworks
@@ -197,7 +200,9 @@ class NominationBook:
         pod = attempt.pod
         node_name = self._cache.nodes.name_of(proposal.node_row)
         staying = [victim for victim in victims if not victim.record.deleted]
-        if staying:
+        # prepareCandidateAsync and prepareCandidate in framework/preemption/executor.go, v1.36.2.
+        does_nothing = self._is_async and not staying
+        if not does_nothing:
             self._clear_lower(pod, proposal.node_row)
         self._queue.nominator.nominate(pod.uid, NodeName(node_name))
         self._patch(pod.record, node_name)
@@ -208,7 +213,7 @@ class NominationBook:
                 self._order(attempt, victim, node_name, is_given_up=is_given_up)
         self.refresh()
         self._victims_of[pod.record.uid] = [victim.record.uid for victim in victims]
-        return len(victims) if staying else 0
+        return 0 if does_nothing else len(victims)
 
     def _clear_lower(self, pod: QueuedPod, node_row: int) -> None:
         """Less important pods that are nominated to the node may fit there no more."""

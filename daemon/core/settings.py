@@ -23,5 +23,8 @@ class Settings(msgspec.Struct, frozen=True):
     announces_nodes: bool = False
     """Pods whose binding takes time say where they are going (the feature gate
     NominatedNodeNameForExpectation)."""
+    preempts_async: bool = True
+    """The feature gate SchedulerAsyncPreemption. What is left of it here, where preemption never keeps
+    anybody waiting: with it nothing at all is done where all victims are going already."""
     configuration: str = ""
     """What workers of other hosts must have too (`shared/config_digest.py`)."""

@@ -335,7 +335,9 @@ def _holdings(
         changes=changes,
         snapshots=snapshots,
         checker=Checker(cache.view, cache.journal, frameworks),
-        nominations=NominationBook(cache, queue, frameworks, epoch, waiting.preempt),
+        nominations=NominationBook(
+            cache, queue, frameworks, epoch, waiting.preempt, is_async=settings.preempts_async
+        ),
         waiting=waiting,
         scorers=ScorerFleet(epoch),
         binders=BinderPool(

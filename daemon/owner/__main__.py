@@ -19,6 +19,7 @@ from shared.config_digest import scoring_digest
 from shared.errors import ConfigurationError, OperationalError
 from shared.framework.feature_gates import (
     NOMINATED_NODE_NAME_FOR_EXPECTATION,
+    SCHEDULER_ASYNC_PREEMPTION,
     TAINT_TOLERATION_COMPARISON_OPERATORS,
     FeatureGates,
     parse_feature_gates,
@@ -73,6 +74,7 @@ def _run(options: argparse.Namespace) -> int:
         extenders=config.extenders,
         annotates_decisions=options.annotate_decisions,
         announces_nodes=gates[NOMINATED_NODE_NAME_FOR_EXPECTATION],
+        preempts_async=gates[SCHEDULER_ASYNC_PREEMPTION],
         configuration=scoring_digest(config, gates),
     )
     entrance = _entrance(options)

@@ -14,12 +14,14 @@ from shared.framework.known_gates import KNOWN_GATES, Stage
 TAINT_TOLERATION_COMPARISON_OPERATORS: Final = "TaintTolerationComparisonOperators"
 STORAGE_CAPACITY_SCORING: Final = "StorageCapacityScoring"
 NOMINATED_NODE_NAME_FOR_EXPECTATION: Final = "NominatedNodeNameForExpectation"
+SCHEDULER_ASYNC_PREEMPTION: Final = "SchedulerAsyncPreemption"
 
 OBEYED: Final = frozenset(
     {
         TAINT_TOLERATION_COMPARISON_OPERATORS,
         STORAGE_CAPACITY_SCORING,
         NOMINATED_NODE_NAME_FOR_EXPECTATION,
+        SCHEDULER_ASYNC_PREEMPTION,
     }
 )
 _WHOLE_STAGES: Final = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}

@@ -102,6 +102,7 @@ class Pipeline:
         is_candidate: bool = False,
         extenders: tuple[ExtenderConfig, ...] = (),
         announces_nodes: bool = False,
+        preempts_async: bool = True,
         in_hand: InHand | None = None,
     ) -> None:
         self.now_s = 1000.0
@@ -119,6 +120,7 @@ class Pipeline:
             is_candidate=is_candidate,
             extenders=extenders,
             announces_nodes=announces_nodes,
+            preempts_async=preempts_async,
         )
         self.state = SchedulerState(
             EPOCH, settings, self.frameworks, self.plugins, self.now_s, in_hand

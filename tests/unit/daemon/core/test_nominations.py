@@ -1,6 +1,7 @@
 """Preemption through the whole pipeline: proposed by a worker, checked and carried out by the owner."""
 
 import msgspec
+import pytest
 
 from shared.ids import PodUid
 from shared.kube.pod_record import PodRecord
@@ -158,9 +159,11 @@ def test_less_important_nominations_on_the_node_end() -> None:
     assert pipeline.bound == {high.uid: ["n0"]}
 
 
-def test_nobody_loses_a_nomination_where_all_victims_are_going_already() -> None:
-    """Nothing is done there, so nothing is counted either (prepareCandidateAsync upstream)."""
-    pipeline = Pipeline()
+@pytest.mark.parametrize("is_async", [True, False])
+def test_nobody_loses_a_nomination_where_all_victims_are_going_already(is_async: bool) -> None:
+    """Nothing is done there, so nothing is counted either (prepareCandidateAsync upstream); unlike
+    with the feature gate SchedulerAsyncPreemption off (prepareCandidate)."""
+    pipeline = Pipeline(preempts_async=is_async)
     going = [
         msgspec.structs.replace(
             make_pod(f"going{i}", cpu="2", node_name="n0", deleted="2026-01-01T00:00:00Z"),
@@ -174,10 +177,10 @@ def test_nobody_loses_a_nomination_where_all_victims_are_going_already() -> None
     pipeline.add_pod(high)
     pipeline.run_until_quiet()
     state = pipeline.state
-    assert pipeline.nominated == {high.uid: "n0"}
-    assert state.queue.nominator.node_of(PodUid(low.uid)) == "n0"
+    assert pipeline.nominated[high.uid] == "n0"
+    assert state.queue.nominator.node_of(PodUid(low.uid)) == ("n0" if is_async else None)
     assert state.counters["preemptions"] == 1
-    assert "victims" not in {each.name for each in state.counters.histograms()}
+    assert ("victims" in {each.name for each in state.counters.histograms()}) != is_async
     assert not pipeline.evicted
 
 

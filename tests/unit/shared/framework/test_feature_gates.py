@@ -42,9 +42,9 @@ def test_a_gate_that_is_not_obeyed_is_named_where_its_value_is_not_the_default()
         written = str(gate.is_on).lower()
         assert parse_feature_gates(f"kube:{name}={written}").without_effect == []
     gates = parse_feature_gates(
-        "SchedulerAsyncPreemption=f,SidecarContainers=true,kube:MemoryQoS=1"
+        "SchedulerPopFromBackoffQ=f,SidecarContainers=true,kube:MemoryQoS=1"
     )
-    assert gates.without_effect == ["SchedulerAsyncPreemption=false", "MemoryQoS=true"]
+    assert gates.without_effect == ["SchedulerPopFromBackoffQ=false", "MemoryQoS=true"]
 
 
 def test_a_whole_stage_may_be_set_and_a_gate_that_is_named_keeps_its_own_value() -> None:
