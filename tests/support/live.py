@@ -105,6 +105,18 @@ def tell(plugin: str, point: str, about: str = "") -> None:
         os.close(fd)
 
 
+def install_plugins(site: Path, plugins: Mapping[str, str]) -> Path:
+    """A folder for the path of processes that are to find these entry points; it is made."""
+    info = site / "berth_test_plugins-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: berth-test-plugins\nVersion: 1.0\n"
+    )
+    lines = [f"{name} = {target}" for name, target in plugins.items()]
+    (info / "entry_points.txt").write_text("\n".join(["[berth.plugins]", *lines, ""]))
+    return site
+
+
 class LiveBerth(LiveCluster):
     """From start to end of the processes. Not thread-safe."""
 
@@ -316,14 +328,7 @@ class LiveBerth(LiveCluster):
     def _make_environment(
         self, plugins: Mapping[str, str], plugin_path: Sequence[Path]
     ) -> dict[str, str]:
-        site = self._folder / "site"
-        info = site / "berth_test_plugins-1.0.dist-info"
-        info.mkdir(parents=True)
-        (info / "METADATA").write_text(
-            "Metadata-Version: 2.1\nName: berth-test-plugins\nVersion: 1.0\n"
-        )
-        lines = [f"{name} = {target}" for name, target in plugins.items()]
-        (info / "entry_points.txt").write_text("\n".join(["[berth.plugins]", *lines, ""]))
+        site = install_plugins(self._folder / "site", plugins)
         path = os.pathsep.join(str(p) for p in (site, *plugin_path, ROOT))
         return {**os.environ, "PYTHONPATH": path, CALLS_ENV: str(self._folder / "calls")}
 

@@ -150,6 +150,7 @@ def test_what_an_owner_died_of_is_left_out_and_named_until_it_changes() -> None:
     pipeline.check()
     # The condition that follows from the verdict makes no other pod of it; an update does.
     pipeline.tell(PodChanged(msgspec.structs.replace(pod, resource_version="12345")))
+    pipeline.run_until_quiet()
     assert len(pipeline.bound) == 1
     pipeline.tell(PodChanged(msgspec.structs.replace(pod, generation=2)))
     pipeline.run_until_quiet()
