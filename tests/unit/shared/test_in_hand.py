@@ -33,8 +33,11 @@ def test_only_the_end_of_the_process_leaves_it_in_hand(
     def work() -> None:
         raise error
 
+    hand = InHand(said.append)
     with pytest.raises(type(error)):
-        InHand(said.append).do(b"object", work)
+        hand.do(b"object", work)
+    if is_still_in_hand:
+        assert hand.do(b"what another task takes before the end", lambda: None)
     assert (said[-1] != 0) == is_still_in_hand
 
 
