@@ -19,14 +19,16 @@ TEXT_LENGTH_MAX: Final = 500
 """Of what an exception says, which may be the whole object."""
 
 
-class reading:  # noqa: N801  # Reads as a statement: `with reading("pod ns/name"):`.
+class reading:  # noqa: N801  # Reads as a statement: `with reading("pod", record):`.
     """Makes an unexpected exception about one object an ObjectFaultError that names it. What is done
     inside changes nothing that others see, or can be undone by whoever catches the error."""
 
-    __slots__ = ("_where",)
+    __slots__ = ("_subject", "_what")
 
-    def __init__(self, where: str) -> None:
-        self._where = where
+    def __init__(self, what: str, subject: object = "") -> None:
+        """The words are put together where they are needed only: hot paths come by here."""
+        self._what = what
+        self._subject = subject
 
     def __enter__(self) -> None:
         pass
@@ -38,7 +40,8 @@ class reading:  # noqa: N801  # Reads as a statement: `with reading("pod ns/name
         traceback: TracebackType | None,
     ) -> None:
         if isinstance(error, Exception) and is_of_an_object(error):
-            raise ObjectFaultError(self._where, fault_text(error)) from error
+            where = f"{self._what} {getattr(self._subject, 'key', self._subject)}".rstrip()
+            raise ObjectFaultError(where, fault_text(error)) from error
 
 
 class changing:  # noqa: N801  # Reads as a statement.

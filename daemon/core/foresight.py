@@ -41,7 +41,7 @@ class Foresight:
             return
         profile = info.spec.scheduler_name
         try:
-            with reading(f"class {class_id}"):
+            with reading("class", class_id):
                 passes = holdings.checker.passing(class_id, info, profile, np.array([row], np.intp))
         except ObjectError:
             forget_worked_out(cache, holdings.checker)  # The next pod of the class is told.

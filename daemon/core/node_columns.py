@@ -68,7 +68,7 @@ class NodeShapes:
         if shape is None:
             if len(self._by_bytes) >= SHAPES_MAX:
                 self._by_bytes.clear()
-            with reading(f"node {node.metadata.name}"):
+            with reading("node", node.metadata.name):
                 shape = _shape(node, status)
             self._by_bytes[key] = shape
         if images is not None:

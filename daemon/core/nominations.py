@@ -186,7 +186,7 @@ class NominationBook:
         that it is 0 and nobody loses a nomination. ObjectError where that cannot be told; nothing was
         changed then. `is_believed`: the worker that proposes
         it searched as it should, so that no other pods of the node would do."""
-        with reading(f"pod {attempt.pod.key}"):
+        with reading("pod", attempt.pod):
             victims = self._confirmed(attempt, proposal, generation)
             is_right = victims is not None and (
                 self._fits_without(attempt, proposal.node_row, victims)

@@ -67,7 +67,7 @@ class OwnerPlugins(NamedTuple):
         """Runs Reserve in order; after a failure everything is unreserved again."""
         for plugin in self.reserve.get(pod.spec.scheduler_name, ()):
             try:
-                with reading(f"pod {record.key}"):
+                with reading("pod", record):
                     status = plugin.reserve(record, pod, cluster, row)
             except ObjectError as error:
                 status = Status(Code.ERROR, (error.problem,))

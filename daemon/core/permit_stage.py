@@ -25,7 +25,7 @@ class PermitStage:
         """A pod is assumed and reserved: it is bound, or waits, or is refused after all."""
         holdings, record, info = self._holdings, attempt.pod.record, attempt.pod_class.info
         try:
-            with reading(f"pod {record.key}"):
+            with reading("pod", record):
                 work = self._outcomes.work_for(record, info, node_name)
                 status = holdings.waiting.run_permit(
                     record, info, node_name, work, holdings.cache.view, now_s

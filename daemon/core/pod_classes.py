@@ -98,7 +98,7 @@ class PodClasses:
         key = (record.namespace, bytes(record.template))
         found = self._by_key.get(key)
         if found is None:
-            with reading(f"pod {record.key}"):
+            with reading("pod", record):
                 found = PodClass(self._next_id, key, self._table)
             self._next_id += 1
             self._by_key[key] = found

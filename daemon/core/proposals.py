@@ -107,7 +107,7 @@ def judge(
     for run in _runs(known, checker, cache.view):
         pod_class = run[0][0].pod_class
         try:
-            with reading(f"pod {run[0][0].pod.key}"):
+            with reading("pod", run[0][0].pod):
                 passes = _passing(cache, checker, run, generation)
                 if pod_class.is_reserved is None:
                     pod_class.is_reserved = plugins.may_reserve(pod_class.info)
@@ -187,7 +187,7 @@ def _runs(
                 goes_alone = go_alone.get(pod_class.class_id)
                 if goes_alone is None:
                     try:
-                        with reading(f"class {pod_class.class_id}"):
+                        with reading("class", pod_class.class_id):
                             goes_alone = (
                                 pod_class.info.takes_claims
                                 or takes_devices(pod_class.info, view)

@@ -99,7 +99,7 @@ class Cycle:
                 continue
             known = None if task.uid else failed.get(task.class_id)
             try:
-                with reading(f"ticket {task.ticket}"):
+                with reading("ticket", task.ticket):
                     failure = self._answer(
                         task, pod_class, room_maker, answers, known, open_classes
                     )
@@ -170,7 +170,7 @@ class Cycle:
         if pod_class is None or not self._engine.knows(class_id):
             return None
         try:
-            with reading(f"class {class_id}"):
+            with reading("class", class_id):
                 return self._foreseen(class_id, pod_class)
         except ObjectError as error:
             self.left_out(self._replica.next_ticket, error)  # The next pod of the class is told.
@@ -223,7 +223,7 @@ class Cycle:
             written.clear()
             is_going = False
             try:
-                with reading(f"class {class_id}"):
+                with reading("class", class_id):
                     placing = self._engine.start_run(
                         class_id, pod_class.info, pod_class.profile, pod_class.usage,
                         self._among, put,

@@ -129,7 +129,7 @@ class ExtendedPods:
     def _step(self, task: ExtendedTask, step: Callable[[], None]) -> None:
         """One step with a pod; one that cannot be evaluated is answered so."""
         try:
-            with reading(f"ticket {task.ticket}"):
+            with reading("ticket", task.ticket):
                 step()
         except ObjectError as error:
             self._fail(self._cycle.left_out(task.ticket, error))
