@@ -250,8 +250,9 @@ def allocate_a_device(site: Site) -> None:
     assert site.bound("one") == "n1"
 
 
-def fail_twice_for_one_reason(site: Site) -> None:
-    """An event, and then the same one as a series: each change of a class wakes its pods."""
+def fail_again_for_one_reason(site: Site) -> None:
+    """An event; one of the pod as its condition has changed it, which is another; and that one as a
+    series. Each change of a class wakes its pods."""
     claim_devices(site, "many", 5)
 
     def counts(events: Fields) -> list[int]:
@@ -262,9 +263,11 @@ def fail_twice_for_one_reason(site: Site) -> None:
         ]
 
     site.wait(EVENTS, counts, "are about the pod")
-    device_class = site.ask("GET", f"{DEVICES}/deviceclasses/gpu")
-    device_class["metadata"]["labels"] = {"seen": "again"}
-    site.ask("PUT", f"{DEVICES}/deviceclasses/gpu", device_class)
+    for number in (2, 3):
+        device_class = site.ask("GET", f"{DEVICES}/deviceclasses/gpu")
+        device_class["metadata"]["labels"] = {"seen": f"{number} times"}
+        site.ask("PUT", f"{DEVICES}/deviceclasses/gpu", device_class)
+        site.wait(EVENTS, lambda events, n=number: sum(counts(events)) >= n, f"tell of {number}")  # type: ignore[misc]
     site.wait(EVENTS, lambda events: max(counts(events)) > 1, "are a series")
 
 
@@ -310,7 +313,7 @@ def test_berth_asks_for_what_the_role_grants_and_for_nothing_else(site: Site) ->
     bind_a_volume_that_is_there(site)
     have_a_volume_made(site)
     allocate_a_device(site)
-    fail_twice_for_one_reason(site)
+    fail_again_for_one_reason(site)
     take_back_a_claim_that_was_made(site)
     preempt(site)
     site.stop_berth()
