@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -262,12 +263,15 @@ def fail_again_for_one_reason(site: Site) -> None:
             if each["regarding"]["name"] == "many" and each["reason"] == "FailedScheduling"
         ]
 
+    def are_told(count: int, events: Fields) -> bool:
+        return sum(counts(events)) >= count
+
     site.wait(EVENTS, counts, "are about the pod")
     for number in (2, 3):
         device_class = site.ask("GET", f"{DEVICES}/deviceclasses/gpu")
         device_class["metadata"]["labels"] = {"seen": f"{number} times"}
         site.ask("PUT", f"{DEVICES}/deviceclasses/gpu", device_class)
-        site.wait(EVENTS, lambda events, n=number: sum(counts(events)) >= n, f"tell of {number}")  # type: ignore[misc]
+        site.wait(EVENTS, partial(are_told, number), f"tell of {number}")
     site.wait(EVENTS, lambda events: max(counts(events)) > 1, "are a series")
 
 
