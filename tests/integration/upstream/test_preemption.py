@@ -337,9 +337,9 @@ def test_a_nomination_is_cleared_by_a_more_important_pod_that_preempts_too(live:
     live.add_node("n1", cpu=5)
     for index in range(4):
         run(live, f"low-{index}", "low", cpu=1)
-    add(live, "medium", "medium", cpu=4)
+    add(live, "medium", "medium", cpu=3)
     assert live.nominated("medium") == "n1"
-    add(live, "high", "high", cpu=3)
+    add(live, "high", "high", cpu=4)
     assert live.nominated("high") == "n1"
     no_nomination(live, "medium")
 
