@@ -10,16 +10,14 @@ import random
 import signal
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from daemon.leader.assembly import Candidate
 from daemon.leader.election import Terms
-from daemon.leader.elector import Elector
-from daemon.leader.lease_object import LeaseObject
 from shared import exit_codes
 from shared.clock import SystemClock
 from shared.config import LeaderElection
 from shared.errors import ConfigurationError, OperationalError
-from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.kubeconfig import find_access
@@ -75,39 +73,20 @@ async def _run(options: argparse.Namespace, access: ClusterAccess) -> int:
         renew_deadline_s=options.renew_deadline_s,
         retry_period_s=options.retry_period_s,
     )
-    client = ApiClient(
+    candidate = Candidate(
         access,
-        connections_max=1,
-        connect_timeout_s=terms.renew_deadline_s / 2,
-        problems=ConnectionProblems(log, clock.wall_s, heartbeat.write_note),
+        (options.lease_namespace, options.lease_name),
+        terms,
+        LeaseGate(options.runtime_dir / GATE_NAME, clock),
+        clock,
+        random.Random(),  # noqa: S311 # Jitter, no secret.
+        ConnectionProblems(log, clock.wall_s, heartbeat.write_note),
     )
-    lease = LeaseObject(client, options.lease_namespace, options.lease_name)
-    gate = LeaseGate(options.runtime_dir / GATE_NAME, clock)
-    elector = Elector(lease, gate, terms, clock, random.Random())  # noqa: S311 # Jitter, no secret.
-    stopped: asyncio.Future[int] = loop.create_future()
-
-    def stop(code: int) -> None:
-        if not stopped.done():
-            stopped.set_result(code)
-
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, exit_codes.OK)
+        loop.add_signal_handler(number, candidate.stop, exit_codes.OK)
     if options.lifeline_fd is not None:
-        Lifeline(options.lifeline_fd).call_when_cut(loop, lambda: stop(exit_codes.FAILED))
-    candidacy = loop.create_task(elector.run())
-    try:
-        waits: list[asyncio.Future[Any]] = [candidacy, stopped]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        if candidacy.done():
-            candidacy.result()
-        code = await stopped
-        candidacy.cancel()
-        await asyncio.wait([candidacy])
-        if code == exit_codes.OK:
-            await elector.release()
-    finally:
-        await client.close()
-    return code
+        Lifeline(options.lifeline_fd).call_when_cut(loop, lambda: candidate.stop(exit_codes.FAILED))
+    return await candidate.run()
 
 
 if __name__ == "__main__":

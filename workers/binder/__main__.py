@@ -11,34 +11,29 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shared.clock import SystemClock
 from shared.errors import OperationalError
 from shared.framework.feature_gates import FeatureGates, parse_feature_gates
-from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.kubeconfig import find_access
 from shared.telemetry.log import LEVELS, EventLog, start_logging
-from shared.telemetry.tally import Tally, request_observer
 from shared.transport.async_peer import binder_peer
 from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
 from shared.transport.parent import Lifeline, add_options
-from workers.binder.bind_call import DefaultBinder
-from workers.binder.binding_cycle import BindingCycle, BindingPlugins, ClaimPreBind, VolumePreBind
-from workers.binder.claim_bind import ClaimBinder
-from workers.binder.claim_free import ClaimFreer
-from workers.binder.claim_lines import ClaimLines
-from workers.binder.evictions import Evictor
-from workers.binder.fences import FencedClient, Fences
-from workers.binder.lease_hold import LeaseHold
+from workers.binder.assembly import BinderLife, MakeProfiles, Surroundings
 from workers.binder.limits import Limits, limits_of
-from workers.binder.loop import RECORDER_DRAIN_S, Binder, Identity
-from workers.binder.recorder import Recorder, RecorderSettings
-from workers.binder.volume_bind import VolumeBinder
+from workers.binder.loop import Identity
+from workers.binder.recorder import RecorderSettings
+
+if TYPE_CHECKING:
+    from shared.config import SchedulerConfiguration
 
 
 def parse_options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -79,7 +74,8 @@ async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
     heartbeat.keep(loop)
     clock = SystemClock()
     instance = secrets.token_hex(4)
-    limits = _limits(options)
+    configuration = _configuration(options)
+    limits = _limits(configuration, options.pool_size)
     settings = RecorderSettings(
         queue_max=options.record_queue_max,
         trickle_per_s=options.record_trickle,
@@ -87,59 +83,30 @@ async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
         burst=limits.records_burst,
     )
     gate = LeaseGate(options.runtime_dir / GATE_NAME, clock) if options.elect_leader else None
-    hold = LeaseHold(gate)
-    tally = Tally()
-    observer = request_observer(tally, access.host_header)
     problems = ConnectionProblems(EventLog("binder"), clock.wall_s, heartbeat.write_note)
-    fences = Fences()
-    bind_api = FencedClient(
-        access,
-        fences,
-        hold.may_write,
-        connections_max=options.max_in_flight,
-        rate_limit=limits.bindings,
-        observer=observer,
-        problems=problems,
-    )
-    record_api = FencedClient(
-        access,
-        fences,
-        hold.may_write,
-        connections_max=settings.writes_max,
-        observer=observer,
-        problems=problems,
-    )
-    recorder = Recorder(record_api, settings, clock, socket.gethostname(), loop)
-    lines = ClaimLines()
-    cycle = _cycle(bind_api, recorder, lines, fences, options.config, gates)
-    is_orphaned = False
+    around = Surroundings(access, clock, loop, socket.gethostname(), gate, problems)
     name = f"binder-{options.index}-{instance}"
     with binder_peer(Endpoints(options.runtime_dir), name) as peer:
-        identity = Identity(options.index, instance)
-        freer = ClaimFreer(record_api, lines)
-        evictor = Evictor(record_api, clock, recorder.pod_preempted, freer=freer, fences=fences)
-        binder = Binder(
-            identity, peer, cycle, recorder, options.max_in_flight, clock, evictor, fences, hold,
-            tally,
-        )  # fmt: skip
+        life = BinderLife(
+            Identity(options.index, instance),
+            peer,
+            around,
+            limits,
+            options.max_in_flight,
+            settings,
+            _make_profiles(configuration, gates),
+        )
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, binder.drain)
+            loop.add_signal_handler(number, life.drain)
         if options.lifeline_fd is not None:
 
             def stop_orphaned() -> None:
-                nonlocal is_orphaned
-                is_orphaned = True
                 EventLog("binder").error("supervisor_gone")
-                binder.stop_now()
+                life.stop_orphaned()
 
             Lifeline(options.lifeline_fd).call_when_cut(loop, stop_orphaned)
-        await binder.run()
-        if not is_orphaned:
-            await recorder.drain(RECORDER_DRAIN_S)
-        recorder.close()
-        await bind_api.close()
-        await record_api.close()
-    return 1 if is_orphaned else 0
+        await life.run()
+    return 1 if life.is_orphaned else 0
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -154,37 +121,31 @@ def main(arguments: Sequence[str]) -> int:
         return 1
 
 
-def _limits(options: argparse.Namespace) -> Limits:
+def _configuration(options: argparse.Namespace) -> "SchedulerConfiguration | None":
+    """None without a file. Read here, as the modules that read it take memory."""
     if not options.config:
-        return limits_of(0.0, 0, options.pool_size)
+        return None
     from shared.config import load_configuration
 
-    connection = load_configuration(options.config).client_connection
-    return limits_of(connection.qps, connection.burst, options.pool_size)
+    return load_configuration(options.config)
 
 
-def _cycle(
-    api: ApiClient,
-    recorder: Recorder,
-    lines: ClaimLines,
-    fences: Fences,
-    config_path: str,
-    gates: FeatureGates,
-) -> BindingCycle:
-    binder = DefaultBinder(api)
-    pre_binders = (
-        VolumePreBind(VolumeBinder(api)),
-        ClaimPreBind(
-            ClaimBinder(api, recorder.pod_waits_for_devices, lines), ClaimFreer(api, lines)
-        ),
-    )
-    plain = BindingPlugins((binder,), pre_binders)
-    if not config_path:
-        return BindingCycle(plain, spawn=fences.spawn)
+def _limits(configuration: "SchedulerConfiguration | None", pool_size: int) -> Limits:
+    if configuration is None:
+        return limits_of(0.0, 0, pool_size)
+    connection = configuration.client_connection
+    return limits_of(connection.qps, connection.burst, pool_size)
+
+
+def _make_profiles(
+    configuration: "SchedulerConfiguration | None", gates: FeatureGates
+) -> MakeProfiles | None:
+    if configuration is None:
+        return None
+    from shared.framework.registry import Registry
     from workers.binder.profiles import plugins_by_profile
 
-    by_profile = plugins_by_profile(config_path, gates, api, binder, pre_binders)
-    return BindingCycle(plain, by_profile, spawn=fences.spawn)
+    return partial(plugins_by_profile, configuration, Registry(gates))
 
 
 def _positive(text: str) -> int:

@@ -11,10 +11,9 @@ method names a way of binding that we know (`binder_name`).
 from collections.abc import Iterable
 from typing import Any
 
-from shared.config import load_configuration
+from shared.config import SchedulerConfiguration
 from shared.errors import ConfigurationError
 from shared.framework.binding_api import ApiUser
-from shared.framework.feature_gates import FeatureGates
 from shared.framework.registry import Registry
 from shared.kube.api_client import ApiClient
 from workers.binder.bind_call import DefaultBinder
@@ -24,8 +23,8 @@ from workers.binder.extender_bind import ExtenderBinder
 
 
 def plugins_by_profile(
-    config_path: str,
-    gates: FeatureGates,
+    configuration: SchedulerConfiguration,
+    registry: Registry,
     api: ApiClient,
     binder: DefaultBinder,
     pre_binders: Iterable[PreBinder],
@@ -34,10 +33,8 @@ def plugins_by_profile(
 
     `pre_binders` stand for the in-tree plugins of their names.
     """
-    registry = Registry(gates)
     ours = {each.NAME: each for each in pre_binders}
     found: dict[str, BindingPlugins] = {}
-    configuration = load_configuration(config_path)
     first: tuple[Binder, ...] = ()
     if any(extender.bind_verb for extender in configuration.extenders):
         first = (ExtenderBinder(configuration.extenders, binder),)

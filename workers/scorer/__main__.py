@@ -17,7 +17,6 @@ from shared.errors import ConfigurationError, OperationalError
 from shared.framework.feature_gates import parse_feature_gates
 from shared.framework.registry import Registry
 from shared.kube.kubeconfig import find_access
-from shared.kube.object_codec import decode_object
 from shared.limits import PROCESSES_MAX
 from shared.telemetry.log import EventLog, start_logging
 from shared.transport.channels import Channel
@@ -27,8 +26,8 @@ from shared.transport.parent import Lifeline, add_options
 from shared.transport.remote import RemoteOwner
 from shared.transport.scorer_sockets import ScorerSockets
 from shared.transport.stop import StopSignals
+from workers.scorer.assembly import ScorerIdentity, make_loop
 from workers.scorer.extender_calls import ExtenderCaller
-from workers.scorer.loop import ScorerLoop
 from workers.scorer.tie_break import BY_SEED, TIE_BREAKS
 
 log = EventLog("scorer")
@@ -51,8 +50,6 @@ def main(argv: list[str]) -> int:
 def _run(options: argparse.Namespace) -> int:
     config = load_configuration(options.config) if options.config else SchedulerConfiguration()
     gates = parse_feature_gates(options.feature_gates)
-    registry = Registry(gates)
-    built = [registry.build(profile) for profile in config.profiles]
     caller = _caller(options, config)
     way = _way_to_owner(options)
     is_remote = isinstance(way, RemoteOwner)
@@ -67,20 +64,15 @@ def _run(options: argparse.Namespace) -> int:
         lifeline = Lifeline(options.lifeline_fd) if options.lifeline_fd is not None else None
         if lifeline is not None:
             sockets.watch_fd(lifeline.fd)
-        loop = ScorerLoop(
+        loop = make_loop(
             sockets,
-            worker_index=index,
-            instance=instance,
-            # Workers break ties differently, so that they do not meet on the same nodes.
-            seed=options.seed * 1_000_003 + index,
-            tie_break=options.tie_break,
-            frameworks={profile.scheduler_name: profile.framework for profile in built},
-            reserves={p.scheduler_name: p.plugins_at["reserve"] for p in built},
-            decode_object=decode_object,
-            clock=SystemClock(),
-            caller=caller,
-            heartbeat=Heartbeat(options.heartbeat_fd),
-            configuration=scoring_digest(config, gates) if is_remote else "",
+            config,
+            Registry(gates),
+            ScorerIdentity(index, instance, options.seed, options.tie_break),
+            SystemClock(),
+            Heartbeat(options.heartbeat_fd),
+            caller,
+            scoring_digest(config, gates) if is_remote else "",
         )
         Collector().settled()
         log.info("scorer_started", index=index, owner=way.address(Channel.SCORERS))

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from shared.config import load_configuration
 from shared.errors import ConfigurationError
-from shared.framework.feature_gates import FeatureGates
+from shared.framework.registry import Registry
 from tests.unit.workers.binder.fake_api import FakeApi
 from workers.binder import profiles
 from workers.binder.bind_call import DefaultBinder
@@ -39,7 +40,8 @@ class ByName:
 
 def made(path: Path, binder: DefaultBinder) -> dict[str, BindingPlugins]:
     pre_binders = (VolumePreBind(None), ClaimPreBind(None, None))  # type: ignore[arg-type]  # Not called.
-    return plugins_by_profile(str(path), FeatureGates(), FakeApi(), binder, pre_binders)  # type: ignore[arg-type]  # A fake.
+    configuration = load_configuration(str(path))
+    return plugins_by_profile(configuration, Registry(), FakeApi(), binder, pre_binders)  # type: ignore[arg-type]  # A fake.
 
 
 def test_profiles_bind_with_the_default_binder_unless_they_say_otherwise(tmp_path: Path) -> None:

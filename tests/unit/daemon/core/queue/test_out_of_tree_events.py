@@ -14,7 +14,7 @@ from daemon.core.queue.cluster_event import (
 )
 from daemon.core.queue.hints import HintSettings, default_registrations, registrations_of
 from daemon.core.queue.wakeups import Wakeups
-from daemon.owner.__main__ import _hint_settings
+from daemon.owner.assembly import hint_settings
 from shared.errors import ConfigurationError
 from shared.framework.cluster_view import ObjectStore
 from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
@@ -66,7 +66,7 @@ def test_hints_know_the_default_constraints_and_gates_of_the_profiles() -> None:
         profile = ProfileConfig(plugin_config={"PodTopologySpread": args})
         gates = gates or FeatureGates()
         built = Registry(gates, entry_points=()).build(profile)
-        return _hint_settings(
+        return hint_settings(
             [Registry(gates, entry_points=()).build(ProfileConfig()), built], gates
         )
 

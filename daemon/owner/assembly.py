@@ -1,0 +1,105 @@
+"""The owner's core put together as a configuration says: apart from `__main__`, as the simulation makes
+it, too.
+"""
+
+from typing import NamedTuple
+
+from daemon.core.owner_plugins import OwnerPlugins
+from daemon.core.queue.hints import HintSettings, registrations_of
+from daemon.core.queue.scheduling_queue import QueueSettings
+from daemon.core.settings import Settings
+from daemon.core.state import SchedulerState
+from shared.config import SchedulerConfiguration
+from shared.config_digest import scoring_digest
+from shared.errors import ConfigurationError
+from shared.framework.feature_gates import (
+    NOMINATED_NODE_NAME_FOR_EXPECTATION,
+    SCHEDULER_ASYNC_PREEMPTION,
+    TAINT_TOLERATION_COMPARISON_OPERATORS,
+    FeatureGates,
+)
+from shared.framework.plugin_api import QueueSortPlugin
+from shared.framework.registry import BuiltProfile, Registry
+from shared.in_hand import InHand
+from shared.plugins.node_affinity import NodeAffinity
+from shared.plugins.pod_topology_spread import PodTopologySpread
+
+
+class OwnerOptions(NamedTuple):
+    """What the command line says of the core."""
+
+    binder_count: int
+    is_candidate: bool = False
+    """With leader election."""
+    assumed_pod_ttl_s: float = 0.0
+    annotates_decisions: bool = False
+
+
+def make_state(
+    config: SchedulerConfiguration,
+    gates: FeatureGates,
+    registry: Registry,
+    options: OwnerOptions,
+    epoch: int,
+    now_s: float,
+    in_hand: InHand | None = None,
+) -> SchedulerState:
+    """A core that knows nothing of the cluster yet; ConfigurationError where profiles contradict one
+    another. `epoch` is greater than that of any earlier owner."""
+    built = [registry.build(profile) for profile in config.profiles]
+    settings = Settings(
+        profiles=frozenset(profile.scheduler_name for profile in built),
+        binder_count=options.binder_count,
+        is_candidate=options.is_candidate,
+        assumed_pod_ttl_s=options.assumed_pod_ttl_s,
+        queue=QueueSettings(
+            initial_backoff_s=config.pod_initial_backoff_s,
+            max_backoff_s=config.pod_max_backoff_s,
+        ),
+        hints=hint_settings(built, gates),
+        extenders=config.extenders,
+        annotates_decisions=options.annotates_decisions,
+        announces_nodes=gates[NOMINATED_NODE_NAME_FOR_EXPECTATION],
+        preempts_async=gates[SCHEDULER_ASYNC_PREEMPTION],
+        configuration=scoring_digest(config, gates),
+    )
+    plugins = OwnerPlugins(
+        queue_sort=_queue_sort(built),
+        pre_enqueue={p.scheduler_name: p.plugins_at["preEnqueue"] for p in built},
+        reserve={p.scheduler_name: p.plugins_at["reserve"] for p in built},
+        permit={p.scheduler_name: p.plugins_at["permit"] for p in built},
+    )
+    frameworks = {profile.scheduler_name: profile.framework for profile in built}
+    return SchedulerState(epoch, settings, frameworks, plugins, now_s, in_hand)
+
+
+def hint_settings(built: list[BuiltProfile], gates: FeatureGates) -> HintSettings:
+    """Where profiles differ, hints take the weaker view: a pod tried in vain beats one forgotten."""
+    added = [
+        plugin.added_terms
+        for profile in built
+        for plugin in profile.framework.filters
+        if isinstance(plugin, NodeAffinity)
+    ]
+    is_common = bool(added) and all(terms == added[0] for terms in added)
+    return HintSettings(
+        added_affinity=added[0] if is_common else None,
+        has_hard_default_constraints=any(
+            isinstance(plugin, PodTopologySpread) and plugin.has_hard_defaults
+            for profile in built
+            for plugin in profile.framework.filters
+        ),
+        out_of_tree=registrations_of(p for profile in built for p in profile.out_of_tree),
+        has_toleration_comparison=gates[TAINT_TOLERATION_COMPARISON_OPERATORS],
+    )
+
+
+def _queue_sort(built: list[BuiltProfile]) -> QueueSortPlugin:
+    """There is one queue, so all profiles must order it alike (as in kube-scheduler)."""
+    plugins = {profile.queue_sort.NAME: profile.queue_sort for profile in built}
+    if len(plugins) > 1:
+        problem = f"profiles enable different plugins ({', '.join(sorted(plugins))}); choose one"
+        raise ConfigurationError("profiles[].plugins.queueSort", [problem])
+    (plugin,) = plugins.values()
+    assert isinstance(plugin, QueueSortPlugin), "the registry checks what a plugin can do"
+    return plugin

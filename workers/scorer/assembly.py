@@ -1,0 +1,55 @@
+"""A scorer put together as a configuration says: apart from `__main__`, as the simulation makes it,
+too.
+"""
+
+from typing import NamedTuple
+
+from shared.clock import Clock
+from shared.config import SchedulerConfiguration
+from shared.framework.registry import Registry
+from shared.kube.object_codec import decode_object
+from shared.transport.heartbeat import Heartbeat
+from shared.transport.scorer_sockets import ScorerSockets
+from workers.scorer.extender_calls import ExtenderCaller
+from workers.scorer.loop import ScorerLoop
+from workers.scorer.tie_break import BY_SEED
+
+
+class ScorerIdentity(NamedTuple):
+    """Who a scorer is, and how it chooses among equals."""
+
+    worker_index: int
+    instance: str
+    """Another one for each life of the process."""
+    seed: int = 0
+    tie_break: str = BY_SEED
+
+
+def make_loop(
+    sockets: ScorerSockets,
+    config: SchedulerConfiguration,
+    registry: Registry,
+    identity: ScorerIdentity,
+    clock: Clock,
+    heartbeat: Heartbeat,
+    caller: ExtenderCaller | None = None,
+    configuration: str = "",
+) -> ScorerLoop:
+    """A scorer that has no copy of the cluster yet. `caller`: with extenders. `configuration`: on
+    another host; see `ScorerHello`."""
+    built = [registry.build(profile) for profile in config.profiles]
+    return ScorerLoop(
+        sockets,
+        worker_index=identity.worker_index,
+        instance=identity.instance,
+        # Workers break ties differently, so that they do not meet on the same nodes.
+        seed=identity.seed * 1_000_003 + identity.worker_index,
+        tie_break=identity.tie_break,
+        frameworks={profile.scheduler_name: profile.framework for profile in built},
+        reserves={p.scheduler_name: p.plugins_at["reserve"] for p in built},
+        decode_object=decode_object,
+        clock=clock,
+        caller=caller,
+        heartbeat=heartbeat,
+        configuration=configuration,
+    )
