@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import NoReturn
 
-from daemon.supervisor.child import child_environment
+from daemon.supervisor.launcher import child_environment
 from shared.errors import ConfigurationError
 from shared.transport.remote import RemoteOwner
 

@@ -1,21 +1,18 @@
 """One place in the table of children, and the process that fills it.
 
-The only file that makes a process of ours. Whoever calls says when, and what an exit means.
+Whoever calls says when, and what an exit means; `launcher` makes the process.
 """
 
 import asyncio
-import os
 import signal
-import subprocess
-import sys
 
 import msgspec
-import psutil
 
 from daemon.supervisor.children import ChildSpec
 from daemon.supervisor.deadly import Deadly
+from daemon.supervisor.launcher import Launch, Launched
 from daemon.supervisor.restart_policy import Exit
-from daemon.supervisor.silence import Silence, Use
+from daemon.supervisor.silence import Silence
 from shared import exit_codes
 from shared.in_hand import option_of
 from shared.kube.connection_problems import Problem
@@ -27,10 +24,10 @@ _decode_problems = msgspec.json.Decoder(list[Problem]).decode
 class Child:
     """One place in the table of children, and the process that fills it now."""
 
-    def __init__(self, spec: ChildSpec) -> None:
+    def __init__(self, spec: ChildSpec, launch: Launch) -> None:
         self.spec = spec
-        self.process: subprocess.Popen[bytes] | None = None
-        self.pidfd = -1
+        self.process: Launched | None = None
+        self._launch = launch
         self.started_s = 0.0
         self.heartbeat = Heartbeat()
         """Of this life, or of the last."""
@@ -51,43 +48,18 @@ class Child:
         return self.spec.name
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Through the pidfd: it can never reach another process of the same id."""
         if self.process is not None:
-            signal.pidfd_send_signal(self.pidfd, number)
+            self.process.send_signal(number)
 
-    def start(self, lifeline_fd: int, now_s: float) -> None:
+    def start(self, now_s: float) -> None:
         """Starts a process; OSError where there is no memory, or no process id or descriptor left."""
         self.started_s = now_s
         self.silence = Silence(self.spec.silence_max_s, now_s)
         self.problems, self._note_serial = [], 0
-        self.heartbeat, heartbeat_fd = Heartbeat.made()
-        try:
-            process = self._opened(lifeline_fd, heartbeat_fd)
-        finally:
-            os.close(heartbeat_fd)
-        try:
-            self.pidfd = os.pidfd_open(process.pid)
-        except OSError:  # No descriptor left: what cannot be watched must not run.
-            process.kill()
-            process.wait()
-            raise
-        self.process = process
-
-    def _opened(self, lifeline_fd: int, heartbeat_fd: int) -> "subprocess.Popen[bytes]":
-        # -P: a module of ours is never looked for in the current folder. Never -O: assertions end
-        # a process that has gone wrong.
-        arguments = list(self.spec.arguments)
+        arguments = self.spec.arguments
         if self.is_careful:
-            arguments += option_of(self._deadly.left_out(self.started_s))
-        command = [sys.executable, "-P", "-m", self.spec.module, *arguments]
-        return subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            [*command, "--heartbeat-fd", str(heartbeat_fd)],
-            stdin=subprocess.DEVNULL,
-            pass_fds=(lifeline_fd, heartbeat_fd),
-            env=child_environment({**dict(self.spec.environment), **os.environ}),
-            # A terminal's Ctrl-C goes to a whole process group; only we shall hear it.
-            process_group=0,
-        )
+            arguments += tuple(option_of(self._deadly.left_out(self.started_s)))
+        self.process, self.heartbeat = self._launch(self.spec, arguments)
 
     @property
     def is_careful(self) -> bool:
@@ -106,7 +78,7 @@ class Child:
         process = self.process
         if process is None:
             return False
-        return self.silence.look(self.heartbeat.count, now_s, lambda: use_of(process.pid))
+        return self.silence.look(self.heartbeat.count, now_s, process.use)
 
     def take_note(self) -> bool:
         """Whether it has said something new of its connections (`problems`)."""
@@ -120,27 +92,5 @@ class Child:
     def reap(self) -> tuple[int, int]:
         """Process id and exit code of the process, which has ended; the place is empty then."""
         assert self.process is not None, "only running children are watched"
-        os.close(self.pidfd)
-        pid, code = self.process.pid, self.process.wait()
-        self.process, self.pidfd = None, -1
-        return pid, code
-
-
-def child_environment(own: "os._Environ[str] | dict[str, str]") -> dict[str, str]:
-    """A child's environment: ours, but with assertions on and with one thread for arithmetic."""
-    environment = dict(own)
-    # Set by somebody for other programs, it would switch off the assertions that guard the cache.
-    environment.pop("PYTHONOPTIMIZE", None)
-    # Our arrays are small and our processes many: BLAS threads would only fight for the cores.
-    for library in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        environment.setdefault(library, "1")
-    return environment
-
-
-def use_of(pid: int) -> Use:
-    """Of a child that was not reaped yet, so it is nobody else."""
-    process = psutil.Process(pid)
-    with process.oneshot():
-        times = process.cpu_times()
-        waiting = (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
-        return Use(times.user + times.system, process.status() in waiting)
+        process, self.process = self.process, None
+        return process.pid, process.reap()

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import secrets
+from collections.abc import Callable
 
 from shared.messages.admin import AdminAnswer, AdminRequest
 from shared.transport.admin_client import NoAnswerError
@@ -10,12 +11,15 @@ from shared.transport.async_peer import AsyncPeer, admin_peer
 from shared.transport.connection import Connected
 from shared.transport.endpoints import Endpoints
 
+OpenPeer = Callable[[Endpoints, str], AsyncPeer[AdminRequest, AdminAnswer]]
+
 
 class OwnerLink:
     """One question at a time; belongs to one event loop."""
 
-    def __init__(self, endpoints: Endpoints) -> None:
+    def __init__(self, endpoints: Endpoints, open_peer: OpenPeer = admin_peer) -> None:
         self._endpoints = endpoints
+        self._open_peer = open_peer
         self._peer: AsyncPeer[AdminRequest, AdminAnswer] | None = None
         self._turn = asyncio.Lock()
 
@@ -40,7 +44,7 @@ class OwnerLink:
             peer = self._peer
             if peer is None:
                 name = f"supervisor-{os.getpid()}-{secrets.token_hex(4)}"
-                peer = self._peer = admin_peer(self._endpoints, name)
+                peer = self._peer = self._open_peer(self._endpoints, name)
             while not peer.is_connected:
                 await peer.recv()
             if not peer.send_nowait(request):

@@ -8,7 +8,7 @@ again. Whether a supervisor is alive at all is told by its lock, which the kerne
 
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -97,6 +97,10 @@ def entry_of(
     except psutil.NoSuchProcess:
         return ProcessEntry(name, 0, 0.0, restart_count, last_exit)
     return ProcessEntry(name, pid, create_time_s, restart_count, last_exit, list(problems))
+
+
+TellList = Callable[[ProcessList], None]
+"""Tells those who want to know; OSError where they cannot be told."""
 
 
 def write_list(runtime_dir: Path, listed: ProcessList) -> None:

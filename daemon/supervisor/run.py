@@ -15,20 +15,22 @@ import asyncio
 import enum
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from daemon.supervisor.child import Child
 from daemon.supervisor.children import LEADER, OWNER, ChildSpec
 from daemon.supervisor.dumper import Dumper
+from daemon.supervisor.launcher import Launch, Launched, system_launch
 from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.plan import MakePlan, Plan, close_gate, lay_out, new_identity
 from daemon.supervisor.process_list import (
     ProcessList,
     SupervisorLock,
+    TellList,
     entry_of,
     write_list,
 )
@@ -109,8 +111,23 @@ async def supervise(
     respecify: Respecify | None = None,
 ) -> int:
     """Starts these children and looks after them; for `run` and for tests."""
-    supervisor = Supervisor(options, specs, lifeline_fd, SystemClock(), respecify)
-    return await supervisor.run()
+    runtime_dir = Path(options.runtime_dir)
+    outside = Outside(
+        clock=SystemClock(),
+        launch=system_launch(lifeline_fd),
+        owner=OwnerLink(Endpoints(runtime_dir)),
+        tell_list=partial(write_list, runtime_dir),
+    )
+    return await Supervisor(options, specs, outside, respecify).run()
+
+
+class Outside(NamedTuple):
+    """What a supervisor uses of the system that it runs on."""
+
+    clock: Clock
+    launch: Launch
+    owner: OwnerLink
+    tell_list: TellList
 
 
 class Supervisor:
@@ -120,8 +137,7 @@ class Supervisor:
         self,
         options: RuntimeOptions,
         specs: Sequence[ChildSpec],
-        lifeline_fd: int,
-        clock: Clock,
+        outside: Outside,
         respecify: Respecify | None = None,
     ) -> None:
         self._options = options
@@ -129,17 +145,16 @@ class Supervisor:
         self._epoch = 0
         """Of the owner that answered last."""
         self._reload_turn = asyncio.Lock()
-        self._runtime_dir = Path(options.runtime_dir)
-        self._lifeline_fd = lifeline_fd
-        self._clock = clock
-        self._children = [Child(spec) for spec in specs]
+        self._clock = outside.clock
+        self._outside = outside
+        self._children = [Child(spec, outside.launch) for spec in specs]
         self._state = State.STARTING
         self._exit_code = exit_codes.OK
         self._stop_asked = asyncio.Event()
         self._is_killing = asyncio.Event()
         self._child_ended = asyncio.Event()
-        self._owner = OwnerLink(Endpoints(self._runtime_dir))
-        self._dumper = Dumper(self._owner, self._runtime_dir)
+        self._owner = outside.owner
+        self._dumper = Dumper(self._owner, Path(options.runtime_dir))
         self._notifier = ServiceNotifier()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stop_signal_s = 0.0
@@ -188,7 +203,7 @@ class Supervisor:
     def _start(self, child: Child) -> None:
         child.restart = None
         try:
-            child.start(self._lifeline_fd, self._clock.monotonic_s())
+            child.start(self._clock.monotonic_s())
         except OSError as error:
             # No memory or no process ids left: a death at birth, with the pauses that go with it.
             log.warning("child_not_started", child=child.name, reason=str(error))
@@ -196,14 +211,13 @@ class Supervisor:
             self._replace(child, 0)
             return
         assert child.process is not None, "just started"
-        asyncio.get_running_loop().add_reader(child.pidfd, self._on_exit, child)
+        child.process.call_at_end(partial(self._on_exit, child))
         log.info(
             "child_started", child=child.name, pid=child.process.pid, restarts=len(child.exits)
         )
         self._write_list()
 
     def _on_exit(self, child: Child) -> None:
-        asyncio.get_running_loop().remove_reader(child.pidfd)
         pid, code = child.reap()
         self._child_ended.set()
         if child.is_replaced and self._state is State.RELOADING:
@@ -248,7 +262,7 @@ class Supervisor:
             entries.append(entry_of(child.name, pid, restarts, last_exit, child.problems))
         try:
             listed = ProcessList(self._state, entries, self._reload_count, self._reload_problems)
-            write_list(self._runtime_dir, listed)
+            self._outside.tell_list(listed)
         except OSError as error:
             # A full disk blinds `berth status`; it must not stop the scheduling.
             log.warning("process_list_not_written", reason=str(error))
@@ -389,11 +403,11 @@ class Supervisor:
                     child.restart.cancel()
                 self._succeed(child, 0, 0)
         for spec in wanted.values():
-            self._children.append(Child(spec))
+            self._children.append(Child(spec, self._outside.launch))
             self._start(self._children[-1])
         self._write_list()
 
-    def _kill_if_still(self, child: Child, process: "subprocess.Popen[bytes]") -> None:
+    def _kill_if_still(self, child: Child, process: Launched) -> None:
         if child.process is process:
             log.warning("killing", children=[child.name], reason="did not end for the reload")
             child.send_signal(signal.SIGKILL)

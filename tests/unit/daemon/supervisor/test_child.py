@@ -8,6 +8,7 @@ import pytest
 
 from daemon.supervisor.child import Child
 from daemon.supervisor.children import ChildSpec
+from daemon.supervisor.launcher import system_launch
 from shared import exit_codes
 from shared.kube.connection_problems import Problem
 
@@ -27,7 +28,7 @@ class FakeProcess:
 
 
 def test_what_a_child_notes_of_its_connections_is_taken_once() -> None:
-    child = Child(ChildSpec("binder-0", "workers.binder", ()))
+    child = Child(ChildSpec("binder-0", "workers.binder", ()), system_launch(3))
     problem = Problem("403 Forbidden", "grant it", ["create pods/binding"], 1.0, 2.0)
     assert not child.take_note()
     child.heartbeat.write_note(msgspec.json.encode([problem]))
@@ -45,9 +46,9 @@ def test_a_process_that_cannot_be_watched_does_not_go_on(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(subprocess, "Popen", lambda *args, **others: process)
     monkeypatch.setattr(os, "pidfd_open", no_descriptor)
-    child = Child(ChildSpec("scorer-0", "workers.scorer", ()))
+    child = Child(ChildSpec("scorer-0", "workers.scorer", ()), system_launch(3))
     with pytest.raises(OSError, match="Too many open files"):
-        child.start(3, now_s=0.0)
+        child.start(now_s=0.0)
     assert process.calls == ["kill", "wait"]
     assert child.process is None
 
@@ -64,9 +65,11 @@ def test_what_a_child_died_of_twice_its_successor_goes_without(
 
     monkeypatch.setattr(subprocess, "Popen", opened)
     monkeypatch.setattr(os, "pidfd_open", lambda _: os.dup(0))
-    child = Child(ChildSpec("owner", "daemon.owner", (), can_be_careful=can_be_careful))
+    child = Child(
+        ChildSpec("owner", "daemon.owner", (), can_be_careful=can_be_careful), system_launch(3)
+    )
     for in_hand in (0, 7, 8, 7, 0):
-        child.start(3, now_s=0.0)
+        child.start(now_s=0.0)
         child.heartbeat.beat(in_hand)
         child.reap()
         child.add_death(1, now_s=1.0)
@@ -77,6 +80,6 @@ def test_what_a_child_died_of_twice_its_successor_goes_without(
 
 
 def test_an_end_for_want_of_the_lease_is_no_death() -> None:
-    child = Child(ChildSpec("owner", "daemon.owner", (), can_be_careful=True))
+    child = Child(ChildSpec("owner", "daemon.owner", (), can_be_careful=True), system_launch(3))
     child.add_death(exit_codes.LEASE_LOST, now_s=1.0)
     assert not child.is_careful

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from daemon.supervisor.child import child_environment
 from daemon.supervisor.children import child_specs
+from daemon.supervisor.launcher import child_environment
 from shared.config import LeaderElection, RuntimeOptions
 
 OPTIONS = RuntimeOptions(

@@ -5,7 +5,6 @@ from collections import deque
 
 import pytest
 
-from daemon.supervisor import owner_link
 from daemon.supervisor.owner_link import OwnerLink
 from shared.messages.admin import (
     AdminAnswer,
@@ -63,10 +62,8 @@ class Peer:
 
 
 @pytest.fixture
-def owners(monkeypatch: pytest.MonkeyPatch) -> Owners:
-    owners = Owners()
-    monkeypatch.setattr(owner_link, "admin_peer", owners.connect)
-    return owners
+def owners() -> Owners:
+    return Owners()
 
 
 def asked(link: OwnerLink, request: AdminRequest) -> AdminAnswer:
@@ -80,7 +77,7 @@ def told(request: AdminRequest) -> TextAnswer:
 def test_each_question_has_its_own_answer_after_a_restart_that_nobody_asked_in(
     owners: Owners,
 ) -> None:
-    link = OwnerLink(None)  # type: ignore[arg-type]  # The peer is ours.
+    link = OwnerLink(None, owners.connect)  # type: ignore[arg-type]  # The peer is ours.
     assert asked(link, StatusRequest()) == told(StatusRequest())
     owners.restart()
     for request in (StatusRequest(), DumpRequest(), CompareRequest(), StopRequest()):
@@ -90,7 +87,7 @@ def test_each_question_has_its_own_answer_after_a_restart_that_nobody_asked_in(
 def test_each_question_has_its_own_answer_after_a_restart_in_the_middle_of_one(
     owners: Owners,
 ) -> None:
-    link = OwnerLink(None)  # type: ignore[arg-type]  # The peer is ours.
+    link = OwnerLink(None, owners.connect)  # type: ignore[arg-type]  # The peer is ours.
     owners.restarts_at_question = 2
     for request in (StatusRequest(), DumpRequest(), CompareRequest(), StopRequest()):
         assert asked(link, request) == told(request)
