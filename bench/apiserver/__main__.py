@@ -26,6 +26,7 @@ from bench.apiserver.client_file import write_kubeconfig
 from bench.apiserver.cluster import ADMISSION_PLUGINS, OFF_BY_DEFAULT, ClusterOptions
 from bench.apiserver.fault_plan import read_plan
 from bench.apiserver.server import ApiServer, ServerOptions
+from bench.watched.server_pace import add_pace_options, pace_of
 from shared.clock import SystemClock
 
 _LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
@@ -84,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_access(parser)
     _add_cluster(parser)
     _add_watching(parser)
+    add_pace_options(parser)
     parser.add_argument(
         "--faults",
         type=Path,
@@ -201,6 +203,8 @@ def _options(arguments: argparse.Namespace) -> ServerOptions:
         raise ValueError(f"--history must be at least 1, not {arguments.history}")
     if not 0 <= arguments.port <= 65535:
         raise ValueError(f"--port {arguments.port}: must lie in 0..65535")
+    if problems := pace_of(arguments).problems():
+        raise ValueError("; ".join(problems))
     return ServerOptions(
         host=arguments.host,
         port=arguments.port,
@@ -211,6 +215,7 @@ def _options(arguments: argparse.Namespace) -> ServerOptions:
         has_progress_notify=not arguments.no_progress_notify,
         watch_lag_max=arguments.watch_lag_max,
         watch_pause_s=arguments.watch_pause_s,
+        pace=pace_of(arguments),
         cluster=ClusterOptions(
             history_limit=arguments.history,
             disabled_admission=_names(arguments.disable_admission_plugins),

@@ -207,7 +207,7 @@ class HttpProtocol(asyncio.Protocol):
         server = self._server
         fault = server.faults.before_request(request) if server.faults.is_active else None
         if fault is None:
-            self._carry_out(request)
+            self._carry_out_in_turn(request)
         else:
             self._interfere_with_request(request, fault)
 
@@ -219,10 +219,10 @@ class HttpProtocol(asyncio.Protocol):
             case Reply(code, body, content_type):
                 self._answer(request, Answer(code, body, content_type))
             case Delay(delay_s):
-                resume = self._pause(lambda: self._carry_out(request))
+                resume = self._pause(lambda: self._carry_out_in_turn(request))
                 self._server.loop.call_later(delay_s, resume)
             case Hold(released):
-                resume = self._pause(lambda: self._carry_out(request))
+                resume = self._pause(lambda: self._carry_out_in_turn(request))
                 released.add_done_callback(lambda _: resume())
             case Disconnect():
                 self._disconnect(fault)
@@ -230,6 +230,14 @@ class HttpProtocol(asyncio.Protocol):
                 self._is_busy = True
             case _:
                 assert_never(fault)
+
+    def _carry_out_in_turn(self, request: Request) -> None:
+        server = self._server
+        wait_s = server.pace.wait_s(request, server.loop.time()) if server.pace.is_active else 0.0
+        if wait_s:
+            server.loop.call_later(wait_s, self._pause(lambda: self._carry_out(request)))
+        else:
+            self._carry_out(request)
 
     def _carry_out(self, request: Request) -> None:
         outcome = self._server.carry_out(request)

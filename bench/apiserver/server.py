@@ -26,6 +26,8 @@ from bench.apiserver.router import Request, respond
 from bench.apiserver.store import Table
 from bench.apiserver.watching import WatchStart
 from bench.apiserver.wire_format import HeadWriter
+from bench.apiserver.write_pace import WritePace
+from bench.watched.server_pace import PaceOptions
 
 # kube-apiserver ends a watch without timeoutSeconds after 30 to 60 minutes (min-request-timeout).
 DEFAULT_WATCH_TIMEOUT_S: Final = 1800.0
@@ -65,6 +67,7 @@ class ServerOptions:
     """At most how long changes are held back to be sent together, while changes keep coming. The
     first change after a pause is sent at once."""
 
+    pace: PaceOptions = field(default_factory=PaceOptions)
     cluster: ClusterOptions = field(default_factory=ClusterOptions)
 
 
@@ -83,6 +86,7 @@ class ApiServer:
         self.options = options
         self.now_s = now_s
         self.faults: FaultPlan = faults if faults is not None else NoFaults()
+        self.pace = WritePace(options.pace)
         self.cluster = Cluster(options.cluster, now_s=now_s())
         self.heads = HeadWriter(options.cluster.seed)
         self.connections: set[HttpProtocol] = set()

@@ -15,6 +15,7 @@ from bench.demo.run import DemoOptions, run_demo
 from bench.demo.workload import Workload, openb_workload, synthetic_workload
 from bench.watched.berth_options import add_berth_options
 from bench.watched.output_file import OutputFile, figures_json
+from bench.watched.server_pace import add_pace_options, pace_of
 from shared import exit_codes
 from shared.errors import ConfigurationError
 from shared.telemetry.log import start_logging
@@ -32,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         binders=parsed.binders,
         seed=parsed.seed,
         rate_per_s=parsed.rate,
+        pace=pace_of(parsed),
         timeout_s=parsed.timeout_s,
         config=parsed.config,
         log_level=parsed.log_level,
@@ -89,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="S",
         help="when it is over, the run has failed (default %(default)s)",
     )
+    add_pace_options(parser)
     add_berth_options(parser, defaults, seed_decides="ties between equal scores, the server's uids")
     return parser
 
@@ -105,6 +108,7 @@ def _workload(parsed: argparse.Namespace) -> Workload:
             problems.append(f"{option} {number}: must lie in 1..{most}")
     if not 0 <= parsed.rate < inf or not 0 < parsed.timeout_s < inf:
         problems.append("--rate must be 0 or more, --timeout-s more than 0, and both finite")
+    problems += pace_of(parsed).problems()
     if problems:
         raise ConfigurationError("command line", problems)
     if parsed.nodes is None:

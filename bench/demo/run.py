@@ -35,6 +35,7 @@ from bench.watched.processes import (
     start_berth,
 )
 from bench.watched.run_folder import run_folder
+from bench.watched.server_pace import PaceOptions
 from daemon.supervisor.owner_link import OwnerLink
 from shared.clock import Clock, SystemClock
 from shared.errors import OperationalError
@@ -55,6 +56,8 @@ CHANGES_PER_POD: Final = 8
 class DemoOptions(BerthOptions, frozen=True, kw_only=True):
     """What a demo is asked for."""
 
+    pace: PaceOptions = PaceOptions()
+    """How slow the server is."""
     rate_per_s: float = 0.0
     """Of creations; 0: as fast as the server takes them."""
     timeout_s: float = 900.0
@@ -92,7 +95,9 @@ async def _run(
 ) -> Outcome:
     history = CHANGES_PER_POD * len(workload.pods) + 2 * len(workload.nodes) + 10_000
     progress.show(Moment(phase="starting the simulated API server", now_s=0.0))
-    server, address = await start_api_server(folder, history, options.seed)
+    server, address = await start_api_server(
+        folder, history, options.seed, options.pace.arguments()
+    )
     try:
         run = _Run(workload, options, progress, folder, server, address)
         try:

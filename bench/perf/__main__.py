@@ -16,6 +16,7 @@ from bench.perf.run import MODES, RunOptions, run_benchmark
 from bench.perf.scale import scale_report
 from bench.perf.suite import SUITE, keep, known_outcome, markdown, run_row
 from bench.watched.output_file import OutputFile, figures_json, output_folder, put_file
+from bench.watched.server_pace import PaceOptions, add_pace_options, pace_of
 from shared import exit_codes
 from shared.errors import ConfigurationError
 from shared.telemetry.log import start_logging
@@ -110,6 +111,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="--mode cluster: start no berth, measure the scheduler that is there",
     )
+    add_pace_options(parser)
     add(
         "--profile-dir",
         default="",
@@ -205,10 +207,16 @@ def _run_suite(parsed: argparse.Namespace) -> int:
     problem = ""
     outcomes = {row: known_outcome(row, parsed.output) for row in SUITE}
     for row in SUITE:
-        if parsed.only not in f"{row.config} {row.workload} {row.mode}":
+        if parsed.only not in f"{row.config} {row.workload} {row.told_mode}":
             continue
-        print(f"{row.workload} ({row.mode})", flush=True)
-        options = RunOptions(mode=row.mode, runs=parsed.runs, timeout_s=parsed.timeout_s)
+        print(f"{row.workload} ({row.told_mode})", flush=True)
+        options = RunOptions(
+            mode=row.mode,
+            runs=parsed.runs,
+            timeout_s=parsed.timeout_s,
+            write_latency_ms=row.pace.write_latency_ms,
+            writes_per_s=row.pace.writes_per_s,
+        )
         outcome = run_row(row, options, lambda line: print(f"  {line}", flush=True))
         outcomes[row] = outcome
         problem = keep(outcome, parsed.output) or problem
@@ -233,6 +241,10 @@ def _options(parsed: argparse.Namespace) -> RunOptions:
         problems.append("--profile-dir: needs --mode decisions and a folder that is there")
     if (parsed.kubeconfig or parsed.external_scheduler) and parsed.mode != "cluster":
         problems.append("--kubeconfig and --external-scheduler: need --mode cluster")
+    pace = pace_of(parsed)
+    problems += pace.problems()
+    if pace != PaceOptions() and parsed.mode != "http":
+        problems.append("--write-latency-ms and --writes-per-s: need --mode http")
     if problems:
         raise ConfigurationError("command line", problems)
     if parsed.profile_dir:

@@ -35,6 +35,7 @@ from bench.perf.result import (
 )
 from bench.watched.processes import ProcessFailedError, start_api_server
 from bench.watched.run_folder import run_folder
+from bench.watched.server_pace import PaceOptions
 from shared.clock import Clock, SystemClock
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
@@ -63,6 +64,14 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     external_scheduler: bool = False
     """cluster: start no berth; measure the scheduler that is there."""
     profile_dir: str = ""
+    write_latency_ms: float = 0.0
+    writes_per_s: float = 0.0
+    """Of the simulated server; 0: as it can."""
+
+    @property
+    def pace(self) -> PaceOptions:
+        """How slow the simulated server is."""
+        return PaceOptions(write_latency_ms=self.write_latency_ms, writes_per_s=self.writes_per_s)
 
 
 def run_benchmark(plan: Plan, options: RunOptions, told: Callable[[str], None]) -> Result:
@@ -147,7 +156,8 @@ async def _run_http(plan: Plan, options: RunOptions, clock: Clock, folder: Path)
     # Templates state priorities by number, which only a server without this plugin takes; upstream
     # runs its own without it too (test/integration/scheduler_perf/util.go mustSetupCluster).
     without_priority = ("--disable-admission-plugins", "Priority")
-    server, address = await start_api_server(folder, HISTORY, options.seed, without_priority)
+    more = (*without_priority, *options.pace.arguments())
+    server, address = await start_api_server(folder, HISTORY, options.seed, more)
     try:
         client = ApiClient(access_by_url(address), timeout_s=120.0)
         arguments = (*_berth_arguments(options), "--server", address)

@@ -13,6 +13,7 @@ from bench.perf.config_file import matching, plan_of, read_cases
 from bench.perf.result import Result
 from bench.perf.run import Mode, RunOptions, run_benchmark
 from bench.watched.output_file import figures_json, put_file
+from bench.watched.server_pace import PaceOptions
 from shared.errors import ConfigurationError, OperationalError
 
 HERE: Final = Path(__file__).parent
@@ -29,18 +30,45 @@ class Row(NamedTuple):
     """kube-scheduler v1.36.2 in its own suite (in-process API server, real etcd) on 2 shared cores of
     this kind, average pods/s; "-": not measured."""
 
+    pace: PaceOptions = PaceOptions()
+    """http: how slow the server is."""
+
     @property
     def command(self) -> str:
         """What runs it alone."""
-        return (
+        command = (
             f"berth bench run --config bench/perf/{self.config}/performance-config.yaml"
             f" --workload {self.workload} --mode {self.mode}"
         )
+        return " ".join((command, *self.pace.arguments()))
 
+    @property
+    def told_mode(self) -> str:
+        """The mode, and how slow the server is."""
+        pace = self.pace
+        latency = f", {pace.write_latency_ms:g} ms a write" if pace.write_latency_ms else ""
+        rate = f", {pace.writes_per_s:,g} writes/s" if pace.writes_per_s else ""
+        return f"{self.mode}{latency}{rate}"
+
+
+SLOW: Final = PaceOptions(writes_per_s=1000)
+"""Almost all orders wait for such a server: what a pod costs must not depend on how many there are."""
 
 SUITE: Final = (
     Row("upstream/misc", "SchedulingBasic/5000Nodes_10000Pods", "decisions", "240-266"),
     Row("upstream/misc", "SchedulingBasic/5000Nodes_10000Pods", "http", "240-266"),
+    *(
+        Row("upstream/misc", "SchedulingBasic/5000Nodes_10000Pods", "http", "-", pace)
+        for pace in (
+            PaceOptions(write_latency_ms=2),
+            PaceOptions(write_latency_ms=20),
+            PaceOptions(writes_per_s=400),
+        )
+    ),
+    *(
+        Row("workloads", f"OneClass/5000Nodes_{count}Pods", "http", "-", SLOW)
+        for count in (1_000, 10_000, 100_000)
+    ),
     Row("upstream/affinity", "SchedulingNodeAffinity/5000Nodes_10000Pods", "decisions", "176"),
     Row("upstream/misc", "Unschedulable/5kNodes/100Init/10kPods", "decisions", "201"),
     Row("upstream/misc", "SchedulingWithMixedChurn/5000Nodes_10000Pods", "decisions", "229"),
@@ -112,7 +140,8 @@ def known_outcome(row: Row, folder: Path) -> Outcome:
 
 
 def _paths(row: Row, folder: Path) -> tuple[Path, Path]:
-    stem = f"{row.workload.replace('/', '_')}-{row.mode}"
+    slow = "".join(row.pace.arguments())
+    stem = f"{row.workload.replace('/', '_')}-{row.mode}{slow}"
     return folder / f"{stem}.json", folder / f"{stem}.txt"
 
 
@@ -149,7 +178,7 @@ def markdown(outcomes: Sequence[Outcome]) -> str:
 
 def _line(number: int, outcome: Outcome) -> str:
     row, result = outcome.row, outcome.result
-    start = f"| {number} | {row.workload} | {row.mode} |"
+    start = f"| {number} | {row.workload} | {row.told_mode} |"
     if result is None:
         return f"{start} {outcome.why_not} | | | | | | {row.peer} |"
     middle = result.median

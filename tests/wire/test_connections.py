@@ -28,6 +28,8 @@ from bench.apiserver.router import Request
 from bench.apiserver.server import ApiServer, ServerOptions
 from bench.apiserver.watching import WatchCursor
 from bench.apiserver.wire_format import LAST_CHUNK
+from bench.apiserver.write_pace import WritePace
+from bench.watched.server_pace import PaceOptions
 from tests.support.waiting import HANG_S
 from tests.wire.replay import RawAnswer, parse_answer
 
@@ -373,6 +375,51 @@ def test_a_plan_may_refuse_and_delay_requests() -> None:
         assert _names(await peer.answer()) == ["b", "c"]
 
     _serve(test, faults=faults)
+
+
+class _EndlessPace(WritePace):
+    """A first write is held up for longer than any test takes."""
+
+    def __init__(self) -> None:
+        super().__init__(PaceOptions(writes_per_s=1e-6))
+        self.held_up = asyncio.Event()
+
+    def wait_s(self, request: Request, now_s: float) -> float:
+        waits_s = super().wait_s(request, now_s)
+        if waits_s:
+            self.held_up.set()
+        return waits_s
+
+
+def test_a_write_waits_for_its_turn_and_nobody_else_does() -> None:
+    async def test(server: ApiServer, connect: Callable[[], Awaitable[_Peer]]) -> None:
+        server.pace = pace = _EndlessPace()
+        writer, reader = await connect(), await connect()
+        for name in ("a", "b", "c"):
+            writer.send("POST", _PODS, _pod(name))
+            assert (await writer.answer()).code == 201
+        writer.send("DELETE", f"{_PODS}/a?gracePeriodSeconds=0")
+        assert (await writer.answer()).code == 200
+        writer.send("DELETE", f"{_PODS}/b?gracePeriodSeconds=0")
+        await pace.held_up.wait()
+        reader.send("GET", _PODS)
+        assert _names(await reader.answer()) == ["b", "c"]
+
+    _serve(test)
+
+
+def test_a_late_write_is_carried_out_and_what_follows_on_its_connection_comes_after() -> None:
+    async def test(server: ApiServer, connect: Callable[[], Awaitable[_Peer]]) -> None:
+        peer = await connect()
+        for name in ("a", "b"):
+            peer.send("POST", _PODS, _pod(name))
+        peer.send("DELETE", f"{_PODS}/a?gracePeriodSeconds=0")
+        peer.send("GET", _PODS)
+        answers = [await peer.answer() for _ in range(4)]
+        assert [answer.code for answer in answers] == [201, 201, 200, 200]
+        assert _names(answers[3]) == ["b"]
+
+    _serve(test, pace=PaceOptions(write_latency_ms=1))
 
 
 def test_a_plan_may_lose_an_answer_and_not_its_effect() -> None:
