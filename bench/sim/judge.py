@@ -4,9 +4,9 @@ Everything here looks at real state and changes none. A broken rule is a `Simula
 stays the same while a story is made shorter.
 """
 
-from typing import Final, NamedTuple
+from collections import Counter
+from typing import Any, Final, NamedTuple
 
-import msgspec
 import numpy as np
 
 from bench.apiserver.store import Table
@@ -15,17 +15,19 @@ from bench.sim.oracle import (
     OracleCluster,
     OraclePod,
     cluster_of,
-    node_of,
     overcommitted,
     pod_of,
-    pod_of_template,
     where_it_fits,
-    where_room_can_be_made,
     why_not,
 )
 from bench.sim.plan import Json
 from bench.sim.processes import Berth, OwnerProcess, ScorerProcess
 from bench.sim.schedule import SimulatedFailure
+from bench.sim.second_opinion import ScorerOpinion
+from bench.sim.slow_pods import PORTS
+from bench.sim.slow_preemption import candidates
+from bench.sim.slow_storage import CannotTell
+from bench.sim.states import OTHER_KINDS, States, waiting
 from bench.sim.world import World
 from daemon.core.cache import Cache
 from daemon.core.invariants import problems
@@ -35,6 +37,7 @@ from shared.columns.schema import USAGE_COLUMNS
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Proposals
 from shared.messages.to_binder import BindPods, PreemptPods
+from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
 from shared.transport.owner_sockets import Received
 
 REFUSALS_MAX: Final = 2_000
@@ -68,7 +71,12 @@ class Judge:
         """Uid -> the node that the proposal in hand means for it."""
         self._ready: tuple[object, ...] = ()
         self._last_order: dict[bytes, int] = {}
+        self.counts: Counter[str] = Counter()
+        """How many decisions of which kind were judged."""
+        self._states = States()
+        self._known_scorers: dict[str, ScorerProcess] = {}
         berth.links.on_message = self._hear
+        berth.links.on_snapshot = self._note_snapshot
         berth.links.on_read = self._read
 
     @property
@@ -91,9 +99,24 @@ class Judge:
             self._turn_count = owner.turn_count
             self._look_at_owner(owner)
         for scorer in self._berth.scorers:
+            if self._known_scorers.get(scorer.name) is not scorer:
+                self._known_scorers[scorer.name] = scorer
+                ScorerOpinion(scorer, self._states, self._count, self._is_spoilt)
             if self._scorer_turns.get(scorer.name) != scorer.turn_count:
                 self._scorer_turns[scorer.name] = scorer.turn_count
                 self._look_at_copy(scorer)
+
+    def _count(self, kind: str) -> None:
+        self.counts[kind] += 1
+
+    def _is_spoilt(self, node_name: str) -> bool:
+        return node_name in self._world.spoilt_nodes
+
+    def _note_snapshot(self, message: SnapshotDelta | SnapshotFull) -> None:
+        owner = self._berth.owner
+        assert owner is not None, "only an owner publishes"
+        cache = owner.state.cache
+        self._states.note_published(owner.epoch, message.sequence, message.generation, cache)
 
     def _read_changes(self) -> None:
         """Each pod is bound once, whoever asked for it."""
@@ -189,6 +212,25 @@ class Judge:
             cache.assume_pod = assume_pod  # type: ignore[method-assign] # To listen.
             return names
 
+        checker: Any = owner.state._holdings.checker  # noqa: SLF001 # To listen.
+        passing, commit = checker.passing, owner.state.nominations.commit
+
+        def passes(class_id: int, info: Any, profile: str, rows: Any, own_uid: str = "") -> Any:
+            ok = passing(class_id, info, profile, rows, own_uid)
+            for row, is_ok in zip(rows.tolist(), ok.tolist(), strict=True):
+                if not is_ok:
+                    self._check_refusal(owner, class_id, cache.nodes.name_of(row), own_uid)
+            return ok
+
+        def commit_preemption(attempt: Any, proposal: Any, *rest: Any, **named: Any) -> int | None:
+            cluster = self._states.held_by(owner.epoch, cache)
+            count = commit(attempt, proposal, *rest, **named)
+            if count is not None:
+                self._check_evictions(cache, cluster, attempt, proposal)
+            return count
+
+        checker.passing = passes
+        owner.state.nominations.commit = commit_preemption  # type: ignore[method-assign] # The same.
         cache.assume_pod = assume_pod  # type: ignore[method-assign] # To listen, and no more.
         cache.assume_pods = assume_pods  # type: ignore[method-assign] # To listen.
 
@@ -198,25 +240,68 @@ class Judge:
         meant = self._meant_for.pop(record.uid, node_name)
         if meant != node_name:
             raise SimulatedFailure("other node", f"{record.key} on {node_name}, not on {meant}")
-        cluster = _held_by(cache)
-        pod = _waiting(record)
+        assert self._owner is not None, "an owner assumes"
+        cluster, pod = self._states.held_by(self._owner.epoch, cache), waiting(record)
         node = cluster.node(node_name)
         if node is None:
             raise SimulatedFailure("assumption", f"{record.key} on {node_name}, which is not there")
-        nominated = []
-        for nomination in cache.view.nominations.on(cache.nodes.row_of(node_name)):
-            if nomination.uid != record.uid and nomination.priority >= pod.priority:
-                queued = self._owner_queue_record(nomination.uid)
-                if queued is not None:
-                    nominated.append(_waiting(queued, node_name))
-        problem = why_not(pod, node, cluster)
-        if not problem and nominated:
-            problem = why_not(pod, node, cluster.beside(nominated))
-            problem = problem and f"{problem}, with the pods that are nominated there"
-        if problem == "host port" and node_name in self._world.spoilt_nodes:
-            problem = ""  # Shared by somebody else's doing; the first pod to leave frees it.
-        if problem:
+        try:
+            problem = why_not(pod, node, cluster)
+        except CannotTell:
+            self.counts["untold"] += 1
+            return
+        if problem is not None and not (problem.plugin == PORTS and self._is_spoilt(node_name)):
+            # Host ports may be shared by somebody else's doing; the first pod to leave frees one.
             raise SimulatedFailure("assumption", f"{record.key} on {node_name}: {problem}")
+
+    def _check_refusal(
+        self, owner: OwnerProcess, class_id: int, node_name: str, own_uid: str
+    ) -> None:
+        """What the owner does not let pass does not fit."""
+        self.counts["refusals"] += 1
+        cluster = self._states.held_by(owner.epoch, owner.state.cache)
+        pod = self._states.of_class(owner.epoch, class_id, own_uid)
+        node = cluster.node(node_name)
+        if node is None or self._is_spoilt(node_name):
+            return
+        try:
+            problem = why_not(pod, node, cluster)
+        except CannotTell:
+            self.counts["untold"] += 1
+            return
+        if problem is None:
+            told = f"a pod of class {class_id} fits on {node_name}"
+            raise SimulatedFailure("refused though it fits", told)
+
+    def _check_evictions(
+        self, cache: Cache, cluster: OracleCluster, attempt: Any, proposal: Any
+    ) -> None:
+        """Whoever goes has to, as things are now."""
+        node = cluster.node(cache.nodes.name_of(proposal.node_row))
+        assert node is not None, "the owner looked"
+        pod = waiting(attempt.pod.record)
+        rows = {held.row: held.record.uid for held in cache.pods()}
+        uids = {rows[row] for row in proposal.victims}
+        gone = [other for other in cluster.on(node) if other.uid in uids]
+        self.counts["evictions"] += len(gone)
+        if self._is_spoilt(node.name):
+            return
+        try:
+            problem = why_not(pod, node, cluster.without(gone), cluster)
+            needless = [
+                other.name
+                for other in gone
+                if why_not(pod, node, cluster.without(set(gone) - {other}), cluster) is None
+            ]
+        except CannotTell:
+            self.counts["untold"] += 1
+            return
+        if problem is not None:
+            told = f"{len(gone)} pods go from {node.name} for {pod.name}: {problem}"
+            raise SimulatedFailure("eviction in vain", told)
+        if needless:
+            told = f"{needless} need not go from {node.name} for {pod.name}"
+            raise SimulatedFailure("eviction not needed", told)
 
     def _owner_queue_record(self, uid: str) -> PodRecord | None:
         owner = self._berth.owner
@@ -250,11 +335,12 @@ class Judge:
         """Once all that was to go from the node is gone, the pod that needs the room has it."""
         for order in message.victims:
             queued = self._owner_queue_record(order.preemptor_uid)
-            cluster, victim = _held_by(cache), cache.get_pod(order.uid)
+            victim = cache.get_pod(order.uid)
+            cluster = self._states.held_by(message.epoch, cache)
             node = cluster.node(order.node_name)
             if queued is None or node is None or victim is None:
                 continue  # It is gone already, or has changed its mind.
-            preemptor = _waiting(queued)
+            preemptor = waiting(queued)
             there = cluster.on(node)
             if any(other.priority > preemptor.priority for other in there):
                 continue  # One that matters more may have come since.
@@ -263,7 +349,7 @@ class Judge:
                 for other in there
                 if (held := cache.get_pod(other.uid)) and (held.is_evicted or held.record.deleted)
             ]
-            problem = why_not(preemptor, node, cluster.without(gone))
+            problem = why_not(preemptor, node, cluster.without(gone), cluster)
             if problem and node.name not in self._world.spoilt_nodes:
                 told = f"{order.namespace}/{order.name} goes from {node.name} for"
                 raise SimulatedFailure("eviction in vain", f"{told} {queued.key}: {problem}")
@@ -309,13 +395,23 @@ class Judge:
             raise SimulatedFailure("no rest", self._what_is_left(owner))
         self._compare_with_server(owner)
         pods = self._world.pods()
-        cluster = cluster_of(self._world.nodes(), pods, self._namespaces())
+        cluster = cluster_of(self._world.nodes(), pods, self._namespaces(), self._objects())
         for found in pods:
             if not found["spec"].get("nodeName"):
                 self._judge_waiting(owner, found, cluster)
         for node, what in overcommitted(cluster):
             if node not in self._world.spoilt_nodes and not self._world.was_restored:
                 raise SimulatedFailure("overcommitted", f"{node}: {what}")
+
+    def _objects(self) -> dict[str, dict[str, Json]]:
+        """Of other kinds, by kind and key."""
+        found: dict[str, dict[str, Json]] = {}
+        for table in self._world.server.cluster.store.tables():
+            if table.resource.plural in OTHER_KINDS:
+                found[table.resource.plural] = {
+                    key: table.objects[key].decoded() for key in table.sorted_keys()
+                }
+        return found
 
     def _namespaces(self) -> list[Json]:
         return list(self._world.objects(self._world.server.cluster.namespaces))
@@ -365,16 +461,19 @@ class Judge:
         place = "nowhere" if queued is None else queued.place.value
         assert queued is None or queued.place is not Place.IN_FLIGHT, "nothing is under way"
         key = f"{pod.namespace}/{pod.name} ({place})"
-        fits = where_it_fits(pod, cluster)
+        try:
+            fits = where_it_fits(pod, cluster)
+            # A node that changed may have become one where room can be made; but only the plugins
+            # that rejected the pod there are asked what would help, and not those that kept
+            # preemption from it.
+            is_peaceful = pod.spec.get("preemptionPolicy") == "Never"
+            room = [] if is_peaceful else candidates(pod, cluster)
+        except CannotTell:
+            self.counts["untold"] += 1
+            return
         if fits and not _is_woken_less(pod):
             raise SimulatedFailure("waits though it fits", f"{key} on {', '.join(fits)}")
-        # A node that changed may have become one where room can be made; but only the plugins that
-        # rejected the pod there are asked what would help, and not those that kept preemption from it.
-        helped = [
-            name
-            for name in where_room_can_be_made(pod, cluster)
-            if name not in self._world.spoilt_nodes
-        ]
+        helped = [each.node for each in room if not self._is_spoilt(each.node)]
         if helped:
             raise SimulatedFailure("no room made", f"{key} on {', '.join(helped)}")
 
@@ -404,33 +503,3 @@ def _is_woken_less(pod: OraclePod) -> bool:
     the labels up (isSchedulableAfterPodChange in interpodaffinity/plugin.go, v1.36.2), so such a pod may
     have to wait until it is tried again anyway."""
     return "namespaceSelector" in str(pod.spec.get("affinity"))
-
-
-def _held_by(cache: Cache) -> OracleCluster:
-    """The cluster as an owner sees it now."""
-    nodes = [
-        node_of(msgspec.to_builtins(info.node))
-        for info in cache.node_infos()
-        if info.node is not None
-    ]
-    pods = [
-        pod_of_template(
-            held.record.uid,
-            held.record.key,
-            bytes(held.record.template),
-            held.node_name,
-            is_terminating=bool(held.record.deleted),
-        )
-        for held in cache.pods()
-    ]
-    namespaces = {
-        name: msgspec.to_builtins(value).get("metadata", {}).get("labels") or {}
-        for name, value in cache.objects.all("namespaces").items()
-    }
-    return OracleCluster(nodes, pods, namespaces)
-
-
-def _waiting(record: PodRecord, node: str = "") -> OraclePod:
-    return pod_of_template(
-        record.uid, record.key, bytes(record.template), node, is_terminating=False
-    )

@@ -19,6 +19,7 @@ from bench.sim.virtual_loop import VirtualLoop
 from shared.errors import FrameError
 from shared.messages import codec
 from shared.messages.frames import Buffer
+from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
 from shared.transport.channels import Channel
 from shared.transport.connection import Connected
 from shared.transport.owner_sockets import PeerGone, Received
@@ -76,7 +77,9 @@ class Links:
         self.simulation = simulation
         self.owner: OwnerEnd | None = None
         self.on_message: Callable[[PeerEnd, Any], None] | None = None
-        """Told of every message when its sender hands it over."""
+        """Told of every message to one peer or from it, when its sender hands it over."""
+        self.on_snapshot: Callable[[SnapshotDelta | SnapshotFull], None] | None = None
+        """Told of every snapshot when the owner hands it over."""
         self.on_read: Callable[[Received], None] | None = None
         """Told of every message when the owner reads it, before it does anything about it."""
         self.peers: dict[bytes, PeerEnd] = {}
@@ -140,6 +143,8 @@ class OwnerEnd:
             self.links.sent(message, parts)
             if self.links.on_message is not None:
                 self.links.on_message(end, message)
+            if isinstance(message, SnapshotFull) and self.links.on_snapshot is not None:
+                self.links.on_snapshot(message)
             end.carry_down(parts)
         return True
 
@@ -151,6 +156,8 @@ class OwnerEnd:
             return
         parts = _whole(codec.SNAPSHOTS.encode(message, buffers))
         self.links.sent(message, parts)
+        if self.links.on_snapshot is not None:
+            self.links.on_snapshot(message)
         for end in self.links.peers.values():
             if isinstance(end, ScorerEnd) and end.is_known_to(self):
                 end.carry_snapshot(parts)

@@ -1,24 +1,29 @@
-"""A second opinion on every placement: one pod, one node, from nothing, as plainly as it can be said.
+"""A second opinion on every decision: one pod, one node, from nothing, as plainly as it can be said.
 
-It shares no code with the scheduler and keeps no state: a cluster is a list of nodes and a list of pods
-as the API shows them. What it does not know of (scores, images) no decision may hang on; a rule that
-generated pods cannot touch is not here.
+It shares no code with the scheduler and keeps no state: a cluster is a list of nodes, a list of pods and
+the other objects as the API shows them. It says which filter of the default profile would reject a pod
+on a node, and which pods a preemption would have go; scores are not here.
 
-Rules: pkg/scheduler/framework/plugins, v1.36.2.
+Rules: pkg/scheduler/framework/plugins and pkg/scheduler/framework/preemption, v1.36.2.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import msgspec
 
-from bench.apiserver.quantities import parse_quantity
+from bench.sim import slow_pods, slow_storage
 from bench.sim import slow_topology as slow
+from bench.sim.slow_claims import claims_verdict, refuse_extended
+from bench.sim.slow_pods import Amounts, Verdict
+from bench.sim.slow_storage import Storage, VolumePod
 
 Json = dict[str, Any]
+
+SPREAD, AFFINITY = "PodTopologySpread", "InterPodAffinity"
+FINAL_TOPOLOGY = (slow.NO_LABEL, slow.AFFINITY)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +37,38 @@ class OraclePod:
     spec: Json
     node: str = ""
     is_terminating: bool = False
+    status: Json = field(default_factory=dict)
+    """What of it counts as amounts."""
+    started: str = ""
+    is_preempted: bool = False
+    """A scheduler has had it go."""
 
     @property
     def priority(self) -> int:
         priority: int = self.spec.get("priority") or 0
         return priority
+
+    @cached_property
+    def requests(self) -> Amounts:
+        """What it takes of a node."""
+        return slow_pods.requests_of(self.spec, self.status)
+
+    @cached_property
+    def host_ports(self) -> list[slow_pods.Port]:
+        return slow_pods.host_ports(self.spec)
+
+    @cached_property
+    def anti_affinity(self) -> Json:
+        found: Json = (self.spec.get("affinity") or {}).get("podAntiAffinity") or {}
+        return found
+
+    @cached_property
+    def affinity(self) -> Json:
+        found: Json = (self.spec.get("affinity") or {}).get("podAffinity") or {}
+        return found
+
+    def on(self, node: str) -> "OraclePod":
+        return replace(self, node=node)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +77,7 @@ class OracleNode:
     labels: Json
     spec: Json
     allocatable: Json
+    features: tuple[str, ...] = ()
 
 
 @dataclass
@@ -54,7 +87,14 @@ class OracleCluster:
     nodes: list[OracleNode]
     pods: list[OraclePod]
     """On nodes."""
-    namespaces: dict[str, Json] = field(default_factory=dict)
+    namespaces: Mapping[str, Json] = field(default_factory=dict)
+    """Their labels."""
+    told: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    """Objects of other kinds, by kind and key."""
+    latest: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    """The same with what is assumed on top."""
+    nominated: list[OraclePod] = field(default_factory=list)
+    """Pods that wait for room that is kept for them."""
 
     def without(self, gone: Iterable[OraclePod]) -> "OracleCluster":
         uids = {pod.uid for pod in gone}
@@ -72,7 +112,7 @@ class OracleCluster:
 
 def pod_of(found: Json) -> OraclePod:
     """Of an object of the API."""
-    meta, spec = found["metadata"], found["spec"]
+    meta, spec, status = found["metadata"], found["spec"], found.get("status") or {}
     return OraclePod(
         uid=meta["uid"],
         name=meta["name"],
@@ -81,18 +121,36 @@ def pod_of(found: Json) -> OraclePod:
         spec=spec,
         node=spec.get("nodeName") or "",
         is_terminating="deletionTimestamp" in meta,
+        status=status,
+        started=status.get("startTime") or "",
+        is_preempted="deletionTimestamp" in meta and _has_preempted(status),
     )
+
+
+def _has_preempted(status: Json) -> bool:
+    for condition in status.get("conditions") or []:
+        if condition.get("type") == "DisruptionTarget":
+            return (condition.get("status"), condition.get("reason")) == (
+                "True",
+                "PreemptionByScheduler",
+            )
+    return False
 
 
 def node_of(found: Json) -> OracleNode:
     """Of an object of the API."""
     meta = found["metadata"]
-    room = found.get("status", {}).get("allocatable") or {}
-    return OracleNode(meta["name"], meta.get("labels") or {}, found.get("spec") or {}, room)
+    status = found.get("status") or {}
+    features = tuple(status.get("declaredFeatures") or ())
+    labels, room = meta.get("labels") or {}, status.get("allocatable") or {}
+    return OracleNode(meta["name"], labels, found.get("spec") or {}, room, features)
 
 
 def cluster_of(
-    nodes: Sequence[Json], pods: Sequence[Json], namespaces: Sequence[Json]
+    nodes: Sequence[Json],
+    pods: Sequence[Json],
+    namespaces: Sequence[Json],
+    told: Mapping[str, Mapping[str, Json]] | None = None,
 ) -> OracleCluster:
     """Of objects of the API; pods that wait or have finished are left out."""
     placed = [
@@ -102,39 +160,52 @@ def cluster_of(
         [node_of(node) for node in nodes],
         [pod for pod in placed if pod.node],
         {each["metadata"]["name"]: each["metadata"].get("labels") or {} for each in namespaces},
+        told or {},
+        told or {},
     )
 
 
 # The verdict --------------------------------------------------------------------------------------
 
 
-def why_not(pod: OraclePod, node: OracleNode, cluster: OracleCluster) -> str:
-    """What keeps the pod from the node; empty where nothing does."""
+def why_not(
+    pod: OraclePod,
+    node: OracleNode,
+    cluster: OracleCluster,
+    before: OracleCluster | None = None,
+) -> Verdict | None:
+    """What keeps the pod from the node, in the order of the profile; None where nothing does. Pods that
+    are nominated there and matter as much count first, and then are left out. `before`: the cluster as
+    PreFilter saw it, where that is another; a plugin that had nothing to do there is not asked."""
+    before = before or cluster
+    nominated = [
+        other
+        for other in cluster.nominated
+        if other.node == node.name and other.uid != pod.uid and other.priority >= pod.priority
+    ]
+    found = _why_not(pod, node, cluster.beside(nominated), before) if nominated else None
+    return found or _why_not(pod, node, cluster, before)
+
+
+def _why_not(
+    pod: OraclePod, node: OracleNode, cluster: OracleCluster, before: OracleCluster
+) -> Verdict | None:
+    refuse_extended(pod.spec, pod.status, cluster)
     beside = cluster.on(node)
     return (
-        _taint(pod, node)
-        or _node_affinity(pod, node)
+        _early_verdict(pod, node)
         or _ports(pod, beside)
         or _room(pod, node, beside)
-        or _topology(pod, node, cluster)
+        or _volumes(pod, node, cluster, before)
+        or _topology(pod, node, cluster, before)
+        or claims_verdict(pod.uid, pod.namespace, pod.spec, pod.status, node, cluster)
+        or _features(pod, node)
     )
 
 
 def where_it_fits(pod: OraclePod, cluster: OracleCluster) -> list[str]:
     """The names of all nodes that take the pod."""
-    return [node.name for node in cluster.nodes if not why_not(pod, node, cluster)]
-
-
-def where_room_can_be_made(pod: OraclePod, cluster: OracleCluster) -> list[str]:
-    """Nodes that take the pod once all pods that matter less are gone from them."""
-    if pod.spec.get("preemptionPolicy") == "Never":
-        return []
-    found = []
-    for node in cluster.nodes:
-        lesser = [other for other in cluster.on(node) if other.priority < pod.priority]
-        if lesser and not why_not(pod, node, cluster.without(lesser)):
-            found.append(node.name)
-    return found
+    return [node.name for node in cluster.nodes if why_not(pod, node, cluster) is None]
 
 
 def overcommitted(cluster: OracleCluster) -> list[tuple[str, str]]:
@@ -143,12 +214,12 @@ def overcommitted(cluster: OracleCluster) -> list[tuple[str, str]]:
     for node in cluster.nodes:
         pods = cluster.on(node)
         for name, wanted in _sum(pods).items():
-            if wanted > _quantity(node.allocatable.get(name, "0")):
+            if wanted > _there(node, name):
                 found.append((node.name, f"{wanted} of {name} are asked for"))
-        ports = [port for pod in pods for port in _host_ports(pod)]
-        if len(ports) != len(set(ports)):
+        ports = [port for pod in pods for port in pod.host_ports]
+        if any(slow_pods.ports_clash(a, b) for i, a in enumerate(ports) for b in ports[:i]):
             found.append((node.name, "a host port is used twice"))
-        if len(pods) > _quantity(node.allocatable.get("pods", "0")):
+        if len(pods) > _there(node, "pods"):
             found.append((node.name, f"{len(pods)} pods"))
     return found
 
@@ -156,90 +227,124 @@ def overcommitted(cluster: OracleCluster) -> list[tuple[str, str]]:
 # Rules, one by one --------------------------------------------------------------------------------
 
 
-def _taint(pod: OraclePod, node: OracleNode) -> str:
+def _early_verdict(pod: OraclePod, node: OracleNode) -> Verdict | None:
+    """What no other pod has a say in."""
     tolerations = pod.spec.get("tolerations") or []
-    taints = list(node.spec.get("taints") or [])
-    if node.spec.get("unschedulable"):
-        taints.append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
-    for taint in taints:
-        if taint["effect"] == "PreferNoSchedule":
-            continue
-        if not any(_tolerates(toleration, taint) for toleration in tolerations):
-            return f"taint {taint['key']}"
-    return ""
+    cordon = {"key": slow_pods.UNSCHEDULABLE_TAINT, "effect": "NoSchedule"}
+    if node.spec.get("unschedulable") and slow_pods.untolerated(tolerations, [cordon]):
+        return Verdict("NodeUnschedulable", "node(s) were unschedulable", is_final=True)
+    if pod.spec.get("nodeName") and pod.spec["nodeName"] != node.name:
+        return Verdict("NodeName", "another node was asked for", is_final=True)
+    taint = slow_pods.untolerated(tolerations, node.spec.get("taints") or [])
+    if taint is not None:
+        return Verdict("TaintToleration", f"taint {taint['key']}", is_final=True)
+    if not slow_pods.wants_node(pod.spec, node.name, node.labels):
+        return Verdict("NodeAffinity", "another kind of node is wanted", is_final=True)
+    return None
 
 
-def _tolerates(toleration: Json, taint: Json) -> bool:
-    if toleration.get("effect") and toleration["effect"] != taint["effect"]:
-        return False
-    if toleration.get("key") and toleration["key"] != taint["key"]:
-        return False
-    if toleration.get("operator") == "Exists":
-        return True
-    is_equal: bool = toleration.get("value", "") == taint.get("value", "")
-    return is_equal and bool(toleration.get("key"))
+def _ports(pod: OraclePod, beside: Sequence[OraclePod]) -> Verdict | None:
+    wanted = pod.host_ports
+    for other in beside if wanted else ():
+        for taken in other.host_ports:
+            if any(slow_pods.ports_clash(port, taken) for port in wanted):
+                return Verdict(slow_pods.PORTS, f"host port {taken[2]}")
+    return None
 
 
-def _node_affinity(pod: OraclePod, node: OracleNode) -> str:
-    wanted = pod.spec.get("nodeSelector") or {}
-    if any(node.labels.get(key) != value for key, value in wanted.items()):
-        return "node selector"
-    return ""
+def _there(node: OracleNode, name: str) -> Any:
+    """Of a resource; thousandths of cpu are rounded up, as those of requests are."""
+    return slow_pods.amount(name, str(node.allocatable.get(name, "0")))
 
 
-def _host_ports(pod: OraclePod) -> list[int]:
-    containers = pod.spec.get("containers") or []
-    ports = [port for each in containers for port in each.get("ports") or []]
-    return [port["hostPort"] for port in ports if port.get("hostPort")]
-
-
-def _ports(pod: OraclePod, beside: Sequence[OraclePod]) -> str:
-    wanted = set(_host_ports(pod))
-    taken = {port for other in beside for port in _host_ports(other)}
-    return "host port" if wanted & taken else ""
-
-
-@lru_cache(4096)
-def _quantity(text: str) -> Decimal:
-    found = parse_quantity(text)
-    assert found is not None, f"{text} is no quantity"
-    return found
-
-
-def _sum(pods: Iterable[OraclePod]) -> dict[str, Decimal]:
-    total: dict[str, Decimal] = {}
+def _sum(pods: Iterable[OraclePod]) -> Amounts:
+    total: Amounts = {}
     for pod in pods:
-        for container in pod.spec.get("containers") or []:
-            requests = (container.get("resources") or {}).get("requests") or {}
-            for name, text in requests.items():
-                total[name] = total.get(name, Decimal(0)) + _quantity(text)
+        for name, wanted in pod.requests.items():
+            total[name] = total.get(name, 0) + wanted
     return total
 
 
-def _room(pod: OraclePod, node: OracleNode, beside: Sequence[OraclePod]) -> str:
-    if len(beside) + 1 > _quantity(node.allocatable.get("pods", "0")):
-        return "number of pods"
+def _room(pod: OraclePod, node: OracleNode, beside: Sequence[OraclePod]) -> Verdict | None:
+    wrong, is_final = [], False
+    if len(beside) + 1 > _there(node, "pods"):
+        wrong.append("Too many pods")
     taken = _sum(beside)
-    for name, wanted in _sum([pod]).items():
-        there = _quantity(node.allocatable.get(name, "0"))
-        if wanted and wanted + taken.get(name, Decimal(0)) > there:
-            return name
-    return ""
+    for name, wanted in pod.requests.items():
+        there = _there(node, name)
+        if wanted and wanted + taken.get(name, 0) > there:
+            wrong.append(f"Insufficient {name}")
+            is_final |= wanted > there
+    return Verdict("NodeResourcesFit", ", ".join(wrong), is_final) if wrong else None
 
 
-def _topology(pod: OraclePod, node: OracleNode, cluster: OracleCluster) -> str:
-    seen = slow.SlowCluster(
-        [
-            slow.SlowNode(each.name, each.labels, each.spec.get("taints") or [])
-            for each in cluster.nodes
-        ],
-        [_slow(each) for each in cluster.pods],
-        cluster.namespaces,
+def _volume_pod(pod: OraclePod) -> VolumePod:
+    return VolumePod(pod.uid, pod.name, pod.namespace, pod.spec)
+
+
+def _volumes(
+    pod: OraclePod, node: OracleNode, cluster: OracleCluster, before: OracleCluster
+) -> Verdict | None:
+    if not pod.spec.get("volumes"):
+        return None
+    storage = Storage(cluster.told, cluster.latest)
+    mine, near = _volume_pod(pod), [_volume_pod(other) for other in cluster.on(node)]
+    everywhere = [_volume_pod(other) for other in cluster.pods]
+    restricted = slow_storage.restrictions(mine, near, everywhere, storage)
+    if restricted and cluster is not before and not slow_storage.has_disks(mine):
+        there = [_volume_pod(other) for other in before.pods]
+        restricted = restricted if slow_storage.restrictions(mine, [], there, storage) else None
+    return (
+        restricted
+        or slow_storage.limits(mine, node.name, near, storage)
+        or slow_storage.binding(mine, node.name, node.labels, storage)
+        or slow_storage.zone(mine, node.labels, storage)
     )
-    for verdicts in (slow.spread_filter(_slow(pod), seen), slow.interpod_filter(_slow(pod), seen)):
-        if verdicts is not None and node.name in verdicts:
-            return verdicts[node.name]
-    return ""
+
+
+def _topology(
+    pod: OraclePod, node: OracleNode, cluster: OracleCluster, before: OracleCluster
+) -> Verdict | None:
+    mine = _slow(pod)
+    if pod.spec.get("topologySpreadConstraints"):
+        there = {other.uid for other in cluster.pods}
+        gone = [_slow(one) for one in before.pods if one.is_terminating and one.uid not in there]
+        spread = slow.spread_filter(mine, _seen(cluster), gone=gone)
+        if spread is not None and node.name in spread:
+            reason = spread[node.name]
+            return Verdict(SPREAD, reason, reason in FINAL_TOPOLOGY)
+    if not (pod.affinity or pod.anti_affinity or any(o.anti_affinity for o in cluster.pods)):
+        return None
+    seen = _seen(cluster)
+    affinity = slow.interpod_filter(mine, seen)
+    if affinity is None or node.name not in affinity:
+        return None
+    if cluster is not before and slow.interpod_filter(mine, _seen(before)) is None:
+        return None
+    reason = affinity[node.name]
+    return Verdict(AFFINITY, reason, reason in FINAL_TOPOLOGY)
+
+
+def _seen(cluster: OracleCluster) -> slow.SlowCluster:
+    nodes = [
+        slow.SlowNode(each.name, each.labels, each.spec.get("taints") or [])
+        for each in cluster.nodes
+    ]
+    return slow.SlowCluster(nodes, [_slow(each) for each in cluster.pods], cluster.namespaces)
+
+
+def _features(pod: OraclePod, node: OracleNode) -> Verdict | None:
+    """What the node has to know of to run the pod."""
+    spec, wanted = pod.spec, set()
+    for container in [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]:
+        rules = container.get("restartPolicyRules") or []
+        if any(rule.get("action") == "RestartAllContainers" for rule in rules):
+            wanted.add("RestartAllContainersOnContainerExits")
+    if spec.get("hostNetwork") and spec.get("hostUsers") is False:
+        wanted.add("UserNamespacesHostNetworkSupport")
+    if wanted <= set(node.features):
+        return None
+    return Verdict("NodeDeclaredFeatures", "a feature is not there", is_final=True)
 
 
 def _slow(pod: OraclePod) -> slow.SlowPod:
@@ -252,17 +357,34 @@ def _slow(pod: OraclePod) -> slow.SlowPod:
 
 
 def pod_of_template(
-    uid: str, key: str, template: bytes, node: str, *, is_terminating: bool
+    uid: str,
+    key: str,
+    template: bytes,
+    node: str,
+    *,
+    is_terminating: bool,
+    started: str = "",
+    is_preempted: bool = False,
 ) -> OraclePod:
     """Of what is left of a pod once it was split into record and template."""
     namespace, _, name = key.partition("/")
-    labels, spec = _template(template)
-    return OraclePod(uid, name, namespace, labels, spec, node, is_terminating)
+    labels, spec, status = _template(template)
+    return OraclePod(
+        uid, name, namespace, labels, spec, node, is_terminating, status, started,
+        is_preempted and is_terminating,
+    )  # fmt: skip
 
 
 @lru_cache(4096)
-def _template(template: bytes) -> tuple[Json, Json]:
+def identity_of(template: bytes) -> tuple[str, str]:
+    """Name and uid of the one pod of its kind; empty where there may be more."""
+    found = msgspec.msgpack.decode(template).get("identity") or {}
+    return found.get("name", ""), found.get("uid", "")
+
+
+@lru_cache(4096)
+def _template(template: bytes) -> tuple[Json, Json, Json]:
     decoded = msgspec.msgpack.decode(template)
     for constraint in decoded["spec"].get("topologySpreadConstraints") or []:
         constraint.setdefault("maxSkew", 1)  # What is as usual is left out of templates.
-    return decoded.get("labels") or {}, decoded["spec"]
+    return decoded.get("labels") or {}, decoded["spec"], decoded.get("status") or {}

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.sim.slow_pods import untolerated, wants_node
+
 Json = Mapping[str, Any]
 Labels = Mapping[str, str]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -118,19 +120,11 @@ def _constraints(
 
 
 def _is_included(constraint: Json, pod: SlowPod, node: SlowNode) -> bool:
-    if constraint.get("nodeAffinityPolicy", "Honor") == "Honor":
-        wanted = pod.spec.get("nodeSelector", {})
-        if any(node.labels.get(key) != value for key, value in wanted.items()):
-            return False
-    if constraint.get("nodeTaintsPolicy", "Ignore") == "Honor":
-        for taint in node.taints:
-            tolerated = any(
-                toleration.get("key") == taint["key"] and toleration.get("operator") == "Exists"
-                for toleration in pod.spec.get("tolerations", [])
-            )
-            if taint["effect"] != "PreferNoSchedule" and not tolerated:
-                return False
-    return True
+    is_wanted = wants_node(pod.spec, node.name, node.labels)
+    if constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and not is_wanted:
+        return False
+    is_kept_away = untolerated(pod.spec.get("tolerations") or [], node.taints) is not None
+    return not (is_kept_away and constraint.get("nodeTaintsPolicy", "Ignore") == "Honor")
 
 
 def _count(pods: Sequence[SlowPod], selector: Json | None, namespace: str) -> int:
@@ -147,9 +141,14 @@ def _has_all_keys(node: SlowNode, constraints: Sequence[Json]) -> bool:
 
 
 def spread_filter(
-    pod: SlowPod, cluster: SlowCluster, defaults: Sequence[Json] = SYSTEM_DEFAULTS
+    pod: SlowPod,
+    cluster: SlowCluster,
+    defaults: Sequence[Json] = SYSTEM_DEFAULTS,
+    gone: Sequence[SlowPod] = (),
 ) -> dict[str, str] | None:
-    """Node -> reason of those that fail; None: PreFilter skips."""
+    """Node -> reason of those that fail; None: PreFilter skips. `gone`: pods that are being deleted and
+    were taken off in a preemption's dry run: there they count less than nothing, as RemovePod does not
+    ask whether they had been counted."""
     constraints = _constraints(pod, cluster, defaults, "DoNotSchedule")
     if not constraints:
         return None
@@ -161,6 +160,9 @@ def spread_filter(
             if _is_included(constraint, pod, node):
                 value = node.labels[constraint["topologyKey"]]
                 found = _count(cluster.on(node), constraint["labelSelector"], pod.namespace)
+                for other in gone:
+                    if other.node == node.name and other.namespace == pod.namespace:
+                        found -= selects(constraint["labelSelector"], other.labels)
                 counts[i][value] = counts[i].get(value, 0) + found
     failed: dict[str, str] = {}
     for node in cluster.nodes:

@@ -1,0 +1,168 @@
+"""Each decision held against the oracle's when it is made, on the state that it was made from.
+
+Of a worker: where it places a pod, that a pod fits nowhere and why, whom it would have go. Of the owner:
+what it assumes, what it refuses, whom it has go. A decision that the oracle does not share is a finding.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from bench.sim.oracle import OracleCluster, OraclePod, why_not
+from bench.sim.processes import ScorerProcess
+from bench.sim.schedule import SimulatedFailure
+from bench.sim.slow_pods import PORTS
+from bench.sim.slow_preemption import best_of, candidates, may_preempt
+from bench.sim.slow_storage import CannotTell
+from bench.sim.states import TENTATIVE, States
+from shared.messages.from_scorer import Failure
+from shared.messages.to_scorer import PodTask
+
+
+class ScorerOpinion:
+    """Listens to the cycle of one worker's life."""
+
+    def __init__(
+        self,
+        scorer: ScorerProcess,
+        states: States,
+        count: Callable[[str], None],
+        is_spoilt: Callable[[str], bool],
+    ) -> None:
+        """`is_spoilt`: somebody else had pods share a host port on the node of that name."""
+        self._name = scorer.name
+        self._is_spoilt = is_spoilt
+        self._replica = scorer.loop.replica
+        self._states = states
+        self._count = count
+        self._own_uid = ""
+        """Of the nominated pod that is being placed."""
+        self._judged: set[tuple[object, ...]] = set()
+        cycle = scorer.loop._cycle  # noqa: SLF001 # To listen.
+        self._listen_to_placements(cycle)
+        self._listen_to_answers(cycle)
+
+    # Placements -------------------------------------------------------------------------------------
+
+    def _listen_to_placements(self, cycle: Any) -> None:
+        replica: Any = self._replica
+        place, place_many, put = replica.place, replica.place_many, cycle._put  # noqa: SLF001 # The same.
+
+        def placed(class_id: int, row: int, *rest: Any) -> None:
+            self._judge_placements(class_id, [row])
+            place(class_id, row, *rest)
+
+        def placed_many(class_id: int, rows: list[int], *rest: Any) -> None:
+            self._judge_placements(class_id, rows)
+            place_many(class_id, rows, *rest)
+
+        def put_one(task: PodTask, *rest: Any) -> None:
+            self._own_uid = task.uid
+            put(task, *rest)
+            self._own_uid = ""
+
+        replica.place, replica.place_many, cycle._put = placed, placed_many, put_one  # noqa: SLF001 # The same.
+
+    def _judge_placements(self, class_id: int, rows: list[int]) -> None:
+        cluster = self._cluster()
+        if cluster is None:
+            return
+        for number, row in enumerate(rows):
+            name = self._replica.nodes.name_of(row)
+            pod = self._states.of_class(self._replica.epoch, class_id, self._own_uid)
+            node = cluster.node(name)
+            self._count("placements")
+            if node is None:
+                raise SimulatedFailure("placement", f"{self._name}: {name} is not there")
+            try:
+                problem = why_not(pod, node, cluster)
+            except CannotTell:
+                self._count("untold")
+                return
+            if problem is not None and not (problem.plugin == PORTS and self._is_spoilt(name)):
+                told = f"{self._name} places a pod of class {class_id} on {name}: {problem}"
+                raise SimulatedFailure("placement", told)
+            more = self._states.of_class(self._replica.epoch, class_id, f"{TENTATIVE}+{number}")
+            cluster = cluster.beside([more.on(name)])
+
+    def _cluster(self) -> OracleCluster | None:
+        cluster = self._states.copied_by(self._replica)
+        if cluster is None:
+            raise SimulatedFailure("copy", f"{self._name} works on what was never published")
+        return cluster
+
+    # What fits nowhere ------------------------------------------------------------------------------
+
+    def _listen_to_answers(self, cycle: Any) -> None:
+        answer = cycle._answer  # noqa: SLF001 # To listen.
+
+        def answered(
+            task: PodTask, pod_class: Any, room_maker: Any, answers: Any, known: Any, *rest: Any
+        ) -> Failure | None:
+            before = self._cluster()
+            known_count = 0 if known is None else len(known.tickets)
+            failure: Failure | None = answer(task, pod_class, room_maker, answers, known, *rest)
+            if failure is None and known is not None and len(known.tickets) > known_count:
+                failure_of_like: Failure | None = known
+            else:
+                failure_of_like = failure
+            if failure_of_like is not None and before is not None:
+                self._judge_failure(task, failure_of_like, before)
+            return failure
+
+        cycle._answer = answered  # noqa: SLF001 # The same.
+
+    def _judge_failure(self, task: PodTask, failure: Failure, cluster: OracleCluster) -> None:
+        replica = self._replica
+        version = (replica.epoch, replica.sequence, replica.generation, len(cluster.pods))
+        key = (*version, len(cluster.nominated), task.class_id, task.uid)
+        if failure.is_error or not cluster.nodes or key in self._judged:
+            return
+        self._judged.add(key)
+        if any(self._is_spoilt(node.name) for node in cluster.nodes):
+            return
+        pod = self._states.of_class(self._replica.epoch, task.class_id, task.uid)
+        self._count("failures")
+        try:
+            self._judge_reasons(pod, failure, cluster)
+            if failure.was_room_sought and not failure.freed_claims:
+                self._judge_preemption(pod, task, failure, cluster)
+        except CannotTell:
+            self._count("untold")
+
+    def _judge_reasons(self, pod: OraclePod, failure: Failure, cluster: OracleCluster) -> None:
+        verdicts = {node.name: why_not(pod, node, cluster) for node in cluster.nodes}
+        fits = [name for name, verdict in verdicts.items() if verdict is None]
+        told = f"{self._name}: {pod.namespace}, {failure.message}"
+        if fits:
+            raise SimulatedFailure("fits though it was refused", f"{told}, on {', '.join(fits)}")
+        plugins = sorted({verdict.plugin for verdict in verdicts.values() if verdict is not None})
+        has_early_say = pod.spec.get("volumes") or pod.spec.get("resourceClaims")
+        if plugins != failure.plugins and not has_early_say:
+            # Of volumes and claims PreFilter may have rejected it, before all others had a say.
+            raise SimulatedFailure("other reasons", f"{told}; not by {plugins}")
+
+    def _judge_preemption(
+        self, pod: OraclePod, task: PodTask, failure: Failure, cluster: OracleCluster
+    ) -> None:
+        nominated_to = next((each.node for each in cluster.nominated if each.uid == task.uid), "")
+        told = f"{self._name}: {failure.message}"
+        found = []
+        if may_preempt(pod, nominated_to, cluster):
+            tentative = {each.uid for each in cluster.pods if each.uid.startswith(TENTATIVE)}
+            found = candidates(pod, cluster, tentative)
+        self._count("preemptions")
+        if failure.preemption is None:
+            if found:
+                where = ", ".join(each.node for each in found)
+                raise SimulatedFailure("no room made", f"{told}; it can be made on {where}")
+            return
+        name = self._replica.nodes.name_of(failure.preemption.node_row)
+        chosen = next((each for each in found if each.node == name), None)
+        if chosen is None:
+            raise SimulatedFailure("eviction", f"{told}; nothing is gained on {name}")
+        if chosen not in best_of(found) and all(each.is_clear for each in found):
+            raise SimulatedFailure("eviction", f"{told}; {name} is not the best node")
+        uids = self._states.uids_at(self._replica, failure.preemption.victims)
+        wanted = [each.uid for each in chosen.victims]
+        if chosen.is_clear and uids != wanted:
+            raise SimulatedFailure("eviction", f"{told}; {uids} go from {name}, not {wanted}")

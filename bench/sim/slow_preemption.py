@@ -1,0 +1,134 @@
+"""Preemption said slowly: who would have to go from each node, one pod at a time, and from which best.
+
+Rules: pkg/scheduler/framework/plugins/defaultpreemption and pkg/scheduler/framework/preemption, v1.36.2.
+All nodes are tried, as upstream does where there are at most 100.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from bench.sim.oracle import OracleCluster, OracleNode, OraclePod, why_not
+from bench.sim.slow_topology import selects
+
+NOT_STARTED = "~"
+"""Later than all times: a pod that has not started counts as starting now."""
+PRIORITY_SHIFT = 1 << 31
+
+
+class Candidate(NamedTuple):
+    """A node that takes the pod once others are gone."""
+
+    node: str
+    victims: list[OraclePod]
+    """The most important first."""
+    violations: int
+    is_clear: bool
+    """No two of the pods that could go are as important as one another: any search comes to these."""
+
+    def badness(self) -> tuple[object, ...]:
+        """By which the best is chosen: the smallest is."""
+        priorities = [pod.priority for pod in self.victims]
+        first = min(_start(pod) for pod in self.victims if pod.priority == max(priorities))
+        total = sum(priority + PRIORITY_SHIFT for priority in priorities)
+        return self.violations, max(priorities), total, len(priorities), _Later(first)
+
+
+class _Later(str):
+    """Of two times the later one is the better."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: str) -> bool:
+        return str.__gt__(self, other)
+
+
+def _start(pod: OraclePod) -> str:
+    return pod.started or NOT_STARTED
+
+
+def _importance(pod: OraclePod) -> tuple[int, str]:
+    return -pod.priority, _start(pod)
+
+
+def may_preempt(pod: OraclePod, nominated_to: str, cluster: OracleCluster) -> bool:
+    """Whether the pod may have others go: not while those that it had go already are going."""
+    if pod.spec.get("preemptionPolicy") == "Never":
+        return False
+    node = cluster.node(nominated_to)
+    if node is None:
+        return True
+    verdict = why_not(pod, node, cluster)
+    if verdict is not None and verdict.is_final:
+        return True
+    return not any(
+        other.is_preempted and other.priority < pod.priority for other in cluster.on(node)
+    )
+
+
+def candidates(
+    pod: OraclePod, cluster: OracleCluster, stay: Collection[str] = ()
+) -> list[Candidate]:
+    """Each node where it helps; pods with a uid in `stay` never go."""
+    found = []
+    for node in cluster.nodes:
+        verdict = why_not(pod, node, cluster)
+        if verdict is not None and not verdict.is_final:
+            candidate = victims_on(pod, node, cluster, stay)
+            if candidate is not None:
+                found.append(candidate)
+    return found
+
+
+def best_of(found: Sequence[Candidate]) -> list[Candidate]:
+    """Those that nothing else is better than."""
+    least = min(each.badness() for each in found)
+    return [each for each in found if each.badness() == least]
+
+
+def victims_on(
+    pod: OraclePod, node: OracleNode, cluster: OracleCluster, stay: Collection[str] = ()
+) -> Candidate | None:
+    """Who has to go from one node; None where it does not help."""
+    lesser = [
+        other
+        for other in cluster.on(node)
+        if other.priority < pod.priority and other.uid not in stay
+    ]
+    if not lesser or why_not(pod, node, cluster.without(lesser), cluster) is not None:
+        return None
+    lesser.sort(key=_importance)
+    violating = _violating(lesser, cluster)
+    gone = {other.uid: other for other in lesser}
+    violations = 0
+    for other in [*violating, *(each for each in lesser if each not in violating)]:
+        del gone[other.uid]
+        if why_not(pod, node, cluster.without(gone.values()), cluster) is not None:
+            gone[other.uid] = other
+            violations += other in violating
+    if not gone:
+        return None
+    keys = [_importance(other) for other in lesser]
+    is_clear = len(set(keys)) == len(keys)
+    return Candidate(node.name, sorted(gone.values(), key=_importance), violations, is_clear)
+
+
+def _violating(lesser: Sequence[OraclePod], cluster: OracleCluster) -> list[OraclePod]:
+    """Those whose going a budget forbids, if they go in this order."""
+    budgets = list(cluster.told.get("poddisruptionbudgets", {}).values())
+    allowed = [(each.get("status") or {}).get("disruptionsAllowed") or 0 for each in budgets]
+    found = []
+    for pod in lesser:
+        is_violated = False
+        for i, budget in enumerate(budgets if pod.labels else ()):
+            selector = (budget.get("spec") or {}).get("selector") or {}
+            is_empty = not (selector.get("matchLabels") or selector.get("matchExpressions"))
+            disrupted = (budget.get("status") or {}).get("disruptedPods") or {}
+            if budget["metadata"]["namespace"] != pod.namespace or is_empty:
+                continue
+            if not selects(selector, pod.labels) or pod.name in disrupted:
+                continue
+            allowed[i] -= 1
+            is_violated |= allowed[i] < 0
+        if is_violated:
+            found.append(pod)
+    return found

@@ -1,0 +1,191 @@
+"""What owner and workers see, as the oracle reads it: plain objects, put together anew each time.
+
+Nothing of the columns that decide is read here but rows that stand for names. What an object comes to as
+plain dictionaries is remembered, as objects never change.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from bench.sim.oracle import (
+    OracleCluster,
+    OracleNode,
+    OraclePod,
+    identity_of,
+    node_of,
+    pod_of_template,
+)
+from daemon.core.cache import Cache, CachedPod
+from shared.columns.nominations import NO_NODE, Nomination
+from shared.kube.pod_record import PodRecord
+from shared.kube.resources import ALL_KINDS
+from workers.scorer.replica import Replica
+
+Json = dict[str, Any]
+TENTATIVE: Final = "tentative"
+"""How uids begin of pods that a worker has placed and nobody has confirmed."""
+OTHER_KINDS: Final = [kind.plural for kind in ALL_KINDS if kind.plural not in ("pods", "nodes")]
+
+
+class ClassText(NamedTuple):
+    """A pod class, as text."""
+
+    namespace: str
+    template: bytes
+
+
+class Seen(NamedTuple):
+    """The cluster as an owner saw it at one generation."""
+
+    cluster: OracleCluster
+    nominations: dict[str, tuple[Nomination, str]]
+    """By uid, with the name of the node."""
+    uids: dict[int, str]
+    """Row of the pod table -> uid."""
+
+
+class States:
+    """Of one run: every state that was published."""
+
+    def __init__(self) -> None:
+        self._plain: dict[int, tuple[object, Json]] = {}
+        self._nodes: dict[int, tuple[object, OracleNode]] = {}
+        self._pods: dict[int, tuple[CachedPod, PodRecord, OraclePod]] = {}
+        self._classes: dict[tuple[int, int], ClassText] = {}
+        """(epoch, id) -> class; ids are given once."""
+        self._published: dict[tuple[int, int, int], Seen] = {}
+        """(epoch, sequence, generation) -> what a copy of it holds."""
+
+    # The owner's ------------------------------------------------------------------------------------
+
+    def note_published(self, epoch: int, sequence: int, generation: int, cache: Cache) -> None:
+        """A snapshot leaves the owner."""
+        for pod_class in cache.classes:
+            text = ClassText(pod_class.namespace, pod_class.template)
+            self._classes.setdefault((epoch, pod_class.class_id), text)
+        nominations = {
+            each.uid: (each, cache.nodes.name_of(each.node_row))
+            for each in cache.view.nominations.all()
+        }
+        uids = {held.row: held.record.uid for held in cache.pods()}
+        seen = Seen(self.held_by(epoch, cache), nominations, uids)
+        self._published[epoch, sequence, generation] = seen
+
+    def held_by(self, epoch: int, cache: Cache) -> OracleCluster:
+        """The cluster as an owner sees it now."""
+        told, latest = self._objects(cache)
+        namespaces = {
+            name: value.get("metadata", {}).get("labels") or {}
+            for name, value in told.get("namespaces", {}).items()
+        }
+        for pod_class in cache.classes:
+            text = ClassText(pod_class.namespace, pod_class.template)
+            self._classes.setdefault((epoch, pod_class.class_id), text)
+        return OracleCluster(
+            [self._node(info.node) for info in cache.node_infos() if info.node is not None],
+            [self._pod(held) for held in cache.pods()],
+            namespaces,
+            told,
+            latest,
+            [
+                self._nominated(epoch, each, cache.nodes.name_of(each.node_row))
+                for each in cache.view.nominations.all()
+            ],
+        )
+
+    def _objects(self, cache: Cache) -> tuple[dict[str, dict[str, Json]], ...]:
+        store = cache.objects
+        told = {
+            kind: {key: self._as_plain(value) for key, value in store.all(kind).items()}
+            for kind in OTHER_KINDS
+        }
+        latest = dict(told)
+        for kind in store.assumed_kinds():
+            over = {key: self._as_plain(each.value) for key, each in store.assumed(kind).items()}
+            latest[kind] = told.get(kind, {}) | over
+        return told, latest
+
+    def _as_plain(self, value: object) -> Json:
+        found = self._plain.get(id(value))
+        if found is None:
+            found = self._plain[id(value)] = value, msgspec.to_builtins(value)
+        return found[1]
+
+    def _node(self, node: object) -> OracleNode:
+        found = self._nodes.get(id(node))
+        if found is None:
+            found = self._nodes[id(node)] = node, node_of(msgspec.to_builtins(node))
+        return found[1]
+
+    def _pod(self, held: CachedPod) -> OraclePod:
+        found = self._pods.get(id(held))
+        if found is None or found[1] is not held.record or found[2].node != held.node_name:
+            found = held, held.record, waiting(held.record, held.node_name)
+            self._pods[id(held)] = found
+        return found[2]
+
+    def _nominated(self, epoch: int, nomination: Nomination, node_name: str) -> OraclePod:
+        return self.of_class(epoch, nomination.class_id, nomination.uid, node_name)
+
+    def of_class(self, epoch: int, class_id: int, uid: str, node_name: str = "") -> OraclePod:
+        """Some pod of a class; that of a class of one has its name."""
+        text = self._classes[epoch, class_id]
+        name, own_uid = identity_of(text.template)
+        key = f"{text.namespace}/{name}"
+        return pod_of_template(uid or own_uid, key, text.template, node_name, is_terminating=False)
+
+    def uids_at(self, replica: Replica, pod_rows: Sequence[int]) -> list[str]:
+        """The pods that a worker means by rows of the pod table."""
+        seen = self._published[replica.epoch, replica.sequence, replica.generation]
+        return [seen.uids[row] for row in pod_rows]
+
+    # A worker's -------------------------------------------------------------------------------------
+
+    def copied_by(self, replica: Replica) -> OracleCluster | None:
+        """The cluster as a worker sees it, by the generation that it says it has and by what it has
+        placed since; None where no such state was published."""
+        epoch = replica.epoch
+        seen = self._published.get((epoch, replica.sequence, replica.generation))
+        if seen is None:
+            return None
+        cluster, nodes = seen.cluster, replica.nodes
+        placed = [
+            self.of_class(epoch, each.class_id, f"{TENTATIVE} {i}", nodes.name_of(each.row))
+            for i, each in enumerate(replica._tentative)  # noqa: SLF001 # Nobody else asks.
+        ]
+        nominations = dict(seen.nominations)
+        for _, own in replica._own_nominations:  # noqa: SLF001 # The same.
+            nominations[own.uid] = (
+                own,
+                "" if own.node_row == NO_NODE else nodes.name_of(own.node_row),
+            )
+        nominated = [
+            self._nominated(epoch, each, name) for each, name in nominations.values() if name
+        ]
+        return OracleCluster(
+            cluster.nodes,
+            [*cluster.pods, *placed],
+            cluster.namespaces,
+            cluster.told,
+            _with_assumed(cluster.latest, replica, self._as_plain),
+            nominated,
+        )
+
+
+def _with_assumed(latest: Any, replica: Replica, as_plain: Any) -> Any:
+    """With what a worker has assumed for its own placements."""
+    more = dict(latest)
+    for kind in replica.objects.assumed_kinds():
+        over = {key: as_plain(each.value) for key, each in replica.objects.assumed(kind).items()}
+        more[kind] = more.get(kind, {}) | over
+    return more
+
+
+def waiting(record: PodRecord, node: str = "") -> OraclePod:
+    """A pod as a record has it."""
+    return pod_of_template(
+        record.uid, record.key, bytes(record.template), node, is_terminating=bool(record.deleted),
+        started=record.started, is_preempted=record.is_preempted,
+    )  # fmt: skip
