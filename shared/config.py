@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
+from shared.durations import parse_duration
 from shared.errors import ConfigurationError
 from shared.framework.profiles import (
     DEFAULT_SCHEDULER_NAME,
@@ -39,10 +40,6 @@ KIND: Final = "KubeSchedulerConfiguration"
 INT32_MAX: Final = 2**31 - 1
 CONFIG_BYTES_MAX: Final = 8 << 20
 """A configuration is a few kB; what is larger is another file."""
-
-_DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:h|ms|us|m|s))+")
-_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(h|ms|us|m|s)")
-_UNIT_S: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
 
 _REMOVED_PLUGINS: Final = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
 
@@ -367,10 +364,11 @@ def _duration_s(field: Field, fallback: float) -> float:
     text = field.text("")
     if not text:
         return fallback
-    if not _DURATION.fullmatch(text):
-        field.problem(f"{text!r} must be a duration such as 15s or 1m30s")
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        field.problem(str(error))
         return fallback
-    seconds = sum(float(n) * _UNIT_S[unit] for n, unit in _DURATION_PART.findall(text))
     if seconds <= 0:
         field.problem("must be longer than zero")
     return seconds

@@ -20,6 +20,7 @@ from bench.perf.operations import (
     Sleep,
     UpdateAny,
 )
+from shared.durations import parse_duration
 from shared.errors import ConfigurationError
 from shared.yaml_fields import YAML_FAULTS, yaml_problem
 
@@ -247,25 +248,9 @@ def _check(operation: Operation) -> None:
         raise ConfigurationError("operation", problems)
 
 
-_UNITS_S: Final[Mapping[str, float]] = {
-    "ns": 1e-9,
-    "us": 1e-6,
-    "ms": 1e-3,
-    "s": 1.0,
-    "m": 60.0,
-    "h": 3600.0,
-}
-
-
 def duration_s(text: str) -> float:
-    """Go's notation of a duration: 500ms, 1m30s."""
-    total_s, rest = 0.0, text.strip()
-    while rest:
-        digits = len(rest) - len(rest.lstrip("0123456789."))
-        number, rest = rest[:digits], rest[digits:]
-        letters = len(rest) - len(rest.lstrip("nusmh"))
-        unit, rest = rest[:letters], rest[letters:]
-        if unit not in _UNITS_S or not number or number.count(".") > 1:
-            raise ConfigurationError("duration", [f"{text!r}: write it like 500ms, 10s or 1m30s"])
-        total_s += float(number) * _UNITS_S[unit]
-    return total_s
+    """Of an operation; ConfigurationError if it is none."""
+    try:
+        return parse_duration(text.strip())
+    except ValueError as error:
+        raise ConfigurationError("duration", [str(error)]) from error

@@ -18,6 +18,7 @@ from typing import Final
 
 from daemon.core.bindings import BindingWork
 from daemon.core.queue.scheduling_queue import SchedulingQueue
+from shared.durations import duration_text
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
     PERMIT_TIMEOUT_MAX_S,
@@ -225,15 +226,3 @@ class WaitingPods:
 
     def next_wakeup_s(self) -> float:
         return self._next_end_s if self._waiting else math.inf
-
-
-def duration_text(span_s: float) -> str:
-    """As Go prints a time.Duration: "1m30s", "2.5s", "300ms"."""
-    if span_s < 1:
-        return "0s" if span_s <= 0 else f"{span_s * 1000:.6g}ms"
-    minutes, seconds = divmod(span_s, 60)
-    hours, minutes = divmod(int(minutes), 60)
-    text = f"{seconds:.9g}s"
-    if hours or minutes:
-        text = f"{minutes}m{text}"
-    return f"{hours}h{text}" if hours else text

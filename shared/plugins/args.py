@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from shared.durations import parse_duration
 from shared.errors import ConfigurationError
 from shared.kernels import node_selector
 from shared.kube.objects import (
@@ -37,10 +38,6 @@ _QUALIFIED_NAME: Final = re.compile(
     r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?",
     re.ASCII,
 )
-
-_DURATION: Final = re.compile(r"0|(?:[0-9]+(?:\.[0-9]*)?(?:h|ms|m|s|us|µs|ns))+")
-_DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?)(h|ms|m|s|us|µs|ns)")
-_UNIT_S: Final = {"h": 3600, "m": 60, "s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 
 
 class ArgsStruct(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -367,21 +364,18 @@ def interpod_problems(args: InterPodAffinityArgs) -> list[str]:
     return [f"hardPodAffinityWeight: {weight} is not in 0..{WEIGHT_MAX}"]
 
 
-def duration_s(text: str) -> float:
-    """Of a duration that was found to be one."""
-    return sum(float(number) * _UNIT_S[unit] for number, unit in _DURATION_PART.findall(text))
-
-
 def dynamic_resources_problems(args: DynamicResourcesArgs) -> list[str]:
     """What is wrong with DynamicResources' arguments."""
-    given = {"filterTimeout": args.filter_timeout, "bindingTimeout": args.binding_timeout}
-    problems = [
-        f"{name}: {text!r} is not a duration; write it like 10s or 1m30s"
-        for name, text in given.items()
-        if _DURATION.fullmatch(text) is None
-    ]
-    if not problems and not any(digit in "123456789" for digit in args.binding_timeout):
-        problems.append("bindingTimeout: must be at least 1s")
+    problems = []
+    for name, text, least_s in (
+        ("filterTimeout", args.filter_timeout, 0),
+        ("bindingTimeout", args.binding_timeout, 1),
+    ):
+        try:
+            if parse_duration(text) < least_s:
+                problems.append(f"{name}: must be at least {least_s}s")
+        except ValueError as error:
+            problems.append(f"{name}: {error}")
     return problems
 
 

@@ -34,6 +34,7 @@ from shared.dra.pod_claims import (
 )
 from shared.dra.requests import allocation_of, claim_key
 from shared.dra.special_claim import SPECIAL_CLAIM, special_claim_name
+from shared.durations import parse_duration
 from shared.framework.cluster_view import ClusterView
 from shared.framework.device_allocation import (
     Names,
@@ -77,7 +78,7 @@ from shared.kube.objects import (
 )
 from shared.kube.pod_record import PodIdentity, PodRecord
 from shared.plugin_names import DYNAMIC_RESOURCES
-from shared.plugins.args import DynamicResourcesArgs, duration_s
+from shared.plugins.args import DynamicResourcesArgs
 
 NOT_AVAILABLE: Final = "resourceclaim not available on the node"
 CANNOT_FIT: Final = "cannot fit resource"
@@ -104,7 +105,7 @@ class DynamicResources:
     normalizes_by_extremes: ClassVar[bool] = True
 
     def __init__(self, args: DynamicResourcesArgs) -> None:
-        self.binding_timeout_s = duration_s(args.binding_timeout)
+        self.binding_timeout_s = parse_duration(args.binding_timeout)
         """For the binder, which waits for devices to be ready."""
 
     # Before any node -------------------------------------------------------------------------------

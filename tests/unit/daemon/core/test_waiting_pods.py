@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 import pytest
 
 from daemon.core.queue.queued_pod import Place
-from daemon.core.waiting_pods import duration_text
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import PERMIT_TIMEOUT_MAX_S, WAIT, Handle, PermitResult
 from shared.framework.pod_info import PodInfo
@@ -171,11 +170,3 @@ def test_a_preempted_pod_goes_back_without_being_deleted() -> None:
     assert world.bound == {urgent.uid: ["n1"]}
     assert world.place is not None
     assert "preempted" in world.messages()
-
-
-@pytest.mark.parametrize(
-    ("span_s", "text"),
-    [(0.2, "200ms"), (1.5, "1.5s"), (60, "1m0s"), (90, "1m30s"), (900, "15m0s"), (3661, "1h1m1s")],
-)
-def test_times_are_told_as_go_tells_them(span_s: float, text: str) -> None:
-    assert duration_text(span_s) == text
