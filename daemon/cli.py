@@ -12,15 +12,20 @@ import importlib
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple, NoReturn
 
+from daemon.commands.run_flags import (
+    add_feature_gates,
+    add_run_flags,
+    add_runtime_dir,
+    options_of,
+    with_dashes,
+)
 from daemon.supervisor.process_list import AlreadyRunningError, NotRunningError
 from shared import exit_codes, shown
-from shared.config import RuntimeOptions, default_runtime_dir
 from shared.errors import ConfigurationError, OperationalError
 from shared.telemetry.log import LEVELS
-
-DEFAULTS: Final = RuntimeOptions()
 
 
 class BenchCommand(NamedTuple):
@@ -58,7 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from daemon.commands.test import run_tests
 
             return run_tests(given[1:])
-        parsed = _parser().parse_args(given)
+        parsed, unknown = _parser().parse_known_args(with_dashes(given))
+        if unknown:
+            parsed.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
         command: Callable[[argparse.Namespace], int] = parsed.command
         return command(parsed)
     except ConfigurationError as error:
@@ -120,26 +127,28 @@ def _parser() -> argparse.ArgumentParser:
         " used; 3 no berth is running there; 4 another berth is.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_run(commands.add_parser("run", help="schedule a cluster's pods, until told to stop"))
+    run = commands.add_parser("run", help="schedule a cluster's pods, until told to stop")
+    add_run_flags(run)
+    run.set_defaults(command=_run)
     for name, bench in BENCH_COMMANDS.items():
         commands.add_parser(name, help=bench.help, add_help=False)
     status = commands.add_parser("status", help="show the processes and queues of a running berth")
-    _add_runtime_dir(status)
+    add_runtime_dir(status)
     status.add_argument("--json", action="store_true", help="for programs: one JSON object")
     status.set_defaults(command=_status)
     reload = commands.add_parser(
         "reload", help="have a running berth read its configuration anew; fails if it is refused"
     )
-    _add_runtime_dir(reload)
+    add_runtime_dir(reload)
     reload.set_defaults(command=_reload)
     check = commands.add_parser(
         "check-config", help="check a KubeSchedulerConfiguration and show what it comes to"
     )
     check.add_argument("file", help="path of the file; - for kube-scheduler's defaults")
-    _add_feature_gates(check)
+    add_feature_gates(check)
     check.set_defaults(command=_check_config)
     dump = commands.add_parser("dump", help="print everything a running berth holds and waits for")
-    _add_runtime_dir(dump)
+    add_runtime_dir(dump)
     dump.add_argument(
         "--compare", action="store_true", help="look for contradictions; exit 1 if there are any"
     )
@@ -147,153 +156,28 @@ def _parser() -> argparse.ArgumentParser:
     compare = commands.add_parser(
         "compare", help="compare a running berth's cache and queue with the API server"
     )
-    _add_runtime_dir(compare)
+    add_runtime_dir(compare)
     compare.add_argument("--log", action="store_true", help="as log lines (berth does, on SIGUSR2)")
     compare.set_defaults(command=_compare)
     _add_worker(commands.add_parser("worker", help="score for a berth that runs on another host"))
     _add_keys(commands.add_parser("keys", help="make a pair of keys for berth or for a worker"))
+    for one in (parser, run):
+        one.add_argument("--version", action=_Version, nargs=0, help="print the version")
     version = commands.add_parser("version", help="print the version")
     version.set_defaults(command=_version)
     commands.add_parser("test", help="run all tests (in a clone)", add_help=False)
+    for one in commands.choices.values():
+        one.allow_abbrev = False
+        one.set_defaults(parser=one)
     return parser
 
 
-def _add_runtime_dir(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--runtime-dir",
-        default=default_runtime_dir(),
-        metavar="DIR",
-        help="sockets, lock and process list; private to one berth (default %(default)s)",
-    )
+class _Version(argparse.Action):
+    """Looked up only when it is asked for."""
 
-
-def _add_feature_gates(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--feature-gates",
-        action=_Joined,
-        default=DEFAULTS.feature_gates,
-        metavar="GATES",
-        help="Kubernetes feature gates, as Name=true,Name=false; may be given several times",
-    )
-
-
-class _Joined(argparse.Action):
-    """An option whose values add up, as those of kube-scheduler's --feature-gates."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,  # noqa: ARG002 - argparse's signature
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,  # noqa: ARG002 - argparse's signature
-    ) -> None:
-        given = getattr(namespace, self.dest)
-        setattr(namespace, self.dest, f"{given},{values}" if given else values)
-
-
-def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(command=_run)
-    parser.add_argument(
-        "--server", default="", metavar="URL", help="API server that asks for no credentials"
-    )
-    parser.add_argument(
-        "--kubeconfig",
-        default="",
-        metavar="FILE",
-        help="default: the configuration's clientConnection.kubeconfig, the pod's service account,"
-        " $KUBECONFIG, ~/.kube/config",
-    )
-    parser.add_argument(
-        "--config", default="", metavar="FILE", help="KubeSchedulerConfiguration v1"
-    )
-    _add_feature_gates(parser)
-    _add_runtime_dir(parser)
-    for option, default, told in (
-        ("--workers", DEFAULTS.workers, "scoring processes"),
-        ("--binders", DEFAULTS.binders, "binding processes"),
-        ("--max-in-flight", DEFAULTS.max_in_flight, "bindings under way at once in each binder"),
-        ("--seed", DEFAULTS.seed, "breaks ties between equal scores"),
-    ):
-        parser.add_argument(
-            option, type=int, default=default, metavar="N", help=f"{told} (default %(default)s)"
-        )
-    parser.add_argument(
-        "--assume-ttl-s",
-        type=float,
-        default=DEFAULTS.assume_ttl_s,
-        metavar="S",
-        help="give an assumed pod up when nobody confirmed its binding for so long; 0: never"
-        " (default %(default)s)",
-    )
-    parser.add_argument(
-        "--drain-s",
-        type=float,
-        default=DEFAULTS.drain_s,
-        metavar="S",
-        help="for bindings in flight after SIGTERM (default %(default)s)",
-    )
-    parser.add_argument(
-        "--annotate-decisions",
-        action="store_true",
-        help="write on each bound pod how its placement came about (berth.dev/decision)",
-    )
-    parser.add_argument(
-        "--as-default-scheduler",
-        action="store_true",
-        help="schedule under the name default-scheduler, which is kube-scheduler's",
-    )
-    parser.add_argument(
-        "--leader-elect",
-        nargs="?",
-        const="true",
-        choices=("true", "false"),
-        default="",
-        help="overrides leaderElection.leaderElect of the configuration (default there: true)",
-    )
-    _add_endpoints(parser)
-    _add_entrance(parser)
-    parser.add_argument("--log-level", choices=LEVELS, default=DEFAULTS.log_level)
-    parser.add_argument(
-        "--exit-with-parent",
-        action="store_true",
-        help="drain and stop when standard input ends (for programs that start berth)",
-    )
-
-
-def _add_endpoints(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--bind-address",
-        default=DEFAULTS.bind_address,
-        metavar="IP",
-        help="where /livez, /readyz, /metrics and /configz are served (default %(default)s)",
-    )
-    parser.add_argument(
-        "--secure-port",
-        type=int,
-        default=DEFAULTS.secure_port,
-        metavar="PORT",
-        help="as above; kube-scheduler's is 10259; 0: not served (default %(default)s)",
-    )
-    for option, told in (
-        ("--tls-cert-file", "serves over TLS; needed on other addresses than loopback"),
-        ("--tls-private-key-file", "as above"),
-        ("--endpoints-token-file", "holds the bearer token for /metrics and /configz; as above"),
-    ):
-        parser.add_argument(option, default="", metavar="FILE", help=told)
-
-
-def _add_entrance(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--workers-address",
-        default="",
-        metavar="tcp://IP:PORT",
-        help="where scoring workers of other hosts connect (berth worker); PORT+1 is used too",
-    )
-    for option, told in (
-        ("--workers-key-file", "secret key of this berth (berth keys); needed as above"),
-        ("--workers-allowed-file", "public keys of the workers that may connect, one a line"),
-    ):
-        parser.add_argument(option, default="", metavar="FILE", help=told)
+    def __call__(self, *_: object) -> NoReturn:
+        _version(argparse.Namespace())
+        sys.exit(exit_codes.OK)
 
 
 def _add_keys(parser: argparse.ArgumentParser) -> None:
@@ -318,8 +202,8 @@ def _add_worker(parser: argparse.ArgumentParser) -> None:
         "--server", default="", metavar="URL", help="API server; with extenders only"
     )
     parser.add_argument("--kubeconfig", default="", metavar="FILE", help="as above")
-    _add_feature_gates(parser)
-    parser.add_argument("--log-level", choices=LEVELS, default=DEFAULTS.log_level)
+    add_feature_gates(parser)
+    parser.add_argument("--log-level", choices=LEVELS, default="info")
 
 
 def _keys(parsed: argparse.Namespace) -> int:
@@ -338,10 +222,13 @@ def _worker(parsed: argparse.Namespace) -> int:
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    from daemon.commands.run import run_berth
+    from daemon.commands.run import run_berth, write_configuration
 
-    names = RuntimeOptions.__struct_fields__
-    return run_berth(RuntimeOptions(**{name: getattr(parsed, name) for name in names}))
+    options = options_of(parsed)
+    if parsed.write_config_to:
+        write_configuration(options, Path(parsed.write_config_to))
+        return exit_codes.OK
+    return run_berth(options)
 
 
 def _status(parsed: argparse.Namespace) -> int:

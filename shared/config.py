@@ -1,4 +1,4 @@
-"""What berth can be told: KubeSchedulerConfiguration v1 files, and the options of `berth run`.
+"""What berth can be told in a KubeSchedulerConfiguration v1 file.
 
 A file is read field by field; every problem is reported at once, each with its path and line, and
 an unknown field is a problem. What kube-scheduler accepts and berth does not act on is accepted too
@@ -10,13 +10,12 @@ Which plugins exist and what their arguments mean is not known here: `shared/fra
 merges a profile with the defaults and checks it.
 """
 
-import ipaddress
-import os
 import re
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import yaml
 
 from shared.durations import parse_duration
 from shared.errors import ConfigurationError
@@ -29,9 +28,7 @@ from shared.framework.profiles import (
     ProfileConfig,
 )
 from shared.kube.extender_config import ExtenderConfig, read_extenders
-from shared.limits import DRAIN_S, PROCESSES_MAX
 from shared.plugin_names import NODE_RESOURCES_FIT
-from shared.telemetry.log import LEVELS
 from shared.yaml_fields import Field, Mapping, Problems, read_document
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
@@ -89,131 +86,9 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     """Settings that were accepted and have no effect, each with the reason."""
 
 
-class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of `berth run`, beside the configuration file."""
-
-    server: str = ""
-    """http://HOST:PORT of an API server that asks for no credentials, such as `berth simulate`."""
-    kubeconfig: str = ""
-    """Path of a kubeconfig file: server, certificates and credentials."""
-    config: str = ""
-    """Path of a KubeSchedulerConfiguration; empty: kube-scheduler's defaults."""
-    runtime_dir: str = ""
-    """Sockets, lock and process list, private to one berth. Empty: `default_runtime_dir()`."""
-    workers: int = 1
-    """Scoring processes. With one, decisions are those of kube-scheduler; more relax the freshness
-    of scores, never of feasibility."""
-    binders: int = 1
-    """Binding processes. A pod takes one of them 0.13 to 0.17 ms of CPU with its event (`berth demo`),
-    so one is enough for some 5,000 bindings/s, more than an API server takes."""
-    max_in_flight: int = 64
-    """Bindings that each binder has open at the API server at once. A kube-apiserver admits some
-    hundred mutating requests of all its clients together."""
-    feature_gates: str = ""
-    """`Name=true,Name=false`, as kube-scheduler's; see `shared/framework/feature_gates.py`."""
-    seed: int = 0
-    """Breaks ties between equal scores: same events, same seed, one worker, same decisions."""
-    assume_ttl_s: float = 0.0
-    """Seconds after which an assumed pod that was bound but never seen bound is given up; 0: never,
-    as in kube-scheduler since v1.27: then only the API server's word counts."""
-    annotate_decisions: bool = False
-    """Write on each bound pod, as an annotation, how its placement came about."""
-    drain_s: float = DRAIN_S
-    """Seconds that bindings in flight get to finish after SIGTERM."""
-    as_default_scheduler: bool = False
-    """Schedule under the name `default-scheduler`, which is kube-scheduler's."""
-    leader_elect: str = ""
-    """`true` or `false` overrides leaderElection.leaderElect of the configuration."""
-    bind_address: str = "127.0.0.1"
-    """Where /livez, /readyz, /metrics and /configz are served."""
-    secure_port: int = 0
-    """0: they are not served."""
-    tls_cert_file: str = ""
-    """With it they are served over TLS; needed on other addresses than loopback."""
-    tls_private_key_file: str = ""
-    endpoints_token_file: str = ""
-    """Holds the bearer token that /metrics and /configz ask for; needed as above."""
-    workers_address: str = ""
-    """tcp://IP:PORT where workers of other hosts connect (PORT + 1 too); empty: there are none."""
-    workers_key_file: str = ""
-    """The owner's secret key, as `berth keys` writes it."""
-    workers_allowed_file: str = ""
-    """Public keys of the workers that may connect, one a line."""
-    log_level: str = "info"
-    exit_with_parent: bool = False
-    """Stop as on SIGTERM when standard input ends: whoever started berth is gone."""
-
-    def problems(self) -> list[str]:
-        """What cannot work, each with its option."""
-        found = []
-        if self.server and self.kubeconfig:
-            found.append("--server and --kubeconfig: give one of them")
-        if self.server and not self.server.startswith(("http://", "https://")):
-            found.append(f"--server {self.server}: must start with http:// or https://")
-        for name, count, most in (
-            ("--workers", self.workers, PROCESSES_MAX),
-            ("--binders", self.binders, PROCESSES_MAX),
-            ("--max-in-flight", self.max_in_flight, MAX_IN_FLIGHT_MAX),
-        ):
-            # With workers elsewhere there need be none here.
-            least = 0 if name == "--workers" and self.workers_address else 1
-            if not least <= count <= most:
-                found.append(f"{name} {count}: must lie in {least}..{most}")
-        if not 0 <= self.seed < 2**63:
-            found.append(f"--seed {self.seed}: must lie in 0..2^63-1")
-        for name, seconds in (
-            ("--assume-ttl-s", self.assume_ttl_s),
-            ("--drain-s", self.drain_s),
-        ):
-            if not 0 <= seconds <= SECONDS_MAX:
-                found.append(f"{name} {seconds:g}: must lie in 0..{SECONDS_MAX}")
-        found += self._endpoint_problems()
-        files = (self.workers_key_file, self.workers_allowed_file)
-        if any((self.workers_address, *files)) and not all((self.workers_address, *files)):
-            found.append(
-                "--workers-address, --workers-key-file and --workers-allowed-file: give all of them;"
-                " workers of other hosts are let in with keys only (berth keys makes them)"
-            )
-        if self.leader_elect not in ("", "true", "false"):
-            found.append(f"--leader-elect {self.leader_elect}: must be true or false")
-        if self.log_level not in LEVELS:
-            found.append(f"--log-level {self.log_level}: must be one of {', '.join(LEVELS)}")
-        return found
-
-    def _endpoint_problems(self) -> list[str]:
-        if not self.secure_port:
-            return []
-        found = []
-        if not 0 < self.secure_port <= PORT_MAX:
-            found.append(f"--secure-port {self.secure_port}: must lie in 0..{PORT_MAX}")
-        if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
-            found.append("--tls-cert-file and --tls-private-key-file: give both or none")
-        try:
-            is_loopback = ipaddress.ip_address(self.bind_address).is_loopback
-        except ValueError:
-            return [*found, f"--bind-address {self.bind_address}: must be an IP address"]
-        if not is_loopback and not (self.tls_cert_file and self.endpoints_token_file):
-            found.append(
-                f"--bind-address {self.bind_address}: others can reach it; give --tls-cert-file,"
-                " --tls-private-key-file and --endpoints-token-file, or bind 127.0.0.1"
-            )
-        return found
-
-
-PORT_MAX: Final = 65_535
 RETRY_JITTER: Final = 1.2
 """client-go's JitterFactor: a retry may come so much later."""
 OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-MAX_IN_FLIGHT_MAX: Final = 1024
-SECONDS_MAX: Final = 86_400
-
-
-def default_runtime_dir() -> str:
-    """/run/berth for root; else below the user's own runtime folder, or in the temporary folder."""
-    if os.geteuid() == 0:
-        return "/run/berth"
-    own = os.environ.get("XDG_RUNTIME_DIR")
-    return f"{own}/berth" if own else f"/tmp/berth-{os.geteuid()}"  # noqa: S108 - made private, owner checked
 
 
 def load_configuration(path: str) -> SchedulerConfiguration:
@@ -221,8 +96,11 @@ def load_configuration(path: str) -> SchedulerConfiguration:
 
     ConfigurationError names every problem of the file.
     """
-    if not path:
-        return SchedulerConfiguration()
+    return parse_configuration(read_text(path), path) if path else SchedulerConfiguration()
+
+
+def read_text(path: str) -> str:
+    """A configuration file as it stands; ConfigurationError if it cannot be one."""
     try:
         with Path(path).open("rb") as file:
             content = file.read(CONFIG_BYTES_MAX + 1)
@@ -231,10 +109,21 @@ def load_configuration(path: str) -> SchedulerConfiguration:
     if len(content) > CONFIG_BYTES_MAX:
         raise ConfigurationError(path, [f"is larger than {CONFIG_BYTES_MAX} bytes"])
     try:
-        text = content.decode("utf-8")
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigurationError(path, [f"is not UTF-8 text (byte {error.start})"]) from error
-    return parse_configuration(text, path)
+
+
+def overridden(text: str, overrides: dict[str, Any]) -> str:
+    """A configuration's text, which can be parsed or is empty, with other values of some fields.
+
+    `overrides` is by path, such as `leaderElection.leaderElect`: a section and its field.
+    """
+    document = yaml.safe_load(text) if text else {"apiVersion": API_VERSION, "kind": KIND}
+    for path, given in overrides.items():
+        section, _, field = path.partition(".")
+        document[section] = {**(document.get(section) or {}), field: given}
+    return yaml.safe_dump(document, sort_keys=False)
 
 
 def parse_configuration(text: str, source: str) -> SchedulerConfiguration:

@@ -21,12 +21,12 @@ from typing import Final
 
 import orjson
 
-from bench.apiserver.certificates import Authority
 from bench.apiserver.client_file import write_kubeconfig
 from bench.apiserver.cluster import ADMISSION_PLUGINS, OFF_BY_DEFAULT, ClusterOptions
 from bench.apiserver.fault_plan import read_plan
 from bench.apiserver.server import ApiServer, ServerOptions
 from bench.watched.server_pace import add_pace_options, pace_of
+from shared.certificates import Authority
 from shared.clock import SystemClock
 
 _LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")

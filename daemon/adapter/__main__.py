@@ -39,10 +39,9 @@ def parse_options(arguments: list[str]) -> argparse.Namespace:
     add_options(parser)
     add_option(parser)
     parser.add_argument("--log-level", choices=LEVELS, default="info")
-    source = parser.add_mutually_exclusive_group()
-    source.add_argument("--server", default="", help="API server without credentials, http://...")
-    source.add_argument("--kubeconfig", default="", help="kubeconfig file")
-    source.add_argument("--replay", type=Path, help="a recording in place of an API server")
+    parser.add_argument("--server", default="", help="URL of the API server")
+    parser.add_argument("--kubeconfig", default="", help="kubeconfig file")
+    parser.add_argument("--replay", type=Path, help="a recording in place of an API server")
     parser.add_argument("--context", default="", help="context of the kubeconfig file")
     parser.add_argument(
         "--replay-speed", type=float, default=0.0, help="1: as recorded; 0: as fast as possible"

@@ -4,12 +4,18 @@ What is printed is itself a KubeSchedulerConfiguration that means the same, with
 out at its extension points; what does not fit into such a file stands above it in comments.
 """
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
 from daemon.commands.installation import installation_problems
-from shared.config import API_VERSION, KIND, SchedulerConfiguration, load_configuration
+from shared.config import (
+    API_VERSION,
+    KIND,
+    SchedulerConfiguration,
+    parse_configuration,
+    read_text,
+)
 from shared.errors import ConfigurationError
 from shared.framework.extension_points import takes_part
 from shared.framework.feature_gates import parse_feature_gates
@@ -20,9 +26,21 @@ from shared.kube.extender_config import shown_extender
 _EVERYTHING: Final = [{"name": "*"}]
 
 
-def check(path: str, feature_gates: str = "") -> tuple[SchedulerConfiguration, list[BuiltProfile]]:
-    """The configuration and its profiles; ConfigurationError with all problems."""
-    configuration = load_configuration(path)
+class Checked(NamedTuple):
+    """A configuration that can be used."""
+
+    configuration: SchedulerConfiguration
+    profiles: list[BuiltProfile]
+
+
+def check(path: str, feature_gates: str = "") -> Checked:
+    """The file's configuration, or the defaults; ConfigurationError with all problems."""
+    return check_text(read_text(path) if path else "", path, feature_gates)
+
+
+def check_text(text: str, source: str, feature_gates: str) -> Checked:
+    """As `check`, of text; `source` stands in the errors."""
+    configuration = parse_configuration(text, source) if text else SchedulerConfiguration()
     registry = Registry(parse_feature_gates(feature_gates))
     built: list[BuiltProfile] = []
     problems: list[str] = []
@@ -32,8 +50,8 @@ def check(path: str, feature_gates: str = "") -> tuple[SchedulerConfiguration, l
         except ConfigurationError as error:
             problems += [f"{error.source}: {one}" for one in error.problems]
     if problems:
-        raise ConfigurationError(path or "the default configuration", problems)
-    return configuration, built
+        raise ConfigurationError(source or "the default configuration", problems)
+    return Checked(configuration, built)
 
 
 def notes_of(configuration: SchedulerConfiguration, feature_gates: str) -> list[str]:
@@ -44,7 +62,12 @@ def notes_of(configuration: SchedulerConfiguration, feature_gates: str) -> list[
 
 def effective_yaml(path: str, feature_gates: str = "") -> str:
     """The effective configuration; an empty path stands for the defaults."""
-    configuration, built = check(path, feature_gates)
+    return shown(check(path, feature_gates), feature_gates)
+
+
+def shown(checked: Checked, feature_gates: str) -> str:
+    """The effective configuration as a file, with what does not fit into one in comments."""
+    configuration, built = checked
     problems = installation_problems()
     if problems:
         raise ConfigurationError("this installation", problems)

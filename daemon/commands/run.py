@@ -1,24 +1,28 @@
 """`berth run`: checks everything that can be checked first, then hands over to the supervisor."""
 
+import os
 import ssl
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from daemon.commands.check_config import check, effective_document, notes_of
+from daemon.commands.check_config import (
+    Checked,
+    check_text,
+    effective_document,
+    notes_of,
+    shown,
+)
+from daemon.endpoints.tls import PairFiles, server_context
 from daemon.supervisor import run as supervisor
 from daemon.supervisor.plan import Plan
-from shared.config import (
-    LeaderElection,
-    RuntimeOptions,
-    SchedulerConfiguration,
-    parse_configuration,
-)
+from shared.config import LeaderElection, SchedulerConfiguration, overridden, read_text
 from shared.errors import ConfigurationError
 from shared.framework.profiles import DEFAULT_SCHEDULER_NAME
 from shared.kube.kubeconfig import find_access
-from shared.telemetry.log import EventLog, start_logging
+from shared.runtime_options import EndpointOptions, RuntimeOptions
+from shared.telemetry.log import FORMAT_VARIABLE, EventLog, start_logging
 from shared.transport.remote import WorkersEntrance
 
 log: Final = EventLog("supervisor")
@@ -35,9 +39,11 @@ def run_berth(options: RuntimeOptions) -> int:
     plan, configuration = make_plan(options)
     effective = plan.options
     access = find_access(server=effective.server, kubeconfig=effective.kubeconfig)
-    check_endpoints(effective)
+    check_endpoints(effective.endpoints)
+    if effective.logging_format:
+        os.environ[FORMAT_VARIABLE] = effective.logging_format  # The children's, too.
     start_logging("supervisor", effective.log_level)
-    for note in notes_of(configuration, options.feature_gates):
+    for note in (*options.notes, *notes_of(configuration, options.feature_gates)):
         log.warning("setting_without_effect", setting=note)
     if effective.workers < options.workers:
         log.warning("workers_limited", asked=options.workers, parallelism=effective.workers)
@@ -68,7 +74,8 @@ def shares_foreign_lease(election: LeaderElection, configuration: SchedulerConfi
 
 def make_plan(options: RuntimeOptions) -> tuple[Plan, SchedulerConfiguration]:
     """Everything that the configuration comes to, read anew; ConfigurationError with all problems."""
-    configuration, built = check(options.config, options.feature_gates)
+    text, checked = read_configuration(options)
+    configuration, built = checked
     refuse_foreign_name(options, configuration)
     effective = with_configuration(options, configuration)
     # Children that cannot use it would end berth as a whole.
@@ -77,47 +84,69 @@ def make_plan(options: RuntimeOptions) -> tuple[Plan, SchedulerConfiguration]:
         WorkersEntrance.read(
             options.workers_address, options.workers_key_file, options.workers_allowed_file
         )
-    election = configuration.leader_election
-    if options.leader_elect:
-        is_wanted = options.leader_elect == "true"
-        election = msgspec.structs.replace(election, leader_elect=is_wanted)
-    # Read again: what is checked and what is copied may differ by a write in between; the copy is
-    # what the children read, so the copy is checked.
-    text = ""
-    if options.config:
-        text = Path(options.config).read_text(encoding="utf-8")
-        if parse_configuration(text, options.config) != configuration:
-            raise ConfigurationError(options.config, ["changed while it was read; try again"])
     document = effective_document(configuration, built)
-    document["leaderElection"]["leaderElect"] = election.leader_elect
     configz = msgspec.json.encode({"componentconfig": document})
-    return Plan(effective, election, text, configz), configuration
+    return Plan(effective, configuration.leader_election, text, configz), configuration
+
+
+def read_configuration(options: RuntimeOptions) -> tuple[str, Checked]:
+    """The file with what the command line says of the same things, and what that comes to."""
+    if not options.overrides:
+        # What is checked here is what the children read, whatever becomes of the file.
+        text = read_text(options.config) if options.config else ""
+        return text, check_text(text, options.config, options.feature_gates)
+    text, _ = read_configuration(msgspec.structs.replace(options, overrides={}))
+    # As it stands it was found well, by its own lines.
+    text = overridden(text, options.overrides)
+    return text, check_text(text, "command line", options.feature_gates)
+
+
+def write_configuration(options: RuntimeOptions, path: Path) -> None:
+    """What the configuration comes to, as a file."""
+    _, checked = read_configuration(options)
+    text = shown(checked, options.feature_gates)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(str(path), [f"cannot be written: {error.strerror}"]) from error
 
 
 def refuse_foreign_name(options: RuntimeOptions, configuration: SchedulerConfiguration) -> None:
-    """`default-scheduler` is kube-scheduler's: two schedulers of one name fight for every pod."""
+    """`default-scheduler` is kube-scheduler's: two schedulers of one name fight for every pod, unless
+    they take turns by its lease."""
     names = [profile.scheduler_name for profile in configuration.profiles]
     if options.as_default_scheduler or DEFAULT_SCHEDULER_NAME not in names:
         return
+    if _shares_lease(configuration.leader_election):
+        return
     problem = (
         f"a profile has the schedulerName {DEFAULT_SCHEDULER_NAME}, which is kube-scheduler's (and what"
-        " a profile is called that states no name); give it a name of its own in --config, or say"
-        " --as-default-scheduler where no kube-scheduler runs or both share a lease"
+        " a profile is called that states no name), without kube-scheduler's lease; turn leader"
+        " election on with its resourceName, give the profile a name of its own in --config, or say"
+        " --as-default-scheduler where no kube-scheduler runs"
     )
     raise ConfigurationError(options.config or "the default configuration", [problem])
 
 
-def check_endpoints(options: RuntimeOptions) -> None:
+def _shares_lease(election: LeaderElection) -> bool:
+    """With a kube-scheduler that runs as kubeadm and others set it up."""
+    theirs = LeaderElection()
+    return (
+        election.leader_elect
+        and election.resource_name == theirs.resource_name
+        and election.resource_namespace == theirs.resource_namespace
+    )
+
+
+def check_endpoints(options: EndpointOptions) -> None:
     """The files that the endpoints need can be used."""
     if not options.secure_port:
         return
     if options.tls_cert_file:
         try:
-            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
-                options.tls_cert_file, options.tls_private_key_file
-            )
+            server_context(options, PairFiles(options.tls_cert_file, options.tls_private_key_file))
         except OSError as error:  # ssl.SSLError is one.
-            problem = f"--tls-cert-file, --tls-private-key-file: {error}"
+            problem = f"--tls-cert-file, --tls-private-key-file, --tls-cipher-suites: {error}"
             raise ConfigurationError("command line", [problem]) from error
     if options.endpoints_token_file:
         try:
@@ -127,6 +156,15 @@ def check_endpoints(options: RuntimeOptions) -> None:
             raise ConfigurationError("command line", [problem]) from error
         if not token:
             raise ConfigurationError(options.endpoints_token_file, ["holds no token"])
+    for path in (options.authentication_kubeconfig, options.authorization_kubeconfig):
+        if path:
+            find_access(kubeconfig=path)
+    if options.client_ca_file:
+        try:
+            ssl.create_default_context(cafile=options.client_ca_file)
+        except OSError as error:
+            problem = f"--client-ca-file {options.client_ca_file}: {error}"
+            raise ConfigurationError("command line", [problem]) from error
 
 
 def with_configuration(

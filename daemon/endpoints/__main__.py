@@ -7,16 +7,21 @@ supervisor starts it anew, for ever: scheduling goes on without it.
 import argparse
 import asyncio
 import signal
-import ssl
 import sys
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
+from daemon.endpoints.access import Access, DelegatedAccess, OpenAccess, TokenAccess
 from daemon.endpoints.facts import FactSource
 from daemon.endpoints.pages import Pages
+from daemon.endpoints.reviewers import Reviewers
 from daemon.endpoints.server import EndpointServer
+from daemon.endpoints.tls import ServedTls
 from shared import exit_codes
 from shared.clock import SystemClock
+from shared.runtime_options import EndpointOptions
 from shared.telemetry.log import LEVELS, EventLog, start_logging
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
@@ -34,67 +39,63 @@ def parse_options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--runtime-dir", type=Path, required=True)
     add_options(parser)
     parser.add_argument("--log-level", choices=LEVELS, default="info")
-    parser.add_argument("--bind-address", default="127.0.0.1")
-    parser.add_argument("--secure-port", type=int, required=True)
-    parser.add_argument("--tls-cert-file", default="")
-    parser.add_argument("--tls-private-key-file", default="")
-    parser.add_argument("--token-file", type=Path)
+    parser.add_argument("--options", required=True, help="EndpointOptions as JSON")
     parser.add_argument("--elect-leader", action="store_true")
     return parser.parse_args(arguments)
 
 
 def main(arguments: list[str]) -> int:
     """Runs until told to stop; the exit code."""
-    options = parse_options(arguments)
-    start_logging("endpoints", options.log_level)
+    parsed = parse_options(arguments)
+    start_logging("endpoints", parsed.log_level)
+    options = msgspec.json.decode(parsed.options, type=EndpointOptions)
     try:
-        asyncio.run(_run(options))
+        asyncio.run(_run(parsed, options))
     except OSError as error:  # ssl.SSLError is one.
         where = f"{options.bind_address}:{options.secure_port}"
-        log.error("not_listening", address=where, problem=str(error), remedy="scheduling goes on")
+        remedy = "scheduling goes on; another --secure-port serves, 0 says that none is wanted"
+        log.error("not_listening", address=where, problem=str(error), remedy=remedy)
         return exit_codes.FAILED
     return exit_codes.OK
 
 
-async def _run(options: argparse.Namespace) -> None:
+async def _run(parsed: argparse.Namespace, options: EndpointOptions) -> None:
     loop = asyncio.get_running_loop()
-    Heartbeat(options.heartbeat_fd).keep(loop)
+    Heartbeat(parsed.heartbeat_fd).keep(loop)
     clock = SystemClock()
-    gate = LeaseGate(options.runtime_dir / GATE_NAME, clock) if options.elect_leader else None
-    source = FactSource(options.runtime_dir, gate, clock)
-    token = TokenFile(options.token_file).read if options.token_file else None
-    server = EndpointServer(Pages(source, token))
+    gate = LeaseGate(parsed.runtime_dir / GATE_NAME, clock) if parsed.elect_leader else None
+    source = FactSource(parsed.runtime_dir, gate, clock)
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    if options.lifeline_fd is not None:
-        Lifeline(options.lifeline_fd).call_when_cut(loop, stopped.set)
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH) if options.tls_cert_file else None
-    if tls is not None:
-        tls.load_cert_chain(options.tls_cert_file, options.tls_private_key_file)
+    if parsed.lifeline_fd is not None:
+        Lifeline(parsed.lifeline_fd).call_when_cut(loop, stopped.set)
+    reviewers = Reviewers.of(options)
+    server = EndpointServer(Pages(source, _access(options, reviewers, clock)))
+    served = ServedTls(options, parsed.runtime_dir, reviewers.authentication)
     try:
-        await server.start(options.bind_address, options.secure_port, tls)
+        await served.look_up_clients()
+        address, port = options.bind_address, options.secure_port
+        shares_port = options.permit_port_sharing
+        await server.start(address, port, served.context, shares_port=shares_port)
         while not stopped.is_set():
             try:
                 async with asyncio.timeout(RENEWAL_PERIOD_S):
                     await stopped.wait()
             except TimeoutError:
-                if tls is not None:
-                    _renew(tls, options)
+                await served.renew()
     finally:
         await server.close()
+        await reviewers.close()
         source.close()
 
 
-def _renew(tls: ssl.SSLContext, options: argparse.Namespace) -> None:
-    """For connections from now on. Files that do not fit (yet) leave everything as it is."""
-    files = (options.tls_cert_file, options.tls_private_key_file)
-    try:
-        # Tried aside first: half a pair would leave the one in use without its key.
-        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(*files)
-        tls.load_cert_chain(*files)
-    except OSError as error:
-        log.warning("certificate_not_renewed", file=options.tls_cert_file, problem=str(error))
+def _access(options: EndpointOptions, reviewers: Reviewers, clock: SystemClock) -> Access:
+    if options.endpoints_token_file:
+        return TokenAccess(TokenFile(Path(options.endpoints_token_file)).read)
+    if options.is_local and not reviewers.are_known and not options.client_ca_file:
+        return OpenAccess()
+    return DelegatedAccess(options, reviewers.authentication, reviewers.authorization, clock)
 
 
 class TokenFile:

@@ -1,16 +1,15 @@
 """Which path is answered how, and to whom. Start reading here."""
 
-import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import parse_qs, urlsplit
 
+from daemon.endpoints.access import HEALTH_PATHS, UNAUTHORIZED, Access, refusal_body
 from daemon.endpoints.health import Facts, checks_for, told_all, told_one
 from daemon.endpoints.metrics_text import CONTENT_TYPE
 
-HEALTH_PATHS: Final = ("/livez", "/readyz", "/healthz")
-"""Open to everybody, as kube-scheduler's are (--authorization-always-allow-paths)."""
 PLAIN: Final = "text/plain; charset=utf-8"
+JSON: Final = "application/json"
 
 
 class Source(Protocol):
@@ -29,6 +28,8 @@ class Request(NamedTuple):
     """Path and query."""
     headers: Mapping[str, str]
     """Names in lower case."""
+    certificate: Mapping[str, object] | None = None
+    """The client's, as `ssl` tells it; None: it showed none."""
 
 
 class Page(NamedTuple):
@@ -44,10 +45,9 @@ NOT_FOUND: Final = Page(404, b"404 page not found\n")
 class Pages:
     """Answers requests."""
 
-    def __init__(self, source: Source, token: Callable[[], str] | None) -> None:
-        """`token` gives the bearer token that all but health asks for; None: nobody is asked."""
+    def __init__(self, source: Source, access: Access) -> None:
         self._source = source
-        self._token = token
+        self._access = access
 
     async def answer(self, request: Request) -> Page:
         if request.method not in ("GET", "HEAD"):
@@ -57,18 +57,19 @@ class Pages:
         except ValueError:
             return Page(400, b"not a path\n")
         path = parts.path.rstrip("/")
+        refusal = await self._access.refusal(path, request.headers, request.certificate)
+        if refusal is not None:
+            told = (("WWW-Authenticate", "Bearer"),) if refusal.status == UNAUTHORIZED else ()
+            return Page(refusal.status, refusal_body(refusal), JSON, told)
         root = "/" + path.lstrip("/").partition("/")[0]
         if root in HEALTH_PATHS:
             return await self._health(root, path.removeprefix(root).lstrip("/"), parts.query)
         if path not in ("/metrics", "/configz"):
             return NOT_FOUND
-        if not self._is_let_in(request.headers.get("authorization", "")):
-            told = (("WWW-Authenticate", "Bearer"),)
-            return Page(401, b"Unauthorized: a bearer token is needed\n", headers=told)
         if path == "/metrics":
             return Page(200, (await self._source.metrics()).encode(), CONTENT_TYPE)
         configz = self._source.configz()
-        return NOT_FOUND if configz is None else Page(200, configz, "application/json")
+        return NOT_FOUND if configz is None else Page(200, configz, JSON)
 
     async def _health(self, root: str, name: str, query: str) -> Page:
         checks = checks_for(root, await self._source.facts())
@@ -81,11 +82,3 @@ class Pages:
         return Page(
             told.status, told.text.encode(), headers=(("X-Content-Type-Options", "nosniff"),)
         )
-
-    def _is_let_in(self, authorization: str) -> bool:
-        if self._token is None:
-            return True
-        scheme, _, given = authorization.partition(" ")
-        wanted = self._token()
-        is_same = hmac.compare_digest(given.strip().encode(), wanted.encode())
-        return scheme.lower() == "bearer" and bool(wanted) and is_same

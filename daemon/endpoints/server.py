@@ -24,6 +24,7 @@ _REASONS: Final = {
     200: "OK",
     400: "Bad Request",
     401: "Unauthorized",
+    403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
     500: "Internal Server Error",
@@ -59,7 +60,9 @@ class EndpointServer:
         """Connections that wait for their client, to ask or to read; first who has waited longest."""
         self._server: asyncio.Server | None = None
 
-    async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
+    async def start(
+        self, host: str, port: int, tls: ssl.SSLContext | None, *, shares_port: bool = False
+    ) -> int:
         """Listens; the port (0 lets the system choose). OSError if the address cannot be had."""
         self._server = await asyncio.start_server(
             self._serve,
@@ -68,6 +71,7 @@ class EndpointServer:
             ssl=tls,
             ssl_handshake_timeout=None if tls is None else HANDSHAKE_S_MAX,
             limit=HEAD_BYTES_MAX,
+            reuse_port=shares_port or None,
         )
         port = self._server.sockets[0].getsockname()[1]
         log.info("listening", address=host, port=port, is_tls=tls is not None)
@@ -115,7 +119,12 @@ class EndpointServer:
         parser = httptools.HttpRequestParser(parsed)
         try:
             parser.feed_data(head)
-            request = Request(parser.get_method().decode(), parsed.target.decode(), parsed.headers)
+            request = Request(
+                parser.get_method().decode(),
+                parsed.target.decode(),
+                parsed.headers,
+                writer.get_extra_info("peercert"),
+            )
         except (httptools.HttpParserError, httptools.HttpParserUpgrade, UnicodeDecodeError):
             _write(writer, Page(400, b"not an HTTP request\n"), "GET", is_last=True)
             return False

@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+from daemon.core.queue.scheduling_queue import LEFTOVER_AFTER_S
 from daemon.owner.assembly import OwnerOptions, make_state
 from daemon.owner.loop import OwnerLoop
 from shared import exit_codes
@@ -51,7 +52,11 @@ def _run(options: argparse.Namespace) -> int:
     heartbeat = Heartbeat(options.heartbeat_fd)
     in_hand = InHand.asked_for(options, heartbeat.beat)
     core = OwnerOptions(
-        options.binders, options.elect_leader, options.assume_ttl_s, options.annotate_decisions
+        options.binders,
+        options.elect_leader,
+        options.assume_ttl_s,
+        options.annotate_decisions,
+        options.leftover_after_s,
     )
     registry = Registry(gates)
     state = make_state(config, gates, registry, core, epoch, clock.monotonic_s(), in_hand)
@@ -95,6 +100,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--workers-key-file", default="")
     parser.add_argument("--workers-allowed-file", default="")
     parser.add_argument("--assume-ttl-s", type=float, default=0.0)
+    parser.add_argument("--leftover-after-s", type=float, default=LEFTOVER_AFTER_S)
     parser.add_argument("--annotate-decisions", action="store_true")
     return parser.parse_args(argv)
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.queue.hints import HintSettings, registrations_of
-from daemon.core.queue.scheduling_queue import QueueSettings
+from daemon.core.queue.scheduling_queue import LEFTOVER_AFTER_S, QueueSettings
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
 from shared.config import SchedulerConfiguration
@@ -33,6 +33,7 @@ class OwnerOptions(NamedTuple):
     """With leader election."""
     assumed_pod_ttl_s: float = 0.0
     annotates_decisions: bool = False
+    leftover_after_s: float = LEFTOVER_AFTER_S
 
 
 def make_state(
@@ -55,6 +56,7 @@ def make_state(
         queue=QueueSettings(
             initial_backoff_s=config.pod_initial_backoff_s,
             max_backoff_s=config.pod_max_backoff_s,
+            leftover_after_s=options.leftover_after_s,
         ),
         hints=hint_settings(built, gates),
         extenders=config.extenders,

@@ -7,8 +7,11 @@ else each role takes is its row below. Order is start order; no child waits for 
 
 from typing import NamedTuple
 
-from shared.config import LeaderElection, RuntimeOptions
+import msgspec
+
+from shared.config import LeaderElection
 from shared.limits import OWNER_SILENCE_S, SILENCE_S
+from shared.runtime_options import EndpointOptions, RuntimeOptions
 
 
 class ChildSpec(NamedTuple):
@@ -58,9 +61,9 @@ def child_specs(
     # With neither, the child looks where every Kubernetes client looks (`shared/kube/kubeconfig.py`).
     server: tuple[str, ...] = ()
     if options.server:
-        server = ("--server", options.server)
-    elif options.kubeconfig:
-        server = ("--kubeconfig", options.kubeconfig)
+        server += ("--server", options.server)
+    if options.kubeconfig:
+        server += ("--kubeconfig", options.kubeconfig)
     seed = ("--seed", str(options.seed))
     elect = ("--elect-leader",) if election is not None else ()
     owner = _owner(options, common, (*config, *seed, *elect))
@@ -96,8 +99,8 @@ def child_specs(
     specs = [owner, adapter, *scorers, *binders]
     if election is not None:
         specs.append(_leader(common, server, election, identity))
-    if options.secure_port:
-        specs.append(_endpoints(common, options, elect))
+    if options.endpoints.secure_port:
+        specs.append(_endpoints(common, options.endpoints, elect))
     return specs
 
 
@@ -111,6 +114,7 @@ def _owner(options: RuntimeOptions, common: tuple[str, ...], more: tuple[str, ..
             *("--binders", str(options.binders)),
             *more,
             *("--assume-ttl-s", f"{options.assume_ttl_s:g}"),
+            *("--leftover-after-s", f"{options.pod_max_in_unschedulable_pods_s:g}"),
             *(("--annotate-decisions",) if options.annotate_decisions else ()),
             *_entrance(options),
         ),
@@ -148,19 +152,7 @@ def _leader(
 
 
 def _endpoints(
-    common: tuple[str, ...], options: RuntimeOptions, elect: tuple[str, ...]
+    common: tuple[str, ...], options: EndpointOptions, elect: tuple[str, ...]
 ) -> ChildSpec:
-    arguments = [
-        *common,
-        *("--bind-address", options.bind_address),
-        *("--secure-port", str(options.secure_port)),
-        *elect,
-    ]
-    for option, path in (
-        ("--tls-cert-file", options.tls_cert_file),
-        ("--tls-private-key-file", options.tls_private_key_file),
-        ("--token-file", options.endpoints_token_file),
-    ):
-        if path:
-            arguments += [option, path]
-    return ChildSpec(ENDPOINTS, "daemon.endpoints", tuple(arguments), is_optional=True)
+    shown = ("--options", msgspec.json.encode(options).decode())
+    return ChildSpec(ENDPOINTS, "daemon.endpoints", (*common, *shown, *elect), is_optional=True)

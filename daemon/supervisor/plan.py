@@ -16,7 +16,8 @@ import msgspec
 from daemon.supervisor.children import ChildSpec, child_specs
 from daemon.supervisor.process_list import replace_file
 from shared.clock import SystemClock
-from shared.config import LeaderElection, RuntimeOptions
+from shared.config import LeaderElection
+from shared.runtime_options import RuntimeOptions
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
 
 CONFIG_NAME: Final = "config.yaml"

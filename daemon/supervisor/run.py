@@ -38,7 +38,6 @@ from daemon.supervisor.restart_policy import Exit, GiveUp, exit_text, next_step
 from daemon.supervisor.sd_notify import ServiceNotifier
 from shared import exit_codes
 from shared.clock import Clock, SystemClock
-from shared.config import RuntimeOptions
 from shared.errors import ConfigurationError, FrameError
 from shared.limits import CHILD_STOP_S, LOOK_PERIOD_S, STATUS_PERIOD_S
 from shared.messages.admin import (
@@ -46,6 +45,7 @@ from shared.messages.admin import (
     StatusRequest,
     StopRequest,
 )
+from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog
 from shared.transport.admin_client import NoAnswerError
 from shared.transport.endpoints import Endpoints

@@ -2,7 +2,7 @@
 
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from shared import shown
@@ -86,4 +86,17 @@ def access_by_url(url: str, environment: Mapping[str, str] | None = None) -> Clu
         credentials=Credentials(),
         source="server address",
         proxy=proxy,
+    )
+
+
+def moved(access: ClusterAccess, url: str, environment: Mapping[str, str]) -> ClusterAccess:
+    """The same server, with the same credentials, at another address."""
+    there = access_by_url(url, environment)
+    return replace(
+        access,
+        host=there.host,
+        port=there.port,
+        base_path=there.base_path,
+        tls=(access.tls or there.tls) if there.tls is not None else None,
+        proxy=access.proxy or there.proxy,
     )

@@ -20,7 +20,7 @@ import yaml
 
 from shared.errors import ConfigurationError
 from shared.kube.client_certificate import ClientCertificate
-from shared.kube.cluster_access import ClusterAccess, access_by_url, parse_server_url
+from shared.kube.cluster_access import ClusterAccess, access_by_url, moved, parse_server_url
 from shared.kube.credentials import Credentials
 from shared.kube.exec_credentials import ExecCommand, ExecCredentials
 from shared.kube.kubeconfig_user import EXEC_EXTENSION, read_exec, read_impersonation
@@ -43,14 +43,16 @@ def find_access(
     environment: Mapping[str, str] = os.environ,
     service_account_folder: Path = SERVICE_ACCOUNT_FOLDER,
 ) -> ClusterAccess:
-    """The API server to talk to: the first that is stated of `server`, `kubeconfig`, the pod's
-    service account, $KUBECONFIG and ~/.kube/config. Raises `ConfigurationError`.
+    """The API server to talk to: the first that is stated of `kubeconfig`, the pod's service account,
+    $KUBECONFIG and ~/.kube/config. `server` is another address for that of `kubeconfig`; alone it needs
+    no credentials. Raises `ConfigurationError`.
     """
+    if kubeconfig:
+        access = load_kubeconfig([Path(kubeconfig)], context, environment)
+        return moved(access, server, environment) if server else access
     if server:
         return access_by_url(server, environment)
-    if kubeconfig:
-        return load_kubeconfig([Path(kubeconfig)], context, environment)
-    if environment.get("KUBERNETES_SERVICE_HOST") and not environment.get("KUBECONFIG"):
+    if is_in_cluster(environment):
         return in_cluster_access(environment, service_account_folder)
     named = [Path(p) for p in environment.get("KUBECONFIG", "").split(os.pathsep) if p]
     if not named:
@@ -62,6 +64,11 @@ def find_access(
             )
         named = [default]
     return load_kubeconfig(named, context, environment)
+
+
+def is_in_cluster(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether this process runs in a pod, and is not told to look elsewhere."""
+    return bool(environment.get("KUBERNETES_SERVICE_HOST")) and not environment.get("KUBECONFIG")
 
 
 def in_cluster_access(

@@ -27,6 +27,9 @@ from shared import shown
 LEVELS: Final = ("debug", "info", "warning", "error")
 """As `--log-level` takes them."""
 
+FORMAT_VARIABLE: Final = "BERTH_LOGGING_FORMAT"
+"""`text` or `json`, for all processes of one berth; empty: what stderr is decides."""
+
 LINES_BURST: Final = 100
 LINES_PER_S: Final = 2.0
 """Of one event: 170,000 lines a day at worst, some 50 MB."""
@@ -191,7 +194,10 @@ class TextFormatter(logging.Formatter):
 
 
 def _formatter(process: str, out: TextIO) -> logging.Formatter:
-    if out.isatty():
+    asked_for = os.environ.get(FORMAT_VARIABLE, "")
+    if asked_for == "json":
+        return JsonFormatter(process)
+    if asked_for == "text" or out.isatty():
         return TextFormatter(process)
     return JournalFormatter(process) if _is_journal(out) else JsonFormatter(process)
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from bench.apiserver.certificates import Authority, KeyPair
 from bench.apiserver.fault_plan import Rule
+from shared.certificates import Authority, KeyPair
 from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ConnectFailed, Forbidden, TransportError, Unauthorized

@@ -61,6 +61,9 @@ from shared.ids import NodeName
 from shared.kube.pod_record import PodRecord
 from shared.messages.admin import QueueLengths
 
+LEFTOVER_AFTER_S: Final = 300.0
+"""kube-scheduler's --pod-max-in-unschedulable-pods-duration."""
+
 REFUSALS_IN_A_ROW_MAX: Final = 8
 """A worker of which too much is refused has its window halved, from 512 pods to the least, 16, in five
 steps (`daemon.core.dispatch`): a pod that is refused more often than this is not held up by others."""
@@ -73,7 +76,7 @@ class QueueSettings(msgspec.Struct, frozen=True):
     """podInitialBackoffSeconds"""
     max_backoff_s: float = 10.0
     """podMaxBackoffSeconds; 0 turns back-off off."""
-    leftover_after_s: float = 300.0
+    leftover_after_s: float = LEFTOVER_AFTER_S
     """A pod parked for longer than this is tried again without a reason: hints may be wrong."""
 
 

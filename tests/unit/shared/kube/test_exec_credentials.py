@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bench.apiserver.certificates import Authority
+from shared.certificates import Authority
 from shared.clock import ManualClock, SystemClock
 from shared.kube.api_errors import ConnectFailed
 from shared.kube.client_certificate import ClientCertificate

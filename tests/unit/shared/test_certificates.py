@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.apiserver.certificates import Authority, KeyPair
+from shared.certificates import Authority, KeyPair
 from shared.clock import SystemClock
 
 NOW_S = SystemClock().wall_s()

@@ -1,0 +1,345 @@
+"""The flags of `berth run`: every one that kube-scheduler v1.36 has, and berth's own.
+
+A kube-scheduler flag does one of three things here. It is an option of berth (`RuntimeOptions`,
+`EndpointOptions`); or it sets a field of the configuration (`_CONFIGURATION`); or it is taken, checked
+and named at the start as being without effect, with the reason (`_WITHOUT_EFFECT`). Names, types and
+defaults: cmd/kube-scheduler/app/options/options.go and what it calls, v1.36.2. How a flag is written is
+Go's: `--leader-elect`, `--leader-elect=false`, `_` for `-`.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from shared.durations import parse_duration
+from shared.runtime_options import EndpointOptions, RuntimeOptions, default_runtime_dir
+from shared.telemetry.log import LEVELS
+
+DEFAULTS: Final = RuntimeOptions()
+DEBUG_VERBOSITY: Final = 4
+"""From -v=4 on kube-scheduler tells of each pod; so does our level debug."""
+
+_TRUTHS: Final = {
+    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
+}
+
+
+def truth(text: str) -> bool:
+    """As Go's strconv.ParseBool."""
+    try:
+        return _TRUTHS[text]
+    except KeyError:
+        raise ValueError from None  # argparse says which option, and what was given.
+
+
+class Flag(NamedTuple):
+    """A kube-scheduler flag that is no option of berth."""
+
+    name: str
+    kind: Callable[[str], Any]
+    target: str
+    """The path of the field that it sets; or why it has no effect."""
+    honoured: tuple[object, ...] = ()
+    """Values of a flag without effect that ask for what berth does anyway."""
+
+
+_CONFIGURATION: Final = (
+    Flag("--leader-elect", truth, "leaderElection.leaderElect"),
+    Flag("--leader-elect-lease-duration", str, "leaderElection.leaseDuration"),
+    Flag("--leader-elect-renew-deadline", str, "leaderElection.renewDeadline"),
+    Flag("--leader-elect-retry-period", str, "leaderElection.retryPeriod"),
+    Flag("--leader-elect-resource-lock", str, "leaderElection.resourceLock"),
+    Flag("--leader-elect-resource-name", str, "leaderElection.resourceName"),
+    Flag("--leader-elect-resource-namespace", str, "leaderElection.resourceNamespace"),
+    # These are passed over where a file is given with --config, as kube-scheduler does.
+    Flag("--kube-api-qps", float, "clientConnection.qps"),
+    Flag("--kube-api-burst", int, "clientConnection.burst"),
+    Flag("--kube-api-content-type", str, "clientConnection.contentType"),
+)
+WINS_OVER_FILE: Final = "leaderElection."
+
+_HTTP_1: Final = "requests are answered by HTTP/1.1 alone"
+_FRONT_PROXY: Final = "who asks is not taken from the headers of a front proxy"
+_LINES: Final = "each line is written at once, to standard error"
+_ALL_SERIES: Final = "all series are served; drop what is not wanted where they are scraped"
+_PROFILERS: Final = "processes are profiled from outside, with a profiler for Python such as py-spy"
+_ONE_VERSION: Final = "decisions are those of v1.36"
+
+_WITHOUT_EFFECT: Final = (
+    Flag("--disable-http2-serving", truth, _HTTP_1, (True,)),
+    Flag("--http2-max-streams-per-connection", int, _HTTP_1, (0,)),
+    Flag("--permit-address-sharing", truth, "addresses are always shared", (True,)),
+    Flag("--tls-curve-preferences", str, "OpenSSL chooses the curve"),
+    Flag("--tls-sni-cert-key", str, "one certificate is served under all names"),
+    *(
+        Flag(f"--requestheader-{name}", str, _FRONT_PROXY)
+        for name in (
+            *("username-headers", "uid-headers", "group-headers", "extra-headers-prefix"),
+            *("client-ca-file", "allowed-names"),
+        )
+    ),
+    Flag("--profiling", truth, _PROFILERS, (False,)),
+    Flag("--contention-profiling", truth, _PROFILERS, (False,)),
+    Flag("--emulated-version", str, _ONE_VERSION, ("1.36", "kube=1.36")),
+    Flag("--min-compatibility-version", str, _ONE_VERSION, ("1.36", "kube=1.36")),
+    Flag("--show-hidden-metrics-for-version", str, "no metric is hidden"),
+    Flag("--disabled-metrics", str, _ALL_SERIES),
+    Flag("--allow-metric-labels", str, _ALL_SERIES),
+    Flag("--allow-metric-labels-manifest", str, _ALL_SERIES),
+    Flag("--log-flush-frequency", parse_duration, _LINES),
+    *(
+        Flag(f"--log-{form}-{name}", kind, _LINES)
+        for form in ("text", "json")
+        for name, kind in (("split-stream", truth), ("info-buffer-size", str))
+    ),
+    Flag("--vmodule", str, "all files have the same verbosity"),
+)
+
+_ENDPOINTS: Final = {
+    "bind_address": ("IP", "where /livez, /readyz, /metrics and /configz are served, over HTTPS"),
+    "secure_port": ("PORT", "as above; 0: not served"),
+    "cert_dir": ("DIR", "of kube-scheduler.crt and .key, which are made there if missing"),
+    "tls_cert_file": ("FILE", "certificate of the endpoints (default: one made at the start)"),
+    "tls_private_key_file": ("FILE", "its key"),
+    "tls_min_version": ("VERSION", "VersionTLS12 or VersionTLS13"),
+    "tls_cipher_suites": ("NAMES", "of TLS 1.2, separated by commas"),
+    "permit_port_sharing": (None, "another process may serve on the same port (SO_REUSEPORT)"),
+    "client_ca_file": ("FILE", "clients with certificates of these authorities are who these name"),
+    "endpoints_token_file": ("FILE", "whoever has the bearer token in it may read everything"),
+    "authentication_kubeconfig": ("FILE", "server that is asked whose a token is"),
+    "authentication_skip_lookup": (None, "do not look the cluster's client authority up"),
+    "authentication_tolerate_lookup_failure": (None, "go on without it if it is not found"),
+    "authentication_token_webhook_cache_ttl_s": ("D", "an answer to that question holds so long"),
+    "authorization_kubeconfig": ("FILE", "server that is asked what a user may read"),
+    "authorization_always_allow_paths": ("PATHS", "open to everybody, separated by commas"),
+    "authorization_webhook_cache_authorized_ttl_s": ("D", "such a permission holds so long"),
+    "authorization_webhook_cache_unauthorized_ttl_s": ("D", "such a refusal holds so long"),
+}
+
+
+class Joined(argparse.Action):
+    """An option whose values add up, as those of kube-scheduler's --feature-gates."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002 - argparse's signature
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,  # noqa: ARG002 - argparse's signature
+    ) -> None:
+        given = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, f"{given},{values}" if given else values)
+
+
+def with_dashes(arguments: Sequence[str]) -> list[str]:
+    """`_` in the name of a flag is `-` (WordSepNormalizeFunc of component-base/cli/flag)."""
+    written = []
+    for argument in arguments:
+        name, separator, given = argument.partition("=")
+        if name.startswith("--"):
+            name = name.replace("_", "-")
+        written.append(f"{name}{separator}{given}")
+    return written
+
+
+def add_run_flags(parser: argparse.ArgumentParser) -> None:
+    """All flags of `berth run`."""
+    _add_access(parser)
+    _add_work(parser)
+    for name, (metavar, told) in _ENDPOINTS.items():
+        _add_endpoint_flag(parser, name, metavar, told)
+    _add_entrance(parser)
+    _add_log(parser)
+    taken = parser.add_argument_group("set a field of the configuration, as kube-scheduler's flags")
+    for flag in _CONFIGURATION:
+        _add(taken, flag, f"{flag.target}")
+    ignored = parser.add_argument_group("kube-scheduler's flags that have no effect here")
+    for flag in _WITHOUT_EFFECT:
+        _add(ignored, flag, flag.target)
+
+
+def options_of(parsed: argparse.Namespace) -> RuntimeOptions:
+    """What the command line says, as options."""
+    given = vars(parsed)
+    overrides = {flag.target: given[_dest(flag)] for flag in _CONFIGURATION if _dest(flag) in given}
+    notes = [
+        f"{flag.name}: no effect; {flag.target}"
+        for flag in _WITHOUT_EFFECT
+        if _dest(flag) in given and given[_dest(flag)] not in flag.honoured
+    ]
+    if parsed.config:
+        passed_over = [path for path in overrides if not path.startswith(WINS_OVER_FILE)]
+        for path in passed_over:
+            del overrides[path]
+            notes.append(f"{_flag_of(path)}: no effect; the file of --config says it ({path})")
+    endpoints = {name: given[name] for name in EndpointOptions.__struct_fields__}
+    own = {name: given[name] for name in RuntimeOptions.__struct_fields__ if name in given}
+    if parsed.log_level is None:
+        own["log_level"] = "debug" if parsed.v >= DEBUG_VERBOSITY else DEFAULTS.log_level
+    own |= {"overrides": overrides, "notes": tuple(notes)}
+    return RuntimeOptions(**own, endpoints=EndpointOptions(**endpoints))
+
+
+def _dest(flag: Flag) -> str:
+    return flag.name.removeprefix("--").replace("-", "_")
+
+
+def _flag_of(path: str) -> str:
+    return next(flag.name for flag in _CONFIGURATION if flag.target == path)
+
+
+def _add(parser: argparse._ActionsContainer, flag: Flag, told: str) -> None:
+    """Absent from what is parsed unless it is given."""
+    shape: dict[str, Any] = {"metavar": "X"}
+    if flag.kind is truth:
+        shape = {"nargs": "?", "const": True, "metavar": "BOOL"}
+    parser.add_argument(
+        flag.name, type=flag.kind, default=argparse.SUPPRESS, help=told.replace("%", "%%"), **shape
+    )
+
+
+def _add_access(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        *("--server", "--master"),
+        default="",
+        metavar="URL",
+        help="the API server, in place of the one that the kubeconfig file names; without such a"
+        " file: one that asks for no credentials",
+    )
+    parser.add_argument(
+        "--kubeconfig",
+        default="",
+        metavar="FILE",
+        help="default: the configuration's clientConnection.kubeconfig, the pod's service account,"
+        " $KUBECONFIG, ~/.kube/config",
+    )
+    parser.add_argument(
+        "--config", default="", metavar="FILE", help="KubeSchedulerConfiguration v1"
+    )
+    parser.add_argument(
+        "--write-config-to",
+        default="",
+        metavar="FILE",
+        help="write what the configuration comes to there, and exit",
+    )
+    add_feature_gates(parser)
+    add_runtime_dir(parser)
+
+
+def add_runtime_dir(parser: argparse.ArgumentParser) -> None:
+    """Of all commands that concern a berth of this host."""
+    parser.add_argument(
+        "--runtime-dir",
+        default=default_runtime_dir(),
+        metavar="DIR",
+        help="sockets, lock and process list; private to one berth (default %(default)s)",
+    )
+
+
+def add_feature_gates(parser: argparse.ArgumentParser) -> None:
+    """Of all commands that read a configuration."""
+    parser.add_argument(
+        "--feature-gates",
+        action=Joined,
+        default=DEFAULTS.feature_gates,
+        metavar="GATES",
+        help="Kubernetes feature gates, as Name=true,Name=false; may be given several times",
+    )
+
+
+def _add_work(parser: argparse.ArgumentParser) -> None:
+    for option, default, told in (
+        ("--workers", DEFAULTS.workers, "scoring processes"),
+        ("--binders", DEFAULTS.binders, "binding processes"),
+        ("--max-in-flight", DEFAULTS.max_in_flight, "bindings under way at once in each binder"),
+        ("--seed", DEFAULTS.seed, "breaks ties between equal scores"),
+    ):
+        parser.add_argument(
+            option, type=int, default=default, metavar="N", help=f"{told} (default %(default)s)"
+        )
+    parser.add_argument(
+        "--assume-ttl-s",
+        type=float,
+        default=DEFAULTS.assume_ttl_s,
+        metavar="S",
+        help="give an assumed pod up when nobody confirmed its binding for so long; 0: never"
+        " (default %(default)s)",
+    )
+    parser.add_argument(
+        "--drain-s",
+        type=float,
+        default=DEFAULTS.drain_s,
+        metavar="S",
+        help="for bindings in flight after SIGTERM (default %(default)s)",
+    )
+    parser.add_argument(
+        "--pod-max-in-unschedulable-pods-duration",
+        dest="pod_max_in_unschedulable_pods_s",
+        type=parse_duration,
+        default=DEFAULTS.pod_max_in_unschedulable_pods_s,
+        metavar="D",
+        help="a pod that nothing wakes is tried once more after so long (default 5m0s)",
+    )
+    parser.add_argument(
+        "--annotate-decisions",
+        action="store_true",
+        help="write on each bound pod how its placement came about (berth.dev/decision)",
+    )
+    parser.add_argument(
+        "--as-default-scheduler",
+        action="store_true",
+        help="schedule under the name default-scheduler without kube-scheduler's lease",
+    )
+    parser.add_argument(
+        "--exit-with-parent",
+        action="store_true",
+        help="drain and stop when standard input ends (for programs that start berth)",
+    )
+
+
+def _add_endpoint_flag(
+    parser: argparse.ArgumentParser, name: str, metavar: str | None, told: str
+) -> None:
+    default = getattr(DEFAULTS.endpoints, name)
+    flag = "--" + name.removesuffix("_s").replace("_", "-")
+    shape: dict[str, Any] = {"metavar": metavar, "type": type(default)}
+    if isinstance(default, bool):
+        shape = {"metavar": "BOOL", "type": truth, "nargs": "?", "const": True}
+    elif isinstance(default, float):
+        shape["type"] = parse_duration
+    shown = f" (default {default:g}s)" if isinstance(default, float) else f" (default {default})"
+    parser.add_argument(
+        flag, dest=name, default=default, help=told + (shown if default else ""), **shape
+    )
+
+
+def _add_entrance(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--workers-address",
+        default="",
+        metavar="tcp://IP:PORT",
+        help="where scoring workers of other hosts connect (berth worker); PORT+1 is used too",
+    )
+    for option, told in (
+        ("--workers-key-file", "secret key of this berth (berth keys); needed as above"),
+        ("--workers-allowed-file", "public keys of the workers that may connect, one a line"),
+    ):
+        parser.add_argument(option, default="", metavar="FILE", help=told)
+
+
+def _add_log(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--log-level", choices=LEVELS, default=None, help="default info")
+    parser.add_argument(
+        *("-v", "--v"),
+        type=int,
+        default=0,
+        metavar="N",
+        help=f"kube-scheduler's verbosity: {DEBUG_VERBOSITY} and more are --log-level debug",
+    )
+    parser.add_argument(
+        "--logging-format",
+        choices=("text", "json"),
+        default="",
+        help="default: text on a terminal, else JSON",
+    )

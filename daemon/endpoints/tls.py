@@ -1,0 +1,134 @@
+"""The endpoints' side of TLS: their certificate, given or made, and what they speak.
+
+Rules: staging/src/k8s.io/apiserver/pkg/server/options/serving.go (`MaybeDefaultWithSelfSignedCerts`),
+v1.36.2.
+"""
+
+import os
+import socket
+import ssl
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from shared.certificates import Authority
+from shared.clock import SystemClock
+from shared.errors import OperationalError
+from shared.kube.api_client import ApiClient
+from shared.runtime_options import EndpointOptions
+from shared.telemetry.log import EventLog
+
+log: Final = EventLog("endpoints")
+
+PAIR_NAME: Final = "kube-scheduler"
+_MADE_FOLDER: Final = "endpoints-tls"
+_CLUSTER_AUTHENTICATION: Final = (
+    "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+)
+"""Where a kube-apiserver says which authority its clients' certificates are of."""
+_VERSIONS: Final = {
+    "": ssl.TLSVersion.TLSv1_2,
+    "VersionTLS12": ssl.TLSVersion.TLSv1_2,
+    "VersionTLS13": ssl.TLSVersion.TLSv1_3,
+}
+
+
+class _ConfigMap(msgspec.Struct):
+    data: dict[str, str] = {}
+
+
+class PairFiles(NamedTuple):
+    """A certificate and its key, as files."""
+
+    certificate: str
+    key: str
+
+
+def pair_files(options: EndpointOptions, runtime_dir: Path) -> PairFiles:
+    """Those that were given, or are in the folder that was given, or are made; OSError if they cannot
+    be."""
+    if options.tls_cert_file:
+        return PairFiles(options.tls_cert_file, options.tls_private_key_file)
+    folder = Path(options.cert_dir) if options.cert_dir else runtime_dir / _MADE_FOLDER
+    certificate, key = folder / f"{PAIR_NAME}.crt", folder / f"{PAIR_NAME}.key"
+    if not (options.cert_dir and certificate.exists() and key.exists()):
+        _make(certificate, key, options.bind_address)
+    return PairFiles(str(certificate), str(key))
+
+
+def server_context(options: EndpointOptions, pair: PairFiles) -> ssl.SSLContext:
+    """OSError (ssl.SSLError is one) if the pair or the ciphers cannot be used."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = _VERSIONS[options.tls_min_version]
+    if options.tls_cipher_suites:
+        context.set_ciphers(
+            ":".join(_openssl_name(n) for n in options.tls_cipher_suites.split(","))
+        )
+    context.load_cert_chain(pair.certificate, pair.key)
+    return context
+
+
+class ServedTls:
+    """The context that connections are made with, kept as its files and the cluster say."""
+
+    def __init__(
+        self, options: EndpointOptions, runtime_dir: Path, cluster: ApiClient | None
+    ) -> None:
+        """`cluster` is asked for the authority of its clients; OSError if there is no certificate."""
+        self._options = options
+        self._pair = pair_files(options, runtime_dir)
+        self._cluster = cluster
+        self._trusted = ""
+        self.context = server_context(options, self._pair)
+
+    async def renew(self) -> None:
+        """For connections from now on. Files that do not fit (yet) leave everything as it is."""
+        try:
+            # Tried aside first: half a pair would leave the one in use without its key.
+            server_context(self._options, self._pair)
+            self.context.load_cert_chain(*self._pair)
+        except OSError as error:
+            log.warning("certificate_not_renewed", file=self._pair.certificate, problem=str(error))
+        await self.look_up_clients()
+
+    async def look_up_clients(self) -> None:
+        """Whose certificates clients may show; `OperationalError` only where that is asked for."""
+        try:
+            authorities = await self._authorities()
+            if authorities and authorities != self._trusted:
+                self.context.load_verify_locations(cadata=authorities)
+                self.context.verify_mode = ssl.CERT_OPTIONAL
+                self._trusted = authorities
+        except (OperationalError, OSError, ValueError) as error:
+            log.warning("client_authority_not_found", problem=str(error))
+            if not self._options.authentication_tolerate_lookup_failure and not self._trusted:
+                raise
+
+    async def _authorities(self) -> str:
+        options = self._options
+        if options.client_ca_file:
+            return Path(options.client_ca_file).read_text(encoding="ascii")
+        if self._cluster is None or options.authentication_skip_lookup:
+            return ""
+        found = msgspec.json.decode(
+            await self._cluster.get(_CLUSTER_AUTHENTICATION), type=_ConfigMap
+        )
+        return found.data.get("client-ca-file", "")
+
+
+def _make(certificate: Path, key: Path, address: str) -> None:
+    certificate.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    authority = Authority(SystemClock().wall_s(), f"{PAIR_NAME}-ca@{socket.gethostname()}")
+    made = authority.server_pair(["localhost", "127.0.0.1", address])
+    with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(made.key_pem)
+    certificate.write_bytes(made.certificate_pem + authority.certificate_pem)
+
+
+def _openssl_name(iana: str) -> str:
+    """OpenSSL's name of a cipher suite of TLS 1.2: TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 is
+    ECDHE-RSA-AES128-GCM-SHA256 there."""
+    name = iana.strip().removeprefix("TLS_").replace("_WITH_", "-")
+    name = name.removesuffix("_SHA256") if "POLY1305" in name else name
+    return name.replace("AES_", "AES").replace("_CBC_SHA", "_SHA").replace("_", "-")

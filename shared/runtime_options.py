@@ -1,0 +1,173 @@
+"""The options of `berth run`, beside the configuration file, and what cannot work among them."""
+
+import ipaddress
+import os
+from typing import Final
+
+import msgspec
+
+from shared.limits import DRAIN_S, PROCESSES_MAX
+from shared.telemetry.log import LEVELS
+
+PORT_MAX: Final = 65_535
+MAX_IN_FLIGHT_MAX: Final = 1024
+SECONDS_MAX: Final = 86_400
+
+TLS_VERSIONS: Final = ("VersionTLS12", "VersionTLS13")
+"""Of --tls-min-version, as Go names them. Older ones are not spoken."""
+
+
+class EndpointOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where health, metrics and configuration are served, and to whom: kube-scheduler's flags of the
+    same names (staging/src/k8s.io/apiserver/pkg/server/options, v1.36.2)."""
+
+    bind_address: str = "0.0.0.0"  # noqa: S104 - kube-scheduler's; others than probes need an identity.
+    secure_port: int = 10259
+    """0: nothing is served."""
+    cert_dir: str = ""
+    """Holds kube-scheduler.crt and kube-scheduler.key, which are made there if they are missing.
+    Empty: they are made anew in the runtime directory at each start."""
+    tls_cert_file: str = ""
+    tls_private_key_file: str = ""
+    tls_min_version: str = ""
+    tls_cipher_suites: str = ""
+    """Of TLS 1.2, separated by commas, as IANA names them. Empty: OpenSSL's choice."""
+    permit_port_sharing: bool = False
+    client_ca_file: str = ""
+    """Clients with a certificate of these authorities are whom it names. Empty: the cluster's
+    authority is looked up, see `authentication_skip_lookup`."""
+    endpoints_token_file: str = ""
+    """Whoever has the bearer token that it holds may read everything; nobody else is asked about."""
+    authentication_kubeconfig: str = ""
+    """Of the API server that is asked who has a token (TokenReview). Empty: the pod's service account,
+    if there is one; else nobody is known."""
+    authentication_skip_lookup: bool = False
+    """Do not look the cluster's client authority up (kube-system/extension-apiserver-authentication)."""
+    authentication_tolerate_lookup_failure: bool = True
+    authentication_token_webhook_cache_ttl_s: float = 10.0
+    authorization_kubeconfig: str = ""
+    """Of the API server that is asked what who may read (SubjectAccessReview); empty: as above."""
+    authorization_always_allow_paths: str = "/healthz,/readyz,/livez"
+    """Open to everybody; separated by commas; a `*` at the end stands for anything."""
+    authorization_webhook_cache_authorized_ttl_s: float = 10.0
+    authorization_webhook_cache_unauthorized_ttl_s: float = 10.0
+
+    @property
+    def is_local(self) -> bool:
+        """Only who is on this host can ask."""
+        return ipaddress.ip_address(self.bind_address).is_loopback
+
+    def problems(self) -> list[str]:
+        """What cannot work, each with its option."""
+        if not self.secure_port:
+            return []
+        found = []
+        if not 0 < self.secure_port <= PORT_MAX:
+            found.append(f"--secure-port {self.secure_port}: must lie in 0..{PORT_MAX}")
+        if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
+            found.append("--tls-cert-file and --tls-private-key-file: give both or none")
+        if self.tls_min_version and self.tls_min_version not in TLS_VERSIONS:
+            told = ", ".join(TLS_VERSIONS)
+            found.append(f"--tls-min-version {self.tls_min_version}: must be one of {told}")
+        try:
+            ipaddress.ip_address(self.bind_address)
+        except ValueError:
+            found.append(f"--bind-address {self.bind_address}: must be an IP address")
+        return found
+
+
+class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of `berth run`, beside the configuration file."""
+
+    server: str = ""
+    """URL of the API server; overrides that of the kubeconfig file. Alone: of one that asks for no
+    credentials, such as `berth simulate`."""
+    kubeconfig: str = ""
+    """Path of a kubeconfig file: server, certificates and credentials."""
+    config: str = ""
+    """Path of a KubeSchedulerConfiguration; empty: kube-scheduler's defaults."""
+    runtime_dir: str = ""
+    """Sockets, lock and process list, private to one berth. Empty: `default_runtime_dir()`."""
+    workers: int = 1
+    """Scoring processes. With one, decisions are those of kube-scheduler; more relax the freshness
+    of scores, never of feasibility."""
+    binders: int = 1
+    """Binding processes. A pod takes one of them 0.13 to 0.17 ms of CPU with its event (`berth demo`),
+    so one is enough for some 5,000 bindings/s, more than an API server takes."""
+    max_in_flight: int = 64
+    """Bindings that each binder has open at the API server at once. A kube-apiserver admits some
+    hundred mutating requests of all its clients together."""
+    feature_gates: str = ""
+    """`Name=true,Name=false`, as kube-scheduler's; see `shared/framework/feature_gates.py`."""
+    seed: int = 0
+    """Breaks ties between equal scores: same events, same seed, one worker, same decisions."""
+    assume_ttl_s: float = 0.0
+    """Seconds after which an assumed pod that was bound but never seen bound is given up; 0: never,
+    as in kube-scheduler since v1.27: then only the API server's word counts."""
+    annotate_decisions: bool = False
+    """Write on each bound pod, as an annotation, how its placement came about."""
+    drain_s: float = DRAIN_S
+    """Seconds that bindings in flight get to finish after SIGTERM."""
+    as_default_scheduler: bool = False
+    """Schedule under the name `default-scheduler`, which is kube-scheduler's."""
+    overrides: dict[str, str | float | bool] = {}
+    """Fields of the configuration that the command line sets, by their path, such as
+    `leaderElection.leaseDuration`: see `daemon/kube_scheduler_flags.py`."""
+    notes: tuple[str, ...] = ()
+    """Flags that were given and have no effect, each with the reason."""
+    endpoints: EndpointOptions = EndpointOptions()
+    pod_max_in_unschedulable_pods_s: float = 300.0
+    """After so long without an event that might help it, a pod is tried once more."""
+    workers_address: str = ""
+    """tcp://IP:PORT where workers of other hosts connect (PORT + 1 too); empty: there are none."""
+    workers_key_file: str = ""
+    """The owner's secret key, as `berth keys` writes it."""
+    workers_allowed_file: str = ""
+    """Public keys of the workers that may connect, one a line."""
+    log_level: str = "info"
+    logging_format: str = ""
+    """`text` or `json`; empty: text for people, JSON where nobody looks."""
+    exit_with_parent: bool = False
+    """Stop as on SIGTERM when standard input ends: whoever started berth is gone."""
+
+    def problems(self) -> list[str]:
+        """What cannot work, each with its option."""
+        found = []
+        if self.server and not self.server.startswith(("http://", "https://")):
+            found.append(f"--server {self.server}: must start with http:// or https://")
+        for name, count, most in (
+            ("--workers", self.workers, PROCESSES_MAX),
+            ("--binders", self.binders, PROCESSES_MAX),
+            ("--max-in-flight", self.max_in_flight, MAX_IN_FLIGHT_MAX),
+        ):
+            # With workers elsewhere there need be none here.
+            least = 0 if name == "--workers" and self.workers_address else 1
+            if not least <= count <= most:
+                found.append(f"{name} {count}: must lie in {least}..{most}")
+        if not 0 <= self.seed < 2**63:
+            found.append(f"--seed {self.seed}: must lie in 0..2^63-1")
+        for name, seconds in (
+            ("--assume-ttl-s", self.assume_ttl_s),
+            ("--drain-s", self.drain_s),
+            ("--pod-max-in-unschedulable-pods-duration", self.pod_max_in_unschedulable_pods_s),
+        ):
+            if not 0 <= seconds <= SECONDS_MAX:
+                found.append(f"{name} {seconds:g}: must lie in 0..{SECONDS_MAX}")
+        found += self.endpoints.problems()
+        files = (self.workers_key_file, self.workers_allowed_file)
+        if any((self.workers_address, *files)) and not all((self.workers_address, *files)):
+            found.append(
+                "--workers-address, --workers-key-file and --workers-allowed-file: give all of them;"
+                " workers of other hosts are let in with keys only (berth keys makes them)"
+            )
+        if self.log_level not in LEVELS:
+            found.append(f"--log-level {self.log_level}: must be one of {', '.join(LEVELS)}")
+        return found
+
+
+def default_runtime_dir() -> str:
+    """/run/berth for root; else below the user's own runtime folder, or in the temporary folder."""
+    if os.geteuid() == 0:
+        return "/run/berth"
+    own = os.environ.get("XDG_RUNTIME_DIR")
+    return f"{own}/berth" if own else f"/tmp/berth-{os.geteuid()}"  # noqa: S108 - made private, owner checked
