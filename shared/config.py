@@ -11,6 +11,7 @@ merges a profile with the defaults and checks it.
 """
 
 import re
+from collections import abc
 from pathlib import Path
 from typing import Any, Final
 
@@ -114,7 +115,7 @@ def read_text(path: str) -> str:
         raise ConfigurationError(path, [f"is not UTF-8 text (byte {error.start})"]) from error
 
 
-def overridden(text: str, overrides: dict[str, Any]) -> str:
+def overridden(text: str, overrides: abc.Mapping[str, Any]) -> str:
     """A configuration's text, which can be parsed or is empty, with other values of some fields.
 
     `overrides` is by path, such as `leaderElection.leaderElect`: a section and its field.

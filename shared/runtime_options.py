@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -110,7 +111,7 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that bindings in flight get to finish after SIGTERM."""
     as_default_scheduler: bool = False
     """Schedule under the name `default-scheduler`, which is kube-scheduler's."""
-    overrides: dict[str, str | float | bool] = {}
+    overrides: Mapping[str, str | float | bool] = {}
     """Fields of the configuration that the command line sets, by their path, such as
     `leaderElection.leaseDuration`: see `daemon/kube_scheduler_flags.py`."""
     notes: tuple[str, ...] = ()

@@ -117,7 +117,7 @@ async def start_berth(folder: Path, arguments: Sequence[str]) -> WatchedProcess:
     """A whole berth, ready to schedule. It is the only one, so nobody elects a leader unless
     `arguments` say so."""
     runtime_dir = folder / "run"
-    alone = ["--as-default-scheduler", "--leader-elect", "false"]
+    alone = ["--as-default-scheduler", "--leader-elect", "false", "--secure-port", "0"]
     command = ["run", "--runtime-dir", f"{runtime_dir}", *alone, *arguments]
     berth = WatchedProcess("berth", "daemon", command, folder, speaks=False)
     try:

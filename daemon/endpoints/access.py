@@ -17,7 +17,6 @@ import msgspec
 
 from shared.clock import Clock
 from shared.errors import OperationalError
-from shared.kube.api_client import ApiClient
 from shared.runtime_options import EndpointOptions
 from shared.telemetry.log import EventLog
 
@@ -51,6 +50,12 @@ class Refusal(NamedTuple):
 
     status: int
     message: str
+
+
+class Reviewer(Protocol):
+    """An API server that answers questions; `ApiClient` is one."""
+
+    async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
 
 
 class Access(Protocol):
@@ -95,8 +100,8 @@ class DelegatedAccess:
     def __init__(
         self,
         options: EndpointOptions,
-        authentication: ApiClient | None,
-        authorization: ApiClient | None,
+        authentication: Reviewer | None,
+        authorization: Reviewer | None,
         clock: Clock,
     ) -> None:
         self._options = options
@@ -236,7 +241,7 @@ class _SubjectAccessReview(msgspec.Struct):
 T = TypeVar("T")
 
 
-async def _ask(client: ApiClient, path: str, question: object, shape: type[T]) -> T | None:
+async def _ask(client: Reviewer, path: str, question: object, shape: type[T]) -> T | None:
     """None: there was no answer, which is logged."""
     try:
         body = msgspec.json.encode(question)

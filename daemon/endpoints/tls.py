@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from shared.certificates import Authority
 from shared.clock import SystemClock
 from shared.errors import OperationalError
 from shared.kube.api_client import ApiClient
@@ -80,6 +79,7 @@ class ServedTls:
         self._pair = pair_files(options, runtime_dir)
         self._cluster = cluster
         self._trusted = ""
+        self._problem = ""
         self.context = server_context(options, self._pair)
 
     async def renew(self) -> None:
@@ -101,7 +101,9 @@ class ServedTls:
                 self.context.verify_mode = ssl.CERT_OPTIONAL
                 self._trusted = authorities
         except (OperationalError, OSError, ValueError) as error:
-            log.warning("client_authority_not_found", problem=str(error))
+            if str(error) != self._problem:
+                log.warning("client_authority_not_found", problem=str(error))
+            self._problem = str(error)
             if not self._options.authentication_tolerate_lookup_failure and not self._trusted:
                 raise
 
@@ -118,6 +120,8 @@ class ServedTls:
 
 
 def _make(certificate: Path, key: Path, address: str) -> None:
+    from shared.certificates import Authority  # 8 MB that others have no use for.
+
     certificate.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     authority = Authority(SystemClock().wall_s(), f"{PAIR_NAME}-ca@{socket.gethostname()}")
     made = authority.server_pair(["localhost", "127.0.0.1", address])

@@ -9,11 +9,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from daemon.endpoints.access import Access, OpenAccess
 from daemon.endpoints.pages import Pages
 from daemon.endpoints.server import CONNECTIONS_MAX, HEAD_BYTES_MAX, EndpointServer
 from shared import exit_codes
+from shared.runtime_options import EndpointOptions
 from tests.support.waiting import HANG_S
 from tests.unit.daemon.endpoints.test_pages import FixedSource
 
@@ -22,11 +25,15 @@ pytestmark = pytest.mark.integration
 TLS = Path(__file__).parents[1] / "unit" / "shared" / "kube" / "tls"
 
 
-def serve(scene: Callable[[int], None], tls: ssl.SSLContext | None = None) -> None:
+def serve(
+    scene: Callable[[int], None],
+    tls: ssl.SSLContext | None = None,
+    access: Access = OpenAccess(),  # noqa: B008 - it has no state.
+) -> None:
     """Runs a scene of blocking calls against a server on a free port."""
 
     async def main() -> None:
-        server = EndpointServer(Pages(FixedSource(), None))
+        server = EndpointServer(Pages(FixedSource(), access))
         port = await server.start("127.0.0.1", 0, tls)
         try:
             await asyncio.to_thread(scene, port)
@@ -34,6 +41,10 @@ def serve(scene: Callable[[int], None], tls: ssl.SSLContext | None = None) -> No
             await server.close()
 
     asyncio.run(main())
+
+
+def json_text(options: EndpointOptions) -> str:
+    return msgspec.json.encode(options).decode()
 
 
 def get(
@@ -93,7 +104,8 @@ def test_a_body_ends_the_connection_with_the_answer() -> None:
 def test_a_port_that_is_taken_ends_the_process_with_a_line_of_the_log(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        arguments = ["--runtime-dir", str(tmp_path), "--secure-port", str(port)]
+        options = EndpointOptions(bind_address="127.0.0.1", secure_port=port)
+        arguments = ["--runtime-dir", str(tmp_path), "--options", json_text(options)]
         ended = subprocess.run(
             [sys.executable, "-P", "-m", "daemon.endpoints", *arguments],
             capture_output=True,

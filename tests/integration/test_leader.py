@@ -66,7 +66,8 @@ class Stage:
         config = home / "config.yaml"
         config.write_text(self.config)
         arguments = ["run", "--runtime-dir", f"{home}/run", "--server", self.address]
-        arguments += ["--config", str(config), "--as-default-scheduler", *options]
+        arguments += ["--config", str(config), "--as-default-scheduler"]
+        arguments += ["--secure-port", "0", *options]
         berth = WatchedProcess("berth", "daemon", arguments, home, speaks=False)
         self.berths[name] = berth
         return berth

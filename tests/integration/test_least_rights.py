@@ -100,6 +100,7 @@ class Site(LiveCluster):
                     *("--config", str(folder / "berth.yaml")),
                     *("--kubeconfig", str(folder / "kubeconfig")),
                     *("--runtime-dir", str(folder / "run")),
+                    *("--secure-port", "0"),
                     "--exit-with-parent",
                 ],
                 stdin=subprocess.PIPE,

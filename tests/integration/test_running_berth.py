@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -18,6 +19,12 @@ from tests.support.waiting import HANG_S
 pytestmark = pytest.mark.integration
 
 
+UNVERIFIED = ssl.create_default_context()
+"""berth has made its certificate itself."""
+UNVERIFIED.check_hostname = False
+UNVERIFIED.verify_mode = ssl.CERT_NONE
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
@@ -26,9 +33,9 @@ def free_port() -> int:
 
 def get(port: int, path: str, token: str = "") -> tuple[int, str]:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
+    request = urllib.request.Request(f"https://127.0.0.1:{port}{path}", headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=HANG_S) as answer:
+        with urllib.request.urlopen(request, timeout=HANG_S, context=UNVERIFIED) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

@@ -14,9 +14,9 @@ from typing import Any
 from daemon.supervisor.children import ChildSpec
 from daemon.supervisor.process_list import SupervisorLock
 from daemon.supervisor.run import supervise
-from shared.config import RuntimeOptions
 from shared.errors import ConfigurationError
 from shared.limits import SILENCE_S
+from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import start_logging
 from shared.transport.parent import make_lifeline
 

@@ -9,7 +9,7 @@ import pytest
 from daemon import cli
 from daemon.supervisor.children import child_specs
 from shared import exit_codes
-from shared.config import RuntimeOptions
+from shared.runtime_options import RuntimeOptions
 
 ENTRANCE: dict[str, Any] = {
     "workers_address": "tcp://127.0.0.1:7400",

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from daemon.endpoints.access import OpenAccess, TokenAccess
 from daemon.endpoints.health import Facts
 from daemon.endpoints.pages import Page, Pages, Request
 from tests.unit.daemon.endpoints.test_health import WELL
@@ -34,7 +35,8 @@ def ask(
     facts: Facts = WELL,
 ) -> Page:
     headers = {"authorization": authorization} if authorization else {}
-    pages = Pages(FixedSource(facts), token)
+    access = OpenAccess() if token is None else TokenAccess(token)
+    pages = Pages(FixedSource(facts), access)
     return asyncio.run(pages.answer(Request(method, target, headers)))
 
 

@@ -2,12 +2,20 @@
 
 import msgspec
 
+from daemon.endpoints.__main__ import parse_options
 from daemon.supervisor.children import child_specs
 from daemon.supervisor.launcher import child_environment
-from shared.config import LeaderElection, RuntimeOptions
+from shared.config import LeaderElection
+from shared.runtime_options import EndpointOptions, RuntimeOptions
 
 OPTIONS = RuntimeOptions(
-    server="http://127.0.0.1:1", runtime_dir="/d", workers=2, binders=3, seed=7, assume_ttl_s=2.5
+    server="http://127.0.0.1:1",
+    runtime_dir="/d",
+    workers=2,
+    binders=3,
+    seed=7,
+    assume_ttl_s=2.5,
+    endpoints=EndpointOptions(secure_port=0),
 )
 
 
@@ -45,7 +53,7 @@ def test_the_owner_learns_the_size_of_the_pools_seed_and_ttl() -> None:
     owner = child_specs(OPTIONS, 5)[0].arguments
     assert owner[6:] == (
         *("--workers", "2", "--binders", "3"),
-        *("--seed", "7", "--assume-ttl-s", "2.5"),
+        *("--seed", "7", "--assume-ttl-s", "2.5", "--leftover-after-s", "300"),
     )
 
 
@@ -67,14 +75,14 @@ def test_who_must_heed_the_lease_is_told_and_only_then_is_there_an_elector() -> 
 
 
 def test_the_endpoints_have_a_process_where_they_have_a_port() -> None:
-    options = msgspec.structs.replace(OPTIONS, secure_port=10259, endpoints_token_file="/t")
+    options = msgspec.structs.replace(OPTIONS, endpoints=EndpointOptions(client_ca_file="/ca"))
     spec = child_specs(options, 5)[-1]
     assert spec.name == "endpoints"
     assert spec.is_optional
-    assert spec.arguments[6:] == (
-        *("--bind-address", "127.0.0.1", "--secure-port", "10259"),
-        *("--token-file", "/t"),
-    )
+    read = parse_options(list(spec.arguments)).options
+    assert msgspec.json.decode(read, type=EndpointOptions) == options.endpoints
+    nowhere = msgspec.structs.replace(options, endpoints=EndpointOptions(secure_port=0))
+    assert "endpoints" not in {spec.name for spec in child_specs(nowhere, 5)}
 
 
 def test_those_that_read_the_configuration_are_started_anew_by_a_reload() -> None:

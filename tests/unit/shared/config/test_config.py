@@ -7,13 +7,13 @@ import pytest
 
 from shared.config import (
     CONFIG_BYTES_MAX,
-    RuntimeOptions,
     SchedulerConfiguration,
     load_configuration,
     parse_configuration,
 )
 from shared.errors import ConfigurationError
 from shared.framework.profiles import PluginSet
+from shared.runtime_options import EndpointOptions, RuntimeOptions
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -228,7 +228,8 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (RuntimeOptions(server="http://a", kubeconfig="/b"), "give one of them"),
+        (RuntimeOptions(endpoints=EndpointOptions(bind_address="here")), "--bind-address here"),
+        (RuntimeOptions(endpoints=EndpointOptions(tls_min_version="1.2")), "VersionTLS12"),
         (RuntimeOptions(server="a:80"), "http://"),
         (RuntimeOptions(workers=0), "--workers 0"),
         (RuntimeOptions(binders=1000), "--binders 1000"),

@@ -1,0 +1,150 @@
+"""Every flag of kube-scheduler v1.36 is taken, and does what it can."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from daemon import cli
+from daemon.commands.run import make_plan, read_configuration
+from daemon.commands.run_flags import add_run_flags, options_of, with_dashes
+from shared import exit_codes
+from shared.errors import ConfigurationError
+from shared.runtime_options import RuntimeOptions
+
+KUBE_SCHEDULER = """
+allow-metric-labels allow-metric-labels-manifest authentication-kubeconfig
+authentication-skip-lookup authentication-token-webhook-cache-ttl
+authentication-tolerate-lookup-failure authorization-always-allow-paths authorization-kubeconfig
+authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl
+bind-address cert-dir client-ca-file config contention-profiling disable-http2-serving
+disabled-metrics emulated-version feature-gates http2-max-streams-per-connection kube-api-burst
+kube-api-content-type kube-api-qps kubeconfig leader-elect leader-elect-lease-duration
+leader-elect-renew-deadline leader-elect-resource-lock leader-elect-resource-name
+leader-elect-resource-namespace leader-elect-retry-period log-flush-frequency
+log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size log-text-split-stream
+logging-format master min-compatibility-version permit-address-sharing permit-port-sharing
+pod-max-in-unschedulable-pods-duration profiling requestheader-allowed-names
+requestheader-client-ca-file requestheader-extra-headers-prefix requestheader-group-headers
+requestheader-uid-headers requestheader-username-headers secure-port
+show-hidden-metrics-for-version tls-cert-file tls-cipher-suites tls-curve-preferences
+tls-min-version tls-private-key-file tls-sni-cert-key v version vmodule write-config-to
+"""
+"""What `kube-scheduler --help` of v1.36.2 names, without --help."""
+
+KUBEADM = (
+    "--authentication-kubeconfig=/etc/kubernetes/scheduler.conf",
+    "--authorization-kubeconfig=/etc/kubernetes/scheduler.conf",
+    "--bind-address=127.0.0.1",
+    "--kubeconfig=/etc/kubernetes/scheduler.conf",
+    "--leader-elect=true",
+)
+"""The arguments of the static pod that kubeadm writes."""
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(allow_abbrev=False)
+    add_run_flags(made)
+    return made
+
+
+def read(*arguments: str) -> RuntimeOptions:
+    return options_of(parser().parse_args(with_dashes(arguments)))
+
+
+def test_every_flag_of_kube_scheduler_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--help"])
+    told = capsys.readouterr().out
+    assert [flag for flag in KUBE_SCHEDULER.split() if f"--{flag}" not in told] == []
+
+
+def test_the_arguments_of_kubeadms_static_pod_are_enough() -> None:
+    options = read(*KUBEADM)
+    assert options.problems() == []
+    assert options.notes == ()
+    _, checked = read_configuration(options)
+    assert checked.configuration.leader_election.leader_elect
+    assert options.endpoints.secure_port == 10259
+
+
+def test_flags_set_fields_of_the_configuration(tmp_path: Path) -> None:
+    given = ("--leader-elect-lease-duration", "30s", "--kube-api-qps", "50", "--kube-api-burst=100")
+    _, checked = read_configuration(read(*given))
+    assert checked.configuration.leader_election.lease_duration_s == 30
+    assert checked.configuration.client_connection.qps == 50
+    assert checked.configuration.client_connection.burst == 100
+
+
+def test_with_a_file_leader_election_is_overridden_and_the_rest_is_passed_over(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "clientConnection: {qps: 7}\nleaderElection: {resourceName: mine, leaderElect: true}\n"
+    )
+    options = read("--config", str(path), "--leader-elect=false", "--kube-api-qps=50")
+    text, checked = read_configuration(options)
+    election = checked.configuration.leader_election
+    assert (election.leader_elect, election.resource_name) == (False, "mine")
+    assert checked.configuration.client_connection.qps == 7
+    (note,) = options.notes
+    assert note.startswith("--kube-api-qps: no effect")
+    assert "leaderElect: false" in text, "the children read it"
+
+
+def test_what_a_flag_sets_is_checked_as_in_a_file() -> None:
+    with pytest.raises(ConfigurationError, match="renewDeadline"):
+        read_configuration(read("--leader-elect-renew-deadline", "20s"))
+    with pytest.raises(ConfigurationError, match="write it like 15s"):
+        read_configuration(read("--leader-elect-retry-period=2"))
+
+
+@pytest.mark.parametrize("text", ["--leader-elect", "--leader-elect=T", "--leader_elect=1"])
+def test_truths_are_written_as_go_writes_them(text: str) -> None:
+    assert read(text).overrides == {"leaderElection.leaderElect": True}
+    with pytest.raises(SystemExit):
+        read("--leader-elect=yes")
+
+
+def test_what_has_no_effect_is_named_with_its_reason_unless_it_asks_for_what_is() -> None:
+    assert read("--profiling=false", "--disable-http2-serving").notes == ()
+    (note,) = read("--profiling", "true").notes
+    assert "profiled from outside" in note
+
+
+def test_verbosity_is_a_level_of_the_log() -> None:
+    assert [read(*given).log_level for given in (["-v=2"], ["--v", "4"], ["-v", "10"])] == [
+        *("info", "debug", "debug")
+    ]
+    assert read("-v=9", "--log-level=error").log_level == "error"
+
+
+def test_the_name_default_scheduler_is_shared_by_turns() -> None:
+    plan, _ = make_plan(read("--server", "http://a"))
+    assert plan.election.resource_name == "kube-scheduler"
+    for alone in (["--leader-elect=false"], ["--leader-elect-resource-name=mine"]):
+        with pytest.raises(ConfigurationError, match="without kube-scheduler's lease"):
+            make_plan(read("--server", "http://a", *alone))
+
+
+def test_the_configuration_is_written_and_means_the_same_when_read(tmp_path: Path) -> None:
+    path = tmp_path / "written.yaml"
+    arguments = ["run", "--leader-elect-resource-name=mine", "--write-config-to", str(path)]
+    assert cli.main(arguments) == exit_codes.OK
+    _, checked = read_configuration(read("--config", str(path)))
+    assert checked.configuration.leader_election.resource_name == "mine"
+    nowhere = str(tmp_path / "no" / "folder")
+    assert cli.main(["run", "--write-config-to", nowhere]) == exit_codes.UNUSABLE
+
+
+def test_an_unknown_flag_is_refused_with_the_commands_own_usage(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["run", "--leader-elec=true"])
+    assert ended.value.code == exit_codes.UNUSABLE
+    told = capsys.readouterr().err
+    assert told.startswith("usage: berth run")
+    assert "--leader-elec" in told

@@ -1,0 +1,143 @@
+"""Who may read what, as an API server answers."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from daemon.endpoints.access import ANSWERS_MAX, DelegatedAccess, Refusal, refusal_body, user_of
+from shared.clock import ManualClock
+from shared.errors import OperationalError
+from shared.runtime_options import EndpointOptions
+
+TOKENS = {"good": "system:serviceaccount:monitoring:prometheus", "root": "admin"}
+READERS = {"system:serviceaccount:monitoring:prometheus"}
+
+
+class FakeReviewer:
+    """Knows some tokens and some readers."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.is_down = False
+
+    async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
+        if self.is_down:
+            raise OperationalError("down")
+        question = msgspec.json.decode(body)
+        self.asked.append(question)
+        if path.endswith("/tokenreviews"):
+            name = TOKENS.get(question["spec"]["token"])
+            groups = ["system:masters"] if name == "admin" else []
+            user = {"username": name, "groups": groups}
+            status = {"authenticated": True, "user": user} if name else {}
+        else:
+            assert question["spec"]["nonResourceAttributes"]["verb"] == "get"
+            status = {"allowed": question["spec"]["user"] in READERS}
+        return msgspec.json.encode({"status": status})
+
+
+class Scene:
+    def __init__(self, **options: Any) -> None:
+        self.clock = ManualClock()
+        self.reviewer = FakeReviewer()
+        made = EndpointOptions(**options)
+        self.access = DelegatedAccess(made, self.reviewer, self.reviewer, self.clock)
+
+    def ask(
+        self, path: str, token: str = "", certificate: dict[str, Any] | None = None
+    ) -> Refusal | None:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        return asyncio.run(self.access.refusal(path, headers, certificate))
+
+
+def subject(name: str, *groups: str) -> dict[str, Any]:
+    organizations = tuple((("organizationName", group),) for group in groups)
+    return {"subject": (*organizations, (("commonName", name),))}
+
+
+def test_health_is_open_and_nothing_else_is() -> None:
+    scene = Scene()
+    for path in ("/livez", "/readyz", "/healthz"):
+        assert scene.ask(path) is None
+    assert scene.reviewer.asked == []
+    refusal = scene.ask("/metrics")
+    assert refusal == Refusal(403, 'forbidden: User "system:anonymous" cannot get path "/metrics"')
+    assert scene.ask("/livez/ping") is not None, "paths are whole, as kube-scheduler's"
+
+
+def test_paths_may_be_opened_with_a_star() -> None:
+    scene = Scene(authorization_always_allow_paths="/metrics,live*")
+    assert scene.ask("/metrics") is None
+    assert scene.ask("/livez/ping") is None
+    assert scene.ask("/readyz") is not None
+
+
+def test_a_token_is_its_owner_and_who_may_read_reads() -> None:
+    scene = Scene()
+    assert scene.ask("/metrics", "good") is None
+    groups = scene.reviewer.asked[-1]["spec"]["groups"]
+    assert groups == ["system:authenticated"]
+    assert scene.ask("/metrics", "bad") == Refusal(401, "Unauthorized")
+
+
+def test_masters_are_not_asked_about() -> None:
+    scene = Scene()
+    assert scene.ask("/configz", "root") is None
+    assert len(scene.reviewer.asked) == 1
+
+
+def test_a_client_certificate_says_who_it_is() -> None:
+    scene = Scene()
+    assert scene.ask("/configz", certificate=subject("jane", "system:masters")) is None
+    refusal = scene.ask("/configz", certificate=subject("joe", "a", "b"))
+    assert refusal is not None
+    assert refusal.status == 403
+    assert scene.reviewer.asked[-1]["spec"]["groups"] == ["a", "b", "system:authenticated"]
+    assert user_of({}) is None
+
+
+def test_answers_are_kept_for_their_time() -> None:
+    scene = Scene(authentication_token_webhook_cache_ttl_s=5.0)
+    for _ in range(3):
+        assert scene.ask("/metrics", "good") is None
+    assert len(scene.reviewer.asked) == 2
+    scene.clock.advance(6.0)
+    assert scene.ask("/metrics", "good") is None
+    assert len(scene.reviewer.asked) == 3, "the token is asked about again, the permission holds"
+
+
+def test_a_server_that_does_not_answer_lets_nobody_in() -> None:
+    scene = Scene()
+    scene.reviewer.is_down = True
+    refusal = scene.ask("/metrics", "good")
+    assert refusal is not None
+    assert refusal.status == 401
+    scene.reviewer.is_down = False
+    assert scene.ask("/metrics", "good") is None, "that was not kept"
+
+
+def test_whoever_tries_tokens_fills_no_memory() -> None:
+    scene = Scene()
+
+    async def many() -> None:
+        for number in range(ANSWERS_MAX + 10):
+            headers = {"authorization": f"Bearer {number}"}
+            await scene.access.refusal("/metrics", headers, None)
+
+    asyncio.run(many())
+    assert len(scene.access._users._answers) == ANSWERS_MAX
+
+
+def test_a_refusal_is_told_as_the_api_server_tells_it() -> None:
+    told = msgspec.json.decode(refusal_body(Refusal(403, "forbidden: no")))
+    assert (told["kind"], told["reason"], told["code"]) == ("Status", "Forbidden", 403)
+
+
+@pytest.mark.parametrize("scheme", ["Basic good", "good", "bearergood"])
+def test_another_scheme_is_no_token(scheme: str) -> None:
+    scene = Scene()
+    refusal = asyncio.run(scene.access.refusal("/metrics", {"authorization": scheme}, None))
+    assert refusal is not None
+    assert refusal.status == 403
