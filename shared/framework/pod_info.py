@@ -2,6 +2,7 @@
 
 from functools import cached_property
 
+from shared.kernels.node_inclusion import RequiredNodeAffinity, required_node_affinity
 from shared.kernels.pod_terms import PodTerms, parse_pod_terms
 from shared.kernels.pod_volumes import ClaimUse, claim_uses
 from shared.kube.objects import PodSpec
@@ -100,6 +101,11 @@ class PodInfo:
     def pod_terms(self) -> PodTerms:
         """Its affinity and anti-affinity to other pods."""
         return parse_pod_terms(self.namespace, self.spec.affinity)
+
+    @cached_property
+    def required_nodes(self) -> RequiredNodeAffinity:
+        """What it demands of its node: nodeSelector and required node affinity."""
+        return required_node_affinity(self.spec)
 
     @cached_property
     def term_counts(self) -> TermCounts:

@@ -3,7 +3,7 @@
 Rules: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go, v1.36.2.
 """
 
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from shared.framework.plugin_api import (
 )
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code, Status, Verdicts
+from shared.kernels.node_inclusion import RequiredNodeAffinity
 from shared.kernels.node_selector import (
     NAME_FIELD,
     SelectedColumns,
@@ -29,7 +30,6 @@ from shared.kernels.node_selector import (
     match_term,
     parse_selector,
     parse_term,
-    selector_from_labels,
 )
 from shared.kernels.normalize import by_maximum, highest
 from shared.kernels.rows import row_index
@@ -44,15 +44,6 @@ REASON_CONFLICT: Final = "pod affinity terms conflict"
 TEXTS: Final = (REASON_ENFORCED, REASON_POD)
 
 WeightedTerms = tuple[tuple[int, Term], ...]
-
-
-class Required(NamedTuple):
-    """What a node must have for the pod."""
-
-    labels: Term | None
-    """spec.nodeSelector."""
-    terms: Terms | None
-    """Required node affinity; None: there is none."""
 
 
 class NodeAffinity:
@@ -92,13 +83,13 @@ class NodeAffinity:
         if names is not None and not names:
             conflict = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON_CONFLICT,))
             return PreFilterResult(conflict)
-        return PreFilterResult(node_names=names, state=_required(pod))
+        return PreFilterResult(node_names=names, state=pod.required_nodes)
 
     def filter(
-        self, state: Required | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+        self, state: RequiredNodeAffinity | None, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
         nodes = cluster.nodes
-        required = state or _required(pod)
+        required = state or pod.required_nodes
         index, count = row_index(rows), len(rows)
         reasons = np.zeros(count, np.int64)
         fits = np.ones(count, np.bool_)
@@ -152,15 +143,6 @@ def _node_affinity(pod: PodInfo) -> NodeAffinitySpec:
 
 
 _NO_AFFINITY: Final = NodeAffinitySpec()
-
-
-def _required(pod: PodInfo) -> Required:
-    selector = _node_affinity(pod).required_during_scheduling_ignored_during_execution
-    labels = pod.spec.node_selector
-    return Required(
-        selector_from_labels(labels) if labels else None,
-        None if selector is None else parse_selector(selector),
-    )
 
 
 def _named_nodes(terms: list[NodeSelectorTerm]) -> frozenset[str] | None:

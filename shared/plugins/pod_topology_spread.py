@@ -46,7 +46,6 @@ from shared.framework.status import Code, Status, Verdicts, all_pass
 from shared.kernels.answer_table import AnswerTable
 from shared.kernels.class_values import ClassValues
 from shared.kernels.label_selector import SelectorError
-from shared.kernels.node_inclusion import required_node_affinity
 from shared.kernels.rows import row_index
 from shared.kernels.spread import HardCounts, SoftDomains, SoftNodes, by_range, rounded
 from shared.kernels.tolerations import is_repelled, toleration_rules
@@ -330,7 +329,7 @@ class PodTopologySpread:
         return Inclusion(
             constraints,
             cluster,
-            required_node_affinity(pod.spec),
+            pod.required_nodes,
             AnswerTable(partial(is_repelled, rules=rules), np.bool_),
             requires_all_keys=requires_all_keys,
         )

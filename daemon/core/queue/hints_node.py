@@ -16,7 +16,7 @@ from shared.errors import ObjectError
 from shared.framework.cluster_view import ObjectStore
 from shared.framework.pod_info import PodInfo
 from shared.kernels.host_ports import conflicts
-from shared.kernels.node_selector import Terms, parse_selector, selector_from_labels
+from shared.kernels.node_selector import Terms
 from shared.kernels.tolerations import NO_SCHEDULE, is_repelled, tolerates, toleration_rules
 from shared.kube.node_resources import NodeAllocatable, node_allocatable
 from shared.kube.objects import DeviceClass, Node
@@ -40,8 +40,10 @@ class TaintTolerationHints:
         return _queue_if(is_welcome and not was_welcome)
 
     def _repels(self, node: Node, pod: QueuedPod) -> bool:
-        rules = toleration_rules(pod.info.spec.tolerations, has_comparison=self._has_comparison)
         taints = [(taint.key, taint.value, taint.effect) for taint in node.spec.taints or ()]
+        if not taints:
+            return False
+        rules = toleration_rules(pod.info.spec.tolerations, has_comparison=self._has_comparison)
         return is_repelled(taints, rules)
 
 
@@ -87,14 +89,11 @@ class NodeAffinityHints:
 
 def wants_node(info: PodInfo, node: Node) -> bool:
     """Whether nodeSelector and required node affinity let the pod on the node."""
-    spec = info.spec
-    if spec.node_selector and not selects_node((selector_from_labels(spec.node_selector),), node):
+    required = info.required_nodes
+    if required.labels is not None and not selects_node((required.labels,), node):
         return False
-    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    if affinity is None or affinity.required_during_scheduling_ignored_during_execution is None:
-        return True
-    terms = parse_selector(affinity.required_during_scheduling_ignored_during_execution)
-    if selects_node(terms, node):
+    terms = required.terms
+    if terms is None or selects_node(terms, node):
         return True
     problems = [problem for term in terms for problem in term.errors]
     if problems:

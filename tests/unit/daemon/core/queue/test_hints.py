@@ -18,7 +18,8 @@ from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.wakeups import Change, ChangedObject, Hint, Wakeups
 from shared import plugin_names
 from shared.framework.cluster_view import ObjectStore
-from shared.kernels.node_selector import parse_selector
+from shared.kernels import node_inclusion
+from shared.kernels.node_selector import Terms, parse_selector
 from shared.kube.objects import (
     CsiDriver,
     NodeSelector,
@@ -227,6 +228,30 @@ def test_nodes_outside_the_added_affinity_help_nobody() -> None:
     ask = Asking(plugin_names.NODE_AFFINITY, HintSettings(added_affinity=parsed))
     assert ask(pod_with(), NODE_ADD, None, make_node("n")) is Hint.SKIP
     assert ask(pod_with(), NODE_ADD, None, make_node("n", labels={"pool": "a"})) is Hint.QUEUE
+
+
+def test_what_a_pod_demands_of_nodes_is_read_once_for_all_events(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[NodeSelector] = []
+
+    def noted(selector: NodeSelector) -> Terms:
+        read.append(selector)
+        return parse_selector(selector)
+
+    monkeypatch.setattr(node_inclusion, "parse_selector", noted)
+    pool = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["a"]}]}
+    required = {"nodeSelectorTerms": [pool]}
+    spec = {
+        "affinity": {
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required},
+        }
+    }
+    ask, pod = Asking(plugin_names.NODE_AFFINITY), pod_with(spec=spec)
+    assert ask(pod, NODE_ADD, None, make_node("n")) is Hint.SKIP
+    assert ask(pod, NODE_ADD, None, make_node("m")) is Hint.SKIP
+    assert ask(pod, NODE_ADD, None, make_node("o", labels={"pool": "a"})) is Hint.QUEUE
+    assert len(read) == 1
 
 
 def test_hard_default_constraints_wake_the_pods_that_have_none_of_their_own() -> None:
