@@ -1,7 +1,8 @@
 """What is wrong, now, between this process and the API server, with what helps; and what was, last.
 
 One for a process. `ApiClient` tells it of each request that fails for a reason that is not the object's:
-no connection, no credentials, no rights, a server that cannot. Equal ones are one problem, whatever
+no connection, no credentials, no rights, a server that cannot; `ExtenderClient` of each call to an
+extender that brings no answer. Equal ones are one problem, whatever
 they concern: eighteen watches that a token does not open are one line in the log, said again each
 minute while it lasts, and one when it is over. `tell` is given all of them whenever that changes, at
 most once a second; `berth status` shows them.
@@ -84,12 +85,15 @@ class ConnectionProblems:
                 self.went_well(method, path)
             return
         key = f"{type(error).__name__} {error.http_status if isinstance(error, ApiError) else ''}"
-        now_s, told = self._wall_s(), str(error)[:TEXT_LENGTH_MAX]
-        concern = concern_of(method, path)
+        self.add(key, concern_of(method, path), str(error), remedy_of(error))
+
+    def add(self, key: str, concern: str, error: str, remedy: str) -> None:
+        """Something failed; errors of the same key are one problem."""
+        now_s, told = self._wall_s(), error[:TEXT_LENGTH_MAX]
         problem = self._problems.get(key)
         if problem is None or problem.is_over:
             self._make_room(key)
-            problem = self._problems[key] = Problem(told, remedy_of(error), [], now_s, now_s, 0)
+            problem = self._problems[key] = Problem(told, remedy, [], now_s, now_s, 0)
         if concern not in problem.concerns and len(problem.concerns) < CONCERNS_MAX:
             problem.concerns.append(concern)
         problem.error, problem.last_s = told, now_s
@@ -99,9 +103,11 @@ class ConnectionProblems:
 
     def went_well(self, method: str, path: str) -> None:
         """A request was answered. Costs nothing while there is no problem."""
-        if not self._open:
-            return
-        concern = concern_of(method, path)
+        if self._open:
+            self.end(concern_of(method, path))
+
+    def end(self, concern: str) -> None:
+        """What is named so went well again."""
         if concern not in self._open:
             return
         self._open.discard(concern)

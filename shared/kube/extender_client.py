@@ -15,18 +15,22 @@ from shared.errors import ConfigurationError
 from shared.kube.api_client import LIST_BYTES_MAX, ApiClient
 from shared.kube.api_errors import ApiError, ConnectionLost, TransportError
 from shared.kube.cluster_access import ClusterAccess, parse_server_url
+from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.credentials import Credentials
 from shared.kube.extender_config import ExtenderConfig, ExtenderTls
 from shared.kube.extender_wire import ExtenderError
 
 CONNECTIONS_MAX: Final = 64
+REMEDY: Final = "check that the extender runs there, and its urlPrefix, tlsConfig and httpTimeout"
 
 
 class ExtenderClient:
     """Belongs to one event loop."""
 
-    def __init__(self, config: ExtenderConfig) -> None:
+    def __init__(self, config: ExtenderConfig, problems: ConnectionProblems | None = None) -> None:
+        """`problems` is told of calls that bring no answer."""
         self.config = config
+        self._problems = problems
         self._client = ApiClient(
             _access(config),
             connections_max=CONNECTIONS_MAX,
@@ -46,6 +50,19 @@ class ExtenderClient:
         await self._client.close()
 
     async def _within_time(self, verb: str, body: bytes, tries: int) -> bytes:
+        if self._problems is None:
+            return await self._answered(verb, body, tries)
+        concern = f"ask extender {self.config.url_prefix}/{verb}"
+        try:
+            answer = await self._answered(verb, body, tries)
+        except ExtenderError as error:
+            key = f"extender {self.config.url_prefix}"
+            self._problems.add(key, concern, error.args[0], REMEDY)
+            raise
+        self._problems.end(concern)
+        return answer
+
+    async def _answered(self, verb: str, body: bytes, tries: int) -> bytes:
         timeout_s = self.config.timeout_s
         try:
             async with asyncio.timeout(timeout_s):

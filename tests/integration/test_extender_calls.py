@@ -5,6 +5,7 @@ more than the deciding parts.
 """
 
 import asyncio
+import queue
 import select
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import msgspec
 import pytest
 
 from shared.kube.cluster_access import access_by_url
+from shared.kube.connection_problems import Problem
 from shared.kube.extender_config import ExtenderConfig
 from shared.kube.extender_wire import MetaPod, MetaVictims, PodName
 from shared.messages.from_binder import BindFailureReason
@@ -84,6 +86,35 @@ def test_scores_are_added_up_and_a_failing_prioritizer_gives_none(world: World) 
         answer = asked(world, question(world, extenders=2), *both)
         assert answer.verdicts is not None
         assert answer.verdicts.scores == {"a": 20, "b": 200, "c": 20}
+
+
+def test_an_extender_that_does_not_answer_is_a_problem_of_the_process_until_it_does(
+    world: World,
+) -> None:
+    """As `berth status` shows it; also one that is ignorable, which no pod tells of."""
+    notes: queue.Queue[list[Problem]] = queue.Queue()
+    answers = iter([503, 503, {"NodeNames": ["b"]}])
+
+    def take(note: bytes) -> None:
+        notes.put(msgspec.json.decode(note, type=list[Problem]))
+
+    def told(times: int, *, is_over: bool) -> Problem:
+        while True:
+            (problem,) = notes.get(timeout=HANG_S)
+            if (problem.times, problem.is_over) == (times, is_over):
+                return problem
+
+    with FakeExtender(filter=lambda _: next(answers)) as extender:
+        one = config(extender.url, node_cache_capable=True, ignorable=True)
+        with ExtenderCaller([one], access_by_url(world.address), take) as caller:
+            for _ in range(2):
+                caller.ask(question(world))
+            problem = told(2, is_over=False)
+            assert problem.concerns == [f"ask extender {extender.url}/filter"]
+            assert problem.error.endswith("code 503")
+            assert "urlPrefix" in problem.remedy
+            caller.ask(question(world))
+            told(2, is_over=True)
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
             limits,
             options.max_in_flight,
             settings,
-            _make_profiles(configuration, gates),
+            _make_profiles(configuration, gates, problems),
         )
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, life.drain)
@@ -138,14 +138,16 @@ def _limits(configuration: "SchedulerConfiguration | None", pool_size: int) -> L
 
 
 def _make_profiles(
-    configuration: "SchedulerConfiguration | None", gates: FeatureGates
+    configuration: "SchedulerConfiguration | None",
+    gates: FeatureGates,
+    problems: ConnectionProblems,
 ) -> MakeProfiles | None:
     if configuration is None:
         return None
     from shared.framework.registry import Registry
     from workers.binder.profiles import plugins_by_profile
 
-    return partial(plugins_by_profile, configuration, Registry(gates))
+    return partial(plugins_by_profile, configuration, Registry(gates), problems)
 
 
 def _positive(text: str) -> int:

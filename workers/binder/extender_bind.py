@@ -13,6 +13,7 @@ from typing import ClassVar
 from shared.errors import OperationalError
 from shared.framework.binding_api import SKIPPED, Skipped
 from shared.framework.extenders import EXTENDER
+from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.extender_client import ExtenderClient
 from shared.kube.extender_config import ExtenderConfig
 from shared.kube.extender_wire import ExtenderError, PodName, bind_args, check_bind_result
@@ -30,9 +31,15 @@ class ExtenderBinder:
 
     NAME: ClassVar[str] = EXTENDER
 
-    def __init__(self, extenders: Sequence[ExtenderConfig], looker: Looker) -> None:
+    def __init__(
+        self,
+        extenders: Sequence[ExtenderConfig],
+        looker: Looker,
+        problems: ConnectionProblems | None = None,
+    ) -> None:
+        """`problems` is told of calls that bring no answer."""
         self._clients = {
-            position: ExtenderClient(config)
+            position: ExtenderClient(config, problems)
             for position, config in enumerate(extenders)
             if config.bind_verb
         }

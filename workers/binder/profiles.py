@@ -16,6 +16,7 @@ from shared.errors import ConfigurationError
 from shared.framework.binding_api import ApiUser
 from shared.framework.registry import Registry
 from shared.kube.api_client import ApiClient
+from shared.kube.connection_problems import ConnectionProblems
 from workers.binder.bind_call import DefaultBinder
 from workers.binder.binding_cycle import Binder, BindingPlugins, PreBinder
 from workers.binder.custom_bind import CustomBind
@@ -25,19 +26,21 @@ from workers.binder.extender_bind import ExtenderBinder
 def plugins_by_profile(
     configuration: SchedulerConfiguration,
     registry: Registry,
+    problems: ConnectionProblems | None,
     api: ApiClient,
     binder: DefaultBinder,
     pre_binders: Iterable[PreBinder],
 ) -> dict[str, BindingPlugins]:
     """Profile (schedulerName) -> plugins; ConfigurationError names what is wrong.
 
-    `pre_binders` stand for the in-tree plugins of their names.
+    `problems` is told of extenders that do not answer; `pre_binders` stand for the in-tree plugins of
+    their names.
     """
     ours = {each.NAME: each for each in pre_binders}
     found: dict[str, BindingPlugins] = {}
     first: tuple[Binder, ...] = ()
     if any(extender.bind_verb for extender in configuration.extenders):
-        first = (ExtenderBinder(configuration.extenders, binder),)
+        first = (ExtenderBinder(configuration.extenders, binder, problems),)
     for profile in configuration.profiles:
         at = registry.build(profile).plugins_at
         for plugin in {id(p): p for point in _POINTS for p in at[point]}.values():

@@ -50,7 +50,8 @@ def main(argv: list[str]) -> int:
 def _run(options: argparse.Namespace) -> int:
     config = load_configuration(options.config) if options.config else SchedulerConfiguration()
     gates = parse_feature_gates(options.feature_gates)
-    caller = _caller(options, config)
+    heartbeat = Heartbeat(options.heartbeat_fd)
+    caller = _caller(options, config, heartbeat)
     way = _way_to_owner(options)
     is_remote = isinstance(way, RemoteOwner)
     index = _index_of_its_own() if is_remote else options.index
@@ -70,7 +71,7 @@ def _run(options: argparse.Namespace) -> int:
             Registry(gates),
             ScorerIdentity(index, instance, options.seed, options.tie_break),
             SystemClock(),
-            Heartbeat(options.heartbeat_fd),
+            heartbeat,
             caller,
             scoring_digest(config, gates) if is_remote else "",
         )
@@ -98,12 +99,14 @@ def _index_of_its_own() -> int:
     return PROCESSES_MAX + int.from_bytes(os.urandom(6))
 
 
-def _caller(options: argparse.Namespace, config: SchedulerConfiguration) -> ExtenderCaller | None:
+def _caller(
+    options: argparse.Namespace, config: SchedulerConfiguration, heartbeat: Heartbeat
+) -> ExtenderCaller | None:
     """Only with extenders does a scorer need the API server."""
     if not any(extender.is_asked_by_scorers for extender in config.extenders):
         return None
     access = find_access(server=options.server, kubeconfig=options.kubeconfig)
-    return ExtenderCaller(config.extenders, access)
+    return ExtenderCaller(config.extenders, access, heartbeat.write_note)
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:

@@ -14,13 +14,15 @@ import contextlib
 import os
 import threading
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, Self, assert_never
 
+from shared.clock import SystemClock
 from shared.errors import OperationalError
 from shared.framework.extenders import ExtenderVerdicts
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import ClusterAccess
+from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.extender_client import ExtenderClient
 from shared.kube.extender_config import ExtenderConfig
 from shared.kube.extender_wire import (
@@ -47,7 +49,14 @@ log = EventLog("scorer.extenders")
 class ExtenderCaller:
     """Context manager: the thread lives as long."""
 
-    def __init__(self, extenders: Sequence[ExtenderConfig], access: ClusterAccess) -> None:
+    def __init__(
+        self,
+        extenders: Sequence[ExtenderConfig],
+        access: ClusterAccess,
+        tell: Callable[[bytes], None] = lambda _: None,
+    ) -> None:
+        """`tell` gets what is wrong with the connections (`shared/kube/connection_problems.py`)."""
+        self._tell = tell
         self.extenders = tuple(extenders)
         self._access = access
         self._answers: deque[Answer] = deque()
@@ -103,8 +112,9 @@ class ExtenderCaller:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._api = ApiClient(self._access, connections_max=CONNECTIONS_MAX)
-        self._clients = [ExtenderClient(config) for config in self.extenders]
+        problems = ConnectionProblems(log, SystemClock().wall_s, self._tell)
+        self._api = ApiClient(self._access, connections_max=CONNECTIONS_MAX, problems=problems)
+        self._clients = [ExtenderClient(config, problems) for config in self.extenders]
         self._nodes = RawNodes(self._api)
         if any(_needs_nodes(config) for config in self.extenders):
             self._start(self._nodes.run())
@@ -116,6 +126,7 @@ class ExtenderCaller:
         for client in self._clients:
             await client.close()
         await self._api.close()
+        problems.close()
         if self._failure is not None:
             raise self._failure
 
