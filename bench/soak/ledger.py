@@ -14,7 +14,8 @@ import msgspec
 from bench.soak.pods import KINDS, NODE_CPU_MILLI, NODE_PODS, Kind, apart_group, kind_of
 
 CLOSED_S_MAX: Final = 15.0
-"""A binding may have been under way when its node was closed to it, but not for so long."""
+"""A binding may have been under way when its node was closed to it, but not for so long, unless
+processes are killed and stopped meanwhile."""
 LATENCIES_MAX: Final = 2_000_000
 PROBLEMS_MAX: Final = 100
 
@@ -23,6 +24,8 @@ class LivePod(msgspec.Struct, gc=False):
     kind: Kind
     created_s: float
     cpu_milli: int = 0
+    bound_before: int = 0
+    """How many pods had been bound when it came."""
     uid: str = ""
     """Empty until the watch has shown it."""
     node: str = ""
@@ -32,7 +35,8 @@ class LivePod(msgspec.Struct, gc=False):
 class Ledger:
     """All pods that are alive."""
 
-    def __init__(self) -> None:
+    def __init__(self, closed_s_max: float = CLOSED_S_MAX) -> None:
+        self._closed_s_max = closed_s_max
         self.pods: dict[str, LivePod] = {}
         self.on_node: dict[str, set[str]] = {}
         """Node -> pods that use it."""
@@ -48,7 +52,7 @@ class Ledger:
 
     def created(self, name: str, cpu_milli: int, now_s: float) -> None:
         """Its creation is about to be sent."""
-        self.pods[name] = LivePod(kind_of(name), now_s, cpu_milli)
+        self.pods[name] = LivePod(kind_of(name), now_s, cpu_milli, self.bound_count)
         self.created_count += 1
 
     def saw(self, name: str, uid: str, node: str, now_s: float, *, is_finished: bool) -> bool:
@@ -77,12 +81,17 @@ class Ledger:
         if pod.node and not pod.is_finished:
             self._leave_node(name, pod)
 
-    def lost(self, older_than_s: float) -> list[str]:
-        """Pods without a node that were created before that moment and for which there is room."""
+    def lost(self, older_than_s: float, bound_since: int = 0) -> list[str]:
+        """Pods without a node that were created before that moment and for which there is room, while
+        so many others were bound."""
+        bound_before_max = self.bound_count - bound_since
         return [
             name
             for name, pod in self.pods.items()
-            if pod.kind.must_bind and not pod.node and pod.created_s < older_than_s
+            if pod.kind.must_bind
+            and not pod.node
+            and pod.created_s < older_than_s
+            and pod.bound_before <= bound_before_max
         ]
 
     def pending_count(self) -> int:
@@ -105,7 +114,7 @@ class Ledger:
                 f" {NODE_CPU_MILLI}m CPU, {len(there)} of {NODE_PODS} pods"
             )
         closed_s = self.closed_s.get(node)
-        if closed_s is not None and now_s - closed_s > CLOSED_S_MAX:
+        if closed_s is not None and now_s - closed_s > self._closed_s_max:
             self._blame(f"pod {name} was bound to {node}, closed for {now_s - closed_s:.0f} s")
 
     def _check_apart(self, name: str, node: str, there: set[str]) -> None:

@@ -15,7 +15,7 @@ import shutil
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bench.demo.cluster_check import check_cluster
 from bench.demo.workload import NAMESPACE
@@ -61,10 +61,15 @@ from shared.transport.endpoints import Endpoints
 MEMORY_PERIOD_S: Final = 2.0
 HISTORY: Final = 50_000
 EVENT_TTL_S: Final = 60
-LOST_AFTER_S: Final = 180.0
-"""A pod for which there is room and that has no node after so long was lost."""
-DRIFT_S: Final = 120.0
-"""How long a difference may last while processes are killed and stopped: no stop lasts so long."""
+BEHIND_S: Final = 120.0
+"""So long berth may be behind what happens while its processes are killed and stopped: a pod for which
+there is room and that has no node, or a difference to the API server that is still there, was lost, or is
+drift. Also in work: as many pods must have been bound as come in that time, for on a machine that has
+other things to do time passes and nothing is done. A process comes back within some seconds (20 on such
+a machine), but it may be killed again, and so may the one that makes up for it."""
+QUIET_S: Final = 300.0
+"""When nothing comes any more and no pod was bound for so long, none will be; nor does a difference to
+the API server that lasts so long go away."""
 POLL_S: Final = 0.2
 NOT_BERTH: Final = frozenset({"apiserver", "load and watch"})
 PRIORITY_CLASSES_PATH: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -159,6 +164,13 @@ async def _create_cluster(client: ApiClient, options: SoakOptions) -> list[str]:
     return names
 
 
+class Moment(NamedTuple):
+    """By the clock, and by what was done."""
+
+    now_s: float
+    bound_count: int
+
+
 class _Soak:
     """One soak, with an API server and a berth that are there."""
 
@@ -179,7 +191,7 @@ class _Soak:
         self._server = server
         self._berth = berth
         self._clock: Clock = SystemClock()
-        self._ledger = Ledger()
+        self._ledger = Ledger(BEHIND_S) if options.is_disturbed else Ledger()
         self._memory = MemoryMeter()
         self._meter = UseMeter(server.pid, self._runtime_dir, self._clock)
         self._traffic = Traffic(
@@ -199,9 +211,10 @@ class _Soak:
         )  # fmt: skip
         self._problems: list[str] = []
         self._comparison_count = 0
-        self._differs_since_s: dict[str, float] = {}
+        self._differs_since: dict[str, Moment] = {}
         """What the last comparison found, and since when they all have."""
         self._seen_bound_count = 0
+        self._bound_while_behind = round(BEHIND_S * options.rate_per_s)
 
     async def run(self) -> SoakFigures:
         """From the first pod to the figures."""
@@ -258,12 +271,13 @@ class _Soak:
             self._server.check()
             self._meter.sample()
             await self._compare()
+            self._look_for_drift()
             self._look_for_lost()
             self._tell_round(self._clock.monotonic_s() - now_s)
 
-    async def _compare(self, *, is_quiet: bool = False) -> None:
-        """Drift, now. Where processes are killed or stopped the owner may not answer or know little;
-        the next rounds ask again."""
+    async def _compare(self) -> None:
+        """What differs now. Where processes are killed or stopped the owner may not answer or know
+        little; the next rounds ask again."""
         try:
             found: Comparison = await asyncio.to_thread(compare, f"{self._runtime_dir}")
         except OperationalError as error:
@@ -271,22 +285,25 @@ class _Soak:
                 self._problems.append(f"the comparison failed: {error}")
             return
         self._comparison_count += 1
-        now_s = self._clock.monotonic_s()
-        self._differs_since_s = {
-            one: self._differs_since_s.get(one, now_s) for one in found.differences
-        }
-        patience_s = DRIFT_S if self._options.is_disturbed and not is_quiet else 0.0
+        now = Moment(self._clock.monotonic_s(), self._ledger.bound_count)
+        self._differs_since = {one: self._differs_since.get(one, now) for one in found.differences}
+
+    def _look_for_drift(self) -> None:
+        until = self._long_ago()
         self._problems += [
             f"drift: {one}"
-            for one, since_s in self._differs_since_s.items()
-            if now_s - since_s >= patience_s
+            for one, since in self._differs_since.items()
+            if since.now_s <= until.now_s and since.bound_count <= until.bound_count
         ]
 
     def _look_for_lost(self) -> None:
-        lost = self._ledger.lost(self._clock.monotonic_s() - LOST_AFTER_S)
-        self._problems += [
-            f"lost: pod {name} has no node after {LOST_AFTER_S:g} s" for name in lost
-        ]
+        lost = self._ledger.lost(self._long_ago().now_s, self._bound_while_behind)
+        self._problems += [f"lost: pod {name} has no node after {BEHIND_S:g} s" for name in lost]
+
+    def _long_ago(self) -> "Moment":
+        """Berth has had time and work enough since."""
+        bound_count = self._ledger.bound_count - self._bound_while_behind
+        return Moment(self._clock.monotonic_s() - BEHIND_S, bound_count)
 
     def _tell_round(self, seconds: float) -> None:
         bound = self._ledger.bound_count - self._seen_bound_count
@@ -303,12 +320,27 @@ class _Soak:
     async def _settle(self) -> None:
         """Until every pod for which there is room has a node, or is lost."""
         self._tell("no more pods; waiting for those that are pending")
-        started_s = self._clock.monotonic_s()
-        while self._ledger.lost(started_s + 1):
+        started_s = bound_s = self._clock.monotonic_s()
+        bound_count = self._ledger.bound_count
+        while lost := self._ledger.lost(started_s + 1):
             await asyncio.sleep(POLL_S)
-            if self._clock.monotonic_s() - started_s > LOST_AFTER_S:
+            now_s = self._clock.monotonic_s()
+            if self._ledger.bound_count != bound_count:
+                bound_count, bound_s = self._ledger.bound_count, now_s
+            elif now_s - bound_s > QUIET_S:
                 break
-        self._look_for_lost()
+        self._problems += [f"lost: pod {name} is never bound" for name in lost]
+
+    async def _compare_in_the_end(self) -> None:
+        """Until there is no difference any more, or for long: nothing changes now."""
+        before_count, started_s = self._comparison_count, self._clock.monotonic_s()
+        while self._clock.monotonic_s() - started_s < QUIET_S:
+            await self._compare()
+            if self._comparison_count > before_count and not self._differs_since:
+                return
+        self._problems += [f"drift: {one}" for one in self._differs_since]
+        if self._comparison_count == before_count:
+            self._problems.append("at the end no comparison succeeds")
 
     async def _judge_at_the_end(self) -> None:
         nodes = await all_items(self._client, NODES_PATH)
@@ -323,7 +355,7 @@ class _Soak:
                 pods.append(pod)
         self._problems += check_cluster(nodes, pods).problems
         self._problems += await disk_problems(self._client, nodes, pods)
-        await self._compare(is_quiet=True)
+        await self._compare_in_the_end()
 
     async def _owner_counters(self) -> dict[str, int]:
         owner = OwnerLink(Endpoints(self._runtime_dir))

@@ -86,3 +86,13 @@ def test_a_pod_without_a_node_is_lost_only_if_there_is_room_for_it() -> None:
     bound(ledger, "soak-plain-4", "n")
     assert ledger.lost(older_than_s=5.0) == ["soak-plain-1"]
     assert ledger.pending_count() == 3
+
+
+def test_a_pod_that_waits_while_nothing_is_bound_is_not_lost() -> None:
+    ledger = Ledger()
+    ledger.created("soak-plain-1", 100, 0.0)
+    assert ledger.lost(older_than_s=5.0, bound_since=2) == []
+    bound(ledger, "soak-plain-2", "n")
+    assert ledger.lost(older_than_s=5.0, bound_since=2) == []
+    bound(ledger, "soak-plain-3", "n")
+    assert ledger.lost(older_than_s=5.0, bound_since=2) == ["soak-plain-1"]
