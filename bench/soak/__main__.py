@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from math import inf
 from pathlib import Path
 
-from bench.soak.disturbance import KILLABLE
+from bench.soak.disturbance import CHILDREN, KILLABLE
 from bench.soak.figures import table
 from bench.soak.run import SoakOptions, run_soak
 from bench.watched.berth_options import add_berth_options
@@ -55,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         ("--check-every-s", float, "S", defaults.check_every_s, "compares cache and API server"),
         ("--kill-every-s", float, "S", defaults.kill_every_s, "kill -9 of a process; 0: never"),
         ("--stop-every-s", float, "S", defaults.stop_every_s, "stops one a while; 0: never"),
+        ("--starve-every-s", float, "S", defaults.starve_every_s, "keeps the cores busy; 0: never"),
     ):
         add(
             option,
@@ -71,9 +72,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     add(
         "--kill",
-        default=",".join(KILLABLE),
+        default=",".join(CHILDREN),
         metavar="NAMES",
-        help="whom these may kill or stop (default %(default)s)",
+        help="whom these may kill or stop (default %(default)s; also supervisor, and then berth is"
+        " started anew, as a service manager would)",
     )
     add(
         "--faults",
@@ -102,9 +104,12 @@ def _options(parsed: argparse.Namespace) -> SoakOptions:
     ]
     if parsed.nodes < 10:
         problems.append("--nodes must be at least 10: some of them are always closed")
-    pauses_s = (parsed.kill_every_s, parsed.stop_every_s, parsed.warm_up_s or 0)
+    pauses_s = (
+        *(parsed.kill_every_s, parsed.stop_every_s, parsed.starve_every_s),
+        parsed.warm_up_s or 0,
+    )
     if not all(0 <= pause_s < inf for pause_s in pauses_s):
-        problems.append("--kill-every-s, --stop-every-s and --warm-up-s must not be negative")
+        problems.append("--kill-, --stop-, --starve-every-s, --warm-up-s must not be negative")
     unknown = sorted(set(kill) - set(KILLABLE))
     if unknown:
         problems.append(f"--kill {','.join(unknown)}: there are {','.join(KILLABLE)}")
@@ -122,6 +127,7 @@ def _options(parsed: argparse.Namespace) -> SoakOptions:
         warm_up_s=parsed.warm_up_s,
         kill_every_s=parsed.kill_every_s,
         stop_every_s=parsed.stop_every_s,
+        starve_every_s=parsed.starve_every_s,
         kill=kill,
         faults=parsed.faults,
         workers=parsed.workers,

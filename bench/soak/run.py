@@ -15,11 +15,11 @@ import shutil
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from bench.demo.cluster_check import check_cluster
 from bench.demo.workload import NAMESPACE
-from bench.soak.disturbance import KILLABLE, Disturbance
+from bench.soak.disturbance import CHILDREN, Disturbance
 from bench.soak.figures import SoakFigures, latency_ms, leaks
 from bench.soak.ledger import Ledger
 from bench.soak.memory import MemoryMeter
@@ -51,7 +51,7 @@ from bench.watched.processes import (
 from bench.watched.run_folder import run_folder
 from daemon.commands.compare import Comparison, compare
 from daemon.supervisor.owner_link import OwnerLink
-from daemon.supervisor.process_list import entry_of, read_list
+from daemon.supervisor.process_list import NotRunningError, ProcessEntry, entry_of, read_list
 from shared.clock import Clock, SystemClock
 from shared.errors import OperationalError
 from shared.kube.api_client import ApiClient
@@ -63,7 +63,7 @@ HISTORY: Final = 50_000
 EVENT_TTL_S: Final = 60
 BEHIND_S: Final = 120.0
 """So long berth may be behind what happens while its processes are killed and stopped: a pod for which
-there is room and that has no node, or a difference to the API server that is still there, was lost, or is
+there is room and that has no node was lost, a difference to the API server that is still there is
 drift. Also in work: as many pods must have been bound as come in that time, for on a machine that has
 other things to do time passes and nothing is done. A process comes back within some seconds (20 on such
 a machine), but it may be killed again, and so may the one that makes up for it."""
@@ -93,13 +93,15 @@ class SoakOptions(BerthOptions, frozen=True, kw_only=True):
     """Kills one of berth's processes so often; 0: nobody is killed."""
     stop_every_s: float = 0.0
     """Stops one of them for some seconds so often; 0: nobody is stopped."""
-    kill: tuple[str, ...] = KILLABLE
+    starve_every_s: float = 0.0
+    """Keeps the cores busy for some seconds so often; 0: never."""
+    kill: tuple[str, ...] = CHILDREN
     faults: str = ""
     log_level: str = "warning"
 
     @property
     def is_disturbed(self) -> bool:
-        return bool(self.kill_every_s or self.stop_every_s or self.faults)
+        return bool(self.kill_every_s or self.stop_every_s or self.starve_every_s or self.faults)
 
     @property
     def duration_s(self) -> float:
@@ -138,12 +140,12 @@ async def _run(options: SoakOptions, folder: Path, tell: Callable[[str], None]) 
         names = await _create_cluster(client, options)
         tell("starting berth")
         arguments = ["--kubeconfig", f"{kubeconfig}", *options.arguments()]
-        berth = await start_berth(folder, arguments)
+        service = await _Service.started(folder, arguments)
         try:
-            soak = _Soak(options, folder, tell, client, server, berth, names)
+            soak = _Soak(options, folder, tell, client, server, service, names)
             return await soak.run()
         finally:
-            berth.stop()
+            service.berth.stop()
     finally:
         await client.close()
         server.stop()
@@ -164,6 +166,31 @@ async def _create_cluster(client: ApiClient, options: SoakOptions) -> list[str]:
     return names
 
 
+class _Service:
+    """Keeps a berth running, as a service manager would."""
+
+    def __init__(self, folder: Path, arguments: list[str], berth: WatchedProcess) -> None:
+        self._folder = folder
+        self._arguments = arguments
+        self.berth = berth
+
+    @classmethod
+    async def started(cls, folder: Path, arguments: list[str]) -> Self:
+        return cls(folder, arguments, await start_berth(folder, arguments))
+
+    async def run(self) -> None:
+        """Until cancelled. Started anew is only what was killed: whatever else ends it is a fault."""
+        while True:
+            await asyncio.sleep(POLL_S)
+            if self.berth.is_killed:
+                self.berth.stop()
+                self.berth = await start_berth(self._folder, self._arguments)
+
+    def check(self) -> None:
+        if not self.berth.is_killed:
+            self.berth.check()
+
+
 class Moment(NamedTuple):
     """By the clock, and by what was done."""
 
@@ -181,7 +208,7 @@ class _Soak:
         tell: Callable[[str], None],
         client: ApiClient,
         server: WatchedProcess,
-        berth: WatchedProcess,
+        service: _Service,
         nodes: list[str],
     ) -> None:
         self._options = options
@@ -189,7 +216,7 @@ class _Soak:
         self._tell = tell
         self._client = client
         self._server = server
-        self._berth = berth
+        self._service = service
         self._clock: Clock = SystemClock()
         self._ledger = Ledger(BEHIND_S) if options.is_disturbed else Ledger()
         self._memory = MemoryMeter()
@@ -207,7 +234,7 @@ class _Soak:
         self._disturbance = Disturbance(
             self._runtime_dir, self._clock, tell,
             kill_every_s=options.kill_every_s, stop_every_s=options.stop_every_s,
-            whom=options.kill, seed=options.seed,
+            starve_every_s=options.starve_every_s, whom=options.kill, seed=options.seed,
         )  # fmt: skip
         self._problems: list[str] = []
         self._comparison_count = 0
@@ -221,7 +248,7 @@ class _Soak:
         self._meter.begin()
         start_s = self._clock.monotonic_s()
         watching = self._witness.run(), self._sample_memory(), self._provisioner.run()
-        async with self._background(*watching):
+        async with self._background(*watching, self._service.run()):
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._traffic.run())
                 churning = group.create_task(self._churn.run())
@@ -238,8 +265,9 @@ class _Soak:
         await self._judge_at_the_end()
         counters = await self._owner_counters()
         self._meter.sample()
-        if self._berth.stop() != 0:
-            self._problems.append(f"berth did not stop in order; {self._berth.log_tail()}")
+        berth = self._service.berth
+        if berth.stop() != 0:
+            self._problems.append(f"berth did not stop in order; {berth.log_tail()}")
         return self._figures(seconds, counters)
 
     def _on_bound(self, pod: str, node: str) -> None:
@@ -258,7 +286,7 @@ class _Soak:
         own = entry_of("load and watch", os.getpid(), 0, "")
         server = entry_of("apiserver", self._server.pid, 0, "")
         while True:
-            entries = [*read_list(self._runtime_dir).processes, server, own]
+            entries = [*_listed(self._runtime_dir), server, own]
             self._memory.sample(entries, self._clock.monotonic_s())
             await asyncio.sleep(MEMORY_PERIOD_S)
 
@@ -267,7 +295,7 @@ class _Soak:
     async def _check_in_rounds(self, end_s: float) -> None:
         while (now_s := self._clock.monotonic_s()) < end_s:
             await asyncio.sleep(min(self._options.check_every_s, end_s - now_s))
-            self._berth.check()
+            self._service.check()
             self._server.check()
             self._meter.sample()
             await self._compare()
@@ -402,3 +430,11 @@ class _Soak:
             owner_counters=counters,
             problems=[*unique, *ledger.problems, *leaks(memory)],
         )
+
+
+def _listed(runtime_dir: Path) -> list[ProcessEntry]:
+    """Berth's processes; none between two berths."""
+    try:
+        return read_list(runtime_dir).processes
+    except NotRunningError:
+        return []

@@ -6,6 +6,7 @@ in the run's own folder, which is shown and kept when something fails.
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -45,7 +46,7 @@ class WatchedProcess:
         """`speaks`: its standard output is read (`first_line`); else it goes to the log."""
         self.name = name
         self.log_path = folder / f"{name}.log"
-        with self.log_path.open("wb") as log:
+        with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 [sys.executable, "-P", "-m", module, *arguments, "--exit-with-parent"],
                 stdin=subprocess.PIPE,
@@ -76,6 +77,11 @@ class WatchedProcess:
         code = self._process.poll()
         if code is not None:
             raise ProcessFailedError(f"{self.name} ended with {code}; {self.log_tail()}")
+
+    @property
+    def is_killed(self) -> bool:
+        """It has ended by SIGKILL."""
+        return self._process.poll() == -signal.SIGKILL
 
     def stop(self) -> int:
         """SIGTERM, and SIGKILL if that does not help; the exit code."""
