@@ -45,6 +45,7 @@ from bench.watched.processes import (
     UseMeter,
     WatchedProcess,
     core_count,
+    launch_berth,
     start_api_server,
     start_berth,
 )
@@ -184,7 +185,7 @@ class _Service:
             await asyncio.sleep(POLL_S)
             if self.berth.is_killed:
                 self.berth.stop()
-                self.berth = await start_berth(self._folder, self._arguments)
+                self.berth = launch_berth(self._folder, self._arguments)
 
     def check(self) -> None:
         if not self.berth.is_killed:

@@ -119,13 +119,18 @@ async def start_api_server(
     return server, address
 
 
-async def start_berth(folder: Path, arguments: Sequence[str]) -> WatchedProcess:
-    """A whole berth, ready to schedule. It is the only one, so nobody elects a leader unless
+def launch_berth(folder: Path, arguments: Sequence[str]) -> WatchedProcess:
+    """A whole berth that has just been started. It is the only one, so nobody elects a leader unless
     `arguments` say so."""
-    runtime_dir = folder / "run"
     alone = ["--as-default-scheduler", "--leader-elect", "false", "--secure-port", "0"]
-    command = ["run", "--runtime-dir", f"{runtime_dir}", *alone, *arguments]
-    berth = WatchedProcess("berth", "daemon", command, folder, speaks=False)
+    command = ["run", "--runtime-dir", f"{folder / 'run'}", *alone, *arguments]
+    return WatchedProcess("berth", "daemon", command, folder, speaks=False)
+
+
+async def start_berth(folder: Path, arguments: Sequence[str]) -> WatchedProcess:
+    """The same, ready to schedule."""
+    berth = launch_berth(folder, arguments)
+    runtime_dir = folder / "run"
     try:
         async with asyncio.timeout(START_TIMEOUT_S):
             while not _is_running(runtime_dir):

@@ -48,6 +48,25 @@ def test_nothing_is_lost_when_processes_are_killed_and_the_server_fails() -> Non
     assert figures.bound_count > 0
 
 
+def test_a_berth_whose_supervisor_is_killed_is_started_anew_and_goes_on() -> None:
+    options = SoakOptions(
+        minutes=0.15,
+        rate_per_s=30,
+        nodes=30,
+        life_s=2,
+        check_every_s=3,
+        warm_up_s=3600,
+        kill_every_s=4,
+        starve_every_s=4,
+        kill=("supervisor",),
+    )
+    told: list[str] = []
+    figures = run_soak(options, told.append)
+    assert figures.problems == []
+    assert figures.kills == {"supervisor": 1, "all": 1}
+    assert figures.bound_count > 0
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["--minutes", "0"], ["--nodes", "3"], ["--kill", "everybody"], ["--faults", "/nowhere.yaml"]],
