@@ -144,7 +144,14 @@ def _parser() -> argparse.ArgumentParser:
     check = commands.add_parser(
         "check-config", help="check a KubeSchedulerConfiguration and show what it comes to"
     )
-    check.add_argument("file", help="path of the file; - for kube-scheduler's defaults")
+    what = check.add_mutually_exclusive_group(required=True)
+    what.add_argument("file", nargs="?", help="path of the file; - for kube-scheduler's defaults")
+    what.add_argument(
+        "--from-manifest",
+        type=Path,
+        metavar="FILE",
+        help="kube-scheduler's static pod: prints the one that has berth in its place",
+    )
     add_feature_gates(check)
     check.set_defaults(command=_check_config)
     dump = commands.add_parser("dump", help="print everything a running berth holds and waits for")
@@ -248,13 +255,12 @@ def _reload(parsed: argparse.Namespace) -> int:
 
 def _check_config(parsed: argparse.Namespace) -> int:
     from daemon.commands.check_config import effective_yaml
+    from daemon.commands.from_manifest import berths_manifest
 
-    try:
+    if parsed.from_manifest:
+        text = berths_manifest(parsed.from_manifest)
+    else:
         text = effective_yaml("" if parsed.file == "-" else parsed.file, parsed.feature_gates)
-    except ConfigurationError as error:
-        # Finding problems is this command's work, not its own failure to start.
-        _complain_of(error)
-        return exit_codes.FAILED
     _show(text.splitlines())
     return exit_codes.OK
 

@@ -244,16 +244,16 @@ def test_check_config_shows_extenders(tmp_path: Path) -> None:
     assert effective_yaml(str(again)) == shown
 
 
-def test_check_config_ends_with_1_and_all_problems(
+def test_check_config_names_all_problems(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bad = tmp_path / "bad.yaml"
     bad.write_text(HEAD + "profiles: [{plugins: {score: {enabled: [{name: Nobody}]}}}]\n")
-    assert cli.main(["check-config", str(bad)]) == exit_codes.FAILED
+    assert cli.main(["check-config", str(bad)]) == exit_codes.UNUSABLE
     told = capsys.readouterr().err
     assert "there is no plugin Nobody" in told
     bad.write_text(HEAD + "nonsense: 1\nparallelism: 0\n")
-    assert cli.main(["check-config", str(bad)]) == exit_codes.FAILED
+    assert cli.main(["check-config", str(bad)]) == exit_codes.UNUSABLE
     told = capsys.readouterr().err
     assert "nonsense (line 3)" in told
     assert "parallelism (line 4)" in told

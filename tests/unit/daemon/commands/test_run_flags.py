@@ -7,7 +7,12 @@ import pytest
 
 from daemon import cli
 from daemon.commands.run import make_plan, read_configuration
-from daemon.commands.run_flags import add_run_flags, options_of, with_dashes
+from daemon.commands.run_flags import (
+    _WITHOUT_EFFECT,
+    add_run_flags,
+    options_of,
+    with_dashes,
+)
 from shared import exit_codes
 from shared.errors import ConfigurationError
 from shared.runtime_options import RuntimeOptions
@@ -148,3 +153,8 @@ def test_an_unknown_flag_is_refused_with_the_commands_own_usage(
     told = capsys.readouterr().err
     assert told.startswith("usage: berth run")
     assert "--leader-elec" in told
+
+
+def test_the_guide_names_every_flag_without_effect() -> None:
+    guide = (Path(__file__).parents[4] / "docs" / "migrate.md").read_text(encoding="utf-8")
+    assert [flag.name for flag in _WITHOUT_EFFECT if f"`{flag.name}`" not in guide] == []
