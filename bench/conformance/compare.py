@@ -78,11 +78,16 @@ def _observed(
         left_out.update(f"{field}: not seen by this evaluator" for field in unseen & wanted.keys())
         wanted = {field: value for field, value in wanted.items() if field not in unseen}
         got = {field: value for field, value in got.items() if field not in unseen}
-    if "pre_filter" in got:
-        statuses = got["pre_filter"]
-        own = {n: s for n, s in statuses.items() if n not in WITHOUT_UPSTREAM_PRE_FILTER}
-        got = {**got, "pre_filter": own}
-    return wanted, got
+    return wanted, as_upstream_shows(got)
+
+
+def as_upstream_shows(decision: dict[str, Any]) -> dict[str, Any]:
+    """A decision without the PreFilter of plugins that have none upstream."""
+    if "pre_filter" not in decision:
+        return decision
+    statuses = decision["pre_filter"]
+    own = {n: s for n, s in statuses.items() if n not in WITHOUT_UPSTREAM_PRE_FILTER}
+    return {**decision, "pre_filter": own}
 
 
 def _without_zero_scalars(node: dict[str, Any]) -> dict[str, Any]:

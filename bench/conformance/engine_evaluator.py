@@ -1,8 +1,8 @@
 """Scenarios decided by cache, framework and engine in this process, without queue or messages.
 
-Each attempt is decided twice: by the framework over all nodes with every detail, and by the engine
-that keeps results from one attempt to the next. Where they disagree, the decision says so in a
-field that the corpus does not have (`engine`), and so fails.
+Each attempt is decided twice: by the framework asked about one node at a time, with every detail, and
+by the engine that keeps results from one attempt to the next. Where they disagree, the decision says so
+in a field that the corpus does not have (`engine`), and so fails.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,15 @@ import numpy as np
 from bench.conformance.claims import bind_claims
 from bench.conformance.evaluator import Outcome
 from bench.conformance.nominated_pods import NominatedPods, status_shape
-from bench.conformance.scenario import ClusterObjects, Scenario, as_listed, other_objects
+from bench.conformance.one_by_one import SlowAttempt, disagreements
+from bench.conformance.scenario import (
+    Change,
+    ClusterObjects,
+    Scenario,
+    as_listed,
+    other_objects,
+    pod_key,
+)
 from bench.conformance.shapes import FINISHED, object_kind
 from daemon.core.cache import Cache
 from daemon.core.pod_classes import PodClass
@@ -23,25 +31,13 @@ from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.config import API_VERSION, KIND, parse_configuration
 from shared.framework.best_rows import Ties
-from shared.framework.diagnosis import (
-    FitError,
-    diagnose,
-    filter_candidates,
-    node_verdicts,
-    rows_without_verdict,
-)
+from shared.framework.diagnosis import node_verdicts
 from shared.framework.engine import Choice, ClassEvaluation, Engine
 from shared.framework.feature_gates import FeatureGates
-from shared.framework.nominated_pods import run_filters_with_nominated
-from shared.framework.outcomes import PreFilterOutcome, PreScoreError
-from shared.framework.post_filter import FailedAttempt, run_post_filters
-from shared.framework.preemption import Preemption
-from shared.framework.profiles import ProfileConfig
+from shared.framework.outcomes import PreFilterOutcome
 from shared.framework.registry import BuiltProfile, Registry
-from shared.framework.score_range import out_of_range
 from shared.framework.status import SUCCESS
-from shared.kube.objects import Pod
-from shared.kube.pod_record import PodRecord, split_pod
+from shared.kube.pod_record import PodRecord, scheduler_name_of, split_pod
 from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.plugins.dynamic_resources import DynamicResources
 
@@ -86,30 +82,29 @@ class EngineEvaluator:
 
     def run(self, scenario: Scenario, *, is_compact: bool) -> Outcome:
         """Decides all attempts of a scenario."""
-        gates = FeatureGates(scenario.feature_gates)
-        profile = Registry(gates, entry_points=()).build(_profile(scenario))
+        profiles = _profiles(scenario)
         cache = _filled_cache(scenario.objects)
-        session = _Session(cache, profile, scenario.preemption_mode)
-        pods = {_key(pod): split_pod(pod) for pod in scenario.pending}
-        session.nominate_all(pods.values())
+        session = _Session(cache, profiles, scenario)
         decisions = []
-        for key in scenario.attempts or list(pods):
-            if session.is_bound(pods[key]):
+        for number, key in enumerate(scenario.order):
+            session.change(scenario.changes_before(number))
+            if session.is_bound(key):
                 continue
             decide = session.decide_compactly if is_compact else session.decide
-            decisions.append({"pod": key, **decide(pods[key])})
-        weights = {entry.plugin.NAME: entry.weight for entry in profile.framework.scores}
+            decisions.append({"pod": key, **decide(key)})
+        framework = next(iter(profiles.values())).framework
+        weights = {entry.plugin.NAME: entry.weight for entry in framework.scores}
         return Outcome(decisions, _node_states(cache), weights)
 
 
-class _ScoreOutOfRange(Exception):  # noqa: N818  # Never leaves this module: a step's way to its end.
-    """The nodes cannot be compared."""
-
-
-def _profile(scenario: Scenario) -> ProfileConfig:
+def _profiles(scenario: Scenario) -> dict[str, BuiltProfile]:
+    """By schedulerName, the first one first."""
     document = {"apiVersion": API_VERSION, "kind": KIND, **scenario.config}
     text = msgspec.json.encode(document).decode()  # JSON is YAML.
-    return parse_configuration(text, f"{scenario.name}.config").profiles[0]
+    registry = Registry(FeatureGates(scenario.feature_gates), entry_points=())
+    configured = parse_configuration(text, f"{scenario.name}.config").profiles
+    built = [registry.build(profile) for profile in configured]
+    return {each.scheduler_name: each for each in built}
 
 
 def _filled_cache(objects: ClusterObjects) -> Cache:
@@ -124,72 +119,101 @@ def _filled_cache(objects: ClusterObjects) -> Cache:
     return cache
 
 
-def _key(pod: Pod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
-
-
 class _Session:
     """The attempts of one scenario, one after the other on the same cache."""
 
-    def __init__(self, cache: Cache, profile: BuiltProfile, preemption_mode: str) -> None:
+    def __init__(self, cache: Cache, profiles: dict[str, BuiltProfile], scenario: Scenario) -> None:
         self._cache = cache
-        self._nominated = NominatedPods(cache, preemption_mode)
+        self._nominated = NominatedPods(cache, scenario.preemption_mode)
         self._bound_uids: set[str] = set()
-        self._profile = profile
-        self._framework = profile.framework
-        frameworks = {profile.scheduler_name: profile.framework}
+        self._profiles = profiles
+        self._first = next(iter(profiles))
+        frameworks = {name: profile.framework for name, profile in profiles.items()}
         self._engine = Engine(cache.view, cache.journal, frameworks)
-
-    def nominate_all(self, records: Iterable[PodRecord]) -> None:
-        """Nominations stand from the start, whoever comes first."""
-        for record in records:
+        self._uids = {
+            pod_key(pod): pod.metadata.uid for pod in (*scenario.objects.pods, *scenario.pending)
+        }
+        self._pods = {pod_key(pod): split_pod(pod) for pod in scenario.pending}
+        for record in self._pods.values():
+            # Nominations stand from the start, whoever comes first.
             if record.nominated_node_name:
-                pod_class = self._cache.classes.acquire(record)
+                pod_class = cache.classes.acquire(record)
                 self._nominated.nominate(record, pod_class, record.nominated_node_name)
 
-    def is_bound(self, record: PodRecord) -> bool:
+    def is_bound(self, key: str) -> bool:
         """Also a pod that was bound and became a victim since: it is gone."""
-        return record.uid in self._bound_uids
+        return self._pods[key].uid in self._bound_uids
 
-    def decide(self, record: PodRecord) -> Json:
+    def change(self, changes: Iterable[Change]) -> None:
+        """Does to the cluster what happens before an attempt."""
+        cache = self._cache
+        for kind, key, item in ((change.kind, change.key, change.item) for change in changes):
+            if kind == "nodes" and item is None:
+                cache.remove_node(key)
+                self._nominated.refresh()
+            elif kind == "nodes":
+                cache.add_node(item)
+                self._nominated.refresh()
+            elif kind == "pods" and item is None:
+                cache.remove_pod(self._uids.get(key, ""))
+            elif kind == "pods":
+                self._uids[key] = item.metadata.uid
+                cache.add_pod(split_pod(item))
+            elif item is None:
+                cache.objects.remove(object_kind(kind), key)
+            else:
+                cache.objects.put(object_kind(kind), key, item)
+
+    def decide(self, key: str) -> Json:
         """One attempt with every detail."""
+        record = self._pods[key]
         pod_class = self._cache.classes.acquire(record)
         refused = self._refused_early(record, pod_class)
         if refused is not None:
             return {**refused, "requests": _requests(pod_class)}
-        outcome = self._framework.run_pre_filters(pod_class.info, self._cache.view)
-        decision: Json = {
-            "requests": _requests(pod_class),
-            "pre_filter": {name: _pre_filter(name, outcome) for name in outcome.each},
-        }
+        preemptor = self._nominated.preemptor(record, pod_class)
+        profile = self._profile_of(record)
+        slow = SlowAttempt(profile.framework, preemptor, self._cache.view, self._first_by_name)
+        decision = {"requests": _requests(pod_class), **self._decided(slow)}
+        found = disagreements(slow, self._engine, pod_class.class_id, profile.scheduler_name)
+        if found:
+            decision["engine"] = found
+        choice = slow.choice
+        if choice is not None:
+            decision |= self._bound(record, pod_class, choice.row)
+        elif not slow.error:
+            decision |= self._unschedulable(record, pod_class, slow)
+        return decision
+
+    def _decided(self, slow: SlowAttempt) -> Json:
+        """What led to the decision, and the error where it is one."""
+        outcome = slow.outcome
+        decision: Json = {"pre_filter": {name: _pre_filter(name, outcome) for name in outcome.each}}
         if outcome.status.is_success and outcome.node_names is not None:
             decision["pre_filter_nodes"] = sorted(outcome.node_names)
         if not outcome.status.is_success:
             decision["pre_filter_status"] = status_shape(outcome.status, outcome.status.plugin)
-            return {**decision, **self._unschedulable(record, pod_class, outcome)}
-        nominated = self._takes_nominated(record, pod_class, outcome, decision)
-        if nominated is not None:
-            feasible = nominated
+            if slow.error:
+                decision |= {"result": "error", "message": slow.error}
+            return decision
+        if slow.filter_error:
+            kept = {"pre_filter": decision["pre_filter"]}
+            return {**kept, "result": "error", "message": slow.filter_error}
+        names = self._names(slow.feasible)
+        decision["feasible"] = names
+        if slow.takes_nominated:
+            decision |= {"filter": {names[0]: {"code": "Success"}}, "used_nominated_node": True}
         else:
-            feasible = self._filtered(record, pod_class, outcome, decision)
-        if self._framework.has_failed(outcome):
-            failed = self._failed(record, pod_class, outcome, decision)
-            if failed is not None:
-                return failed
-        if not len(feasible):
-            return {**decision, **self._unschedulable(record, pod_class, outcome)}
-        if len(feasible) == 1:
-            choice = Choice(int(feasible[0]), 0, 1)
-        else:
-            try:
-                choice = self._scored(pod_class, feasible, decision)
-            except (PreScoreError, _ScoreOutOfRange) as error:
-                return {**decision, "result": "error", "message": str(error)}
-        decision.update(self._engine_disagreement(record, pod_class, choice))
-        return {**decision, **self._bound(record, pod_class, choice.row)}
+            decision |= self._filtered(slow, names)
+        if slow.error:
+            return {**decision, "result": "error", "message": slow.error}
+        if len(names) > 1:
+            decision["scores"] = self._scores(slow)
+        return decision
 
-    def decide_compactly(self, record: PodRecord) -> Json:
+    def decide_compactly(self, key: str) -> Json:
         """One attempt by the engine alone."""
+        record = self._pods[key]
         pod_class = self._cache.classes.acquire(record)
         refused = self._refused_early(record, pod_class)
         if refused is not None:
@@ -215,7 +239,7 @@ class _Session:
         """What is decided before any node is looked at."""
         if record.deleted:
             return {"result": "skipped", "message": BEING_DELETED}
-        for plugin in self._profile.plugins_at["preEnqueue"]:
+        for plugin in self._profile_of(record).plugins_at["preEnqueue"]:
             status = plugin.pre_enqueue(pod_class.info, self._cache.view)
             if not status.is_success:
                 return {"result": "gated", "pre_enqueue": status_shape(status, status.plugin)}
@@ -224,104 +248,48 @@ class _Session:
             return {"result": "unschedulable", "message": NO_NODES, "nominated_node": ""}
         return None
 
-    def _takes_nominated(
-        self, record: PodRecord, pod_class: PodClass, outcome: PreFilterOutcome, decision: Json
-    ) -> Rows | None:
-        """The node that the pod is nominated to, where it is enough; None otherwise."""
-        row = self._nominated.preemptor(record, pod_class).nominated_row
-        if row < 0 or not self._cache.nodes.present[row]:
-            return None
-        rows = np.array([row], np.intp)
-        view = self._cache.view
-        filtered = run_filters_with_nominated(
-            self._framework, pod_class.info, view, outcome, rows, record.uid
-        )
-        if not filtered.passes.all():
-            return None
-        name = self._cache.nodes.name_of(row)
-        decision["filter"] = {name: {"code": "Success"}}
-        decision["feasible"] = [name]
-        decision["used_nominated_node"] = True
-        return rows
+    def _filtered(self, slow: SlowAttempt, feasible: list[str]) -> Json:
+        """What the filters said of each node."""
+        said = {name: {"code": "Success"} for name in feasible}
+        for verdict in node_verdicts(slow.framework, slow.filtered):
+            name = self._cache.nodes.name_of(verdict.row)
+            said[name] = status_shape(verdict.status, verdict.status.plugin)
+        return {"filter": said, "filter_each": self._each_filter(slow)}
 
-    def _filtered(
-        self, record: PodRecord, pod_class: PodClass, outcome: PreFilterOutcome, decision: Json
-    ) -> Rows:
-        """The feasible rows; writes what the filters said into the decision."""
-        framework, view = self._framework, self._cache.view
-        nodes = self._cache.nodes
-        rows = framework.candidate_rows(outcome, view)
-        filtered = run_filters_with_nominated(
-            framework, pod_class.info, view, outcome, rows, record.uid
-        )
-        feasible = rows_without_verdict(filtered)
-        names = [nodes.name_of(row) for row in feasible.tolist()]
-        said = {name: {"code": "Success"} for name in names}
-        for verdict in node_verdicts(framework, filtered):
-            said[nodes.name_of(verdict.row)] = status_shape(verdict.status, verdict.status.plugin)
-        decision["filter"] = said
-        decision["feasible"] = sorted(names)
-        decision["filter_each"] = self._each_filter(pod_class, outcome, rows)
-        return feasible
-
-    def _each_filter(self, pod_class: PodClass, outcome: PreFilterOutcome, rows: Rows) -> Json:
+    def _each_filter(self, slow: SlowAttempt) -> Json:
         """Node -> plugin -> status, for every filter that would reject the node on its own."""
         each: dict[str, Json] = {}
-        for index in self._framework.plan(outcome).active:
-            plugin = self._framework.filters[index]
-            state = outcome.states.get(plugin.NAME)
-            verdicts = plugin.filter(state, pod_class.info, self._cache.view, rows)
+        rows, framework = slow.filtered.rows, slow.framework
+        for index in framework.plan(slow.outcome).active:
+            plugin = framework.filters[index]
+            state = slow.outcome.states.get(plugin.NAME)
+            verdicts = plugin.filter(state, slow.pod.info, self._cache.view, rows)
             for position in np.flatnonzero(verdicts.codes).tolist():
                 name = self._cache.nodes.name_of(int(rows[position]))
                 status = verdicts.status(position, plugin.NAME)
                 each.setdefault(name, {})[plugin.NAME] = status_shape(status)
         return each
 
-    def _failed(
-        self, record: PodRecord, pod_class: PodClass, outcome: PreFilterOutcome, decision: Json
-    ) -> Json | None:
-        """The attempt as an error, where a filter came to one on a node that it was asked about."""
-        framework, info, view = self._framework, pod_class.info, self._cache.view
-        filtered = filter_candidates(framework, info, view, outcome, record.uid)
-        error = diagnose(framework, info, view, outcome, filtered)
-        if not error.error:
-            return None
-        kept = {field: decision[field] for field in ("requests", "pre_filter")}
-        evaluation, chosen = self._engines_choice(record, pod_class)
-        if chosen is not None:
-            kept["engine"] = f"chose {chosen}, the framework failed"
-        else:
-            kept.update(self._failure_disagreement(self._engine.failure(evaluation), error))
-        return {**kept, "result": "error", "message": error.error}
-
-    def _scored(self, pod_class: PodClass, feasible: Rows, decision: Json) -> Choice:
-        framework, view = self._framework, self._cache.view
-        active, skipped = framework.run_pre_score(pod_class.info, view, feasible)
-        raws, normalized, totals = framework.run_scores(pod_class.info, view, active, feasible)
-        problem = out_of_range(active, normalized)
-        if problem:
-            raise _ScoreOutOfRange(problem)
+    def _scores(self, slow: SlowAttempt) -> Json:
+        scored, feasible = slow.scored, slow.feasible
         plugins = {}
-        for entry, raw, score in zip(active, raws, normalized, strict=True):
+        for entry, raw, score in zip(scored.active, scored.raws, scored.normalized, strict=True):
             plugins[entry.plugin.NAME] = {
                 "weight": entry.weight,
                 "raw": self._by_node(feasible, raw),
                 "normalized": self._by_node(feasible, score),
             }
-        decision["scores"] = {
+        return {
             "plugins": plugins,
-            "skipped": sorted(skipped),
-            "total": self._by_node(feasible, totals),
+            "skipped": sorted(scored.skipped),
+            "total": self._by_node(feasible, scored.totals),
         }
-        best = int(totals.max())
-        row = self._first_by_name(feasible[totals == best])
-        return Choice(row, best, len(feasible))
 
     def _engines_choice(
         self, record: PodRecord, pod_class: PodClass
     ) -> tuple[ClassEvaluation, Choice | None]:
         """What the engine makes of the same pod."""
-        info, profile = pod_class.info, self._profile.scheduler_name
+        info, profile = pod_class.info, self._profile_of(record).scheduler_name
         evaluation = self._engine.evaluate(pod_class.class_id, info, profile)
         if self._nominated.node_of(record):
             row = self._nominated.preemptor(record, pod_class).nominated_row
@@ -330,20 +298,8 @@ class _Session:
             evaluation = self._engine.evaluate_alone(info, profile, record.uid)
         return evaluation, self._engine.choose(evaluation, self._first_by_name)
 
-    def _engine_disagreement(self, record: PodRecord, pod_class: PodClass, choice: Choice) -> Json:
-        _, chosen = self._engines_choice(record, pod_class)
-        if chosen == choice:
-            return {}
-        return {"engine": f"chose {chosen}, the framework {choice}"}
-
-    def _unschedulable(
-        self, record: PodRecord, pod_class: PodClass, outcome: PreFilterOutcome
-    ) -> Json:
-        framework, info, view = self._framework, pod_class.info, self._cache.view
-        filtered = filter_candidates(framework, info, view, outcome, record.uid)
-        error = diagnose(framework, info, view, outcome, filtered)
-        if error.error:
-            return {"result": "error", "message": error.error}
+    def _unschedulable(self, record: PodRecord, pod_class: PodClass, slow: SlowAttempt) -> Json:
+        error = slow.failure
         decision: Json = {
             "result": "unschedulable",
             "message_without_preemption": error.message(),
@@ -351,56 +307,37 @@ class _Session:
         }
         if error.pending_plugins:
             decision["pending_plugins"] = sorted(error.pending_plugins)
-        evaluation, _ = self._engines_choice(record, pod_class)
-        decision.update(self._failure_disagreement(self._engine.failure(evaluation), error))
-        if framework.post_filters:
-            attempt = FailedAttempt(
-                framework,
-                self._nominated.preemptor(record, pod_class),
-                view,
-                outcome,
-                filtered,
-                self._first_by_name,
-            )
-            decision.update(self._post_filtered(record, pod_class, error, attempt))
+        if slow.framework.post_filters:
+            decision |= self._post_filtered(record, pod_class, slow)
         return decision
 
-    def _post_filtered(
-        self, record: PodRecord, pod_class: PodClass, error: FitError, attempt: FailedAttempt
-    ) -> Json:
+    def _post_filtered(self, record: PodRecord, pod_class: PodClass, slow: SlowAttempt) -> Json:
         """What PostFilter found, and carries it out."""
-        result = run_post_filters(self._framework.post_filters, attempt)
-        decision: Json = {"message": error.message(result.status.message)}
+        result = slow.post_filtered
+        decision: Json = {"message": slow.failure.message(result.status.message)}
         # Where another plugin ended PostFilter, the corpus says nevertheless who could preempt.
-        preemption = result.preemption or self._preemption_alone(attempt)
-        said = status_shape(result.status, result.status.plugin)
-        decision["post_filter"] = {"status": said}
+        alone = [p for p in slow.framework.post_filters if p.NAME == DEFAULT_PREEMPTION]
+        preemption = result.preemption or slow.post_filter(alone).preemption
+        told = status_shape(result.status, result.status.plugin)
+        decision["post_filter"] = {"status": told}
         if preemption is not None:
-            decision["post_filter"] = self._nominated.shape(pod_class, preemption, said)
+            decision["post_filter"] = self._nominated.shape(pod_class, preemption, told)
         if result.preemption is not None:
             self._nominated.carry_out(record, pod_class, result.preemption)
         decision["nominated_node"] = self._nominated.node_of(record)
         return decision
 
-    def _preemption_alone(self, attempt: FailedAttempt) -> Preemption | None:
-        plugins = [p for p in self._framework.post_filters if p.NAME == DEFAULT_PREEMPTION]
-        return run_post_filters(plugins, attempt).preemption
-
-    @staticmethod
-    def _failure_disagreement(engines: FitError, full: FitError) -> Json:
-        return {} if engines == full else {"engine": f"failed with {engines}, not {full}"}
-
     def _bound(self, record: PodRecord, pod_class: PodClass, row: int) -> Json:
         """Assumes and then confirms the pod on its node, as the API server would."""
         name = self._cache.nodes.name_of(row)
         self._cache.assume_pod(record, name, pod_class)
-        for plugin in self._profile.plugins_at["reserve"]:
+        for plugin in self._profile_of(record).plugins_at["reserve"]:
             status = plugin.reserve(record, pod_class.info, self._cache.view, row)
             if not status.is_success:
                 self._cache.forget_pod(record.uid)
                 return {"result": "reserve_failed", "message": status.message}
         decision: Json = {"result": "scheduled", "node": name}
-        for plugin in self._profile.plugins_at["reserve"]:
+        for plugin in self._profile_of(record).plugins_at["reserve"]:
             if isinstance(plugin, DynamicResources):
                 decision |= bind_claims(plugin, record, pod_class.info, self._cache, row)
         started = FIRST_START + timedelta(minutes=len(self._bound_uids))
@@ -410,6 +347,13 @@ class _Session:
             msgspec.structs.replace(record, node_name=name, started=started.isoformat())
         )
         return decision
+
+    def _profile_of(self, record: PodRecord) -> BuiltProfile:
+        """A pod of no profile here is one of the only profile, as the corpus calls them all alike."""
+        return self._profiles.get(scheduler_name_of(record.template), self._profiles[self._first])
+
+    def _names(self, rows: Rows) -> list[str]:
+        return sorted(self._cache.nodes.name_of(row) for row in rows.tolist())
 
     def _first_by_name(self, rows: Rows | Ties) -> int:
         named: list[int] = rows.tolist()

@@ -31,6 +31,12 @@ class NominatedPods:
         """Pod uid -> node name, which need not exist."""
         self._records: dict[str, PodRecord] = {}
 
+    def refresh(self) -> None:
+        """A node came or went."""
+        for uid, name in list(self._nodes.items()):
+            record = self._records[uid]
+            self.nominate(record, self._cache.classes.acquire(record), name)
+
     def nominate(self, record: PodRecord, pod_class: PodClass, node_name: str) -> None:
         """In place of an earlier nomination; no name: none any more."""
         view = self._cache.view

@@ -26,8 +26,15 @@ from bench.conformance.claims import shown_claims, written_claim
 from bench.conformance.evaluator import UNSEEN, Outcome, Unseen
 from bench.conformance.pipeline_processes import PipelineError, PipelineProcesses
 from bench.conformance.pipeline_profiles import Gates, Profile, ProfileBook
-from bench.conformance.scenario import ClusterObjects, Scenario, as_listed, other_objects
-from bench.conformance.shapes import FINISHED, node_shape, object_kind, pod_key
+from bench.conformance.scenario import (
+    Change,
+    ClusterObjects,
+    Scenario,
+    as_listed,
+    other_objects,
+    pod_key,
+)
+from bench.conformance.shapes import FINISHED, node_shape, object_kind
 from bench.null_binder import Bound, Evicted, Line, Nominated, Refused, Released
 from shared.dra.requests import claim_key
 from shared.errors import OperationalError
@@ -39,7 +46,9 @@ from shared.messages.admin import PendingPod, QueueAnswer
 from shared.messages.to_owner import (
     AdapterMessage,
     NodeChanged,
+    NodeDeleted,
     ObjectChanged,
+    ObjectDeleted,
     PodChanged,
     PodDeleted,
 )
@@ -192,8 +201,13 @@ class _Replay:
         self._scenario = scenario
         self._profile = profile
         self._processes = processes
-        name = profile.scheduler_name
-        self._pods = {pod_key(pod): _Pending(pod, name) for pod in scenario.pending}
+        self._pods = {
+            pod_key(pod): _Pending(pod, profile.name_for(pod.spec.scheduler_name))
+            for pod in scenario.pending
+        }
+        self._uids = {
+            pod_key(pod): pod.metadata.uid for pod in (*scenario.objects.pods, *scenario.pending)
+        }
         self._bound_count = 0
         self._claims = {claim_key(claim): claim for claim in scenario.objects.resourceclaims}
         """As they were shown last."""
@@ -208,11 +222,12 @@ class _Replay:
         for pending in self._pods.values():
             if pending.record.nominated_node_name:
                 self._hold(pending)
-        decisions = [
-            {"pod": key, **self._attempt(self._pods[key])}
-            for key in self._scenario.attempts or list(self._pods)
-            if not self._pods[key].is_bound
-        ]
+        decisions = []
+        for number, key in enumerate(self._scenario.order):
+            for change in self._scenario.changes_before(number):
+                self._to_tell += self._changed(change)
+            if not self._pods[key].is_bound:
+                decisions.append({"pod": key, **self._attempt(self._pods[key])})
         self._processes.feed(self._to_tell)
         settled = self._at_rest()
         nodes = self._processes.ask_nodes(self._profile.scheduler_name)
@@ -222,6 +237,22 @@ class _Replay:
             {node.name: node_shape(node) for node in nodes.nodes},
             nodes.score_weights,
         )
+
+    def _changed(self, change: Change) -> list[AdapterMessage]:
+        """What a watch tells of a change."""
+        kind, key, item = change.kind, change.key, change.item
+        if kind == "nodes":
+            return [NodeDeleted(key) if item is None else NodeChanged(item)]
+        if kind == "pods" and item is None:
+            gone = self._processes.shown_pod(self._uids.get(key, ""))
+            return [] if gone is None or not gone.node_name else [PodDeleted(gone)]
+        if kind == "pods":
+            self._uids[key] = item.metadata.uid
+            return [PodChanged(split_pod(item))]
+        if item is None:
+            return [ObjectDeleted(object_kind(kind), key)]
+        body = msgspec.Raw(_encoder.encode(item))
+        return [ObjectChanged(object_kind(kind), key, body)]
 
     # One attempt ---------------------------------------------------------------------------------
 

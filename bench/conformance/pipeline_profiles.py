@@ -25,10 +25,18 @@ Gates = tuple[tuple[str, bool], ...]
 
 
 class Profile(NamedTuple):
-    """One configuration, under the name by which pods ask for it."""
+    """One configuration, under the names by which pods ask for its profiles."""
 
     scheduler_name: str
+    """Of its first profile."""
     gates: Gates
+    others: dict[str, str]
+    """Of its other profiles, by the name that they have in the scenario."""
+
+    def name_for(self, written: str) -> str:
+        """What a pod has to ask for that asks for this in the scenario; of no profile there is one of
+        the first, as the corpus calls them all alike."""
+        return self.others.get(written, self.scheduler_name)
 
 
 class ProfileBook:
@@ -69,15 +77,18 @@ class ProfileBook:
         if others:
             told = "only profiles can differ from one scenario to the next here"
             raise ConfigurationError("config", [f"{key}: {told}" for key in others])
-        written = (configuration.config.get("profiles") or [{}])[0]
         documents = self._documents.setdefault(gates, [])
-        document = {**written, "schedulerName": f"scenario-{len(documents)}"}
-        whole = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [document]}
-        text = msgspec.json.encode(whole).decode()  # JSON is YAML.
-        # Only to hear now what is not possible about it.
-        registry.build(parse_configuration(text, "config").profiles[0])
-        documents.append(document)
-        return Profile(document["schedulerName"], gates)
+        names: dict[str, str] = {}
+        for written in configuration.config.get("profiles") or [{}]:
+            document = {**written, "schedulerName": f"scenario-{len(documents)}"}
+            whole = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [document]}
+            text = msgspec.json.encode(whole).decode()  # JSON is YAML.
+            # Only to hear now what is not possible about it.
+            registry.build(parse_configuration(text, "config").profiles[0])
+            documents.append(document)
+            names[written.get("schedulerName", "")] = document["schedulerName"]
+        first, *others = names.items()
+        return Profile(first[1], gates, dict(others))
 
 
 def _key(config: Json, feature_gates: dict[str, bool]) -> bytes:

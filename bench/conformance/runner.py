@@ -2,6 +2,8 @@
 
 By default the engine decides in this process; with `--pipeline` the processes of a berth do. The
 families that are not about placing pods (quantities, queue, hints) are the same in both.
+`berth conformance --generate N --seed S` makes clusters up instead, and compares the engine with the
+framework asked about one node at a time.
 
 The last line is always `N passed, M failed`, and the exit code 1 if anything failed.
 """
@@ -18,6 +20,7 @@ from typing import Final, NamedTuple
 from bench.conformance import compare, quantities
 from bench.conformance.engine_evaluator import EngineEvaluator
 from bench.conformance.evaluator import Evaluator, Outcome
+from bench.conformance.generated import differing
 from bench.conformance.pipeline_evaluator import PipelineEvaluator
 from bench.conformance.pipeline_profiles import ProfileBook
 from bench.conformance.queue_replay import hint_differences, queue_differences
@@ -223,7 +226,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="berth conformance", description="Replay recorded decisions of kube-scheduler."
     )
-    parser.add_argument("paths", nargs="+", metavar="FILE_OR_FOLDER")
+    parser.add_argument("paths", nargs="*", metavar="FILE_OR_FOLDER")
     parser.add_argument("--show", type=int, default=0, metavar="N", help="print N differences")
     parser.add_argument("--family", action="append", default=[], help="only this family")
     parser.add_argument("--scenario", action="append", default=[], help="only this scenario")
@@ -233,7 +236,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--lanes", type=int, default=2, metavar="N", help="sets of processes at a time (--pipeline)"
     )
+    parser.add_argument(
+        "--generate", type=int, metavar="N", help="make N clusters up in place of files"
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of --generate")
+    parser.add_argument("--first", type=int, default=0, metavar="N", help="begin at this one")
     options = parser.parse_args(argv)
+    if options.generate is not None:
+        if options.generate < 1 or options.first < 0 or options.paths:
+            parser.error("--generate takes at least 1, and neither files nor a negative --first")
+        return run_generated(options.seed, options.first, options.generate)
+    if not options.paths:
+        parser.error("FILE_OR_FOLDER or --generate is missing")
     if not 1 <= options.lanes <= LANES_MAX:
         parser.error(f"--lanes {options.lanes}: must lie in 1..{LANES_MAX}")
     filters = Filters(frozenset(options.family), frozenset(options.scenario))
@@ -252,6 +266,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("nothing to run: no family or scenario is called so", file=sys.stderr)
         return EXIT_UNUSABLE
     return EXIT_FAILED if any(result.failures for result in report.families) else 0
+
+
+def run_generated(seed: int, first: int, count: int) -> int:
+    """Decides clusters that are made up in both ways; returns the exit code."""
+    failed = 0
+    for found in differing(seed, range(first, first + count)):
+        failed += 1
+        print(f"{found.document['name']}: {len(found.differences)} differences", flush=True)
+        for difference in found.differences:
+            print(f"  {difference}")
+        print(found.line, flush=True)
+    print(f"{count - failed} passed, {failed} failed")
+    return EXIT_FAILED if failed else 0
 
 
 def run_pipeline(files: Sequence[Path], filters: Filters, lane_count: int) -> Report:

@@ -67,6 +67,31 @@ def as_listed(nodes: list[objects.Node]) -> list[objects.Node]:
     return sorted(nodes, key=lambda node: node.metadata.name)
 
 
+class Change(msgspec.Struct, forbid_unknown_fields=True):
+    """An object that comes, changes or goes. A pending pod goes only if it is on a node by then."""
+
+    before: int
+    """The place in the order of attempts."""
+    kind: str
+    """A field of `ClusterObjects`."""
+    key: str
+    """`namespace/name` or `name`."""
+    becomes: dict[str, Any] | None = None
+    """None: it goes."""
+
+    @property
+    def item(self) -> Any:
+        """What it becomes, as an object of its kind; None where it goes."""
+        if self.becomes is None:
+            return None
+        return getattr(msgspec.convert({self.kind: [self.becomes]}, ClusterObjects), self.kind)[0]
+
+
+def pod_key(pod: Pod) -> str:
+    """`namespace/name`, as attempts name pods."""
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
 class Scenario(msgspec.Struct, forbid_unknown_fields=True):
     """A small cluster and the pods that are to be placed in it."""
 
@@ -77,9 +102,20 @@ class Scenario(msgspec.Struct, forbid_unknown_fields=True):
     """A KubeSchedulerConfiguration without apiVersion and kind."""
     attempts: list[str] | None = None
     """`namespace/name` in the order of attempts; None: each pending pod once, in order."""
+    changes: list[Change] = []
+    """What happens to the cluster between attempts."""
     preemption_mode: str = "nominate"
     feature_gates: dict[str, bool] = {}
     notes: str = ""
+
+    @property
+    def order(self) -> list[str]:
+        """The attempts, as `namespace/name`."""
+        return self.attempts or [pod_key(pod) for pod in self.pending]
+
+    def changes_before(self, attempt: int) -> list[Change]:
+        """Before this place in the order, since the attempt before."""
+        return [change for change in self.changes if change.before == attempt]
 
 
 class Expected(msgspec.Struct, forbid_unknown_fields=True):

@@ -2,7 +2,6 @@
 
 from typing import Any, Final
 
-from shared.kube.objects import Pod
 from shared.messages.admin import Amounts, NodeUsage
 
 Json = dict[str, Any]
@@ -16,11 +15,6 @@ FINISHED: Final = ("Succeeded", "Failed")
 def object_kind(field: str) -> str:
     """The API's plural for a field of the corpus' `objects`."""
     return _PLURALS.get(field, field)
-
-
-def pod_key(pod: Pod) -> str:
-    """`namespace/name`, as attempts name pods."""
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
 def node_shape(usage: NodeUsage) -> Json:

@@ -310,7 +310,7 @@ class Engine:
                 evaluation.info,
                 self._cluster,
                 evaluation.outcome,
-                self._filtered(evaluation),
+                self.filtered(evaluation),
             )
         return evaluation.failure
 
@@ -331,7 +331,7 @@ class Engine:
             preemptor,
             self._cluster,
             evaluation.outcome,
-            self._filtered(evaluation),
+            self.filtered(evaluation),
             tie_break,
             offset,
             refused,
@@ -339,7 +339,8 @@ class Engine:
         )
         return run_post_filters(evaluation.framework.post_filters, attempt)
 
-    def _filtered(self, evaluation: ClassEvaluation) -> FilterOutcome:
+    def filtered(self, evaluation: ClassEvaluation) -> FilterOutcome:
+        """What the filters say of all candidate nodes to a class that fits nowhere."""
         filtered, outdated = evaluation.filtered, evaluation.outdated
         if filtered is not None and not outdated:
             return filtered

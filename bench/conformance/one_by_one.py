@@ -1,0 +1,271 @@
+"""An attempt decided the slow way, and where the engine comes to something else.
+
+The framework is asked about one node at a time, everything from nothing: each filter, each score, and
+for preemption each node by itself. Nothing is shared with what the engine keeps from one attempt to the
+next or finds out of many nodes at once, so that the two never agree by having the same mistake in that.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from shared.columns.schema import Int64s, Rows
+from shared.columns.table import NodeTable
+from shared.framework.best_rows import Ties
+from shared.framework.candidates import Candidate
+from shared.framework.cluster_view import ClusterView
+from shared.framework.diagnosis import (
+    FitError,
+    diagnose,
+    node_verdicts,
+    rows_without_verdict,
+)
+from shared.framework.engine import Choice, ClassEvaluation, Engine
+from shared.framework.nominated_pods import run_filters_with_nominated
+from shared.framework.outcomes import ActiveScore, FilterOutcome, FilterVerdicts, PreScoreError
+from shared.framework.plugin_api import UNRATED
+from shared.framework.post_filter import (
+    FailedAttempt,
+    PostFilterPlugin,
+    PostFilterResult,
+    run_post_filters,
+)
+from shared.framework.preemption import Preemption
+from shared.framework.preemptor import Preemptor, is_above_any
+from shared.framework.runtime import Framework
+from shared.framework.score_range import out_of_range
+from shared.framework.status import Status
+from shared.framework.victim_finder import VictimFinder
+
+TieBreak = Callable[[Rows | Ties], int]
+
+
+class Scored(NamedTuple):
+    """How the feasible nodes are rated: a list for each plugin that has a say."""
+
+    active: list[ActiveScore]
+    skipped: list[str]
+    raws: list[Int64s]
+    normalized: list[Int64s]
+    totals: Int64s
+
+
+class SlowAttempt:
+    """One pod in one state of the cluster. Everything is worked out when it is first asked for, so
+    the cluster may not change in between."""
+
+    def __init__(
+        self,
+        framework: Framework,
+        pod: Preemptor,
+        view: ClusterView,
+        tie_break: TieBreak,
+        offset: int = 0,
+    ) -> None:
+        self.framework = framework
+        self.pod = pod
+        self.view = view
+        self.tie_break = tie_break
+        self.offset = offset
+        """Where among the nodes a search for candidates begins."""
+        self.outcome = framework.run_pre_filters(pod.info, view)
+
+    @cached_property
+    def filtered(self) -> FilterOutcome:
+        """What the filters say of all candidate nodes; of none, where PreFilter rejected the pod."""
+        rows = np.zeros(0, np.intp)
+        if self.outcome.status.is_success:
+            rows = self.framework.candidate_rows(self.outcome, self.view)
+        return self._asked(rows)
+
+    def _asked(self, rows: Rows) -> FilterOutcome:
+        verdicts: list[FilterVerdicts] = []
+        failed_by = np.full(len(rows), -1, np.int64)
+        for at in range(len(rows)):
+            alone = run_filters_with_nominated(
+                self.framework, self.pod.info, self.view, self.outcome, rows[at : at + 1],
+                self.pod.uid,
+            )  # fmt: skip
+            failed_by[at] = alone.failed_by[0]
+            verdicts += alone.verdicts
+        verdicts.sort(key=lambda item: item.filter_index)
+        return FilterOutcome(rows, failed_by, verdicts)
+
+    @cached_property
+    def takes_nominated(self) -> bool:
+        """The node that the pod is nominated to takes it: no other is looked at."""
+        row = self.pod.nominated_row
+        if row < 0 or not self.view.nodes.present[row] or not self.outcome.status.is_success:
+            return False
+        return bool(self._asked(np.array([row], np.intp)).passes[0])
+
+    @cached_property
+    def feasible(self) -> Rows:
+        if self.takes_nominated:
+            return np.array([self.pod.nominated_row], np.intp)
+        return rows_without_verdict(self.filtered)
+
+    @cached_property
+    def failure(self) -> FitError:
+        """Why no node takes the pod, or the error that the attempt ends with."""
+        return diagnose(
+            self.framework, self.pod.info, self.view, self.outcome, self.filtered
+        )  # fmt: skip
+
+    @cached_property
+    def filter_error(self) -> str:
+        """What PreFilter or Filter failed with; empty where none did."""
+        nowhere = not len(self.feasible)  # Which the filters are asked for.
+        if self.takes_nominated or not (nowhere or self.framework.has_failed(self.outcome)):
+            return ""
+        return self.failure.error
+
+    @cached_property
+    def error(self) -> str:
+        """What a plugin failed with; empty where none did."""
+        if self.filter_error or len(self.feasible) < 2:
+            return self.filter_error
+        try:
+            scored = self.scored
+        except PreScoreError as error:
+            return str(error)
+        return out_of_range(scored.active, scored.normalized)
+
+    @cached_property
+    def scored(self) -> Scored:
+        """Raises PreScoreError for a pod that a plugin cannot make sense of."""
+        framework, info, view = self.framework, self.pod.info, self.view
+        active, skipped = framework.run_pre_score(info, view, self.feasible)
+        raws: list[Int64s] = []
+        normalized: list[Int64s] = []
+        totals = np.zeros(len(self.feasible), np.int64)
+        for entry in active:
+            plugin, weight, state, normalizer = entry
+            each = [
+                plugin.score(state, info, view, self.feasible[at : at + 1])
+                for at in range(len(self.feasible))
+            ]
+            raw = score = np.concatenate(each)
+            if normalizer is not None:
+                score = normalizer.normalize(raw, normalizer.normalization(state, raw))
+            raws.append(np.where(raw == UNRATED, 0, raw))
+            normalized.append(score)
+            totals += score * weight
+        return Scored(active, skipped, raws, normalized, totals)
+
+    @cached_property
+    def choice(self) -> Choice | None:
+        """Where the pod goes; None where it fits nowhere or a plugin failed."""
+        if self.error or not len(self.feasible):
+            return None
+        if len(self.feasible) == 1:
+            return Choice(int(self.feasible[0]), 0, 1)
+        totals = self.scored.totals
+        best = int(totals.max())
+        return Choice(self.tie_break(self.feasible[totals == best]), best, len(self.feasible))
+
+    @cached_property
+    def post_filtered(self) -> PostFilterResult:
+        """What PostFilter comes to for a pod that fits nowhere."""
+        return self.post_filter(self.framework.post_filters)
+
+    def post_filter(self, plugins: Sequence[PostFilterPlugin]) -> PostFilterResult:
+        """The same of some plugins."""
+        attempt = FailedAttempt(
+            self.framework, self.pod, self.view, self.outcome, self.filtered, self.tie_break,
+            self.offset,
+        )  # fmt: skip
+        return run_post_filters(plugins, attempt)
+
+    def dry_run(self, row: int) -> tuple[list[Candidate], list[Status]]:
+        """Who would have to go from one node; or why that is no help."""
+        finder = VictimFinder(self.framework, self.pod, self.view, self.outcome)
+        rows = np.array([row], np.intp)
+        found: list[Candidate] = []
+        stretch = finder.stretch(rows)
+        if len(stretch.rows):
+            found = finder.find(stretch, is_loud=finder.looks_beyond).all()
+        return found, [verdict.status for verdict in finder.failed]
+
+
+def disagreements(slow: SlowAttempt, engine: Engine, class_id: int, profile: str) -> list[str]:
+    """Where the engine says otherwise than the slow way about the same pod; empty: nowhere."""
+    evaluation = engine.evaluate(class_id, slow.pod.info, profile)
+    if slow.pod.is_nominated:
+        takes = engine.takes_nominated(evaluation, slow.pod.nominated_row, slow.pod.uid)
+        if takes or slow.takes_nominated:
+            return _unequal("takes_nominated", takes, slow.takes_nominated)
+        evaluation = engine.evaluate_alone(slow.pod.info, profile, slow.pod.uid)
+    nodes = slow.view.nodes
+    found = _unequal("pre_filter", evaluation.outcome.status, slow.outcome.status)
+    passing = np.flatnonzero(evaluation.feasible)
+    found += _unequal("feasible", _names(nodes, passing), _names(nodes, slow.feasible))
+    found += _unequal("feasible_count", evaluation.feasible_count, len(slow.feasible))
+    chosen = engine.choose(evaluation, slow.tie_break)
+    found += _unequal("choice", chosen, slow.choice)
+    if chosen is not None and chosen.feasible_count > 1 and not found:
+        scores = engine.scores_of(evaluation)
+        assert scores is not None, "something was chosen by them"
+        totals = scores.total[slow.feasible].tolist()
+        found += _unequal("scores", totals, slow.scored.totals.tolist())
+    if chosen is None and not found:
+        found += _failed_otherwise(slow, engine, evaluation)
+    return found
+
+
+def _failed_otherwise(slow: SlowAttempt, engine: Engine, evaluation: ClassEvaluation) -> list[str]:
+    failure = engine.failure(evaluation)
+    if slow.error or failure.error:
+        return _unequal("error", failure.error, slow.error)
+    found = _unequal("failure", failure, slow.failure)
+    kept = node_verdicts(slow.framework, engine.filtered(evaluation))
+    fresh = node_verdicts(slow.framework, slow.filtered)
+    found += _unequal("filter", sorted(kept), sorted(fresh))
+    result = engine.post_filter(evaluation, slow.pod, slow.tie_break, slow.offset)
+    found += _unequal("post_filter", said(result), said(slow.post_filtered))
+    if result.preemption is not None:
+        found += _preempts_otherwise(slow, result.preemption)
+    return found
+
+
+def said(result: PostFilterResult) -> tuple[object, ...]:
+    """All that anybody is told; why nodes failed only where none is a candidate, since a search that
+    found some did not look at each."""
+    preemption = result.preemption
+    if preemption is None:
+        return (result.status, result.freed_claims)
+    candidates = preemption.candidates.all()
+    return (
+        result.status, result.freed_claims, preemption.potential.tolist(), candidates,
+        preemption.best, preemption.tied, preemption.is_open, preemption.ends_nomination,
+        [] if candidates else sorted(preemption.failed),
+    )  # fmt: skip
+
+
+def _preempts_otherwise(slow: SlowAttempt, preemption: Preemption) -> list[str]:
+    """Where a search over many nodes found other victims than each node by itself would give. A
+    search may end before it has looked at all."""
+    if not is_above_any(slow.view, slow.pod):
+        return _unequal("candidates", preemption.candidates.all(), [])
+    said_of = {verdict.row: verdict.status for verdict in preemption.failed}
+    helps = {candidate.row: candidate for candidate in preemption.candidates.all()}
+    found: list[str] = []
+    for row in preemption.potential.tolist():
+        if helps and row not in helps and row not in said_of:
+            continue
+        candidates, failed = slow.dry_run(row)
+        name = slow.view.nodes.name_of(row)
+        found += _unequal(f"victims on {name}", helps.get(row), next(iter(candidates), None))
+        if not helps:
+            found += _unequal(f"no help on {name}", said_of.get(row), next(iter(failed), None))
+    return found
+
+
+def _names(nodes: NodeTable, rows: Rows) -> list[str]:
+    return sorted(nodes.name_of(row) for row in rows.tolist())
+
+
+def _unequal(what: str, engines: object, slow: object) -> list[str]:
+    return [] if engines == slow else [f"{what}: the engine {engines}, one by one {slow}"]
