@@ -387,7 +387,7 @@ class StorageMaker:
         }
 
     def _storage_classes(self) -> list[Json]:
-        made = [
+        made: list[Json] = [
             {"metadata": meta("now"), "provisioner": CSI_DRIVER, "volumeBindingMode": "Immediate"}
         ]
         for name, provisioner in (("late", "kubernetes.io/no-provisioner"), ("made", CSI_DRIVER)):

@@ -87,8 +87,8 @@ class ProfileBook:
             registry.build(parse_configuration(text, "config").profiles[0])
             documents.append(document)
             names[written.get("schedulerName", "")] = document["schedulerName"]
-        first, *others = names.items()
-        return Profile(first[1], gates, dict(others))
+        first, *others = names
+        return Profile(names[first], gates, {name: names[name] for name in others})
 
 
 def _key(config: Json, feature_gates: dict[str, bool]) -> bytes:
