@@ -64,11 +64,13 @@ def claim_releases(
     own = f"{record.namespace}/"
     for key in dict.fromkeys((*filter(lambda key: key.startswith(own), keys), *stale)):
         claim: ResourceClaim | None = objects.get(CLAIMS, key)
-        if claim is None or key in objects.assumed(CLAIMS) or claim.status.allocation is None:
+        if claim is None or key in objects.assumed(CLAIMS):
             continue  # Gone or changed since that was found.
+        is_special = pod_uid_of(claim) == record.uid
+        if claim.status.allocation is None and not is_special:
+            continue
         if is_used_by_none_but(claim, record.uid):
             meta = claim.metadata
-            is_special = pod_uid_of(claim) == record.uid
             releases.append(
                 ReleaseClaim(meta.namespace, meta.name, meta.uid, record.uid, is_special)
             )

@@ -48,13 +48,40 @@ def gather(
     for each in slices:
         if _belongs(each, reaches):
             _add(by_pool.setdefault(each.pool_id, []), each)
+    for pool_id, found in by_pool.items():
+        # Counters that another node publishes; the caller need not have named them.
+        names = {each.name for each in found}
+        for each in siblings(pool_id):
+            if each.counter_sets and each.name not in names:
+                _add(found, each)
     pools = []
     for pool_id, found in by_pool.items():
         pool = _pool(pool_id, found, siblings)
         if pool is not None:
             pools.append(pool)
-    pools.sort(key=_order)
-    return pools
+    return in_order(pools)
+
+
+def out_of_reach(
+    pool_ids: Iterable[PoolId], siblings: Callable[[PoolId], Sequence[SliceView]]
+) -> list[Pool]:
+    """Pools as a node sees them that can reach nothing of them but their counters, which every node
+    sees: those that are being replaced or are invalid. The others make no difference to it."""
+    found = []
+    for pool_id in pool_ids:
+        counters: list[SliceView] = []
+        for each in siblings(pool_id):
+            if each.counter_sets:
+                _add(counters, each)
+        pool = _pool(pool_id, counters, siblings)
+        if pool is not None and (pool.is_incomplete or pool.invalid):
+            found.append(pool)
+    return found
+
+
+def in_order(pools: Iterable[Pool]) -> list[Pool]:
+    """As they are tried."""
+    return sorted(pools, key=_order)
 
 
 def _order(pool: Pool) -> tuple[bool, PoolId]:

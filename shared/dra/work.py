@@ -2,8 +2,8 @@
 
 A claim is anybody's, and a search can be made to take for ever: by selectors, each within Kubernetes'
 cost limit but asked of every device, or by combinations of devices that never fit. kube-scheduler
-gives up after ten seconds a node. Here work is counted, so that the same search always ends at the
-same place, and it is the attempt that ends.
+gives up after filterTimeout (ten seconds) a node. Here work is counted, so that the same search always
+ends at the same place, and it is the attempt that ends; filterTimeout says how much it may be.
 
 What any sensible claim needs is free; it grows with the devices there are and takes microseconds each.
 """
@@ -13,8 +13,12 @@ from typing import Final
 from shared.dra.errors import AllocationError
 
 WORK_MAX: Final = 1_500_000
-"""Beyond what is free; more than any one selector may cost. A unit is a unit of CEL's cost, up to
-0.6 us, so this is about a second."""
+"""Beyond what is free, at filterTimeout's default; more than any one selector may cost. A unit is a unit
+of CEL's cost, up to 0.6 us, so this is about a second."""
+DEFAULT_TIMEOUT_S: Final = 10.0
+TIMEOUT_S_MAX: Final = 60.0
+"""More work than this allows, some six seconds, nobody is given: other pods wait. 0, which is no limit
+upstream, is this."""
 FREE_COST: Final = 1_000
 """Of evaluating a selector for a device. Selectors of real classes and claims cost 5 to 50."""
 FREE_STEPS: Final = 2_000
@@ -27,10 +31,7 @@ class WorkError(AllocationError):
     """The search takes too long."""
 
     def __init__(self) -> None:
-        super().__init__(
-            f"timed out trying to allocate devices: more than {WORK_MAX} units of work; simplify the "
-            "CEL selectors and constraints of the pod's claims"
-        )
+        super().__init__("timed out trying to allocate devices")
 
 
 class Work:
@@ -38,9 +39,9 @@ class Work:
 
     __slots__ = ("_left", "cost_max")
 
-    def __init__(self) -> None:
-        self._left = WORK_MAX
-        self.cost_max = FREE_COST + WORK_MAX
+    def __init__(self, work_max: int = WORK_MAX) -> None:
+        self._left = work_max
+        self.cost_max = FREE_COST + work_max
         """Of the next selector."""
 
     @property
@@ -69,3 +70,9 @@ class Work:
         """So many devices were tried on the node."""
         if number > FREE_STEPS:
             self.add(STEP_WORK)
+
+
+def work_within(filter_timeout_s: float) -> int:
+    """What filterTimeout allows."""
+    allowed_s = min(filter_timeout_s, TIMEOUT_S_MAX) if filter_timeout_s > 0 else TIMEOUT_S_MAX
+    return round(WORK_MAX * allowed_s / DEFAULT_TIMEOUT_S)

@@ -16,7 +16,7 @@ from shared.dra.allocator import ClaimToAllocate, Solution, allocate, understand
 from shared.dra.errors import AllocationError, NodeAllocationError
 from shared.dra.extended import ExtendedRequests, can_be_backed, extended_requests
 from shared.dra.special_claim import SPECIAL_CLAIM
-from shared.dra.work import Work, WorkError
+from shared.dra.work import WORK_MAX, Work, WorkError
 from shared.framework.cluster_view import ClusterView
 from shared.framework.device_index import CLASSES, device_index, reaches
 from shared.framework.pod_info import PodInfo
@@ -67,7 +67,13 @@ class Outcome(NamedTuple):
 class PodClaims:
     """What one pod class needs; the state between the extension points."""
 
-    def __init__(self, claims: list[ResourceClaim], scalars: dict[str, int], version: int) -> None:
+    def __init__(
+        self,
+        claims: list[ResourceClaim],
+        scalars: dict[str, int],
+        version: int,
+        work_max: int = WORK_MAX,
+    ) -> None:
         self.claims = claims
         """Those that the pod names; without the special one for extended resources."""
         self.available: list[tuple[ResourceClaim, Terms | None]] = []
@@ -80,10 +86,15 @@ class PodClaims:
         """Allocation came to an error on some node."""
         self.outcomes: dict[GroupKey, Outcome] = {}
         """By the key of a group of nodes and the extended resources that devices provide there."""
-        self.work = Work()
+        self._work_max = work_max
+        self.work = Work(work_max)
         """Made anew for each run of an extension point; used up, it stays so until an object changes."""
         self.understood: dict[Names, list[ClaimToAllocate] | AllocationError] = {}
         """What is to be allocated, by the extended resources that devices provide."""
+
+    def renew_work(self) -> None:
+        """All that is allowed may be done again."""
+        self.work = Work(self._work_max)
 
 
 # Extended resources -----------------------------------------------------------------------------------
@@ -148,7 +159,7 @@ def alike(
         if not concerned.any():
             return []
     if not state.work.is_over:
-        state.work = Work()
+        state.renew_work()
     groups = device_index(cluster).groups(cluster.nodes, rows)
     found = []
     for number, names in enumerate(provided.sets):
@@ -165,7 +176,7 @@ def outcome_on(
     """What allocation comes to on a row of a group."""
     if state.version != cluster.objects.version:
         state.version = cluster.objects.version
-        state.work = Work()
+        state.renew_work()
         state.outcomes.clear()
         state.understood.clear()
     outcome = state.outcomes.get(key)
@@ -179,11 +190,11 @@ def allocated_on(
 ) -> Outcome:
     """What allocation comes to on one node."""
     index = device_index(cluster)
-    claims = WorkError() if state.work.is_over else _understood(state, pod, cluster, names)
-    if isinstance(claims, AllocationError):
-        return Outcome(str(claims), is_error=True)
     nodes = cluster.nodes
+    claims = WorkError() if state.work.is_over else _understood(state, pod, cluster, names)
     try:
+        if isinstance(claims, AllocationError):
+            raise claims
         solutions = allocate(
             claims,
             index.pools(nodes, row),
@@ -191,6 +202,8 @@ def allocated_on(
             lambda match: reaches(match, nodes, row),
             state.work,
         )
+    except WorkError as error:
+        return Outcome(f"node {nodes.name_of(row)}: {error}", is_error=True)
     except AllocationError as error:
         return Outcome(str(error), is_error=True)
     except NodeAllocationError as error:

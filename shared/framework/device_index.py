@@ -20,7 +20,7 @@ from shared.dra.allocator import selected
 from shared.dra.devices import DeviceId, NodeMatch, PoolId, SliceView
 from shared.dra.errors import AllocationError
 from shared.dra.extended import classes_by_resource
-from shared.dra.pools import Pool, gather
+from shared.dra.pools import Pool, gather, in_order, out_of_reach
 from shared.dra.requests import class_selectors
 from shared.dra.special_claim import pod_uid_of
 from shared.dra.work import Work
@@ -66,6 +66,10 @@ class DeviceIndex:
         self._slices: dict[str, SliceView] = {}
         self._by_node: dict[str, dict[str, SliceView]] = {}
         self._shared: dict[str, SliceView] = {}
+        self._far_counters: dict[PoolId, int] = {}
+        """Pools with slices of counters that name a node, and how many. Every node sees those."""
+        self._far_pools: list[Pool] | None = None
+        """Of these pools, as who has no devices of them sees them, those that keep a pod out."""
         self._by_pool: dict[PoolId, dict[str, SliceView]] = {}
         self._matches: list[NodeMatch] | None = None
         self._shared_pools: list[PoolId] = []
@@ -110,7 +114,8 @@ class DeviceIndex:
         if counted is not None:
             touched += self.state.remove(counted)
             self._note_special(counted, key, is_there=False)
-        if claim is not None and claim.status.allocation is not None:
+        # One that was made for extended resources and never allocated is left over as well.
+        if claim is not None and (claim.status.allocation is not None or pod_uid_of(claim)):
             self._counted[key] = claim
             touched += self.state.add(claim)
             self._note_special(claim, key, is_there=True)
@@ -132,6 +137,7 @@ class DeviceIndex:
     def _see_slice(self, key: str) -> None:
         old = self._slices.pop(key, None)
         if old is not None:
+            self._note_far(old, -1)
             self._place(old).pop(key, None)
             self._by_pool[old.pool_id].pop(key, None)
             self._mark_pool(old.pool_id)
@@ -139,10 +145,20 @@ class DeviceIndex:
         new = self._objects.get(SLICES, key)
         if new is not None:
             view = self._slices[key] = SliceView(new)
+            self._note_far(view, 1)
             self._place(view)[key] = view
             self._by_pool.setdefault(view.pool_id, {})[key] = view
             self._mark_pool(view.pool_id)
             self._mark(view)
+
+    def _note_far(self, view: SliceView, change: int) -> None:
+        """A slice comes or goes."""
+        self._far_pools = None
+        if view.match.node_name and view.counter_sets:
+            count = self._far_counters.get(view.pool_id, 0) + change
+            self._far_counters[view.pool_id] = count
+            if not count:
+                del self._far_counters[view.pool_id]
 
     def _place(self, view: SliceView) -> dict[str, SliceView]:
         if view.match.node_name:
@@ -165,10 +181,16 @@ class DeviceIndex:
     # A single node -------------------------------------------------------------------------------
 
     def pools(self, nodes: NodeTable, row: int) -> list[Pool]:
-        """The pools that a node can reach."""
+        """The pools that a node can reach, and those of other nodes that are in its way."""
         own = self._by_node.get(nodes.name_of(row), {})
         slices = (*own.values(), *self._shared.values())
-        return gather(slices, self._siblings, lambda match: reaches(match, nodes, row))
+        pools = gather(slices, self._siblings, lambda match: reaches(match, nodes, row))
+        if self._far_pools is None:
+            self._far_pools = out_of_reach(self._far_counters, self._siblings)
+        if not self._far_pools:
+            return pools
+        reached = {pool.pool_id for pool in pools}
+        return in_order([*pools, *(p for p in self._far_pools if p.pool_id not in reached)])
 
     def class_counts(
         self, nodes: NodeTable, rows: Rows, device_class: DeviceClass

@@ -144,7 +144,7 @@ class VolumeBindingArgs(ArgsStruct):
 
 class DynamicResourcesArgs(ArgsStruct):
     filter_timeout: str = "10s"
-    """How long to search devices of one node. Here a search ends after as many steps, not seconds."""
+    """How long to search devices. Here a search ends after as much work, not time; see `dra/work.py`."""
     binding_timeout: str = "600s"
     """How long the binder waits for devices to be ready."""
 

@@ -34,6 +34,7 @@ from shared.dra.pod_claims import (
 )
 from shared.dra.requests import allocation_of, claim_key
 from shared.dra.special_claim import SPECIAL_CLAIM, special_claim_name
+from shared.dra.work import work_within
 from shared.durations import parse_duration
 from shared.framework.cluster_view import ClusterView
 from shared.framework.device_allocation import (
@@ -105,6 +106,7 @@ class DynamicResources:
     normalizes_by_extremes: ClassVar[bool] = True
 
     def __init__(self, args: DynamicResourcesArgs) -> None:
+        self._work_max = work_within(parse_duration(args.filter_timeout))
         self.binding_timeout_s = parse_duration(args.binding_timeout)
         """For the binder, which waits for devices to be ready."""
 
@@ -132,7 +134,7 @@ class DynamicResources:
             scalars = {}
         if not claims and not scalars:
             return SKIP_FILTER
-        state = PodClaims(claims, scalars, cluster.objects.version)
+        state = PodClaims(claims, scalars, cluster.objects.version, self._work_max)
         uid = _identity(pod).uid
         for claim in claims:
             refusal = _refusal(claim, uid, cluster)

@@ -176,6 +176,12 @@ HISTOGRAMS: Final[dict[str, HistogramMetric]] = {
         (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0),
         "Requests to the API server, from sending to the answer (of a watch, to its beginning).",
     ),
+    "device_wait_s": HistogramMetric(
+        "scheduler_dra_bindingconditions_wait_duration_seconds",
+        ("profile", "driver", "status"),
+        _doubling(0.1, 14),
+        "How long pods waited before their binding until drivers had prepared devices.",
+    ),
     "permit_wait_s": HistogramMetric(
         "scheduler_permit_wait_duration_seconds",
         ("result",),
@@ -211,6 +217,18 @@ LABELLED: Final[dict[str, LabelledMetric]] = {
         ("event",),
         Kind.GAUGE,
         "Cluster events kept for the pods that are being tried.",
+    ),
+    "device_waits": LabelledMetric(
+        "scheduler_dra_bindingconditions_allocations_total",
+        ("profile", "driver", "status"),
+        Kind.COUNTER,
+        "Devices that were waited for until a driver had prepared them.",
+    ),
+    "claim_creates": LabelledMetric(
+        "scheduler_resourceclaim_creates_total",
+        ("status",),
+        Kind.COUNTER,
+        "Resource claims that were to be made for extended resources.",
     ),
     "foreign_pods_on_node": LabelledMetric(
         "berth_foreign_pods_on_node",

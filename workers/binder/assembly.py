@@ -89,7 +89,7 @@ class BinderLife:
         pre_binders = (
             VolumePreBind(VolumeBinder(bind_api)),
             ClaimPreBind(
-                ClaimBinder(bind_api, self._recorder.pod_waits_for_devices, lines),
+                ClaimBinder(bind_api, self._recorder.pod_waits_for_devices, lines, tally=tally),
                 ClaimFreer(bind_api, lines),
             ),
         )

@@ -3,7 +3,8 @@
 The owner has decided which devices a claim gets; here that is written into the claim's status, with
 the pod among its users, after the finalizer that keeps an allocated claim from vanishing. The claim
 for extended resources is made first, under the name that the owner gave it. Then devices that a
-driver has to prepare are waited for. Pods that share a claim are written into it together.
+driver has to prepare are waited for (`claim_ready.py`). Pods that share a claim are written into it
+together.
 
 Each write carries the version that was read just before. Whatever leaves its outcome open (a lost
 connection, somebody who was faster) ends in reading the claim again, and what is there already is not
@@ -16,7 +17,6 @@ and extendeddynamicresources.go, v1.36.2.
 """
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
@@ -24,7 +24,6 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from shared.clock import Clock, SystemClock
-from shared.dra.pod_claims import Readiness, failed_condition, readiness
 from shared.dra.special_claim import ANNOTATION, ANNOTATION_VALUE
 from shared.kube.api_errors import (
     AlreadyExists,
@@ -35,11 +34,18 @@ from shared.kube.api_errors import (
     TooManyRequests,
     TransportError,
 )
-from shared.kube.objects import AllocationResult, ApiStruct, ResourceClaimStatus
-from shared.kube.timestamps import seconds_since_1970
+from shared.kube.objects import AllocationResult
 from shared.messages.to_binder import BindPod, ClaimWork, GeneratedClaim
+from shared.telemetry.tally import Tally
 from workers.binder.bind_call import Sleep, pod_path
-from workers.binder.claim_lines import ClaimLine, ClaimLines, ClaimsFailed, Wish
+from workers.binder.claim_lines import (
+    ClaimLine,
+    ClaimLines,
+    ClaimsFailed,
+    Wish,
+    resource_claim_path,
+)
+from workers.binder.claim_ready import DeviceWait, needs_preparing
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 TRIES_MAX: Final = 5
@@ -53,8 +59,6 @@ PATIENCE_S: Final = 60.0
 REQUEST_TIMEOUT_S: Final = 10.0
 BACKOFF_S: Final = 0.1
 BACKOFF_S_MAX: Final = 2.0
-POLL_S: Final = 1.0
-"""How often claims are looked at whose devices are being prepared."""
 
 _encoder: Final = msgspec.json.Encoder()
 _SYSTEM_CLOCK: Final = SystemClock()
@@ -78,13 +82,6 @@ class _Refused(Exception):  # noqa: N818  # Never leaves this module: a step's w
     """The claim is not what the decision was made on."""
 
 
-class _Seen(ApiStruct):
-    status: ResourceClaimStatus = msgspec.field(default_factory=ResourceClaimStatus)
-
-
-_seen_decoder: Final = msgspec.json.Decoder(_Seen)
-
-
 class ClaimBinder:
     """Binds the claims of pods, any number at a time."""
 
@@ -95,14 +92,17 @@ class ClaimBinder:
         lines: ClaimLines,
         clock: Clock = _SYSTEM_CLOCK,
         sleep: Sleep = asyncio.sleep,
+        tally: Tally | None = None,
     ) -> None:
         """`on_waiting` is told of each pod that has to wait for its devices, once an order. `lines`:
-        those of everybody in this process who writes to claims."""
+        those of everybody in this process who writes to claims. `tally`: what the process counts."""
         self._api = api
         self._lines = lines
         self._on_waiting = on_waiting
         self._clock = clock
         self._sleep = sleep
+        self._tally = tally or Tally()
+        self._devices = DeviceWait(api, clock, sleep, self._tally)
 
     async def bind(self, order: BindPod) -> ClaimsFailed | None:
         """None once all claims are allocated, reserved for the pod, and their devices ready."""
@@ -110,13 +110,11 @@ class ClaimBinder:
         for work in order.claims:
             failed = await self._tried(order, work, deadline_s)
             if failed is not None:
-                where = f"resource claim {work.namespace}/{work.name}"
-                return failed._replace(message=f"{where}: {failed.message}")
-        waiting = [work for work in order.claims if _needs_preparing(work.allocation)]
-        if not waiting:
+                return failed
+        if not any(map(needs_preparing, order.claims)):
             return None
         self._on_waiting(order)
-        return await self._ready(waiting)
+        return await self._devices.ready(order.claims, order.profile)
 
     async def _tried(
         self, order: BindPod, work: ClaimWork, deadline_s: float
@@ -139,25 +137,24 @@ class ClaimBinder:
         while not first.is_over:
             batch = [first] if is_alone else line.waiting()
             try:
-                done = await self._bind(batch)
-            except (Conflict, AlreadyExists):
+                done = await self._bind(line, batch)
+            except (Conflict, AlreadyExists) as error:
                 conflicts += 1
                 if conflicts < TRIES_MAX:
                     continue
-                told = f"changed by others {TRIES_MAX} times while it was being written"
-                failed = ClaimsFailed(told)
+                failed = ClaimsFailed(line.told(first, error))
             except (TransportError, ServerError, TooManyRequests) as error:
                 delay_s = min(BACKOFF_S * 2.0**troubles, BACKOFF_S_MAX)
                 troubles += 1
                 if self._clock.monotonic_s() + delay_s <= deadline_s:
                     await self._sleep(delay_s)
                     continue
-                failed = ClaimsFailed(str(error), is_unknown=True)
+                failed = ClaimsFailed(line.told(first, error), is_unknown=True)
             except (ApiError, msgspec.MsgspecError) as error:
                 if len(batch) > 1:
                     is_alone = True  # Whose fault it is shows one by one.
                     continue
-                failed = ClaimsFailed(str(error))
+                failed = ClaimsFailed(line.told(first, error))
             else:
                 for wish in done:
                     wish.end(None)
@@ -167,11 +164,11 @@ class ClaimBinder:
 
     # Writing -------------------------------------------------------------------------------------
 
-    async def _bind(self, batch: Sequence[Wish]) -> list[Wish]:
+    async def _bind(self, line: ClaimLine, batch: Sequence[Wish]) -> list[Wish]:
         """One round of reading and writing; the wishes that are fulfilled. Those that cannot be are
         ended."""
         first = batch[0]
-        claim = await self._read(first.order, first.work)
+        claim = await self._read(line, first.order, first.work)
         agreed, status = self._agreed(claim, batch)
         if not agreed:
             return []
@@ -179,13 +176,18 @@ class ClaimBinder:
         finalizers = claim["metadata"].get("finalizers") or []
         if FINALIZER not in finalizers and any(wish.work.is_new for wish in agreed):
             claim["metadata"]["finalizers"] = [*finalizers, FINALIZER]
+            line.step = "add finalizer to claim"
             claim = _decoded(await self._put(path, claim))
         if status != claim.get("status"):
+            is_new = (claim.get("status") or {}).get("allocation") is None
+            what = "allocation and reservation" if is_new else "reservation"
             claim["status"] = status
+            line.step = f"add {what} to claim"
             await self._put(f"{path}/status", claim)
         for order, work in ((wish.order, wish.work) for wish in agreed):
             if work.generated is not None:
                 # After the allocation: kubelet must not find a claim that is none yet.
+                line.step = "update the pod's ExtendedResourceClaimStatus with claim"
                 patch = extended_resource_patch(order.uid, work.name, work.generated)
                 pod = pod_path(order.namespace, order.name) + "/status"
                 await self._api.patch(pod, patch, timeout_s=REQUEST_TIMEOUT_S)
@@ -203,7 +205,8 @@ class ClaimBinder:
             try:
                 _check({**claim, "status": status}, order, work)
             except _Refused as error:
-                wish.end(ClaimsFailed(str(error)))
+                where = f"claim {work.namespace}/{work.name}"
+                wish.end(ClaimsFailed(f"{where} {error} in the meantime"))
                 continue
             if order.uid not in reserved:
                 if agreed and len(users) >= RESERVED_FOR_MAX:
@@ -215,8 +218,9 @@ class ClaimBinder:
             agreed.append(wish)
         return agreed, {**status, "reservedFor": users}
 
-    async def _read(self, order: BindPod, work: ClaimWork) -> Json:
+    async def _read(self, line: ClaimLine, order: BindPod, work: ClaimWork) -> Json:
         """The claim as it is; one that is to be made is made if it is not there."""
+        line.step = "get updated claim"
         path = resource_claim_path(work.namespace, work.name)
         try:
             # Kept as it was read: a PUT must not lose fields that are not known here.
@@ -225,8 +229,15 @@ class ClaimBinder:
             if work.generated is None:
                 raise
         body = _encoder.encode(_made(order, work, work.generated))
+        line.step = "create claim for extended resources"
         made = path.removesuffix(f"/{work.name}")
-        return _decoded(await self._api.post(made, body, timeout_s=REQUEST_TIMEOUT_S))
+        try:
+            claim = _decoded(await self._api.post(made, body, timeout_s=REQUEST_TIMEOUT_S))
+        except (ApiError, TransportError):
+            self._tally.count("claim_creates", ("failure",))
+            raise
+        self._tally.count("claim_creates", ("success",))
+        return claim
 
     async def _put(self, path: str, claim: Json) -> bytes:
         return await self._api.put(path, _encoder.encode(claim), timeout_s=REQUEST_TIMEOUT_S)
@@ -235,48 +246,6 @@ class ClaimBinder:
         """With the time of allocation, by which others tell whether devices take too long."""
         now = datetime.fromtimestamp(self._clock.wall_s(), UTC)
         return msgspec.structs.replace(allocation, allocation_timestamp=f"{now:%Y-%m-%dT%H:%M:%SZ}")
-
-    # Waiting -------------------------------------------------------------------------------------
-
-    async def _ready(self, waiting: Sequence[ClaimWork]) -> ClaimsFailed | None:
-        """Waits until drivers have prepared the devices."""
-        deadline_s = self._clock.monotonic_s() + max(work.ready_timeout_s for work in waiting)
-        while True:
-            try:
-                unready = await self._first_unready(waiting)
-            except (TransportError, ServerError, TooManyRequests):
-                unready = waiting[0], ResourceClaimStatus()  # Time will tell, or run out.
-            except (ApiError, msgspec.MsgspecError) as error:
-                return ClaimsFailed(str(error))
-            if unready is None:
-                return None
-            work, seen = unready
-            if readiness(seen) is Readiness.FAILED:
-                return ClaimsFailed(_binding_failed(work, seen))
-            if self._clock.monotonic_s() + POLL_S > deadline_s:
-                return ClaimsFailed("device binding timeout")
-            if self._is_late(work, seen):
-                return ClaimsFailed(f"claim {work.name} binding timeout")
-            await self._sleep(POLL_S)
-
-    async def _first_unready(
-        self, waiting: Sequence[ClaimWork]
-    ) -> tuple[ClaimWork, ResourceClaimStatus] | None:
-        for work in waiting:
-            path = resource_claim_path(work.namespace, work.name)
-            answer = await self._api.get(path, timeout_s=REQUEST_TIMEOUT_S)
-            seen = _seen_decoder.decode(answer).status
-            if seen.allocation is None or readiness(seen) is not Readiness.READY:
-                return work, seen
-        return None
-
-    def _is_late(self, work: ClaimWork, status: ResourceClaimStatus) -> bool:
-        """Whether the devices were allocated so long ago, perhaps for another pod, that they should be
-        ready."""
-        stamp = status.allocation.allocation_timestamp if status.allocation else None
-        if not stamp:
-            return False
-        return seconds_since_1970(stamp) + work.ready_timeout_s < self._clock.wall_s()
 
 
 def _decoded(body: bytes) -> Json:
@@ -307,21 +276,21 @@ def _made(order: BindPod, work: ClaimWork, generated: GeneratedClaim) -> Json:
 
 
 def _check(claim: Json, order: BindPod, work: ClaimWork) -> None:
-    """_Refused where the claim cannot be bound as it was decided."""
+    """_Refused where the claim cannot be bound as it was decided: what became of it."""
     meta = claim["metadata"]
     owners = {owner.get("uid") for owner in meta.get("ownerReferences") or ()}
     if work.uid and meta.get("uid") != work.uid:
-        raise _Refused("deleted and made again in the meantime")
+        raise _Refused("got deleted and made again")
     if work.generated is not None and order.uid not in owners:
-        raise _Refused("another pod has a claim of this name")
+        raise _Refused("got created for another pod")
     if meta.get("deletionTimestamp"):
-        raise _Refused("deleted in the meantime")
+        raise _Refused("got deleted")
     raw = (claim.get("status") or {}).get("allocation")
     if raw is None:
         if not work.is_new:
-            raise _Refused("deallocated in the meantime")
+            raise _Refused("got deallocated elsewhere")
     elif _devices(msgspec.convert(raw, AllocationResult)) != _devices(work.allocation):
-        raise _Refused("allocated differently in the meantime")
+        raise _Refused("got allocated elsewhere")
 
 
 def _devices(allocation: AllocationResult) -> list[tuple[str, str, str, str, str | None]]:
@@ -332,25 +301,9 @@ def _devices(allocation: AllocationResult) -> list[tuple[str, str, str, str, str
     ]
 
 
-def _binding_failed(work: ClaimWork, status: ResourceClaimStatus) -> str:
-    condition = failed_condition(status)
-    assert condition is not None, "it failed"
-    message = json.dumps(condition.message, ensure_ascii=False)
-    return f"claim {work.name} binding failed: reason={condition.reason}, message={message}"
-
-
-def _needs_preparing(allocation: AllocationResult) -> bool:
-    return any(each.binding_conditions for each in allocation.devices.results or ())
-
-
 def extended_resource_patch(uid: str, claim_name: str, generated: GeneratedClaim) -> bytes:
     """A strategic-merge patch of pods/status: where each container finds its devices."""
     found = {"resourceClaimName": claim_name, "requestMappings": generated.mappings}
     return _encoder.encode(
         {"metadata": {"uid": uid}, "status": {"extendedResourceClaimStatus": found}}
     )
-
-
-def resource_claim_path(namespace: str, name: str) -> str:
-    """Of a resource claim."""
-    return f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}"

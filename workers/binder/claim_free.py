@@ -21,8 +21,8 @@ from shared.messages.to_binder import BindPod, ReleaseClaim
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import delete_options
 from workers.binder.bind_call import Sleep, pod_path
-from workers.binder.claim_bind import FINALIZER, resource_claim_path
-from workers.binder.claim_lines import ClaimLines
+from workers.binder.claim_bind import FINALIZER
+from workers.binder.claim_lines import ClaimLines, resource_claim_path
 
 FREE_S_MAX: Final = 30.0
 REQUEST_TIMEOUT_S: Final = 10.0

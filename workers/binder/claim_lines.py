@@ -9,6 +9,7 @@ import asyncio
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
+from shared.kube.api_errors import ApiError
 from shared.messages.to_binder import BindPod, ClaimWork
 
 
@@ -40,11 +41,18 @@ class Wish:
 class ClaimLine:
     """Of one claim. To be entered by whoever writes, one at a time, in the order in which they came."""
 
-    __slots__ = ("__weakref__", "_turn", "wishes")
+    __slots__ = ("__weakref__", "_turn", "step", "wishes")
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self.wishes: list[Wish] = []
+        self.step = ""
+        """What whoever has the turn is doing to the claim, in kube-scheduler's words."""
+
+    def told(self, wish: Wish, error: Exception) -> str:
+        """That the step failed."""
+        problem = error.message if isinstance(error, ApiError) else error
+        return f"{self.step} {wish.work.namespace}/{wish.work.name}: {problem}"
 
     async def __aenter__(self) -> None:
         await self._turn.acquire()
@@ -68,3 +76,8 @@ class ClaimLines:
         if line is None:
             line = self._lines[path] = ClaimLine()
         return line
+
+
+def resource_claim_path(namespace: str, name: str) -> str:
+    """Of a resource claim."""
+    return f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}"

@@ -209,6 +209,19 @@ def test_what_an_earlier_owner_left_for_a_pod_is_freed_and_the_pod_tried_again()
     assert ordered(cluster.next_order()).claims
 
 
+def test_a_claim_that_was_made_for_a_pod_and_never_allocated_is_left_over_as_well() -> None:
+    before = Cluster(one_gpu())
+    pod = gpu_pod("p")
+    (work,) = ordered(before.order_of(pod)).claims
+    left = msgspec.structs.replace(written_claim(work, None, pod), status=make_claim().status)
+    left.metadata.name = "p-extended-resources-abcde"
+    cluster = Cluster(one_gpu(), left)
+    assert ordered(cluster.order_of(pod)).claims
+    (release,) = cluster.releases
+    assert (release.name, release.pod_uid) == (left.metadata.name, pod.uid)
+    assert release.is_generated
+
+
 # Claims that keep their pod from fitting --------------------------------------------------------------
 
 

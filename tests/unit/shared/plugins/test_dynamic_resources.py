@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
+from shared.dra.allocator import INVALID_POOLS
 from shared.framework.device_allocation import CANNOT_ALLOCATE
 from shared.framework.device_index import CLAIMS, device_index
 from shared.framework.plugin_api import SCORE_MAX
@@ -342,6 +343,66 @@ def test_the_index_follows_changes(cache: Cache, data: st.DataObject) -> None:
     assert verdicts(cache, pod) == followed
     groups = device_index(cache.view).groups(cache.nodes, cache.nodes.present_rows())
     assert len(np.unique(groups.group)) == len(groups.keys)
+
+
+def counters(name: str, node: str, *, count: int = 2) -> ResourceSlice:
+    sets = [{"name": "memory", "counters": {"gi": {"value": "8"}}}]
+    return make_slice("pool", name=name, node=node, count=count, sharedCounters=sets)
+
+
+def test_counters_of_one_node_are_seen_by_every_node() -> None:
+    """A slice with shared counters is looked at wherever it says that it belongs
+    (allocator_incubating.go:126-135, pools_incubating.go:68)."""
+    part = {"counterSet": "memory", "counters": {"gi": {"value": "6"}}}
+    devices = [device(name, consumesCounters=[part]) for name in "ab"]
+    of_n1 = make_slice("pool", devices, name="devices", node="n1", count=2)
+    cache = cluster(make_claim(), counters("counters", "n0"), of_n1)
+    pod = pod_info(pod_of("claim"))
+    assert verdicts(cache, pod) == [CANNOT_ALLOCATE, "", CANNOT_ALLOCATE]
+    taken = make_claim("t", status=allocated("a", pool="pool"))
+    put(cache, taken)
+    assert verdicts(cache, pod)[1] == CANNOT_ALLOCATE, "6 of 8 are taken"
+
+
+def test_a_pool_in_disorder_is_in_the_way_of_every_node_that_sees_its_counters() -> None:
+    own = make_slice("n2", [device("x")])
+    cache = cluster(make_claim(requests=[request(allocationMode="All")]), own)
+    pod = pod_info(pod_of("claim"))
+    assert verdicts(cache, pod) == [CANNOT_ALLOCATE, CANNOT_ALLOCATE, ""]
+    put(cache, counters("counters", "n0"))
+    told = (
+        "claim default/claim, request r0: asks for all devices, but resource pool "
+        f"{DRIVER}/pool is currently being updated"
+    )
+    assert verdicts(cache, pod) == [told] * 3
+    put(cache, counters("again", "n0"))
+    assert verdicts(cache, pod) == [told.replace("being updated", "invalid")] * 3
+    put(cache, make_claim())
+    assert verdicts(cache, pod) == [INVALID_POOLS, INVALID_POOLS, ""]
+    cache.objects.remove("resourceslices", "again")
+    cache.objects.remove("resourceslices", "counters")
+    assert verdicts(cache, pod) == [CANNOT_ALLOCATE, CANNOT_ALLOCATE, ""]
+
+
+def test_filter_timeout_says_how_much_work_a_search_may_be() -> None:
+    """Nodes are named, and it is an error of the attempt (dynamicresources.go:857)."""
+    same = {"matchAttribute": "gpu.example.com/model", "requests": ["r1"]}
+    claim = make_claim(
+        requests=[request("r0", count=3), request("r1", count=2)], constraints=[same]
+    )
+    devices = [device(f"d{i:02}", attributes={"model": str(i)}) for i in range(14)]
+    cache = cluster(claim, make_slice("n0", devices), make_slice("n1", devices), nodes=2)
+    pod = pod_info(pod_of("claim"))
+    rows = cache.nodes.present_rows()
+    told: dict[str, list[str]] = {}
+    for timeout in ("10s", "1ms", "0s"):
+        limited = DynamicResources(DynamicResourcesArgs(filter_timeout=timeout))
+        state = limited.pre_filter(pod, cache.view).state
+        found = limited.filter(state, pod, cache.view, rows)
+        told[timeout] = [found.status(i, "").message for i in range(2)]
+        assert limited.has_failed(state) is (timeout == "1ms")
+    late = [f"node n{i}: timed out trying to allocate devices" for i in range(2)]
+    assert told == {"10s": [CANNOT_ALLOCATE] * 2, "1ms": late, "0s": [CANNOT_ALLOCATE] * 2}
 
 
 # Devices in scores by resources ------------------------------------------------------------------------

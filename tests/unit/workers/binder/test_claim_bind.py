@@ -26,16 +26,12 @@ from shared.kube.objects import (
     ResourceClaimSpec,
 )
 from shared.messages.to_binder import BindPod, ClaimWork, GeneratedClaim, ReleaseClaim
+from shared.telemetry.tally import Tally
 from tests.unit.workers.binder.fake_api import make_order
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
-from workers.binder.claim_bind import (
-    FINALIZER,
-    TRIES_MAX,
-    ClaimBinder,
-    resource_claim_path,
-)
+from workers.binder.claim_bind import FINALIZER, TRIES_MAX, ClaimBinder
 from workers.binder.claim_free import ClaimFreer
-from workers.binder.claim_lines import ClaimLines, ClaimsFailed
+from workers.binder.claim_lines import ClaimLines, ClaimsFailed, resource_claim_path
 
 PATH = resource_claim_path("ns", "gpu")
 POD_PATH = "/api/v1/namespaces/ns/pods/pod-u1"
@@ -222,24 +218,29 @@ def test_a_shared_claim_gets_one_more_user() -> None:
 
 def test_another_allocation_is_not_overwritten() -> None:
     api = FakeClaims({"allocation": msgspec.to_builtins(allocation("gpu-1"))})
-    assert bind(api) == "resource claim ns/gpu: allocated differently in the meantime"
+    assert bind(api) == "claim ns/gpu got allocated elsewhere in the meantime"
     assert api.writes == []
 
 
 def test_a_claim_that_is_not_what_it_was_is_refused() -> None:
     api = FakeClaims()
     assert api.claim is not None
-    assert "deallocated" in bind(api, msgspec.structs.replace(WORK, is_new=False))
+    told = bind(api, msgspec.structs.replace(WORK, is_new=False))
+    assert told == "claim ns/gpu got deallocated elsewhere in the meantime"
     assert "made again" in bind(api, msgspec.structs.replace(WORK, uid="before"))
     api.claim["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert "deleted" in bind(api)
-    assert "no such claim" in bind(FakeClaims(is_there=False))
+    assert bind(api) == "claim ns/gpu got deleted in the meantime"
+    assert bind(FakeClaims(is_there=False)) == "get updated claim ns/gpu: no such claim"
     assert api.writes == []
 
 
 def test_who_comes_too_late_reads_again_but_not_for_ever() -> None:
     assert bind(FakeClaims(rivals=2)) == ""
-    assert "changed by others" in bind(FakeClaims(rivals=TRIES_MAX))
+    told = bind(FakeClaims(rivals=TRIES_MAX))
+    assert told == "add finalizer to claim ns/gpu: the object has been modified"
+    shared = FakeClaims({"allocation": ALLOCATED, "reservedFor": [OTHER]}, rivals=TRIES_MAX)
+    told = bind(shared, msgspec.structs.replace(WORK, is_new=False))
+    assert told == "add reservation to claim ns/gpu: the object has been modified"
 
 
 # Extended resources -----------------------------------------------------------------------------------
@@ -265,7 +266,7 @@ def test_the_claim_for_extended_resources_is_made_and_named_in_the_pod() -> None
 def test_a_claim_of_that_name_which_is_anothers_is_left_alone() -> None:
     api = FakeClaims()
     work = msgspec.structs.replace(GENERATED, allocation=allocation())
-    assert "another pod has a claim of this name" in bind(api, work)
+    assert "got created for another pod" in bind(api, work)
     assert api.writes == []
 
 
@@ -300,9 +301,9 @@ def test_an_order_that_cannot_be_carried_out_for_long_is_to_be_given_again() -> 
         ([[], [], ["Ready"]], ""),
         (
             [[], ["Broken"]],
-            'claim gpu binding failed: reason=IsBroken, message="so \\"Broken\\""',
+            'device binding failed: claim=gpu, reason=IsBroken, message="so \\"Broken\\""',
         ),
-        ([[]] * 100, "device binding timeout"),
+        ([[]] * 100, "device binding timeout: claim=gpu"),
     ],
 )
 def test_a_pod_waits_until_its_devices_are_prepared(said: list[list[str]], expected: str) -> None:
@@ -324,7 +325,7 @@ def test_devices_that_another_pod_has_waited_for_in_vain_are_not_waited_for_agai
     api = FakeClaims({"allocation": stamped, "reservedFor": [OTHER]})
     api.conditions = [[]] * 100
     work = msgspec.structs.replace(WORK, allocation=PREPARED, is_new=False)
-    assert bind(api, work) == "claim gpu binding timeout"
+    assert bind(api, work) == "device binding timeout: claim=gpu"
     assert len(api.conditions) > 95, "it was not waited for"
 
 
@@ -337,7 +338,51 @@ def test_a_claim_that_is_deallocated_meanwhile_is_not_ready() -> None:
                 self.status["allocation"] = None
             return await super().get(path, timeout_s=timeout_s)
 
-    assert bind(Deallocates(), work) == "device binding timeout"
+    assert bind(Deallocates(), work) == "device binding timeout: context deadline exceeded"
+
+
+@pytest.mark.parametrize(
+    ("said", "word", "waited_s"),
+    [
+        ([[], ["Ready"]], "success", 5.0),
+        ([["Broken"]], "failure", 0.0),
+        ([[]] * 9, "timeout", 10.0),
+    ],
+)
+def test_what_devices_were_waited_for_is_counted_as_kube_scheduler_counts_it(
+    said: list[list[str]], word: str, waited_s: float
+) -> None:
+    """Every device of the claims in the time, those with conditions alone in the count."""
+    api, tally = FakeClaims(), Tally()
+    api.conditions = list(said)
+    results = [*(PREPARED.devices.results or ()), *(allocation("x").devices.results or ())]
+    both = AllocationResult(devices=DeviceAllocationResult(results=results))
+
+    async def run() -> None:
+        binder = ClaimBinder(api, lambda _: None, ClaimLines(), LoopClock(), tally=tally)
+        await binder.bind(order_of(msgspec.structs.replace(WORK, allocation=both)))
+
+    run_virtual(run())
+    labels = (order_of(WORK).profile, "d", word)
+    assert tally.counts == {("device_waits", labels): 1}
+    told = tally.histograms["device_wait_s", labels]
+    assert (sum(told.counts), told.sum) == (2, 2 * waited_s)
+
+
+def test_claims_that_are_made_are_counted() -> None:
+    tally = Tally()
+    api = FakeClaims(is_there=False)
+    api.faults = [("before", ConnectionLost("gone"))]
+
+    async def run() -> None:
+        binder = ClaimBinder(api, lambda _: None, ClaimLines(), LoopClock(), tally=tally)
+        await binder.bind(order_of(GENERATED))
+
+    run_virtual(run())
+    assert tally.counts == {
+        ("claim_creates", ("failure",)): 1,
+        ("claim_creates", ("success",)): 1,
+    }
 
 
 # Taking back ------------------------------------------------------------------------------------------

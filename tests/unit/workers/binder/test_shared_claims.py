@@ -108,7 +108,7 @@ def test_one_that_cannot_be_written_costs_no_other() -> None:
 def test_only_those_who_are_too_many_are_refused() -> None:
     api = SlowClaims(user_count=RESERVED_FOR_MAX - 3)
     told = bind(api, [order(i) for i in range(5)])
-    assert [each for each in told if each] == ["resource claim ns/gpu: 422 Invalid: too many"] * 2
+    assert [each for each in told if each] == ["add reservation to claim ns/gpu: too many"] * 2
     assert len(api.users()) == RESERVED_FOR_MAX
 
 

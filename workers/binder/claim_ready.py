@@ -1,0 +1,124 @@
+"""The devices of a pod that a driver has to prepare before the pod is bound: waited for.
+
+A driver says by conditions in a claim's status that a device is ready, or that it gave up. The claims
+are looked at again and again; what comes of it is counted under kube-scheduler's names.
+
+Rules: PreBind, isPodReadyForBinding and isClaimTimeout in
+pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, v1.36.2.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from shared.clock import Clock
+from shared.dra.pod_claims import Readiness, failed_condition, readiness
+from shared.kube.api_errors import ApiError, ServerError, TooManyRequests, TransportError
+from shared.kube.objects import AllocationResult, ApiStruct, ResourceClaimStatus
+from shared.kube.timestamps import seconds_since_1970
+from shared.messages.to_binder import ClaimWork
+from shared.telemetry.tally import Tally
+from workers.binder.bind_call import Sleep
+from workers.binder.claim_lines import ClaimsFailed, resource_claim_path
+
+POLL_S: Final = 5.0
+REQUEST_TIMEOUT_S: Final = 10.0
+
+
+class ReadApi(Protocol):
+    """What is needed of the API client."""
+
+    async def get(self, path: str, *, timeout_s: float | None = None) -> bytes: ...
+
+
+class _Seen(ApiStruct):
+    status: ResourceClaimStatus = msgspec.field(default_factory=ResourceClaimStatus)
+
+
+_seen_decoder: Final = msgspec.json.Decoder(_Seen)
+
+
+class _End(NamedTuple):
+    """How the waiting ended; `word` is a value of the label `status`."""
+
+    word: str
+    message: str = ""
+
+
+def needs_preparing(work: ClaimWork) -> bool:
+    """Whether a driver has something to do before the pod is bound."""
+    return any(each.binding_conditions for each in work.allocation.devices.results or ())
+
+
+class DeviceWait:
+    """Waits for the devices of any number of pods at a time."""
+
+    def __init__(self, api: ReadApi, clock: Clock, sleep: Sleep, tally: Tally) -> None:
+        self._api = api
+        self._clock = clock
+        self._sleep = sleep
+        self._tally = tally
+
+    async def ready(self, claims: Sequence[ClaimWork], profile: str) -> ClaimsFailed | None:
+        """None once the devices of all claims are prepared. `claims`: all of the pod that were written,
+        some with devices that need preparing."""
+        begun_s = self._clock.monotonic_s()
+        end = await self._end([work for work in claims if needs_preparing(work)])
+        waited_s = self._clock.monotonic_s() - begun_s
+        for work in claims:
+            for device in work.allocation.devices.results or ():
+                labels = (profile, device.driver, end.word)
+                self._tally.observe("device_wait_s", labels, waited_s)
+                if device.binding_conditions:
+                    self._tally.count("device_waits", labels)
+        return ClaimsFailed(end.message) if end.message else None
+
+    async def _end(self, waiting: Sequence[ClaimWork]) -> _End:
+        deadline_s = self._clock.monotonic_s() + max(work.ready_timeout_s for work in waiting)
+        while True:
+            try:
+                unready = await self._first_unready(waiting)
+            except (TransportError, ServerError, TooManyRequests):
+                unready = waiting[0], ResourceClaimStatus()  # Time will tell, or run out.
+            except (ApiError, msgspec.MsgspecError) as error:
+                return _End("error", str(error))
+            if unready is None:
+                return _End("success")
+            work, seen = unready
+            if readiness(seen) is Readiness.FAILED:
+                return _End("failure", _binding_failed(work, seen))
+            if self._is_late(work, seen.allocation):
+                return _End("timeout", f"device binding timeout: claim={work.name}")
+            left_s = deadline_s - self._clock.monotonic_s()
+            if left_s <= 0:
+                return _End("timeout", "device binding timeout: context deadline exceeded")
+            await self._sleep(min(POLL_S, left_s))
+
+    async def _first_unready(
+        self, waiting: Sequence[ClaimWork]
+    ) -> tuple[ClaimWork, ResourceClaimStatus] | None:
+        for work in waiting:
+            path = resource_claim_path(work.namespace, work.name)
+            answer = await self._api.get(path, timeout_s=REQUEST_TIMEOUT_S)
+            seen = _seen_decoder.decode(answer).status
+            if seen.allocation is None or readiness(seen) is not Readiness.READY:
+                return work, seen
+        return None
+
+    def _is_late(self, work: ClaimWork, allocation: AllocationResult | None) -> bool:
+        """Whether the devices were allocated so long ago, perhaps for another pod, that they should be
+        ready."""
+        stamp = allocation.allocation_timestamp if allocation else None
+        if not stamp:
+            return False
+        return seconds_since_1970(stamp) + work.ready_timeout_s < self._clock.wall_s()
+
+
+def _binding_failed(work: ClaimWork, status: ResourceClaimStatus) -> str:
+    condition = failed_condition(status)
+    assert condition is not None, "it failed"
+    message = json.dumps(condition.message, ensure_ascii=False)
+    told = f"claim={work.name}, reason={condition.reason}, message={message}"
+    return f"device binding failed: {told}"
