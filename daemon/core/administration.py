@@ -10,6 +10,7 @@ from daemon.core.dump import (
 )
 from daemon.core.holdings import Holdings
 from daemon.core.invariants import problems
+from daemon.core.pod_resources_page import pod_resources_page
 from shared.messages.admin import (
     AdminAnswer,
     CacheRequest,
@@ -18,6 +19,7 @@ from shared.messages.admin import (
     MetricsRequest,
     NodesAnswer,
     NodesRequest,
+    PodResourcesRequest,
     QueueAnswer,
     QueueRequest,
     StatusAnswer,
@@ -33,6 +35,7 @@ Question = (
     | NodesRequest
     | CacheRequest
     | MetricsRequest
+    | PodResourcesRequest
 )
 
 
@@ -54,6 +57,8 @@ def answer_of(holdings: Holdings, question: Question, *, is_standby: bool) -> Ad
             return _nodes(holdings, profile)
         case CacheRequest():
             return cache_answer(cache, queue, holdings.settings.profiles)
+        case PodResourcesRequest(start):
+            return pod_resources_page(cache, queue, start)
         case MetricsRequest():
             status = status_of(holdings, is_standby=is_standby)
 

@@ -33,6 +33,8 @@ class AttemptTimes:
         """The pod is assumed, and nobody holds its binding up."""
         self._ended[SCHEDULED, profile, pod.popped_s] += 1
         self._placed[pod.attempts, pod.initial_attempt_s or pod.added_s] += 1
+        if pod.was_flushed:
+            self._counters["scheduled_after_flush"] += 1
 
     def refused(self, pod: QueuedPod, profile: str, *, is_error: bool) -> None:
         """The attempt came to nothing."""

@@ -5,6 +5,7 @@ profiles (pkg/scheduler/eventhandlers.go, v1.36.2). A kind is synced by differen
 it and not seen between `SyncStarted` and `SyncFinished` is gone, which repairs missed deletes.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, assert_never
@@ -21,8 +22,12 @@ from daemon.core.pod_classes import PodClass
 from daemon.core.queue.cluster_event import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
+    ASSIGNED_POD_UPDATE,
     NODE_ADD,
     NODE_DELETE,
+    UNSCHEDULED_POD_ADD,
+    UNSCHEDULED_POD_DELETE,
+    UNSCHEDULED_POD_UPDATE,
     Action,
     ClusterEvent,
     Resource,
@@ -102,6 +107,8 @@ class ClusterChanges:
         self._reject_waiting = reject_waiting
         self._classes: dict[str, PodClass] = {}
         """Of each queued pod by uid: the queue's share of the class."""
+        self._events: Counter[str] = Counter()
+        """By label, since `take_events`."""
         self.adapter_told_s = 0.0
         self.api_heard_s: dict[str, float] = {}
         """As in `StatusAnswer`."""
@@ -120,6 +127,11 @@ class ClusterChanges:
     def awaited_kinds(self) -> list[str]:
         """The kinds that keep `is_synced` from being true."""
         return sorted(self._unsynced)
+
+    def take_events(self) -> Counter[str]:
+        """What was taken in since the last time, by the events' labels."""
+        taken, self._events = self._events, Counter()
+        return taken
 
     def class_of(self, uid: str) -> PodClass:
         """The class of a queued pod."""
@@ -255,6 +267,7 @@ class ClusterChanges:
         """The same, of any pod that took something up on a node."""
         # An assumed pod's record names no node yet, and hints look for one.
         gone = view._replace(record=msgspec.structs.replace(view.record, node_name=node_name))
+        self._events[ASSIGNED_POD_DELETE.label] += 1
         self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, gone, None, now_s, but=but)
 
     # Pods ----------------------------------------------------------------------------------------
@@ -267,8 +280,10 @@ class ClusterChanges:
         if held is None:
             queued = self._queue.get(record.uid)
             if queued is None:
+                self._events[UNSCHEDULED_POD_ADD] += 1
                 self._enqueue(record, now_s)
             else:
+                self._events[UNSCHEDULED_POD_UPDATE] += 1
                 self._pending_pod_changed(queued.view, record, now_s)
         elif not self._cache.is_assumed_pod(record.uid):
             self.wake_as_deleted(self._cache.unbind_pod(record.uid), now_s)
@@ -297,6 +312,8 @@ class ClusterChanges:
             if self._queue.has_waiting:
                 new = PodView(record, confirmed.pod_class.info)
                 self._wake(ASSIGNED_POD_ADD, None, new, now_s)
+            else:
+                self._events[ASSIGNED_POD_ADD.label] += 1
             return
         held = self._cache.get_pod(record.uid)
         was_assumed = self._cache.is_assumed_pod(record.uid)
@@ -315,6 +332,7 @@ class ClusterChanges:
         if old is None or was_assumed:
             self._wake(ASSIGNED_POD_ADD, None, new, now_s)
             return
+        self._events[ASSIGNED_POD_UPDATE] += 1
         for event in pod_update_events(old, new):
             self._wake(event, old, new, now_s)
 
@@ -364,6 +382,8 @@ class ClusterChanges:
         node_name = self._queue.nominator.node_of(PodUid(uid)) or ""
         queued = self._leave_queue(uid)
         removed = self._cache.remove_pod(uid)
+        if queued is not None:
+            self._events[UNSCHEDULED_POD_DELETE] += 1
         if removed is not None:
             self.wake_as_deleted(removed, now_s)
         elif queued is not None and (node_name or queued.record.nominated_node_name):
@@ -464,6 +484,7 @@ class ClusterChanges:
         new: ChangedObject | None,
         now_s: float,
     ) -> None:
+        self._events[event.label] += 1
         self._queue.move_all_to_active_or_backoff(event, old, new, now_s)
 
     def _reject(self, where: str, problem: str) -> None:

@@ -5,6 +5,8 @@ accepted pods go on to their binding, refused ones back to the head of the queue
 nowhere wait, perhaps with room being made for them.
 """
 
+from collections import Counter
+
 from daemon.core.claim_work import claim_releases
 from daemon.core.dispatch import Attempt, Scorer
 from daemon.core.holdings import Holdings
@@ -14,6 +16,7 @@ from daemon.core.pod_classes import PodClass
 from daemon.core.proposals import Judgement, forget_worked_out, in_order, judge
 from shared.errors import ObjectError
 from shared.framework.extenders import asked_of_scorers, binders_of
+from shared.framework.status import CODE_NAMES, SUCCESS
 from shared.messages.from_scorer import Failure, Placements, Proposals
 
 
@@ -62,10 +65,13 @@ class Committer:
     ) -> Judgement:
         """Placements that nothing else came between, and what comes of them."""
         holdings = self._holdings
+        counters = holdings.counters
+        begun_s = counters.stopwatch()
         judgement = judge(
             holdings.cache, holdings.checker, holdings.plugins, holdings.nominations,
             scorer, placements, generation,
         )  # fmt: skip
+        self._time_reserve(judgement, counters.stopwatch() - begun_s)
         if judgement.any_refused:
             scorer.refused_generation = holdings.cache.generation
         for attempt, node_name in judgement.accepted:
@@ -79,6 +85,15 @@ class Committer:
         holdings.counters["proposals_rejected"] += len(judgement.rejected)
         holdings.counters["proposals_stale"] += judgement.stale_count
         return judgement
+
+    def _time_reserve(self, judgement: Judgement, took_s: float) -> None:
+        """The check on the newest state and all that is done to assume pods is what Reserve is here."""
+        reserved = [(each[0], SUCCESS.code) for each in judgement.accepted]
+        reserved += [(each.attempt, each.status.code) for each in judgement.not_reserved]
+        of_profile = Counter((attempt.pod_class.profile, code) for attempt, code in reserved)
+        for (profile, code), count in of_profile.items():
+            share_s = took_s * count / len(reserved)
+            self._holdings.counters.took("Reserve", profile, share_s, count, CODE_NAMES[code])
 
     def _settle_failure(
         self, scorer: Scorer, failure: Failure, generation: int, now_s: float
@@ -97,6 +112,7 @@ class Committer:
     def bind(self, attempt: Attempt, node_name: str, now_s: float) -> None:
         """What follows for a pod that is assumed."""
         if self._is_bound_plainly(attempt.pod_class):
+            self._holdings.counters.took("Permit", attempt.pod_class.profile, 0.0)
             self._outcomes.order_plain_binding(attempt, node_name)
         else:
             self._permit.enter(attempt, node_name, now_s)

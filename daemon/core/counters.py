@@ -1,10 +1,32 @@
 """What the owner counts since its start, by the names under which status and metrics show it."""
 
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
+from shared.framework.plugin_times import PluginTimes
+from shared.framework.runtime import Framework
 from shared.messages.admin import HistogramState, LabelledCount
 from shared.messages.measured import Measured, add_to, told
 from shared.telemetry.tally import Labels, Tally
+
+
+def begin_at_zero(counters: "Counters", frameworks: Mapping[str, Framework]) -> None:
+    """Series that kube-scheduler tells of before anything has happened (metrics without labels, and
+    NewFramework in pkg/scheduler/framework/runtime/framework.go, v1.36.2)."""
+    for name in ("victims", "attempts", "algorithm_s"):
+        counters.observe(name, (), 0.0, times=0)
+    for profile, framework in frameworks.items():
+        scorers = [entry.plugin for entry in framework.scores]
+        points: dict[str, Sequence[object]] = {
+            "PreFilter": framework.pre_filters,
+            "Filter": framework.filters,
+            "PreScore": [plugin for plugin in scorers if hasattr(plugin, "pre_score")],
+            "Score": scorers,
+        }
+        for point, plugins in points.items():
+            for plugin in plugins:
+                name = getattr(plugin, "NAME")  # noqa: B009  # Whatever it can do, it has one.
+                counters.count("plugin_evaluations", (name, point, profile), 0)
 
 
 class Counters(Counter[str]):
@@ -36,11 +58,17 @@ class Counters(Counter[str]):
     snapshots: deltas published
     pods_parked: pods that scorers did not survive, or did not come to an end with
     workers_refused: scorers that were sent away for what they said
+    scheduled_after_flush: pods placed that were tried again because they had waited for long
     forecasts_used: lone pods placed where their worker had said before they came
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stopwatch: Callable[[], float] = lambda: 0.0) -> None:
+        """`stopwatch`: seconds since whenever, for what is only told. No decision may depend on it."""
         super().__init__()
+        self.stopwatch = stopwatch
+        self.plugin_times = PluginTimes(stopwatch)
+        self._took: dict[tuple[str, str, str], list[float]] = {}
+        """(extension point, status, profile) -> pods and seconds since the last `flush`."""
         self.foreign_by_node: Counter[str] = Counter()
         """Node -> pods of ours that another scheduler bound there. A node that goes is forgotten."""
         self._tally = Tally()
@@ -52,6 +80,26 @@ class Counters(Counter[str]):
     def observe(self, name: str, labels: Labels, measured: float, times: int = 1) -> None:
         """`times` equal observations; `name` is one of `HISTOGRAMS`."""
         self._tally.observe(name, labels, measured, times)
+
+    def took(
+        self, point: str, profile: str, seconds: float, times: int = 1, status: str = "Success"
+    ) -> None:
+        """An extension point took so long for `times` pods together."""
+        key = point, status, profile
+        known = self._took.get(key)
+        if known is None:
+            known = self._took[key] = [0, 0.0]
+        known[0] += times
+        known[1] += seconds
+
+    def flush(self) -> None:
+        """Observes what `took` was told of, at the end of a turn. Of pods that went together each took
+        equally long."""
+        for labels, (count, seconds) in self._took.items():
+            self.observe("extension_point_s", labels, seconds / count, int(count))
+        self._took.clear()
+        self.plugin_times.flush(self._tally)
+        self.plugin_times.begin_round()
 
     def add(self, measured: Measured) -> None:
         """What another process counted and timed."""

@@ -71,7 +71,10 @@ class Foresight:
             pod,
             holdings.changes.class_of(pod.record.uid),
         )
+        begun_s = holdings.counters.stopwatch()
         holdings.cache.assume_pod(pod.record, foreseen.node_name, attempt.pod_class)
+        took_s = holdings.counters.stopwatch() - begun_s
+        holdings.counters.took("Reserve", attempt.pod_class.profile, took_s)
         holdings.counters["forecasts_used"] += 1
         holdings.counters.observe("algorithm_s", (), foreseen.took_s)
         self._committer.bind(attempt, foreseen.node_name, now_s)

@@ -75,7 +75,11 @@ class Outcomes:
         cache = self._holdings.cache
         row = cache.nodes.row_of(node_name)
         forgotten = cache.forget_pod(record.uid)
+        counters = self._holdings.counters
+        begun_s = counters.stopwatch()
         self._holdings.plugins.run_unreserve(record, info, cache.view, row)
+        took_s = counters.stopwatch() - begun_s
+        counters.took("Unreserve", info.spec.scheduler_name, took_s)
         return forgotten
 
     def fail(

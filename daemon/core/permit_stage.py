@@ -24,6 +24,7 @@ class PermitStage:
     def enter(self, attempt: Attempt, node_name: str, now_s: float) -> None:
         """A pod is assumed and reserved: it is bound, or waits, or is refused after all."""
         holdings, record, info = self._holdings, attempt.pod.record, attempt.pod_class.info
+        begun_s = holdings.counters.stopwatch()
         try:
             with reading("pod", record):
                 work = self._outcomes.work_for(record, info, node_name)
@@ -32,6 +33,10 @@ class PermitStage:
                 )
         except ObjectError as error:
             work, status = NO_WORK, Status(Code.ERROR, (error.problem,))
+        took_s = holdings.counters.stopwatch() - begun_s
+        holdings.counters.took(
+            "Permit", attempt.pod_class.profile, took_s, status=CODE_NAMES[status.code]
+        )
         if status.code is Code.WAIT:
             holdings.counters["permit_waits"] += 1
             if holdings.settings.announces_nodes:

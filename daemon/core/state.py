@@ -20,7 +20,7 @@ Each part of the work has a file, and what is held is handed down, never up (`ho
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Final, assert_never
@@ -32,7 +32,7 @@ from daemon.core.bindings import BinderPool
 from daemon.core.cache import Cache
 from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.committer import Committer
-from daemon.core.counters import Counters
+from daemon.core.counters import Counters, begin_at_zero
 from daemon.core.dispatch import ScorerFleet
 from daemon.core.effects import AnswerAdmin, Effect, Note, TellAdapter
 from daemon.core.events import (
@@ -86,12 +86,15 @@ class SchedulerState:
         plugins: OwnerPlugins,
         now_s: float,
         in_hand: InHand | None = None,
+        stopwatch: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`in_hand`: for an owner that is to take objects one by one, and say which."""
+        """`in_hand`: for an owner that is to take objects one by one, and say which. `stopwatch`: as
+        `Counters` has it."""
         self._start_s = now_s
         self._in_hand = in_hand
         self._is_standby = settings.is_candidate
-        self._holdings = held = _holdings(epoch, settings, frameworks, plugins, now_s)
+        counters = Counters(stopwatch)
+        self._holdings = held = _holdings(epoch, settings, frameworks, plugins, now_s, counters)
         self.counters = held.counters
         self.cache = held.cache
         self.queue = held.queue
@@ -143,6 +146,7 @@ class SchedulerState:
         held = self._holdings
         self._note_disagreements()
         held.times.flush(now_s)
+        held.counters.flush()
         self._scorer_links.publish(is_synced=self.is_synced)
         if self._gives_out_work:
             self._scorer_links.hand_out(now_s)
@@ -198,6 +202,7 @@ class SchedulerState:
     def _on_adapter(self, event: AdapterSaid, now_s: float) -> None:
         is_current = event.batch.epoch == self._holdings.epoch and event.peer == self._adapter
         self.counters["adapter_batches"] += is_current
+        begun_s = self.counters.stopwatch()
         for kind, run in groupby(event.batch.messages, type):
             if kind is AdapterHello:
                 self._adapter = event.peer
@@ -208,6 +213,10 @@ class SchedulerState:
             elif is_current:
                 self._apply_changes(run, now_s)
             # Else: of an adapter that was replaced, or listed for another life of the owner.
+        events = self._holdings.changes.take_events()
+        for label, count in events.items():
+            each_s = (self.counters.stopwatch() - begun_s) / events.total()
+            self.counters.observe("event_s", (label,), each_s, count)
 
     def _apply_changes(self, messages: Iterable[AdapterMessage], now_s: float) -> None:
         changes = self._holdings.changes
@@ -292,19 +301,22 @@ def _holdings(
     frameworks: dict[str, Framework],
     plugins: OwnerPlugins,
     now_s: float,
+    counters: Counters,
 ) -> Holdings:
     """What a new owner begins with."""
-    counters = Counters()
+    begin_at_zero(counters, frameworks)
     cache = Cache(settings.assumed_pod_ttl_s)
     registrations = dict(default_registrations(cache.objects, settings.hints))
     if settings.extenders:
         registrations[EXTENDER] = ANY_EVENT
     suspects = Suspects()
+    wakeups = Wakeups(registrations)
+    wakeups.time_hints(counters.stopwatch, partial(counters.observe, "hint_s"))
     queue = SchedulingQueue(
-        Wakeups(registrations),
+        wakeups,
         start_s=now_s,
         settings=settings.queue,
-        pre_enqueue=partial(_gate_of, suspects, plugins, cache.view),
+        pre_enqueue=partial(_gate_of, suspects, plugins, cache.view, counters),
         queue_key=plugins.queue_sort.queue_key,
     )
     waiting = WaitingPods(plugins.permit, queue)
@@ -353,9 +365,18 @@ def _holdings(
 
 
 def _gate_of(
-    suspects: Suspects, plugins: OwnerPlugins, cluster: ClusterView, pod: QueuedPod
+    suspects: Suspects,
+    plugins: OwnerPlugins,
+    cluster: ClusterView,
+    counters: Counters,
+    pod: QueuedPod,
 ) -> str | None:
     """What keeps the pod from being tried, if anything does."""
     if pod.class_id in suspects.parked:
         return PARKED
-    return plugins.gate_of(pod, cluster)
+    begun_s = counters.stopwatch()
+    gate = plugins.gate_of(pod, cluster)
+    # Success whatever came of it, as upstream (runPreEnqueuePlugins).
+    took_s = counters.stopwatch() - begun_s
+    counters.took("PreEnqueue", pod.info.spec.scheduler_name, took_s)
+    return gate

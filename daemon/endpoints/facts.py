@@ -8,14 +8,22 @@ import msgspec
 
 from daemon.endpoints.health import Facts
 from daemon.endpoints.metrics_text import Leadership, metrics_text
+from daemon.endpoints.resources_text import resources_text
 from daemon.supervisor.children import ADAPTER
 from daemon.supervisor.owner_link import OwnerLink
-from daemon.supervisor.plan import CONFIGZ_NAME
+from daemon.supervisor.plan import CONFIGZ_NAME, FLAGZ_NAME
 from daemon.supervisor.process_list import NotRunningError, ProcessList, measure, read_list
 from shared.clock import SystemClock
 from shared.errors import FrameError
 from shared.kube.connection_problems import is_essential, told_concerns
-from shared.messages.admin import MetricsAnswer, MetricsRequest, StatusAnswer, StatusRequest
+from shared.messages.admin import (
+    MetricsAnswer,
+    MetricsRequest,
+    PodResources,
+    PodResourcesRequest,
+    StatusAnswer,
+    StatusRequest,
+)
 from shared.transport.admin_client import NoAnswerError
 from shared.transport.endpoints import Endpoints
 from shared.transport.lease_gate import LeaseGate
@@ -71,6 +79,40 @@ class FactSource:
         entries = [] if listed is None else listed.processes
         uses = [measure(entry, self._clock.wall_s()) for entry in entries]
         return metrics_text(found, uses, self._leadership(), self._clock.monotonic_s())
+
+    async def pod_resources(self) -> str | None:
+        """What each pod asks for; empty unless this berth leads, None if the owner gives no answer."""
+        if self._gate is not None and not self._gate.open_term():
+            return ""
+        pages: list[PodResources] = []
+        try:
+            while not pages or pages[-1].next_start > 0:
+                start = pages[-1].next_start if pages else 0
+                answer = await self._owner.ask(PodResourcesRequest(start), METRICS_TIMEOUT_S)
+                if not isinstance(answer, PodResources):
+                    return None
+                pages.append(answer)
+        except (NoAnswerError, FrameError):
+            return None
+        return resources_text(pages)
+
+    def flags(self) -> dict[str, str] | None:
+        """The options of the command line; None where they are not known (yet)."""
+        try:
+            written = (self._runtime_dir / FLAGZ_NAME).read_bytes()
+        except FileNotFoundError:
+            return None
+        return msgspec.json.decode(written, type=dict[str, str])
+
+    def started_s(self) -> float:
+        """When this berth was started, in seconds since 1970."""
+        listed = self._processes()
+        now_s = self.now_s()
+        return now_s if listed is None else listed.processes[0].create_time_s
+
+    def now_s(self) -> float:
+        """In seconds since 1970."""
+        return self._clock.wall_s()
 
     def configz(self) -> bytes | None:
         """The effective configuration as JSON; None if there is none (yet)."""

@@ -57,7 +57,9 @@ class _Text:
         count: float,
         labels: Iterable[tuple[str, str]] = (),
     ) -> None:
-        self.family(name, kind.value, sentence).append(f"{name}{_labels(labels)} {_number(count)}")
+        self.family(name, kind.value, sentence).append(
+            f"{name}{labels_text(labels)} {number_text(count)}"
+        )
 
     def add_metric(self, metric: Metric, count: float) -> None:
         self.add(metric.name, metric.kind, metric.sentence, count, metric.labels)
@@ -132,6 +134,9 @@ def _add_gauges(text: _Text, status: StatusAnswer) -> None:
     ):
         sentence = "Nodes, pods and assumed pods in the cache."
         text.add("scheduler_cache_size", Kind.GAUGE, sentence, count, [("type", kind)])
+    sentence = "Bindings that are under way; of other work there are none."
+    bindings = [("operation", "binding")]
+    text.add("scheduler_goroutines", Kind.GAUGE, sentence, status.binds_in_flight, bindings)
     for name, sentence, count in (
         ("berth_synced", "Whether the whole cluster is listed.", status.synced),
         ("berth_generation", "Changes of the cache so far.", status.generation),
@@ -156,10 +161,10 @@ def _add_histogram(text: _Text, state: HistogramState) -> None:
     below = 0
     for bound, count in zip([*metric.bounds, float("inf")], state.counts, strict=True):
         below += count
-        told = "+Inf" if bound == float("inf") else _number(bound)
-        lines.append(f"{metric.name}_bucket{_labels([*labels, ('le', told)])} {below}")
-    lines.append(f"{metric.name}_sum{_labels(labels)} {_number(state.sum)}")
-    lines.append(f"{metric.name}_count{_labels(labels)} {below}")
+        told = "+Inf" if bound == float("inf") else number_text(bound)
+        lines.append(f"{metric.name}_bucket{labels_text([*labels, ('le', told)])} {below}")
+    lines.append(f"{metric.name}_sum{labels_text(labels)} {number_text(state.sum)}")
+    lines.append(f"{metric.name}_count{labels_text(labels)} {below}")
 
 
 def _add_processes(text: _Text, processes: Sequence[ProcessUse]) -> None:
@@ -184,7 +189,8 @@ def _add_processes(text: _Text, processes: Sequence[ProcessUse]) -> None:
     text.add("process_resident_memory_bytes", Kind.GAUGE, "Memory of all of them.", rss_bytes)
 
 
-def _labels(labels: Iterable[tuple[str, str]]) -> str:
+def labels_text(labels: Iterable[tuple[str, str]]) -> str:
+    """As they stand behind a name."""
     told = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels)
     return f"{{{told}}}" if told else ""
 
@@ -193,6 +199,7 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
-def _number(count: float) -> str:
+def number_text(count: float) -> str:
+    """Whole numbers without a point."""
     whole = int(count)
     return str(whole) if whole == count else repr(float(count))

@@ -7,7 +7,10 @@ from urllib.parse import parse_qs, urlsplit
 from daemon.endpoints.access import HEALTH_PATHS, UNAUTHORIZED, Access, refusal_body
 from daemon.endpoints.health import Facts, checks_for, told_all, told_one
 from daemon.endpoints.metrics_text import CONTENT_TYPE
+from daemon.endpoints.zpages import flagz, statusz
 
+GUARDED_PATHS: Final = ("/metrics", "/metrics/resources", "/configz", "/statusz", "/flagz")
+"""For whom the access lets in."""
 PLAIN: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
 
@@ -19,7 +22,15 @@ class Source(Protocol):
 
     async def metrics(self) -> str: ...
 
+    async def pod_resources(self) -> str | None: ...
+
     def configz(self) -> bytes | None: ...
+
+    def flags(self) -> dict[str, str] | None: ...
+
+    def started_s(self) -> float: ...
+
+    def now_s(self) -> float: ...
 
 
 class Request(NamedTuple):
@@ -64,12 +75,30 @@ class Pages:
         root = "/" + path.lstrip("/").partition("/")[0]
         if root in HEALTH_PATHS:
             return await self._health(root, path.removeprefix(root).lstrip("/"), parts.query)
-        if path not in ("/metrics", "/configz"):
+        if path not in GUARDED_PATHS:
             return NOT_FOUND
-        if path == "/metrics":
-            return Page(200, (await self._source.metrics()).encode(), CONTENT_TYPE)
-        configz = self._source.configz()
-        return NOT_FOUND if configz is None else Page(200, configz, JSON)
+        return await self._guarded(path, request.headers.get("accept", ""))
+
+    async def _guarded(self, path: str, accept: str) -> Page:
+        source = self._source
+        match path:
+            case "/metrics":
+                return Page(200, (await source.metrics()).encode(), CONTENT_TYPE)
+            case "/metrics/resources":
+                text = await source.pod_resources()
+                if text is None:
+                    return Page(503, b"the owner gave no answer\n")
+                return Page(200, text.encode(), CONTENT_TYPE)
+            case "/statusz":
+                started_s, now_s = source.started_s(), source.now_s()
+                paths = sorted((*HEALTH_PATHS, *(p for p in GUARDED_PATHS if p.count("/") == 1)))
+                return Page(*statusz(accept, started_s, now_s, paths))
+            case "/flagz":
+                flags = source.flags()
+                return NOT_FOUND if flags is None else Page(*flagz(accept, flags))
+            case _:
+                configz = source.configz()
+                return NOT_FOUND if configz is None else Page(200, configz, JSON)
 
     async def _health(self, root: str, name: str, query: str) -> Page:
         checks = checks_for(root, await self._source.facts())

@@ -27,6 +27,7 @@ _REASONS: Final = {
     403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
+    406: "Not Acceptable",
     500: "Internal Server Error",
     503: "Service Unavailable",
 }

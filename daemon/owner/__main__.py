@@ -59,7 +59,10 @@ def _run(options: argparse.Namespace) -> int:
         options.leftover_after_s,
     )
     registry = Registry(gates)
-    state = make_state(config, gates, registry, core, epoch, clock.monotonic_s(), in_hand)
+    now_s = clock.monotonic_s()
+    state = make_state(
+        config, gates, registry, core, epoch, now_s, in_hand, stopwatch=time.perf_counter
+    )
     stop = StopSignals((signal.SIGTERM, signal.SIGINT))
     with OwnerSockets(Endpoints(Path(options.runtime_dir))) as sockets:
         sockets.watch_fd(stop.fd)

@@ -2,6 +2,8 @@
 it, too.
 """
 
+import itertools
+from collections.abc import Callable
 from typing import NamedTuple
 
 from daemon.core.owner_plugins import OwnerPlugins
@@ -19,6 +21,7 @@ from shared.framework.feature_gates import (
     FeatureGates,
 )
 from shared.framework.plugin_api import QueueSortPlugin
+from shared.framework.plugin_times import IN_OWNER
 from shared.framework.registry import BuiltProfile, Registry
 from shared.in_hand import InHand
 from shared.plugins.node_affinity import NodeAffinity
@@ -44,9 +47,10 @@ def make_state(
     epoch: int,
     now_s: float,
     in_hand: InHand | None = None,
+    stopwatch: Callable[[], float] = lambda: 0.0,
 ) -> SchedulerState:
     """A core that knows nothing of the cluster yet; ConfigurationError where profiles contradict one
-    another. `epoch` is greater than that of any earlier owner."""
+    another. `epoch` is greater than that of any earlier owner; `stopwatch` as `Counters` has it."""
     built = [registry.build(profile) for profile in config.profiles]
     settings = Settings(
         profiles=frozenset(profile.scheduler_name for profile in built),
@@ -72,7 +76,12 @@ def make_state(
         permit={p.scheduler_name: p.plugins_at["permit"] for p in built},
     )
     frameworks = {profile.scheduler_name: profile.framework for profile in built}
-    return SchedulerState(epoch, settings, frameworks, plugins, now_s, in_hand)
+    state = SchedulerState(epoch, settings, frameworks, plugins, now_s, in_hand, stopwatch)
+    for profile in built:
+        several = (profile.plugins_at[point] for point in ("preEnqueue", "reserve", "permit"))
+        watched = itertools.chain(*several)
+        state.counters.plugin_times.watch(profile.scheduler_name, watched, IN_OWNER)
+    return state
 
 
 def hint_settings(built: list[BuiltProfile], gates: FeatureGates) -> HintSettings:

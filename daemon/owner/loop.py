@@ -34,6 +34,7 @@ from shared.messages.admin import (
     DumpRequest,
     MetricsRequest,
     NodesRequest,
+    PodResourcesRequest,
     QueueRequest,
     StatusRequest,
     StopRequest,
@@ -198,6 +199,8 @@ def to_event(received: Received) -> Event:
         case StatusRequest() | DumpRequest() | CompareRequest() | StopRequest():
             return AdminAsked(peer, message)
         case QueueRequest() | NodesRequest() | CacheRequest() | MetricsRequest():
+            return AdminAsked(peer, message)
+        case PodResourcesRequest():
             return AdminAsked(peer, message)
         case _:
             assert_never(message)

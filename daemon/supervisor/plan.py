@@ -22,6 +22,8 @@ from shared.transport.lease_gate import GATE_NAME, LeaseGate
 
 CONFIG_NAME: Final = "config.yaml"
 CONFIGZ_NAME: Final = "configz.json"
+FLAGZ_NAME: Final = "flagz.json"
+"""For `/flagz`."""
 ACCESS_NAME: Final = "access.json"
 
 
@@ -69,10 +71,21 @@ def lay_out(plan: Plan, lifeline_fd: int, identity: str) -> list[ChildSpec]:
         replace_file(config_path, plan.config_text.encode())
         options = msgspec.structs.replace(options, config=str(config_path))
     replace_file(runtime_dir / CONFIGZ_NAME, plan.configz)
+    replace_file(runtime_dir / FLAGZ_NAME, msgspec.json.encode(_flags(plan.options)))
     files = ClusterFiles(options.server, options.kubeconfig, options.config)
     replace_file(runtime_dir / ACCESS_NAME, msgspec.json.encode(files))
     election = plan.election if plan.election.leader_elect else None
     return child_specs(options, lifeline_fd, election, identity)
+
+
+def _flags(options: RuntimeOptions) -> dict[str, str]:
+    """By the names that they have on the command line. None of them is a secret: those are in files."""
+    told: dict[str, object] = msgspec.to_builtins(options)
+    words = {True: "true", False: "false"}
+    return {
+        name.replace("_", "-"): words[value] if isinstance(value, bool) else str(value)
+        for name, value in told.items()
+    }
 
 
 def read_access(runtime_dir: Path) -> ClusterFiles:

@@ -17,7 +17,7 @@ and pkg/scheduler/framework/plugins/noderesources/{fit,resource_allocation}.go, 
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -140,6 +140,28 @@ def plain_score_requests(requests: PodRequests) -> FitScoreRequests:
     )
 
 
+def exact_requests(template: PodTemplate) -> Nanos:
+    """What a pod asks for by its spec (PodRequests in component-helpers), in units of 1e-9."""
+    return _total(template, _FIT_FILTER)
+
+
+def exact_limits(template: PodTemplate) -> Nanos:
+    """The most that a pod may use by its spec (PodLimits in component-helpers), in units of 1e-9.
+    Overhead counts for what has a limit at all."""
+    spec = template.spec
+    total = _container_total(spec.containers, spec.init_containers or (), _container_limits)
+    if spec.resources is not None:
+        stated = _to_nanos(spec.resources.limits)
+        total.update({k: v for k, v in stated.items() if is_supported_at_pod_level(k)})
+    overhead = _to_nanos(spec.overhead)
+    _add(total, {name: amount for name, amount in overhead.items() if total.get(name)})
+    return total
+
+
+def _container_limits(container: Container, *, can_be_resized: bool) -> Nanos:  # noqa: ARG001
+    return _to_nanos(container.resources.limits if container.resources is not None else None)
+
+
 def host_ports(template: PodTemplate) -> list[HostPort]:
     """The host ports of containers and sidecars, each once; ordinary init containers do not count.
 
@@ -249,7 +271,7 @@ def _total(template: PodTemplate, rules: _Rules) -> Nanos:
 def _container_total(
     containers: Iterable[Container],
     init_containers: Iterable[Container],
-    requests_of: "_ContainerRequests",
+    requests_of: "_AmountsOf",
 ) -> Nanos:
     """The most that is needed at any one time.
 
@@ -274,6 +296,10 @@ def _container_total(
             _raise_to(starting, step)
     _raise_to(running, starting)
     return running
+
+
+class _AmountsOf(Protocol):
+    def __call__(self, container: Container, *, can_be_resized: bool) -> Nanos: ...
 
 
 class _ContainerRequests:

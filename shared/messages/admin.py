@@ -41,6 +41,12 @@ class MetricsRequest(_Message, frozen=True, tag="qm"):
     """Everything that is counted, for `/metrics`."""
 
 
+class PodResourcesRequest(_Message, frozen=True, tag="qr"):
+    """What each pod asks for and may use, a page at a time; the first starts at 0."""
+
+    start: int
+
+
 AdminRequest = (
     StatusRequest
     | DumpRequest
@@ -50,6 +56,7 @@ AdminRequest = (
     | NodesRequest
     | CacheRequest
     | MetricsRequest
+    | PodResourcesRequest
 )
 
 
@@ -196,4 +203,38 @@ class MetricsAnswer(_Message, frozen=True, tag="am"):
     """Now in the queue, by (plugin, profile)."""
 
 
-AdminAnswer = StatusAnswer | TextAnswer | QueueAnswer | NodesAnswer | CacheAnswer | MetricsAnswer
+class ResourcesOfTemplate(msgspec.Struct, array_like=True, frozen=True):
+    """Of all pods of a template; amounts in the resource's unit."""
+
+    scheduler_name: str
+    priority: str
+    """Empty where none is stated."""
+    requests: dict[str, float]
+    limits: dict[str, float]
+
+
+class ResourcesOfPod(msgspec.Struct, array_like=True, frozen=True):
+    namespace: str
+    name: str
+    node_name: str
+    """Empty: it has none."""
+    template: int
+    """Which of the page's templates."""
+
+
+class PodResources(_Message, frozen=True, tag="ar"):
+    next_start: int
+    """Of the next page; below 0: this is the last."""
+    templates: list[ResourcesOfTemplate]
+    pods: list[ResourcesOfPod]
+
+
+AdminAnswer = (
+    StatusAnswer
+    | TextAnswer
+    | QueueAnswer
+    | NodesAnswer
+    | CacheAnswer
+    | MetricsAnswer
+    | PodResources
+)

@@ -104,6 +104,12 @@ OWNER_COUNTERS: Final[dict[str, Metric]] = {
         "pods_parked",
         "Pods set aside because scoring workers ended, or did not come to an end, with them in hand.",
     ),
+    "scheduled_after_flush": Metric(
+        "scheduler_pod_scheduled_after_flush_total",
+        Kind.COUNTER,
+        (),
+        "Pods that were placed once they were tried again without a reason.",
+    ),
     "forecasts_used": _plain(
         "forecasts_used", "Lone pods placed where a scoring worker had said before they came."
     ),
@@ -136,6 +142,14 @@ def _doubling(first: float, count: int) -> tuple[float, ...]:
     return tuple(round(first * 2**step, 6) for step in range(count))
 
 
+def _half_more(first: float, count: int) -> tuple[float, ...]:
+    """Bounds each half more than the one before, to the last digit of binary arithmetic."""
+    bounds = [first]
+    while len(bounds) < count:
+        bounds.append(bounds[-1] * 1.5)
+    return tuple(bounds)
+
+
 HISTOGRAMS: Final[dict[str, HistogramMetric]] = {
     "attempt_s": HistogramMetric(
         "scheduler_scheduling_attempt_duration_seconds",
@@ -166,6 +180,24 @@ HISTOGRAMS: Final[dict[str, HistogramMetric]] = {
         ("extension_point", "status", "profile"),
         _doubling(0.0001, 12),
         "All plugins of an extension point together.",
+    ),
+    "plugin_s": HistogramMetric(
+        "scheduler_plugin_execution_duration_seconds",
+        ("plugin", "extension_point", "status"),
+        _half_more(0.00001, 20),
+        "One call of a plugin, about a class of pods and many nodes; every tenth batch is looked at.",
+    ),
+    "hint_s": HistogramMetric(
+        "scheduler_queueing_hint_execution_duration_seconds",
+        ("plugin", "event", "hint"),
+        _half_more(0.00001, 20),
+        "One call of a queueing hint; every 16th is looked at, and counts for as many.",
+    ),
+    "event_s": HistogramMetric(
+        "scheduler_event_handling_duration_seconds",
+        ("event",),
+        _doubling(0.0001, 12),
+        "Taking in a change of the cluster: the time of a batch by its changes.",
     ),
     "victims": HistogramMetric(
         "scheduler_preemption_victims", (), _doubling(1, 7), "Pods chosen to make room for one."
@@ -217,6 +249,12 @@ LABELLED: Final[dict[str, LabelledMetric]] = {
         ("event",),
         Kind.GAUGE,
         "Cluster events kept for the pods that are being tried.",
+    ),
+    "plugin_evaluations": LabelledMetric(
+        "scheduler_plugin_evaluation_total",
+        ("plugin", "extension_point", "profile"),
+        Kind.COUNTER,
+        "Calls of plugins, each about a class of pods and many nodes.",
     ),
     "device_waits": LabelledMetric(
         "scheduler_dra_bindingconditions_allocations_total",

@@ -3,6 +3,7 @@
 from typing import Protocol, cast
 
 from shared.clock import Clock
+from shared.framework.plugin_times import PluginTimes
 from shared.framework.runtime import Framework
 from shared.kube.object_codec import decode_object
 from shared.messages.from_scorer import FromScorer
@@ -23,6 +24,7 @@ def loop_on(
     configuration: str = "",
     frameworks: dict[str, Framework] | None = None,
     worker_index: int = 300,
+    plugin_times: PluginTimes | None = None,
 ) -> ScorerLoop:
     """A worker, without profiles if none are given; of another host if it says by which configuration
     it works."""
@@ -37,4 +39,5 @@ def loop_on(
         decode_object=decode_object,
         clock=clock,
         configuration=configuration,
+        plugin_times=plugin_times,
     )

@@ -137,7 +137,10 @@ class BindingCycle:
             prepared = await self.prepare(order)
             if isinstance(prepared, NotBound):
                 return prepared
-        return await self.bind(order)
+        outcome = await self.bind(order)
+        if isinstance(outcome, Bound):
+            await self.post_bind(order)
+        return outcome
 
     async def prepare(self, order: BindPod) -> Allowed | NotBound:
         """PreBind. May take minutes; may be cancelled, as nothing is bound yet."""
@@ -158,18 +161,19 @@ class BindingCycle:
         return NotBound(BindFailureReason.REJECTED, PREEMPTED)
 
     async def bind(self, order: BindPod) -> Outcome:
-        """Bind and PostBind, of a pod that is prepared or needs no preparation."""
-        plugins = self._plugins(order)
-        outcome = await _bind(plugins.binds, order)
+        """Bind, of a pod that is prepared or needs none of that. `post_bind` follows if it is bound."""
+        outcome = await _bind(self._plugins(order).binds, order)
         if isinstance(outcome, NotBound) and outcome.reason is not BindFailureReason.UNREACHABLE:
             await self._undo(order)
-        if plugins.post_binds and isinstance(outcome, Bound):
-            for plugin in plugins.post_binds:
-                try:
-                    await plugin.post_bind(order)
-                except Exception:  # noqa: BLE001 # The pod is bound, whatever a plugin makes of it.
-                    _note_bug("PostBind", plugin.NAME, order)
         return outcome
+
+    async def post_bind(self, order: BindPod) -> None:
+        """PostBind, of a pod that is bound."""
+        for plugin in self._plugins(order).post_binds:
+            try:
+                await plugin.post_bind(order)
+            except Exception:  # noqa: BLE001 # The pod is bound, whatever a plugin makes of it.
+                _note_bug("PostBind", plugin.NAME, order)
 
     def _plugins(self, order: BindPod) -> BindingPlugins:
         return self._by_profile.get(order.profile, self._default)

@@ -21,7 +21,7 @@ Bugs in a plugin end one binding (its outcome is unknown then, UNREACHABLE), not
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from typing import Any, Final, NamedTuple, Protocol, assert_never
 
 import msgspec
@@ -114,6 +114,8 @@ class Binder:
         self._fences = fences
         self._hold = hold or LeaseHold()
         self._tally = tally or Tally()
+        self._passed: Counter[tuple[str, str]] = Counter()
+        """(extension point, profile) -> pods since the last heartbeat for which it had nothing to do."""
         self._victims: list[VictimDone] = []
         """Dealt with and not reported yet."""
         self._loop = asyncio.get_running_loop()
@@ -318,7 +320,10 @@ class Binder:
         """What waits for volumes or plugins takes nobody's place among the requests in flight."""
         begun_s = self._clock.monotonic_s()
         is_announced = False
-        if self._cycle.must_wait(order):
+        must_wait = self._cycle.must_wait(order)
+        self._passed["PreBindPreFlight", order.profile] += 1
+        self._passed["PreBind", order.profile] += not must_wait
+        if must_wait:
             task = _this_task()
             self._waiting.add(task)
             self._preparing[order.uid] = task
@@ -343,6 +348,10 @@ class Binder:
         fence.is_cuttable = False
         outcome = await self._cycle.bind(order)
         self._time("Bind", order, begun_s, is_success=isinstance(outcome, Bound))
+        if isinstance(outcome, Bound):
+            begun_s = self._clock.monotonic_s()
+            await self._cycle.post_bind(order)
+            self._time("PostBind", order, begun_s, is_success=True)
         if isinstance(outcome, NotBound) and is_announced:
             return outcome._replace(was_announced=True)
         return outcome
@@ -467,6 +476,10 @@ class Binder:
         in_flight = len(self._in_flight) + len(self._orders)
         dropped = self._recorder.events_dropped_count
         index = self._identity.binder_index
+        for (point, profile), count in self._passed.items():
+            labels = (point, "Success", profile)
+            self._tally.observe("extension_point_s", labels, 0.0, count)
+        self._passed.clear()
         if self._peer.send_nowait(BinderHeartbeat(index, in_flight, dropped, told(self._tally))):
             self._tally.clear()
 

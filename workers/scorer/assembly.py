@@ -2,10 +2,12 @@
 too.
 """
 
-from typing import NamedTuple
+import itertools
+from typing import Final, NamedTuple
 
 from shared.clock import Clock
 from shared.config import SchedulerConfiguration
+from shared.framework.plugin_times import IN_SCORERS, PluginTimes
 from shared.framework.registry import Registry
 from shared.kube.object_codec import decode_object
 from shared.transport.heartbeat import Heartbeat
@@ -13,6 +15,8 @@ from shared.transport.scorer_sockets import ScorerSockets
 from workers.scorer.extender_calls import ExtenderCaller
 from workers.scorer.loop import ScorerLoop
 from workers.scorer.tie_break import BY_SEED
+
+_POINTS: Final = ("preFilter", "filter", "postFilter", "preScore", "score")
 
 
 class ScorerIdentity(NamedTuple):
@@ -38,6 +42,10 @@ def make_loop(
     """A scorer that has no copy of the cluster yet. `caller`: with extenders. `configuration`: on
     another host; see `ScorerHello`."""
     built = [registry.build(profile) for profile in config.profiles]
+    times = PluginTimes(clock.monotonic_s)
+    for profile in built:
+        several = (profile.plugins_at[point] for point in _POINTS)
+        times.watch(profile.scheduler_name, itertools.chain(*several), IN_SCORERS)
     return ScorerLoop(
         sockets,
         worker_index=identity.worker_index,
@@ -52,4 +60,5 @@ def make_loop(
         caller=caller,
         heartbeat=heartbeat,
         configuration=configuration,
+        plugin_times=times,
     )

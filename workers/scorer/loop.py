@@ -4,13 +4,14 @@ Work waits until the copy has reached the sequence that it names. A copy with a 
 snapshot, once, and what was in hand waits for it.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, assert_never
 
 from shared.clock import Clock
 from shared.errors import FrameError
 from shared.framework.plugin_api import ReservePlugin
+from shared.framework.plugin_times import PluginTimes
 from shared.framework.runtime import Framework
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_scorer import (
@@ -70,6 +71,10 @@ SEND_TIMEOUT_MS: Final = 5_000
 """For proposals: the owner's queue is full only when the owner is in trouble."""
 
 
+PLACED, FAILED, NO_ROOM, MADE_ROOM = "placed", "failed", "no room", "room made"
+"""What becomes of a pod; of the last two it was looked whether others can make room for it."""
+
+
 class ScorerLoop:
     """One scorer's life."""
 
@@ -88,14 +93,17 @@ class ScorerLoop:
         caller: ExtenderCaller | None = None,
         configuration: str = "",
         heartbeat: Heartbeat | None = None,
+        plugin_times: PluginTimes | None = None,
     ) -> None:
-        """`caller`: with extenders. `configuration`: on another host; see `ScorerHello`."""
+        """`caller`: with extenders. `configuration`: on another host; see `ScorerHello`. `plugin_times`:
+        of the plugins in `frameworks`."""
         self._sockets = sockets
         self._worker_index = worker_index
         self._instance = instance
         self._configuration = configuration
         self._clock = clock
         self._tally = Tally()
+        self._plugin_times = plugin_times or PluginTimes(clock.monotonic_s)
         self._replica = Replica(worker_index, decode_object)
         self._heartbeat = heartbeat or Heartbeat()
         began = self._heartbeat.beat
@@ -166,6 +174,9 @@ class ScorerLoop:
         foreseen = self._cycle.look_ahead()
         if foreseen is not None:
             took_s = self._clock.monotonic_s() - begun_s
+            # Found for one pod, whether or not it comes.
+            profile = replica.classes[foreseen.class_id].profile
+            self._time_points(Counter({(profile, PLACED): 1}))
             self._send(
                 Forecast(
                     worker_index=self._worker_index,
@@ -275,9 +286,11 @@ class ScorerLoop:
             return
         batch = self._work.popleft()
         sequence = self._next_sequence()
+        self._plugin_times.begin_round()
         begun_s = self._clock.monotonic_s()
         answers = self._cycle.run(batch, sequence)
         self._time(answers, self._clock.monotonic_s() - begun_s)
+        self._time_points(self._outcomes(batch, answers))
         self._propose(answers, batch.batch_id, sequence, self._replica.generation)
 
     def _time(self, answers: Answers, took_s: float) -> None:
@@ -285,6 +298,42 @@ class ScorerLoop:
         count = len(answers.placements.tickets) + sum(len(one.tickets) for one in answers.failures)
         if count:
             self._tally.observe("algorithm_s", (), took_s / count, count)
+
+    def _outcomes(self, batch: SchedulePods, answers: Answers) -> Counter[tuple[str, str]]:
+        """(profile, what became of them) -> pods of a batch."""
+        profiles: dict[int, str] = {}
+        ticket = batch.first_ticket
+        for run in batch.runs:
+            pod_class = self._replica.classes.get(run.class_id)
+            if pod_class is not None:
+                profiles.update(dict.fromkeys(range(ticket, ticket + run.count), pod_class.profile))
+            ticket += run.count
+        found = Counter((profiles[placed], PLACED) for placed in answers.placements.tickets)
+        for failure in answers.failures:
+            word = FAILED
+            if failure.was_room_sought:
+                word = NO_ROOM if failure.preemption is None else MADE_ROOM
+            found.update((profiles[refused], word) for refused in failure.tickets)
+        return found
+
+    def _time_points(self, outcomes: Counter[tuple[str, str]]) -> None:
+        """What the extension points took of pods that were tried together: of each equally long."""
+        for profile in {profile for profile, _ in outcomes}:
+            of = {word: outcomes[profile, word] for word in (PLACED, FAILED, NO_ROOM, MADE_ROOM)}
+            all_of = {"Success": sum(of.values())}
+            for point, counts in (
+                ("PreFilter", all_of),
+                ("Filter", all_of),
+                ("PreScore", {"Success": of[PLACED]}),
+                ("Score", {"Success": of[PLACED]}),
+                ("PostFilter", {"Success": of[MADE_ROOM], "Unschedulable": of[NO_ROOM]}),
+            ):
+                took_s = self._plugin_times.take(point, profile)
+                for status, count in counts.items():
+                    if count:
+                        labels = (point, status, profile)
+                        each_s = took_s / sum(counts.values())
+                        self._tally.observe("extension_point_s", labels, each_s, count)
 
     def _next_sequence(self) -> int:
         self._proposal_sequence += 1
@@ -340,6 +389,7 @@ class ScorerLoop:
         elif not replica.is_whole and replica.epoch:
             self._ask_for_resync("the copy is still not whole")
         self._look_for_lost_deltas()
+        self._plugin_times.flush(self._tally)
         position = replica.sequence, replica.generation
         if self._send(ScorerHeartbeat(self._worker_index, *position, told(self._tally))):
             self._tally.clear()

@@ -85,6 +85,8 @@ FORCE_ACTIVATE: Final = ClusterEvent(Resource.WILDCARD, Action.FORCE_ACTIVATE)
 
 UNSCHEDULED_POD_ADD: Final = "UnschedulablePodAdd"
 UNSCHEDULED_POD_UPDATE: Final = "UnschedulablePodUpdate"
+UNSCHEDULED_POD_DELETE: Final = "UnschedulablePodDelete"
+ASSIGNED_POD_UPDATE: Final = "AssignedPodUpdate"
 SCHEDULE_ATTEMPT_FAILURE: Final = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE: Final = "BackoffComplete"
 POP_FROM_BACKOFF: Final = "PopFromBackoffQ"

@@ -70,6 +70,8 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
     pending_plugins: frozenset[str] = NO_PLUGINS
     """Who said Pending in the last attempt: their events skip the back-off."""
     gated_by: str = ""
+    was_flushed: bool = False
+    """It is tried again without a reason, because it has waited for long."""
     backoff_until_s: float = 0.0
     """The full second at which the back-off of the last failure ends; 0 before any failure."""
 

@@ -244,6 +244,7 @@ class SchedulingQueue:
         pod.unschedulable_plugins = frozenset(plugins)
         pod.pending_plugins = frozenset(pending_plugins)
         pod.refused_count = 0
+        pod.was_flushed = False
         return self._requeue_failed(attempt, now_s, SCHEDULE_ATTEMPT_FAILURE)
 
     def requeue_error(self, uid: str, now_s: float) -> Place | None:
@@ -554,6 +555,7 @@ class SchedulingQueue:
             if pod.is_gated:
                 continue  # No passing of time opens a gate.
             self._parked.remove(pod)
+            pod.was_flushed = True
             place = self._requeue(pod, Strategy.AFTER_BACKOFF, now_s, UNSCHEDULABLE_TIMEOUT.label)
             moved_count += place is not Place.UNSCHEDULABLE
         if overdue:

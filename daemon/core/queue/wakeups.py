@@ -85,6 +85,14 @@ Registrations = Mapping[str, tuple[Registered, ...]]
 give one that says nothing `ANY_EVENT`."""
 
 
+OnHint = Callable[[tuple[str, str, str], float, int], None]
+"""(plugin, event, what it said), how long that took, and for how many calls it stands."""
+HINTS_A_SAMPLE: Final = 16
+_HINT_LABELS: Final = {Hint.SKIP: "QueueSkip", Hint.QUEUE: "Queue", None: "Error"}
+"""In kube-scheduler's words (queueingHintToLabel in
+pkg/scheduler/backend/queue/scheduling_queue.go, v1.36.2)."""
+
+
 class _Interest(NamedTuple):
     plugin: str
     hint: HintFunction | None
@@ -99,6 +107,9 @@ class Wakeups:
         self._plugins: dict[ClusterEvent, tuple[str, ...]] = {}
         self._identity_readers: set[str] = set()
         self._readers_by_event: dict[ClusterEvent, set[str]] = {}
+        self._asked_count = 0
+        self._on_hint: OnHint | None = None
+        self._stopwatch: Callable[[], float] = lambda: 0.0
         self.hint_error_count = 0
         """Hints that could not read an object, and so counted as Queue."""
         for plugin, lines in registrations.items():
@@ -130,7 +141,7 @@ class Wakeups:
                 best is not Strategy.SKIP or interest.plugin not in pod.unschedulable_plugins
             ):
                 continue
-            if self._ask(interest.hint, pod, change) is Hint.SKIP:
+            if self._ask(interest, pod, change) is Hint.SKIP:
                 continue
             if is_pending:
                 return Strategy.IMMEDIATELY
@@ -142,7 +153,7 @@ class Wakeups:
     def hint_of(self, plugin: str, pod: QueuedPod, change: Change) -> Hint | None:
         """What one plugin says of an event; None if it did not register it. For explanations."""
         said = [
-            self._ask(interest.hint, pod, change)
+            self._ask(interest, pod, change)
             for interest in self._by_event.get(change.event, ())
             if interest.plugin == plugin
         ]
@@ -150,7 +161,26 @@ class Wakeups:
             return None
         return Hint.QUEUE if Hint.QUEUE in said else Hint.SKIP
 
-    def _ask(self, hint: HintFunction | None, pod: QueuedPod, change: Change) -> Hint:
+    def time_hints(self, stopwatch: Callable[[], float], on_hint: OnHint) -> None:
+        """From now on `on_hint` is told how long hints take."""
+        self._stopwatch, self._on_hint = stopwatch, on_hint
+
+    def _ask(self, interest: _Interest, pod: QueuedPod, change: Change) -> Hint:
+        self._asked_count += 1
+        if self._asked_count % HINTS_A_SAMPLE or self._on_hint is None:
+            return self._said(interest.hint, pod, change) or Hint.QUEUE
+        begun_s = self._stopwatch()
+        said = self._said(interest.hint, pod, change)
+        label = _HINT_LABELS[said]
+        self._on_hint(
+            (interest.plugin, change.event.label, label),
+            self._stopwatch() - begun_s,
+            HINTS_A_SAMPLE,
+        )
+        return said or Hint.QUEUE
+
+    def _said(self, hint: HintFunction | None, pod: QueuedPod, change: Change) -> Hint | None:
+        """None: it could not read an object."""
         if hint is None:
             return Hint.QUEUE
         try:
@@ -159,7 +189,7 @@ class Wakeups:
             if isinstance(error, OURS):
                 raise
             self.hint_error_count += 1
-            return Hint.QUEUE
+            return None
 
     def _register(self, plugin: str, lines: tuple[Registered, ...]) -> None:
         for line in with_implied_taint(lines):

@@ -1,13 +1,14 @@
 """Who is answered what."""
 
 import asyncio
+import json
 from collections.abc import Callable
 
 import pytest
 
 from daemon.endpoints.access import OpenAccess, TokenAccess
 from daemon.endpoints.health import Facts
-from daemon.endpoints.pages import Page, Pages, Request
+from daemon.endpoints.pages import GUARDED_PATHS, Page, Pages, Request
 from tests.unit.daemon.endpoints.test_health import WELL
 
 
@@ -22,8 +23,20 @@ class FixedSource:
     async def metrics(self) -> str:
         return "berth_owner_up 1\n"
 
+    async def pod_resources(self) -> str | None:
+        return "kube_pod_resource_request 1\n"
+
     def configz(self) -> bytes | None:
         return self.config
+
+    def flags(self) -> dict[str, str] | None:
+        return {"workers": "1", "as-default-scheduler": "false"}
+
+    def started_s(self) -> float:
+        return 1_700_000_000.0
+
+    def now_s(self) -> float:
+        return 1_700_003_725.5
 
 
 def ask(
@@ -33,8 +46,10 @@ def ask(
     token: Callable[[], str] | None = None,
     method: str = "GET",
     facts: Facts = WELL,
+    accept: str = "",
 ) -> Page:
     headers = {"authorization": authorization} if authorization else {}
+    headers |= {"accept": accept} if accept else {}
     access = OpenAccess() if token is None else TokenAccess(token)
     pages = Pages(FixedSource(facts), access)
     return asyncio.run(pages.answer(Request(method, target, headers)))
@@ -55,7 +70,7 @@ def test_verbose_and_exclude_are_read_from_the_query() -> None:
     assert ask("/readyz/nothing").status == 404
 
 
-@pytest.mark.parametrize("path", ["/metrics", "/configz"])
+@pytest.mark.parametrize("path", GUARDED_PATHS)
 def test_the_rest_needs_the_token_where_there_is_one(path: str) -> None:
     assert ask(path).status == 200
     for authorization in ("", "Bearer wrong", "Basic secret", "secret", "Bearer "):
@@ -76,3 +91,48 @@ def test_other_paths_and_methods_are_refused() -> None:
 
 def test_a_target_that_is_no_url_is_refused() -> None:
     assert ask("http://[::1").status == 400
+
+
+# /statusz and /flagz ----------------------------------------------------------------------------------
+
+
+def test_statusz_and_flagz_are_text_for_people_as_kubernetes_components_tell_it() -> None:
+    for accept in ("", "*/*", "text/html, text/plain;q=0.9"):
+        page = ask("/statusz", accept=accept)
+        assert (page.status, page.content_type) == (200, "text/plain; charset=utf-8")
+        told = page.body.decode()
+        assert told.startswith("\nberth statusz\nWarning: This endpoint is not meant to be machine")
+        assert "\nStarted: Tue Nov 14 22:13:20 UTC 2023\nUp: 1 hr 02 min 05 sec\n" in told
+        assert "\nEmulation version: 1.36\n" in told
+        paths = "/configz /flagz /healthz /livez /metrics /readyz /statusz"
+        assert told.endswith(f"\nPaths: {paths}\n")
+    told = ask("/flagz").body.decode()
+    assert told.startswith("\nberth flagz\nWarning: ")
+    assert told.endswith("\nas-default-scheduler: false\nworkers: 1\n")
+
+
+@pytest.mark.parametrize(("version", "is_deprecated"), [("v1beta1", False), ("v1alpha1", True)])
+def test_statusz_and_flagz_have_a_structured_form(version: str, is_deprecated: bool) -> None:
+    found = {}
+    for kind in ("Statusz", "Flagz"):
+        wish = f"application/json;v={version};g=config.k8s.io;as={kind}"
+        page = ask(f"/{kind.lower()}", accept=wish)
+        assert (page.status, page.content_type) == (200, "application/json")
+        assert [name for name, _ in page.headers] == ["Warning"] * is_deprecated
+        found[kind] = json.loads(page.body)
+        head = {"kind": kind, "apiVersion": f"config.k8s.io/{version}"}
+        assert {key: found[kind].pop(key) for key in head} == head
+        assert found[kind].pop("metadata") == {"name": "berth"}
+    assert found["Flagz"] == {"flags": {"workers": "1", "as-default-scheduler": "false"}}
+    assert found["Statusz"]["startTime"] == "2023-11-14T22:13:20Z"
+    assert found["Statusz"]["uptimeSeconds"] == 3725
+    assert found["Statusz"]["emulationVersion"] == "1.36"
+
+
+@pytest.mark.parametrize(
+    "accept", ["application/json", "application/json;v=v2;g=config.k8s.io;as=Statusz", "image/png"]
+)
+def test_other_forms_are_refused_with_those_that_there_are(accept: str) -> None:
+    page = ask("/statusz", accept=accept)
+    assert page.status == 406
+    assert b"application/json;g=config.k8s.io;v=v1beta1;as=Statusz" in page.body

@@ -1,0 +1,95 @@
+"""`/statusz` and `/flagz`: what runs here, since when, started how. Pure.
+
+Text for people unless the Accept header names one of the structured forms.
+
+Formats: staging/src/k8s.io/apiserver/pkg/server/{statusz,flagz}, v1.36.2. There a delimiter is chosen
+at random, so that nobody parses the text; here it is always the same, which promises as little.
+"""
+
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+COMPONENT: Final = "berth"
+EMULATED: Final = "1.36"
+"""The kube-scheduler whose decisions these are."""
+PLAIN: Final = "text/plain; charset=utf-8"
+JSON: Final = "application/json"
+VERSIONS: Final[Mapping[str, bool]] = {"v1beta1": False, "v1alpha1": True}
+"""Of the structured forms -> whether it is deprecated."""
+_WARNING: Final = (
+    "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility "
+    "guarantees and is for debugging purposes only."
+)
+
+
+class ZPage(NamedTuple):
+    """An answer; status 406: in none of the forms that were asked for."""
+
+    status: int
+    body: bytes
+    content_type: str = PLAIN
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def statusz(accept: str, started_s: float, now_s: float, paths: Sequence[str]) -> ZPage:
+    """Both times in seconds since 1970."""
+    started = datetime.fromtimestamp(started_s, UTC)
+    up_s = max(0, int(now_s - started_s))
+    version = metadata.version("berth")
+    told: dict[str, Any] = {
+        "startTime": f"{started:%Y-%m-%dT%H:%M:%SZ}",
+        "uptimeSeconds": up_s,
+        "goVersion": "",
+        "binaryVersion": version,
+        "emulationVersion": EMULATED,
+        "paths": list(paths),
+    }
+    lines = [
+        f"Started: {started:%a %b} {started.day:2} {started:%H:%M:%S UTC %Y}",
+        f"Up: {up_s // 3600} hr {up_s // 60 % 60:02} min {up_s % 60:02} sec",
+        f"Python version: {platform.python_version()}",
+        f"Binary version: {version}",
+        f"Emulation version: {EMULATED}",
+        f"Paths: {' '.join(paths)}",
+    ]
+    return _answer(accept, "Statusz", ["", *lines], told)
+
+
+def flagz(accept: str, flags: Mapping[str, str]) -> ZPage:
+    """By flag, as given or by default."""
+    lines = [f"{name}: {value}" for name, value in sorted(flags.items())]
+    return _answer(accept, "Flagz", lines, {"flags": dict(flags)})
+
+
+def _answer(accept: str, kind: str, lines: Sequence[str], told: Mapping[str, Any]) -> ZPage:
+    for wish in accept.split(",") if accept.strip() else [PLAIN]:
+        media_type, *parameters = (part.strip() for part in wish.split(";"))
+        if media_type in ("text/plain", "text/*", "*/*"):
+            head = ["", f"{COMPONENT} {kind.lower()}", _WARNING]
+            return ZPage(200, "\n".join([*head, *lines, ""]).encode())
+        asked = dict(part.partition("=")[::2] for part in parameters)
+        version = asked.get("v", "")
+        is_known = version in VERSIONS and asked.get("g") == "config.k8s.io"
+        if media_type == JSON and is_known and asked.get("as") == kind:
+            body = {
+                "kind": kind,
+                "apiVersion": f"config.k8s.io/{version}",
+                "metadata": {"name": COMPONENT},
+                **told,
+            }
+            warned = f"This version of the {kind.lower()} endpoint is deprecated."
+            headers = (
+                (("Warning", f'299 - "{warned} Please use a newer version."'),)
+                if VERSIONS[version]
+                else ()
+            )
+            return ZPage(200, msgspec.json.encode(body), JSON, headers)
+    forms = ", ".join(f"{JSON};g=config.k8s.io;v={version};as={kind}" for version in VERSIONS)
+    return ZPage(
+        406, f"only the following media types are accepted: text/plain, {forms}\n".encode()
+    )

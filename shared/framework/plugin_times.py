@@ -1,0 +1,114 @@
+"""How long plugins take, and how often they are asked, without a word of it in the code that asks them.
+
+Each method of a plugin is replaced, on that one object, by one that looks at the clock before and after.
+What all plugins of an extension point took is always added up (two looks at the clock a call). Each call
+alone is observed in every tenth round only, as kube-scheduler observes every tenth attempt
+(pluginMetricsSamplePercent in pkg/scheduler/scheduler.go, v1.36.2). A round is what its owner says: a
+batch of pods, or a turn.
+
+A call is about a class of pods and many nodes at once, where kube-scheduler's is about one pod and one
+node: its time is that of the call.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from shared.framework.status import CODE_NAMES, Code, Status, Verdicts
+from shared.telemetry.tally import Tally
+
+SAMPLED: Final = 10
+"""One round in so many."""
+IN_SCORERS: Final = ("pre_filter", "filter", "post_filter", "pre_score", "score", "normalize")
+IN_OWNER: Final = ("pre_enqueue", "reserve", "unreserve", "permit")
+"""Methods that count; the owner's own filtering is its check of what scorers found."""
+POINTS: Final[Mapping[str, str]] = {
+    "pre_enqueue": "PreEnqueue",
+    "pre_filter": "PreFilter",
+    "filter": "Filter",
+    "post_filter": "PostFilter",
+    "pre_score": "PreScore",
+    "score": "Score",
+    "normalize": "ScoreExtensionNormalize",
+    "reserve": "Reserve",
+    "unreserve": "Unreserve",
+    "permit": "Permit",
+}
+"""Method -> extension point, in kube-scheduler's words (pkg/scheduler/metrics/metrics.go)."""
+EVALUATED: Final = ("PreFilter", "Filter", "PreScore", "Score")
+"""Of these calls are counted; a plugin that skips the pod in PreFilter or PreScore was not asked."""
+SUCCESS: Final = CODE_NAMES[Code.SUCCESS]
+
+
+class PluginTimes:
+    """Of one process."""
+
+    def __init__(self, stopwatch: Callable[[], float]) -> None:
+        """`stopwatch`: seconds since whenever."""
+        self._stopwatch = stopwatch
+        self._rounds = 0
+        self._is_sampled = True
+        self._tally = Tally()
+        self._evaluated: Counter[tuple[str, str, str]] = Counter()
+        self._took_s: dict[tuple[str, str], float] = {}
+        """(extension point, profile) -> since `take`."""
+
+    def watch(self, profile: str, plugins: Iterable[object], methods: Iterable[str]) -> None:
+        """Has every call of these methods timed, of those plugins that have them; a plugin that comes
+        several times is watched once. Somebody else's that takes no attributes is left as it is."""
+        for plugin in {id(each): each for each in plugins}.values():
+            if hasattr(plugin, "__dict__"):
+                for method in methods:
+                    if hasattr(plugin, method):
+                        setattr(plugin, method, self._timed(plugin, method, profile))
+
+    def begin_round(self) -> None:
+        """What follows belongs together; the first round is sampled."""
+        self._is_sampled = self._rounds % SAMPLED == 0
+        self._rounds += 1
+
+    def take(self, point: str, profile: str) -> float:
+        """How long all plugins of an extension point took since the last time."""
+        return self._took_s.pop((point, profile), 0.0)
+
+    def flush(self, into: Tally) -> None:
+        """Hands over what was counted and observed."""
+        for labels, count in self._evaluated.items():
+            into.count("plugin_evaluations", labels, count)
+        self._evaluated.clear()
+        for (name, labels), one in self._tally.histograms.items():
+            into.add_histogram(name, labels, one.counts, one.sum)
+        self._tally.clear()
+
+    def _timed(self, plugin: Any, method: str, profile: str) -> Callable[..., Any]:
+        name, point = plugin.NAME, POINTS[method]
+        asked = getattr(plugin, method)
+        # Normalising is part of Score there.
+        key = ("Score" if point == "ScoreExtensionNormalize" else point, profile)
+        labels = (name, point, profile) if point in EVALUATED else None
+        may_skip = point.startswith("Pre")
+        took_s, evaluated, stopwatch = self._took_s, self._evaluated, self._stopwatch
+
+        def timed(*arguments: Any, **named: Any) -> Any:
+            begun_s = stopwatch()
+            result = asked(*arguments, **named)
+            call_s = stopwatch() - begun_s
+            took_s[key] = took_s.get(key, 0.0) + call_s
+            if labels is not None and not (may_skip and result.status.code is Code.SKIP):
+                evaluated[labels] += 1
+            if self._is_sampled:
+                self._tally.observe("plugin_s", (name, point, _told(result)), call_s)
+            return result
+
+        return timed
+
+
+def _told(result: Any) -> str:
+    """What a call came to: of many nodes what became of the best."""
+    if isinstance(result, Verdicts):
+        is_passed = not len(result.codes) or not result.codes.all()
+        return SUCCESS if is_passed else CODE_NAMES[Code(int(result.codes.min()))]
+    status = getattr(result, "status", result)
+    if isinstance(status, tuple) and not isinstance(status, Status):
+        status = status[0]  # Permit's, before its time-out.
+    return CODE_NAMES[status.code] if isinstance(status, Status) else SUCCESS

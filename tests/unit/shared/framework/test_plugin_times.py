@@ -1,0 +1,126 @@
+"""What plugins take is told, whatever asks them, and under kube-scheduler's names."""
+
+from typing import Any
+
+import numpy as np
+
+from shared.framework.plugin_api import PreFilterResult
+from shared.framework.plugin_times import IN_OWNER, IN_SCORERS, SAMPLED, PluginTimes
+from shared.framework.status import SKIP, Code, Status, Verdicts, all_pass
+from shared.telemetry.tally import Tally
+
+
+class Ticking:
+    """Each look at it is a second after the one before."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        self.now_s += 1.0
+        return self.now_s
+
+
+class Plugin:
+    NAME = "Mine"
+
+    def __init__(self) -> None:
+        self.pre_filtered = PreFilterResult(Status(Code.SUCCESS))
+        self.verdicts = all_pass(2)
+
+    def pre_filter(self, pod: Any, cluster: Any) -> PreFilterResult:
+        return self.pre_filtered
+
+    def filter(self, state: Any, pod: Any, cluster: Any, rows: Any) -> Verdicts:
+        return self.verdicts
+
+    def score(self, state: Any, pod: Any, cluster: Any, rows: Any) -> Any:
+        return np.zeros(2, np.int64)
+
+    def normalize(self, raw: Any, normalization: Any) -> Any:
+        return raw
+
+    def permit(self, *_: Any) -> tuple[Status, float]:
+        return Status(Code.WAIT), 1.0
+
+
+def watched(*plugins: object) -> PluginTimes:
+    times = PluginTimes(Ticking())
+    times.watch("p", plugins, (*IN_SCORERS, *IN_OWNER))
+    return times
+
+
+def flushed(times: PluginTimes) -> Tally:
+    tally = Tally()
+    times.flush(tally)
+    return tally
+
+
+def test_calls_are_timed_and_counted_by_plugin_point_and_outcome() -> None:
+    plugin = Plugin()
+    times = watched(plugin, plugin)
+    plugin.pre_filter(None, None)
+    plugin.filter(None, None, None, None)
+    codes = np.full(2, Code.UNSCHEDULABLE, np.uint8)
+    plugin.verdicts = Verdicts(codes, np.ones(2, np.int64), ("no",))
+    plugin.filter(None, None, None, None)
+    plugin.score(None, None, None, None)
+    plugin.normalize(None, None)
+    plugin.permit()
+    tally = flushed(times)
+    assert tally.counts == {
+        ("plugin_evaluations", ("Mine", "PreFilter", "p")): 1,
+        ("plugin_evaluations", ("Mine", "Filter", "p")): 2,
+        ("plugin_evaluations", ("Mine", "Score", "p")): 1,
+    }
+    assert {
+        labels: (sum(one.counts), one.sum) for (_, labels), one in tally.histograms.items()
+    } == {
+        ("Mine", "PreFilter", "Success"): (1, 1.0),
+        ("Mine", "Filter", "Success"): (1, 1.0),
+        ("Mine", "Filter", "Unschedulable"): (1, 1.0),
+        ("Mine", "Score", "Success"): (1, 1.0),
+        ("Mine", "ScoreExtensionNormalize", "Success"): (1, 1.0),
+        ("Mine", "Permit", "Wait"): (1, 1.0),
+    }
+    assert times.take("Filter", "p") == 2.0
+    assert times.take("Score", "p") == 2.0, "normalising is part of it"
+    assert times.take("Score", "p") == 0.0
+    assert flushed(times).counts == {}
+
+
+def test_a_plugin_that_skips_the_pod_was_not_asked() -> None:
+    plugin = Plugin()
+    times = watched(plugin)
+    plugin.pre_filtered = PreFilterResult(SKIP)
+    plugin.pre_filter(None, None)
+    tally = flushed(times)
+    assert not tally.counts
+    assert [labels for _, labels in tally.histograms] == [("Mine", "PreFilter", "Skip")]
+
+
+def test_single_calls_are_looked_at_in_every_tenth_round_and_points_in_all() -> None:
+    plugin = Plugin()
+    times = watched(plugin)
+    for _ in range(2 * SAMPLED):
+        times.begin_round()
+        plugin.pre_filter(None, None)
+    tally = flushed(times)
+    (one,) = tally.histograms.values()
+    assert sum(one.counts) == 2
+    assert times.take("PreFilter", "p") == 2.0 * SAMPLED
+    assert list(tally.counts.values()) == [2 * SAMPLED]
+
+
+def test_a_plugin_that_takes_no_attributes_is_left_as_it_is() -> None:
+    class Closed:
+        __slots__ = ()
+        NAME = "Closed"
+
+        def filter(self, state: Any, pod: Any, cluster: Any, rows: Any) -> Verdicts:
+            return all_pass(1)
+
+    closed = Closed()
+    times = watched(closed)
+    assert closed.filter(None, None, None, None).passes.all()
+    assert not flushed(times).counts
