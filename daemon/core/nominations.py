@@ -42,6 +42,43 @@ class Victim(NamedTuple):
     peer: bytes
 
 
+class Evictions:
+    """Which pods wait for victims that a binder is to delete: they are not tried meanwhile, as the events
+    of each victim would have them tried in vain (PreEnqueue of DefaultPreemption)."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._orders: dict[str, dict[int, str]] = {}
+        """Uid of a preemptor -> order id -> uid of a victim."""
+        self._failed: set[str] = set()
+
+    def begin(self, order: DeleteVictim) -> None:
+        self._orders.setdefault(order.preemptor_uid, {})[order.order_id] = order.uid
+
+    def end(self, order: DeleteVictim, *, is_failed: bool) -> bool:
+        """Whether it was the preemptor's last, and not all could be carried out."""
+        uid = order.preemptor_uid
+        orders = self._orders[uid]
+        del orders[order.order_id]
+        if is_failed:
+            self._failed.add(uid)
+        if orders:
+            return False
+        del self._orders[uid]
+        has_failed = uid in self._failed
+        self._failed.discard(uid)
+        return has_failed
+
+    def holds_back(self, uid: str) -> bool:
+        """Whether a victim of the pod is still there as if nothing had been asked of it
+        (isRunningPreemption in pkg/scheduler/framework/preemption/executor.go, v1.36.2)."""
+        for victim in self._orders.get(uid, {}).values():
+            held = self._cache.get_pod(victim)
+            if held is not None and not held.record.deleted:
+                return True
+        return False
+
+
 class NominationBook:
     """Who is nominated where, and which victims are to go."""
 
@@ -52,6 +89,7 @@ class NominationBook:
         frameworks: dict[str, Framework],
         epoch: int,
         preempt_waiting: Callable[[str], bool],
+        evictions: Evictions,
         *,
         is_async: bool,
     ) -> None:
@@ -59,6 +97,7 @@ class NominationBook:
         was waiting. `is_async`: of preemptions (`Settings.preempts_async`)."""
         self._preempt_waiting = preempt_waiting
         self._is_async = is_async
+        self._evictions = evictions
         self._cache = cache
         self._queue = queue
         self._frameworks = frameworks
@@ -286,6 +325,7 @@ class NominationBook:
         )
         self._next_order_id += 1
         self._waiting.append(order)
+        self._evictions.begin(order)
         if not is_given_up:
             self._cache.mark_evicted(record.uid, is_evicted=True)
 
@@ -307,6 +347,7 @@ class NominationBook:
             return None
         if problem:
             self._cache.mark_evicted(victim.order.uid, is_evicted=False)
+        if self._evictions.end(victim.order, is_failed=bool(problem)):
             self._queue.fail(victim.order.preemptor_uid, now_s)
         return victim.order
 
@@ -319,6 +360,10 @@ class NominationBook:
         """Every other binder is lost."""
         for peer in {victim.peer for victim in self._victims.values()}.difference(peers):
             self.lose_binder(peer)
+
+    def holds_back(self, uid: str) -> bool:
+        """Whether victims of the pod are still being asked to go."""
+        return self._evictions.holds_back(uid)
 
     def in_flight_count(self) -> int:
         return len(self._victims) + len(self._waiting)

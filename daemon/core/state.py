@@ -48,7 +48,7 @@ from daemon.core.events import (
 )
 from daemon.core.foresight import Foresight
 from daemon.core.holdings import Holdings
-from daemon.core.nominations import NominationBook
+from daemon.core.nominations import Evictions, NominationBook
 from daemon.core.outcomes import Outcomes, describe_decision
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.permit_stage import PermitStage
@@ -69,6 +69,7 @@ from shared.framework.runtime import Framework
 from shared.in_hand import InHand
 from shared.messages.admin import StatusAnswer, StopRequest, TextAnswer
 from shared.messages.to_owner import AdapterHello, AdapterMessage, NodeChanged, StartSync
+from shared.plugin_names import DEFAULT_PREEMPTION
 
 BINDERS_AWAITED_S: Final = 10.0
 """At its start the owner waits for the binders to have nothing of an earlier owner in flight, so that
@@ -310,13 +311,15 @@ def _holdings(
     if settings.extenders:
         registrations[EXTENDER] = ANY_EVENT
     suspects = Suspects()
+    evictions = Evictions(cache)
+    held_back = evictions.holds_back if settings.preempts_async else _never
     wakeups = Wakeups(registrations)
     wakeups.time_hints(counters.stopwatch, partial(counters.observe, "hint_s"))
     queue = SchedulingQueue(
         wakeups,
         start_s=now_s,
         settings=settings.queue,
-        pre_enqueue=partial(_gate_of, suspects, plugins, cache.view, counters),
+        pre_enqueue=partial(_gate_of, suspects, plugins, cache.view, counters, held_back),
         queue_key=plugins.queue_sort.queue_key,
     )
     waiting = WaitingPods(plugins.permit, queue)
@@ -348,7 +351,13 @@ def _holdings(
         snapshots=snapshots,
         checker=Checker(cache.view, cache.journal, frameworks),
         nominations=NominationBook(
-            cache, queue, frameworks, epoch, waiting.preempt, is_async=settings.preempts_async
+            cache,
+            queue,
+            frameworks,
+            epoch,
+            waiting.preempt,
+            evictions,
+            is_async=settings.preempts_async,
         ),
         waiting=waiting,
         scorers=ScorerFleet(epoch),
@@ -369,6 +378,7 @@ def _gate_of(
     plugins: OwnerPlugins,
     cluster: ClusterView,
     counters: Counters,
+    is_held_back: Callable[[str], bool],
     pod: QueuedPod,
 ) -> str | None:
     """What keeps the pod from being tried, if anything does."""
@@ -376,7 +386,13 @@ def _gate_of(
         return PARKED
     begun_s = counters.stopwatch()
     gate = plugins.gate_of(pod, cluster)
+    if gate is None and is_held_back(pod.record.uid):
+        gate = DEFAULT_PREEMPTION
     # Success whatever came of it, as upstream (runPreEnqueuePlugins).
     took_s = counters.stopwatch() - begun_s
     counters.took("PreEnqueue", pod.info.spec.scheduler_name, took_s)
     return gate
+
+
+def _never(_: str) -> bool:
+    return False

@@ -60,6 +60,7 @@ from shared.framework.pod_info import PodInfo
 from shared.ids import NodeName
 from shared.kube.pod_record import PodRecord
 from shared.messages.admin import QueueLengths
+from shared.plugin_names import DEFAULT_PREEMPTION
 
 LEFTOVER_AFTER_S: Final = 300.0
 """kube-scheduler's --pod-max-in-unschedulable-pods-duration."""
@@ -285,7 +286,7 @@ class SchedulingQueue:
         attempt = self._in_flight.get(uid)
         if attempt is not None:
             self._in_flight.record_own(attempt, Change(FORCE_ACTIVATE, None, pod.view))
-        elif pod.place is Place.UNSCHEDULABLE and not pod.is_gated:
+        elif pod.place is Place.UNSCHEDULABLE and pod.gated_by in ("", DEFAULT_PREEMPTION):
             self._parked.remove(pod)
             pod.unschedulable_plugins = pod.pending_plugins = NO_PLUGINS
             self._punish(pod, now_s)
@@ -552,8 +553,8 @@ class SchedulingQueue:
         overdue = [] if before_s is None else self._parked.overdue(before_s)
         moved_count = 0
         for pod in overdue:
-            if pod.is_gated:
-                continue  # No passing of time opens a gate.
+            if pod.gated_by not in ("", DEFAULT_PREEMPTION):
+                continue  # No passing of time opens a gate, but that of an eviction.
             self._parked.remove(pod)
             pod.was_flushed = True
             place = self._requeue(pod, Strategy.AFTER_BACKOFF, now_s, UNSCHEDULABLE_TIMEOUT.label)

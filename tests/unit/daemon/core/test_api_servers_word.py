@@ -240,8 +240,11 @@ def test_pods_that_a_nomination_kept_away_are_woken_when_somebody_ends_it() -> N
     assert place_of(pipeline, lesser) is Place.UNSCHEDULABLE
     pipeline.state.queue.incoming.clear()
     pipeline.add_pod(msgspec.structs.replace(seen, nominated_node_name="elsewhere"))
-    assert pipeline.state.queue.incoming["backoff", "AssignedPodDelete"] == 2
-    assert Place.UNSCHEDULABLE not in (place_of(pipeline, lesser), place_of(pipeline, preemptor))
+    assert pipeline.state.queue.incoming["backoff", "AssignedPodDelete"] == 1
+    assert place_of(pipeline, lesser) is not Place.UNSCHEDULABLE
+    held = pipeline.state.queue.get(preemptor.uid)
+    assert held is not None
+    assert held.gated_by == "DefaultPreemption", "its victims are still being asked to go"
 
 
 def test_pods_of_a_higher_priority_are_not_woken_by_the_end_of_a_nomination() -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from shared.ids import PodUid
 from shared.kube.pod_record import PodRecord
+from shared.messages.to_owner import PodChanged, PodDeleted
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
@@ -79,13 +80,17 @@ def test_a_preemptor_waits_for_its_victims_instead_of_asking_for_more() -> None:
     while not pipeline.victims:
         assert pipeline.step_owner() or pipeline.step_scorer(0)
     assert len(pipeline.victims) == 2
-    # Tried again for another reason while they are still there.
+    # Tried again for another reason while they are still there, but going.
+    while pipeline.step_victim(lingers=True):
+        pass
+    while pipeline.step_owner():
+        pass
     pipeline.state.queue.activate([high.uid], pipeline.now_s)
     pipeline.advance(1.0)
     for _ in range(50):
         pipeline.step_owner()
         pipeline.step_scorer(0)
-    assert len(pipeline.victims) == 2
+    assert not pipeline.victims
     messages = [v.message for report in pipeline.verdicts for v in report.verdicts]
     assert "not eligible due to a terminating pod on the nominated node." in messages[-1]
 
@@ -183,6 +188,86 @@ def test_nobody_loses_a_nomination_where_all_victims_are_going_already(is_async:
     (told,) = (each for each in state.counters.histograms() if each.name == "victims")
     assert any(told.counts) != is_async
     assert not pipeline.evicted
+
+
+def preemption_under_way(*, is_async: bool = True) -> tuple[Pipeline, PodRecord]:
+    """Four victims of one pod, which a binder has been told of; nothing is answered yet."""
+    pipeline = Pipeline(preempts_async=is_async)
+    pipeline.sync([make_node("n0", cpu="4")], bound_pods(4))
+    high = make_pod("high", cpu="4", priority=10)
+    pipeline.add_pod(high)
+    while len(pipeline.victims) < 4:
+        assert pipeline.step_owner() or pipeline.step_scorer(0)
+    return pipeline, high
+
+
+def settle(pipeline: Pipeline) -> None:
+    """Owner and scorer come to rest; the binder does nothing."""
+    while pipeline.step_owner() or pipeline.step_scorer(0):
+        pass
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_preemptor_is_gated_while_its_victims_are_being_asked_to_go(is_async: bool) -> None:
+    """By DefaultPreemption's PreEnqueue, with SchedulerAsyncPreemption only
+    (default_preemption.go:165)."""
+    pipeline, high = preemption_under_way(is_async=is_async)
+    queue, counters = pipeline.state.queue, pipeline.state.counters
+    assert queue.pending_lengths().gated == 0, "nobody asked yet whether it may be tried"
+    pipeline.step_victim()
+    pipeline.advance(2.0)
+    settle(pipeline)
+    pod = queue.get(high.uid)
+    assert pod is not None
+    assert pod.gated_by == ("DefaultPreemption" if is_async else "")
+    assert queue.pending_lengths().gated == is_async
+    assert counters["unschedulable"] == (1 if is_async else 2), "attempts"
+    pipeline.run_until_quiet()
+    pipeline.advance(20.0)
+    pipeline.run_until_quiet()
+    assert pipeline.bound == {high.uid: ["n0"]}
+    assert queue.pending_lengths().gated == 0
+    pipeline.check()
+
+
+def test_the_gate_opens_once_the_last_victim_is_going() -> None:
+    """As it does upstream for a victim with a grace period, whose end wakes the pod."""
+    pipeline, high = preemption_under_way()
+    order = pipeline.victims[3]
+    for _ in range(3):
+        pipeline.step_victim()
+    held = pipeline.state.cache.get_pod(order.uid)
+    assert held is not None
+    settle(pipeline)
+    going = msgspec.structs.replace(
+        held.record, node_name="n0", deleted="2026-01-01T00:00:00Z", is_preempted=True
+    )
+    pipeline.tell(PodChanged(going))
+    assert not pipeline.state.nominations.holds_back(high.uid), "before the binder has said so"
+    pipeline.tell(PodDeleted(going))
+    pipeline.advance(20.0)
+    settle(pipeline)
+    assert [order.uid for order in pipeline.orders] == [high.uid]
+
+
+def test_a_deletion_that_fails_opens_the_gate_when_no_other_is_under_way() -> None:
+    pipeline, high = preemption_under_way()
+    queue = pipeline.state.queue
+    pipeline.step_victim()
+    pipeline.step_victim(fails=True)
+    pipeline.advance(2.0)
+    settle(pipeline)
+    assert queue.pending_lengths().gated == 1, "two more are to be asked to go"
+    pipeline.step_victim()
+    pipeline.step_victim()
+    settle(pipeline)
+    assert queue.pending_lengths().gated == 0
+    pipeline.advance(20.0)
+    pipeline.run_until_quiet()
+    pipeline.advance(20.0)
+    pipeline.run_until_quiet()
+    assert pipeline.bound == {high.uid: ["n0"]}, "its second attempt asked the last one again"
+    pipeline.check()
 
 
 def test_nominations_of_the_api_server_hold_after_a_restart() -> None:
