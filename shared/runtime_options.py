@@ -107,6 +107,9 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
     as in kube-scheduler since v1.27: then only the API server's word counts."""
     annotate_decisions: bool = False
     """Write on each bound pod, as an annotation, how its placement came about."""
+    compatible_sampling: bool = False
+    """Score the nodes that kube-scheduler with `parallelism: 1` would, and choose among equals as it
+    does, so that placements can be compared one by one. Slower, and with one worker only."""
     drain_s: float = DRAIN_S
     """Seconds that bindings in flight get to finish after SIGTERM."""
     as_default_scheduler: bool = False
@@ -145,6 +148,11 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
             least = 0 if name == "--workers" and self.workers_address else 1
             if not least <= count <= most:
                 found.append(f"{name} {count}: must lie in {least}..{most}")
+        if self.compatible_sampling and (self.workers != 1 or self.workers_address):
+            found.append(
+                "--compatible-sampling: where a search begins depends on the one before, so there must "
+                "be one worker; leave --workers at 1 and --workers-address away"
+            )
         if not 0 <= self.seed < 2**63:
             found.append(f"--seed {self.seed}: must lie in 0..2^63-1")
         for name, seconds in (

@@ -282,6 +282,12 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
         help="a pod that nothing wakes is tried once more after so long (default 5m0s)",
     )
     parser.add_argument(
+        "--compatible-sampling",
+        action="store_true",
+        help="score the nodes that kube-scheduler with parallelism: 1 would, and choose among equals as "
+        "it does: for comparisons pod by pod",
+    )
+    parser.add_argument(
         "--annotate-decisions",
         action="store_true",
         help="write on each bound pod how its placement came about (berth.dev/decision)",

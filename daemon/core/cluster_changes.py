@@ -309,6 +309,8 @@ class ClusterChanges:
     def _assigned_pod_changed(self, record: PodRecord, now_s: float) -> None:
         confirmed = self._cache.confirm_pod(record)
         if confirmed is not None:
+            # What was pending is so no more, which is an event of its own.
+            self._events[UNSCHEDULED_POD_DELETE] += 1
             if self._queue.has_waiting:
                 new = PodView(record, confirmed.pod_class.info)
                 self._wake(ASSIGNED_POD_ADD, None, new, now_s)

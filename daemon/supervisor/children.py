@@ -74,11 +74,12 @@ def child_specs(
         can_be_careful=True,
         environment=STREAMING_MEMORY,
     )
+    sampling = ("--compatible-sampling",) if options.compatible_sampling else ()
     scorers = [
         ChildSpec(
             f"scorer-{index}",
             "workers.scorer",
-            (*common, "--index", str(index), *server, *config, *seed),
+            (*common, "--index", str(index), *server, *config, *seed, *sampling),
             reads_configuration=True,
         )
         for index in range(options.workers)

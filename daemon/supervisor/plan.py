@@ -81,6 +81,10 @@ def lay_out(plan: Plan, lifeline_fd: int, identity: str) -> list[ChildSpec]:
 def _flags(options: RuntimeOptions) -> dict[str, str]:
     """By the names that they have on the command line. None of them is a secret: those are in files."""
     told: dict[str, object] = msgspec.to_builtins(options)
+    for name, value in list(told.items()):
+        if isinstance(value, dict):  # Options that belong together.
+            del told[name]
+            told.update(value)
     words = {True: "true", False: "false"}
     return {
         name.replace("_", "-"): words[value] if isinstance(value, bool) else str(value)

@@ -31,7 +31,7 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import FitError, diagnose, filter_candidates, plugin_error
 from shared.framework.dry_runs import DryRuns
 from shared.framework.filter_update import refreshed, rows_within
-from shared.framework.node_sample import NodeSample, is_sampling
+from shared.framework.node_sample import NodeSample, Sampling, first_in_heap
 from shared.framework.nominated_pods import passing, run_filters_with_nominated
 from shared.framework.object_news import has_say, kinds_changed
 from shared.framework.outcomes import FilterOutcome, PreFilterOutcome, PreScoreError
@@ -130,14 +130,15 @@ class Engine:
         frameworks: dict[str, Framework],
         states: RowStates | None = None,
         bytes_max: int = EVALUATION_BYTES_MAX,
+        sample: NodeSample | None = None,
     ) -> None:
         """`states`: of another engine of the same cluster, to share them. `bytes_max`: about what all
-        that is kept may take."""
+        that is kept may take. `sample`: of the engine before this one, to go on where it ended."""
         self._bytes_max = bytes_max
         self._cluster = cluster
         self._journal = journal
         self._frameworks = frameworks
-        self._sample = NodeSample()
+        self._sample = sample or NodeSample()
         self.states = states or RowStates(cluster, journal)
         self._kept: OrderedDict[int, ClassEvaluation] = OrderedDict()
 
@@ -178,14 +179,17 @@ class Engine:
     def choose(self, evaluation: ClassEvaluation, tie_break: TieBreak) -> Choice | None:
         """The best node, or None where the pod fits nowhere (see `failure`)."""
         count = evaluation.feasible_count
+        sampling = evaluation.framework.sampling
         if count == 0:
+            if sampling is not None and evaluation.outcome.status.is_success:
+                self._sampled(evaluation, sampling)
             return None
         if evaluation.framework.has_failed(evaluation.outcome) and self.failure(evaluation).error:
             return None
+        if sampling is not None:
+            return self._choose_of_some(evaluation, sampling, tie_break)
         if count == 1:
             return Choice(int(evaluation.feasible.argmax()), 0, 1)
-        if is_sampling(evaluation.framework.percentage_of_nodes_to_score):
-            return self._choose_of_some(evaluation, tie_break)
         scores = self.scores_of(evaluation)
         found = None if scores is None else scores.best.best()
         if found is None:
@@ -208,16 +212,23 @@ class Engine:
             )
             evaluation.failure = plugin_error(self._cluster, problem)
 
-    def _choose_of_some(self, evaluation: ClassEvaluation, tie_break: TieBreak) -> Choice | None:
-        """The best of the nodes of a sample. Nothing of it is kept: the next sample is another."""
+    def _sampled(self, evaluation: ClassEvaluation, sampling: Sampling) -> Rows:
+        """The rows to score, in the order in which they were looked at."""
         framework, outcome, cluster = evaluation.framework, evaluation.outcome, self._cluster
-        percentage = framework.percentage_of_nodes_to_score
-        assert percentage is not None, "asked before"
         candidates: Bools | None = None
         if outcome.node_names is not None:
             candidates = np.zeros(cluster.nodes.capacity, np.bool_)
             candidates[framework.candidate_rows(outcome, cluster)] = True
-        rows = self._sample.take(cluster.nodes.order, candidates, evaluation.feasible, percentage)
+        order, feasible = cluster.nodes.order, evaluation.feasible
+        return self._sample.take(order, candidates, feasible, sampling.percentage)
+
+    def _choose_of_some(
+        self, evaluation: ClassEvaluation, sampling: Sampling, tie_break: TieBreak
+    ) -> Choice | None:
+        """The best of the nodes of a sample. Nothing of it is kept: the next sample is another."""
+        framework, cluster = evaluation.framework, self._cluster
+        looked_at = self._sampled(evaluation, sampling)
+        rows = np.sort(looked_at)
         if len(rows) == 1:
             return Choice(rows.item(0), 0, 1)
         try:
@@ -231,6 +242,9 @@ class Engine:
             evaluation.failure = plugin_error(cluster, problem)
             return None
         best = total.max().item()
+        if sampling.is_compatible:
+            is_best = total[np.searchsorted(rows, looked_at)] == best
+            return Choice(looked_at.item(first_in_heap(is_best)), best, len(rows))
         ties = rows[total == best]
         row = ties.item(0) if len(ties) == 1 else tie_break(ties)
         return Choice(row, best, len(rows))
@@ -266,7 +280,7 @@ class Engine:
         framework, outcome = evaluation.framework, evaluation.outcome
         if evaluation.feasible_count < 2 or framework.has_failed(outcome):
             return None
-        if is_sampling(framework.percentage_of_nodes_to_score):
+        if framework.sampling is not None:
             return None
         scores = self.scores_of(evaluation)
         if scores is None or (evaluation.stale_by | scores.stale_by) & MOVING_BITS:

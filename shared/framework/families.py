@@ -13,7 +13,6 @@ import msgspec
 
 from shared.framework.cluster_view import ClusterView
 from shared.framework.device_index import takes_devices
-from shared.framework.node_sample import is_sampling
 from shared.framework.plugin_api import Scope
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
@@ -99,7 +98,7 @@ def _without_requests(container: Container) -> Container:
 @lru_cache(maxsize=64)
 def _halves(framework: Framework) -> Halves | None:
     """None where the plugins that look at requests are not as simple as the in-tree ones are."""
-    if is_sampling(framework.percentage_of_nodes_to_score):
+    if framework.sampling is not None:
         return None
     own = _part(framework, ignores_requests=False)
     for plugin in own.filters:

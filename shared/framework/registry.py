@@ -63,8 +63,12 @@ class Registry:
         self,
         gates: FeatureGates | None = None,
         entry_points: Iterable[metadata.EntryPoint] | None = None,
+        *,
+        samples_compatibly: bool = False,
     ) -> None:
+        """`samples_compatibly`: see `node_sample.py`."""
         self._gates = gates or FeatureGates()
+        self._samples_compatibly = samples_compatibly
         if entry_points is None:
             entry_points = metadata.entry_points(group=ENTRY_POINT_GROUP)
         self._out_of_tree = {point.name: point for point in entry_points}
@@ -108,6 +112,7 @@ class Registry:
             _score_entries(plugins_at, weights((*sets["score"].enabled, *multi_point))),
             plugins_at["postFilter"],
             profile.percentage_of_nodes_to_score,
+            samples_compatibly=self._samples_compatibly,
         )
         return BuiltProfile(
             profile.scheduler_name,

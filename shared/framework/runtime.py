@@ -13,6 +13,7 @@ import numpy as np
 
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
+from shared.framework.node_sample import sampling_of
 from shared.framework.outcomes import (
     ActiveScore,
     FilterOutcome,
@@ -53,10 +54,12 @@ class Framework:
         scores: Sequence[ScoreEntry],
         post_filters: Sequence[Any] = (),
         percentage_of_nodes_to_score: int | None = None,
+        *,
+        samples_compatibly: bool = False,
     ) -> None:
         self.profile_name = profile_name
-        self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
-        """See `node_sample.py`."""
+        self.sampling = sampling_of(percentage_of_nodes_to_score, is_compatible=samples_compatibly)
+        """None: all nodes are scored."""
         self.pre_filters = tuple(pre_filters)
         self.filters = tuple(filters)
         self.scores = tuple(scores)

@@ -114,8 +114,8 @@ class Binder:
         self._fences = fences
         self._hold = hold or LeaseHold()
         self._tally = tally or Tally()
-        self._passed: Counter[tuple[str, str]] = Counter()
-        """(extension point, profile) -> pods since the last heartbeat for which it had nothing to do."""
+        self._passed: Counter[tuple[str, str, str]] = Counter()
+        """(extension point, status, profile) -> pods since the last heartbeat with nothing to do there."""
         self._victims: list[VictimDone] = []
         """Dealt with and not reported yet."""
         self._loop = asyncio.get_running_loop()
@@ -321,8 +321,8 @@ class Binder:
         begun_s = self._clock.monotonic_s()
         is_announced = False
         must_wait = self._cycle.must_wait(order)
-        self._passed["PreBindPreFlight", order.profile] += 1
-        self._passed["PreBind", order.profile] += not must_wait
+        self._passed["PreBindPreFlight", "Success" if must_wait else "Skip", order.profile] += 1
+        self._passed["PreBind", "Success", order.profile] += not must_wait
         if must_wait:
             task = _this_task()
             self._waiting.add(task)
@@ -476,8 +476,7 @@ class Binder:
         in_flight = len(self._in_flight) + len(self._orders)
         dropped = self._recorder.events_dropped_count
         index = self._identity.binder_index
-        for (point, profile), count in self._passed.items():
-            labels = (point, "Success", profile)
+        for labels, count in self._passed.items():
             self._tally.observe("extension_point_s", labels, 0.0, count)
         self._passed.clear()
         if self._peer.send_nowait(BinderHeartbeat(index, in_flight, dropped, told(self._tally))):

@@ -68,7 +68,7 @@ def _run(options: argparse.Namespace) -> int:
         loop = make_loop(
             sockets,
             config,
-            Registry(gates),
+            Registry(gates, samples_compatibly=options.compatible_sampling),
             ScorerIdentity(index, instance, options.seed, options.tie_break),
             SystemClock(),
             heartbeat,
@@ -125,6 +125,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--kubeconfig", default="", help="how to reach the API server")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tie-break", choices=TIE_BREAKS, default=BY_SEED)
+    parser.add_argument("--compatible-sampling", action="store_true")
     parser.add_argument("--feature-gates", default="", help="Name=true,Name=false,...")
     return parser.parse_args(argv)
 

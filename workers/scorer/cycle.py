@@ -14,7 +14,7 @@ from shared.framework.best_rows import Ties
 from shared.framework.device_index import takes_devices
 from shared.framework.engine import Choice, ClassEvaluation, Engine
 from shared.framework.lone_pods import LonePods
-from shared.framework.node_sample import is_sampling
+from shared.framework.node_sample import NodeSample
 from shared.framework.plugin_api import ReservePlugin
 from shared.framework.runtime import Framework
 from shared.kube.pod_record import PodRecord
@@ -71,12 +71,13 @@ class Cycle:
         self._reserves = reserves or {}
         self.began = began
         self._last_class_id = 0
+        self._sample = NodeSample()
         self.start_over()
 
     def start_over(self) -> None:
         """The replica was replaced as a whole."""
         view, journal = self._replica.view, self._replica.journal
-        self._engine = Engine(view, journal, self._frameworks)
+        self._engine = Engine(view, journal, self._frameworks, sample=self._sample)
         self._lone_pods = LonePods(view, journal, self._frameworks, self._engine.states)
 
     def run(self, batch: SchedulePods, proposal_sequence: int) -> Answers:
@@ -178,7 +179,7 @@ class Cycle:
 
     def _foreseen(self, class_id: int, pod_class: ReplicaClass) -> Foreseen | None:
         evaluation = self._engine.evaluate(class_id, pod_class.info, pod_class.profile)
-        if is_sampling(evaluation.framework.percentage_of_nodes_to_score):
+        if evaluation.framework.sampling is not None:
             return None  # Looking at nodes moves on the place where the next look begins.
         ticket = self._replica.next_ticket
         choice = self._engine.choose(evaluation, lambda ties: self._among(ties, ticket))
