@@ -43,8 +43,8 @@ class Victim(NamedTuple):
 
 
 class Evictions:
-    """Which pods wait for victims that a binder is to delete: they are not tried meanwhile, as the events
-    of each victim would have them tried in vain (PreEnqueue of DefaultPreemption)."""
+    """Which pods wait for victims that a binder is to delete: they are not tried meanwhile, as the
+    events of each victim would have them tried in vain (PreEnqueue of DefaultPreemption)."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache

@@ -71,14 +71,14 @@ def lay_out(plan: Plan, lifeline_fd: int, identity: str) -> list[ChildSpec]:
         replace_file(config_path, plan.config_text.encode())
         options = msgspec.structs.replace(options, config=str(config_path))
     replace_file(runtime_dir / CONFIGZ_NAME, plan.configz)
-    replace_file(runtime_dir / FLAGZ_NAME, msgspec.json.encode(_flags(plan.options)))
+    replace_file(runtime_dir / FLAGZ_NAME, msgspec.json.encode(flags_of(plan.options)))
     files = ClusterFiles(options.server, options.kubeconfig, options.config)
     replace_file(runtime_dir / ACCESS_NAME, msgspec.json.encode(files))
     election = plan.election if plan.election.leader_elect else None
     return child_specs(options, lifeline_fd, election, identity)
 
 
-def _flags(options: RuntimeOptions) -> dict[str, str]:
+def flags_of(options: RuntimeOptions) -> dict[str, str]:
     """By the names that they have on the command line. None of them is a secret: those are in files."""
     told: dict[str, object] = msgspec.to_builtins(options)
     for name, value in list(told.items()):

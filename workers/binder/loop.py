@@ -115,7 +115,7 @@ class Binder:
         self._hold = hold or LeaseHold()
         self._tally = tally or Tally()
         self._passed: Counter[tuple[str, str, str]] = Counter()
-        """(extension point, status, profile) -> pods since the last heartbeat with nothing to do there."""
+        """(extension point, status, profile) -> pods since the last heartbeat that needed nothing."""
         self._victims: list[VictimDone] = []
         """Dealt with and not reported yet."""
         self._loop = asyncio.get_running_loop()

@@ -5,6 +5,7 @@ import msgspec
 from daemon.endpoints.__main__ import parse_options
 from daemon.supervisor.children import child_specs
 from daemon.supervisor.launcher import child_environment
+from daemon.supervisor.plan import flags_of
 from shared.config import LeaderElection
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 
@@ -103,3 +104,21 @@ def test_whoever_runs_plugins_learns_the_feature_gates() -> None:
     told = [s.name for s in child_specs(options, 5) if "--feature-gates" in s.arguments]
     assert told == ["owner", "scorer-0", "binder-0"]
     assert not any("--feature-gates" in s.arguments for s in child_specs(OPTIONS, 5))
+
+
+def test_only_the_scorer_knows_of_compatible_sampling_and_there_is_one() -> None:
+    options = msgspec.structs.replace(OPTIONS, compatible_sampling=True)
+    (problem,) = options.problems()
+    assert problem.startswith("--compatible-sampling: ")
+    one = msgspec.structs.replace(options, workers=1)
+    assert one.problems() == []
+    told = [spec.name for spec in child_specs(one, 5) if "--compatible-sampling" in spec.arguments]
+    assert told == ["scorer-0"]
+
+
+def test_flags_are_written_down_by_their_names() -> None:
+    told = flags_of(OPTIONS)
+    assert told["workers"] == "2"
+    assert told["as-default-scheduler"] == "false"
+    assert told["secure-port"] == "0", "of options that belong together each by itself"
+    assert "endpoints" not in told
