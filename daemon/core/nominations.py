@@ -46,7 +46,9 @@ class Evictions:
     """Which pods wait for victims that a binder is to delete: they are not tried meanwhile, as the
     events of each victim would have them tried in vain (PreEnqueue of DefaultPreemption)."""
 
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: Cache, *, is_async: bool) -> None:
+        """`is_async`: of preemptions (`Settings.preempts_async`); else nobody is held back."""
+        self.is_async = is_async
         self._cache = cache
         self._orders: dict[str, dict[int, str]] = {}
         """Uid of a preemptor -> order id -> uid of a victim."""
@@ -72,7 +74,7 @@ class Evictions:
     def holds_back(self, uid: str) -> bool:
         """Whether a victim of the pod is still there as if nothing had been asked of it
         (isRunningPreemption in pkg/scheduler/framework/preemption/executor.go, v1.36.2)."""
-        for victim in self._orders.get(uid, {}).values():
+        for victim in self._orders.get(uid, {}).values() if self.is_async else ():
             held = self._cache.get_pod(victim)
             if held is not None and not held.record.deleted:
                 return True
@@ -90,13 +92,10 @@ class NominationBook:
         epoch: int,
         preempt_waiting: Callable[[str], bool],
         evictions: Evictions,
-        *,
-        is_async: bool,
     ) -> None:
         """`preempt_waiting` has a pod (uid) that waits on Permit give its place up; says whether it
-        was waiting. `is_async`: of preemptions (`Settings.preempts_async`)."""
+        was waiting."""
         self._preempt_waiting = preempt_waiting
-        self._is_async = is_async
         self._evictions = evictions
         self._cache = cache
         self._queue = queue
@@ -240,7 +239,7 @@ class NominationBook:
         node_name = self._cache.nodes.name_of(proposal.node_row)
         staying = [victim for victim in victims if not victim.record.deleted]
         # prepareCandidateAsync and prepareCandidate in framework/preemption/executor.go, v1.36.2.
-        does_nothing = self._is_async and not staying
+        does_nothing = self._evictions.is_async and not staying
         if not does_nothing:
             self._clear_lower(pod, proposal.node_row)
         self._queue.nominator.nominate(pod.uid, NodeName(node_name))

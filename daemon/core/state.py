@@ -307,19 +307,13 @@ def _holdings(
     """What a new owner begins with."""
     begin_at_zero(counters, frameworks)
     cache = Cache(settings.assumed_pod_ttl_s)
-    registrations = dict(default_registrations(cache.objects, settings.hints))
-    if settings.extenders:
-        registrations[EXTENDER] = ANY_EVENT
     suspects = Suspects()
-    evictions = Evictions(cache)
-    held_back = evictions.holds_back if settings.preempts_async else _never
-    wakeups = Wakeups(registrations)
-    wakeups.time_hints(counters.stopwatch, partial(counters.observe, "hint_s"))
+    evictions = Evictions(cache, is_async=settings.preempts_async)
     queue = SchedulingQueue(
-        wakeups,
+        _wakeups(settings, cache, counters),
         start_s=now_s,
         settings=settings.queue,
-        pre_enqueue=partial(_gate_of, suspects, plugins, cache.view, counters, held_back),
+        pre_enqueue=partial(_gate_of, suspects, plugins, cache.view, counters, evictions),
         queue_key=plugins.queue_sort.queue_key,
     )
     waiting = WaitingPods(plugins.permit, queue)
@@ -350,15 +344,7 @@ def _holdings(
         changes=changes,
         snapshots=snapshots,
         checker=Checker(cache.view, cache.journal, frameworks),
-        nominations=NominationBook(
-            cache,
-            queue,
-            frameworks,
-            epoch,
-            waiting.preempt,
-            evictions,
-            is_async=settings.preempts_async,
-        ),
+        nominations=NominationBook(cache, queue, frameworks, epoch, waiting.preempt, evictions),
         waiting=waiting,
         scorers=ScorerFleet(epoch),
         binders=BinderPool(
@@ -373,12 +359,21 @@ def _holdings(
     )
 
 
+def _wakeups(settings: Settings, cache: Cache, counters: Counters) -> Wakeups:
+    registrations = dict(default_registrations(cache.objects, settings.hints))
+    if settings.extenders:
+        registrations[EXTENDER] = ANY_EVENT
+    wakeups = Wakeups(registrations)
+    wakeups.time_hints(counters.stopwatch, partial(counters.observe, "hint_s"))
+    return wakeups
+
+
 def _gate_of(
     suspects: Suspects,
     plugins: OwnerPlugins,
     cluster: ClusterView,
     counters: Counters,
-    is_held_back: Callable[[str], bool],
+    evictions: Evictions,
     pod: QueuedPod,
 ) -> str | None:
     """What keeps the pod from being tried, if anything does."""
@@ -386,13 +381,9 @@ def _gate_of(
         return PARKED
     begun_s = counters.stopwatch()
     gate = plugins.gate_of(pod, cluster)
-    if gate is None and is_held_back(pod.record.uid):
+    if gate is None and evictions.holds_back(pod.record.uid):
         gate = DEFAULT_PREEMPTION
     # Success whatever came of it, as upstream (runPreEnqueuePlugins).
     took_s = counters.stopwatch() - begun_s
     counters.took("PreEnqueue", pod.info.spec.scheduler_name, took_s)
     return gate
-
-
-def _never(_: str) -> bool:
-    return False

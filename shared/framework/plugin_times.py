@@ -73,8 +73,8 @@ class PluginTimes:
 
     def flush(self, into: Tally) -> None:
         """Hands over what was counted and observed."""
-        for labels, count in self._evaluated.items():
-            into.count("plugin_evaluations", labels, count)
+        for evaluated, count in self._evaluated.items():
+            into.count("plugin_evaluations", evaluated, count)
         self._evaluated.clear()
         for (name, labels), one in self._tally.histograms.items():
             into.add_histogram(name, labels, one.counts, one.sum)

@@ -158,7 +158,7 @@ def exact_limits(template: PodTemplate) -> Nanos:
     return total
 
 
-def _container_limits(container: Container, *, can_be_resized: bool) -> Nanos:  # noqa: ARG001
+def _container_limits(container: Container, *, can_be_resized: bool) -> Nanos:  # noqa: ARG001 - as `_AmountsOf` has it
     return _to_nanos(container.resources.limits if container.resources is not None else None)
 
 
