@@ -55,7 +55,7 @@ from daemon.core.permit_stage import PermitStage
 from daemon.core.queue.hints import default_registrations
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
-from daemon.core.queue.wakeups import ANY_EVENT, Wakeups
+from daemon.core.queue.wakeups import ANY_EVENT, GATED_BY_EVICTIONS, Wakeups
 from daemon.core.scorer_links import ScorerLinks
 from daemon.core.settings import Settings
 from daemon.core.snapshot_log import SnapshotLog
@@ -363,6 +363,8 @@ def _wakeups(settings: Settings, cache: Cache, counters: Counters) -> Wakeups:
     registrations = dict(default_registrations(cache.objects, settings.hints))
     if settings.extenders:
         registrations[EXTENDER] = ANY_EVENT
+    if settings.preempts_async:
+        registrations[DEFAULT_PREEMPTION] = GATED_BY_EVICTIONS
     wakeups = Wakeups(registrations)
     wakeups.time_hints(counters.stopwatch, partial(counters.observe, "hint_s"))
     return wakeups

@@ -79,9 +79,7 @@ NEVER = "a pod with a node's name is bound, and waits for nobody"
 TAINTED = "the taint keeps the pod away as well, and TaintToleration registers this too"
 FIRST = "VolumeRestrictions rejects a pod whose claim is missing, before this plugin is asked"
 NO_CLASS = "VolumeBinding rejects a pod whose class is missing, before this plugin is asked"
-GATE = "it is there for pods that the plugin gates, and says Skip of all"
 NOT_SHOWN: dict[Line, str] = {
-    ("DefaultPreemption", "Pod/Delete"): GATE,
     ("NodeUnschedulable", "Node/UpdateNodeTaint"): IMPLIED,
     ("TaintToleration", "Node/UpdateNodeTaint"): IMPLIED,
     ("NodeName", "Node/Add"): NEVER,

@@ -16,7 +16,7 @@ import msgspec
 from daemon.core.queue import hints_node, hints_pod, hints_volume
 from daemon.core.queue.cluster_event import Action, Resource, actions_of
 from daemon.core.queue.hints_claim import DynamicResourcesHints
-from daemon.core.queue.wakeups import ANY_EVENT, Hint, Registered, Registrations
+from daemon.core.queue.wakeups import ANY_EVENT, Registered, Registrations
 from shared import plugin_names
 from shared.errors import ConfigurationError
 from shared.framework.cluster_view import ObjectStore
@@ -166,10 +166,6 @@ def _of_pods(settings: HintSettings) -> Registrations:
         has_hard_defaults=settings.has_hard_default_constraints
     )
     return {
-        # Only so that a pod that it gates is looked at; whoever rejected the pod says whether it helps.
-        plugin_names.DEFAULT_PREEMPTION: (
-            Registered(Resource.POD, (Action.DELETE,), lambda _pod, _change: Hint.SKIP),
-        ),
         plugin_names.POD_TOPOLOGY_SPREAD: (
             Registered(
                 Resource.POD,

@@ -229,4 +229,10 @@ ANY_EVENT: Final = tuple(
 """For a plugin that does not say which events help it: every one does, but those of two resources
 (UnrollWildCardResource in pkg/scheduler/framework/types.go, v1.36)."""
 
+GATED_BY_EVICTIONS: Final = (
+    Registered(Resource.POD, (Action.DELETE,), lambda _pod, _change: Hint.SKIP),
+)
+"""For DefaultPreemption, so that pods that it gates are looked at: whoever else rejected the pod says
+whether the change helps it (EventsToRegister in default_preemption.go, v1.36.2)."""
+
 _TAINT_UPDATES: Final = frozenset({Action.UPDATE, Action.UPDATE_NODE_TAINT})

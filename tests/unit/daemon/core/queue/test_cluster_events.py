@@ -186,8 +186,6 @@ def test_the_table_registers_what_kube_scheduler_registers() -> None:
         }
         for plugin, lines in default_registrations(ObjectStore()).items()
     }
-    # Recorded with SchedulerAsyncPreemption off; default_preemption.go:190 tells the rest.
-    expected["DefaultPreemption"] = {("Pod", "Delete")}
     assert actual == expected
 
 
