@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from bench.apiserver.store import Table
+from bench.sim.berth import Berth
 from bench.sim.links import PeerEnd
 from bench.sim.oracle import (
     OracleCluster,
@@ -21,7 +22,7 @@ from bench.sim.oracle import (
     why_not,
 )
 from bench.sim.plan import Json
-from bench.sim.processes import Berth, OwnerProcess, ScorerProcess
+from bench.sim.processes import OwnerProcess, ScorerProcess
 from bench.sim.schedule import SimulatedFailure
 from bench.sim.second_opinion import ScorerOpinion
 from bench.sim.slow_pods import PORTS
@@ -78,6 +79,11 @@ class Judge:
         berth.links.on_message = self._hear
         berth.links.on_snapshot = self._note_snapshot
         berth.links.on_read = self._read
+
+    @property
+    def leads(self) -> bool:
+        """Whether this berth is the one that schedules."""
+        return self._berth.may_write
 
     @property
     def bound_count(self) -> int:

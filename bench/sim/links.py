@@ -37,13 +37,15 @@ _TO_OWNER: Final[dict[Channel, codec.Codec[Any]]] = {
     Channel.BINDERS: codec.FROM_BINDER,
     Channel.SCORERS: codec.FROM_SCORER,
     Channel.ADAPTER: codec.FROM_ADAPTER,
+    Channel.ADMIN: codec.ADMIN_REQUEST,
 }
 _FROM_OWNER: Final[dict[Channel, codec.Codec[Any]]] = {
     Channel.BINDERS: codec.TO_BINDER,
     Channel.SCORERS: codec.TO_SCORER,
     Channel.ADAPTER: codec.TO_ADAPTER,
+    Channel.ADMIN: codec.ADMIN_ANSWER,
 }
-_ORDER: Final = (Channel.BINDERS, Channel.SCORERS, Channel.ADAPTER)
+_ORDER: Final = (Channel.ADMIN, Channel.BINDERS, Channel.SCORERS, Channel.ADAPTER)
 """In which the owner reads them."""
 
 
@@ -249,12 +251,12 @@ class PeerEnd:
         self.connect_soon()
 
     def vanish(self) -> None:
-        """The process at this end is dead."""
+        """The process at this end is dead, or has closed it."""
         owner = self._owner
         self._connection += 1
         self._owner = None
         self.is_connected = False
-        del self.links.peers[self.identity]
+        self.links.peers.pop(self.identity, None)
         if owner is not None:
             self._leave(owner)
 
@@ -414,7 +416,7 @@ class AsyncEnd(PeerEnd):
         return False
 
     def close(self) -> None:
-        """Nothing is kept that would have to be let go."""
+        self.vanish()
 
     def has_been_read(self) -> None:
         super().has_been_read()

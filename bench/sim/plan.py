@@ -32,6 +32,13 @@ APPS: Final = ("a", "b")
 NAMESPACES: Final = ("default", "other")
 
 
+PLAIN: Final = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+"""
+
+
 class Action(NamedTuple):
     """Something that happens at a time. `do` names a method of `world.World`."""
 
@@ -60,6 +67,9 @@ class Plan(NamedTuple):
     scorer_count: int
     binder_count: int
     actions: tuple[Action, ...]
+    configurations: tuple[str, ...] = (PLAIN,)
+    """The files that berth is told to read as `reload` says; it begins with the first."""
+    berth_count: int = 1
 
     @property
     def last_s(self) -> float:
@@ -395,7 +405,7 @@ class _Maker:
 
     def _clock(self) -> list[Action]:
         by_s = self._rng.choice((-3600.0, -5.0, 5.0, 86400.0))
-        return [Action(self._time_s(), "set_clock", {"process": self._process(), "by_s": by_s})]
+        return [Action(self._time_s(), "set_clock", {"berth": 0, "by_s": by_s})]
 
     _MAKERS: Final[dict[str, Callable[["_Maker"], list[Action]]]] = {
         "deletions": _deletions, "short_lived": _short_lived, "gates": _gates, "renames": _renames,

@@ -1,50 +1,50 @@
-"""The real code of each process, put together as its `__main__` does, on simulated links.
+"""The real code of each process on simulated links, on one machine's clock.
 
-A process that dies is dead with all that it knew; `Berth` plays the supervisor and starts it anew
-after a while.
+Every process is put together by the module that its `__main__` uses for that. A process that dies is
+dead with all that it knew.
 """
 
 import asyncio
+import signal
 from collections.abc import Callable
-from typing import Any, Final, cast
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
 
 from bench.apiserver.server import ApiServer
 from bench.sim.links import AsyncEnd, Links, OwnerEnd, Pause, ScorerEnd
-from bench.sim.schedule import EPOCH_WALL_S, Process, SimulatedFailure, Simulation
+from bench.sim.schedule import MachineClock, Process, SimulatedFailure, Simulation
 from bench.sim.virtual_loop import Network, VirtualLoop
 from daemon.adapter.api_source import ApiSource
 from daemon.adapter.kind_watch import WatchSettings
 from daemon.adapter.process import Adapter
-from daemon.core.owner_plugins import OwnerPlugins
-from daemon.core.settings import Settings
-from daemon.core.state import SchedulerState
+from daemon.leader.assembly import Candidate
+from daemon.leader.election import Terms
+from daemon.owner.assembly import OwnerOptions, make_state
 from daemon.owner.loop import OwnerLoop
+from shared import exit_codes
 from shared.collector import Collector
+from shared.config import LeaderElection, SchedulerConfiguration
 from shared.errors import OperationalError
-from shared.framework.profiles import ProfileConfig
+from shared.framework.feature_gates import FeatureGates
 from shared.framework.registry import Registry
+from shared.in_hand import InHand
 from shared.kube.cluster_access import access_by_url
-from shared.kube.object_codec import decode_object
 from shared.transport.adapter_link import AdapterLink
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
+from shared.transport.heartbeat import Heartbeat
+from shared.transport.lease_gate import LeaseGate
 from shared.transport.owner_sockets import OwnerSockets
 from shared.transport.scorer_sockets import ScorerSockets
-from workers.binder.bind_call import DefaultBinder
-from workers.binder.binding_cycle import BindingCycle, BindingPlugins, ClaimPreBind, VolumePreBind
-from workers.binder.claim_bind import ClaimBinder
-from workers.binder.claim_free import ClaimFreer
-from workers.binder.claim_lines import ClaimLines
-from workers.binder.evictions import Evictor
-from workers.binder.fences import FencedClient, Fences
-from workers.binder.loop import Binder, Identity
-from workers.binder.recorder import Recorder, RecorderSettings
-from workers.binder.volume_bind import VolumeBinder
-from workers.scorer.loop import ScorerLoop
-from workers.scorer.tie_break import BY_SEED
+from workers.binder.assembly import BinderLife, MakeProfiles, Surroundings
+from workers.binder.limits import limits_of
+from workers.binder.loop import Identity
+from workers.binder.profiles import plugins_by_profile
+from workers.binder.recorder import RecorderSettings
+from workers.scorer.assembly import ScorerIdentity, make_loop
 
 ADDRESS: Final = "http://simulated:1"
-RESTART_S_MAX: Final = 1.5
 MAX_IN_FLIGHT: Final = 8
 
 
@@ -58,35 +58,103 @@ class NoCollector(Collector):
         """Puts nothing aside."""
 
 
-class OwnerProcess(Process):
+@dataclass(frozen=True)
+class Machine:
+    """What the processes of one berth have in common."""
+
+    simulation: Simulation
+    network: Network
+    links: Links
+    clock: MachineClock
+    registry: Registry
+    prefix: str
+    """Of the names of its processes."""
+    binder_count: int
+    election: LeaderElection | None
+    gate_path: Path
+
+
+class Life(NamedTuple):
+    """What a process is started with."""
+
+    name: str
+    number: int
+    """No other life on this machine has it."""
+    config: SchedulerConfiguration
+    heartbeat: Heartbeat
+    careful: frozenset[int] | None = None
+
+    @property
+    def place(self) -> int:
+        return int(self.name.partition("-")[2])
+
+    @property
+    def in_hand(self) -> InHand | None:
+        return None if self.careful is None else InHand(self.heartbeat.beat, self.careful)
+
+
+class LoopProcess(Process):
+    """A process of one thread, which ends in order when told by SIGTERM."""
+
+    def __init__(self, machine: Machine, life: Life) -> None:
+        super().__init__(machine.simulation, machine.prefix + life.name, machine.clock)
+        self.turn_count = 0
+        self._is_told_to_stop = False
+
+    def receive_signal(self, number: signal.Signals) -> None:
+        assert number is signal.SIGTERM, "no other is sent"
+        self._is_told_to_stop = True
+        self.wake()
+
+    def _run_once(self, run: Callable[[Callable[[], bool]], None]) -> float | None:
+        """When there is something to do again; None: it has come to its end."""
+        self.turn_count += 1
+        try:
+            run(lambda: self._is_told_to_stop)
+        except Pause as pause:
+            return self.simulation.now_s + pause.timeout_ms / 1000
+        except SimulatedFailure:
+            raise
+        except Exception as error:
+            raise _died(self, error) from error
+        return None
+
+
+class OwnerProcess(LoopProcess):
     """One life of the owner."""
 
-    def __init__(self, simulation: Simulation, links: Links, epoch: int, binder_count: int) -> None:
-        super().__init__(simulation, "owner")
-        built = Registry(entry_points=()).build(ProfileConfig())
-        name = built.scheduler_name
-        self.frameworks = {name: built.framework}
-        plugins = OwnerPlugins(
-            queue_sort=built.queue_sort,
-            pre_enqueue={name: built.plugins_at["preEnqueue"]},
-            reserve={name: built.plugins_at["reserve"]},
-            permit={name: built.plugins_at["permit"]},
+    def __init__(self, machine: Machine, life: Life) -> None:
+        super().__init__(machine, life)
+        self.epoch = int(self.clock.wall_s() * 1e9)
+        options = OwnerOptions(machine.binder_count, machine.election is not None)
+        self.state = make_state(
+            life.config,
+            FeatureGates(),
+            machine.registry,
+            options,
+            self.epoch,
+            self.simulation.now_s,
+            life.in_hand,
         )
-        settings = Settings(profiles=frozenset([name]), binder_count=binder_count)
-        now_s = simulation.now_s
-        self.epoch = epoch
-        self.state = SchedulerState(epoch, settings, self.frameworks, plugins, now_s)
-        self.sockets = OwnerEnd(links, self)
-        self.turn_count = 0
+        self.sockets = OwnerEnd(machine.links, self)
+        gate = None if machine.election is None else LeaseGate(machine.gate_path, self.clock)
         self._loop = OwnerLoop(
-            cast("OwnerSockets", self.sockets), self.state, self.clock, collector=NoCollector()
+            cast("OwnerSockets", self.sockets),
+            self.state,
+            self.clock,
+            gate,
+            heartbeat=life.heartbeat,
+            collector=NoCollector(),
         )
         self.wake()
 
     def turn(self) -> float:
-        self.turn_count += 1
         self.sockets.turn.begin()
-        return _run_once(self, self._loop.run)
+        again_s = self._run_once(self._loop.run)
+        if again_s is not None:
+            return again_s
+        self.exit_code = exit_codes.LEASE_LOST if self._loop.is_lease_lost else exit_codes.OK
+        return 0.0
 
     def kill(self) -> None:
         if self.is_alive:
@@ -94,50 +162,34 @@ class OwnerProcess(Process):
             self.sockets.close()
 
 
-class ScorerProcess(Process):
+class ScorerProcess(LoopProcess):
     """One life of a worker."""
 
-    def __init__(self, simulation: Simulation, links: Links, index: int, life: int) -> None:
-        super().__init__(simulation, f"scorer-{index}")
-        self.index = index
-        self.turn_count = 0
-        built = Registry(entry_points=()).build(ProfileConfig())
-        instance = f"scorer-{index}-{life}"
-        self.sockets = ScorerEnd(links, self, instance)
-        self.loop = ScorerLoop(
+    def __init__(self, machine: Machine, life: Life) -> None:
+        super().__init__(machine, life)
+        identity = ScorerIdentity(life.place, f"{self.name}-{life.number}", self.simulation.seed)
+        self.sockets = ScorerEnd(machine.links, self, identity.instance)
+        self.loop = make_loop(
             cast("ScorerSockets", self.sockets),
-            worker_index=index,
-            instance=instance,
-            seed=simulation.seed * 1_000_003 + index,
-            tie_break=BY_SEED,
-            frameworks={built.scheduler_name: built.framework},
-            reserves={built.scheduler_name: built.plugins_at["reserve"]},
-            decode_object=decode_object,
-            clock=self.clock,
+            life.config,
+            machine.registry,
+            identity,
+            self.clock,
+            life.heartbeat,
         )
         self.wake()
 
     def turn(self) -> float:
-        self.turn_count += 1
         self.sockets.turn.begin()
-        return _run_once(self, self.loop.run)
+        again_s = self._run_once(self.loop.run)
+        if again_s is None:
+            self.exit_code = exit_codes.OK
+        return again_s or 0.0
 
     def kill(self) -> None:
         if self.is_alive:
             super().kill()
             self.sockets.vanish()
-
-
-def _run_once(process: Process, run: Callable[[Callable[[], bool]], None]) -> float:
-    try:
-        run(lambda: False)
-    except Pause as pause:
-        return process.simulation.now_s + pause.timeout_ms / 1000
-    except SimulatedFailure:
-        raise
-    except Exception as error:
-        raise _died(process, error) from error
-    raise SimulatedFailure("ended", f"{process.name} ended by itself")
 
 
 def _died(process: Process, error: BaseException) -> SimulatedFailure:
@@ -151,33 +203,37 @@ def _died(process: Process, error: BaseException) -> SimulatedFailure:
 
 
 class AsyncProcess(VirtualLoop):
-    """A process whose main program is a coroutine. One that ends with an `OperationalError` is started
-    anew, as its supervisor would; any other end is a finding."""
+    """A process whose main program is a coroutine. One that ends with an `OperationalError` has failed
+    as it may; any other exception is a finding."""
 
-    def __init__(self, simulation: Simulation, name: str, network: Network) -> None:
-        super().__init__(simulation, name, network)
+    def __init__(
+        self, simulation: Simulation, name: str, clock: MachineClock, network: Network
+    ) -> None:
+        super().__init__(simulation, name, clock, network)
         self.failure: SimulatedFailure | None = None
-        self.end: AsyncEnd | None = None
+        self.ends: list[AsyncEnd] = []
 
     def start(self, main: Callable[[], Any]) -> None:
+        """`main` returns the exit code."""
+
         async def run() -> None:
             try:
-                await main()
+                self.exit_code = await main()
             except (asyncio.CancelledError, SimulatedFailure):
                 raise
             except BaseException as error:  # noqa: BLE001 # Judged, and raised in `turn`.
-                self._ended(error)
+                self._failed(error)
 
         with self.running():
             self.create_task(run())
 
-    def _ended(self, error: BaseException) -> None:
+    def _failed(self, error: BaseException) -> None:
         leaf = error
         while isinstance(leaf, BaseExceptionGroup):
             leaf = leaf.exceptions[0]
         if isinstance(leaf, OperationalError):
             self.simulation.tell(f"{self.name} ends: {leaf}")
-            self.sends_left = -1
+            self.exit_code = exit_codes.FAILED
         else:
             self.failure = _died(self, leaf)
 
@@ -188,74 +244,116 @@ class AsyncProcess(VirtualLoop):
         return again_s
 
     def kill(self) -> None:
-        if self.is_alive and self.end is not None:
-            self.end.vanish()
+        if self.is_alive:
+            for end in self.ends:
+                end.vanish()
         super().kill()
 
+    def open_end(self, links: Links, channel: Channel, identity: str) -> Any:
+        """A connection to the owner."""
+        end = AsyncEnd(links, self, channel, identity)
+        self.ends.append(end)
+        return end
 
-def new_process(simulation: Simulation, name: str, network: Network) -> AsyncProcess:
-    """A process that has nothing to do yet."""
-    return AsyncProcess(simulation, name, network)  # type: ignore[abstract] # It has all that is asked of it.
 
-
-def start_adapter(
-    simulation: Simulation, links: Links, network: Network, life: int
+def new_process(
+    simulation: Simulation, name: str, clock: MachineClock, network: Network
 ) -> AsyncProcess:
+    """A process that has nothing to do yet."""
+    return AsyncProcess(simulation, name, clock, network)  # type: ignore[abstract] # It has all that is asked of it.
+
+
+def _new(machine: Machine, life: Life) -> AsyncProcess:
+    process = new_process(
+        machine.simulation, machine.prefix + life.name, machine.clock, machine.network
+    )
+    with process.running():
+        life.heartbeat.keep(process)
+    return process
+
+
+def start_adapter(machine: Machine, life: Life) -> AsyncProcess:
     """One life of the watch adapter."""
-    process = new_process(simulation, "adapter", network)
+    process, simulation = _new(machine, life), machine.simulation
     settings = WatchSettings(use_watch_list=simulation.rng("adapter").random() < 0.5)
-    instance = str(life)
+    instance = f"{machine.prefix}{life.number}"
 
     def open_end(_: Endpoints, identity: str) -> Any:
-        process.end = AsyncEnd(links, process, Channel.ADAPTER, identity)
-        return process.end
+        return process.open_end(machine.links, Channel.ADAPTER, identity)
 
-    async def main() -> None:
-        seed = simulation.seed * 1000 + life
-        source = ApiSource(access_by_url(ADDRESS, {}), seed=seed, settings=settings)
+    async def main() -> int:
+        source = ApiSource(
+            access_by_url(ADDRESS, {}),
+            seed=simulation.seed * 1000 + life.number,
+            settings=settings,
+            in_hand=life.in_hand,
+        )
         link = AdapterLink(cast("Endpoints", None), instance, open_peer=open_end)
-        await Adapter(source, link, instance=instance).run()
+        task = process.create_task(Adapter(source, link, instance=instance).run())
+        process.add_signal_handler(signal.SIGTERM, task.cancel)
+        try:
+            await task
+        except asyncio.CancelledError:
+            return exit_codes.OK
+        return exit_codes.OK
 
     process.start(main)
     return process
 
 
-def _always() -> bool:
-    return True
+def start_binder(machine: Machine, life: Life) -> AsyncProcess:
+    """One life of a binder."""
+    process, clock = _new(machine, life), machine.clock
 
+    def make_profiles(*parts: Any) -> Any:
+        return plugins_by_profile(life.config, machine.registry, *parts)
 
-def start_binder(
-    simulation: Simulation, links: Links, network: Network, index: int, life: int
-) -> AsyncProcess:
-    """One life of a binder (`workers/binder/__main__.py`)."""
-    process = new_process(simulation, f"binder-{index}", network)
-    clock = process.clock
-
-    async def main() -> None:
-        access = access_by_url(ADDRESS, {})
-        settings = RecorderSettings()
-        fences = Fences()
-        bind_api = FencedClient(access, fences, _always, connections_max=MAX_IN_FLIGHT)
-        record_api = FencedClient(access, fences, _always, connections_max=settings.writes_max)
-        recorder = Recorder(record_api, settings, clock, "simulated", process)
-        lines = ClaimLines()
-        freer = ClaimFreer(record_api, lines)
-        evictor = Evictor(record_api, clock, recorder.pod_preempted, freer=freer, fences=fences)
-        binder = DefaultBinder(bind_api, clock=clock)
-        pre_binders = (
-            VolumePreBind(VolumeBinder(bind_api)),
-            ClaimPreBind(
-                ClaimBinder(bind_api, recorder.pod_waits_for_devices, lines),
-                ClaimFreer(bind_api, lines),
-            ),
+    async def main() -> int:
+        gate = None if machine.election is None else LeaseGate(machine.gate_path, clock)
+        around = Surroundings(access_by_url(ADDRESS, {}), clock, process, "simulated", gate)
+        connection = life.config.client_connection
+        limits = limits_of(connection.qps, connection.burst, machine.binder_count)
+        settings = RecorderSettings(per_s=limits.records_per_s, burst=limits.records_burst)
+        name = f"{process.name}-{life.number}"
+        binder = BinderLife(
+            Identity(life.place, f"{life.number}"),
+            process.open_end(machine.links, Channel.BINDERS, name),
+            around,
+            limits,
+            MAX_IN_FLIGHT,
+            settings,
+            cast("MakeProfiles", make_profiles),
         )
-        cycle = BindingCycle(BindingPlugins((binder,), pre_binders))
-        process.end = AsyncEnd(links, process, Channel.BINDERS, f"binder-{index}-{life}")
-        identity = Identity(index, f"{life}")
-        binder_loop = Binder(
-            identity, process.end, cycle, recorder, MAX_IN_FLIGHT, clock, evictor, fences
+        process.add_signal_handler(signal.SIGTERM, binder.drain)
+        await binder.run()
+        return exit_codes.OK
+
+    process.start(main)
+    return process
+
+
+def start_leader(machine: Machine, life: Life, identity: str) -> AsyncProcess:
+    """One life of the process that stands for the lease."""
+    process, election = _new(machine, life), machine.election
+    assert election is not None, "without an election nobody stands"
+    terms = Terms(
+        identity=identity,
+        lease_duration_s=election.lease_duration_s,
+        renew_deadline_s=election.renew_deadline_s,
+        retry_period_s=election.retry_period_s,
+    )
+
+    async def main() -> int:
+        candidate = Candidate(
+            access_by_url(ADDRESS, {}),
+            (election.resource_namespace, election.resource_name),
+            terms,
+            LeaseGate(machine.gate_path, machine.clock),
+            machine.clock,
+            machine.simulation.rng(f"{process.name} {life.number}"),
         )
-        await binder_loop.run()
+        process.add_signal_handler(signal.SIGTERM, candidate.stop, exit_codes.OK)
+        return await candidate.run()
 
     process.start(main)
     return process
@@ -264,67 +362,8 @@ def start_binder(
 def start_api_server(process: AsyncProcess, server: ApiServer) -> None:
     """Has a server listen on its loop."""
 
-    async def main() -> None:
+    async def main() -> int:
         await server.start()
+        return await cast("asyncio.Future[int]", process.create_future())
 
     process.start(main)
-
-
-class Berth:
-    """All processes of one berth, and a supervisor that starts anew what died."""
-
-    def __init__(
-        self, simulation: Simulation, network: Network, *, scorer_count: int, binder_count: int
-    ) -> None:
-        self.simulation = simulation
-        self.network = network
-        self.links = Links(simulation)
-        self.processes: dict[str, Process] = {}
-        self.deaths_count = 0
-        self._binder_count = binder_count
-        self._lives = 0
-        self._rng = simulation.rng("supervisor")
-        names = ["owner", "adapter"]
-        names += [f"scorer-{index}" for index in range(scorer_count)]
-        names += [f"binder-{index}" for index in range(binder_count)]
-        for name in names:
-            self._start(name)
-
-    @property
-    def owner(self) -> OwnerProcess | None:
-        found = self.processes["owner"]
-        assert isinstance(found, OwnerProcess)
-        return found if found.is_alive else None
-
-    @property
-    def scorers(self) -> list[ScorerProcess]:
-        """Those that live."""
-        found = [each for each in self.processes.values() if isinstance(each, ScorerProcess)]
-        return [each for each in found if each.is_alive]
-
-    def kill(self, name: str) -> None:
-        """Ends a process; it is back after a while."""
-        process = self.processes[name]
-        if not process.is_alive:
-            return
-        process.kill()
-        self.deaths_count += 1
-        self.simulation.after(self._rng.random() * RESTART_S_MAX, lambda: self._start(name))
-
-    def _start(self, name: str) -> None:
-        kind, _, number = name.partition("-")
-        self._lives += 1
-        simulation, links, life = self.simulation, self.links, self._lives
-        process: Process
-        match kind:
-            case "owner":
-                epoch = int((EPOCH_WALL_S + simulation.now_s) * 1e9) + life
-                process = OwnerProcess(simulation, links, epoch, self._binder_count)
-            case "scorer":
-                process = ScorerProcess(simulation, links, int(number), life)
-            case "adapter":
-                process = start_adapter(simulation, links, self.network, life)
-            case _:
-                process = start_binder(simulation, links, self.network, int(number), life)
-        process.on_death = lambda: self.kill(name)
-        self.processes[name] = process

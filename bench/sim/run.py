@@ -5,11 +5,16 @@ to rest; all objects are deleted, and nothing may be left of them.
 """
 
 import logging
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Final, NamedTuple
 
+from bench.sim.berth import Berth
 from bench.sim.judge import Judge
 from bench.sim.plan import Plan, make_plan
-from bench.sim.processes import Berth
 from bench.sim.schedule import SimulatedFailure, Simulation
 from bench.sim.virtual_loop import Network
 from bench.sim.world import World
@@ -18,6 +23,8 @@ from daemon.core import bindings
 SMALL_ORDERS_MAX: Final = 2
 CALM_S: Final = 12.0
 """Back-off is 10 s at most: what has been at rest for so long stays so."""
+EMPTY_CALM_S: Final = 2.0
+"""Where nothing is left, nothing is tried again."""
 REST_S_MAX: Final = 240.0
 """Parked pods are tried again after 300 s whether or not anything happened, and must not owe their node
 to that."""
@@ -70,7 +77,8 @@ def play(plan: Plan, *, is_told: bool = False) -> Outcome:
     world = World(simulation, network)
     simulation.run_until(simulation.now_s + 0.1)  # The server has begun to listen.
     failure = None
-    judge: Judge | None = None
+    judges: list[Judge] = []
+    runtime_dir = Path(mkdtemp(prefix="berth-sim-"))
     orders_max = bindings.ORDERS_PER_BINDER_MAX
     try:
         if plan.seed % 2:  # So that orders have to wait for their turn.
@@ -78,12 +86,25 @@ def play(plan: Plan, *, is_told: bool = False) -> Outcome:
         for action in plan.actions:
             if action.at_s <= 0.0:
                 world.carry_out(action)
-        berth = world.berth = Berth(
-            simulation, network, scorer_count=plan.scorer_count, binder_count=plan.binder_count
-        )
-        judge = Judge(world, berth)
-        simulation.after_event = judge.look
-        _play_acts(plan, simulation, world, judge)
+        for number in range(plan.berth_count):
+            berth = Berth(
+                simulation,
+                network,
+                number=number,
+                scorer_count=plan.scorer_count,
+                binder_count=plan.binder_count,
+                configurations=plan.configurations,
+                runtime_dir=runtime_dir,
+            )
+            world.berths.append(berth)
+            judges.append(Judge(world, berth))
+
+        def look() -> None:
+            for judge in judges:
+                judge.look()
+
+        simulation.after_event = look
+        _play_acts(plan, simulation, world, judges)
     except SimulatedFailure as found:
         failure = Failed(found.kind, found.detail)
         simulation.tell(f"FAILED: {found}")
@@ -91,15 +112,16 @@ def play(plan: Plan, *, is_told: bool = False) -> Outcome:
         simulation.after_event = None
         setattr(bindings, "ORDERS_PER_BINDER_MAX", orders_max)  # noqa: B010 # It is Final.
         world.close()
+        rmtree(runtime_dir)
         logger.removeHandler(handler)
         logger.propagate, logger.level = True, logging.NOTSET
     return Outcome(
         seed=plan.seed,
         failure=failure,
-        digest=world.berth.links.digest(),
+        digest=" ".join(berth.links.digest() for berth in world.berths),
         events_count=simulation.events_count,
-        bound_count=0 if judge is None else judge.bound_count,
-        assumptions_count=0 if judge is None else judge.assumptions_count,
+        bound_count=max((judge.bound_count for judge in judges), default=0),
+        assumptions_count=sum(judge.assumptions_count for judge in judges),
         story=simulation.story or [],
     )
 
@@ -109,29 +131,31 @@ def play_seed(seed: int) -> Outcome:
     return play(make_plan(seed))
 
 
-def _play_acts(plan: Plan, simulation: Simulation, world: World, judge: Judge) -> None:
+def _play_acts(plan: Plan, simulation: Simulation, world: World, judges: Sequence[Judge]) -> None:
     for action in plan.actions:
         if action.at_s > 0.0:
             simulation.at(simulation.now_s + action.at_s, lambda each=action: world.carry_out(each))  # type: ignore[misc] # The loop's variable, kept.
     simulation.run_until(simulation.now_s + plan.last_s + 0.5)
     world.heal()
-    _rest(simulation, world, judge)
-    judge.conclude()
+    _rest(simulation, world, judges, CALM_S).conclude()
     world.delete_everything()
-    _rest(simulation, world, judge)
-    judge.check_nothing_is_kept()
+    _rest(simulation, world, judges, EMPTY_CALM_S)
+    for judge in judges:
+        judge.check_nothing_is_kept()
 
 
-def _rest(simulation: Simulation, world: World, judge: Judge) -> None:
-    """Until nothing has moved for a while."""
+def _rest(simulation: Simulation, world: World, judges: Sequence[Judge], calm_s: float) -> Judge:
+    """Until nothing has moved for a while; the judge of the berth that leads then."""
     until_s = simulation.now_s + REST_S_MAX
-    while simulation.now_s < until_s:
+    calm_since_s = math.inf
+    while simulation.now_s < until_s and simulation.now_s < calm_since_s + calm_s:
         simulation.run_until(simulation.now_s + 0.5)
         world.collect_orphans()
-        if not judge.is_at_rest():
-            continue
-        calm_s = simulation.now_s + CALM_S
-        while simulation.now_s < calm_s and judge.is_at_rest():
-            simulation.run_until(simulation.now_s + 0.5)
-        if judge.is_at_rest():
-            return
+        if not all(judge.is_at_rest() for judge in judges):
+            calm_since_s = math.inf
+        elif calm_since_s == math.inf:
+            calm_since_s = simulation.now_s
+    leading = [judge for judge in judges if judge.leads]
+    if len(leading) != 1:
+        raise SimulatedFailure("no rest", f"{len(leading)} berths lead")
+    return leading[0]

@@ -8,6 +8,7 @@ not change what the others draw.
 import heapq
 import math
 import random
+import signal
 from collections.abc import Callable
 from typing import Final
 
@@ -15,6 +16,7 @@ EPOCH_WALL_S: Final = 1_760_000_000.0
 """What a clock on the wall shows at the beginning."""
 EVENTS_MAX: Final = 60_000
 """A seed takes some thousands; more means that something goes round in circles."""
+KILLED: Final = -signal.SIGKILL
 TURN_S_MEDIAN: Final = 0.000_2
 """How long a process is busy with a turn, about."""
 
@@ -91,8 +93,8 @@ class Latency:
         return self._median_s * (0.5 + chance)
 
 
-class ProcessClock:
-    """The clocks of a process (`shared.clock.Clock`); the wall's may be set."""
+class MachineClock:
+    """The clocks of a machine (`shared.clock.SystemClock`); the wall's may be set."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
@@ -114,15 +116,17 @@ class Process:
     `turn` does what there is to do now and returns when there will be something to do again, infinite
     if only a message can bring that about."""
 
-    def __init__(self, simulation: Simulation, name: str) -> None:
+    def __init__(self, simulation: Simulation, name: str, clock: MachineClock) -> None:
         self.simulation = simulation
         self.name = name
         self.is_alive = True
         self.sends_left = math.inf
         """After so many messages it dies, in the middle of a turn if need be."""
-        self.on_death: Callable[[], None] | None = None
-        """Told of a death that nobody ordered, at the end of its last turn."""
-        self.clock = ProcessClock(simulation)
+        self.exit_code: int | None = None
+        """Set at the end of a turn that was its last."""
+        self.on_end: Callable[[int], None] | None = None
+        """Told of its end, and how."""
+        self.clock = clock
         self._busy = Latency(simulation.rng(f"{name} busy"), TURN_S_MEDIAN)
         self._free_at_s = 0.0
         self._turn_at_s = math.inf
@@ -156,13 +160,20 @@ class Process:
         self.sends_left -= 1
         return self.sends_left >= 0
 
+    def receive_signal(self, number: signal.Signals) -> None:
+        """Any that a process may do something about."""
+        raise NotImplementedError
+
     def kill(self) -> None:
         """The end, without a last word."""
         self.is_alive = False
 
-    def _die(self) -> None:
-        if self.is_alive and self.on_death is not None:
-            self.on_death()
+    def end(self, exit_code: int) -> None:
+        """The end, of which whoever started it is told."""
+        if self.is_alive:
+            self.kill()
+            if self.on_end is not None:
+                self.on_end(exit_code)
 
     def _take_turn(self) -> None:
         now_s = self.simulation.now_s
@@ -171,7 +182,9 @@ class Process:
         self._turn_at_s = math.inf
         again_s = self.turn()
         if self.sends_left < 0:
-            self._die()
+            self.exit_code = KILLED
+        if self.exit_code is not None:
+            self.end(self.exit_code)
             return
         self._free_at_s = max(self._free_at_s, now_s + self._busy.draw_s())
         if again_s < math.inf:

@@ -9,12 +9,14 @@ import asyncio
 import contextlib
 import heapq
 import math
+import signal
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextvars import Context
+from functools import partial
 from typing import Any, Final
 
-from bench.sim.schedule import Latency, Process, SimulatedFailure, Simulation
+from bench.sim.schedule import Latency, MachineClock, Process, SimulatedFailure, Simulation
 
 ROUNDS_MAX: Final = 2_000
 """Of callbacks in one turn. What has not come to an end by then never will."""
@@ -36,8 +38,10 @@ class SimulatedTask(asyncio.Task[Any]):
 class VirtualLoop(asyncio.AbstractEventLoop, Process):
     """The loop of one process's life."""
 
-    def __init__(self, simulation: Simulation, name: str, network: "Network") -> None:
-        Process.__init__(self, simulation, name)
+    def __init__(
+        self, simulation: Simulation, name: str, clock: MachineClock, network: "Network"
+    ) -> None:
+        Process.__init__(self, simulation, name, clock)
         self.network = network
         self.connections: dict[Transport, None] = {}
         self._ready: deque[asyncio.Handle] = deque()
@@ -46,6 +50,7 @@ class VirtualLoop(asyncio.AbstractEventLoop, Process):
         self._task_count = 0
         self._tasks: dict[SimulatedTask, None] = {}
         self._is_ending = False
+        self._signal_handlers: dict[int, Callable[[], object]] = {}
 
     # The process ------------------------------------------------------------------------------------
 
@@ -74,6 +79,13 @@ class VirtualLoop(asyncio.AbstractEventLoop, Process):
             task._log_destroy_pending = False  # type: ignore[attr-defined] # noqa: SLF001 # As asyncio.gather does.
         self._ready.clear()
         self._timers.clear()
+
+    def receive_signal(self, number: signal.Signals) -> None:
+        handler = self._signal_handlers.get(number)
+        if handler is None:
+            self.end(-number)
+        else:
+            self.call_soon(handler)
 
     def _run_ready(self) -> None:
         with self.running():
@@ -136,6 +148,14 @@ class VirtualLoop(asyncio.AbstractEventLoop, Process):
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """Left where it is; skipped when it is due."""
+
+    def add_signal_handler(  # type: ignore[override] # Of the types that typeshed gives it.
+        self, sig: int, callback: Callable[..., object], *args: Any
+    ) -> None:
+        self._signal_handlers[sig] = partial(callback, *args)
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        return self._signal_handlers.pop(sig, None) is not None
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
@@ -204,6 +224,8 @@ class Network:
         self.latency = Latency(simulation.rng("network"), WIRE_S_MEDIAN)
         """Of connecting."""
         self.connections_count = 0
+        self.speaker = ""
+        """Whose bytes the server is reading."""
         self.stalled_until_s: dict[tuple[str, bool], float] = {}
         """(process, towards the server) -> until when no byte gets through."""
 
@@ -250,7 +272,12 @@ class Transport(asyncio.Transport):
         if self._is_paused:
             self._unread.append(chunk)
         else:
-            self.receive(lambda: None if self._is_lost else self.protocol.data_received(chunk))
+            self.receive(lambda: self._read(chunk))
+
+    def _read(self, chunk: bytes) -> None:
+        if not self._is_lost:
+            self._network.speaker = self.other.loop.name
+            self.protocol.data_received(chunk)
 
     def receive(self, act: Callable[[], None]) -> None:
         if self.loop.is_alive:

@@ -21,9 +21,10 @@ from bench.apiserver.router import Request
 from bench.apiserver.server import ApiServer, ServerOptions
 from bench.apiserver.store import StoredObject, Table
 from bench.apiserver.watching import WatchCursor, WatchStart
+from bench.sim.berth import Berth
 from bench.sim.plan import Action, Json
-from bench.sim.processes import Berth, new_process, start_api_server
-from bench.sim.schedule import EPOCH_WALL_S, Simulation
+from bench.sim.processes import ScorerProcess, new_process, start_api_server
+from bench.sim.schedule import EPOCH_WALL_S, KILLED, MachineClock, Process, Simulation
 from bench.sim.virtual_loop import Network, VirtualLoop
 
 _OFF: Final = frozenset([DEFAULT_TOLERATIONS_PLUGIN, PRIORITY_PLUGIN, TOPOLOGY_LABELS_PLUGIN])
@@ -67,8 +68,8 @@ class World:
         self.simulation = simulation
         self.network = network
         self.faults = ScriptedFaults(self)
-        self.berth: Berth
-        self.process = new_process(simulation, "apiserver", network)
+        self.berths: list[Berth] = []
+        self.process = new_process(simulation, "apiserver", MachineClock(simulation), network)
         options = ClusterOptions(seed=simulation.seed, disabled_admission=_OFF)
         self.server = ApiServer(
             ServerOptions(cluster=options),
@@ -128,9 +129,10 @@ class World:
             return
         if self.simulation.story is not None:
             told = "" if fault is None else f", but the server's fault is: {fault}"
-            self.simulation.tell(f"    berth sends {request.method} {'/'.join(parts[4:])}{told}")
+            who = self.network.speaker
+            self.simulation.tell(f"    {who} sends {request.method} {'/'.join(parts[4:])}{told}")
         stored = self.server.cluster.pods.get(parts[4], parts[6])
-        owner = self.berth.owner
+        owner = self._berth_of(self.network.speaker).owner
         if stored is None or owner is None:
             return
         looks = self.looks.get((stored.uid, owner.epoch), 1)
@@ -224,35 +226,62 @@ class World:
 
     # What goes wrong --------------------------------------------------------------------------------
 
+    def _berth_of(self, process: str) -> Berth:
+        number, _, name = process.rpartition("/")
+        del name
+        return self.berths[int(number or 0)]
+
+    def _find(self, process: str) -> Process | None:
+        """Where it lives just now."""
+        number, _, name = process.rpartition("/")
+        if int(number or 0) >= len(self.berths):
+            return None
+        found = self.berths[int(number or 0)].processes.get(name)
+        return found if found is not None and found.is_alive else None
+
+    def _all_processes(self) -> list[Process]:
+        return [each for berth in self.berths for each in berth.processes.values()]
+
     def kill(self, process: str, sends: int) -> None:
         """At once, or once it has sent so many more messages."""
-        found = self.berth.processes.get(process)
-        if found is None or not found.is_alive:
-            return
-        if sends:
+        found = self._find(process)
+        if found is not None and sends:
             found.sends_left = sends
-        else:
-            self.berth.kill(process)
+        elif found is not None:
+            found.end(KILLED)
 
     def stop(self, process: str, for_s: float) -> None:
-        found = self.berth.processes.get(process)
+        found = self._find(process)
         if found is not None:
             found.stop_until(self.simulation.now_s + for_s)
 
+    def stop_machine(self, berth: int, for_s: float) -> None:
+        """Everything on it stands still, as a virtual machine that is moved elsewhere."""
+        if berth < len(self.berths):
+            for process in self.berths[berth].processes.values():
+                if process.is_alive:
+                    process.stop_until(self.simulation.now_s + for_s)
+
+    def reload(self, berth: int, configuration: int) -> None:
+        if berth < len(self.berths):
+            self.berths[berth].reload(configuration)
+
     def break_link(self, process: str) -> None:
-        for peer in list(self.berth.links.peers.values()):
-            if peer.process.name == process:
-                peer.break_off()
+        found = self._find(process)
+        for berth in self.berths:
+            for peer in list(berth.links.peers.values()):
+                if peer.process is found:
+                    peer.break_off()
 
     def lose_snapshots(self, process: str, count: int) -> None:
-        for scorer in self.berth.scorers:
-            if scorer.name == process:
-                scorer.sockets.snapshots_to_lose += count
+        found = self._find(process)
+        if isinstance(found, ScorerProcess):
+            found.sockets.snapshots_to_lose += count
 
     def damage_snapshots(self, process: str, count: int) -> None:
-        for scorer in self.berth.scorers:
-            if scorer.name == process:
-                scorer.sockets.snapshots_to_damage += count
+        found = self._find(process)
+        if isinstance(found, ScorerProcess):
+            found.sockets.snapshots_to_damage += count
 
     def api_fault(self, **rule: Any) -> None:
         self.faults.add(Rule(**rule))
@@ -262,14 +291,13 @@ class World:
         until_s = self.simulation.now_s + for_s
         self.network.stalled_until_s[process, upwards] = until_s
 
-    def set_clock(self, process: str, by_s: float) -> None:
-        found = self.berth.processes.get(process)
-        if found is not None:
-            found.clock.wall_offset_s += by_s
+    def set_clock(self, berth: int, by_s: float) -> None:
+        if berth < len(self.berths):
+            self.berths[berth].machine.clock.wall_offset_s += by_s
 
     def break_connections(self) -> None:
         """All connections break at once, those included that the server has closed already."""
-        for process in (self.process, *self.berth.processes.values()):
+        for process in (self.process, *self._all_processes()):
             if isinstance(process, VirtualLoop):
                 for connection in list(process.connections):
                     connection.break_off()
@@ -292,7 +320,8 @@ class World:
             return
         self.was_restored = True
         self.break_connections()
-        self.berth.kill("adapter")
+        for berth in self.berths:
+            berth.kill("adapter")
         store = self.server.cluster.store
         store.restore(self._saved_version, self._saved)
         for pod in self.pods():
@@ -311,8 +340,9 @@ class World:
 
     def close(self) -> None:
         """Ends all processes, so that nothing of this run is left."""
-        for process in (*self.berth.processes.values(), self.process):
-            process.kill()
+        for berth in self.berths:
+            berth.close()
+        self.process.kill()
 
     def collect_orphans(self) -> None:
         """Pods of nodes that are gone go too, as PodGC has it. (InterPodAffinity is woken by the end
@@ -328,12 +358,13 @@ class World:
         self.simulation.tell("everything works again")
         self.faults.clear()
         self.network.stalled_until_s.clear()
-        for process in self.berth.processes.values():
+        for process in self._all_processes():
             process.start_again()
         self.break_connections()
         if self.was_restored:
             # A binding that was answered and is no more in the backup: no word of it will ever come.
-            self.berth.kill("owner")
+            for berth in self.berths:
+                berth.kill("owner")
 
 
 def _pod(namespace: str, name: str) -> str:

@@ -1,0 +1,288 @@
+"""One berth: its supervisor, the real one, and the processes that it starts.
+
+The supervisor lives on the virtual clock as the others do and finds simulated processes where the system
+would give it real ones. When it dies its children die with it, and a service manager starts it anew.
+"""
+
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, cast
+
+from bench.sim.links import Links
+from bench.sim.permit import PLUGINS
+from bench.sim.processes import (
+    ADDRESS,
+    AsyncProcess,
+    Life,
+    Machine,
+    OwnerProcess,
+    ScorerProcess,
+    new_process,
+    start_adapter,
+    start_binder,
+    start_leader,
+)
+from bench.sim.schedule import KILLED, MachineClock, Process, SimulatedFailure, Simulation
+from bench.sim.virtual_loop import Network
+from daemon.supervisor.children import ChildSpec, child_specs
+from daemon.supervisor.launcher import Launched
+from daemon.supervisor.owner_link import OwnerLink
+from daemon.supervisor.process_list import ProcessList
+from daemon.supervisor.run import Outside, Supervisor
+from daemon.supervisor.silence import Use
+from shared.config import RuntimeOptions, SchedulerConfiguration, parse_configuration
+from shared.framework.registry import Registry
+from shared.transport.channels import Channel
+from shared.transport.endpoints import Endpoints
+from shared.transport.heartbeat import Heartbeat
+from shared.transport.lease_gate import GATE_NAME, LeaseGate
+
+START_S_MAX: Final = 1.5
+"""What a process takes from its start to its first turn."""
+SUPERVISOR: Final = "supervisor"
+
+
+class SimulatedChild:
+    """A process that the supervisor has started (`daemon.supervisor.launcher.Launched`)."""
+
+    def __init__(self, berth: "Berth", life: Life) -> None:
+        self.pid = life.number
+        self._berth = berth
+        self._life = life
+        self._process: Process | None = None
+        """None until it has come so far that it does something."""
+        self._exit_code: int | None = None
+        self._has_ended = lambda: None
+        simulation = berth.simulation
+        rng = simulation.rng(f"{berth.machine.prefix}{life.name} {life.number} starts")
+        simulation.after(rng.random() * START_S_MAX, self._begin)
+
+    def _begin(self) -> None:
+        if self._exit_code is None:
+            self._process = self._berth.make(self._life)
+            self._process.on_end = self._end
+
+    def _end(self, code: int) -> None:
+        self._exit_code = code
+        self._berth.children.remove(self)
+        supervisor = self._berth.supervisor
+        if supervisor.is_alive:
+            supervisor.call_soon(self._has_ended)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self._exit_code is not None:
+            return
+        if self._process is None:
+            self._end(-number)
+        elif number is signal.SIGKILL:
+            self._process.end(KILLED)
+        else:
+            self._process.receive_signal(number)
+
+    def call_at_end(self, act: object) -> None:
+        self._has_ended = act  # type: ignore[assignment] # As the protocol has it.
+
+    def use(self) -> Use:
+        return Use(0.0, is_waiting=False)
+
+    def reap(self) -> int:
+        assert self._exit_code is not None, "only those are reaped that have ended"
+        return self._exit_code
+
+    def abandon(self) -> None:
+        """Its supervisor is dead."""
+        self._exit_code = KILLED
+        if self._process is not None:
+            self._process.kill()
+
+
+class Berth:
+    """All processes of one berth."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        network: Network,
+        *,
+        number: int,
+        scorer_count: int,
+        binder_count: int,
+        configurations: Sequence[str],
+        runtime_dir: Path,
+    ) -> None:
+        """`configurations`: as text, the first of which it starts with."""
+        self.simulation = simulation
+        self.network = network
+        self.number = number
+        self.links = Links(simulation)
+        self.processes: dict[str, Process] = {}
+        """By name, the last life of each."""
+        self.told: ProcessList | None = None
+        """What `berth status` would show."""
+        self._configurations = configurations
+        self._current = 0
+        self._lives = 0
+        self._identity = ""
+        self.children: list[SimulatedChild] = []
+        """Those that have not ended."""
+        self._parsed: dict[int, SchedulerConfiguration] = {}
+        first = parse_configuration(configurations[0], "first")
+        election = first.leader_election if first.leader_election.leader_elect else None
+        prefix = "" if number == 0 else f"{number}/"
+        gate_path = runtime_dir / f"{number}-{GATE_NAME}"
+        self.machine = Machine(
+            simulation=simulation,
+            network=network,
+            links=self.links,
+            clock=MachineClock(simulation),
+            registry=Registry(entry_points=PLUGINS),
+            prefix=prefix,
+            binder_count=binder_count,
+            election=election,
+            gate_path=gate_path,
+        )
+        self.gate = LeaseGate(gate_path, self.machine.clock)
+        self._options = RuntimeOptions(
+            server=ADDRESS,
+            runtime_dir=str(runtime_dir),
+            workers=scorer_count,
+            binders=binder_count,
+        )
+        self.supervisor: AsyncProcess
+        self._start_supervisor()
+
+    # Who is there -----------------------------------------------------------------------------------
+
+    @property
+    def owner(self) -> OwnerProcess | None:
+        found = self.processes.get("owner")
+        return found if isinstance(found, OwnerProcess) and found.is_alive else None
+
+    @property
+    def scorers(self) -> list[ScorerProcess]:
+        """Those that live."""
+        found = [each for each in self.processes.values() if isinstance(each, ScorerProcess)]
+        return [each for each in found if each.is_alive]
+
+    @property
+    def may_write(self) -> bool:
+        return self.machine.election is None or self.gate.open_term() != 0
+
+    def kill(self, name: str) -> None:
+        """Ends a process at once."""
+        found = self.processes.get(name)
+        if found is not None:
+            found.end(KILLED)
+
+    def reload(self, configuration: int) -> None:
+        """Its file is changed, and it is told so."""
+        self._current = configuration
+        if self.supervisor.is_alive:
+            self.supervisor.receive_signal(signal.SIGHUP)
+
+    def close(self) -> None:
+        """Ends everything; nothing is started anew."""
+        for process in self.processes.values():
+            process.kill()
+
+    # The supervisor ---------------------------------------------------------------------------------
+
+    def _start_supervisor(self) -> None:
+        self._lives += 1
+        life = self._lives
+        machine = self.machine
+        process = new_process(
+            self.simulation, f"{machine.prefix}{SUPERVISOR}", machine.clock, self.network
+        )
+        self.supervisor = self.processes[SUPERVISOR] = process
+        self._identity = f"simulated-{self.number}-{life}"
+        self.gate.close()
+
+        def open_end(_: Endpoints, name: str) -> object:
+            del name  # It tells one process of the system from another.
+            self._lives += 1
+            name = f"{process.name}-{self._lives}"
+            return process.open_end(self.links, Channel.ADMIN, name)
+
+        outside = Outside(
+            clock=machine.clock,
+            launch=self._launch,
+            owner=OwnerLink(cast("Endpoints", None), open_end),  # type: ignore[arg-type] # As good as one.
+            tell_list=self._take_list,
+        )
+
+        async def main() -> int:
+            supervisor = Supervisor(self._options, self._specs(), outside, self._specs)
+            code = await supervisor.run()
+            raise SimulatedFailure("gave up", f"{process.name} ended with {code}")
+
+        process.on_end = self._supervisor_ended
+        process.start(main)
+
+    def _take_list(self, told: ProcessList) -> None:
+        self.told = told
+
+    def _supervisor_ended(self, _: int) -> None:
+        for child in self.children:
+            child.abandon()
+        self.children = []
+        rng = self.simulation.rng(f"service manager {self._lives}")
+        self.simulation.after(rng.random() * START_S_MAX, self._start_supervisor)
+
+    def _specs(self) -> list[ChildSpec]:
+        """ConfigurationError where the current one cannot be used."""
+        self._configuration(self._current)
+        election = self.machine.election
+        options = RuntimeOptions(
+            server=self._options.server,
+            runtime_dir=self._options.runtime_dir,
+            workers=self._options.workers,
+            binders=self._options.binders,
+            config=str(self._current),
+        )
+        return child_specs(options, 0, election, self._identity)
+
+    def _configuration(self, number: int) -> SchedulerConfiguration:
+        if number not in self._parsed:
+            parsed = parse_configuration(self._configurations[number], f"file {number}")
+            for profile in parsed.profiles:
+                self.machine.registry.build(profile)
+            self._parsed[number] = parsed
+        return self._parsed[number]
+
+    def _launch(self, spec: ChildSpec, arguments: tuple[str, ...]) -> tuple[Launched, Heartbeat]:
+        self._lives += 1
+        config = int(_option(arguments, "--config") or self._current)
+        careful = _option(arguments, "--careful")
+        numbers = None
+        if careful is not None:
+            numbers = frozenset(int(each) for each in careful.split(",") if each)
+        heartbeat = Heartbeat()
+        life = Life(spec.name, self._lives, self._configuration(config), heartbeat, numbers)
+        child = SimulatedChild(self, life)
+        self.children.append(child)
+        return child, heartbeat
+
+    def make(self, life: Life) -> Process:
+        """A process begins to do something."""
+        process: Process
+        match life.name.partition("-")[0]:
+            case "owner":
+                process = OwnerProcess(self.machine, life)
+            case "scorer":
+                process = ScorerProcess(self.machine, life)
+            case "adapter":
+                process = start_adapter(self.machine, life)
+            case "leader":
+                process = start_leader(self.machine, life, self._identity)
+            case _:
+                process = start_binder(self.machine, life)
+        self.processes[life.name] = process
+        return process
+
+
+def _option(arguments: Sequence[str], name: str) -> str | None:
+    if name not in arguments:
+        return None
+    return arguments[arguments.index(name) + 1]
