@@ -21,7 +21,9 @@ from bench.sim.oracle import (
     where_it_fits,
     why_not,
 )
+from bench.sim.permit import GROUP
 from bench.sim.plan import Json
+from bench.sim.poison import is_poison
 from bench.sim.processes import OwnerProcess, ScorerProcess
 from bench.sim.schedule import SimulatedFailure
 from bench.sim.second_opinion import ScorerOpinion
@@ -382,6 +384,8 @@ class Judge:
         if owner is None or not owner.state.is_synced:
             return False
         state = owner.state
+        if not self.leads:
+            return not state.cache.assumed_pods()
         lengths = state.queue.pending_lengths()
         # Without nodes nobody rejects a pod, so nobody can say what would help it: it is tried for ever.
         is_trying = lengths.active or lengths.backoff or lengths.in_flight
@@ -415,7 +419,9 @@ class Judge:
         for table in self._world.server.cluster.store.tables():
             if table.resource.plural in OTHER_KINDS:
                 found[table.resource.plural] = {
-                    key: table.objects[key].decoded() for key in table.sorted_keys()
+                    key: table.objects[key].decoded()
+                    for key in table.sorted_keys()
+                    if not is_poison(table.objects[key].name)
                 }
         return found
 
@@ -444,8 +450,12 @@ class Judge:
             if pod["status"].get("phase") not in ("Succeeded", "Failed"):
                 there[pod["metadata"]["uid"]] = pod["spec"].get("nodeName") or ""
         for cached in state.cache.pods():
+            if is_poison(cached.record.key.partition("/")[2]):
+                continue
             held[cached.record.uid] = cached.node_name
         for queued in state.queue:
+            if is_poison(queued.record.key.partition("/")[2]):
+                continue
             if queued.record.uid in held:
                 raise SimulatedFailure("two places", queued.record.key)
             held[queued.record.uid] = ""
@@ -454,14 +464,15 @@ class Judge:
             detail = f"{wrong[0]}: there {there.get(wrong[0])}, held {held.get(wrong[0])}"
             raise SimulatedFailure("drift", f"{len(wrong)} pods, {detail}")
         nodes = {node["metadata"]["name"] for node in self._world.nodes()}
-        names = {info.name for info in state.cache.node_infos() if info.node is not None}
+        infos = [info for info in state.cache.node_infos() if not is_poison(info.name)]
+        names = {info.name for info in infos if info.node is not None}
         if nodes != names:
             raise SimulatedFailure("drift", f"nodes {sorted(nodes ^ names)}")
 
     def _judge_waiting(self, owner: OwnerProcess, found: Json, cluster: OracleCluster) -> None:
         """A pod that waits fits nowhere, and no room can be made for it."""
         pod = pod_of(found)
-        if found["spec"].get("schedulingGates"):
+        if found["spec"].get("schedulingGates") or _is_beyond(pod):
             return
         queued = owner.state.queue.get(pod.uid)
         place = "nowhere" if queued is None else queued.place.value
@@ -509,3 +520,8 @@ def _is_woken_less(pod: OraclePod) -> bool:
     the labels up (isSchedulableAfterPodChange in interpodaffinity/plugin.go, v1.36.2), so such a pod may
     have to wait until it is tried again anyway."""
     return "namespaceSelector" in str(pod.spec.get("affinity"))
+
+
+def _is_beyond(pod: OraclePod) -> bool:
+    """Whether more than filters decides about a pod: it waits for others of its group."""
+    return GROUP in pod.labels

@@ -6,8 +6,13 @@ out of a list does not change what the rest means, and a failing list can be mad
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, Final, NamedTuple
+
+from bench.sim.objects import DRIVER, on_node
+from bench.sim.permit import GROUP, SimulatedGroup
+from bench.sim.permit import SIZE as GROUP_SIZE
+from bench.sim.poison import poison
 
 Json = dict[str, Any]
 
@@ -17,17 +22,28 @@ STARTS_S: Final = 1.5
 """By then all processes have met, mostly."""
 
 FEATURES: Final = (
-    "affinity", "api_faults", "binder_faults", "breaks", "budgets", "clock", "deletions", "extended",
-    "foreign", "gates", "kills", "namespaces", "node_churn", "ports", "preemption", "renames",
-    "restore", "server", "short_lived", "snapshots", "spread", "stalls", "stops", "taints",
-    "watch_faults",
+    "affinity", "api_faults", "binder_faults", "breaks", "budgets", "clock", "deletions", "devices",
+    "election", "extended", "foreign", "gates", "groups", "kills", "namespaces", "node_churn", "poison",
+    "ports", "preemption", "reloads", "renames", "restore", "server", "short_lived", "snapshots",
+    "spread", "stalls", "stops", "taints", "volumes", "watch_faults",
 )  # fmt: skip
-RARE: Final = {"restore": 0.05, "clock": 0.1, "server": 0.2, "stalls": 0.2}
+RARE: Final = {
+    "restore": 0.05, "clock": 0.1, "server": 0.2, "stalls": 0.2, "election": 0.2, "reloads": 0.2,
+    "groups": 0.2, "devices": 0.3, "volumes": 0.3, "poison": 0.3,
+}  # fmt: skip
 """How likely a feature is; one half where nothing is said."""
 
 HOST: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 DEVICE: Final = "example.com/device"
+STORAGE: Final = "/apis/storage.k8s.io/v1"
+DEVICES: Final = "/apis/resource.k8s.io/v1"
+VOLUMES: Final = "/api/v1/persistentvolumes"
+DISKS: Final = "/api/v1/namespaces/default/persistentvolumeclaims"
+CLAIMS: Final = f"{DEVICES}/namespaces/default/resourceclaims"
+SLICES: Final = f"{DEVICES}/resourceslices"
+GPU_DRIVER: Final = "gpu.example.com"
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 APPS: Final = ("a", "b")
 NAMESPACES: Final = ("default", "other")
 
@@ -37,6 +53,14 @@ apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection: {leaderElect: false}
 """
+OTHERWISE: Final = (
+    "podInitialBackoffSeconds: 2",
+    "podMaxBackoffSeconds: 4",
+    "clientConnection: {qps: 2, burst: 2}",
+    "percentageOfNodesToScore: 60",
+    "nonsense: 1",
+)
+"""What a file may say next; the last is refused."""
 
 
 class Action(NamedTuple):
@@ -82,7 +106,25 @@ def make_plan(seed: int) -> Plan:
     features = tuple(each for each in FEATURES if rng.random() < RARE.get(each, 0.5))
     maker = _Maker(rng, frozenset(features))
     actions = tuple(sorted(maker.actions(), key=lambda action: action.at_s))
-    return Plan(seed, features, rng.choice((1, 2, 2, 3)), rng.choice((1, 1, 2)), actions)
+    counts = rng.choice((1, 2, 2, 3)), rng.choice((1, 1, 2))
+    berth_count = 2 if "election" in features else 1
+    return Plan(seed, features, *counts, actions, configurations(features), berth_count)
+
+
+def configurations(features: Container[str]) -> tuple[str, ...]:
+    """Configuration files, the first of which is there at the beginning."""
+    first = PLAIN
+    if "election" in features:
+        first = first.replace("{leaderElect: false}", "{leaderElect: true}")
+    if "groups" in features:
+        enabled = f"{{enabled: [{{name: {SimulatedGroup.NAME}}}]}}"
+        first += f"profiles: [{{plugins: {{multiPoint: {enabled}}}}}]\n"
+    return first, *(f"{first}{more}\n" for more in OTHERWISE)
+
+
+def _create(path: str, name: str, at_s: float = 0.0, **fields: Any) -> Action:
+    what = {"path": path, "body": {"metadata": {"name": name}, **fields}}
+    return Action(at_s, "create", what)
 
 
 class _Maker:
@@ -103,6 +145,12 @@ class _Maker:
         made = [Action(0.0, "create_namespace", {"name": "other", "labels": {"team": "x"}})]
         nodes = [self._node(f"n{number}") for number in range(rng.randint(1, 5))]
         made += [Action(0.0, "put_node", node) for node in nodes]
+        if "volumes" in self._features:
+            made += self._storage()
+        if "devices" in self._features:
+            made += self._device_pools()
+        if {"volumes", "devices"} & self._features:
+            made.append(Action(0.0, "start_controllers", {"period_s": rng.choice((0.1, 0.5, 2.0))}))
         if "budgets" in self._features:
             made += [self._budget(app) for app in APPS]
         for burst in range(rng.randint(3, 10)):
@@ -207,13 +255,177 @@ class _Maker:
                 namespace = rng.choice(NAMESPACES)
             pod: Json = {"namespace": namespace, "name": f"p{len(self._pods)}"}
             self._pods.append(pod)
-            given = dict(shape["spec"])
+            given, labels = dict(shape["spec"]), shape["labels"]
+            made += self._add_claims(given, at_s)
+            if "groups" in self._features and rng.random() < 0.3:
+                labels = {
+                    **labels,
+                    GROUP: rng.choice(APPS),
+                    GROUP_SIZE: rng.choice(("1", "2", "3")),
+                }
             if "gates" in self._features and rng.random() < 0.2:
                 given["schedulingGates"] = [{"name": "example.com/gate"}]
-            made.append(
-                Action(at_s, "create_pod", {**pod, "labels": shape["labels"], "spec": given})
-            )
+            made.append(Action(at_s, "create_pod", {**pod, "labels": labels, "spec": given}))
             at_s += rng.choice((0.0, 0.0, rng.random() * 0.02))
+        return made
+
+    # Volumes and devices ----------------------------------------------------------------------------
+
+    def _storage(self) -> list[Action]:
+        """Classes of storage, a few volumes that are there already, and how many a node can attach."""
+        rng = self._rng
+        made = [
+            _create(
+                f"{STORAGE}/storageclasses", name, provisioner=provisioner, volumeBindingMode=mode
+            )
+            for name, provisioner, mode in (
+                ("late", DRIVER, "WaitForFirstConsumer"),
+                ("now", DRIVER, "Immediate"),
+                ("local", NO_PROVISIONER, "WaitForFirstConsumer"),
+            )
+        ]
+        for number in self._some(4):
+            node = rng.choice(self._nodes)
+            spec = {
+                "storageClassName": "local",
+                "accessModes": ["ReadWriteOnce", "ReadWriteOncePod"],
+                "capacity": {"storage": rng.choice(("1Gi", "5Gi"))},
+                "local": {"path": "/disk"},
+                "nodeAffinity": on_node(node),
+            }
+            made.append(_create(VOLUMES, f"local-{number}", spec=spec))
+        for node in self._nodes:
+            if rng.random() < 0.6:
+                limit = {
+                    "name": DRIVER,
+                    "nodeID": node,
+                    "allocatable": {"count": rng.randint(0, 2)},
+                }
+                made.append(_create(f"{STORAGE}/csinodes", node, spec={"drivers": [limit]}))
+        return made
+
+    def _claim_spec(self) -> Json:
+        rng = self._rng
+        return {
+            "storageClassName": rng.choice(("late", "late", "now", "local", "local")),
+            "accessModes": [rng.choice(("ReadWriteOnce", "ReadWriteOnce", "ReadWriteOncePod"))],
+            "resources": {"requests": {"storage": rng.choice(("1Gi", "3Gi"))}},
+        }
+
+    def _add_claims(self, spec: Json, at_s: float) -> list[Action]:
+        """Has some pods want volumes and devices, their own and ones that they share; what they want
+        may come later than they, or not at all."""
+        rng, made = self._rng, []
+        volumes, wanted = [], []
+        if "volumes" in self._features and rng.random() < 0.5:
+            if rng.random() < 0.2:
+                template = {"volumeClaimTemplate": {"spec": self._claim_spec()}}
+                volumes.append({"name": "own", "ephemeral": template})
+            for _ in range(rng.choice((1, 1, 2))):
+                name = self._claim_name("disk")
+                volumes.append({"name": name, "persistentVolumeClaim": {"claimName": name}})
+                if rng.random() < 0.9:
+                    made.append(_create(DISKS, name, self._late_s(at_s), spec=self._claim_spec()))
+        if "devices" in self._features and rng.random() < 0.5:
+            if rng.random() < 0.5:
+                wanted.append(
+                    {"name": "own", "resourceClaimTemplateName": rng.choice(("one", "two"))}
+                )
+            else:
+                name = self._claim_name("claim")
+                wanted.append({"name": "shared", "resourceClaimName": name})
+                devices = self._devices_spec(rng.choice((1, 1, 2)))
+                made.append(_create(CLAIMS, name, self._late_s(at_s), spec={"devices": devices}))
+        if volumes:
+            spec["volumes"] = volumes
+        if wanted:
+            spec["resourceClaims"] = wanted
+        return made
+
+    def _claim_name(self, kind: str) -> str:
+        """Often one that another pod has, too."""
+        if self._rng.random() < 0.4:
+            return f"{kind}-{self._rng.choice(APPS)}"
+        return f"{kind}-{len(self._pods)}"
+
+    def _late_s(self, at_s: float) -> float:
+        rng = self._rng
+        return max(0.0, at_s - 0.01) if rng.random() < 0.7 else at_s + rng.random() * 5
+
+    def _device_pools(self) -> list[Action]:
+        expression = f"device.driver == '{GPU_DRIVER}'"
+        selectors = [{"cel": {"expression": expression}}]
+        made = [_create(f"{DEVICES}/deviceclasses", "gpu", spec={"selectors": selectors})]
+        for name, count in (("one", 1), ("two", 2)):
+            spec = {"spec": {"devices": self._devices_spec(count)}}
+            path = f"{DEVICES}/namespaces/default/resourceclaimtemplates"
+            made.append(_create(path, name, spec=spec))
+        return made + [_create(SLICES, node, spec=self._pool(node)) for node in self._nodes]
+
+    def _pool(self, node: str) -> Json:
+        rng = self._rng
+        devices = [
+            {"name": f"gpu-{number}", "attributes": {"model": {"string": rng.choice(("a", "b"))}}}
+            for number in range(rng.randint(0, 3))
+        ]
+        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+        return {"driver": GPU_DRIVER, "nodeName": node, "pool": pool, "devices": devices}
+
+    def _devices_spec(self, count: int) -> Json:
+        exactly: Json = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+        if self._rng.random() < 0.3:
+            model = f"device.attributes['{GPU_DRIVER}'].model == 'a'"
+            exactly["selectors"] = [{"cel": {"expression": model}}]
+        return {"requests": [{"name": "r", "exactly": exactly}]}
+
+    def _volumes(self) -> list[Action]:
+        """What becomes of claims and volumes later."""
+        rng, made = self._rng, []
+        for _ in self._some(4):
+            disk = f"{DISKS}/disk-{rng.choice((*APPS, *range(len(self._pods))))}"
+            node = rng.choice(self._nodes)
+            at_s = self._time_s()
+            choice = rng.random()
+            if choice < 0.4:
+                made.append(Action(at_s, "delete", {"path": disk}))
+                if rng.random() < 0.7:
+                    name = disk.rpartition("/")[2]
+                    made.append(_create(DISKS, name, at_s + rng.random(), spec=self._claim_spec()))
+            elif choice < 0.6:
+                made.append(
+                    Action(at_s, "delete", {"path": f"{VOLUMES}/local-{rng.randint(0, 3)}"})
+                )
+            elif choice < 0.8:
+                made.append(Action(at_s, "delete", {"path": f"{STORAGE}/csinodes/{node}"}))
+            else:
+                limit = {
+                    "name": DRIVER,
+                    "nodeID": node,
+                    "allocatable": {"count": rng.randint(0, 3)},
+                }
+                spec = {"drivers": [limit]}
+                made.append(_create(f"{STORAGE}/csinodes", node, at_s, spec=spec))
+        return made
+
+    def _devices(self) -> list[Action]:
+        """What becomes of devices later."""
+        rng, made = self._rng, []
+        for _ in self._some(4):
+            node, at_s = rng.choice(self._nodes), self._time_s()
+            choice = rng.random()
+            if choice < 0.4:
+                spec = self._pool(node)
+                spec["pool"]["generation"] = 2
+                made.append(
+                    Action(at_s, "change", {"path": f"{SLICES}/{node}", "body": {"spec": spec}})
+                )
+            elif choice < 0.6:
+                made.append(Action(at_s, "delete", {"path": f"{SLICES}/{node}"}))
+                again_s = at_s + rng.random() * 3
+                made.append(_create(SLICES, node, again_s, spec=self._pool(node)))
+            else:
+                name = f"claim-{rng.choice((*APPS, *range(len(self._pods))))}"
+                made.append(Action(at_s, "delete", {"path": f"{CLAIMS}/{name}"}))
         return made
 
     def _budget(self, app: str) -> Action:
@@ -280,12 +492,36 @@ class _Maker:
                 made.append(Action(self._time_s(), "put_node", self._node(name)))
         return made
 
+    def _poison(self) -> list[Action]:
+        rng, made = self._rng, []
+        for number in self._some(12):
+            plural, body = poison(rng, rng.randint(0, number))
+            at_s = rng.choice((0.0, self._time_s()))
+            made.append(Action(at_s, "put_raw", {"plural": plural, "body": body}))
+        return made
+
+    def _reloads(self) -> list[Action]:
+        rng = self._rng
+        return [
+            Action(
+                self._time_s(),
+                "reload",
+                {"berth": rng.choice((0, 0, 1)), "configuration": rng.randint(0, len(OTHERWISE))},
+            )
+            for _ in self._some(3)
+        ]
+
     # What goes wrong --------------------------------------------------------------------------------
 
     def _process(self) -> str:
-        return self._rng.choice(
-            ("owner", "scorer-0", "scorer-1", "binder-0", "binder-1", "adapter")
-        )
+        rng = self._rng
+        names = ["owner", "scorer-0", "scorer-1", "binder-0", "binder-1", "adapter"]
+        if rng.random() < 0.2:
+            names = ["supervisor"]
+        elif "election" in self._features:
+            names += ["leader", "leader"]
+        prefix = rng.choice(("", "", "1/")) if "election" in self._features else ""
+        return prefix + rng.choice(names)
 
     def _kills(self) -> list[Action]:
         made = []
@@ -304,7 +540,14 @@ class _Maker:
                 {"process": self._process(), "for_s": round(10 ** self._rng.uniform(-2, 1.5), 3)},
             )
             for _ in self._some(3)
-        ]
+        ] + self._machine_stops()
+
+    def _machine_stops(self) -> list[Action]:
+        rng = self._rng
+        if rng.random() < 0.7:
+            return []
+        what = {"berth": rng.choice((0, 0, 1)), "for_s": round(10 ** rng.uniform(-1, 1.6), 3)}
+        return [Action(self._time_s(), "stop_machine", what)]
 
     def _breaks(self) -> list[Action]:
         return [
@@ -388,13 +631,19 @@ class _Maker:
                 self._time_s(),
                 "stall",
                 {
-                    "process": self._rng.choice(("adapter", "binder-0", "binder-1")),
+                    "process": self._client(),
                     "upwards": self._rng.random() < 0.5,
                     "for_s": round(10 ** self._rng.uniform(-2, 1.7), 3),
                 },
             )
             for _ in self._some(2)
         ]
+
+    def _client(self) -> str:
+        names = ["adapter", "binder-0", "binder-1"]
+        if "election" in self._features:
+            names += ["leader", "1/adapter", "1/binder-0", "1/leader"]
+        return self._rng.choice(names)
 
     def _restore(self) -> list[Action]:
         saved_s = self._time_s()
@@ -405,14 +654,16 @@ class _Maker:
 
     def _clock(self) -> list[Action]:
         by_s = self._rng.choice((-3600.0, -5.0, 5.0, 86400.0))
-        return [Action(self._time_s(), "set_clock", {"berth": 0, "by_s": by_s})]
+        berth = self._rng.choice((0, 0, 1))
+        return [Action(self._time_s(), "set_clock", {"berth": berth, "by_s": by_s})]
 
     _MAKERS: Final[dict[str, Callable[["_Maker"], list[Action]]]] = {
         "deletions": _deletions, "short_lived": _short_lived, "gates": _gates, "renames": _renames,
         "namespaces": _namespaces, "foreign": _foreign, "node_churn": _node_churn, "kills": _kills,
         "stops": _stops, "breaks": _breaks, "snapshots": _snapshots, "restore": _restore,
         "binder_faults": _binder_faults, "api_faults": _api_faults, "watch_faults": _watch_faults,
-        "server": _server, "stalls": _stalls, "clock": _clock,
+        "server": _server, "stalls": _stalls, "clock": _clock, "volumes": _volumes,
+        "devices": _devices, "poison": _poison, "reloads": _reloads,
     }  # fmt: skip
 
 

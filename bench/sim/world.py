@@ -17,12 +17,15 @@ from bench.apiserver.cluster import (
 )
 from bench.apiserver.fault_plan import Rule, RulePlan
 from bench.apiserver.faults import AnswerFault, Refuse, RequestFault, WatchFault
+from bench.apiserver.resources import CORE_EVENTS, RESOURCES, Resource
 from bench.apiserver.router import Request
 from bench.apiserver.server import ApiServer, ServerOptions
 from bench.apiserver.store import StoredObject, Table
 from bench.apiserver.watching import WatchCursor, WatchStart
 from bench.sim.berth import Berth
+from bench.sim.controllers import Controllers
 from bench.sim.plan import Action, Json
+from bench.sim.poison import is_poison
 from bench.sim.processes import ScorerProcess, new_process, start_api_server
 from bench.sim.schedule import EPOCH_WALL_S, KILLED, MachineClock, Process, Simulation
 from bench.sim.virtual_loop import Network, VirtualLoop
@@ -85,6 +88,7 @@ class World:
         """(uid, epoch of the owner) -> how often the pod may be bound without another look at it."""
         self.broken_rules: list[tuple[str, str]] = []
         """(rule, detail) of what the witness saw; taken by the judge."""
+        self._controllers = Controllers(self)
         self._saved: list[tuple[Table, dict[str, StoredObject]]] = []
         self._saved_version = 0
 
@@ -105,9 +109,21 @@ class World:
         getattr(self, action.do)(**action.what)
 
     def objects(self, table: Table) -> Iterator[Json]:
-        """All of a kind, in the order of their names."""
+        """All of a kind, in the order of their names; without those that cannot be made sense of."""
         for key in table.sorted_keys():
-            yield table.objects[key].decoded()
+            stored = table.objects[key]
+            if not is_poison(stored.name):
+                yield stored.decoded()
+
+    def kind(self, plural: str) -> Iterator[Json]:
+        """All of a kind, by its plural."""
+        return self.objects(self._table(plural))
+
+    def _table(self, plural: str) -> Table:
+        (resource,) = (
+            each for each in RESOURCES if each.plural == plural and each is not CORE_EVENTS
+        )
+        return self.server.cluster.store.table(resource)
 
     def pods(self) -> list[Json]:
         return list(self.objects(self.server.cluster.pods))
@@ -152,7 +168,7 @@ class World:
         self.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
 
     def label_namespace(self, name: str, labels: Json) -> None:
-        self._patch(f"/api/v1/namespaces/{name}", {"metadata": {"labels": {"team": None} | labels}})
+        self.patch(f"/api/v1/namespaces/{name}", {"metadata": {"labels": {"team": None} | labels}})
 
     def put_node(
         self, name: str, labels: Json, room: Json, taints: list[Json], unschedulable: bool
@@ -197,13 +213,13 @@ class World:
         """What runs has done its work."""
         pod = self.pod(namespace, name)
         if pod is not None and pod["spec"].get("nodeName"):
-            self._patch(_pod(namespace, name) + "/status", {"status": {"phase": "Succeeded"}})
+            self.patch(_pod(namespace, name) + "/status", {"status": {"phase": "Succeeded"}})
 
     def open_gates(self, namespace: str, name: str) -> None:
-        self._patch(_pod(namespace, name), {"spec": {"schedulingGates": None}})
+        self.patch(_pod(namespace, name), {"spec": {"schedulingGates": None}})
 
     def label_pod(self, namespace: str, name: str, labels: Json) -> None:
-        self._patch(_pod(namespace, name), {"metadata": {"labels": labels}})
+        self.patch(_pod(namespace, name), {"metadata": {"labels": labels}})
 
     def foreign_bind(self, namespace: str, name: str, node: str) -> None:
         """Somebody else binds a pod that is ours to bind."""
@@ -211,12 +227,40 @@ class World:
         if self.ask("POST", _pod(namespace, name) + "/binding", body) is not None:
             self.spoilt_nodes.add(node)
 
+    def create(self, path: str, body: Json) -> None:
+        """Any object that nothing else is to be said of."""
+        self.ask("POST", path, body)
+
+    def change(self, path: str, body: Json) -> None:
+        self.patch(path, body)
+
+    def delete(self, path: str) -> None:
+        self.ask("DELETE", path)
+
+    def put_raw(self, plural: str, body: Json) -> None:
+        """What no API server would take today, but is there: of another version, or as bytes fell."""
+        table = self._table(plural)
+        meta = body["metadata"]
+        before = table.get(meta.get("namespace", ""), meta["name"])
+        meta = {**meta, "uid": self.server.cluster.new_uid() if before is None else before.uid}
+        self.server.cluster.store.put(table, {**body, "metadata": meta}, before)
+        self.ask("GET", NODES)  # After each request the server looks whom it has news for.
+
+    def start_controllers(self, period_s: float) -> None:
+        """They look so often whether there is anything to do."""
+
+        def work() -> None:
+            self._controllers.work()
+            self.simulation.after(period_s, work)
+
+        self.simulation.after(period_s, work)
+
     def create_budget(self, name: str, app: str, allowed: int) -> None:
         body = {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": app}}}}
         self.ask("POST", BUDGETS, body)
-        self._patch(f"{BUDGETS}/{name}/status", {"status": {"disruptionsAllowed": allowed}})
+        self.patch(f"{BUDGETS}/{name}/status", {"status": {"disruptionsAllowed": allowed}})
 
-    def _patch(self, path: str, body: Json) -> None:
+    def patch(self, path: str, body: Json) -> None:
         content_type = "application/merge-patch+json"
         request = Request("PATCH", path, "", content_type, "", orjson.dumps(body), True)
         answer = self.server.carry_out(request)
@@ -332,11 +376,19 @@ class World:
     def delete_everything(self) -> None:
         """Pods, nodes, and whatever else was made."""
         self.simulation.tell("everything is deleted")
+        store = self.server.cluster.store
+        for table in store.tables():
+            for stored in [each for each in table.objects.values() if is_poison(each.name)]:
+                store.remove(table, stored)
         for pod in self.pods():
             meta = pod["metadata"]
             self.ask("DELETE", _pod(meta["namespace"], meta["name"]) + "?gracePeriodSeconds=0")
         for node in self.nodes():
             self.ask("DELETE", f"{NODES}/{node['metadata']['name']}")
+        for resource in RESOURCES:
+            if resource not in _KEPT:
+                for found in list(self.objects(self.server.cluster.store.table(resource))):
+                    self.ask("DELETE", _path(resource, found["metadata"]))
 
     def close(self) -> None:
         """Ends all processes, so that nothing of this run is left."""
@@ -365,6 +417,20 @@ class World:
             # A binding that was answered and is no more in the backup: no word of it will ever come.
             for berth in self.berths:
                 berth.kill("owner")
+
+
+_KEPT: Final = frozenset(
+    each
+    for each in RESOURCES
+    if each.plural in ("namespaces", "priorityclasses", "leases", "events", "pods", "nodes")
+)
+
+
+def _path(resource: Resource, meta: Json) -> str:
+    base = f"/apis/{resource.group_version}" if resource.group else f"/api/{resource.version}"
+    if resource.is_namespaced:
+        base += f"/namespaces/{meta['namespace']}"
+    return f"{base}/{resource.plural}/{meta['name']}"
 
 
 def _pod(namespace: str, name: str) -> str:

@@ -434,13 +434,16 @@ class Supervisor:
         await self._drain_owner()
 
     async def _drain_owner(self) -> None:
-        has_owner = any(child.name == OWNER for child in self._running())
-        if not has_owner:
+        owner = next((child for child in self._running() if child.name == OWNER), None)
+        if owner is None:
             return
         ask = asyncio.create_task(self._owner.ask(StopRequest(), self._options.drain_s))
         kill = asyncio.create_task(self._is_killing.wait())
-        await asyncio.wait({ask, kill}, return_when=asyncio.FIRST_COMPLETED)
+        # Nobody is left to be asked then; a successor that heard the question would drain for ever.
+        end = asyncio.create_task(self._end_of(owner))
+        await asyncio.wait({ask, kill, end}, return_when=asyncio.FIRST_COMPLETED)
         kill.cancel()
+        end.cancel()
         if not ask.done():
             ask.cancel()
             return
@@ -449,6 +452,12 @@ class Supervisor:
             log.info("drained")
         except (NoAnswerError, FrameError) as error:
             log.warning("not_drained", reason=str(error))
+
+    async def _end_of(self, child: Child) -> None:
+        """Returns when the process that fills the place now has ended."""
+        process = child.process
+        while child.process is process:
+            await self._any_end()
 
     async def _stop_children(self) -> None:
         self._enter(State.STOPPING)
