@@ -148,14 +148,15 @@ def _rest(simulation: Simulation, world: World, judges: Sequence[Judge], calm_s:
     """Until nothing has moved for a while; the judge of the berth that leads then."""
     until_s = simulation.now_s + REST_S_MAX
     calm_since_s = math.inf
+    leading: list[Judge] = []
     while simulation.now_s < until_s and simulation.now_s < calm_since_s + calm_s:
         simulation.run_until(simulation.now_s + 0.5)
         world.collect_orphans()
-        if not all(judge.is_at_rest() for judge in judges):
+        leading = [judge for judge in judges if judge.leads]
+        if len(leading) != 1 or not all(judge.is_at_rest() for judge in judges):
             calm_since_s = math.inf
         elif calm_since_s == math.inf:
             calm_since_s = simulation.now_s
-    leading = [judge for judge in judges if judge.leads]
     if len(leading) != 1:
         raise SimulatedFailure("no rest", f"{len(leading)} berths lead")
     return leading[0]
