@@ -5,7 +5,7 @@ would give it real ones. When it dies its children die with it, and a service ma
 """
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, cast
 
@@ -119,6 +119,8 @@ class Berth:
         self.links = Links(simulation)
         self.processes: dict[str, Process] = {}
         """By name, the last life of each."""
+        self.on_start: Callable[[Process], None] | None = None
+        """Told of each process before its first turn."""
         self.told: ProcessList | None = None
         """What `berth status` would show."""
         self._configurations = configurations
@@ -289,6 +291,8 @@ class Berth:
             case _:
                 process = start_binder(self.machine, life)
         self.processes[life.name] = process
+        if self.on_start is not None:
+            self.on_start(process)
         return process
 
 

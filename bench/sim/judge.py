@@ -25,7 +25,7 @@ from bench.sim.permit import GROUP
 from bench.sim.plan import Json
 from bench.sim.poison import is_poison
 from bench.sim.processes import OwnerProcess, ScorerProcess
-from bench.sim.schedule import SimulatedFailure
+from bench.sim.schedule import Process, SimulatedFailure
 from bench.sim.second_opinion import ScorerOpinion
 from bench.sim.slow_pods import PORTS
 from bench.sim.slow_preemption import candidates
@@ -61,9 +61,6 @@ class Judge:
     def __init__(self, world: World, berth: Berth) -> None:
         self._world = world
         self._berth = berth
-        self._owner: OwnerProcess | None = None
-        self._turn_count = 0
-        self._scorer_turns: dict[str, int] = {}
         self._table: Table = world.server.cluster.pods
         self._next_sequence = self._table.next_sequence
         self._bound: dict[str, Ledger] = {}
@@ -77,10 +74,14 @@ class Judge:
         self.counts: Counter[str] = Counter()
         """How many decisions of which kind were judged."""
         self._states = States()
-        self._known_scorers: dict[str, ScorerProcess] = {}
+        berth.on_start = self._begins
         berth.links.on_message = self._hear
         berth.links.on_snapshot = self._note_snapshot
         berth.links.on_read = self._read
+
+    @property
+    def _owner(self) -> OwnerProcess | None:
+        return self._berth.owner
 
     @property
     def leads(self) -> bool:
@@ -93,26 +94,24 @@ class Judge:
 
     # After each event -------------------------------------------------------------------------------
 
-    def look(self) -> None:
-        owner = self._berth.owner
-        if owner is not self._owner:
-            self._owner, self._turn_count = owner, 0
-            if owner is not None:
-                self._overhear(owner)
+    def look(self, process: Process) -> None:
+        """After a turn of any process."""
         for kind, detail in self._world.broken_rules:
             raise SimulatedFailure(kind, detail)
         if self._table.next_sequence != self._next_sequence:
             self._read_changes()
-        if owner is not None and owner.turn_count != self._turn_count:
-            self._turn_count = owner.turn_count
-            self._look_at_owner(owner)
-        for scorer in self._berth.scorers:
-            if self._known_scorers.get(scorer.name) is not scorer:
-                self._known_scorers[scorer.name] = scorer
-                ScorerOpinion(scorer, self._states, self._count, self._is_spoilt)
-            if self._scorer_turns.get(scorer.name) != scorer.turn_count:
-                self._scorer_turns[scorer.name] = scorer.turn_count
-                self._look_at_copy(scorer)
+        if not process.is_alive or self._berth.processes.get(process.role) is not process:
+            return
+        if isinstance(process, OwnerProcess):
+            self._look_at_owner(process)
+        elif isinstance(process, ScorerProcess):
+            self._look_at_copy(process)
+
+    def _begins(self, process: Process) -> None:
+        if isinstance(process, OwnerProcess):
+            self._overhear(process)
+        elif isinstance(process, ScorerProcess):
+            ScorerOpinion(process, self._states, self._count, self._is_spoilt)
 
     def _count(self, kind: str) -> None:
         self.counts[kind] += 1

@@ -98,7 +98,6 @@ class LoopProcess(Process):
 
     def __init__(self, machine: Machine, life: Life) -> None:
         super().__init__(machine.simulation, machine.prefix + life.name, machine.clock)
-        self.turn_count = 0
         self._is_told_to_stop = False
 
     def receive_signal(self, number: signal.Signals) -> None:
@@ -108,7 +107,6 @@ class LoopProcess(Process):
 
     def _run_once(self, run: Callable[[Callable[[], bool]], None]) -> float | None:
         """When there is something to do again; None: it has come to its end."""
-        self.turn_count += 1
         try:
             run(lambda: self._is_told_to_stop)
         except Pause as pause:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from bench.sim.berth import Berth
 from bench.sim.judge import Judge
 from bench.sim.plan import Plan, make_plan
-from bench.sim.schedule import SimulatedFailure, Simulation
+from bench.sim.schedule import Process, SimulatedFailure, Simulation
 from bench.sim.virtual_loop import Network
 from bench.sim.world import World
 from daemon.core import bindings
@@ -99,17 +99,17 @@ def play(plan: Plan, *, is_told: bool = False) -> Outcome:
             world.berths.append(berth)
             judges.append(Judge(world, berth))
 
-        def look() -> None:
+        def look(process: Process) -> None:
             for judge in judges:
-                judge.look()
+                judge.look(process)
 
-        simulation.after_event = look
+        simulation.after_turn = look
         _play_acts(plan, simulation, world, judges)
     except SimulatedFailure as found:
         failure = Failed(found.kind, found.detail)
         simulation.tell(f"FAILED: {found}")
     finally:
-        simulation.after_event = None
+        simulation.after_turn = None
         setattr(bindings, "ORDERS_PER_BINDER_MAX", orders_max)  # noqa: B010 # It is Final.
         world.close()
         rmtree(runtime_dir)

@@ -5,6 +5,8 @@ Each party draws from a generator of its own, named after it, so that what is le
 not change what the others draw.
 """
 
+from __future__ import annotations
+
 import heapq
 import math
 import random
@@ -39,7 +41,7 @@ class Simulation:
         self.events_count = 0
         self.story: list[str] | None = [] if is_told else None
         """What happened, as sentences; kept only where somebody wants to read it."""
-        self.after_event: Callable[[], None] | None = None
+        self.after_turn: Callable[[Process], None] | None = None
         self._order = 0
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
 
@@ -68,8 +70,6 @@ class Simulation:
             self.events_count += 1
             if self.events_count > EVENTS_MAX:
                 raise SimulatedFailure("no rest", f"{EVENTS_MAX} events and no end")
-            if self.after_event is not None:
-                self.after_event()
             if is_over is not None and is_over():
                 return
         self.now_s = max(self.now_s, time_s)
@@ -119,6 +119,8 @@ class Process:
     def __init__(self, simulation: Simulation, name: str, clock: MachineClock) -> None:
         self.simulation = simulation
         self.name = name
+        self.role = name.rpartition("/")[2]
+        """Its name among those of its berth."""
         self.is_alive = True
         self.sends_left = math.inf
         """After so many messages it dies, in the middle of a turn if need be."""
@@ -185,6 +187,9 @@ class Process:
             self.exit_code = KILLED
         if self.exit_code is not None:
             self.end(self.exit_code)
+        if self.simulation.after_turn is not None:
+            self.simulation.after_turn(self)
+        if self.exit_code is not None:
             return
         self._free_at_s = max(self._free_at_s, now_s + self._busy.draw_s())
         if again_s < math.inf:
