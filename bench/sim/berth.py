@@ -31,9 +31,10 @@ from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.process_list import ProcessList
 from daemon.supervisor.run import Outside, Supervisor
 from daemon.supervisor.silence import Use
-from shared.config import RuntimeOptions, SchedulerConfiguration, parse_configuration
+from shared.config import SchedulerConfiguration, parse_configuration
 from shared.errors import ConfigurationError
 from shared.framework.registry import Registry
+from shared.runtime_options import RuntimeOptions
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
