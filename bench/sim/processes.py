@@ -8,6 +8,7 @@ import asyncio
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -37,7 +38,7 @@ from shared.transport.heartbeat import Heartbeat
 from shared.transport.lease_gate import LeaseGate
 from shared.transport.owner_sockets import OwnerSockets
 from shared.transport.scorer_sockets import ScorerSockets
-from workers.binder.assembly import BinderLife, MakeProfiles, Surroundings
+from workers.binder.assembly import BinderLife, Surroundings
 from workers.binder.limits import limits_of
 from workers.binder.loop import Identity
 from workers.binder.profiles import plugins_by_profile
@@ -303,9 +304,6 @@ def start_binder(machine: Machine, life: Life) -> AsyncProcess:
     """One life of a binder."""
     process, clock = _new(machine, life), machine.clock
 
-    def make_profiles(*parts: Any) -> Any:
-        return plugins_by_profile(life.config, machine.registry, *parts)
-
     async def main() -> int:
         gate = None if machine.election is None else LeaseGate(machine.gate_path, clock)
         around = Surroundings(access_by_url(ADDRESS, {}), clock, process, "simulated", gate)
@@ -320,7 +318,7 @@ def start_binder(machine: Machine, life: Life) -> AsyncProcess:
             limits,
             MAX_IN_FLIGHT,
             settings,
-            cast("MakeProfiles", make_profiles),
+            partial(plugins_by_profile, life.config, machine.registry, None),
         )
         process.add_signal_handler(signal.SIGTERM, binder.drain)
         await binder.run()
