@@ -7,10 +7,10 @@ stays the same while a story is made shorter.
 from collections import Counter
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from bench.apiserver.store import Table
 from bench.sim.berth import Berth
+from bench.sim.copies import differences
+from bench.sim.leaks import holders
 from bench.sim.links import PeerEnd
 from bench.sim.oracle import (
     OracleCluster,
@@ -36,7 +36,6 @@ from daemon.core.cache import Cache
 from daemon.core.invariants import problems
 from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import Place
-from shared.columns.schema import USAGE_COLUMNS
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Proposals
 from shared.messages.to_binder import BindPods, PreemptPods
@@ -75,6 +74,8 @@ class Judge:
         """How many decisions of which kind were judged."""
         self._states = States()
         berth.on_start = self._begins
+        self._compared: dict[str, tuple[int, int, int]] = {}
+        """Scorer -> what of its copy was held against the owner's last."""
         berth.links.on_message = self._hear
         berth.links.on_snapshot = self._note_snapshot
         berth.links.on_read = self._read
@@ -161,40 +162,18 @@ class Judge:
             return  # Deltas that nobody listens to have no numbers of their own.
         if replica.sequence != state.snapshots.sequence or not replica.is_settled:
             return
-        ours, theirs = state.cache.nodes, replica.nodes
+        compared = (replica.epoch, replica.sequence, replica.generation)
+        if self._compared.get(scorer.name) == compared:
+            return
+        self._compared[scorer.name] = compared
         if not state.snapshots.is_current(state.scorers.settled()):
             return
-        rows = ours.present_rows()
-        if not np.array_equal(rows, theirs.present_rows()):
-            raise SimulatedFailure("copy", f"{scorer.name} has other nodes than the owner")
-        count = len(ours.resources)
-        pairs = {column.name: (getattr(ours, column.name), getattr(theirs, column.name))
-                 for column in USAGE_COLUMNS if column.name != "ports_id"}  # fmt: skip
-        pairs |= {"unschedulable": (ours.unschedulable, theirs.unschedulable)}
-        for name, (mine, other) in pairs.items():
-            if not np.array_equal(mine[rows], other[rows]):
-                raise SimulatedFailure("copy", f"{scorer.name}: {name} is not the owner's")
-        for name in ("requested", "allocatable"):
-            mine, other = getattr(ours, name), getattr(theirs, name)
-            if not np.array_equal(mine[:count, rows], other[:count, rows]):
-                raise SimulatedFailure("copy", f"{scorer.name}: {name} is not the owner's")
-        self._compare_pods(scorer, state.cache)
-
-    def _compare_pods(self, scorer: ScorerProcess, cache: Cache) -> None:
-        theirs = scorer.loop.replica
-        for pod in cache.pods():
-            info = cache.node_info(pod.node_name)
-            assert info is not None, "a pod is on a node"
-            place = int(theirs.pods.node_row[pod.row]), int(theirs.pods.class_id[pod.row])
-            if place != (info.row, pod.pod_class.class_id):
-                raise SimulatedFailure("copy", f"{scorer.name}: {pod.record.key} is elsewhere")
-        scorer_known = self._berth.owner and self._berth.owner.state.scorers.get(
-            scorer.sockets.identity
-        )
-        if not scorer_known or scorer_known.attempts:
+        for difference in differences(state.cache, replica):
+            raise SimulatedFailure("copy", f"{scorer.name}: {difference} is not the owner's")
+        if known.attempts:
             return  # It may have nominated pods itself, which nobody has judged yet.
-        mine = sorted(cache.view.nominations.all())
-        if mine != sorted(theirs.view.nominations.all()):
+        mine = sorted(state.cache.view.nominations.all())
+        if mine != sorted(replica.view.nominations.all()):
             raise SimulatedFailure("copy", f"{scorer.name}: nominations are not the owner's")
 
     # Every assumption -------------------------------------------------------------------------------
@@ -512,6 +491,12 @@ class Judge:
         for what, count in kept.items():
             if count:
                 raise SimulatedFailure("kept", f"{count} {what} when nothing is left")
+        for process, root in (
+            (owner.name, owner.state),
+            *((scorer.name, scorer.loop) for scorer in self._berth.scorers),
+        ):
+            for told in holders(root, self._bound.keys()):
+                raise SimulatedFailure("kept", f"{process}: the uid of a pod that is gone: {told}")
 
 
 def _is_woken_less(pod: OraclePod) -> bool:

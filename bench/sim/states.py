@@ -5,6 +5,7 @@ plain dictionaries is remembered, as objects never change.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -52,7 +53,7 @@ class States:
     def __init__(self) -> None:
         self._plain: dict[int, tuple[object, Json]] = {}
         self._nodes: dict[int, tuple[object, OracleNode]] = {}
-        self._pods: dict[int, tuple[CachedPod, PodRecord, OraclePod]] = {}
+        self._pods: dict[int, tuple[CachedPod, tuple[PodRecord, str, bool], OraclePod]] = {}
         self._classes: dict[tuple[int, int], ClassText] = {}
         """(epoch, id) -> class; ids are given once."""
         self._published: dict[tuple[int, int, int], Seen] = {}
@@ -121,9 +122,14 @@ class States:
 
     def _pod(self, held: CachedPod) -> OraclePod:
         found = self._pods.get(id(held))
-        if found is None or found[1] is not held.record or found[2].node != held.node_name:
-            found = held, held.record, waiting(held.record, held.node_name)
-            self._pods[id(held)] = found
+        looked = (held.record, held.node_name, held.is_evicted)
+        if found is None or found[1] != looked:
+            pod = waiting(held.record, held.node_name)
+            if (
+                held.is_evicted
+            ):  # It will be marked so; until then its preemptor waits in PreEnqueue.
+                pod = replace(pod, is_preempted=True)
+            found = self._pods[id(held)] = held, looked, pod
         return found[2]
 
     def _nominated(self, epoch: int, nomination: Nomination, node_name: str) -> OraclePod:

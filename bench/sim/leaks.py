@@ -1,0 +1,79 @@
+"""What a process still holds of pods that are gone: every text that it can reach, looked through.
+
+A dictionary that nobody empties shows here whatever it is called; `Judge.check_nothing_is_kept` knows
+the usual places by name.
+"""
+
+import gc
+from collections.abc import Collection, Iterable
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from daemon.core.pod_lifecycle import Story
+
+_SKIPPED: Final = (
+    type, ModuleType, BuiltinFunctionType, CodeType, np.ndarray, int, float, bytes, type(None), Story,
+)  # fmt: skip
+"""A `Story` is to tell of what is gone; it is bounded."""
+
+
+def holders(root: object, texts: Collection[str]) -> list[str]:
+    """Where any of some texts is held: the classes on the way there. The simulation's own objects are
+    not looked into."""
+    way: dict[int, tuple[object, int]] = {id(root): (root, 0)}
+    todo: list[object] = [root]
+    found: dict[str, None] = {}
+    while todo:
+        holder = todo.pop()
+        for each in _held_by(holder):
+            if isinstance(each, str):
+                if each in texts:
+                    found[_told(way, holder)] = None
+            elif id(each) not in way and not isinstance(each, _SKIPPED) and not _is_ours(each):
+                way[id(each)] = each, id(holder)
+                todo.append(each)
+    return list(found)
+
+
+def _is_ours(each: object) -> bool:
+    module = each.__module__ if isinstance(each, FunctionType) else type(each).__module__
+    return str(module).startswith("bench.")
+
+
+def _held_by(holder: object) -> Iterable[object]:
+    if isinstance(holder, msgspec.Struct):  # Not all of them are known to the collector.
+        return [getattr(holder, name) for name in holder.__struct_fields__]
+    if isinstance(holder, FunctionType):  # Its globals are the module's.
+        return [cell.cell_contents for cell in holder.__closure__ or () if _is_filled(cell)]
+    return gc.get_referents(holder)
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 # Raises where there is nothing.
+    except ValueError:
+        return False
+    return True
+
+
+def _told(way: dict[int, tuple[object, int]], holder: object) -> str:
+    names: list[str] = []
+    place = id(holder)
+    while place:
+        each, before = way[place]
+        if not isinstance(each, (dict, list, tuple, set)):
+            names.append(type(each).__name__)
+        elif isinstance(way[before][0] if before else None, object) and before:
+            names.append(f"{type(each).__name__} {_attribute(way[before][0], each)}")
+        place = before
+    return " in ".join(names)
+
+
+def _attribute(owner: object, held: object) -> str:
+    for name, value in getattr(owner, "__dict__", {}).items():
+        if value is held:
+            return str(name)
+    return ""
