@@ -42,9 +42,9 @@ from shared.messages.to_binder import BindPods, PreemptPods
 from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
 from shared.transport.owner_sockets import Received
 
-REFUSALS_MAX: Final = 2_000
-"""Of one owner in one run. Each pod is proposed a few times; a loop that goes round does this in a
-second."""
+REFUSALS_MAX: Final = 64
+"""In a row, with nothing assumed between them and nothing changed in the cluster. Each refusal is due to
+something that is settled by then, so they become fewer; the most that was seen is two."""
 
 
 class Ledger(NamedTuple):
@@ -74,6 +74,9 @@ class Judge:
         """How many decisions of which kind were judged."""
         self._states = States()
         berth.on_start = self._begins
+        self._last_progress: tuple[int, int, int] | None = None
+        """Epoch, version of the API server's objects, pods assumed."""
+        self._refused_before = 0
         self._compared: dict[str, tuple[int, int, int]] = {}
         """Scorer -> what of its copy was held against the owner's last."""
         berth.links.on_message = self._hear
@@ -146,8 +149,12 @@ class Judge:
         refused_count = (
             state.counters["proposals_rejected"] + state.counters["preemptions_rejected"]
         )
-        if refused_count > REFUSALS_MAX:
-            raise SimulatedFailure("livelock", f"{refused_count} proposals were refused")
+        now = (owner.epoch, self._world.server.cluster.store.version, self.assumptions_count)
+        if now != self._last_progress:
+            self._last_progress, self._refused_before = now, refused_count
+        elif refused_count > self._refused_before + REFUSALS_MAX:
+            told = f"{refused_count - self._refused_before} answers were refused"
+            raise SimulatedFailure("livelock", f"{told} while nothing came of any")
 
     # Copies -----------------------------------------------------------------------------------------
 

@@ -14,6 +14,8 @@ import signal
 from collections.abc import Callable
 from typing import Final
 
+from bench.sim.work import CALLS_MAX, EACH, CallCounter
+
 EPOCH_WALL_S: Final = 1_760_000_000.0
 """What a clock on the wall shows at the beginning."""
 EVENTS_MAX: Final = 60_000
@@ -42,8 +44,20 @@ class Simulation:
         self.story: list[str] | None = [] if is_told else None
         """What happened, as sentences; kept only where somebody wants to read it."""
         self.after_turn: Callable[[Process], None] | None = None
+        self._counter = CallCounter() if seed % EACH == 0 else None
         self._order = 0
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
+
+    def turn_of(self, process: "Process") -> float:
+        """Lets a process take its turn, which may be no longer than turns may be."""
+        if self._counter is None:
+            return process.turn()
+        again_s, count = self._counter.counted(process.turn)
+        if count > CALLS_MAX:
+            raise SimulatedFailure(
+                "long turn", f"{process.name} called {count} functions in one turn"
+            )
+        return again_s
 
     def rng(self, name: str) -> random.Random:
         """A generator of its own for each party."""
@@ -182,7 +196,7 @@ class Process:
         if not self.is_alive or self._turn_at_s > now_s:
             return  # It was put off.
         self._turn_at_s = math.inf
-        again_s = self.turn()
+        again_s = self.simulation.turn_of(self)
         if self.sends_left < 0:
             self.exit_code = KILLED
         if self.exit_code is not None:
