@@ -32,7 +32,7 @@ from bench.sim.slow_preemption import candidates
 from bench.sim.slow_storage import CannotTell
 from bench.sim.states import OTHER_KINDS, States, waiting
 from bench.sim.world import World
-from daemon.core.cache import Cache
+from daemon.core.cache import Cache, CachedPod
 from daemon.core.invariants import problems
 from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import Place
@@ -222,6 +222,17 @@ class Judge:
                 self._check_evictions(cache, cluster, attempt, proposal)
             return count
 
+        confirm = cache.confirm_pod
+
+        def confirm_pod(record: PodRecord) -> CachedPod | None:
+            held = cache.get_pod(record.uid)
+            before = None if held is None else shown_of(held.record)
+            confirmed = confirm(record)
+            if confirmed is not None and shown_of(record) != before:
+                raise SimulatedFailure("short way", f"{record.key} was confirmed, but has changed")
+            return confirmed
+
+        cache.confirm_pod = confirm_pod  # type: ignore[method-assign] # To listen.
         checker.passing = passes
         owner.state.nominations.commit = commit_preemption  # type: ignore[method-assign] # The same.
         cache.assume_pod = assume_pod  # type: ignore[method-assign] # To listen, and no more.
@@ -516,3 +527,8 @@ def _is_woken_less(pod: OraclePod) -> bool:
 def _is_beyond(pod: OraclePod) -> bool:
     """Whether more than filters decides about a pod: it waits for others of its group."""
     return GROUP in pod.labels
+
+
+def shown_of(record: PodRecord) -> tuple[object, ...]:
+    """What the columns of pods show of one, beside its node."""
+    return bytes(record.template), record.deleted, record.started, record.is_preempted
