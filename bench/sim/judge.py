@@ -504,6 +504,10 @@ class Judge:
             "bindings": state.binders.in_flight_count(),
             "nominations": len(state.cache.view.nominations),
             "victims": state.nominations.in_flight_count(),
+            "assumptions": sum(
+                len(state.cache.objects.assumed(kind))
+                for kind in state.cache.objects.assumed_kinds()
+            ),
             "events in flight": sum(state.queue.events_in_flight().values()),
         }
         for what, count in kept.items():

@@ -13,11 +13,15 @@ import msgspec
 import numpy as np
 
 from daemon.core.pod_lifecycle import Story
+from shared.framework.class_index import ClassIndex
+from shared.framework.cluster_view import ClusterView, ObjectStore
 
 _SKIPPED: Final = (
     type, ModuleType, BuiltinFunctionType, CodeType, np.ndarray, int, float, bytes, type(None), Story,
+    ObjectStore, ClassIndex,
 )  # fmt: skip
-"""A `Story` is to tell of what is gone; it is bounded."""
+"""A `Story` is to tell of what is gone, and bounded; what an `ObjectStore` holds is there; a
+`ClassIndex` catches up when it is asked, and has a bound of its own."""
 
 
 def holders(root: object, texts: Collection[str]) -> list[str]:
@@ -46,6 +50,8 @@ def _is_ours(each: object) -> bool:
 def _held_by(holder: object) -> Iterable[object]:
     if isinstance(holder, msgspec.Struct):  # Not all of them are known to the collector.
         return [getattr(holder, name) for name in holder.__struct_fields__]
+    if isinstance(holder, ClusterView):  # What plugins keep catches up when it is asked.
+        return [held for name, held in vars(holder).items() if name != "kept"]
     if isinstance(holder, FunctionType):  # Its globals are the module's.
         return [cell.cell_contents for cell in holder.__closure__ or () if _is_filled(cell)]
     return gc.get_referents(holder)

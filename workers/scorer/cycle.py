@@ -84,9 +84,7 @@ class Cycle:
         """An answer to every task."""
         if batch.runs:
             self._last_class_id = batch.runs[-1].class_id
-        for class_id in self._replica.newly_retired:
-            self._engine.forget(class_id)
-        self._replica.newly_retired.clear()
+        self._forget_retired()
         placements = Placements([], [])
         answers = Answers(placements, [], [])
         failed: dict[int, Failure] = {}
@@ -164,6 +162,7 @@ class Cycle:
         """Evaluates the class of the last pod ahead of the next one, which is likely of it too; and
         finds out which nodes are alike, which any class wants to know. None where it cannot be said
         where the next pod would go."""
+        self._forget_retired()
         if not self._engine.states.are_many:
             self._engine.states.view()
         class_id = self._last_class_id
@@ -176,6 +175,12 @@ class Cycle:
         except ObjectError as error:
             self.left_out(self._replica.next_ticket, error)  # The next pod of the class is told.
             return None
+
+    def _forget_retired(self) -> None:
+        """At each batch, and in calm too: a worker may be without work for as long as it likes."""
+        for class_id in self._replica.newly_retired:
+            self._engine.forget(class_id)
+        self._replica.newly_retired.clear()
 
     def _foreseen(self, class_id: int, pod_class: ReplicaClass) -> Foreseen | None:
         evaluation = self._engine.evaluate(class_id, pod_class.info, pod_class.profile)

@@ -63,6 +63,23 @@ def test_before_the_first_pod_there_is_nothing_to_prepare() -> None:
     assert list(pipeline.bound.values()) == [["n0"]]
 
 
+def test_in_calm_a_worker_without_work_forgets_classes_that_are_gone() -> None:
+    """Others may get all the work, and pods like no other come and go."""
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0")], [])
+    pod = make_pod("p")
+    pipeline.add_pod(pod)
+    pipeline.run_until_quiet()
+    scorer = pipeline.scorers[0]
+    (class_id,) = scorer.replica.classes
+    pipeline.delete_pod(make_pod("p", node_name="n0"))
+    pipeline.run_until_quiet()
+    assert scorer.replica.newly_retired == [class_id]
+    scorer.cycle.look_ahead()
+    assert not scorer.replica.newly_retired
+    assert not scorer.cycle._engine.knows(class_id)  # Nothing else tells.
+
+
 class Line:
     """The sockets between an owner in this process and one worker's loop; calm when nothing came."""
 
