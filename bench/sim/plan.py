@@ -475,6 +475,9 @@ class _Maker:
         for _ in self._some(3):
             what = {**self._pod(), "labels": {"app": rng.choice(APPS)}}
             made.append(Action(self._time_s(), "label_pod", what))
+        for _ in self._some(4):  # Best while it is on its way to its node.
+            at_s = rng.choice(self._burst_times_s) + 10 ** rng.uniform(-3, 0)
+            made.append(Action(at_s, "mark_preempted", self._pod()))
         return made
 
     def _node_churn(self) -> list[Action]:
@@ -485,7 +488,7 @@ class _Maker:
                 made.append(Action(self._time_s(), "delete_node", {"name": name}))
             elif rng.random() < 0.5:
                 # While pods are on their way to the nodes that were there when they came.
-                at_s = rng.choice(self._burst_times_s) + 10 ** rng.uniform(-4, -2)
+                at_s = rng.choice(self._burst_times_s) + 10 ** rng.uniform(-4, -1.5)
                 other = self._node(f"n{len(self._nodes)}")
                 made.append(Action(at_s, "replace_node", {"old": name, "new": other}))
             else:

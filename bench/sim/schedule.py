@@ -48,7 +48,7 @@ class Simulation:
         self._order = 0
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
 
-    def turn_of(self, process: "Process") -> float:
+    def turn_of(self, process: Process) -> float:
         """Lets a process take its turn, which may be no longer than turns may be."""
         if self._counter is None:
             return process.turn()

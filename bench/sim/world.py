@@ -84,8 +84,9 @@ class World:
         self.spoilt_nodes: set[str] = set()
         """Nodes that somebody else may have overcommitted: by a binding, or by making them smaller."""
         self.requests_count = 0
-        self.looks: dict[tuple[str, int], int] = {}
-        """(uid, epoch of the owner) -> how often the pod may be bound without another look at it."""
+        self.looks: dict[tuple[str, int], dict[str, int]] = {}
+        """(name of the pod, epoch of the owner) -> uid -> how often it may be bound without another
+        look."""
         self.broken_rules: list[tuple[str, str]] = []
         """(rule, detail) of what the witness saw; taken by the judge."""
         self._controllers = Controllers(self)
@@ -151,16 +152,18 @@ class World:
         owner = self._berth_of(self.network.speaker).owner
         if stored is None or owner is None:
             return
-        looks = self.looks.get((stored.uid, owner.epoch), 1)
+        looks = self.looks.setdefault((stored.key, owner.epoch), {stored.uid: 1})
         if request.method == "GET":
-            looks = min(looks + 1, BINDERS_MAX)
+            for uid, count in looks.items():
+                looks[uid] = min(count + 1, BINDERS_MAX)
         elif request.method == "POST" and parts[-1] == "binding" and not isinstance(fault, Refuse):
-            # A refusal says that nothing was done; any other answer may be lost.
-            looks -= 1
-            if looks < 0:
+            # A refusal says that nothing was done; any other answer may be lost. Another pod of that
+            # name may be there by now.
+            uid = orjson.loads(request.body)["metadata"]["uid"]
+            looks[uid] = looks.get(uid, 1) - 1
+            if looks[uid] < 0:
                 told = f"pod {stored.key} was posted again, and nobody had looked what became of it"
                 self.broken_rules.append(("blind binding", told))
-        self.looks[stored.uid, owner.epoch] = looks
 
     # Objects ----------------------------------------------------------------------------------------
 
@@ -208,6 +211,16 @@ class World:
         """Gone without grace, and there again under its name."""
         if self.ask("DELETE", _pod(namespace, name) + "?gracePeriodSeconds=0") is not None:
             self.create_pod(namespace, name, labels, spec)
+
+    def mark_preempted(self, namespace: str, name: str) -> None:
+        """Another scheduler says that it has the pod go, and has second thoughts."""
+        pod = self.pod(namespace, name)
+        if pod is not None:
+            others = pod["status"].get("conditions") or []
+            told = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+            self.patch(
+                _pod(namespace, name) + "/status", {"status": {"conditions": [*others, told]}}
+            )
 
     def finish_pod(self, namespace: str, name: str) -> None:
         """What runs has done its work."""
