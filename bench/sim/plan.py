@@ -493,7 +493,24 @@ class _Maker:
                 made.append(Action(at_s, "replace_node", {"old": name, "new": other}))
             else:
                 made.append(Action(self._time_s(), "put_node", self._node(name)))
+        for burst_s in self._burst_times_s:
+            if rng.random() < 0.2:
+                made += self._swap(burst_s)
         return made
+
+    def _swap(self, burst_s: float) -> list[Action]:
+        """A node that is still empty, and that pods like best, is replaced while they are on their way
+        to it: the next one takes its row."""
+        old, new = (self._node(f"n{len(self._nodes)}") for _ in range(2))
+        for node in (old, new):
+            node["room"] = {"cpu": "6", "memory": "8Gi", "pods": "110", DEVICE: "3"}
+            node["taints"], node["unschedulable"] = [], False
+            node["labels"] = {HOST: node["name"], ZONE: "z1", "disk": "ssd"}
+        at_s = burst_s + 10 ** self._rng.uniform(-3.7, -2)
+        return [
+            Action(max(0.0, burst_s - 0.3), "put_node", old),
+            Action(at_s, "replace_node", {"old": old["name"], "new": new}),
+        ]
 
     def _poison(self) -> list[Action]:
         rng, made = self._rng, []
