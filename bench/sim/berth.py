@@ -34,7 +34,7 @@ from daemon.supervisor.silence import Use
 from shared.config import SchedulerConfiguration, parse_configuration
 from shared.errors import ConfigurationError
 from shared.framework.registry import Registry
-from shared.runtime_options import RuntimeOptions
+from shared.runtime_options import EndpointOptions, RuntimeOptions
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
@@ -43,6 +43,9 @@ from shared.transport.lease_gate import GATE_NAME, LeaseGate
 START_S_MAX: Final = 0.5
 """What a process takes from its start to its first turn."""
 SUPERVISOR: Final = "supervisor"
+
+NOT_SERVED: Final = EndpointOptions(secure_port=0)
+"""There is no port to serve at."""
 
 
 class SimulatedChild:
@@ -152,6 +155,7 @@ class Berth:
             runtime_dir=str(runtime_dir),
             workers=scorer_count,
             binders=binder_count,
+            endpoints=NOT_SERVED,
         )
         self.supervisor: AsyncProcess
         self._start_supervisor()
@@ -245,6 +249,7 @@ class Berth:
             runtime_dir=self._options.runtime_dir,
             workers=self._options.workers,
             binders=self._options.binders,
+            endpoints=NOT_SERVED,
             config=str(self._current),
         )
         return child_specs(options, 0, election, self._identity)
