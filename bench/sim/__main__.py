@@ -7,10 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from multiprocessing import get_context
+from pathlib import Path
 
+from bench.sim.coverage import Lines, merge, play_traced
 from bench.sim.plan import Plan, make_plan
 from bench.sim.run import Outcome, play, play_seed
 from bench.sim.shrink import shrink
+from bench.sim.unreached import table
 from shared import exit_codes
 
 
@@ -19,6 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     first, _, last = options.seeds.partition("..")
     seeds = range(int(first), int(last or first) + 1)
+    if options.coverage:
+        return _cover(seeds, options.seeds, options.workers, Path(options.coverage))
     if len(seeds) == 1:
         return _tell(seeds[0])
     start_s = time.monotonic()
@@ -39,6 +44,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for kind, count in Counter(each.failure.kind for each in failed if each.failure).most_common():
         print(f"{count:6}  {kind}")
     return exit_codes.FAILED if failed else exit_codes.OK
+
+
+def _cover(seeds: range, told: str, worker_count: int, path: Path) -> int:
+    reached: Lines = {}
+    failed_count = 0
+    with get_context("spawn").Pool(worker_count) as pool:
+        for outcome, lines in pool.imap_unordered(play_traced, seeds, chunksize=4):
+            merge(reached, lines)
+            failed_count += outcome.failure is not None
+    path.write_text(table(reached, told))
+    print(f"{path} written; {failed_count} of {len(seeds)} seeds failed")
+    return exit_codes.FAILED if failed_count else exit_codes.OK
 
 
 def _tell(seed: int) -> int:
@@ -71,6 +88,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--workers", type=int, default=os.cpu_count() or 1, help="seeds played side by side"
+    )
+    parser.add_argument(
+        "--coverage",
+        metavar="FILE",
+        help="write which lines of the deciding code the seeds have not reached, and why",
     )
     return parser
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
 
+from bench.sim.run import Outcome, play_seed
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDERS: Final = ("daemon/core", "workers", "shared/framework")
 
@@ -59,9 +61,11 @@ class LineTracer:
         self._prefixes = tuple(f"{ROOT / folder}/" for folder in FOLDERS)
 
     def start(self) -> None:
+        """From now on."""
         sys.settrace(self._on_call)
 
     def stop(self) -> None:
+        """What was noted stays."""
         sys.settrace(None)
 
     def _on_call(self, frame: FrameType, event: str, _: Any) -> Any:
@@ -89,6 +93,27 @@ class LineTracer:
         left.discard(line)
         if not left:
             self._is_done.add(code)
+
+
+_tracer: Final = LineTracer()
+"""Of this process, for all seeds that it plays: what is reached already costs no more."""
+
+
+def play_traced(seed: int) -> tuple[Outcome, Lines]:
+    """A seed, and the lines that no seed of this process had reached before."""
+    _tracer.reached = {}
+    _tracer.start()
+    try:
+        outcome = play_seed(seed)
+    finally:
+        _tracer.stop()
+    return outcome, _tracer.reached
+
+
+def merge(reached: Lines, more: Lines) -> None:
+    """Adds lines to others."""
+    for file, lines in more.items():
+        reached.setdefault(file, set()).update(lines)
 
 
 def unreached(reached: Lines) -> list[Function]:

@@ -376,6 +376,7 @@ class World:
         if not self._saved:
             return
         self.was_restored = True
+        self.looks.clear()  # Whoever lists anew sees which bindings are undone.
         self.break_connections()
         for berth in self.berths:
             berth.kill("adapter")

@@ -48,4 +48,65 @@ PLANTS = {
         "            missed = sorted(set(held) - seen)\n            for uid in ():\n",
         found_by=3,
     ),
+    "a node that took another's row is taken for it": Plant(
+        "daemon.core.proposals",
+        "    ok &= nodes.incarnation[rows] <= generation\n",
+        "",
+        found_by=222,
+    ),
+    "a pod that was marked is confirmed in the short way": Plant(
+        "daemon.core.cache",
+        "            or record.is_preempted != held.is_preempted\n",
+        "",
+        found_by=837,
+    ),
+    "an adapter does not look whose epoch it is after its connection broke": Plant(
+        "shared.transport.adapter_link",
+        "            if self._is_rejoining and message.epoch == self._epoch:\n",
+        "            if False:\n",
+        found_by=0,
+    ),
+    "room that is kept for nominated pods is given away": Plant(
+        "shared.framework.nominated_pods",
+        "    if not cluster.nominations or not len(rows):\n        return _NONE",
+        "    if True:\n        return _NONE",
+        found_by=5,
+    ),
+    "nobody is put back who need not go": Plant(
+        "shared.framework.victim_finder",
+        "for rank in range(int(counts[fits].max(initial=0))):",
+        "for rank in range(0):",
+        found_by=5,
+    ),
+    "the worst node is preempted on": Plant(
+        "shared.framework.preemption",
+        "        left = left[values == values.min()]",
+        "        left = left[values == values.max()]",
+    ),
+    "who waits for room is not told of any": Plant(
+        "daemon.core.cluster_changes",
+        "        self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, gone, "
+        "None, now_s, but=but)\n",
+        "        pass\n",
+    ),
+    "placements that are settled stay on top of the copy": Plant(
+        "workers.scorer.replica",
+        "        self._tentative = [t for t in self._tentative if t.proposal_sequence > done]\n",
+        "        pass\n",
+    ),
+    "orders die with their binder": Plant(
+        "daemon.core.bindings",
+        "        self._unassigned += [*again, *binder.waiting]\n",
+        "        self._unassigned += [*binder.waiting]\n",
+    ),
+    "an order that may have been carried out is given again as if new": Plant(
+        "daemon.core.bindings",
+        "        again = [_with_a_look(order) for order in binder.orders.values()]",
+        "        again = list(binder.orders.values())",
+    ),
+    "spread is off by one": Plant(
+        "shared.kernels.spread",
+        "is_full: Bools = left > lowest + self._max_skew - self._self_match",
+        "is_full: Bools = left > lowest + self._max_skew + 1 - self._self_match",
+    ),
 }

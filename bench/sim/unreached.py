@@ -1,0 +1,44 @@
+"""The table of what no seed has reached, and why."""
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatch
+from typing import Final
+
+from bench.sim.coverage import Function, Lines, functions, ranges, unreached
+
+REASONS: Final[Sequence[tuple[str, str, str]]] = ()
+"""(file, function, why), patterns as of shells; the first that fits is told."""
+UNKNOWN: Final = "**nobody knows yet**"
+
+
+def table(reached: Lines, seeds: str) -> str:
+    """As Markdown, by reason; a line for each function."""
+    found = unreached(reached)
+    line_count = sum(len(each.lines) for each in functions())
+    left_count = sum(len(each.lines) for each in found)
+    by_reason: dict[str, list[Function]] = {}
+    for function in found:
+        by_reason.setdefault(_why(function), []).append(function)
+    told = [
+        "# Lines that no seed reaches",
+        "",
+        f"Made by `berth sim --coverage --seeds {seeds}`: of {line_count} lines in functions of"
+        f" `daemon/core`, `workers` and `shared/framework`, {left_count} were not reached.",
+    ]
+    for why, functions_left in sorted(by_reason.items(), key=lambda item: item[0] != UNKNOWN):
+        count = sum(len(each.lines) for each in functions_left)
+        told += ["", f"## {why[0].upper()}{why[1:]} ({count} lines)", "", *_rows(functions_left)]
+    return "\n".join(told) + "\n"
+
+
+def _rows(found: Iterable[Function]) -> list[str]:
+    rows = ["| file | function | lines |", "| --- | --- | --- |"]
+    rows += [f"| `{f.file}` | `{f.name}` | {ranges(f.lines)} |" for f in found]
+    return rows
+
+
+def _why(function: Function) -> str:
+    for file, name, why in REASONS:
+        if fnmatch(function.file, file) and fnmatch(function.name, name):
+            return why
+    return UNKNOWN
