@@ -79,7 +79,8 @@ class BinderLife:
                 problems=around.problems,
             )
 
-        bind_api = client(in_flight_max, limits.bindings)
+        # Void requests of before may be under way beside.
+        bind_api = client(2 * in_flight_max, limits.bindings)
         record_api = client(settings.writes_max)
         self._clients = (bind_api, record_api)
         clock = around.clock

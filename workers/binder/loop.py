@@ -267,7 +267,7 @@ class Binder:
             return
         self._recorder.set_binding(True)
         assert self._epoch is not None, "ready means welcomed"
-        while self._orders and len(self._in_flight) - len(self._waiting) < self._in_flight_max:
+        while self._orders and len(self._in_flight) - len(self._waiting) < self._places():
             order = self._orders.popleft()
             former = self._by_pod.get(order.uid)
             fence = Fence(order.uid)
@@ -276,6 +276,12 @@ class Binder:
             self._by_pod[order.uid] = task
             self._fences.guard(task, fence)
             task.add_done_callback(self._on_binding_over)
+
+    def _places(self) -> int:
+        """For requests in flight. Void ones, which may hang until their time is over, take nobody's,
+        but together there are never more than twice as many."""
+        void_count = 0 if self._is_clear else self._fences.void_count
+        return self._in_flight_max + min(void_count, self._in_flight_max)
 
     async def _bind(
         self, order: BindPod, epoch: int, former: asyncio.Task[None] | None, fence: Fence

@@ -59,6 +59,24 @@ def test_an_order_waits_for_what_is_in_flight_of_its_pod_and_no_other_does() -> 
     play(scene)
 
 
+def test_void_requests_that_hang_take_no_place_of_the_next_owners_orders() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.welcome()
+        await stage.peer.say(orders(1, 2, 3))
+        await stage.peer.say(Welcome(8), orders(4, 5, 6, epoch=8))
+        assert stage.binds.begun == [1, 2, 4, 5]
+        await stage.peer.say(Welcome(9), orders(7, 8, epoch=9))
+        assert stage.binds.begun == [1, 2, 4, 5], "twice as many at most"
+        await stage.binds.end(1)
+        assert stage.binds.begun == [1, 2, 4, 5, 7]
+        await stage.binds.end(2, 4, 5)
+        assert stage.binds.begun == [1, 2, 4, 5, 7, 8]
+        await stage.peer.say(orders(9, epoch=9))
+        assert stage.binds.begun == [1, 2, 4, 5, 7, 8], "nothing is void any more"
+
+    play(scene, in_flight_max=2)
+
+
 def test_whoever_waits_for_a_pod_and_is_void_too_is_waited_for_in_turn() -> None:
     async def scene(stage: Stage) -> None:
         await stage.welcome()
