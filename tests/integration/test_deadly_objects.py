@@ -1,8 +1,10 @@
-"""A whole berth, and a pod that its owner does not survive."""
+"""A whole berth, and a pod that its owner, or its adapter, does not survive."""
 
 import asyncio
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +38,48 @@ class Deadly:
         return SUCCESS
 
 
-def owner_deaths(berth: WatchedProcess, runtime_dir: Path) -> int:
+DEADLY_ADAPTER = """
+import os
+import sys
+
+if "daemon.adapter" in sys.orig_argv:
+    from daemon.adapter import kind_feed
+
+    changed = kind_feed.changed
+
+    def deadly(kind, item):
+        if (item.metadata.labels or {}).get("for-whom") == "the-adapter":
+            os._exit(3)
+        return changed(kind, item)
+
+    kind_feed.changed = deadly
+"""
+"""As `sitecustomize`: the adapter has no plugins, so what it does not survive is put into it."""
+
+
+def deaths(berth: WatchedProcess, runtime_dir: Path, child: str) -> int:
     berth.check()
     listed = {entry.name: entry for entry in read_list(runtime_dir).processes}
-    return listed["owner"].restart_count
+    return listed[child].restart_count
+
+
+@contextmanager
+def running(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *options: str
+) -> Iterator[tuple[LiveCluster, WatchedProcess]]:
+    """A cluster with a node, and a berth that has bound a pod there."""
+    cluster = LiveCluster()
+    arguments = ["--server", cluster.address, *options, "--workers", "1", "--binders", "1"]
+    berth = asyncio.run(start_berth(folder, arguments))
+    monkeypatch.setattr(cluster, "check", lambda _: berth.check())
+    try:
+        cluster.add_node("n1")
+        cluster.add_pod("before")
+        assert cluster.bound("before") == "n1"
+        yield cluster, berth
+    finally:
+        berth.stop()
+        cluster.close()
 
 
 def test_the_owner_dies_of_a_pod_and_the_others_are_scheduled(
@@ -50,14 +90,7 @@ def test_the_owner_dies_of_a_pod_and_the_others_are_scheduled(
     plugins = {"preEnqueue": {"enabled": [{"name": "Deadly"}]}}
     config = tmp_path / "config.yaml"
     config.write_text(json.dumps(configuration(profile("default-scheduler", plugins))))
-    cluster = LiveCluster()
-    options = ["--server", cluster.address, "--config", str(config)]
-    berth = asyncio.run(start_berth(tmp_path, [*options, "--workers", "1", "--binders", "1"]))
-    monkeypatch.setattr(cluster, "check", lambda _: berth.check())
-    try:
-        cluster.add_node("n1")
-        cluster.add_pod("before")
-        assert cluster.bound("before") == "n1"
+    with running(tmp_path, monkeypatch, "--config", str(config)) as (cluster, berth):
         cluster.add_pod("deadly", labels=DEADLY)
         cluster.add_pod("after")
         assert cluster.bound("after") == "n1"
@@ -65,9 +98,26 @@ def test_the_owner_dies_of_a_pod_and_the_others_are_scheduled(
         # The condition has come back to the owner before the next pod.
         cluster.add_pod("later")
         assert cluster.bound("later") == "n1"
-        assert owner_deaths(berth, tmp_path / "run") == 3
+        assert deaths(berth, tmp_path / "run", "owner") == 3
         cluster.update_pod("deadly", lambda pod: pod["metadata"]["labels"].clear())
         assert cluster.bound("deadly") == "n1"
-    finally:
-        berth.stop()
-        cluster.close()
+
+
+def test_the_adapter_dies_of_a_pod_and_the_others_are_scheduled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(DEADLY_ADAPTER)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), str(ROOT)]))
+    with running(tmp_path, monkeypatch) as (cluster, berth):
+        cluster.add_pod("deadly", labels={"for-whom": "the-adapter"})
+        cluster.add_pod("after")
+        assert cluster.bound("after") == "n1"
+        assert deaths(berth, tmp_path / "run", "adapter") == 3
+        log = (tmp_path / "berth.log").read_text()
+        assert "pods default/deadly" in log
+        assert WHY in log
+        cluster.update_pod("deadly", lambda pod: pod["metadata"]["labels"].clear())
+        assert cluster.bound("deadly") == "n1"
+        assert deaths(berth, tmp_path / "run", "adapter") == 3
