@@ -74,8 +74,8 @@ def _parser() -> argparse.ArgumentParser:
         "--kill",
         default=",".join(CHILDREN),
         metavar="NAMES",
-        help="whom these may kill or stop (default %(default)s; also supervisor, and then berth is"
-        " started anew, as a service manager would)",
+        help="whom these may kill or stop (default %(default)s; also leader and endpoints, which run"
+        " then, and supervisor: then berth is started anew, as a service manager would)",
     )
     add(
         "--faults",

@@ -16,7 +16,9 @@ from shared.clock import Clock
 
 SUPERVISOR: Final = "supervisor"
 CHILDREN: Final = ("owner", "adapter", "scorer", "binder")
-KILLABLE: Final = (*CHILDREN, SUPERVISOR)
+LEADER: Final = "leader"
+ENDPOINTS: Final = "endpoints"
+KILLABLE: Final = (*CHILDREN, LEADER, ENDPOINTS, SUPERVISOR)
 STOPPED_S: Final = (1.0, 4.0, 12.0)
 """A hiccup, a long one, and one that a supervisor may take for a hang."""
 BUSY_LOOPS_PER_CORE: Final = 4

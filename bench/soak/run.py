@@ -12,6 +12,7 @@ import os
 import platform
 import secrets
 import shutil
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from bench.demo.cluster_check import check_cluster
 from bench.demo.workload import NAMESPACE
-from bench.soak.disturbance import CHILDREN, Disturbance
+from bench.soak.disturbance import CHILDREN, ENDPOINTS, LEADER, Disturbance
 from bench.soak.figures import SoakFigures, latency_ms, leaks
 from bench.soak.ledger import Ledger
 from bench.soak.memory import MemoryMeter
@@ -140,7 +141,7 @@ async def _run(options: SoakOptions, folder: Path, tell: Callable[[str], None]) 
     try:
         names = await _create_cluster(client, options)
         tell("starting berth")
-        arguments = ["--kubeconfig", f"{kubeconfig}", *options.arguments()]
+        arguments = ["--kubeconfig", f"{kubeconfig}", *options.arguments(), *_for_all(options.kill)]
         service = await _Service.started(folder, arguments)
         try:
             soak = _Soak(options, folder, tell, client, server, service, names)
@@ -439,3 +440,15 @@ def _listed(runtime_dir: Path) -> list[ProcessEntry]:
         return read_list(runtime_dir).processes
     except NotRunningError:
         return []
+
+
+def _for_all(kill: tuple[str, ...]) -> list[str]:
+    """What has those run that a berth can do without, so that they can be killed."""
+    arguments: list[str] = []
+    if LEADER in kill:
+        arguments += ["--leader-elect", "true"]
+    if ENDPOINTS in kill:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port: int = free.getsockname()[1]
+        arguments += ["--bind-address", "127.0.0.1", "--secure-port", f"{port}"]
+    return arguments
