@@ -16,7 +16,8 @@ UNSCHEDULABLE: Final = "unschedulable"
 ERROR: Final = "error"
 """Results, in kube-scheduler's words (pkg/scheduler/metrics/metrics.go, v1.36.2)."""
 ATTEMPTS_TOLD_APART: Final = 15
-"""Pods with more attempts are one label (getAttemptsLabel in pkg/scheduler/schedule_one.go)."""
+"""Pods with so many attempts or more are one label (getAttemptsLabel in
+pkg/scheduler/schedule_one.go, v1.36.2)."""
 
 
 class AttemptTimes:
@@ -26,13 +27,13 @@ class AttemptTimes:
         self._counters = counters
         self._ended: Counter[tuple[str, str, float]] = Counter()
         """(result, profile, when it was handed out)"""
-        self._placed: Counter[tuple[int, float]] = Counter()
+        self._bound: Counter[tuple[int, float]] = Counter()
         """(attempts, when it could first have been tried)"""
 
-    def placed(self, pod: QueuedPod, profile: str) -> None:
-        """The pod is assumed, and nobody holds its binding up."""
+    def bound(self, pod: QueuedPod, profile: str) -> None:
+        """The attempt led to a binding, which is part of it."""
         self._ended[SCHEDULED, profile, pod.popped_s] += 1
-        self._placed[pod.attempts, pod.initial_attempt_s or pod.added_s] += 1
+        self._bound[pod.attempts, pod.initial_attempt_s or pod.added_s] += 1
         if pod.was_flushed:
             self._counters["scheduled_after_flush"] += 1
 
@@ -47,10 +48,10 @@ class AttemptTimes:
         observe = self._counters.observe
         for (result, profile, popped_s), count in self._ended.items():
             observe("attempt_s", (result, profile), now_s - popped_s, count)
-        for (attempts, since_s), count in self._placed.items():
-            is_many = attempts > ATTEMPTS_TOLD_APART
+        for (attempts, since_s), count in self._bound.items():
+            is_many = attempts >= ATTEMPTS_TOLD_APART
             label = f"{ATTEMPTS_TOLD_APART}+" if is_many else f"{attempts}"
             observe("sli_s", (label,), now_s - since_s, count)
             observe("attempts", (), attempts, count)
         self._ended.clear()
-        self._placed.clear()
+        self._bound.clear()

@@ -125,9 +125,12 @@ class BinderLinks:
         return pod is not None and not pod.record.deleted
 
     def _end(self, uid: str) -> None:
-        """Nothing is left to be tried with a pod whose order was answered."""
-        if self._holdings.queue.done(uid) is not None:
-            self._holdings.changes.release_queued(uid)
+        """Nothing is left to be tried with a pod whose order was answered: it is bound."""
+        holdings = self._holdings
+        pod = holdings.queue.done(uid)
+        if pod is not None:
+            holdings.times.bound(pod, holdings.changes.class_of(uid).profile)
+            holdings.changes.release_queued(uid)
 
     def _on_victims(self, report: VictimReport, now_s: float) -> None:
         for done in report.victims:

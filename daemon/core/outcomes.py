@@ -38,7 +38,6 @@ class Outcomes:
         holdings, profile = self._holdings, attempt.pod_class.profile
         holdings.binders.order(attempt.pod.record, node_name, profile)
         holdings.counters["scheduled"] += 1
-        holdings.times.placed(attempt.pod, profile)
 
     def work_for(self, record: PodRecord, info: PodInfo, node_name: str) -> BindingWork:
         """What the volumes and claims need of a pod that has just been reserved a place."""
@@ -65,9 +64,6 @@ class Outcomes:
             record, node_name, profile, work, extenders, is_announced=is_announced
         )
         holdings.counters["scheduled"] += 1
-        pod = holdings.queue.get(record.uid)
-        assert pod is not None, "what is to be bound is in flight"
-        holdings.times.placed(pod, profile)
 
     def take_off(self, record: PodRecord, info: PodInfo, node_name: str) -> CachedPod | None:
         """Undoes what was assumed of a pod. None: the pod is gone, or known to be bound; what was

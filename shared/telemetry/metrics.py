@@ -155,19 +155,19 @@ HISTOGRAMS: Final[dict[str, HistogramMetric]] = {
         "scheduler_scheduling_attempt_duration_seconds",
         ("result", "profile"),
         _doubling(0.001, 15),
-        "From a pod's being handed out to its placement's being assumed, or to its refusal.",
+        "From a pod's being handed out to its being bound, or to its refusal.",
     ),
     "sli_s": HistogramMetric(
         "scheduler_pod_scheduling_sli_duration_seconds",
         ("attempts",),
         _doubling(0.01, 20),
-        "From a pod's coming into the queue to its placement, over all of its attempts.",
+        "From a pod's coming into the queue to its being bound, over all of its attempts.",
     ),
     "attempts": HistogramMetric(
         "scheduler_pod_scheduling_attempts",
         (),
         _doubling(1, 5),
-        "Attempts that a pod took to be placed.",
+        "Attempts that a pod took to be bound.",
     ),
     "algorithm_s": HistogramMetric(
         "scheduler_scheduling_algorithm_duration_seconds",

@@ -29,7 +29,7 @@ def test_each_attempt_is_observed_once_with_its_own_duration() -> None:
     counters = Counters()
     times = AttemptTimes(counters)
     for popped_s in (2.0, 2.0, 3.0):
-        times.placed(queued("p", popped_s=popped_s), "default")
+        times.bound(queued("p", popped_s=popped_s), "default")
     times.refused(queued("q", popped_s=3.5), "default", is_error=False)
     times.refused(queued("r", popped_s=3.5), "other", is_error=True)
     times.flush(4.0)
@@ -47,11 +47,11 @@ def test_each_attempt_is_observed_once_with_its_own_duration() -> None:
 def test_very_many_attempts_are_one_label() -> None:
     counters = Counters()
     times = AttemptTimes(counters)
-    for attempts in (ATTEMPTS_TOLD_APART, 16, 99):
-        times.placed(queued("p", popped_s=2.0, attempts=attempts), "default")
+    for attempts in (ATTEMPTS_TOLD_APART - 1, ATTEMPTS_TOLD_APART, 99):
+        times.bound(queued("p", popped_s=2.0, attempts=attempts), "default")
     times.flush(3.0)
     found = by_name(counters)
-    assert sum(found["sli_s", "15"].counts) == 1
+    assert sum(found["sli_s", "14"].counts) == 1
     assert sum(found["sli_s", "15+"].counts) == 2
 
 
@@ -63,6 +63,29 @@ def test_the_owner_observes_what_becomes_of_each_pod() -> None:
     found = by_name(pipeline.state.counters)
     assert sum(found["attempt_s", "scheduled", "default-scheduler"].counts) == 3
     assert sum(found["attempt_s", "unschedulable", "default-scheduler"].counts) == 1
+
+
+def test_a_binding_is_part_of_its_attempt_and_one_that_fails_is_an_error() -> None:
+    """As in bindingCycle and handleSchedulingFailure (schedule_one.go, v1.36.2)."""
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0")], [make_pod("p")])
+    while not pipeline.orders:
+        assert pipeline.step_owner() or pipeline.step_scorer(0)
+    counters = pipeline.state.counters
+    assert not any(name == "attempt_s" for name, *_ in by_name(counters))
+    pipeline.now_s += 3.0
+    pipeline.step_binder(fails=True)
+    pipeline.step_owner()
+    pipeline.advance(10.0)
+    while not pipeline.orders:
+        assert pipeline.step_owner() or pipeline.step_scorer(0)
+    pipeline.now_s += 2.0
+    pipeline.step_binder()
+    pipeline.step_owner()
+    found = by_name(counters)
+    assert found["attempt_s", "error", "default-scheduler"].sum == pytest.approx(3.0)
+    assert found["attempt_s", "scheduled", "default-scheduler"].sum == pytest.approx(2.0)
+    assert found["sli_s", "2"].sum == pytest.approx(15.0)
 
 
 def test_every_pod_that_fits_nowhere_is_an_attempt_at_preemption() -> None:
