@@ -7,6 +7,8 @@ import pytest
 from shared.columns.nominations import Nomination
 from shared.columns.schema import CPU
 from shared.framework.extenders import EXTENDER, ExtenderVerdicts
+from shared.framework.profiles import ProfileConfig
+from shared.framework.registry import Registry
 from shared.ids import PodUid
 from shared.kube.extender_config import ExtenderConfig
 from shared.kube.extender_wire import MetaPod, MetaVictims
@@ -43,12 +45,17 @@ class World:
     """A worker's copy of a small cluster, and its extended pods."""
 
     def __init__(
-        self, *extenders: ExtenderConfig, pods: list[PodRecord], running: Sequence[PodRecord] = ()
+        self,
+        *extenders: ExtenderConfig,
+        pods: list[PodRecord],
+        running: Sequence[PodRecord] = (),
+        node_names: Sequence[str] = ("a", "b", "c"),
+        percentage: int | None = None,
     ) -> None:
         pipeline = Pipeline(worker_count=1)
         pipeline.start_scorer(0)
         # Nobody but the test moves messages on, so the pending pods are placed by nobody else.
-        nodes = [make_node(name, cpu="1") for name in ("a", "b", "c")]
+        nodes = [make_node(name, cpu="1") for name in node_names]
         pipeline.sync(nodes, [*running, *pods])
         pipeline.step_owner()
         pipeline.step_owner()
@@ -59,7 +66,8 @@ class World:
         self.caller = FakeCaller(*extenders)
         self.asked_for: list[tuple[int, int, list[int]]] = []
         self.sequence = 0
-        self.cycle = ExtendedCycle(self.replica, pipeline.frameworks, 0)
+        built = Registry().build(ProfileConfig(percentage_of_nodes_to_score=percentage))
+        self.cycle = ExtendedCycle(self.replica, {built.scheduler_name: built.framework}, 0)
         self.extended = ExtendedPods(
             self.cycle, self.replica, self.caller, self._ask_for_pods, self._next_sequence
         )
@@ -112,6 +120,14 @@ def test_the_most_important_are_asked_about_first_and_not_all_at_once() -> None:
     assert placements(settled) == [(PODS_AT_A_TIME + 2, world.row("a"))]
     assert world.caller.questions[-1].pod.name == "p1"
     assert len(world.extended) == PODS_AT_A_TIME + 1
+
+
+def test_all_nodes_that_take_the_pod_are_sent() -> None:
+    """Also where fewer would be scored of a pod that no extender is asked about."""
+    pod, names = make_pod("p"), [f"n{i:03}" for i in range(200)]
+    world = World(FILTERS, pods=[pod], node_names=names, percentage=1)
+    world.add(pod)
+    assert sorted(world.caller.take().node_names) == names
 
 
 def test_the_scores_of_extenders_count() -> None:

@@ -1,0 +1,148 @@
+"""Each line of docs/differences.md is shown by a test, or it is said why none can show it."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+PAGE: Final = ROOT / "docs" / "differences.md"
+SAMPLE: Final = "unit/shared/framework/test_node_sample.py"
+THEIRS: Final = "it is about what kube-scheduler does; here there is nothing of the kind"
+LINES: Final[dict[str, str]] = {
+    "`percentageOfNodesToScore` not set, or 0": (
+        f"{SAMPLE}::test_unset_and_all_are_no_sample_unless_it_is_to_be_compatible"
+    ),
+    "choice among nodes of equal score": f"{SAMPLE}::test_among_equals_the_heap_decides",
+    "batches of equal pods (OpportunisticBatching)": THEIRS,
+    "several scoring workers (`--workers` above 1)": ("properties/test_pipeline_machine.py"),
+    "errors of a Filter on several nodes": (
+        "unit/shared/plugins/test_dynamic_resources.py::test_an_error_names_the_device_of_each_node"
+    ),
+    "where the search for victims begins, and equal candidates": (
+        "unit/daemon/core/test_state.py::test_equal_events_and_seed_give_equal_decisions"
+    ),
+    "other feature gates than": (
+        "unit/shared/framework/test_feature_gates.py"
+        "::test_a_gate_that_is_not_obeyed_is_named_where_its_value_is_not_the_default"
+    ),
+    "pod groups (GenericWorkload, GangScheduling, TopologyAwareWorkloadScheduling)": THEIRS,
+    "DRA: selectors": "unit/shared/dra/test_cel.py::test_what_is_no_selector_does_not_compile",
+    "DRA: `filterTimeout`": (
+        "unit/shared/plugins/test_dynamic_resources.py"
+        "::test_filter_timeout_says_how_much_work_a_search_may_be"
+    ),
+    "DRA: a claim for extended resources that an earlier attempt has left": (
+        "unit/daemon/core/test_claim_work.py"
+        "::test_what_an_earlier_owner_left_for_a_pod_is_freed_and_the_pod_tried_again"
+    ),
+    "binding that fails after claims were allocated": (
+        "unit/workers/binder/test_claim_bind.py::test_what_the_attempt_allocated_is_free_again"
+    ),
+    "a pod that is being deleted when its turn comes": (
+        "unit/daemon/core/test_api_servers_word.py"
+        "::test_a_placement_of_a_pod_that_is_being_deleted_is_not_taken"
+    ),
+    'events on the Lease ("became leader")': THEIRS,
+    "events that cannot be written as fast as they come": ("unit/workers/binder/test_recorder.py"),
+    "times of extension points and plugins": (
+        "unit/workers/scorer/test_point_times.py"
+        "::test_each_pod_counts_once_at_each_point_that_it_came_to"
+    ),
+    "plugins that take part in PreFilter or PreScore": (
+        "architecture/test_differences.py::test_plugins_take_part_here_where_they_do_not_upstream"
+    ),
+    "metrics of Go, of the process and of client-go's inside": THEIRS,
+    "`/metrics/slis`, `/debug/pprof`, `/debug/flags/v`": (
+        "unit/daemon/endpoints/test_pages.py::test_other_paths_and_methods_are_refused"
+    ),
+    "`/metrics/resources`": (
+        "unit/daemon/endpoints/test_resources_text.py::test_pods_that_have_ended_are_left_out"
+    ),
+    "several pods": (
+        "unit/workers/scorer/test_extended_pods.py"
+        "::test_the_most_important_are_asked_about_first_and_not_all_at_once"
+    ),
+    "nodes that an extender's Filter is sent": (
+        "unit/workers/scorer/test_extended_pods.py::test_all_nodes_that_take_the_pod_are_sent"
+    ),
+    "Node objects that one extender sends back changed": (
+        "integration/test_extender_calls.py"
+        "::test_each_extender_is_asked_about_what_the_one_before_left"
+    ),
+    "victims whose going makes no room, or that are not less important": (
+        "unit/workers/scorer/test_extended_pods.py::test_what_extenders_leave_may_be_nothing"
+    ),
+    "an error after a bind call": (
+        "integration/test_extender_calls.py::test_after_a_failure_the_api_server_has_the_last_word"
+    ),
+    "a bound pod that the API server shows without a node again (restored etcd)": (
+        "unit/daemon/core/test_api_servers_word.py"
+        "::test_a_pod_that_is_shown_without_its_node_again_is_scheduled_anew"
+    ),
+    "placements of a pod that are refused again and again": (
+        "unit/daemon/core/queue/test_scheduling_queue.py"
+        "::test_a_pod_that_is_refused_too_often_in_a_row_goes_through_back_off"
+    ),
+    "victims that the API server will not delete": (
+        "unit/daemon/core/test_nominations.py"
+        "::test_a_victim_that_cannot_be_deleted_gives_the_preemptor_another_try"
+    ),
+    "the outcome of a binding that nobody knows (the connection broke)": (
+        "integration/test_extender_calls.py::test_an_order_that_was_lost_is_looked_up_first"
+    ),
+    "deletion of a victim": (
+        "unit/workers/binder/test_evictions.py::test_a_victim_is_marked_first_and_deleted_by_uid"
+    ),
+    "a pod of more than 256 resource names; a node of more than 256 resources or 1,024 labels": (
+        "unit/daemon/core/test_resource_names.py"
+        "::test_a_pod_that_asks_for_too_many_is_refused_by_name"
+    ),
+    "a pod whose affinity, spread constraints or claims are more work than about a second": (
+        "unit/shared/framework/test_pod_weight.py::test_others_go_on_beside_a_pod_that_is_too_much"
+    ),
+    "a pod that a scoring process does not survive twice": (
+        "unit/daemon/core/test_suspects.py::test_the_one_that_nobody_survives_is_found_and_parked"
+    ),
+}
+"""How a line begins -> the test that shows it, or a sentence."""
+UPSTREAMS: Final = {
+    "pre_filter": {"NodeName", "NodeUnschedulable", "TaintToleration"},
+    "pre_score": {"ImageLocality", "DynamicResources"},
+}
+"""In-tree plugins that have the method here and not upstream."""
+
+
+def lines() -> list[str]:
+    """The first cell of every line of every table."""
+    rows = re.findall(r"^\| (.+?) \| ", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    return [row for row in rows if row not in ("what", "---")]
+
+
+def test_every_line_is_shown_or_it_is_said_why_not() -> None:
+    told = lines()
+    assert len(told) >= 25
+    assert [line for line in told if not any(map(line.startswith, LINES))] == []
+    gone = [start for start in LINES if not any(line.startswith(start) for line in told)]
+    assert gone == [], "no such line any more"
+
+
+def test_the_tests_that_show_them_are_there() -> None:
+    missing = []
+    for shown_by in LINES.values():
+        path, _, name = shown_by.partition("::")
+        if not path.endswith(".py"):
+            continue
+        text = ROOT / "tests" / path
+        if not text.exists() or (name and f"def {name}(" not in text.read_text(encoding="utf-8")):
+            missing.append(shown_by)
+    assert missing == []
+
+
+def test_plugins_take_part_here_where_they_do_not_upstream() -> None:
+    from shared.framework.profiles import ProfileConfig
+    from shared.framework.registry import Registry
+
+    built = Registry().build(ProfileConfig())
+    by_name = {plugin.NAME: plugin for each in built.plugins_at.values() for plugin in each}
+    for method, names in UPSTREAMS.items():
+        assert all(hasattr(by_name[name], method) for name in names)
