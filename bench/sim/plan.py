@@ -353,7 +353,7 @@ class _Maker:
         return max(0.0, at_s - 0.01) if rng.random() < 0.7 else at_s + rng.random() * 5
 
     def _device_pools(self) -> list[Action]:
-        expression = f"device.driver == '{GPU_DRIVER}'"
+        expression = f'device.driver == "{GPU_DRIVER}"'
         selectors = [{"cel": {"expression": expression}}]
         made = [_create(f"{DEVICES}/deviceclasses", "gpu", spec={"selectors": selectors})]
         for name, count in (("one", 1), ("two", 2)):
@@ -374,7 +374,7 @@ class _Maker:
     def _devices_spec(self, count: int) -> Json:
         exactly: Json = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
         if self._rng.random() < 0.3:
-            model = f"device.attributes['{GPU_DRIVER}'].model == 'a'"
+            model = f'device.attributes["{GPU_DRIVER}"].model == "a"'
             exactly["selectors"] = [{"cel": {"expression": model}}]
         return {"requests": [{"name": "r", "exactly": exactly}]}
 

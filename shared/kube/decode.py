@@ -12,7 +12,7 @@ import msgspec
 
 from shared.errors import ObjectError
 from shared.kube.api_errors import ApiError, Status, error_from_status
-from shared.kube.objects import ApiObject, ObjectMeta
+from shared.kube.objects import ApiObject
 from shared.kube.resources import ResourceKind
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
@@ -99,10 +99,17 @@ _bookmark_decoder: Final = msgspec.json.Decoder(_BookmarkObject)
 _status_decoder: Final = msgspec.json.Decoder(Status)
 
 
-class _Named(msgspec.Struct):
-    """The part of an object that says which it is."""
+class _NamedMeta(msgspec.Struct, rename="camel"):
+    name: str
+    uid: str
+    namespace: str = ""
+    resource_version: str = ""
 
-    metadata: ObjectMeta
+
+class _Named(msgspec.Struct):
+    """The part of an object that says which it is; what else may be there is not looked at."""
+
+    metadata: _NamedMeta
 
 
 _name_decoder: Final = msgspec.json.Decoder(_Named)
@@ -193,7 +200,7 @@ class KindDecoder:
         except _UNDECODABLE:
             return None
         gone = self._kind.struct_type()
-        for field in gone.metadata.__struct_fields__:
+        for field in meta.__struct_fields__:
             setattr(gone.metadata, field, getattr(meta, field))
         return gone
 

@@ -122,6 +122,20 @@ def test_a_malformed_object_in_a_watch_is_named_and_keeps_its_version() -> None:
     assert event == Rejected("ns/a", "Expected `str`, got `int` - at `$.status.phase`", "5")
 
 
+@pytest.mark.parametrize(
+    "damage", [{"spec": 7}, {"metadata": {"labels": 7}}, {"metadata": {"ownerReferences": "x"}}]
+)
+def test_an_object_that_is_gone_is_gone_whatever_else_cannot_be_read_of_it(damage: Any) -> None:
+    """It was let in as it was before, and would stay for ever."""
+    body = pod("a")
+    body |= damage | {"metadata": body["metadata"] | damage.get("metadata", {})}
+    event = PODS_DECODER.line(line_of("DELETED", body))
+    assert isinstance(event, ObjectEvent)
+    assert event.type == "DELETED"
+    meta = event.object.metadata
+    assert (meta.namespace, meta.name, meta.uid, meta.resource_version) == ("ns", "a", "uid-a", "5")
+
+
 def test_an_unknown_event_type_is_reported() -> None:
     event = PODS_DECODER.line(line_of("RENAMED", pod("a")))
     assert event == Rejected("ns/a", "unknown watch event type 'RENAMED'", "5")
