@@ -23,6 +23,8 @@ def shrink(plan: Plan, still_fails: Callable[[Plan], bool]) -> Plan:
             break
     if plan.binder_count > 1 and trials.fails(plan._replace(binder_count=1)):
         plan = plan._replace(binder_count=1)
+    if plan.berth_count > 1 and trials.fails(plan._replace(berth_count=1)):
+        plan = plan._replace(berth_count=1)
     size = max(1, len(plan.actions) // 2)
     while trials.has_more:
         shorter = _without_one_piece(plan, size, trials)

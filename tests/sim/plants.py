@@ -22,7 +22,7 @@ PLANTS = {
         "daemon.core.cache",
         "        self._step(pod, Cause.FORGET)\n        self._drop(pod)\n",
         "",
-        found_by=1,
+        found_by=5,
     ),
     "a worker ignores a gap": Plant(
         "workers.scorer.replica",

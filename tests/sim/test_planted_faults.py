@@ -29,7 +29,7 @@ def test_a_story_is_made_short() -> None:
 
     def still_fails(plan: Plan) -> bool:
         failure = play(plan).failure
-        return failure is not None and failure.kind == "no rest"
+        return failure is not None and failure.kind == "contradiction"
 
     with planted(plant.module, plant.before, plant.after):
         plan = shrink(make_plan(plant.found_by), still_fails)
