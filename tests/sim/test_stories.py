@@ -103,3 +103,33 @@ def test_the_owner_dies_while_it_drains_for_a_reload() -> None:
         failure = play(plan).failure
     assert failure is not None
     assert failure.kind == "no rest"
+
+
+def test_an_object_becomes_unreadable_and_goes() -> None:
+    """What is left out stays as it was; but what is gone is gone."""
+    good = {
+        "containers": [],
+        "nodeSelector": {"nowhere": "x"},
+        "schedulerName": "default-scheduler",
+    }
+    bodies = [
+        {
+            "metadata": {"name": "poison-0", "namespace": "default", **more},
+            "spec": good,
+            "status": {},
+        }
+        for more in ({}, {"labels": 7})
+    ]
+    plan = story(
+        node("n0"),
+        *(
+            Action(at_s, "put_raw", {"plural": "pods", "body": body})
+            for at_s, body in zip((0.0, 3.0), bodies, strict=True)
+        ),
+    )
+    assert play(plan).failure is None
+    found = "                    decoded = self._named_only(event.object) or decoded\n"
+    with planted("shared.kube.decode", found, "                    pass\n"):
+        failure = play(plan).failure
+    assert failure is not None
+    assert failure.kind == "kept"
