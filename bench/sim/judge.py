@@ -353,7 +353,11 @@ class Judge:
                 for other in there
                 if (held := cache.get_pod(other.uid)) and (held.is_evicted or held.record.deleted)
             ]
-            problem = why_not(preemptor, node, cluster.without(gone), cluster)
+            try:
+                problem = why_not(preemptor, node, cluster.without(gone), cluster)
+            except CannotTell:
+                self.counts["untold"] += 1
+                continue
             if problem and node.name not in self._world.spoilt_nodes:
                 told = f"{order.namespace}/{order.name} goes from {node.name} for"
                 raise SimulatedFailure("eviction in vain", f"{told} {queued.key}: {problem}")

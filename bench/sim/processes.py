@@ -194,6 +194,8 @@ class ScorerProcess(LoopProcess):
 def _died(process: Process, error: BaseException) -> SimulatedFailure:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
+    if isinstance(error, SimulatedFailure):
+        return error
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next

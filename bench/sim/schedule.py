@@ -25,8 +25,9 @@ TURN_S_MEDIAN: Final = 0.000_2
 """How long a process is busy with a turn, about."""
 
 
-class SimulatedFailure(Exception):  # noqa: N818 # It is the finding, not an error of the simulation.
-    """Something that must not be. `kind` names the rule that was broken."""
+class SimulatedFailure(BaseException):
+    """Something that must not be. `kind` names the rule that was broken. No `except Exception` of the
+    code that runs may take it for something of its own."""
 
     def __init__(self, kind: str, detail: str) -> None:
         super().__init__(f"{kind}: {detail}")

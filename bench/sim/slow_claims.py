@@ -198,7 +198,7 @@ _CAPACITY = re.compile(
 
 
 def _line_holds(line: str, device: Device) -> bool:
-    driver = device.device_id[0]
+    driver, line = device.device_id[0], line.replace("'", '"')
     if found := _DRIVER.fullmatch(line):
         return driver == found[1]
     if found := _ATTRIBUTE.fullmatch(line):

@@ -471,6 +471,7 @@ class ClusterChanges:
                 self._object_deleted(kind, key, now_s)
             if kind == CLAIMS:
                 forget_told(self._cache, self._told_claims)
+                self._told_claims = {}
         if missed and was_synced:
             self._counters["missed_deletes"] += len(missed)
             fields: dict[str, object] = {"kind": kind, "count": len(missed), "first": missed[0]}

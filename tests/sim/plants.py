@@ -104,9 +104,4 @@ PLANTS = {
         "        again = [_with_a_look(order) for order in binder.orders.values()]",
         "        again = list(binder.orders.values())",
     ),
-    "spread is off by one": Plant(
-        "shared.kernels.spread",
-        "is_full: Bools = left > lowest + self._max_skew - self._self_match",
-        "is_full: Bools = left > lowest + self._max_skew + 1 - self._self_match",
-    ),
 }
