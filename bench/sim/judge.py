@@ -121,7 +121,7 @@ class Judge:
         self.counts[kind] += 1
 
     def _is_spoilt(self, node_name: str) -> bool:
-        return node_name in self._world.spoilt_nodes
+        return node_name in self._world.spoilt_nodes or self._world.was_restored
 
     def _note_snapshot(self, message: SnapshotDelta | SnapshotFull) -> None:
         owner = self._berth.owner

@@ -5,7 +5,7 @@ what it assumes, what it refuses, whom it has go. A decision that the oracle doe
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from bench.sim.oracle import OracleCluster, OraclePod, why_not
 from bench.sim.processes import ScorerProcess
@@ -16,6 +16,9 @@ from bench.sim.slow_storage import CannotTell
 from bench.sim.states import TENTATIVE, States
 from shared.messages.from_scorer import Failure
 from shared.messages.to_scorer import PodTask
+
+UNREADABLE: Final = "parsing pod: "
+"""Said of pods with selectors that no API server lets pass; the oracle takes all for readable."""
 
 
 class ScorerOpinion:
@@ -64,8 +67,6 @@ class ScorerOpinion:
 
     def _judge_placements(self, class_id: int, rows: list[int]) -> None:
         cluster = self._cluster()
-        if cluster is None:
-            return
         for number, row in enumerate(rows):
             name = self._replica.nodes.name_of(row)
             pod = self._states.of_class(self._replica.epoch, class_id, self._own_uid)
@@ -84,7 +85,7 @@ class ScorerOpinion:
             more = self._states.of_class(self._replica.epoch, class_id, f"{TENTATIVE}+{number}")
             cluster = cluster.beside([more.on(name)])
 
-    def _cluster(self) -> OracleCluster | None:
+    def _cluster(self) -> OracleCluster:
         cluster = self._states.copied_by(self._replica)
         if cluster is None:
             raise SimulatedFailure("copy", f"{self._name} works on what was never published")
@@ -101,21 +102,25 @@ class ScorerOpinion:
             before = self._cluster()
             known_count = 0 if known is None else len(known.tickets)
             failure: Failure | None = answer(task, pod_class, room_maker, answers, known, *rest)
-            if failure is None and known is not None and len(known.tickets) > known_count:
-                failure_of_like: Failure | None = known
-            else:
-                failure_of_like = failure
-            if failure_of_like is not None and before is not None:
-                self._judge_failure(task, failure_of_like, before)
+            if failure is not None:
+                self._judge_failure(task, failure, before, is_first=True)
+            elif known is not None and len(known.tickets) > known_count:
+                self._judge_failure(task, known, before, is_first=False)
             return failure
 
         cycle._answer = answered  # noqa: SLF001 # The same.
 
-    def _judge_failure(self, task: PodTask, failure: Failure, cluster: OracleCluster) -> None:
+    def _judge_failure(
+        self, task: PodTask, failure: Failure, cluster: OracleCluster, *, is_first: bool
+    ) -> None:
+        """`is_first`: of its class and batch. The next ones get its reasons, though nodes that were
+        filled since may have more to say."""
         replica = self._replica
         version = (replica.epoch, replica.sequence, replica.generation, len(cluster.pods))
         key = (*version, len(cluster.nominated), task.class_id, task.uid)
         if failure.is_error or not cluster.nodes or key in self._judged:
+            return
+        if UNREADABLE in failure.message:
             return
         self._judged.add(key)
         if any(self._is_spoilt(node.name) for node in cluster.nodes):
@@ -123,13 +128,15 @@ class ScorerOpinion:
         pod = self._states.of_class(self._replica.epoch, task.class_id, task.uid)
         self._count("failures")
         try:
-            self._judge_reasons(pod, failure, cluster)
+            self._judge_reasons(pod, failure, cluster, is_first=is_first)
             if failure.was_room_sought and not failure.freed_claims:
                 self._judge_preemption(pod, task, failure, cluster)
         except CannotTell:
             self._count("untold")
 
-    def _judge_reasons(self, pod: OraclePod, failure: Failure, cluster: OracleCluster) -> None:
+    def _judge_reasons(
+        self, pod: OraclePod, failure: Failure, cluster: OracleCluster, *, is_first: bool
+    ) -> None:
         verdicts = {node.name: why_not(pod, node, cluster) for node in cluster.nodes}
         fits = [name for name, verdict in verdicts.items() if verdict is None]
         told = f"{self._name}: {pod.namespace}, {failure.message}"
@@ -137,7 +144,7 @@ class ScorerOpinion:
             raise SimulatedFailure("fits though it was refused", f"{told}, on {', '.join(fits)}")
         plugins = sorted({verdict.plugin for verdict in verdicts.values() if verdict is not None})
         has_early_say = pod.spec.get("volumes") or pod.spec.get("resourceClaims")
-        if plugins != failure.plugins and not has_early_say:
+        if is_first and plugins != failure.plugins and not has_early_say:
             # Of volumes and claims PreFilter may have rejected it, before all others had a say.
             raise SimulatedFailure("other reasons", f"{told}; not by {plugins}")
 
