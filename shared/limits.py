@@ -18,9 +18,10 @@ DRAIN_S: Final = 20.0
 """For bindings in flight after SIGTERM. One binding is one POST, and a GET where the answer was
 ambiguous; the API server itself gives up a request well before this."""
 
-CHILD_STOP_S: Final = 5.0
-"""From SIGTERM to SIGKILL of a child. By then nothing is in flight; it only has to close sockets,
-and the last Drain or report may linger up to 2 s in ZeroMQ."""
+CHILD_STOP_S: Final = 8.0
+"""From SIGTERM to SIGKILL of a child. By then nothing is in flight; a binder writes conditions for up to
+3 s more, and the last Drain or report may linger up to 2 s in ZeroMQ. The rest is for a machine that has
+other things to do."""
 
 SILENCE_S: Final = 20.0
 """A child whose heartbeat does not move for so long, although it could, hangs, and is killed and started

@@ -3,7 +3,7 @@
 from functools import cached_property
 
 from shared.kernels.node_inclusion import RequiredNodeAffinity, required_node_affinity
-from shared.kernels.pod_terms import PodTerms, parse_pod_terms
+from shared.kernels.pod_terms import PodTerms, TermIndex, TermsAbout, parse_pod_terms
 from shared.kernels.pod_volumes import ClaimUse, claim_uses
 from shared.kube.objects import PodSpec
 from shared.kube.pod_record import PodTemplate
@@ -101,6 +101,14 @@ class PodInfo:
     def pod_terms(self) -> PodTerms:
         """Its affinity and anti-affinity to other pods."""
         return parse_pod_terms(self.namespace, self.spec.affinity)
+
+    @cached_property
+    def terms_about(self) -> TermsAbout:
+        """The same by whom they may mean."""
+        terms = self.pod_terms
+        return TermsAbout(
+            TermIndex(terms.affinity), TermIndex(terms.anti_affinity), TermIndex(terms.preferred)
+        )
 
     @cached_property
     def required_nodes(self) -> RequiredNodeAffinity:

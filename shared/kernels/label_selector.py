@@ -44,6 +44,13 @@ class Selector(NamedTuple):
         """Whether it selects everything for lack of any condition (`Selector.Empty` upstream)."""
         return not self.equal and not self.requirements and not self.selects_nothing
 
+    @property
+    def needed_label(self) -> str | None:
+        """A label without which nothing is selected; None if it takes none."""
+        if self.equal:
+            return self.equal[0][0]
+        return next((each.key for each in self.requirements if each.is_wanted), None)
+
     def matches(self, labels: Labels) -> bool:
         if self.selects_nothing:
             return False

@@ -30,7 +30,7 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.status import SKIP, SUCCESS, Code, Status, Verdicts, all_pass
 from shared.kernels.class_values import ClassValues
 from shared.kernels.label_selector import Labels
-from shared.kernels.pod_terms import NO_LABELS, PodTerm, ResolvedTerm
+from shared.kernels.pod_terms import NO_LABELS, PodTerm, ResolvedTerm, TermIndex
 from shared.kernels.rows import RowIndex, row_index
 from shared.kernels.term_counts import (
     NO_SHARES,
@@ -67,8 +67,8 @@ NAMESPACES: Final = "namespaces"
 class Incoming:
     """The required terms of the pod to be placed, and whom they are held against."""
 
-    __slots__ = ("_labels", "_namespace", "_namespace_labels", "affinity", "anti_affinity",
-                 "is_self_matching")  # fmt: skip
+    __slots__ = ("_apart_from", "_labels", "_namespace", "_namespace_labels", "affinity",
+                 "anti_affinity", "is_self_matching")  # fmt: skip
 
     def __init__(self, pod: PodInfo, cluster: ClusterView) -> None:
         all_namespaces = _LabelsByNamespace(cluster)
@@ -77,6 +77,7 @@ class Incoming:
         self._namespace_labels = all_namespaces.of(pod.namespace)
         self.affinity = all_namespaces.resolved(pod.pod_terms.affinity)
         self.anti_affinity = all_namespaces.resolved(pod.pod_terms.anti_affinity)
+        self._apart_from = TermIndex(self.anti_affinity)
         self.is_self_matching = self._matches_all(pod)
         """It would satisfy its own affinity: it may be the first of its kind."""
 
@@ -101,13 +102,13 @@ class Incoming:
         if self.anti_affinity:
             apart = summed(
                 (term.topology_key, 1)
-                for term in self.anti_affinity
+                for term in self._apart_from.about(other.labels)
                 if term.matches(other.namespace, other.labels)
             )
         if other.has_pod_terms:
             existing = summed(
                 (term.topology_key, 1)
-                for term in other.pod_terms.anti_affinity
+                for term in other.terms_about.anti_affinity.about(self._labels)
                 if self.is_meant_by(term)
             )
         if near or apart or existing:
@@ -331,18 +332,18 @@ class InterPodAffinity:
         own = all_namespaces.resolved(pod.pod_terms.preferred)
         namespace, labels = pod.namespace, pod.labels
         namespace_labels = all_namespaces.of(namespace)
-        hard_weight = self._hard_weight
+        hard_weight, own_terms = self._hard_weight, TermIndex(own)
 
         def parts(other: PodInfo) -> Iterator[tuple[str, int]]:
-            for term in own:
+            for term in own_terms.about(other.labels):
                 if term.matches(other.namespace, other.labels):
                     yield term.topology_key, term.weight
             if other.has_pod_terms:
-                terms = other.pod_terms
-                for theirs in terms.affinity if hard_weight else ():
+                terms = other.terms_about
+                for theirs in terms.affinity.about(labels) if hard_weight else ():
                     if theirs.matches(namespace, namespace_labels, labels):
                         yield theirs.topology_key, hard_weight
-                for theirs in terms.preferred:
+                for theirs in terms.preferred.about(labels):
                     if theirs.matches(namespace, namespace_labels, labels):
                         yield theirs.topology_key, theirs.weight
 

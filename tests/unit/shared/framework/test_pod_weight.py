@@ -11,6 +11,8 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.pod_weight import is_too_much
 from shared.kernels import node_selector
+from shared.kernels.label_selector import Labels
+from shared.kernels.pod_terms import PodTerm
 from shared.messages.to_owner import ObjectChanged
 from shared.plugins.args import NodeAffinityArgs
 from shared.plugins.node_affinity import NodeAffinity
@@ -169,3 +171,26 @@ def test_terms_share_the_numbers_that_they_compare_with(monkeypatch: pytest.Monk
     )
     assert found.passes.sum() == 39, "all but the one with 0"
     assert sorted(read, key=int) == [str(i) for i in range(40)]
+
+
+def test_terms_of_pods_on_nodes_are_held_only_against_those_who_have_the_label_they_need(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    matches = PodTerm.matches
+
+    def noted(self: PodTerm, namespace: str, namespace_labels: Labels, labels: Labels) -> bool:
+        asked.append(str(self.selector.needed_label))
+        return matches(self, namespace, namespace_labels, labels)
+
+    monkeypatch.setattr(PodTerm, "matches", noted)
+    pipeline = Pipeline()
+    heavy = make_pod(
+        "heavy", spec={"containers": [{"name": "c"}], **pod_terms(3000)}, node_name="n0"
+    )
+    nodes = [make_node(f"n{i}", labels={"zone": f"z{i}"}) for i in range(2)]
+    pipeline.sync(nodes, [heavy, make_pod("unlike", labels={"k7": "x"}), make_pod("plain")])
+    pipeline.run_until_quiet()
+    assert pipeline.bound[make_pod("unlike").uid] == ["n1"]
+    assert make_pod("plain").uid in pipeline.bound
+    assert set(asked) == {"k7"}
