@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from bench.conformance.claims import written_claim
+from bench.sim.leaks import holders
 from daemon.core.effects import Effect, TellBinder
 from shared.framework.device_index import CLAIMS, CLASSES, SLICES
 from shared.kube.objects import DeviceClass, ResourceClaim, ResourceSlice
@@ -16,6 +17,7 @@ from shared.messages.to_owner import (
     ObjectChanged,
     ObjectDeleted,
     PodChanged,
+    PodDeleted,
     SyncFinished,
     SyncStarted,
 )
@@ -132,6 +134,9 @@ def test_a_claim_that_was_freed_while_nobody_watched_is_not_held_for_ever() -> N
     assert cluster.assumed == []
     assert ordered(cluster.order_of(claim_pod("q", "d"))).claims
     cluster.check()
+    cluster.tell(PodDeleted(pod))
+    found = holders(cluster.state, [pod.uid])
+    assert not [each for each in found if "_told_claims" in each], "the list is over"
 
 
 def test_a_binding_that_failed_gives_the_device_back() -> None:
