@@ -46,6 +46,16 @@ def admit_new(cluster: Cluster, resource: Resource, obj: JsonObject) -> None:
         _taint_until_ready(obj)
 
 
+def admit_changed_pod(cluster: Cluster, pod: JsonObject, old: JsonObject) -> None:
+    """Run the plugins that look at updates on a pod that is about to be replaced."""
+    if cluster.admits_with(PRIORITY_PLUGIN):
+        for field in ("priority", "preemptionPolicy"):
+            if field in old["spec"]:
+                pod["spec"].setdefault(field, old["spec"][field])
+    if cluster.admits_with(DEFAULT_TOLERATIONS_PLUGIN):
+        _add_default_tolerations(pod["spec"])
+
+
 def topology_labels(cluster: Cluster, node_name: str) -> Mapping[str, str]:
     """Return the labels that a pod gets from its node; none when the node does not exist."""
     node = cluster.nodes.objects.get(node_name)

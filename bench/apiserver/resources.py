@@ -130,6 +130,7 @@ PODS: Final = Resource(
         Subresource(
             name="eviction", kind="Eviction", verbs=("create",), group="policy", version="v1"
         ),
+        Subresource(name="resize", kind="Pod", verbs=_STATUS_VERBS),
         _status("Pod"),
     ),
     zero_value=_ZERO_POD,
@@ -324,6 +325,18 @@ _DEVICES: Final = (
         has_generation=True,
         returns_deleted=True,
     ),
+    # kube-apiserver serves it only where it is asked to (--runtime-config). Nothing here acts on it.
+    Resource(
+        group="resource.k8s.io",
+        version="v1beta2",
+        plural="devicetaintrules",
+        kind="DeviceTaintRule",
+        is_namespaced=False,
+        subresources=(_status("DeviceTaintRule"),),
+        has_generation=True,
+        resets_status=True,
+        returns_deleted=True,
+    ),
 )
 
 # In the order of /apis; within a group in the order of its discovery answer.
@@ -348,7 +361,9 @@ RESOURCES: Final[tuple[Resource, ...]] = (
 BY_PATH: Final[dict[tuple[str, str, str], Resource]] = {
     (resource.group, resource.version, resource.plural): resource for resource in RESOURCES
 }
-GROUPS: Final[tuple[str, ...]] = tuple(
-    dict.fromkeys(resource.group for resource in RESOURCES if resource.group)
-)
+VERSIONS: Final[dict[str, tuple[str, ...]]] = {
+    group: tuple(dict.fromkeys(each.version for each in RESOURCES if each.group == group))
+    for group in dict.fromkeys(each.group for each in RESOURCES if each.group)
+}
+"""Group -> its versions, the preferred one first."""
 assert len(BY_PATH) == len(RESOURCES), "two rows serve the same path"

@@ -8,7 +8,7 @@ nothing writes nothing and gets no new version.
 from typing import Any, Final
 
 from bench.apiserver import patches, status
-from bench.apiserver.admission import admit_new, check_priority_class
+from bench.apiserver.admission import admit_changed_pod, admit_new, check_priority_class
 from bench.apiserver.cluster import Cluster
 from bench.apiserver.defaults import (
     apply_defaults,
@@ -32,6 +32,7 @@ from bench.apiserver.resources import (
     DISRUPTION_BUDGETS,
     EVENTS,
     NAMESPACES,
+    NODES,
     PODS,
     PRIORITY_CLASSES,
     Resource,
@@ -341,6 +342,8 @@ def _update(
     _check_preconditions(resource, stored, given)
     try:
         result = _merged(resource, current, new, given, subresource)
+        if resource is PODS and not subresource:
+            admit_changed_pod(cluster, result, current)
         _check_update(cluster, resource, result, current, subresource)
     except _SHAPE_ERRORS as error:
         raise _misshapen(resource, error) from error
@@ -392,8 +395,13 @@ def _merged(
         result = {**current, "metadata": metadata, "status": new.get("status", {})}
         if resource is PODS and "qosClass" in current["status"]:
             result["status"].setdefault("qosClass", current["status"]["qosClass"])
+        if resource is NODES:
+            apply_defaults(resource, result)
         apply_zero_values(resource, result)
         return result
+    if subresource == "resize":
+        new = _resized(current, new)
+        metadata = {**old_metadata}
     result = {**new, "metadata": metadata}
     if resource is EVENTS or resource is CORE_EVENTS:
         complete_event(result)
@@ -408,6 +416,25 @@ def _merged(
     if resource.has_generation and result.get("spec") != current.get("spec"):
         metadata["generation"] = old_metadata.get("generation", 0) + 1
     return result
+
+
+def _resized(current: JsonObject, new: JsonObject) -> JsonObject:
+    """The pod with the amounts of its containers replaced and nothing else (dropNonResizeUpdates in
+    pkg/registry/core/pod/strategy.go, v1.36.2)."""
+    spec = {**current["spec"]}
+    for field in ("containers", "initContainers"):
+        given = {each["name"]: each for each in new["spec"].get(field) or ()}
+        if given.keys() != {each["name"] for each in spec.get(field) or ()}:
+            raise status.bad_request(f"spec.{field}: containers may not be added or removed")
+        if given:
+            spec[field] = [
+                {**each, **{k: v for k, v in given[each["name"]].items() if k in _RESIZED}}
+                for each in spec[field]
+            ]
+    return {**current, "spec": spec}
+
+
+_RESIZED: Final = ("resources", "resizePolicy")
 
 
 def _check_update(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.demo.figures import columns
 from bench.perf.comparison import comparison, read_result
-from bench.perf.config_file import Plan, matching, plan_of, read_cases
+from bench.perf.config_file import OUR_FILES, Plan, chosen, plan_of, topic_of
 from bench.perf.plot import plot_svg
 from bench.perf.result import Result
 from bench.perf.run import MODES, RunOptions, run_benchmark
@@ -23,11 +23,6 @@ from shared.telemetry.log import start_logging
 
 CORES_MAX = 1024
 PODS_MAX = 1_000_000
-HERE = Path(__file__).parent
-DEFAULT_FILES = (
-    *sorted(HERE.glob("upstream/*/performance-config.yaml")),
-    *sorted(HERE.glob("workloads/performance-config.yaml")),
-)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if parsed.command == "plot":
         return _plot(parsed)
     if parsed.command == "list":
-        print(_listing(parsed.config or list(DEFAULT_FILES), parsed.labels))
+        print(_listing(parsed.config or OUR_FILES, parsed.labels))
         return exit_codes.OK
     if parsed.command == "suite":
         return _run_suite(parsed)
@@ -83,7 +78,7 @@ _LABELS_HELP = "only workloads with these, such as performance,-short"
 def _add_run(parser: argparse.ArgumentParser) -> None:
     defaults = RunOptions()
     add = parser.add_argument
-    add("--config", type=Path, required=True, metavar="FILE", help="performance-config.yaml")
+    add("--config", type=Path, action="append", metavar="FILE", help=_FILES_HELP)
     add("--workload", default="", metavar="CASE/NAME", help="CASE alone: all of its workloads")
     add("--labels", default="", metavar="LABELS", help=_LABELS_HELP)
     add("--mode", choices=MODES, default=defaults.mode, help="default %(default)s")
@@ -158,15 +153,19 @@ def _plot(parsed: argparse.Namespace) -> int:
 
 def _run(parsed: argparse.Namespace) -> int:
     options = _options(parsed)
-    chosen = list(matching(read_cases(parsed.config), parsed.workload, parsed.labels))
-    if not chosen:
+    wanted = f"{parsed.workload} {parsed.labels}".strip()
+    if not wanted and not parsed.config:
+        problem = "all would take a day; name some, or labels, or a file"
+        raise ConfigurationError("--workload", [problem])
+    found = list(chosen(parsed.config or OUR_FILES, parsed.workload, parsed.labels))
+    if not found:
         problem = "no workload is called so and has these labels; berth bench list shows them"
-        raise ConfigurationError(f"{parsed.config}: {parsed.workload or parsed.labels}", [problem])
+        raise ConfigurationError(wanted, [problem])
     is_good = True
     with ExitStack() as outputs:
-        put = _putter(parsed.output, outputs, is_folder=len(chosen) > 1)
-        for case, workload in chosen:
-            plan = plan_of(parsed.config.absolute(), case, workload)
+        put = _putter(parsed.output, outputs, is_folder=len(found) > 1)
+        for file, case, workload in found:
+            plan = plan_of(file, case, workload)
             print(f"{plan.name} ({options.mode})", flush=True)
             result = run_benchmark(plan, options, lambda line: print(f"  {line}", flush=True))
             print(_table(result))
@@ -207,7 +206,7 @@ def _run_suite(parsed: argparse.Namespace) -> int:
     problem = ""
     outcomes = {row: known_outcome(row, parsed.output) for row in SUITE}
     for row in SUITE:
-        if parsed.only not in f"{row.config} {row.workload} {row.told_mode}":
+        if parsed.only not in f"{row.workload} {row.told_mode}":
             continue
         print(f"{row.workload} ({row.told_mode})", flush=True)
         options = RunOptions(
@@ -282,16 +281,15 @@ def _table(result: Result) -> str:
 
 def _listing(files: Sequence[Path], labels: str) -> str:
     rows = []
-    for file in files:
-        for case, workload in matching(read_cases(file), "", labels):
-            try:
-                plan_of(file.absolute(), case, workload)
-                why = ""
-            except ConfigurationError as error:
-                why = "; ".join(error.problems)
-            params = " ".join(f"{key}={value}" for key, value in workload.params.items())
-            name = f"{case.name}/{workload.name}"
-            rows.append((name, file.parent.name, ",".join(workload.labels), params, why))
+    for file, case, workload in chosen(files, "", labels):
+        try:
+            plan_of(file, case, workload)
+            why = ""
+        except ConfigurationError as error:
+            why = "; ".join(error.problems)
+        params = " ".join(f"{key}={value}" for key, value in workload.params.items())
+        name = f"{case.name}/{workload.name}"
+        rows.append((name, topic_of(file), ",".join(workload.labels), params, why))
     head = ("WORKLOAD", "TOPIC", "LABELS", "PARAMETERS", "NOT RUN BECAUSE")
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     return "\n".join(

@@ -4,12 +4,20 @@ Pure: times come in. Waits are futures that the book resolves itself, so that no
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import Final, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, Literal, NamedTuple
 
 Stage = Literal["Scheduled", "Attempted"]
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
+
+
+class PastPod(NamedTuple):
+    """A pod that is gone, and whose name another one has."""
+
+    created_s: float
+    bound_s: float
+    labels: Mapping[str, str]
 
 
 class NamespaceBook:
@@ -23,10 +31,36 @@ class NamespaceBook:
         self.labels: dict[str, Mapping[str, str]] = {}
         self.live: set[str] = set()
         """Created and not deleted."""
+        self.past: list[PastPod] = []
 
-    def count(self, stage: Stage) -> int:
-        bound = len(self.bound_s)
-        return bound if stage == "Scheduled" else bound + len(self.refused)
+    def reached(self, stage: Stage) -> Iterator[str]:
+        """Pods that have come so far."""
+        yield from self.bound_s
+        if stage == "Attempted":
+            yield from self.refused
+
+    def has(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether the pod has all these labels."""
+        own = self.labels.get(name, _NO_LABELS)
+        return all(own.get(key) == value for key, value in labels.items())
+
+    def bound(self) -> Iterator[PastPod]:
+        """All that were ever bound."""
+        yield from self.past
+        for name, bound_s in self.bound_s.items():
+            created_s = self.created_s.get(name, bound_s)
+            yield PastPod(created_s, bound_s, self.labels.get(name, _NO_LABELS))
+
+
+class _Wait:
+    """Somebody waits until so many more of the pods that count have come so far."""
+
+    def __init__(self, namespace: str, stage: Stage, counts: Callable[[str], bool]) -> None:
+        self.namespace = namespace
+        self.stage = stage
+        self.counts = counts
+        self.missing = 0
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
 class PodBook:
@@ -37,7 +71,7 @@ class PodBook:
         self.double_binds: list[str] = []
         """Pods that were bound to a second node; more than none is a fault."""
         self.nodes: dict[tuple[str, str], str] = {}
-        self._waits: list[tuple[str, Stage, int, asyncio.Future[None]]] = []
+        self._waits: list[_Wait] = []
 
     def of(self, namespace: str) -> NamespaceBook:
         book = self.namespaces.get(namespace)
@@ -49,6 +83,12 @@ class PodBook:
         self, namespace: str, name: str, now_s: float, labels: Mapping[str, str] | None = None
     ) -> None:
         book = self.of(namespace)
+        bound_s = book.bound_s.pop(name, None)
+        if bound_s is not None:
+            book.past.append(
+                PastPod(book.created_s[name], bound_s, book.labels.get(name, _NO_LABELS))
+            )
+            self.nodes.pop((namespace, name), None)
         book.created_s[name] = now_s
         book.live.add(name)
         if labels:
@@ -62,56 +102,63 @@ class PodBook:
             self.double_binds.append(f"{namespace}/{name}: {known} then {node}")
         if name not in book.bound_s:
             book.bound_s[name] = now_s
-            book.refused.pop(name, None)
+            was_refused = book.refused.pop(name, None) is not None
             if self._waits:
-                self._wake(namespace, book)
+                self._count(namespace, name, "Scheduled")
+                if not was_refused:
+                    self._count(namespace, name, "Attempted")
 
     def refused(self, namespace: str, name: str, message: str) -> None:
         """Its PodScheduled condition is False."""
         book = self.of(namespace)
         if name not in book.bound_s:
+            is_new = name not in book.refused
             book.refused[name] = message
-            if self._waits:
-                self._wake(namespace, book)
+            if is_new and self._waits:
+                self._count(namespace, name, "Attempted")
 
     def deleted(self, namespace: str, name: str) -> None:
         book = self.of(namespace)
         book.live.discard(name)
-        book.refused.pop(name, None)
+        if book.refused.pop(name, None) is not None:
+            self._count(namespace, name, "Attempted", by=-1)
 
-    async def until(self, namespace: str, stage: Stage, count: int) -> None:
-        """Waits until so many pods of the namespace have come so far."""
-        if self.of(namespace).count(stage) >= count:
+    async def until(
+        self, namespace: str, stage: Stage, count: int, counts: Callable[[str], bool] | None = None
+    ) -> None:
+        """Waits until so many pods of the namespace have come so far; `counts` tells which count, by
+        name (all)."""
+        wait = _Wait(namespace, stage, counts or (lambda _: True))
+        wait.missing = count - sum(map(wait.counts, self.of(namespace).reached(stage)))
+        if wait.missing <= 0:
             return
-        future = asyncio.get_running_loop().create_future()
-        wait = (namespace, stage, count, future)
         self._waits.append(wait)
         try:
-            await future
+            await wait.future
         finally:
             if wait in self._waits:
                 self._waits.remove(wait)
 
-    def _wake(self, namespace: str, book: NamespaceBook) -> None:
+    def _count(self, namespace: str, name: str, stage: Stage, by: int = 1) -> None:
+        """A pod has come so far now, or (-1) is no longer there."""
         for wait in list(self._waits):
-            wanted, stage, count, future = wait
-            if wanted == namespace and book.count(stage) >= count:
-                self._waits.remove(wait)
-                if not future.done():
-                    future.set_result(None)
+            if wait.namespace == namespace and wait.stage == stage and wait.counts(name):
+                wait.missing -= by
+                if wait.missing <= 0:
+                    self._waits.remove(wait)
+                    if not wait.future.done():
+                        wait.future.set_result(None)
 
     def selected(
         self, namespaces: Iterable[str], labels: Mapping[str, str] = _NO_LABELS
     ) -> list[tuple[float, float]]:
         """(created, bound) of the bound pods of these namespaces that have all these labels."""
-        found = []
-        for namespace in namespaces:
-            book = self.of(namespace)
-            for name, bound_s in book.bound_s.items():
-                has = book.labels.get(name, _NO_LABELS)
-                if all(has.get(key) == value for key, value in labels.items()):
-                    found.append((book.created_s.get(name, bound_s), bound_s))
-        return found
+        return [
+            (pod.created_s, pod.bound_s)
+            for namespace in namespaces
+            for pod in self.of(namespace).bound()
+            if all(pod.labels.get(key) == value for key, value in labels.items())
+        ]
 
     def told(self) -> str:
         """How far each namespace has come, for the message of a failure."""

@@ -26,8 +26,11 @@ class ClusterApi(Protocol):
     async def prepare(self, series: Series) -> Prepared:
         """Encode what will be created."""
 
-    async def create(self, prepared: Prepared, arrivals_s: Sequence[float] | None = None) -> None:
-        """Create all, in order, as fast as it goes, or each at its time after now."""
+    async def create(
+        self, prepared: Sequence[Prepared], arrivals_s: Sequence[float] | None = None
+    ) -> None:
+        """Create the first of each series, in order, then the second of each and so on, as fast as it
+        goes, or each at its time after now."""
 
     async def until_taken_in(self) -> None:
         """Wait until the scheduler knows of what was created, where it lies with us to see to that."""
@@ -35,10 +38,18 @@ class ClusterApi(Protocol):
     async def update(
         self, resource: Resource, namespace: str, body: JsonObject, subresources: Sequence[str]
     ) -> None:
-        """Replace an object that is there, and its status."""
+        """Replace an object that is there, or a subresource of it."""
 
-    async def delete(self, resource: Resource, namespace: str, name: str) -> None:
-        """Ask for an object to go."""
+    async def put_status(self, resource: Resource, namespace: str, body: JsonObject) -> None:
+        """Replace the status of an object that is there; nothing where its kind has none."""
+
+    async def listed(self, resource: Resource) -> list[JsonObject]:
+        """All objects of a kind; not of pods."""
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, *, at_once: bool = False
+    ) -> None:
+        """Ask for an object to go; `at_once`: without the time that a pod has to end."""
 
     async def status(self) -> StatusAnswer | None:
         """What the owner says; None when no owner of ours is there."""

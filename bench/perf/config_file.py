@@ -1,11 +1,12 @@
 """performance-config.yaml: test cases, each with operations and workloads that fill in parameters.
 
-Read unchanged from upstream (test/integration/scheduler_perf, v1.36). A workload is named
-CASE/NAME; what it comes to (`Plan`) has every `$parameter` resolved, every feature gate judged and
-every path made absolute. Errors name the file, the case and the remedy.
+Read unchanged from upstream (test/integration/scheduler_perf, v1.36.2). A workload is named
+CASE/NAME; what it comes to (`Plan`) has every `$parameter` resolved, every set of pods unrolled and
+every feature gate judged. What is obeyed by halves or not at all is in the plan's notes, which stay with
+the result. Errors name the file, the case and the remedy.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -13,18 +14,34 @@ import msgspec
 import yaml
 
 from bench.perf.operations import (
+    Churn,
     CreateAny,
+    CreateNodes,
     CreatePods,
     CreatePodSets,
+    CreateResourceClaims,
     Operation,
-    Sleep,
+    StartCollectingMetrics,
     UpdateAny,
 )
 from shared.durations import parse_duration
 from shared.errors import ConfigurationError
+from shared.framework.feature_gates import FeatureGates
 from shared.yaml_fields import YAML_FAULTS, yaml_problem
 
 Params = Mapping[str, Any]
+
+
+class MetricSelector(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True
+):
+    """Which of the result's data items a threshold is for."""
+
+    name: str = "SchedulingThroughput"
+    labels: dict[str, str] = {}
+    data_bucket: str = "Average"
+    expect_lower: bool = False
+    """The threshold is what must not be reached, instead of what must be exceeded."""
 
 
 class Workload(
@@ -36,8 +53,8 @@ class Workload(
     params: dict[str, Any] = {}
     labels: list[str] = []
     threshold: float | dict[str, float] = 0.0
-    """Average pods/s below which upstream's CI fails; by topic where several share the file."""
-    threshold_metric_selector: dict[str, Any] | None = None
+    """Average pods/s below which a run fails; by topic where several share the file."""
+    threshold_metric_selector: MetricSelector | None = None
     feature_gates: dict[str, bool] = {}
 
 
@@ -51,7 +68,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="came
     feature_gates: dict[str, bool] = {}
     labels: list[str] = []
     metrics_collector_config: dict[str, Any] | None = None
-    default_threshold_metric_selector: dict[str, Any] | None = None
+    default_threshold_metric_selector: MetricSelector | None = None
     scheduler_config_path: str = ""
 
 
@@ -64,6 +81,10 @@ class Plan(NamedTuple):
     operations: tuple[Operation, ...]
     notes: tuple[str, ...]
     """What a reader of the result has to know."""
+    feature_gates: str = ""
+    """As on the command line; without those that berth cannot be told."""
+    declared_features: int = 0
+    """How many features each node declares."""
 
     @property
     def name(self) -> str:
@@ -71,7 +92,7 @@ class Plan(NamedTuple):
 
     @property
     def topic(self) -> str:
-        return self.file.parent.name
+        return topic_of(self.file)
 
     @property
     def threshold(self) -> float:
@@ -79,9 +100,22 @@ class Plan(NamedTuple):
         stated = self.workload.threshold
         return stated.get(self.topic, 0.0) if isinstance(stated, dict) else float(stated)
 
+    @property
+    def threshold_metric(self) -> MetricSelector:
+        return (
+            self.workload.threshold_metric_selector
+            or self.case.default_threshold_metric_selector
+            or MetricSelector()
+        )
+
     def path(self, relative: str) -> Path:
         """A path of the file, which counts from the file's own folder."""
         return (self.file.parent / relative).resolve()
+
+
+def topic_of(file: Path) -> str:
+    """Upstream has a folder for each topic, with one file; ours is a file for each."""
+    return file.parent.name if file.name == "performance-config.yaml" else file.stem
 
 
 def read_cases(file: Path) -> list[Case]:
@@ -123,62 +157,102 @@ def matching(cases: list[Case], names: str, labels: str) -> Iterator[tuple[Case,
                 yield case, workload
 
 
+OUR_FILES: Final = tuple(sorted((Path(__file__).parent / "workloads").glob("*.yaml")))
+"""The workloads that come with berth, a file for each topic."""
+
+
+def chosen(files: Iterable[Path], names: str, labels: str) -> Iterator[tuple[Path, Case, Workload]]:
+    """The same over several files."""
+    for file in files:
+        for case, workload in matching(read_cases(file), names, labels):
+            yield file.absolute(), case, workload
+
+
 def plan_of(file: Path, case: Case, workload: Workload) -> Plan:
     """The workload with its parameters filled in; ConfigurationError if it cannot be run."""
     place = f"{file}: {case.name}/{workload.name}"
-    gates = {**case.feature_gates, **workload.feature_gates}
-    problems, notes = _judge_gates(gates)
-    if case.scheduler_config_path:
-        problems.append("schedulerConfigPath: give the file to --scheduler-config instead")
+    gates, problems, notes = _judged({**case.feature_gates, **workload.feature_gates})
+    if case.metrics_collector_config is not None:
+        notes.append("metricsCollectorConfig: has no effect, what is measured is always the same")
     used: set[str] = set()
-    operations = []
+    operations: list[Operation] = []
     for index, operation in enumerate(case.workload_template):
         try:
-            operations.append(_resolved(operation, workload.params, used))
+            operations += _unrolled(_resolved(operation, workload.params, used))
         except ConfigurationError as error:
             problems.extend(f"operation {index}: {problem}" for problem in error.problems)
+    features = 0
+    if DECLARED_FEATURES in workload.params:
+        used.add(DECLARED_FEATURES)
+        features = int(workload.params[DECLARED_FEATURES])
+        notes.append(
+            f"{DECLARED_FEATURES}: nodes declare so many features; no pod requires them, as upstream's"
+            " program has them do by features that exist in it alone"
+        )
     unused = sorted(set(workload.params) - used)
     if unused and not problems:
         problems.append(f"parameters that no operation uses: {', '.join(unused)}")
     if problems:
         raise ConfigurationError(place, problems)
-    return Plan(file, case, workload, tuple(operations), tuple(notes))
+    notes.extend(dict.fromkeys(note for each in operations for note in _notes_on(each)))
+    return Plan(file, case, workload, tuple(operations), tuple(notes), gates, features)
+
+
+DECLARED_FEATURES: Final = "numNodeDeclaredFeatures"
+"""A parameter that no operation uses: it is for the program of the topic nodedeclaredfeatures
+(nodedeclaredfeatures/node_declared_features_test.go)."""
+
+
+def _notes_on(operation: Operation) -> Iterator[str]:
+    """Fields that are without effect, as upstream."""
+    match operation:
+        case CreateNodes(node_allocatable_strategy=strategy) if strategy is not None:
+            if strategy.node_allocatable:
+                yield (
+                    "nodeAllocatableStrategy.nodeAllocatable: has no effect, as upstream: a patch of a"
+                    " node leaves its status alone"
+                )
+        case CreatePods() if not operation.persistent_volume_claim_template_path:
+            if operation.persistent_volume_template_path:
+                yield (
+                    "persistentVolumeTemplatePath: has no effect without"
+                    " persistentVolumeClaimTemplatePath"
+                )
+        case _:
+            pass
 
 
 # Feature gates ------------------------------------------------------------------------------------
 
-_ALWAYS: Final[Mapping[str, str]] = {
+_WITHOUT: Final[Mapping[str, str]] = {
     "SchedulerQueueingHints": "queueing hints are always on in berth",
     "SchedulerAsyncAPICalls": "API calls are always asynchronous in berth",
-    "SchedulerAsyncPreemption": "preemption is always asynchronous in berth",
-    "NodeInclusionPolicyInPodTopologySpread": "node inclusion policies are always obeyed by berth",
-    "NodeDeclaredFeatures": "NodeDeclaredFeatures is part of berth's default profile",
-    "DynamicResourceAllocation": "dynamic resources are part of the default profile (GA upstream)",
 }
-"""Gates of which berth has one side only. The other side is accepted where it changes how upstream
-works and not what it decides; the note is kept with the result."""
-
-_MUST_BE_ON: Final = frozenset(
-    {"NodeInclusionPolicyInPodTopologySpread", "DynamicResourceAllocation"}
-)
-_MUST_BE_OFF: Final = frozenset({"DRAExtendedResource"})
+"""Gates that change how upstream works and not what it decides. Of the first, v1.36 itself has one side
+only, and upstream's suite runs as v1.33 for the other."""
 
 
-def _judge_gates(gates: Mapping[str, bool]) -> tuple[list[str], list[str]]:
-    """(problems, notes)"""
-    problems, notes = [], []
+def _judged(gates: Mapping[str, bool]) -> tuple[str, list[str], list[str]]:
+    """(for the command line, problems, notes)"""
+    problems: list[str] = []
+    notes: list[str] = []
+    told: dict[str, bool] = {}
     for gate, is_on in sorted(gates.items()):
-        if gate in _MUST_BE_OFF and not is_on:
-            continue
-        if gate in _MUST_BE_OFF or (gate in _MUST_BE_ON and not is_on):
-            side = "on" if is_on else "off"
-            problems.append(f"featureGates.{gate}: berth cannot decide as with this gate {side}")
-        elif gate in _ALWAYS:
+        if gate in _WITHOUT:
             if not is_on:
-                notes.append(f"{gate}: false in the workload; {_ALWAYS[gate]}")
+                notes.append(f"{gate}: false in the workload; {_WITHOUT[gate]}")
+            continue
+        try:
+            without_effect = FeatureGates({gate: is_on}).without_effect
+        except ConfigurationError as error:
+            problems.extend(f"featureGates.{problem}" for problem in error.problems)
+            continue
+        if without_effect:
+            notes.append(f"{without_effect[0]}: has no effect in berth")
         else:
-            problems.append(f"featureGates.{gate}: berth does not know this gate")
-    return problems, notes
+            told[gate] = is_on
+    line = ",".join(f"{gate}={str(is_on).lower()}" for gate, is_on in told.items())
+    return line, problems, notes
 
 
 # Parameters ---------------------------------------------------------------------------------------
@@ -187,6 +261,7 @@ _PARAMETERS: Final[Mapping[str, str]] = {
     "count_param": "count",
     "steady_state_param": "steady_state",
     "duration_param": "duration",
+    "max_claims_per_node_param": "max_claims_per_node",
 }
 
 
@@ -197,14 +272,6 @@ def _resolved(operation: Operation, params: Params, used: set[str]) -> Operation
         name = getattr(operation, by_name, "")
         if name:
             changes[field] = _parameter(name, params, used)
-    template_params = getattr(operation, "template_params", None)
-    if template_params:
-        changes["template_params"] = {
-            key: _parameter(value, params, used)
-            if isinstance(value, str) and value.startswith("$")
-            else value
-            for key, value in template_params.items()
-        }
     if isinstance(operation, CreatePodSets):
         changes["create_pods_op"] = _resolved(operation.create_pods_op, params, used)
     try:
@@ -227,30 +294,68 @@ def _parameter(name: str, params: Params, used: set[str]) -> Any:
     return params[key]
 
 
+def _unrolled(operation: Operation) -> list[Operation]:
+    """Pods for each of so many namespaces are so many operations."""
+    if not isinstance(operation, CreatePodSets):
+        return [operation]
+    return [
+        msgspec.structs.replace(
+            operation.create_pods_op, namespace=f"{operation.namespace_prefix}-{number}"
+        )
+        for number in range(operation.count)
+    ]
+
+
 def _check(operation: Operation) -> None:
     problems = []
-    count = getattr(operation, "count", None)
-    is_optional = isinstance(operation, CreateAny | UpdateAny)
-    if hasattr(operation, "count") and not (is_optional and count is None):
-        is_number = isinstance(count, int) and not isinstance(count, bool) and count >= 0
-        if not is_number:
-            problems.append(f"count {count!r}: must be a number, 0 or more")
-    if isinstance(operation, Sleep) and not operation.duration:
-        problems.append("duration or durationParam must be given")
-    if isinstance(operation, CreatePods):
-        if operation.collect_metrics and operation.skip_wait_to_completion:
-            problems.append("collectMetrics and skipWaitToCompletion exclude one another")
-        if operation.steady_state and not operation.duration:
-            problems.append("steadyState needs a duration")
-        if operation.persistent_volume_template_path:
-            problems.append("persistentVolumeTemplatePath is not supported yet")
+    for field in ("count", "max_claims_per_node"):
+        number = getattr(operation, field, 0)
+        is_unset = number is None and isinstance(operation, CreateAny | UpdateAny)
+        is_number = isinstance(number, int) and not isinstance(number, bool) and number >= 0
+        if not is_number and not is_unset:
+            problems.append(f"{field} {number!r}: must be a number, 0 or more")
+    problems.extend(
+        f"{field}: must be set"
+        for field in ("template_path", "driver_name", "nodes")
+        if not getattr(operation, field, True)
+    )
+    problems.extend(
+        f"{field} {getattr(operation, field)}: must not be negative"
+        for field in ("update_per_second", "delete_pods_per_second", "number")
+        if getattr(operation, field, 0) < 0
+    )
+    match operation:
+        case CreateResourceClaims() if not operation.namespace:
+            problems.append("namespace: must be set")
+        case StartCollectingMetrics() if not operation.namespaces:
+            problems.append("namespaces must be given")
+        case Churn() if operation.mode == "recreate" and not operation.number:
+            problems.append("recreate needs a number")
+        case Churn() if not operation.template_paths:
+            problems.append("templatePaths must be given")
+        case CreatePods():
+            problems.extend(_problems_of_pods(operation))
+        case _:
+            pass
     if problems:
         raise ConfigurationError("operation", problems)
 
 
+def _problems_of_pods(operation: CreatePods) -> Iterator[str]:
+    if operation.collect_metrics and operation.skip_wait_to_completion:
+        yield "collectMetrics and skipWaitToCompletion exclude one another"
+    if operation.steady_state and operation.skip_wait_to_completion:
+        yield "steadyState and skipWaitToCompletion exclude one another"
+    if operation.steady_state and not duration_s(operation.duration):
+        yield "steadyState needs a duration"
+    volume = operation.persistent_volume_template_path
+    if operation.persistent_volume_claim_template_path and not volume:
+        yield "persistentVolumeClaimTemplatePath needs persistentVolumeTemplatePath"
+
+
 def duration_s(text: str) -> float:
-    """Of an operation; ConfigurationError if it is none."""
+    """Of an operation; 0 where none is stated, ConfigurationError if it is none."""
     try:
-        return parse_duration(text.strip())
+        return parse_duration(text.strip()) if text else 0.0
     except ValueError as error:
         raise ConfigurationError("duration", [str(error)]) from error

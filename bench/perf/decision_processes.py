@@ -22,6 +22,7 @@ from daemon.adapter.link import OwnerLink
 from daemon.adapter.process import Adapter
 from daemon.supervisor import owner_link
 from daemon.supervisor.process_list import ProcessEntry, entry_of
+from shared.errors import OperationalError
 from shared.messages.admin import StatusAnswer
 from shared.messages.to_owner import AdapterMessage, ToAdapter
 from shared.transport.adapter_link import NO_EPOCH, AdapterLink
@@ -41,6 +42,7 @@ class DecisionOptions(NamedTuple):
     binders: int = 1
     seed: int = 0
     scheduler_config: str = ""
+    feature_gates: str = ""
     profile_dir: str = ""
 
 
@@ -85,6 +87,7 @@ class DecisionProcesses:
         self._owner = owner_link.OwnerLink(Endpoints(self._runtime_dir))
         self._lifeline: tuple[int, int] | None = None
         self._link: CountedLink | None = None
+        self._failure: OperationalError | None = None
 
     def start(self) -> None:
         """Starts them all; they find one another by themselves."""
@@ -92,6 +95,7 @@ class DecisionProcesses:
         self._lifeline = make_lifeline()
         options = self._options
         config = ("--config", options.scheduler_config) if options.scheduler_config else ()
+        config = (*config, "--feature-gates", options.feature_gates)
         seed = ("--seed", f"{options.seed}")
         counts = ("--workers", f"{options.workers}", "--binders", f"{options.binders}")
         self._start("owner", "daemon.owner", (*config, *seed, *counts))
@@ -131,7 +135,10 @@ class DecisionProcesses:
         except BlockingIOError:
             return
         if data:
-            self._on_output(data)
+            try:
+                self._on_output(data)
+            except OperationalError as error:
+                self._failure = error  # Nobody hears it here.
         else:
             asyncio.get_running_loop().remove_reader(fd)
 
@@ -162,7 +169,9 @@ class DecisionProcesses:
         return await owner_histogram(self._owner, name)
 
     def check(self) -> None:
-        """ProcessFailedError if one has ended."""
+        """ProcessFailedError if one has ended; what was wrong with the output of one."""
+        if self._failure is not None:
+            raise self._failure
         for name, child in self._children.items():
             code = child.poll()
             if code is not None:

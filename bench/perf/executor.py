@@ -1,16 +1,17 @@
 """Runs a workload's operations, in order, against a cluster; measures between start and stop.
 
-What each opcode does is upstream's (test/integration/scheduler_perf/executor.go, v1.36), with three
-differences: bodies are encoded before the first of them is sent, so that the load costs little while
-it is measured; pods are named by the client (`object_template.Names`); and where no API server is
-between us and the owner, an operation that creates nodes, namespaces or other objects than pods ends
+What each opcode does is upstream's (test/integration/scheduler_perf/{executor,update,dra}.go, v1.36.2),
+with four differences: bodies are encoded before the first of them is sent, so that the load costs
+little while it is measured; pods are named by the client (`object_template.Names`); who waits for the
+pods of an operation waits for these, where upstream counts all of the namespace; and where no API server
+is between us and the owner, an operation that creates nodes, namespaces or other objects than pods ends
 when the owner has them (`ClusterApi.until_taken_in`), as it would have when they had gone through one.
 """
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from functools import partial
+from fnmatch import fnmatchcase
 from itertools import accumulate
 from typing import Any, Final, NamedTuple, assert_never
 
@@ -20,10 +21,12 @@ from bench.apiserver.resources import BY_PATH
 from bench.demo.workload import Workload as Trace
 from bench.demo.workload import openb_workload
 from bench.perf import operations as ops
-from bench.perf.book import PodBook
+from bench.perf.book import NamespaceBook, PodBook
+from bench.perf.claim_allocation import allocated_claims
 from bench.perf.cluster_api import ClusterApi
 from bench.perf.config_file import Plan, duration_s
-from bench.perf.object_template import JsonObject, Names, ObjectTemplate, Series
+from bench.perf.dependent_objects import bound_volumes, csi_node, resource_slice
+from bench.perf.object_template import MARK, JsonObject, Names, ObjectTemplate, Series
 from bench.perf.owner_metrics import ATTEMPTS
 from bench.perf.samples import (
     Buckets,
@@ -34,18 +37,22 @@ from bench.perf.samples import (
     total,
 )
 from shared.clock import Clock
+from shared.dra.errors import AllocationError
 from shared.errors import OperationalError
 
 CHURN_INTERVAL_MS: Final = 500
 HOSTNAME: Final = "kubernetes.io/hostname"
 NAMESPACES: Final = BY_PATH["", "v1", "namespaces"]
 NODES: Final = BY_PATH["", "v1", "nodes"]
+CSI_NODES: Final = BY_PATH["storage.k8s.io", "v1", "csinodes"]
+SLICES: Final = BY_PATH["resource.k8s.io", "v1", "resourceslices"]
+CLAIMS: Final = BY_PATH["resource.k8s.io", "v1", "resourceclaims"]
 PODS: Final = BY_PATH["", "v1", "pods"]
 
 DEFAULT_NODE: Final[JsonObject] = {
     "apiVersion": "v1",
     "kind": "Node",
-    "metadata": {"generateName": "sample-node-"},
+    "metadata": {},
     "status": {
         "capacity": {"pods": "110", "cpu": "4", "memory": "32Gi"},
         "conditions": [{"type": "Ready", "status": "True"}],
@@ -123,11 +130,10 @@ class Executor:
         self._templates: dict[str, ObjectTemplate] = {}
         self._namespaces: dict[str, int] = {}
         """Known namespaces -> pods that a barrier has to wait for."""
-        self._expected: dict[str, int] = {}
-        """Pods that were created so far, by namespace."""
         self._background: set[asyncio.Task[None]] = set()
         self._collecting: _Collecting | None = None
-        self._node_index = 0
+        self._nodes: list[str] = []
+        """Names of all that were created."""
         self._trace: Trace | None = None
         self.intervals: list[Interval] = []
         self.operation_index = -1
@@ -150,7 +156,7 @@ class Executor:
     async def _run(self, operation: ops.Operation, index: int, tasks: asyncio.TaskGroup) -> None:
         match operation:
             case ops.CreateNodes():
-                await self._create_nodes(operation)
+                await self._create_nodes(operation, index)
                 await self._cluster.until_taken_in()
             case ops.CreateNamespaces():
                 await self._create_namespaces(operation)
@@ -158,11 +164,18 @@ class Executor:
             case ops.CreatePods():
                 await self._create_pods(operation, index)
             case ops.CreatePodSets():
-                for number in range(operation.count):
-                    namespace = f"{operation.namespace_prefix}-{number}"
-                    await self._create_pods(operation.create_pods_op, index, namespace)
+                raise AssertionError("a plan has its sets unrolled")
             case ops.CreateAny():
-                await self._create_any(operation)
+                count = 1 if operation.count is None else operation.count
+                await self._create_objects(operation.template_path, operation.namespace, count)
+            case ops.CreateResourceClaims():
+                path, namespace = operation.template_path, operation.namespace
+                await self._create_objects(path, namespace, operation.count)
+            case ops.CreateResourceDriver():
+                await self._create_driver(operation)
+                await self._cluster.until_taken_in()
+            case ops.AllocResourceClaims():
+                await self._allocate_claims(operation)
                 await self._cluster.until_taken_in()
             case ops.UpdateAny():
                 await self._update_any(operation)
@@ -191,45 +204,62 @@ class Executor:
             template = self._templates[path] = ObjectTemplate(self._plan.path(path))
         return template
 
-    async def _create(self, series: Series, arrivals_s: Sequence[float] | None = None) -> None:
-        await self._cluster.create(await self._cluster.prepare(series), arrivals_s)
+    async def _create(self, *several: Series) -> None:
+        await self._cluster.create([await self._cluster.prepare(series) for series in several])
 
-    async def _create_nodes(self, operation: ops.CreateNodes) -> None:
+    async def _create_nodes(self, operation: ops.CreateNodes, index: int) -> None:
         count, path = operation.count, operation.node_template_path
         template = self._template(path) if path else None
-        strategy, unique = (
+        first = len(self._nodes)
+        plain = {**DEFAULT_NODE, "metadata": {"generateName": f"node-{index}-"}}
+        # Nodes of one label value are equal; the values take turns, as upstream's strategy has it.
+        values = _label_values(operation)
+        is_uniform = (template is None or template.is_uniform) and values is not None
+        series = []
+        for number, value in enumerate(values or [""]):
+            indices = range(number, count, len(values or [""]))
+
+            def make(i: int, indices: range = indices, value: str = value) -> JsonObject:
+                node = plain if template is None else template.body(indices[i], count)
+                return self._prepared_node(node, operation, value, first + indices[i])
+
+            names = [self._names.take(make(i)) for i in range(len(indices))]
+            if names:
+                series.append(Series(NODES, "", names, make, is_uniform))
+                self._nodes += names
+        for each in series:
+            await self._create(each)
+            if operation.node_allocatable_strategy is not None:
+                body = csi_node(operation.node_allocatable_strategy)
+                await self._create(Series(CSI_NODES, "", each.names, lambda _, b=body: b, True))  # type: ignore[misc] # The loop's variable, kept.
+
+    def _prepared_node(
+        self, node: JsonObject, operation: ops.CreateNodes, value: str, number: int
+    ) -> JsonObject:
+        metadata = node.get("metadata") or {}
+        labels = {**(metadata.get("labels") or {}), HOSTNAME: MARK}
+        label, unique = (
             operation.label_node_prepare_strategy,
             operation.unique_node_label_strategy,
         )
-        first_index = self._node_index
-        self._node_index += count
-
-        def make(index: int, value: str) -> JsonObject:
-            params = operation.template_params
-            body = DEFAULT_NODE if template is None else template.body(index, count, params)
-            metadata = body.get("metadata") or {}
-            labels = dict(metadata.get("labels") or {})
-            if strategy is not None:
-                labels[strategy.label_key] = value
-            if unique is not None:
-                labels[unique.label_key] = f"value-{first_index + index:06d}"
-            return {**body, "metadata": {**metadata, "labels": labels}}
-
-        is_uniform = (template is None or template.is_uniform) and unique is None
-        values = strategy.label_values if strategy is not None else [""]
-        # Nodes of one label value are equal; the values take turns, as upstream's strategy has it.
-        by_value = [(value, range(i, count, len(values))) for i, value in enumerate(values)]
-        for value, indices in by_value:
-            if indices:
-                names = [self._names.take(make(i, value)) for i in indices]
-                made = partial(_at, make, indices, value)
-                await self._create(Series(NODES, "", names, made, is_uniform, (HOSTNAME,)))
+        if operation.node_allocatable_strategy is not None:
+            pass
+        elif label is not None:
+            labels[label.label_key] = value
+        elif unique is not None:
+            labels[unique.label_key] = f"value-{number:06d}"
+        made = {**node, "metadata": {**metadata, "labels": labels}}
+        if self._plan.declared_features:
+            features = [f"Feature{i}" for i in range(1, self._plan.declared_features + 1)]
+            status = node.get("status") or {}
+            made["status"] = {**status, "declaredFeatures": sorted(features)}
+        return made
 
     async def _create_namespaces(self, operation: ops.CreateNamespaces) -> None:
         path = operation.namespace_template_path
         for number in range(operation.count):
             name = f"{operation.prefix}-{number}"
-            body = self._template(path).body(number, operation.count, {}) if path else {}
+            body = self._template(path).body(number, operation.count) if path else {}
             await self._ensure_namespace(name, body)
 
     async def _ensure_namespace(self, name: str, body: JsonObject | None = None) -> None:
@@ -239,96 +269,122 @@ class Executor:
         full = {"apiVersion": "v1", "kind": "Namespace", **(body or {})}
         await self._create(Series(NAMESPACES, "", [name], lambda _: full, True))
 
-    async def _create_pods(
-        self, operation: ops.CreatePods, index: int, namespace: str = ""
-    ) -> None:
-        namespace = namespace or operation.namespace or f"namespace-{index}"
+    async def _create_pods(self, operation: ops.CreatePods, index: int) -> None:
+        namespace = operation.namespace or f"namespace-{index}"
         await self._ensure_namespace(namespace)
-        path = operation.pod_template_path or self._plan.case.default_pod_template_path
-        template, count = self._template(path) if path else None, operation.count
-        is_uniform = template is None or template.is_uniform
-        make = partial(_pod_body, template, count, operation.template_params)
-        names = [self._names.take(make(0 if is_uniform else i)) for i in range(count)]
-        series = Series(PODS, namespace, names, make, is_uniform)
+        several = self._pod_series(operation, namespace)
+        names, count = set(several[-1].names), operation.count
         arrivals_s = None
         if operation.arrival_per_second:
             arrivals_s = poisson(count, operation.arrival_per_second, operation.arrival_seed)
-        prepared = await self._cluster.prepare(series)
+        prepared = [await self._cluster.prepare(series) for series in several]
         if operation.collect_metrics:
             await self._start(namespace, (namespace,), {})
         if operation.steady_state:
-            await self._create_steadily(operation, namespace, series)
+            await self._create_steadily(operation, namespace)
         else:
             await self._cluster.create(prepared, arrivals_s)
-            self._expected[namespace] = self._expected.get(namespace, 0) + count
             if operation.skip_wait_to_completion:
                 self._namespaces[namespace] += count
             else:
-                await self._book.until(namespace, "Scheduled", self._expected[namespace])
+                await self._book.until(namespace, "Scheduled", count, names.__contains__)
         if operation.collect_metrics:
             await self._stop()
 
-    async def _create_steadily(
-        self, operation: ops.CreatePods, namespace: str, series: Series
-    ) -> None:
-        """Keeps `count` pods pending: each that is bound is deleted and another one created."""
-        count = operation.count
-        gone = bound = 0
-        await self._cluster.create(await self._cluster.prepare(series))
+    def _pod_series(self, operation: ops.CreatePods, namespace: str) -> list[Series]:
+        """The pods, with new names, after what each of them needs."""
+        path = operation.pod_template_path or self._plan.case.default_pod_template_path
+        template, count = self._template(path) if path else None, operation.count
+        is_uniform = template is None or template.is_uniform
+
+        def make(i: int) -> JsonObject:
+            return DEFAULT_POD if template is None else template.body(i, count)
+
+        names = [self._names.take(make(0 if is_uniform else i)) for i in range(count)]
+        pods = Series(PODS, namespace, names, make, is_uniform)
+        claim_path = operation.persistent_volume_claim_template_path
+        if not claim_path:
+            return [pods]
+        volume = self._template(operation.persistent_volume_template_path)
+        return bound_volumes(self._template(claim_path), volume, pods)
+
+    async def _create_steadily(self, operation: ops.CreatePods, namespace: str) -> None:
+        """So many pods, again and again: when all are bound, all of the namespace go and the next
+        come."""
+        count, rounds = operation.count, 0
         try:
             async with asyncio.timeout(duration_s(operation.duration)):
                 while True:
-                    await self._book.until(namespace, "Scheduled", bound + 1)
-                    placed = list(self._book.of(namespace).bound_s)[bound:]
-                    bound += len(placed)
-                    for name in placed:
-                        await self._cluster.delete(PODS, namespace, name)
-                    gone += len(placed)
-                    body = series.make(0)
-                    names = [self._names.take(body) for _ in placed]
-                    await self._create(
-                        Series(PODS, namespace, names, series.make, series.is_uniform)
-                    )
+                    several = self._pod_series(operation, namespace)
+                    await self._create(*several)
+                    names = set(several[-1].names)
+                    await self._book.until(namespace, "Scheduled", 1, names.__contains__)
+                    rounds += 1
+                    await self._book.until(namespace, "Scheduled", count, names.__contains__)
+                    for name in sorted(self._book.of(namespace).live):
+                        await self._cluster.delete(PODS, namespace, name, at_once=True)
         except TimeoutError:
-            if not gone:
+            if not rounds:
                 raise WorkloadFailedError(
                     f"none of {count} pods was bound in {operation.duration}"
                 ) from None
 
-    async def _create_any(self, operation: ops.CreateAny) -> None:
-        template = self._template(operation.template_path)
-        if operation.namespace:
-            await self._ensure_namespace(operation.namespace)
-        count = 1 if operation.count is None else operation.count
-        make = partial(_template_body, template, count, operation.template_params)
+    async def _create_objects(self, path: str, namespace: str, count: int) -> None:
+        template = self._template(path)
+        _check_scope(template, namespace)
+        if namespace:
+            await self._ensure_namespace(namespace)
+
+        def make(i: int) -> JsonObject:
+            return template.body(i, count)
+
         names = [self._names.take(make(i)) for i in range(count)]
-        _check_scope(template, operation.namespace)
-        await self._create(
-            Series(template.resource, operation.namespace, names, make, template.is_uniform)
-        )
+        if template.resource is NODES:
+            self._nodes += names
+        await self._create(Series(template.resource, namespace, names, make, template.is_uniform))
+        await self._cluster.until_taken_in()
+
+    async def _create_driver(self, operation: ops.CreateResourceDriver) -> None:
+        # Go negates a class of characters with ^.
+        pattern = operation.nodes.replace("[^", "[!")
+        nodes = [name for name in self._nodes if fnmatchcase(name, pattern)]
+        body = resource_slice(operation.driver_name, operation.max_claims_per_node)
+        await self._create(Series(SLICES, "", nodes, lambda _: body, True))
+
+    async def _allocate_claims(self, operation: ops.AllocResourceClaims) -> None:
+        rng = random.Random(self.operation_index)
+        listed = {
+            resource.plural: await self._cluster.listed(resource)
+            for resource in BY_PATH.values()
+            if resource.plural in ("nodes", "deviceclasses", "resourceslices", "resourceclaims")
+        }
+        try:
+            for claim in allocated_claims(listed, operation.namespace, rng):
+                namespace = claim["metadata"]["namespace"]
+                await self._cluster.put_status(CLAIMS, namespace, claim)
+        except AllocationError as error:
+            raise WorkloadFailedError(f"allocResourceClaims: {error}") from error
 
     async def _update_any(self, operation: ops.UpdateAny) -> None:
         template = self._template(operation.template_path)
         _check_scope(template, operation.namespace)
+        if operation.namespace:
+            await self._ensure_namespace(operation.namespace)
         count = 1 if operation.count is None else operation.count
         start_s = self._clock.monotonic_s()
         for index in range(count):
             if operation.update_per_second:
                 due_s = start_s + (index + 1) / operation.update_per_second
                 await asyncio.sleep(max(0.0, due_s - self._clock.monotonic_s()))
-            body = template.body(index, count, operation.template_params)
+            body = template.body(index, count)
             await self._cluster.update(
                 template.resource, operation.namespace, body, operation.subresources
             )
+            await self._cluster.put_status(template.resource, operation.namespace, body)
 
     async def _delete_pods(self, operation: ops.DeletePods, tasks: asyncio.TaskGroup) -> None:
         book = self._book.of(operation.namespace)
-        wanted = operation.label_selector.items()
-        names = [
-            name
-            for name in sorted(book.live)
-            if all(book.labels.get(name, {}).get(key) == value for key, value in wanted)
-        ]
+        names = [n for n in sorted(book.live) if book.has(n, operation.label_selector)]
         per_s = operation.delete_pods_per_second
 
         async def delete_all() -> None:
@@ -359,8 +415,6 @@ class Executor:
         steps = [
             _Churning(self._create, self._cluster, self._names, t, namespace) for t in templates
         ]
-        if operation.mode == "recreate" and not operation.number:
-            raise WorkloadFailedError(f"operation {index}: churn: recreate needs a number")
 
         async def churn() -> None:
             start_s, count = self._clock.monotonic_s(), 0
@@ -376,13 +430,18 @@ class Executor:
         await self._now_or_beside(churn(), True, tasks)
 
     async def _barrier(self, operation: ops.Barrier) -> None:
-        if operation.label_selector:
-            raise WorkloadFailedError("barrier: labelSelector is not supported yet")
         for namespace in operation.namespaces or list(self._namespaces):
             if namespace not in self._namespaces:
                 raise WorkloadFailedError(f"barrier: unknown namespace {namespace}")
             count = self._namespaces[namespace]
-            await self._book.until(namespace, operation.stage_requirement, count)
+            book, labels = self._book.of(namespace), operation.label_selector
+
+            def counts(
+                name: str, book: NamespaceBook = book, labels: Mapping[str, str] = labels
+            ) -> bool:
+                return book.has(name, labels)
+
+            await self._book.until(namespace, operation.stage_requirement, count, counts)
             if operation.stage_requirement == "Scheduled":
                 self._namespaces[namespace] = 0
 
@@ -404,7 +463,7 @@ class Executor:
         )
         if operation.collect_metrics:
             await self._start(namespace, (namespace,), {})
-        await self._cluster.create(prepared)
+        await self._cluster.create([prepared])
         # A trace asks for more than there is: it is over when every pod has had its answer.
         await self._book.until(namespace, "Attempted", len(names))
         if operation.collect_metrics:
@@ -472,9 +531,9 @@ class _Churning:
         if slot is not None and slot in self._there:
             await self._cluster.delete(resource, self._namespace, self._there.pop(slot))
             return
-        make = partial(_template_body, self._template, 1, {})
-        name = self._names.take(make(0))
-        await self._create(Series(resource, self._namespace, [name], make, True))
+        body = self._template.body(0, 1)
+        name = self._names.take(body)
+        await self._create(Series(resource, self._namespace, [name], lambda _: body, True))
         if slot is not None:
             self._there[slot] = name
 
@@ -485,20 +544,13 @@ def poisson(count: int, per_s: float, seed: int) -> list[float]:
     return list(accumulate(draw.expovariate(per_s) for _ in range(count)))
 
 
-def _at(make: Callable[[int, str], JsonObject], indices: range, value: str, i: int) -> JsonObject:
-    return make(indices[i], value)
-
-
-def _template_body(
-    template: ObjectTemplate, count: int, params: Mapping[str, Any], index: int
-) -> JsonObject:
-    return template.body(index, count, params)
-
-
-def _pod_body(
-    template: ObjectTemplate | None, count: int, params: Mapping[str, Any], index: int
-) -> JsonObject:
-    return DEFAULT_POD if template is None else template.body(index, count, params)
+def _label_values(operation: ops.CreateNodes) -> list[str] | None:
+    """Those that nodes get in turn; None where each gets one of its own."""
+    if operation.node_allocatable_strategy is not None:
+        return [""]
+    if operation.label_node_prepare_strategy is not None:
+        return operation.label_node_prepare_strategy.label_values
+    return [""] if operation.unique_node_label_strategy is None else None
 
 
 def _moved(body: JsonObject, namespace: str) -> JsonObject:

@@ -2,7 +2,8 @@
 
 This process creates, deletes and follows the pods by a watch of its own; berth is started by its
 command. In a real cluster everything is made in namespaces of the workload's own, which must not be
-there before, and is removed at the end together with the nodes.
+there before, and is removed at the end together with the nodes. Beside the simulated one, what a
+controller would do about resource claims is done here.
 
 A real API server does more than ours with what is created: a new node is tainted as not ready until a
 controller has looked at it (TaintNodesByCondition), and pods are refused until their namespace has its
@@ -21,6 +22,7 @@ import orjson
 
 from bench.apiserver.resources import Resource
 from bench.perf.book import PodBook
+from bench.perf.claim_controller import ClaimController
 from bench.perf.cluster_api import Prepared, labels_of
 from bench.perf.executor import NAMESPACES, NODES, PODS
 from bench.perf.object_template import JsonObject, Series
@@ -52,7 +54,8 @@ class Bodies(NamedTuple):
 
     series: Series
     bodies: Sequence[bytes]
-    labels: Mapping[str, str]
+    labels: Sequence[Mapping[str, str]]
+    """Of each; of all together where they are alike."""
 
 
 class Place(NamedTuple):
@@ -80,6 +83,7 @@ class HttpCluster:
         self._owner = OwnerLink(Endpoints(self._runtime_dir))
         self._berth: WatchedProcess | None = None
         self._watch = PodWatch(self._client, clock, self._take)
+        self._controller = ClaimController(self._client)
         self._made: dict[tuple[Resource, str, str], None] = {}
 
     async def begin(self) -> None:
@@ -92,9 +96,14 @@ class HttpCluster:
 
     async def follow(self) -> None:
         """Follows all pods until cancelled."""
-        await self._watch.run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._watch.run())
+            if not self._place.is_real:
+                tasks.create_task(self._controller.run())
 
     def _take(self, event: PodEvent, now_s: float) -> None:
+        if not self._place.is_real:
+            self._controller.take(event)
         pod = event.object
         namespace, name = pod.metadata.namespace, pod.metadata.name
         if event.type == "DELETED":
@@ -108,16 +117,16 @@ class HttpCluster:
     # Requests -------------------------------------------------------------------------------------
 
     async def prepare(self, series: Series) -> Prepared:
-        labels = labels_of(series.make(0)) if series.names else {}
+        alike = 1 if series.is_uniform else len(series.names)
+        labels = [labels_of(series.make(i)) for i in range(min(alike, len(series.names)))]
         return Bodies(series, series.bodies(), labels)
 
-    async def create(self, prepared: Prepared, arrivals_s: Sequence[float] | None = None) -> None:
-        assert isinstance(prepared, Bodies), "made by prepare"
-        series, bodies, labels = prepared
-        path = collection_path(series.resource, series.namespace)
-        is_pod = series.resource is PODS
+    async def create(
+        self, prepared: Sequence[Prepared], arrivals_s: Sequence[float] | None = None
+    ) -> None:
         start_s = self._clock.monotonic_s()
-        indices = iter(range(len(bodies)))
+        count = len(prepared[-1].series.names)
+        indices = iter(range(count))
 
         async def create_some() -> None:
             for index in indices:
@@ -125,15 +134,23 @@ class HttpCluster:
                     wait_s = start_s + arrivals_s[index] - self._clock.monotonic_s()
                     if wait_s > 0:
                         await asyncio.sleep(wait_s)
-                name = series.names[index]
-                if is_pod:
-                    now_s = self._clock.monotonic_s()
-                    self.book.created(series.namespace, name, now_s, labels)
-                await self._post(path, bodies[index], series, name)
+                for each in prepared:
+                    assert isinstance(each, Bodies), "made by prepare"
+                    await self._create_one(each, index)
 
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(CONNECTIONS, len(bodies))):
+            for _ in range(min(CONNECTIONS, count)):
                 group.create_task(create_some())
+
+    async def _create_one(self, prepared: Bodies, index: int) -> None:
+        series, bodies, labels = prepared
+        path, name = collection_path(series.resource, series.namespace), series.names[index]
+        if series.resource is PODS:
+            now_s = self._clock.monotonic_s()
+            self.book.created(series.namespace, name, now_s, labels[index % len(labels)])
+        await self._post(path, bodies[index], series, name)
+        if series.writes_status:
+            await self._client.put(f"{path}/{name}/status", bodies[index])
 
     async def _post(self, path: str, body: bytes, series: Series, name: str) -> None:
         try:
@@ -192,15 +209,24 @@ class HttpCluster:
         self, resource: Resource, namespace: str, body: JsonObject, subresources: Sequence[str]
     ) -> None:
         path = object_path(resource, namespace, body["metadata"]["name"])
-        encoded = orjson.dumps(body)
-        tail = "/".join(("", *subresources))
-        await self._client.put(f"{path}{tail if subresources else ''}", encoded)
-        if not subresources and resource.has_status:
-            await self._client.put(f"{path}/status", encoded)
+        await self._client.put("/".join((path, *subresources)), orjson.dumps(body))
 
-    async def delete(self, resource: Resource, namespace: str, name: str) -> None:
+    async def put_status(self, resource: Resource, namespace: str, body: JsonObject) -> None:
+        if resource.has_status:
+            path = object_path(resource, namespace, body["metadata"]["name"])
+            await self._client.put(f"{path}/status", orjson.dumps(body))
+
+    async def listed(self, resource: Resource) -> list[JsonObject]:
+        answer = orjson.loads(await self._client.get(collection_path(resource, "")))
+        head = {"apiVersion": resource.group_version, "kind": resource.kind}
+        return [{**head, **item} for item in answer["items"]]
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, *, at_once: bool = False
+    ) -> None:
+        query = "?gracePeriodSeconds=0" if at_once else ""
         with contextlib.suppress(NotFound):  # Gone already is what was asked for.
-            await self._client.delete(object_path(resource, namespace, name))
+            await self._client.delete(object_path(resource, namespace, name) + query)
         self._made.pop((resource, namespace, name), None)
 
     # The rest -------------------------------------------------------------------------------------

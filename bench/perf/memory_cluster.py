@@ -7,7 +7,8 @@ send. Owner, scorers and null binder are processes of their own, over their real
 
 The JSON of an object is what the simulated API server's own code makes of it (defaults, status,
 validation); it is made once for each series of equal objects and then spliced, because encoding is
-the API server's work and not to be measured here.
+the API server's work and not to be measured here. Resource claims are as the controller of claims and
+the binder leave them: made for each pod that names a template, allocated when it is bound, gone with it.
 """
 
 import asyncio
@@ -24,21 +25,32 @@ from bench.null_binder import Bound, Evicted, Line, Nominated, Refused, Released
 from bench.perf.book import PodBook
 from bench.perf.cluster_api import Prepared, labels_of
 from bench.perf.decision_processes import DecisionProcesses
-from bench.perf.executor import NAMESPACES, PODS
-from bench.perf.object_template import MARK, JsonObject, Series, named
+from bench.perf.executor import CLAIMS, PODS
+from bench.perf.object_template import MARK, JsonObject, Series
+from bench.perf.pod_claims import (
+    POD_MARK,
+    POD_UID_MARK,
+    generated_claim,
+    made_claim,
+    templates_of,
+)
 from bench.perf.samples import Buckets
 from daemon.adapter.event_source import MessageSink
 from daemon.adapter.kind_feed import KindFeed
 from daemon.supervisor.process_list import ProcessEntry
 from shared.clock import Clock
 from shared.errors import OperationalError
-from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL, NODES
+from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL
 from shared.messages.admin import StatusAnswer
+from shared.messages.to_binder import ClaimWork, ReleaseClaim
 from shared.messages.to_owner import AdapterMessage
 
 LINES_PER_TURN: Final = 64
 """Watch lines between two looks at what has come back; some 0.7 ms of decoding."""
 _EMPTY_LIST: Final = b'{"items":[],"metadata":{"resourceVersion":"1"}}'
+KEPT_MAX: Final = 20_000
+"""Objects of one series that are remembered, to be replaced, deleted or listed: some 20 MB. Of a cluster
+of a million nodes none is."""
 _UID: Final = "@@berth-uid@@"
 _lines: Final = msgspec.json.Decoder(Line)
 
@@ -61,12 +73,16 @@ class Shape(NamedTuple):
     labels: Mapping[str, str]
     grace_s: int
     has_finalizers: bool
+    claim_templates: tuple[tuple[str, str], ...]
+    """Of its resource claims: by which name the pod knows it, and the template's."""
 
 
 class MemoryPod:
     """A pod of the cluster."""
 
     __slots__ = (
+        "claims",
+        "claims_told",
         "conditions",
         "deleting",
         "name",
@@ -89,13 +105,18 @@ class MemoryPod:
         self.conditions: list[dict[str, Any]] | None = None
         """Its own, once it was refused."""
         self.nominated = ""
+        self.claims: list[str] = []
+        """Names of the resource claims that it uses, and of those that were made for it."""
+        self.claims_told = b""
+        """Members of its status that say which they are."""
 
     def line(self, event: bytes, version: int) -> bytes:
         """The watch line."""
         node = b'"nodeName":"%b",' % self.node.encode() if self.node else b""
         return (
             b'{"type":"%b","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"%b",'
-            b'"namespace":"%b","uid":"%b","resourceVersion":"%d",%b%b},"spec":{%b%b},"status":%b}}'
+            b'"namespace":"%b","uid":"%b","resourceVersion":"%d",%b%b},"spec":{%b%b},'
+            b'"status":{%b}}}'
         ) % (
             event,
             self.name.encode(),
@@ -106,7 +127,7 @@ class MemoryPod:
             self.shape.metadata,
             node,
             self.shape.spec,
-            self.status,
+            b",".join(filter(None, (self.claims_told, self.status[1:-1]))),
         )
 
 
@@ -168,15 +189,18 @@ class MemoryCluster:
         self._source = source
         self._processes = processes
         self._clock = clock
-        self._version = 1
         self._uid = 0
         self._pods: dict[str, MemoryPod] = {}
         self._uids: dict[tuple[str, str], str] = {}
         self._others: dict[tuple[str, str, str], bytes] = {}
+        """(plural, namespace, name) of other objects -> JSON."""
+        self._pieces: dict[tuple[str, str, str], bytes] = {}
+        """(namespace, template, name in the pod) -> JSON of a resource claim with marks in it."""
         self._rest = b""
         disabled = frozenset({"Priority", "NamespaceLifecycle"})
         options = ClusterOptions(disabled_admission=disabled, history_limit=1)
         self._server = Cluster(options, now_s=clock.wall_s())
+        """Its code is used, and its counter of versions; it remembers no object."""
 
     # Creating -------------------------------------------------------------------------------------
 
@@ -185,13 +209,16 @@ class MemoryCluster:
             return PreparedPods(series, list(self._make_pods(series)))
         return PreparedObjects(series, list(self._make_objects(series)))
 
-    def _stored(self, series: Series, index: int, name: str) -> JsonObject:
+    def _stored(self, series: Series, index: int) -> JsonObject:
         """What the API server makes of the object."""
-        body = named(series.make(index), name, series.name_labels)
         now_s = self._clock.wall_s()
-        answer = writes.create(
-            self._server, series.resource, series.namespace, orjson.dumps(body), now_s
-        )
+        body = series.body(index)
+        answer = writes.create(self._server, series.resource, series.namespace, body, now_s)
+        name = series.names[index]
+        if series.writes_status:
+            answer = writes.replace(
+                self._server, series.resource, series.namespace, name, "status", body, now_s
+            )
         table = self._server.store.table(series.resource)
         stored = table.get(series.namespace, name)
         assert stored is not None, "just created"
@@ -204,67 +231,75 @@ class MemoryCluster:
         shape = None
         for index, name in enumerate(series.names):
             if shape is None or not series.is_uniform:
-                shape = _shape(self._stored(series, index, name))
+                shape = _shape(self._stored(series, index))
             self._uid += 1
             yield MemoryPod(series.namespace, name, _uid(self._uid), shape)
 
     def _make_objects(self, series: Series) -> Iterator[bytes]:
         if not series.is_uniform:
-            for index, name in enumerate(series.names):
-                yield orjson.dumps(self._stored(series, index, name))
+            for index in range(len(series.names)):
+                yield orjson.dumps(self._stored(series, index))
             return
-        stand_in = "berth-stand-in-for-the-name"
-        stored = self._stored(series, 0, stand_in)
+        stored = self._stored(series._replace(names=[MARK]), 0)
         stored["metadata"]["uid"] = _UID
-        pieces = orjson.dumps(stored).replace(stand_in.encode(), MARK.encode())
+        pieces = orjson.dumps(stored)
         for name in series.names:
             self._uid += 1
             filled = pieces.replace(MARK.encode(), name.encode())
             yield filled.replace(_UID.encode(), _uid(self._uid).encode())
 
-    async def create(self, prepared: Prepared, arrivals_s: Sequence[float] | None = None) -> None:
+    async def create(
+        self, prepared: Sequence[Prepared], arrivals_s: Sequence[float] | None = None
+    ) -> None:
         start_s = self._clock.monotonic_s()
-        for index in range(len(prepared.series.names)):
+        for index in range(len(prepared[-1].series.names)):
             if arrivals_s is not None:
                 wait_s = start_s + arrivals_s[index] - self._clock.monotonic_s()
                 if wait_s > 0:
                     await asyncio.sleep(wait_s)
-            elif index % LINES_PER_TURN == 0:
+            elif index % (LINES_PER_TURN // len(prepared)) == 0:
                 await self._source.room()
                 await asyncio.sleep(0)
-            self._tell_new(prepared, index)
+            for each in prepared:
+                self._tell_new(each, index)
 
     def _tell_new(self, prepared: Prepared, index: int) -> None:
         series = prepared.series
         if isinstance(prepared, PreparedPods):
-            pod = prepared.pods[index]
-            self._pods[pod.uid] = pod
-            self._uids[pod.namespace, pod.name] = pod.uid
-            labels, now_s = pod.shape.labels, self._clock.monotonic_s()
-            self.book.created(pod.namespace, pod.name, now_s, labels)
-            for condition in pod.shape.status.get("conditions") or ():
-                if condition["type"] == "PodScheduled":
-                    self.book.refused(pod.namespace, pod.name, condition.get("message", ""))
-            self._tell_pod(pod, b"ADDED")
+            self._tell_new_pod(prepared.pods[index])
             return
         assert isinstance(prepared, PreparedObjects), "made by prepare"
         body = prepared.objects[index]
-        if series.resource is not NAMESPACES and len(series.names) < LINES_PER_TURN:
-            # Only what is made one by one is ever deleted or replaced.
+        if len(series.names) <= KEPT_MAX:
             self._others[series.resource.plural, series.namespace, series.names[index]] = body
         self._tell_object(series.resource, b"ADDED", body)
+
+    def _tell_new_pod(self, pod: MemoryPod) -> None:
+        self._pods[pod.uid] = pod
+        self._uids[pod.namespace, pod.name] = pod.uid
+        labels, now_s = pod.shape.labels, self._clock.monotonic_s()
+        self.book.created(pod.namespace, pod.name, now_s, labels)
+        for condition in pod.shape.status.get("conditions") or ():
+            if condition["type"] == "PodScheduled":
+                self.book.refused(pod.namespace, pod.name, condition.get("message", ""))
+        self._tell_pod(pod, b"ADDED")
+        if pod.shape.claim_templates:
+            self._make_claims(pod)
+            self._tell_pod(pod, b"MODIFIED")
 
     async def until_taken_in(self) -> None:
         await self._processes.until_taken_in(self._source.message_count)
 
     def _tell_pod(self, pod: MemoryPod, event: bytes) -> None:
-        self._version += 1
-        self._source.feed("pods", pod.line(event, self._version))
+        self._source.feed("pods", pod.line(event, self._next_version()))
+
+    def _next_version(self) -> int:
+        self._server.store.version += 1
+        return self._server.store.version
 
     def _tell_object(self, resource: Resource, event: bytes, body: bytes) -> None:
         if resource.plural not in KINDS_BY_PLURAL:
             return  # Nobody watches it.
-        self._version += 1
         head = b'{"type":"%b","object":' % event
         self._source.feed(resource.plural, head + body + b"}")
 
@@ -273,32 +308,73 @@ class MemoryCluster:
     async def update(
         self, resource: Resource, namespace: str, body: JsonObject, subresources: Sequence[str]
     ) -> None:
-        if resource is PODS or subresources:
-            raise ClusterBrokenError("updateAny of pods or subresources: use --mode http")
-        name = body["metadata"]["name"]
-        series = Series(resource, namespace, [name], lambda _: body, False)
-        (made,) = self._make_objects(series)
-        key = (resource.plural, namespace, name)
-        if key not in self._others and resource.plural != NODES.plural:
-            raise ClusterBrokenError(f"updateAny: there is no {resource.kind} {namespace}/{name}")
-        self._others[key] = made
-        self._tell_object(resource, b"MODIFIED", made)
+        self._replace(resource, namespace, body, "/".join(subresources))
 
-    async def delete(self, resource: Resource, namespace: str, name: str) -> None:
+    async def put_status(self, resource: Resource, namespace: str, body: JsonObject) -> None:
+        if resource.has_status:
+            self._replace(resource, namespace, body, "status")
+
+    def _replace(
+        self, resource: Resource, namespace: str, body: JsonObject, subresource: str
+    ) -> None:
+        """As the API server would."""
+        name = body["metadata"]["name"]
+        pod = self._pods.get(self._uids.get((namespace, name), "")) if resource is PODS else None
+        held = self._others.get((resource.plural, namespace, name))
+        if pod is not None:
+            old = orjson.loads(pod.line(b"", 1))["object"]
+        elif held is not None:
+            old = orjson.loads(held)
+        else:
+            raise ClusterBrokenError(f"there is no {resource.kind} {namespace}/{name} to update")
+        del old["kind"], old["apiVersion"]
+        store, table = self._server.store, self._server.store.table(resource)
+        store.put(table, old, None)
+        body = {**body, "metadata": {**body["metadata"], "resourceVersion": ""}}
+        try:
+            answer = writes.replace(
+                *(self._server, resource, namespace, name, subresource),
+                *(orjson.dumps(body), self._clock.wall_s()),
+            )
+        finally:
+            stored = table.get(namespace, name)
+            assert stored is not None, "an update leaves it there"
+            store.remove(table, stored)
+        if pod is None:
+            written = self._others[resource.plural, namespace, name] = answer.body.strip()
+            self._tell_object(resource, b"MODIFIED", written)
+            return
+        new = orjson.loads(answer.body)
+        pod.shape, pod.status = _shape(new), orjson.dumps(new.get("status") or {})
+        pod.conditions = None
+        self._tell_pod(pod, b"MODIFIED")
+
+    async def listed(self, resource: Resource) -> list[JsonObject]:
+        return [
+            orjson.loads(body)
+            for (plural, _, _), body in self._others.items()
+            if plural == resource.plural
+        ]
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, *, at_once: bool = False
+    ) -> None:
         if resource is not PODS:
-            body = self._others.pop((resource.plural, namespace, name), None)
-            if body is None:
-                raise ClusterBrokenError(f"delete: there is no {resource.kind} {namespace}/{name}")
-            self._tell_object(resource, b"DELETED", body)
+            self._delete_other(resource, namespace, name)
             return
         pod = self._pods.get(self._uids.get((namespace, name), ""))
-        if pod is None:
-            return
-        self._delete(pod)
+        if pod is not None:
+            self._delete(pod, at_once=at_once)
 
-    def _delete(self, pod: MemoryPod) -> None:
+    def _delete_other(self, resource: Resource, namespace: str, name: str) -> None:
+        body = self._others.pop((resource.plural, namespace, name), None)
+        if body is None:
+            raise ClusterBrokenError(f"delete: there is no {resource.kind} {namespace}/{name}")
+        self._tell_object(resource, b"DELETED", body)
+
+    def _delete(self, pod: MemoryPod, *, at_once: bool = False) -> None:
         self.book.deleted(pod.namespace, pod.name)
-        grace_s = pod.shape.grace_s if pod.node else 0
+        grace_s = pod.shape.grace_s if pod.node and not at_once else 0
         if grace_s or pod.shape.has_finalizers:
             # There is no kubelet and nobody takes finalizers away: it stays so, as upstream.
             stamp = self._server.timestamp(self._clock.wall_s() + grace_s)
@@ -311,6 +387,83 @@ class MemoryCluster:
         del self._pods[pod.uid]
         del self._uids[pod.namespace, pod.name]
         self._tell_pod(pod, b"DELETED")
+        for name in pod.claims:
+            self._free_claim(pod.namespace, name, pod.uid)
+
+    # Resource claims ------------------------------------------------------------------------------
+
+    def _make_claims(self, pod: MemoryPod) -> None:
+        """Those of the pod's templates."""
+        statuses = []
+        for claim_name, template_name in pod.shape.claim_templates:
+            pieces = self._claim_pieces(pod.namespace, template_name, claim_name)
+            name = f"{pod.name}-{claim_name}"
+            self._uid += 1
+            for mark, value in (
+                (MARK, name),
+                (_UID, _uid(self._uid)),
+                (POD_MARK, pod.name),
+                (POD_UID_MARK, pod.uid),
+            ):
+                pieces = pieces.replace(mark.encode(), value.encode())
+            self._others[CLAIMS.plural, pod.namespace, name] = pieces
+            self._tell_object(CLAIMS, b"ADDED", pieces)
+            pod.claims.append(name)
+            statuses.append({"name": claim_name, "resourceClaimName": name})
+        pod.claims_told = b'"resourceClaimStatuses":' + orjson.dumps(statuses)
+
+    def _claim_pieces(self, namespace: str, template_name: str, claim_name: str) -> bytes:
+        key = (namespace, template_name, claim_name)
+        pieces = self._pieces.get(key)
+        if pieces is None:
+            template = self._others.get(("resourceclaimtemplates", namespace, template_name))
+            if template is None:
+                raise ClusterBrokenError(f"there is no claim template {namespace}/{template_name}")
+            body = generated_claim(orjson.loads(template), claim_name, POD_MARK, POD_UID_MARK)
+            stored = self._stored(Series(CLAIMS, namespace, [MARK], lambda _: body, True), 0)
+            stored["metadata"]["uid"] = _UID
+            pieces = self._pieces[key] = orjson.dumps(stored)
+        return pieces
+
+    def _write_claim(self, pod: MemoryPod, work: ClaimWork) -> None:
+        """As a binder does before it binds the pod."""
+        key = (CLAIMS.plural, work.namespace, work.name)
+        if work.generated is not None:
+            body = made_claim(work, pod.name, pod.uid)
+            series = Series(CLAIMS, work.namespace, [work.name], lambda _: body, False)
+            self._others[key] = orjson.dumps(self._stored(series, 0))
+            self._tell_object(CLAIMS, b"ADDED", self._others[key])
+            told = {
+                "resourceClaimName": work.name,
+                "requestMappings": msgspec.to_builtins(work.generated.mappings),
+            }
+            pod.claims_told = b'"extendedResourceClaimStatus":' + orjson.dumps(told)
+        claim = orjson.loads(self._others[key])
+        status = claim.setdefault("status", {})
+        status.setdefault("allocation", msgspec.to_builtins(work.allocation))
+        user = {"resource": "pods", "name": pod.name, "uid": pod.uid}
+        status["reservedFor"] = [*status.get("reservedFor", ()), user]
+        if work.name not in pod.claims:
+            pod.claims.append(work.name)
+        self._tell_claim(key, claim)
+
+    def _free_claim(self, namespace: str, name: str, pod_uid: str) -> None:
+        """As the controller of claims and the collector of garbage do for a pod that is gone."""
+        key = (CLAIMS.plural, namespace, name)
+        claim = orjson.loads(self._others[key])
+        owners = claim["metadata"].get("ownerReferences") or ()
+        if any(owner["uid"] == pod_uid for owner in owners):
+            self._delete_other(CLAIMS, namespace, name)
+            return
+        status = claim.get("status") or {}
+        users = [user for user in status.get("reservedFor") or () if user["uid"] != pod_uid]
+        claim["status"] = {**status, "reservedFor": users} if users else {}
+        self._tell_claim(key, claim)
+
+    def _tell_claim(self, key: tuple[str, str, str], claim: JsonObject) -> None:
+        claim["metadata"]["resourceVersion"] = f"{self._next_version()}"
+        self._others[key] = orjson.dumps(claim)
+        self._tell_object(CLAIMS, b"MODIFIED", self._others[key])
 
     # What comes back ------------------------------------------------------------------------------
 
@@ -322,12 +475,15 @@ class MemoryCluster:
 
     def _take(self, line: Line) -> None:
         if isinstance(line, Released):
-            return  # Nobody waits for the claims of this cluster: allocations are not played either.
+            self._release(line.claim)
+            return
         pod = self._pods.get(line.uid)
         if pod is None:
             return  # Deleted while it was on its way; a server would have answered 404.
         match line:
             case Bound():
+                for work in line.claims:
+                    self._write_claim(pod, work)
                 self.book.bound(pod.namespace, pod.name, line.node, line.ordered_s)
                 pod.node = line.node
                 pod.status = pod.shape.bound
@@ -346,6 +502,10 @@ class MemoryCluster:
             case _:
                 assert_never(line)
         self._tell_pod(pod, b"MODIFIED")
+
+    def _release(self, claim: ReleaseClaim) -> None:
+        if (CLAIMS.plural, claim.namespace, claim.name) in self._others:
+            self._free_claim(claim.namespace, claim.name, claim.pod_uid)
 
     # The rest -------------------------------------------------------------------------------------
 
@@ -384,6 +544,7 @@ def _shape(stored: JsonObject) -> Shape:
         labels=labels_of(stored),
         grace_s=int(spec.get("terminationGracePeriodSeconds", 30)),
         has_finalizers=bool(metadata.get("finalizers")),
+        claim_templates=templates_of(spec),
     )
 
 

@@ -1,12 +1,13 @@
 """The operations of a workload, as scheduler_perf writes them; `opcode` says which is which.
 
-Fields and defaults as in test/integration/scheduler_perf/operations.go, v1.36. A field that is not
-known is refused, because a workload that is run without it would measure something else. Two things
-are berth's own and used only by the files in `workloads/`: `arrivalPerSecond` of createPods (a
-Poisson process instead of all at once) and the opcode createTrace (a recorded cluster).
+Fields, defaults and what is valid as in operations.go, update.go and dra.go of
+test/integration/scheduler_perf, v1.36.2. A field that is not known is refused, because a workload that
+is run without it would measure something else. Two things are berth's own and used only by the files in
+`workloads/`: `arrivalPerSecond` of createPods (a Poisson process instead of all at once) and the opcode
+createTrace (a recorded cluster).
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -34,13 +35,30 @@ class UniqueLabelStrategy(_Fields, frozen=True):
     label_key: str
 
 
+class VolumeNodeResources(_Fields, frozen=True):
+    """How many volumes of a driver a node attaches."""
+
+    count: int | None = None
+
+
+class NodeAllocatableStrategy(_Fields, frozen=True):
+    """Nodes get a CSINode."""
+
+    node_allocatable: dict[str, str] = {}
+    """Without effect: upstream patches the node with it, which leaves its status alone."""
+    csi_node_allocatable: dict[str, VolumeNodeResources] = {}
+    """By driver."""
+    migrated_plugins: list[str] = []
+
+
 class CreateNodes(_Operation, frozen=True, tag="createNodes"):
     count: int = 0
     count_param: str = ""
     node_template_path: str = ""
+    node_allocatable_strategy: NodeAllocatableStrategy | None = None
+    """Of several strategies the first counts, in the order in which they stand here."""
     label_node_prepare_strategy: LabelStrategy | None = None
     unique_node_label_strategy: UniqueLabelStrategy | None = None
-    template_params: dict[str, Any] = {}
 
 
 class CreateNamespaces(_Operation, frozen=True, tag="createNamespaces"):
@@ -63,7 +81,6 @@ class CreatePods(_Operation, frozen=True, tag="createPods"):
     skip_wait_to_completion: bool = False
     persistent_volume_template_path: str = ""
     persistent_volume_claim_template_path: str = ""
-    template_params: dict[str, Any] = {}
     arrival_per_second: float = 0.0
     """Ours. 0: all at once."""
     arrival_seed: int = 0
@@ -81,7 +98,6 @@ class CreateAny(_Operation, frozen=True, tag="createAny"):
     namespace: str = ""
     count: int | None = None
     count_param: str = ""
-    template_params: dict[str, Any] = {}
 
 
 class UpdateAny(_Operation, frozen=True, tag="updateAny"):
@@ -91,7 +107,6 @@ class UpdateAny(_Operation, frozen=True, tag="updateAny"):
     count_param: str = ""
     update_per_second: int = 0
     subresources: list[str] = []
-    template_params: dict[str, Any] = {}
 
 
 class DeletePods(_Operation, frozen=True, tag="deletePods"):
@@ -99,6 +114,30 @@ class DeletePods(_Operation, frozen=True, tag="deletePods"):
     label_selector: dict[str, str] = {}
     skip_wait_to_completion: bool = False
     delete_pods_per_second: int = 0
+
+
+class CreateResourceClaims(_Operation, frozen=True, tag="createResourceClaims"):
+    template_path: str
+    namespace: str
+    count: int = 0
+    count_param: str = ""
+
+
+class CreateResourceDriver(_Operation, frozen=True, tag="createResourceDriver"):
+    """A slice of devices for each node that the pattern matches."""
+
+    driver_name: str
+    nodes: str
+    """As Go's path/filepath.Match has it."""
+    max_claims_per_node: int = 0
+    max_claims_per_node_param: str = ""
+
+
+class AllocResourceClaims(_Operation, frozen=True, tag="allocResourceClaims"):
+    """Claims get devices of nodes at random, without any pod."""
+
+    namespace: str = ""
+    """Empty: all."""
 
 
 class Churn(_Operation, frozen=True, tag="churn"):
@@ -147,6 +186,9 @@ Operation = (
     | CreateAny
     | UpdateAny
     | DeletePods
+    | CreateResourceClaims
+    | CreateResourceDriver
+    | AllocResourceClaims
     | Churn
     | Barrier
     | Sleep

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from bench.perf.config_file import MetricSelector
 from bench.perf.machine import Machine
 from bench.perf.samples import Percentiles, Throughput
 
@@ -156,3 +157,25 @@ def _data_item(
         "unit": unit,
         "labels": labels,
     }
+
+
+def threshold_problems(
+    items: Sequence[dict[str, Any]], threshold: float, metric: MetricSelector
+) -> list[str]:
+    """What is not within the threshold (`applyThreshold` upstream); a metric that is not measured here
+    is named."""
+    if not threshold:
+        return []
+    found = [
+        item["data"][metric.data_bucket]
+        for item in items
+        if item["labels"]["Metric"] == metric.name
+        and metric.labels.items() <= item["labels"].items()
+        and metric.data_bucket in item["data"]
+    ]
+    what = f"{metric.name} {metric.data_bucket}"
+    if not found:
+        return [f"threshold: {what} is not measured"]
+    if metric.expect_lower:
+        return [f"{what}: {v:g}, not below {threshold:g}" for v in found if v >= threshold]
+    return [f"{what}: {v:g}, not above {threshold:g}" for v in found if v <= threshold]

@@ -32,6 +32,7 @@ from bench.perf.result import (
     Run,
     perf_data,
     summary_of,
+    threshold_problems,
 )
 from bench.watched.processes import ProcessFailedError, start_api_server
 from bench.watched.run_folder import run_folder
@@ -80,7 +81,7 @@ def run_benchmark(plan: Plan, options: RunOptions, told: Callable[[str], None]) 
     started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(clock.wall_s()))
     runs = []
     for number in range(1, options.runs + 1):
-        run = _run_once(plan, options, clock)
+        run = _judged(plan, _run_once(plan, options, clock))
         runs.append(run)
         told(_line(number, options.runs, run))
     return Result(
@@ -100,6 +101,13 @@ def run_benchmark(plan: Plan, options: RunOptions, told: Callable[[str], None]) 
         runs=runs,
         perfdata=perf_data(plan.name, runs[-1]),
     )
+
+
+def _judged(plan: Plan, run: Run) -> Run:
+    """With the threshold among its problems, if it is not reached."""
+    items = perf_data(plan.name, run)["dataItems"]
+    missed = threshold_problems(items, plan.threshold, plan.threshold_metric)
+    return msgspec.structs.replace(run, problems=[*run.problems, *missed])
 
 
 def _line(number: int, count: int, run: Run) -> str:
@@ -137,7 +145,8 @@ async def _run_decisions(plan: Plan, options: RunOptions, clock: Clock, folder: 
             options.workers,
             options.binders,
             options.seed,
-            options.scheduler_config,
+            _scheduler_config(plan, options),
+            plan.feature_gates,
             options.profile_dir,
         ),
         lambda data: cluster.take_output(data),
@@ -160,7 +169,7 @@ async def _run_http(plan: Plan, options: RunOptions, clock: Clock, folder: Path)
     server, address = await start_api_server(folder, HISTORY, options.seed, more)
     try:
         client = ApiClient(access_by_url(address), timeout_s=120.0)
-        arguments = (*_berth_arguments(options), "--server", address)
+        arguments = (*_berth_arguments(plan, options), "--server", address)
         cluster = HttpCluster(Place(client, server, folder, arguments, False), clock)
         return await _run_with_api(plan, options, clock, cluster)
     finally:
@@ -173,7 +182,7 @@ async def _run_cluster(plan: Plan, options: RunOptions, clock: Clock, folder: Pa
     arguments = None
     if not options.external_scheduler:
         server = ("--kubeconfig", options.kubeconfig) if options.kubeconfig else ()
-        arguments = (*_berth_arguments(options), *server)
+        arguments = (*_berth_arguments(plan, options), *server)
     cluster = HttpCluster(Place(client, None, folder, arguments, True), clock)
     return await _run_with_api(plan, options, clock, cluster)
 
@@ -192,9 +201,17 @@ async def _run_with_api(plan: Plan, options: RunOptions, clock: Clock, cluster: 
     return await _execute(plan, options, clock, cluster, cluster.follow(), ready())
 
 
-def _berth_arguments(options: RunOptions) -> tuple[str, ...]:
-    config = ("--config", options.scheduler_config) if options.scheduler_config else ()
+def _scheduler_config(plan: Plan, options: RunOptions) -> str:
+    """The workload's own, where no other is asked for."""
+    own = plan.case.scheduler_config_path
+    return options.scheduler_config or (str(plan.path(own)) if own else "")
+
+
+def _berth_arguments(plan: Plan, options: RunOptions) -> tuple[str, ...]:
+    path = _scheduler_config(plan, options)
+    config = ("--config", path) if path else ()
     return (
+        *("--feature-gates", plan.feature_gates),
         *("--workers", f"{options.workers}", "--binders", f"{options.binders}"),
         *("--seed", f"{options.seed}"),
         *config,

@@ -10,8 +10,17 @@ class Metadata(msgspec.Struct, rename="camel", gc=False):
     resource_version: str = ""
 
 
-class Spec(msgspec.Struct, rename="camel", gc=False):
+class PodClaim(msgspec.Struct, rename="camel", gc=False):
+    """A resource claim of a pod, by whichever name there is."""
+
+    name: str = ""
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
+class Spec(msgspec.Struct, rename="camel"):
     node_name: str = ""
+    resource_claims: list[PodClaim] = []
 
 
 class Condition(msgspec.Struct, gc=False):
@@ -21,9 +30,11 @@ class Condition(msgspec.Struct, gc=False):
     message: str = ""
 
 
-class PodStatus(msgspec.Struct):
+class PodStatus(msgspec.Struct, rename="camel"):
     phase: str = ""
     conditions: list[Condition] = []
+    resource_claim_statuses: list[PodClaim] = []
+    extended_resource_claim_status: PodClaim | None = None
 
 
 class WatchedPod(msgspec.Struct):

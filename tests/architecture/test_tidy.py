@@ -42,7 +42,7 @@ BANNED_EVERYWHERE = (
     Banned(
         r"(?<![\w/.])\.\./\w",
         "a path from the repository's root",
-        (".ci/", "bench/perf/upstream/", "docs/manifests-workers/"),
+        (".ci/", "docs/manifests-workers/"),
     ),
     Banned(r"(?<![\w.])/(?:work|home/\w+|opt/wheels|opt/pypi)\b", "nothing of one machine"),
     Banned(

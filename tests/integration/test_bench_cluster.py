@@ -31,7 +31,7 @@ async def asked_while_creating(folder: Path, answers: dict[str, list[int]]) -> l
     async with ScriptedServer(handler) as server, asyncio.timeout(HANG_S):
         client = ApiClient(access_by_url(server.url))
         cluster = HttpCluster(Place(client, None, folder, None, True), SystemClock())
-        await cluster.create(await cluster.prepare(WORKLOADS))
+        await cluster.create([await cluster.prepare(WORKLOADS)])
         await client.close()
         return [request.path for request in server.requests]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.perf.config_file import matching, plan_of, read_cases
+from bench.perf.config_file import OUR_FILES, chosen, plan_of
 from bench.perf.executor import WorkloadFailedError
 from bench.perf.run import RunOptions, run_benchmark
 from bench.watched.processes import start_api_server
@@ -18,9 +18,7 @@ from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration
 
-PERF = Path(__file__).parents[2] / "bench/perf"
-MISC = PERF / "upstream/misc/performance-config.yaml"
-OURS = PERF / "workloads/performance-config.yaml"
+BASIC = "SchedulingBasic/5Nodes"
 LIMIT = ("--timeout-s", f"{HANG_S}")
 
 
@@ -45,9 +43,7 @@ def check(result: dict[str, Any], pod_count: int) -> None:
 
 def test_decisions_mode_with_several_runs_workers_and_binders(tmp_path: Path) -> None:
     many = ("--runs", "2", "--workers", "2", "--binders", "2")
-    result = result_of(
-        tmp_path / "r.json", "--config", str(MISC), "--workload", "SchedulingBasic/5Nodes", *many
-    )
+    result = result_of(tmp_path / "r.json", "--workload", BASIC, *many)
     check(result, 10)
     assert len(result["runs"]) == 2
     assert set(result["runs"][0]["processes"]) == {
@@ -56,22 +52,23 @@ def test_decisions_mode_with_several_runs_workers_and_binders(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "workload", ["Heterogeneous/5Nodes", "OneClass/5Nodes", "SteadyArrival/5Nodes_10PerSecond"]
+    "workload",
+    ["Heterogeneous/5Nodes", "ExtendedResourceScoring/fast", "SteadyArrival/5Nodes_10PerSecond"],
 )
-def test_our_own_workloads(tmp_path: Path, workload: str) -> None:
-    result = result_of(tmp_path / "r.json", "--config", str(OURS), "--workload", workload)
+def test_unlike_pods_a_configuration_and_arrivals(tmp_path: Path, workload: str) -> None:
+    result = result_of(tmp_path / "r.json", "--workload", workload)
     check(result, 5 if workload.startswith("Steady") else 10)
 
 
 def test_gated_and_deleted_pods_in_decisions_mode(tmp_path: Path) -> None:
     workload = ("--workload", "SchedulingWhileGated/1Node_10GatedPods")
-    check(result_of(tmp_path / "r.json", "--config", str(MISC), *workload), 10)
+    check(result_of(tmp_path / "r.json", *workload), 10)
 
 
 def test_http_mode_with_churn(tmp_path: Path) -> None:
     result = result_of(
         tmp_path / "r.json",
-        *("--config", str(MISC), "--workload", "SchedulingWithMixedChurn/10Nodes"),
+        *("--workload", "SchedulingWithMixedChurn/10Nodes"),
         *("--mode", "http"),
     )
     check(result, 100)
@@ -99,7 +96,7 @@ def test_cluster_mode_leaves_the_cluster_as_it_was(tmp_path: Path) -> None:
         kubeconfig.write_text(json.dumps(kubeconfig_of({"server": address})))
         result = result_of(
             tmp_path / "r.json",
-            *("--config", str(MISC), "--workload", "SchedulingBasic/5Nodes"),
+            *("--workload", BASIC),
             *("--mode", "cluster", "--kubeconfig", str(kubeconfig), "--runs", "2"),
         )
     finally:
@@ -109,20 +106,20 @@ def test_cluster_mode_leaves_the_cluster_as_it_was(tmp_path: Path) -> None:
 
 
 def test_a_workload_that_does_not_end_says_how_far_it_came() -> None:
-    ((case, workload),) = matching(read_cases(MISC), "SchedulingBasic/5Nodes", "")
-    plan = plan_of(MISC, case, workload)
+    (found,) = chosen(OUR_FILES, BASIC, "")
+    plan = plan_of(*found)
     with pytest.raises(WorkloadFailedError, match=r"not finished after 0.01 s .*operation"):
         run_benchmark(plan, RunOptions(timeout_s=0.01), lambda _: None)
 
 
 def test_a_workload_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    code = cli.main(["bench", "run", "--config", str(MISC), "--workload", "Nothing/5Nodes"])
+    code = cli.main(["bench", "run", "--workload", "Nothing/5Nodes"])
     assert code == exit_codes.UNUSABLE
     assert "berth bench list shows them" in capsys.readouterr().err
 
 
-def test_the_list_names_what_cannot_be_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_workloads_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["bench", "list", "--labels", "short"]) == exit_codes.OK
     told = capsys.readouterr().out
     assert "SchedulingBasic/5Nodes " in told
-    assert "berth cannot decide as with this gate on" in told
+    assert "EventHandlingPodAdd/10Pods " in told

@@ -412,3 +412,36 @@ def test_every_resource_can_be_created_listed_and_deleted(api: ApiCaller) -> Non
         assert deleted.code == 200, (resource.qualified, deleted.body)
         if resource.kind != "Namespace":
             assert api.call("GET", f"{path}/{resource.plural}/{name}").code == 404
+
+
+IDLE = {"name": "c", "image": "i"}
+
+
+def test_a_replaced_pod_keeps_what_admission_gave_it(api: ApiCaller) -> None:
+    made = api.create_pod("a", containers=[IDLE]).body
+    toleration = {"key": "k", "operator": "Exists", "effect": "NoSchedule"}
+    changed = pod("a", containers=[IDLE], tolerations=[toleration])
+    replaced = api.call("PUT", pods_path("a"), changed).body
+    assert replaced["spec"]["tolerations"] == [toleration, *made["spec"]["tolerations"]]
+    assert replaced["spec"]["priority"] == made["spec"]["priority"]
+
+
+def test_a_resize_changes_amounts_and_nothing_else(api: ApiCaller) -> None:
+    api.create_pod("a", containers=[IDLE])
+    amounts = {"requests": {"cpu": "2"}}
+    larger = {"name": "c", "image": "other", "resources": amounts}
+    path = pods_path("a") + "/resize"
+    resized = api.call("PUT", path, pod("a", labels={"new": "yes"}, containers=[larger])).body
+    (container,) = resized["spec"]["containers"]
+    assert (container["image"], container["resources"]) == ("i", amounts)
+    assert "labels" not in resized["metadata"]
+    assert resized["metadata"]["generation"] == 2
+    assert api.call("PUT", path, pod("a", containers=[IDLE, {"name": "d"}])).code == 400
+
+
+def test_a_nodes_status_is_defaulted_when_it_is_replaced(api: ApiCaller) -> None:
+    body = {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "1"}}}
+    api.call("POST", "/api/v1/nodes", body)
+    body = {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "4"}}}
+    status = api.call("PUT", "/api/v1/nodes/n/status", body).body["status"]
+    assert status["allocatable"] == {"cpu": "4"}

@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import orjson
+
 from bench.apiserver.resources import Resource
 from bench.perf.book import PodBook
 from bench.perf.cluster_api import Prepared
 from bench.perf.executor import PODS
-from bench.perf.object_template import JsonObject, Series, named
+from bench.perf.object_template import JsonObject, Series
 from bench.perf.samples import Buckets
 from daemon.supervisor.process_list import ProcessEntry
 from shared.clock import Clock
@@ -27,6 +29,7 @@ class RecordingCluster:
         self.created: list[tuple[str, str, str]] = []
         self.deleted: list[tuple[str, str, str]] = []
         self.updated: list[JsonObject] = []
+        self.statuses: list[tuple[str, str, str]] = []
         self.bodies: dict[str, JsonObject] = {}
         self.arrivals_s: Sequence[float] | None = None
         self.taken_in_at: list[int] = []
@@ -38,16 +41,18 @@ class RecordingCluster:
     async def prepare(self, series: Series) -> Prepared:
         return PreparedSeries(series)
 
-    async def create(self, prepared: Prepared, arrivals_s: Sequence[float] | None = None) -> None:
-        series = prepared.series
+    async def create(
+        self, prepared: Sequence[Prepared], arrivals_s: Sequence[float] | None = None
+    ) -> None:
         self.arrivals_s = arrivals_s
-        for index, name in enumerate(series.names):
-            body = named(series.make(index), name, series.name_labels)
-            self.bodies[name] = body
-            self.created.append((series.resource.plural, series.namespace, name))
-            if series.resource is PODS:
-                self._schedule(series.namespace, name, body)
-            await asyncio.sleep(0)
+        for index in range(len(prepared[-1].series.names)):
+            for series in (each.series for each in prepared):
+                name, body = series.names[index], orjson.loads(series.body(index))
+                self.bodies[name] = body
+                self.created.append((series.resource.plural, series.namespace, name))
+                if series.resource is PODS:
+                    self._schedule(series.namespace, name, body)
+                await asyncio.sleep(0)
 
     def _schedule(self, namespace: str, name: str, body: JsonObject) -> None:
         labels = body["metadata"].get("labels")
@@ -66,7 +71,17 @@ class RecordingCluster:
         del resource, namespace, subresources
         self.updated.append(body)
 
-    async def delete(self, resource: Resource, namespace: str, name: str) -> None:
+    async def put_status(self, resource: Resource, namespace: str, body: JsonObject) -> None:
+        self.statuses.append((resource.plural, namespace, body["metadata"]["name"]))
+
+    async def listed(self, resource: Resource) -> list[JsonObject]:
+        names = [name for plural, _, name in self.created if plural == resource.plural]
+        return [self.bodies[name] for name in names]
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, *, at_once: bool = False
+    ) -> None:
+        del at_once
         self.deleted.append((resource.plural, namespace, name))
         if resource is PODS:
             self.book.deleted(namespace, name)

@@ -28,6 +28,48 @@ def test_a_wait_ends_with_the_binding_that_it_waits_for() -> None:
     asyncio.run(scenario())
 
 
+def test_a_wait_may_be_for_some_pods_alone() -> None:
+    async def scenario() -> None:
+        book = PodBook()
+        for name in ("a", "b", "c"):
+            book.created("ns", name, 1.0, {"type": "blocker" if name == "a" else "unsched"})
+        of_ns = book.of("ns")
+
+        def counts(name: str) -> bool:
+            return of_ns.has(name, {"type": "unsched"})
+
+        attempted = asyncio.create_task(book.until("ns", "Attempted", 2, counts))
+        wait = asyncio.create_task(book.until("ns", "Scheduled", 2, counts))
+        await asyncio.sleep(0)
+        book.bound("ns", "a", "n1", 2.0)
+        book.refused("ns", "b", "no")
+        book.refused("ns", "b", "still not")
+        await asyncio.sleep(0)
+        assert not attempted.done(), "one was told twice, the other does not count"
+        book.deleted("ns", "b")
+        book.created("ns", "b", 2.0, {"type": "unsched"})
+        book.refused("ns", "c", "no")
+        await asyncio.sleep(0)
+        assert not attempted.done(), "one of two is new and was not looked at"
+        book.bound("ns", "c", "n1", 3.0)
+        book.bound("ns", "b", "n1", 3.0)
+        await asyncio.wait_for(attempted, HANG_S)
+        await asyncio.wait_for(wait, HANG_S)
+
+    asyncio.run(scenario())
+
+
+def test_a_pod_of_the_same_name_is_another_one() -> None:
+    book = PodBook()
+    book.created("ns", "a", 1.0)
+    book.bound("ns", "a", "n1", 2.0)
+    book.deleted("ns", "a")
+    book.created("ns", "a", 3.0)
+    book.bound("ns", "a", "n2", 5.0)
+    assert book.double_binds == []
+    assert sorted(book.selected(["ns"])) == [(1.0, 2.0), (3.0, 5.0)]
+
+
 def test_a_cancelled_wait_is_forgotten() -> None:
     async def scenario() -> None:
         book = PodBook()

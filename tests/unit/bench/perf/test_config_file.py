@@ -5,11 +5,19 @@ from pathlib import Path
 import pytest
 
 from bench.perf import operations as ops
-from bench.perf.config_file import Case, duration_s, matching, plan_of, read_cases
+from bench.perf.config_file import (
+    OUR_FILES,
+    Case,
+    Plan,
+    chosen,
+    duration_s,
+    matching,
+    plan_of,
+    read_cases,
+)
 from shared.errors import ConfigurationError
 
-UPSTREAM = Path(__file__).parents[4] / "bench/perf/upstream"
-FILES = sorted(UPSTREAM.glob("*/performance-config.yaml"))
+WORKLOADS = Path(__file__).parents[4] / "bench/perf/workloads"
 
 SMALL = """\
 - name: Small
@@ -47,25 +55,15 @@ def problems_of(tmp_path: Path, **changes: str) -> str:
     return "\n".join(caught.value.problems)
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.parent.name)
-def test_every_workload_of_upstreams_files_is_read_and_only_dra_is_refused(file: Path) -> None:
-    refused = []
-    for case, workload in matching(read_cases(file), "", ""):
-        try:
-            plan = plan_of(file, case, workload)
-        except ConfigurationError as error:
-            refused.append((case.name, *error.problems))
-        else:
-            assert len(plan.operations) == len(case.workload_template)
-    words = "featureGates.DRAExtendedResource: berth cannot decide as with this gate on"
-    expected = [("SchedulingWithExtendedResource", words)] * (
-        3 if file.parent.name == "misc" else 0
-    )
-    assert refused == expected
+@pytest.mark.parametrize("file", OUR_FILES, ids=lambda file: file.stem)
+def test_every_workload_is_read_and_none_is_refused(file: Path) -> None:
+    for _, case, workload in chosen([file], "", ""):
+        plan = plan_of(file, case, workload)
+        assert not any(isinstance(each, ops.CreatePodSets) for each in plan.operations), "unrolled"
 
 
-def test_parameters_thresholds_and_paths_of_an_upstream_workload() -> None:
-    file = UPSTREAM / "misc/performance-config.yaml"
+def test_parameters_thresholds_and_paths_of_a_workload() -> None:
+    file = WORKLOADS / "misc.yaml"
     ((case, workload),) = matching(read_cases(file), "SchedulingBasic/5000Nodes_10000Pods", "")
     plan = plan_of(file, case, workload)
     nodes, first, measured = plan.operations
@@ -76,7 +74,8 @@ def test_parameters_thresholds_and_paths_of_an_upstream_workload() -> None:
     assert (first.collect_metrics, measured.collect_metrics) == (False, True)
     assert (plan.name, plan.topic) == ("SchedulingBasic/5000Nodes_10000Pods", "misc")
     assert plan.threshold == 270
-    assert plan.path(case.default_pod_template_path) == UPSTREAM / "templates/pod-default.yaml"
+    common = WORKLOADS / "objects/common.yaml"
+    assert str(plan.path(case.default_pod_template_path)) == f"{common}#pod"
     assert plan.notes == (
         "SchedulerQueueingHints: false in the workload; queueing hints are always on in berth",
     )
@@ -105,15 +104,15 @@ def test_workloads_are_chosen_by_name_and_labels(tmp_path: Path) -> None:
         ({"nodes": "many"}, "operation 0: count 'many': must be a number"),
         ({"nodes": "-1"}, "operation 0: count -1: must be a number, 0 or more"),
         ({"nodes": "1, more: 2"}, "parameters that no operation uses: more"),
-        ({"gate": "Fancy: true"}, "featureGates.Fancy: berth does not know this gate"),
+        ({"gate": "Fancy: true"}, "featureGates.Fancy: kube-scheduler v1.36 has no such gate"),
         (
             {"gate": "NodeInclusionPolicyInPodTopologySpread: false"},
-            "berth cannot decide as with this gate off",
+            "cannot be set to false, it is locked to its default",
         ),
         ({"field": "steadyState: true"}, "steadyState needs a duration"),
         (
-            {"field": "persistentVolumeTemplatePath: pv.yaml"},
-            "persistentVolumeTemplatePath is not supported yet",
+            {"field": "persistentVolumeClaimTemplatePath: pvc.yaml"},
+            "persistentVolumeClaimTemplatePath needs persistentVolumeTemplatePath",
         ),
     ],
 )
@@ -121,6 +120,72 @@ def test_what_cannot_be_run_is_refused_with_its_place(
     tmp_path: Path, changes: dict[str, str], problem: str
 ) -> None:
     assert problem in problems_of(tmp_path, **changes)
+
+
+def plan_with(tmp_path: Path, operations: str, more: str = "") -> Plan:
+    path = tmp_path / "performance-config.yaml"
+    text = "- {name: A, workloadTemplate: [%s], workloads: [{name: b, %s}]}"
+    path.write_text(text % (operations, more))
+    ((case, workload),) = matching(read_cases(path), "A/b", "")
+    return plan_of(path, case, workload)
+
+
+@pytest.mark.parametrize(
+    ("operation", "problem"),
+    [
+        ("{opcode: createResourceDriver, driverName: d, nodes: ''}", "nodes: must be set"),
+        (
+            "{opcode: createResourceDriver, driverName: d, nodes: n, maxClaimsPerNode: -1}",
+            "max_claims_per_node -1",
+        ),
+        (
+            "{opcode: createResourceClaims, templatePath: a, namespace: ''}",
+            "namespace: must be set",
+        ),
+        ("{opcode: churn, mode: recreate, templatePaths: [a]}", "recreate needs a number"),
+        ("{opcode: churn, mode: create, templatePaths: []}", "templatePaths must be given"),
+        (
+            "{opcode: updateAny, templatePath: a, updatePerSecond: -1}",
+            "update_per_second -1: must not",
+        ),
+        ("{opcode: startCollectingMetrics}", "namespaces must be given"),
+        (
+            "{opcode: createPods, steadyState: true, duration: 1s, skipWaitToCompletion: true}",
+            "steadyState and skipWaitToCompletion exclude",
+        ),
+    ],
+)
+def test_operations_that_upstream_finds_invalid_are_refused(
+    tmp_path: Path, operation: str, problem: str
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        plan_with(tmp_path, operation)
+    assert problem in "\n".join(caught.value.problems)
+
+
+def test_what_has_no_effect_is_named(tmp_path: Path) -> None:
+    nodes = "{opcode: createNodes, nodeAllocatableStrategy: {nodeAllocatable: {a: '1'}}}"
+    pods = "{opcode: createPods, persistentVolumeTemplatePath: pv.yaml}"
+    gates = "featureGates: {SchedulerQueueingHints: false, NodeDeclaredFeatures: false}"
+    plan = plan_with(
+        tmp_path, f"{nodes}, {pods}", f"{gates}, params: {{numNodeDeclaredFeatures: 7}}"
+    )
+    told = [note.partition(":")[0] for note in plan.notes]
+    assert told == [
+        "NodeDeclaredFeatures=false",
+        "SchedulerQueueingHints",
+        "numNodeDeclaredFeatures",
+        "nodeAllocatableStrategy.nodeAllocatable",
+        "persistentVolumeTemplatePath",
+    ]
+    assert plan.declared_features == 7
+
+
+def test_gates_that_berth_obeys_are_passed_on(tmp_path: Path) -> None:
+    gates = "featureGates: {SchedulerAsyncPreemption: false, DRAExtendedResource: true}"
+    plan = plan_with(tmp_path, "{opcode: sleep}", gates)
+    assert plan.feature_gates == "DRAExtendedResource=true,SchedulerAsyncPreemption=false"
+    assert plan.notes == ()
 
 
 def test_an_opcode_that_is_not_known_names_the_case(tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ from shared.clock import SystemClock
 from tests.support.waiting import HANG_S
 from tests.unit.bench.perf.recording_cluster import RecordingCluster
 
-UPSTREAM = Path(__file__).parents[4] / "bench/perf/upstream"
+WORKLOADS = Path(__file__).parents[4] / "bench/perf/workloads"
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {generateName: p-}\nspec: {containers: []}\n"
 SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: s-{{.Index}}-of-{{.Count}}}\nspec: {}\n"
-NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n-{{.Index}}, labels: {a: {{.value}}}}\n"
+NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n-{{.Index}}, labels: {a: x}}\n"
 WORKLOAD = """
 - name: Case
   defaultPodTemplatePath: pod.yaml
@@ -46,9 +46,7 @@ def run_file(file: Path, name: str) -> tuple[RecordingCluster, Executor]:
 
 
 def test_pods_come_into_namespaces_of_their_operations() -> None:
-    cluster, executor = run_file(
-        UPSTREAM / "affinity/performance-config.yaml", "SchedulingPodAffinity/5Nodes"
-    )
+    cluster, executor = run_file(WORKLOADS / "affinity.yaml", "SchedulingPodAffinity/5Nodes")
     count = Counter((plural, namespace) for plural, namespace, _ in cluster.created)
     assert count["nodes", ""] == 5
     assert count["pods", "sched-0"] == 5
@@ -58,7 +56,7 @@ def test_pods_come_into_namespaces_of_their_operations() -> None:
 
 
 def test_nodes_are_taken_in_before_pods_are_created() -> None:
-    cluster, _ = run_file(UPSTREAM / "misc/performance-config.yaml", "SchedulingBasic/5Nodes")
+    cluster, _ = run_file(WORKLOADS / "misc.yaml", "SchedulingBasic/5Nodes")
     first_pod = [plural for plural, _, _ in cluster.created].index("pods")
     created = cluster.created[: cluster.taken_in_at[0]]
     assert [plural for plural, _, _ in created] == ["nodes"] * 5
@@ -66,9 +64,7 @@ def test_nodes_are_taken_in_before_pods_are_created() -> None:
 
 
 def test_nodes_have_their_hostname_and_take_label_values_in_turn() -> None:
-    cluster, _ = run_file(
-        UPSTREAM / "topology_spreading/performance-config.yaml", "TopologySpreading/5Nodes"
-    )
+    cluster, _ = run_file(WORKLOADS / "topology_spreading.yaml", "TopologySpreading/5Nodes")
     nodes = [name for plural, _, name in cluster.created if plural == "nodes"]
     labels = [cluster.bodies[name]["metadata"]["labels"] for name in nodes]
     assert [one["kubernetes.io/hostname"] for one in labels] == nodes
@@ -78,7 +74,7 @@ def test_nodes_have_their_hostname_and_take_label_values_in_turn() -> None:
 
 def test_a_set_of_pods_in_each_namespace() -> None:
     cluster, _ = run_file(
-        UPSTREAM / "affinity/performance-config.yaml",
+        WORKLOADS / "affinity.yaml",
         "SchedulingPreferredAffinityWithNSSelector/10Nodes",
     )
     namespaces = [name for plural, _, name in cluster.created if plural == "namespaces"]
@@ -89,9 +85,7 @@ def test_a_set_of_pods_in_each_namespace() -> None:
 
 
 def test_gated_pods_satisfy_a_barrier_for_attempts_and_others_are_deleted_beside() -> None:
-    cluster, executor = run_file(
-        UPSTREAM / "misc/performance-config.yaml", "SchedulingWhileGated/1Node_10GatedPods"
-    )
+    cluster, executor = run_file(WORKLOADS / "misc.yaml", "SchedulingWhileGated/1Node_10GatedPods")
     pods = Counter(namespace for plural, namespace, _ in cluster.created if plural == "pods")
     assert pods == {"namespace-1": 10, "namespace-3": 10, "namespace-5": 10}
     assert {namespace for _, namespace, _ in cluster.deleted} <= {"namespace-3"}
@@ -129,8 +123,7 @@ def test_any_object_is_created_and_updated_from_its_template(tmp_path: Path) -> 
     cluster, _ = run(
         tmp_path,
         "{opcode: createAny, templatePath: service.yaml, namespace: ns, count: 2},"
-        "{opcode: updateAny, templatePath: node.yaml, count: 2, updatePerSecond: 100,"
-        " templateParams: {value: x}}",
+        "{opcode: updateAny, templatePath: node.yaml, count: 2, updatePerSecond: 100}",
     )
     assert cluster.created == [
         ("namespaces", "", "ns"),
@@ -138,7 +131,7 @@ def test_any_object_is_created_and_updated_from_its_template(tmp_path: Path) -> 
         ("services", "ns", "s-1-of-2"),
     ]
     assert [body["metadata"]["name"] for body in cluster.updated] == ["n-0", "n-1"]
-    assert cluster.updated[0]["metadata"]["labels"] == {"a": "x"}
+    assert cluster.statuses == [("nodes", "", "n-0"), ("nodes", "", "n-1")], "as upstream, always"
 
 
 def test_metrics_are_collected_between_start_and_stop(tmp_path: Path) -> None:
@@ -163,6 +156,63 @@ def test_a_steady_state_replaces_each_pod_that_was_bound(tmp_path: Path) -> None
     assert executor.intervals[0].pod_count > 3
 
 
+def test_a_driver_offers_devices_on_the_nodes_that_match(tmp_path: Path) -> None:
+    cluster, _ = run(
+        tmp_path,
+        "{opcode: createNodes, count: 2}, {opcode: createAny, templatePath: node.yaml},"
+        " {opcode: createResourceDriver, driverName: d, nodes: 'n-[^1]*', maxClaimsPerNode: 3}",
+    )
+    slices = [name for plural, _, name in cluster.created if plural == "resourceslices"]
+    assert slices == ["n-0"]
+    spec = cluster.bodies["n-0"]["spec"]
+    assert (spec["nodeName"], spec["pool"]["name"], len(spec["devices"])) == ("n-0", "n-0", 3)
+
+
+def test_nodes_get_csi_nodes_and_no_other_strategy_counts_beside_that(tmp_path: Path) -> None:
+    cluster, _ = run(
+        tmp_path,
+        "{opcode: createNodes, count: 1, uniqueNodeLabelStrategy: {labelKey: u},"
+        " nodeAllocatableStrategy: {csiNodeAllocatable: {d: {count: 7}}, migratedPlugins: [a, b]}}",
+    )
+    assert [plural for plural, _, _ in cluster.created] == ["nodes", "csinodes"]
+    body = cluster.bodies["node-0-00000"]
+    (driver,) = body["spec"]["drivers"]
+    assert (driver["name"], driver["nodeID"]) == ("d", "node-0-00000")
+    assert driver["allocatable"] == {"count": 7}
+    assert list(body["metadata"]["annotations"].values()) == ["a,b"]
+
+
+VOLUME = "{apiVersion: v1, kind: PersistentVolume, spec: {csi: {driver: d}}}"
+CLAIM = "{apiVersion: v1, kind: PersistentVolumeClaim, spec: {accessModes: [ReadOnlyMany]}}"
+
+
+def test_pods_come_each_after_a_claim_and_a_volume_that_are_bound(tmp_path: Path) -> None:
+    (tmp_path / "pv.yaml").write_text(VOLUME)
+    (tmp_path / "pvc.yaml").write_text(CLAIM)
+    cluster, _ = run(
+        tmp_path,
+        "{opcode: createPods, count: 2, namespace: a, persistentVolumeTemplatePath: pv.yaml,"
+        " persistentVolumeClaimTemplatePath: pvc.yaml}",
+    )
+    of_second = [("persistentvolumeclaims", "a", "pvc-1"), ("persistentvolumes", "", "a-vol-1")]
+    assert cluster.created[-3:] == [*of_second, ("pods", "a", "p-00001")]
+    claim, volume, pod = (cluster.bodies[name] for *_, name in cluster.created[-3:])
+    assert (claim["spec"]["volumeName"], claim["status"]) == ("a-vol-1", {"phase": "Bound"})
+    assert volume["spec"]["claimRef"]["name"] == "pvc-1"
+    assert volume["spec"]["csi"] == {"driver": "d", "volumeHandle": "a-vol-1"}
+    assert pod["spec"]["volumes"][0]["persistentVolumeClaim"] == {"claimName": "pvc-1"}
+
+
+def test_a_barrier_waits_for_the_pods_that_are_labelled_so(tmp_path: Path) -> None:
+    _, executor = run(
+        tmp_path,
+        "{opcode: createPods, namespace: a, count: 3, skipWaitToCompletion: true},"
+        "{opcode: barrier, namespaces: [a], stageRequirement: Attempted},"
+        "{opcode: barrier, namespaces: [a]}",
+    )
+    assert executor.operation_index == 2
+
+
 def test_pods_may_arrive_as_a_poisson_process(tmp_path: Path) -> None:
     cluster, _ = run(
         tmp_path, "{opcode: createPods, count: 4, arrivalPerSecond: 100, arrivalSeed: 3}"
@@ -184,7 +234,6 @@ def test_pods_may_arrive_as_a_poisson_process(tmp_path: Path) -> None:
             "{opcode: updateAny, templatePath: node.yaml, namespace: a}",
             "Node takes no namespace",
         ),
-        ("{opcode: churn, mode: recreate, templatePaths: [pod.yaml]}", "recreate needs a number"),
     ],
 )
 def test_what_makes_no_sense_ends_the_run(tmp_path: Path, operations: str, problem: str) -> None:

@@ -12,7 +12,7 @@ from bench.null_binder import Bound, Evicted, Line, Nominated, Refused
 from bench.perf.decision_processes import DecisionOptions, DecisionProcesses
 from bench.perf.executor import DEFAULT_NODE, DEFAULT_POD, HOSTNAME, NODES, PODS
 from bench.perf.memory_cluster import ClusterBrokenError, FeederSource, MemoryCluster
-from bench.perf.object_template import JsonObject, Series
+from bench.perf.object_template import MARK, JsonObject, Series
 from shared.clock import SystemClock
 from shared.kube.pod_record import decode_template
 from shared.messages.to_owner import (
@@ -79,7 +79,7 @@ def line(one: Line) -> bytes:
 def test_pods_are_told_as_the_api_server_would_show_them(tmp_path: Path, is_uniform: bool) -> None:
     async def scenario(cluster: MemoryCluster, _: Told) -> None:
         series = pods(["a", "b"], with_spec(priority=7), is_uniform=is_uniform)
-        await cluster.create(await cluster.prepare(series))
+        await cluster.create([await cluster.prepare(series)])
 
     a, b = (one.pod for one in with_cluster(tmp_path, scenario) if isinstance(one, PodChanged))
     assert (a.key, b.key) == ("ns/a", "ns/b")
@@ -94,7 +94,7 @@ def test_pods_are_told_as_the_api_server_would_show_them(tmp_path: Path, is_unif
 
 def test_a_binding_and_a_refusal_come_back_as_changes(tmp_path: Path) -> None:
     async def scenario(cluster: MemoryCluster, told: Told) -> None:
-        await cluster.create(await cluster.prepare(pods(["a", "b"])))
+        await cluster.create([await cluster.prepare(pods(["a", "b"]))])
         a, b = (one.pod for one in told.messages if isinstance(one, PodChanged))
         data = line(Bound(a.uid, a.key, "node-1", 1.0))
         data += line(Refused(b.uid, b.key, "Unschedulable", 'none "fits"'))
@@ -120,7 +120,7 @@ def test_deleting_a_pod_depends_on_node_grace_and_finalizers(tmp_path: Path) -> 
             pods(["at-once"], with_spec(terminationGracePeriodSeconds=0)),
             pods(["held"], held),
         ):
-            await cluster.create(await cluster.prepare(series))
+            await cluster.create([await cluster.prepare(series)])
         records = [one.pod for one in told.messages if isinstance(one, PodChanged)]
         for pod in records:
             if pod.name != "pending":
@@ -141,7 +141,7 @@ def test_deleting_a_pod_depends_on_node_grace_and_finalizers(tmp_path: Path) -> 
 def test_preemption_shows_as_nomination_and_deletion(tmp_path: Path) -> None:
     async def scenario(cluster: MemoryCluster, told: Told) -> None:
         small = with_spec(terminationGracePeriodSeconds=0)
-        await cluster.create(await cluster.prepare(pods(["victim", "preemptor"], small)))
+        await cluster.create([await cluster.prepare(pods(["victim", "preemptor"], small))])
         victim, preemptor = (one.pod for one in told.messages if isinstance(one, PodChanged))
         cluster.take_output(line(Bound(victim.uid, victim.key, "n1", 1.0)))
         cluster.take_output(line(Refused(preemptor.uid, preemptor.key, "Unschedulable", "full")))
@@ -166,8 +166,9 @@ def test_preemption_shows_as_nomination_and_deletion(tmp_path: Path) -> None:
 
 def test_nodes_are_told_with_their_allocatable_and_can_go(tmp_path: Path) -> None:
     async def scenario(cluster: MemoryCluster, _: Told) -> None:
-        series = Series(NODES, "", ["n1", "n2"], lambda _: DEFAULT_NODE, True, (HOSTNAME,))
-        await cluster.create(await cluster.prepare(series))
+        node = {**DEFAULT_NODE, "metadata": {"labels": {HOSTNAME: MARK}}}
+        series = Series(NODES, "", ["n1", "n2"], lambda _: node, True)
+        await cluster.create([await cluster.prepare(series)])
         await cluster.delete(NODES, "", "n2")
         with pytest.raises(ClusterBrokenError, match="there is no Node"):
             await cluster.delete(NODES, "", "n2")
@@ -184,7 +185,7 @@ def test_nodes_are_told_with_their_allocatable_and_can_go(tmp_path: Path) -> Non
 def test_a_gated_pod_is_refused_from_the_beginning(tmp_path: Path) -> None:
     async def scenario(cluster: MemoryCluster, _: Told) -> None:
         gated = with_spec(schedulingGates=[{"name": "x.io/hold"}])
-        await cluster.create(await cluster.prepare(pods(["a"], gated)))
+        await cluster.create([await cluster.prepare(pods(["a"], gated))])
         await asyncio.wait_for(cluster.book.until("ns", "Attempted", 1), HANG_S)
 
     with_cluster(tmp_path, scenario)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from bench.perf.comparison import comparison, read_result
-from bench.perf.config_file import matching, plan_of, read_cases
+from bench.perf.config_file import OUR_FILES, MetricSelector, chosen, plan_of
 from bench.perf.machine import Machine, commit, this_machine
 from bench.perf.result import (
     FORMAT,
@@ -17,12 +17,11 @@ from bench.perf.result import (
     Run,
     perf_data,
     summary_of,
+    threshold_problems,
 )
 from bench.perf.samples import Percentiles, Throughput
 from bench.perf.suite import SUITE, Outcome, keep, known_outcome, markdown
 from shared.errors import ConfigurationError
-
-PERF = Path(__file__).parents[4] / "bench/perf"
 
 
 def run_of(rate: float) -> Run:
@@ -148,9 +147,41 @@ def test_a_suite_remembers_what_earlier_runs_left(tmp_path: Path) -> None:
 
 def test_every_row_of_the_suite_is_a_workload_that_can_be_planned() -> None:
     for row in SUITE:
-        file = PERF / row.config / "performance-config.yaml"
-        ((case, workload),) = matching(read_cases(file), row.workload, "")
-        assert plan_of(file, case, workload).name == row.workload
+        (found,) = chosen(OUR_FILES, row.workload, "")
+        assert plan_of(*found).name == row.workload
+
+
+ITEMS = [
+    {
+        "data": {"Average": 100.0, "Perc99": 180.0},
+        "labels": {"Metric": "SchedulingThroughput", "Name": "a"},
+    },
+    {"data": {"Average": 7.0}, "labels": {"Metric": "attempts", "result": "scheduled"}},
+]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "metric", "problems"),
+    [
+        (0, MetricSelector(), []),
+        (99, MetricSelector(), []),
+        (100, MetricSelector(), ["SchedulingThroughput Average: 100, not above 100"]),
+        (
+            7,
+            MetricSelector(name="attempts", labels={"result": "scheduled"}, expect_lower=True),
+            ["attempts Average: 7, not below 7"],
+        ),
+        (
+            1,
+            MetricSelector(name="attempts", labels={"result": "error"}),
+            ["threshold: attempts Average is not measured"],
+        ),
+    ],
+)
+def test_a_threshold_is_compared_with_the_metric_that_it_is_for(
+    threshold: float, metric: MetricSelector, problems: list[str]
+) -> None:
+    assert threshold_problems(ITEMS, threshold, metric) == problems
 
 
 def test_the_machine_is_described() -> None:
