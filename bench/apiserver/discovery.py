@@ -12,7 +12,7 @@ import orjson
 from bench.apiserver import openapi
 from bench.apiserver.json_objects import JsonObject
 from bench.apiserver.reads import Answer
-from bench.apiserver.resources import RESOURCES, VERSIONS, Resource
+from bench.apiserver.resources import GROUPS, RESOURCES, Resource
 
 _TEXT: Final = b"text/plain; charset=utf-8"
 _VERSION: Final = {
@@ -67,14 +67,14 @@ def answer_discovery(path: str, query: Mapping[str, str], server_address: str) -
                 }
             )
         case ["apis"]:
-            groups = [_group(group) for group in VERSIONS]
+            groups = [_group(group) for group in GROUPS]
             return _json({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
-        case ["apis", group] if group in VERSIONS:
+        case ["apis", group] if group in GROUPS:
             return _json({"kind": "APIGroup", "apiVersion": "v1", **_group(group)})
         case ["api", "v1"]:
             return _json(_resource_list("", "v1"))
-        case ["apis", group, version] if version in VERSIONS.get(group, ()):
-            return _json(_resource_list(group, version))
+        case ["apis", group, "v1"] if group in GROUPS:
+            return _json(_resource_list(group, "v1"))
         case ["openapi", "v3"]:
             return Answer(200, openapi.index())
         case ["openapi", "v3", *place]:
@@ -96,10 +96,8 @@ def _health(check: str, is_verbose: bool) -> Answer:
 
 
 def _group(group: str) -> JsonObject:
-    versions = [
-        {"groupVersion": f"{group}/{version}", "version": version} for version in VERSIONS[group]
-    ]
-    return {"name": group, "versions": versions, "preferredVersion": versions[0]}
+    version = {"groupVersion": f"{group}/v1", "version": "v1"}
+    return {"name": group, "versions": [version], "preferredVersion": version}
 
 
 @cache

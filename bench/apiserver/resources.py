@@ -325,7 +325,8 @@ _DEVICES: Final = (
         has_generation=True,
         returns_deleted=True,
     ),
-    # kube-apiserver serves it only where it is asked to (--runtime-config). Nothing here acts on it.
+    # kube-apiserver serves it only where it is asked to (--runtime-config), so discovery does not tell of
+    # it. Nothing here acts on it.
     Resource(
         group="resource.k8s.io",
         version="v1beta2",
@@ -361,9 +362,7 @@ RESOURCES: Final[tuple[Resource, ...]] = (
 BY_PATH: Final[dict[tuple[str, str, str], Resource]] = {
     (resource.group, resource.version, resource.plural): resource for resource in RESOURCES
 }
-VERSIONS: Final[dict[str, tuple[str, ...]]] = {
-    group: tuple(dict.fromkeys(each.version for each in RESOURCES if each.group == group))
-    for group in dict.fromkeys(each.group for each in RESOURCES if each.group)
-}
-"""Group -> its versions, the preferred one first."""
+GROUPS: Final[tuple[str, ...]] = tuple(
+    dict.fromkeys(resource.group for resource in RESOURCES if resource.group)
+)
 assert len(BY_PATH) == len(RESOURCES), "two rows serve the same path"

@@ -387,7 +387,7 @@ def test_node_changes_are_seen_by_watchers_of_nodes_only(api: ApiCaller) -> None
 
 def test_every_resource_can_be_created_listed_and_deleted(api: ApiCaller) -> None:
     for resource in RESOURCES:
-        base = f"/apis/{resource.group}/v1" if resource.group else "/api/v1"
+        base = f"/apis/{resource.group_version}" if resource.group else "/api/v1"
         path = f"{base}/namespaces/default" if resource.is_namespaced else base
         body: dict[str, Any] = {"metadata": {"name": f"x-{resource.kind.lower()}"}}
         if resource.kind == "Pod":
