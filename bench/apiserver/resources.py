@@ -325,8 +325,8 @@ _DEVICES: Final = (
         has_generation=True,
         returns_deleted=True,
     ),
-    # kube-apiserver serves it only where --runtime-config says so: discovery does not tell of it. Nothing
-    # here acts on it.
+    # kube-apiserver serves it only where --runtime-config says so: discovery does not tell of it.
+    # Nothing here acts on it.
     Resource(
         group="resource.k8s.io",
         version="v1beta2",
