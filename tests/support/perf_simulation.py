@@ -9,7 +9,10 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal, NamedTuple, cast
+
+import msgspec
 
 from bench.apiserver.cluster import DEFAULT_TOLERATIONS_PLUGIN, PRIORITY_PLUGIN, ClusterOptions
 from bench.apiserver.server import ApiServer, ServerOptions
@@ -20,25 +23,31 @@ from bench.perf.executor import Executor
 from bench.perf.http_cluster import HttpCluster, Place
 from bench.perf.memory_cluster import FeederSource, MemoryCluster
 from bench.perf.samples import Buckets
+from bench.sim.berth import Berth
 from bench.sim.links import AsyncEnd, Links
+from bench.sim.plan import PLAIN
 from bench.sim.processes import (
     ADDRESS,
     AsyncProcess,
-    Berth,
+    Life,
+    Machine,
     OwnerProcess,
     ScorerProcess,
     new_process,
     start_api_server,
 )
-from bench.sim.schedule import EPOCH_WALL_S, Process, Simulation
+from bench.sim.schedule import EPOCH_WALL_S, MachineClock, Process, Simulation
 from bench.sim.virtual_loop import Network
 from daemon.adapter.process import Adapter
+from shared.config import parse_configuration
+from shared.framework.registry import Registry
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
 from shared.messages.admin import StatusAnswer
 from shared.transport.adapter_link import AdapterLink
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
+from shared.transport.heartbeat import Heartbeat
 
 Mode = Literal["decisions", "http"]
 LIMIT_S: Final = 3_000.0
@@ -87,19 +96,31 @@ class _SimulatedProcesses(DecisionProcesses):
         return {}
 
 
+def _configuration(plan: Plan) -> str:
+    """With the workload's own profiles, if it has some, and without leader election."""
+    path = plan.case.scheduler_config_path
+    own = plan.path(path).read_bytes() if path else PLAIN.encode()
+    document = {**msgspec.yaml.decode(own), "leaderElection": {"leaderElect": False}}
+    return msgspec.json.encode(document).decode()
+
+
 def _decisions(plan: Plan, simulation: Simulation) -> Played:
     network, links = Network(simulation), Links(simulation)
-    owner = OwnerProcess(simulation, links, 1, 1)
+    clock, config = MachineClock(simulation), parse_configuration(_configuration(plan), "workload")
+    machine = Machine(
+        simulation, network, links, clock, Registry(entry_points=()), "", 1, None, Path()
+    )
+    owner = OwnerProcess(machine, Life("owner-0", 1, config, Heartbeat()))
     processes = _SimulatedProcesses(owner)
-    scorer = ScorerProcess(simulation, links, 0, 1)
-    feeder = new_process(simulation, "feeder", network)
+    scorer = ScorerProcess(machine, Life("scorer-0", 2, config, Heartbeat()))
+    feeder = new_process(simulation, "feeder", clock, network)
     source = FeederSource()
     cluster = MemoryCluster(source, processes, feeder.clock)
 
     def write(data: bytes) -> None:
         feeder.call_soon(cluster.take_output, data)
 
-    binder = _start_null_binder(simulation, links, network, write)
+    binder = _start_null_binder(machine, write)
 
     def open_end(_: Endpoints, identity: str) -> Any:
         return AsyncEnd(links, feeder, Channel.ADAPTER, identity)
@@ -113,14 +134,12 @@ def _decisions(plan: Plan, simulation: Simulation) -> Played:
         return _run(plan, simulation, feeder, cluster, beside, source.synced.wait)
 
 
-def _start_null_binder(
-    simulation: Simulation, links: Links, network: Network, write: Callable[[bytes], None]
-) -> AsyncProcess:
-    process = new_process(simulation, "binder-0", network)
+def _start_null_binder(machine: Machine, write: Callable[[bytes], None]) -> AsyncProcess:
+    process = new_process(machine.simulation, "binder-0", machine.clock, machine.network)
     binder = NullBinder(0, "null", write, process.clock)
 
     async def main() -> None:
-        end = AsyncEnd(links, process, Channel.BINDERS, "binder-0")
+        end = AsyncEnd(machine.links, process, Channel.BINDERS, "binder-0")
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_beat(binder, end))
             while True:
@@ -143,15 +162,25 @@ def _http(plan: Plan, simulation: Simulation) -> Played:
     off = frozenset([DEFAULT_TOLERATIONS_PLUGIN, PRIORITY_PLUGIN])
     options = ServerOptions(cluster=ClusterOptions(disabled_admission=off))
     server = ApiServer(options, now_s=lambda: EPOCH_WALL_S + simulation.now_s)
-    process = new_process(simulation, "apiserver", network)
+    clock = MachineClock(simulation)
+    process = new_process(simulation, "apiserver", clock, network)
     start_api_server(process, server)
     simulation.run_until(simulation.now_s + 0.1)  # It has begun to listen.
-    berth = Berth(simulation, network, scorer_count=1, binder_count=1)
-    load = new_process(simulation, "load", network)
-    client = ApiClient(access_by_url(ADDRESS, {}), timeout_s=120.0)
-    cluster = HttpCluster(Place(client, None, Path(), None, False), load.clock)
-    with _ended_after([load, *berth.processes.values(), process]):
-        return _run(plan, simulation, load, cluster, cluster.follow, cluster.begin)
+    with TemporaryDirectory(prefix="berth-perf-") as folder:
+        berth = Berth(
+            simulation,
+            network,
+            number=0,
+            scorer_count=1,
+            binder_count=1,
+            configurations=[_configuration(plan)],
+            runtime_dir=Path(folder),
+        )
+        load = new_process(simulation, "load", clock, network)
+        client = ApiClient(access_by_url(ADDRESS, {}), timeout_s=120.0)
+        cluster = HttpCluster(Place(client, None, Path(), None, False), load.clock)
+        with _ended_after([load, process]), contextlib.closing(berth):
+            return _run(plan, simulation, load, cluster, cluster.follow, cluster.begin)
 
 
 @contextlib.contextmanager
@@ -160,7 +189,6 @@ def _ended_after(processes: Sequence[Process]) -> Iterator[None]:
         yield
     finally:
         for process in processes:
-            process.on_death = None
             process.kill()
 
 
@@ -174,6 +202,7 @@ def _run(
 ) -> Played:
     executor = Executor(plan, cluster, process.clock)
     is_over = False
+    failed: list[BaseException] = []
 
     async def work(tasks: asyncio.TaskGroup) -> None:
         nonlocal is_over
@@ -183,7 +212,10 @@ def _run(
         else:
             tasks.create_task(beside())
             await ready()
-        await executor.run()
+        try:
+            await executor.run()
+        except BaseException as error:  # noqa: BLE001 # Raised below, whatever it is.
+            failed.append(error)
         is_over = True
 
     async def main() -> None:
@@ -196,5 +228,7 @@ def _run(
     while not is_over and simulation.now_s < start_s + LIMIT_S:
         simulation.events_count = 0
         simulation.run_until(simulation.now_s + CHUNK_S, lambda: is_over)
+    if failed:
+        raise failed[0]
     assert is_over, f"{plan.name}: not finished after {LIMIT_S:g} s; {executor.told()}"
     return Played(executor, cluster, simulation.now_s - start_s)

@@ -46,7 +46,7 @@ def smaller(workload: Workload) -> Workload:
             return value
         if isinstance(value, int):
             return -(-value // 20)
-        return "50ms" if key == "duration" else value
+        return "250ms" if key == "duration" else value
 
     params = {key: less(key, value) for key, value in workload.params.items()}
     return Workload(name=workload.name, params=params, feature_gates=workload.feature_gates)
