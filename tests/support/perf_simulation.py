@@ -179,8 +179,18 @@ def _http(plan: Plan, simulation: Simulation) -> Played:
         load = new_process(simulation, "load", clock, network)
         client = ApiClient(access_by_url(ADDRESS, {}), timeout_s=120.0)
         cluster = HttpCluster(Place(client, None, Path(), None, False), load.clock)
+
+        def is_ready() -> bool:
+            owner = berth.owner
+            return bool(berth.scorers) and owner is not None and owner.state.is_synced
+
+        async def ready() -> None:
+            await cluster.begin()
+            while not is_ready():  # noqa: ASYNC110 # Nothing tells us.
+                await asyncio.sleep(0.05)  # Of virtual time.
+
         with _ended_after([load, process]), contextlib.closing(berth):
-            return _run(plan, simulation, load, cluster, cluster.follow, cluster.begin)
+            return _run(plan, simulation, load, cluster, cluster.follow, ready)
 
 
 @contextlib.contextmanager
