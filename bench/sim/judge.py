@@ -379,11 +379,17 @@ class Judge:
     # In the end -------------------------------------------------------------------------------------
 
     def is_at_rest(self) -> bool:
-        """Whether nothing is under way in berth, as far as can be seen."""
+        """Whether nothing is under way in berth, as far as can be seen. A list that failed is asked for
+        again after up to half a minute, and nothing shows until then."""
         owner = self._berth.owner
-        if owner is None or not owner.state.is_synced:
+        if owner is None or not self._is_calm(owner):
             return False
+        return not (self.leads and self._drift(owner))
+
+    def _is_calm(self, owner: OwnerProcess) -> bool:
         state = owner.state
+        if not state.is_synced:
+            return False
         if not self.leads:
             return not state.cache.assumed_pods()
         lengths = state.queue.pending_lengths()
@@ -401,9 +407,11 @@ class Judge:
     def conclude(self) -> None:
         """Once all has come to rest: every pod is where it belongs."""
         owner = self._berth.owner
-        if owner is None or not self.is_at_rest():
+        if owner is None or not self._is_calm(owner):
             raise SimulatedFailure("no rest", self._what_is_left(owner))
-        self._compare_with_server(owner)
+        drift = self._drift(owner)
+        if drift:
+            raise SimulatedFailure("drift", drift)
         pods = self._world.pods()
         cluster = cluster_of(self._world.nodes(), pods, self._namespaces(), self._objects())
         for found in pods:
@@ -442,8 +450,8 @@ class Judge:
         told.append(f"workers {len(state.scorers.ready())}")
         return "; ".join(told)
 
-    def _compare_with_server(self, owner: OwnerProcess) -> None:
-        """What the owner holds is what there is."""
+    def _drift(self, owner: OwnerProcess) -> str:
+        """Where what the owner holds is not what there is; empty where it is."""
         state = owner.state
         there, held = {}, {}
         for pod in self._world.pods():
@@ -462,12 +470,11 @@ class Judge:
         if there != held:
             wrong = sorted(uid for uid in there | held if there.get(uid) != held.get(uid))
             detail = f"{wrong[0]}: there {there.get(wrong[0])}, held {held.get(wrong[0])}"
-            raise SimulatedFailure("drift", f"{len(wrong)} pods, {detail}")
+            return f"{len(wrong)} pods, {detail}"
         nodes = {node["metadata"]["name"] for node in self._world.nodes()}
         infos = [info for info in state.cache.node_infos() if not is_poison(info.name)]
         names = {info.name for info in infos if info.node is not None}
-        if nodes != names:
-            raise SimulatedFailure("drift", f"nodes {sorted(nodes ^ names)}")
+        return "" if nodes == names else f"nodes {sorted(nodes ^ names)}"
 
     def _judge_waiting(self, owner: OwnerProcess, found: Json, cluster: OracleCluster) -> None:
         """A pod that waits fits nowhere, and no room can be made for it."""

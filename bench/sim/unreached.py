@@ -6,7 +6,25 @@ from typing import Final
 
 from bench.sim.coverage import Function, Lines, functions, ranges, unreached
 
-REASONS: Final[Sequence[tuple[str, str, str]]] = ()
+_EXTENDERS: Final = "no extender is simulated"
+_MAIN: Final = "the simulation puts processes together itself"
+_ASKED: Final = "people ask for it: berth status, dump, compare, metrics"
+REASONS: Final[Sequence[tuple[str, str, str]]] = (
+    ("workers/scorer/extende*", "*", _EXTENDERS),
+    ("workers/scorer/raw_nodes.py", "*", _EXTENDERS),
+    ("workers/binder/extender_bind.py", "*", _EXTENDERS),
+    ("shared/framework/extenders.py", "*", _EXTENDERS),
+    ("workers/*/__main__.py", "*", _MAIN),
+    ("daemon/core/dump.py", "*", _ASKED),
+    ("daemon/core/administration.py", "*", _ASKED),
+    ("daemon/core/pod_resources_page.py", "*", _ASKED),
+    ("shared/framework/plugin_times.py", "*", _ASKED),
+    ("shared/framework/plugin_api.py", "*", "a protocol's own bodies never run"),
+    ("shared/framework/binding_api.py", "*", "a protocol's own bodies never run"),
+    ("shared/framework/node_sample.py", "*", "all nodes are scored"),
+    ("shared/framework/best_rows.py", "*", "for more nodes than the simulation has"),
+    ("shared/framework/kept_rows.py", "*", "for more nodes than the simulation has"),
+)
 """(file, function, why), patterns as of shells; the first that fits is told."""
 UNKNOWN: Final = "**nobody knows yet**"
 

@@ -16,7 +16,7 @@ PLANTS = {
         "daemon.core.proposals",
         "    passed: list[bool] = ok.tolist()\n",
         "    passed: list[bool] = [True] * len(run)\n",
-        found_by=8,
+        found_by=6,
     ),
     "a placement that came to nothing is not forgotten": Plant(
         "daemon.core.cache",
@@ -28,7 +28,7 @@ PLANTS = {
         "workers.scorer.replica",
         "message.epoch != self.epoch or message.sequence != self.sequence + 1",
         "message.epoch != self.epoch",
-        found_by=11,
+        found_by=3,
     ),
     "a binding is posted again after a timeout": Plant(
         "workers.binder.bind_call",
@@ -40,13 +40,13 @@ PLANTS = {
         "daemon.core.bindings",
         "sent = [waiting.popleft() for _ in range(min(room, len(waiting)))]",
         "sent = [waiting.pop() for _ in range(min(room, len(waiting)))]",
-        found_by=2,
+        found_by=5,
     ),
     "what a list does not show stays": Plant(
         "daemon.core.cluster_changes",
         "            missed = sorted(set(held) - seen)\n            for uid in missed:\n",
         "            missed = sorted(set(held) - seen)\n            for uid in ():\n",
-        found_by=3,
+        found_by=5,
     ),
     "a node that took another's row is taken for it": Plant(
         "daemon.core.proposals",
@@ -64,13 +64,13 @@ PLANTS = {
         "shared.transport.adapter_link",
         "            if self._is_rejoining and message.epoch == self._epoch:\n",
         "            if False:\n",
-        found_by=0,
+        found_by=27,
     ),
     "room that is kept for nominated pods is given away": Plant(
         "shared.framework.nominated_pods",
         "    if not cluster.nominations or not len(rows):\n        return _NONE",
         "    if True:\n        return _NONE",
-        found_by=5,
+        found_by=6,
     ),
     "nobody is put back who need not go": Plant(
         "shared.framework.victim_finder",
@@ -88,11 +88,13 @@ PLANTS = {
         "        self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, gone, "
         "None, now_s, but=but)\n",
         "        pass\n",
+        found_by=7,
     ),
     "placements that are settled stay on top of the copy": Plant(
         "workers.scorer.replica",
         "        self._tentative = [t for t in self._tentative if t.proposal_sequence > done]\n",
         "        pass\n",
+        found_by=5,
     ),
     "orders die with their binder": Plant(
         "daemon.core.bindings",

@@ -4,11 +4,12 @@ from itertools import chain
 
 import pytest
 
-from bench.sim.plan import Plan, make_plan
+from bench.sim.plan import Action, Plan
 from bench.sim.run import play, play_seed
 from bench.sim.shrink import shrink
 from tests.sim.planting import planted
 from tests.sim.plants import PLANTS
+from tests.sim.test_stories import node, pod, story
 
 SEEDS_MAX = 1000
 """So many may pass before one finds the fault."""
@@ -24,16 +25,25 @@ def test_a_planted_fault_is_found(name: str) -> None:
 
 
 def test_a_story_is_made_short() -> None:
-    """One refused binding is all that it takes to see that nothing is forgotten."""
+    """A node, a pod and one refused binding are all that it takes to see that nothing is forgotten."""
     plant = PLANTS["a placement that came to nothing is not forgotten"]
-
-    def still_fails(plan: Plan) -> bool:
-        failure = play(plan).failure
-        return failure is not None and failure.kind == "contradiction"
-
+    refused = {"at": "request", "do": "refuse", "code": 500, "method": "POST", "path": "*/binding"}
+    actions = [node("n0", "4"), node("n1", "4"), Action(2.0, "api_fault", {**refused, "times": 9})]
+    for number in range(4):
+        actions.append(pod(3.0 + number, f"p{number}"))
+        label = {"namespace": "default", "name": f"p{number}", "labels": {"app": "a"}}
+        actions.append(Action(3.5 + number, "label_pod", label))
+    whole = story(*actions)._replace(scorer_count=2, binder_count=2)
     with planted(plant.module, plant.before, plant.after):
-        plan = shrink(make_plan(plant.found_by), still_fails)
+        failure = play(whole).failure
+        assert failure is not None
+
+        def still_fails(plan: Plan) -> bool:
+            found = play(plan).failure
+            return found is not None and found.kind == failure.kind
+
+        plan = shrink(whole, still_fails)
         assert still_fails(plan)
-    assert len(plan.actions) <= 5
+    assert len(plan.actions) <= 4
     assert plan.scorer_count == plan.binder_count == 1
     assert play(plan).failure is None
