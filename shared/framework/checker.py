@@ -14,7 +14,7 @@ from shared.columns.journal import Journal
 from shared.columns.schema import Bools, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.engine import POD_CHANGES_MAX
-from shared.framework.families import Families
+from shared.framework.families import Families, may_have_claims, passing_with_claims
 from shared.framework.kept_rows import FEW_ROWS, RoomAsked, RoomFilter, room_filters
 from shared.framework.nominated_pods import passing_with_nominated
 from shared.framework.object_news import has_say, kinds_changed
@@ -104,6 +104,12 @@ class Checker:
                 return None
             filters = own.plan(outcome).active
             has_room = own.passing_of(filters, info, self._cluster, outcome, rows)
+        if may_have_claims(info):
+            claims = families.halves[profile].claims
+            passes = passing_with_claims(claims, info, self._cluster, rows)
+            if passes is None:
+                return None
+            has_room &= passes
         has_room &= self._by_family.passing(family_id, info, profile, rows)
         return has_room
 

@@ -1,9 +1,10 @@
-"""Families: pods that differ in their requests alone, so that one of them speaks for all.
+"""Families: pods that differ in requests and claims alone, so that one of them speaks for all.
 
-Where every pod asks for another amount, every pod is a class of its own, though nearly all else about
-them is equal. Plugins say whether they ignore requests (`RequestsIgnorer`); what these say is the same
-for a whole family, and is kept for it as it is for a class, under the number that it has here. Only
-the others are asked for each pod.
+Where every pod asks for another amount, or has a volume or devices of its own, every pod is a class of
+its own, though nearly all else about them is equal. Plugins say whether they ignore requests
+(`RequestsIgnorer`) and whether they read claims (`ClaimsReader`); what those say that look at neither is
+the same for a whole family, and is kept for it as it is for a class, under the number that it has here.
+Only the others are asked for each pod, and about claims only where it has some.
 """
 
 from functools import lru_cache
@@ -11,6 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from shared.columns.schema import Bools, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.device_index import takes_devices
 from shared.framework.plugin_api import Scope
@@ -28,10 +30,14 @@ _encoder: Final = msgspec.msgpack.Encoder()
 
 
 class Halves(NamedTuple):
-    """The plugins of a profile, those that ignore requests apart from the others."""
+    """The plugins of a profile, by what they look at."""
 
     shared: Framework
+    """Neither at requests nor at claims."""
     own: Framework
+    """At requests."""
+    claims: Framework
+    """At claims and not at requests."""
 
 
 class Families:
@@ -51,17 +57,17 @@ class Families:
 
     @property
     def shared(self) -> dict[str, Framework]:
-        """The plugins that ignore requests."""
+        """The plugins that ignore requests and claims."""
         return {profile: halves.shared for profile, halves in self.halves.items()}
 
     def of(self, class_id: int, info: PodInfo, profile: str, cluster: ClusterView) -> int | None:
         """The number of the pod's family; None where the pod had better be looked at by its class:
-        somebody nominated some pod, it takes more than room on the node, there were more like it, or
-        it is the first of its family."""
+        somebody nominated some pod, devices provide what others like it want, too, there were more
+        like it, or it is the first of its family."""
         if profile not in self.halves or len(cluster.nominations):
             return None
         count = self._alone.get(class_id, 0)
-        if count >= ALONE_MAX or info.takes_claims or takes_devices(info, cluster):
+        if count >= ALONE_MAX or takes_devices(info, cluster):
             return None
         key = family_key(info, profile)
         found = self._ids.get(key)
@@ -78,7 +84,7 @@ class Families:
 
 
 def family_key(info: PodInfo, profile: str) -> bytes:
-    """Equal for pods of which plugins that ignore requests say the same."""
+    """Equal for pods of which plugins that ignore requests and claims say the same."""
     spec = info.spec
     bare = msgspec.structs.replace(
         spec,
@@ -86,9 +92,29 @@ def family_key(info: PodInfo, profile: str) -> bytes:
         init_containers=[_without_requests(each) for each in spec.init_containers or ()],
         resources=None,
         overhead=None,
+        volumes=None,
+        resource_claims=None,
     )
-    rest = msgspec.structs.replace(info.template, spec=bare)
+    # What a status tells here is amounts and claims, and by its identity a pod knows its own claims.
+    rest = msgspec.structs.replace(info.template, spec=bare, status=None, identity=None)
     return _encoder.encode((profile, info.namespace, info.requests.scalars, rest))
+
+
+def may_have_claims(info: PodInfo) -> bool:
+    """Whether plugins that read claims may have something to say."""
+    spec = info.spec
+    return bool(spec.volumes or spec.resource_claims or info.requests.scalars)
+
+
+def passing_with_claims(
+    claims: Framework, info: PodInfo, cluster: ClusterView, rows: Rows
+) -> Bools | None:
+    """Shape (n,): where plugins that read claims let the pod go; None where they say more than that."""
+    outcome = claims.run_pre_filters(info, cluster)
+    if not outcome.status.is_success or outcome.node_names is not None:
+        return None
+    passes = claims.passing_of(claims.plan(outcome).active, info, cluster, outcome, rows)
+    return None if claims.has_failed(outcome) else passes
 
 
 def _without_requests(container: Container) -> Container:
@@ -109,14 +135,17 @@ def _halves(framework: Framework) -> Halves | None:
             return None
         if getattr(scorer, "pre_score_depends", None) is not None:
             return None
-    return Halves(_part(framework, ignores_requests=True), own)
+    shared = _part(framework, ignores_requests=True)
+    return Halves(shared, own, _part(framework, ignores_requests=True, reads_claims=True))
 
 
-def _part(framework: Framework, *, ignores_requests: bool) -> Framework:
-    """The plugins that ignore requests, or the others."""
+def _part(framework: Framework, *, ignores_requests: bool, reads_claims: bool = False) -> Framework:
+    """The plugins that look at requests, or those of the others that look at claims or not."""
 
     def belongs(plugin: object) -> bool:
-        return bool(getattr(plugin, "ignores_requests", False)) is ignores_requests
+        if not getattr(plugin, "ignores_requests", False):
+            return not ignores_requests
+        return ignores_requests and bool(getattr(plugin, "reads_claims", False)) is reads_claims
 
     return Framework(
         framework.profile_name,

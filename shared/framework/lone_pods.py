@@ -1,9 +1,9 @@
 """LonePods: the best node for a pod that has no like, from what other pods like it in part know.
 
 A class of pods that has one pod pays for an evaluation of all nodes and gets nothing back. But where
-every pod asks for another amount, nearly all else about them is equal. Here pods that differ in their
-requests alone form a *family*: what the plugins say that ignore requests is kept for the family as it
-is for a class, and for the pod itself only the others are asked.
+every pod asks for another amount, or has a volume of its own, nearly all else about them is equal. Here
+pods that differ in requests and claims alone form a *family*: what the plugins say that ignore both is
+kept for the family as it is for a class, and for the pod itself only the others are asked.
 
 Not every pod can be placed so, nor every profile; then the caller evaluates the class. The choice is
 the same either way.
@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from shared.columns.journal import Journal
-from shared.columns.schema import Int64s, Rows
+from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.engine import Choice, ClassEvaluation, Engine, TieBreak
-from shared.framework.families import Families
+from shared.framework.families import Families, may_have_claims, passing_with_claims
 from shared.framework.kept_rows import KeptRows, kept_rows
 from shared.framework.outcomes import ActiveScore, PreScoreError
 from shared.framework.pod_info import PodInfo
@@ -75,76 +75,90 @@ class LonePods:
         family = self._engine.evaluate(family_id, info, profile)
         if not family.outcome.status.is_success or family.framework.has_failed(family.outcome):
             return None
-        if family.feasible_count < 2:
+        feasible = family.feasible[: self._cluster.nodes.row_count]
+        count = family.feasible_count
+        halves = self._families.halves[profile]
+        shared = _Shared(self._cluster, self._engine, family, info, None)
+        if may_have_claims(info):
+            shared = shared._replace(claims=halves.claims)
+            among = self._with_claims(feasible, halves.claims, info)
+            if among is None:
+                return None
+            feasible, count = among, int(np.count_nonzero(among))
+        if count < 2:
             return None
-        kept = self._kept_worth(family, profile)
-        found = None if kept is None else self._best_kept(family, kept, info)
+        kept = self._kept_worth(count, profile)
+        found = None if kept is None else self._best_kept(shared, kept, feasible, count)
         if found is None:
-            found = self._best(family, self._families.halves[profile].own, info)
+            found = self._best(shared, halves.own, feasible, count)
         if found is None or found.score >= INVALID:
             return None
         ties = found.rows
         row = ties.item(0) if len(ties) == 1 else tie_break(ties)
         return Choice(row, found.score, found.feasible_count)
 
-    def _best(self, family: ClassEvaluation, own: Framework, info: PodInfo) -> _Best | None:
-        """By asking about each row."""
-        rows = self._passing(family, own, info)
+    def _with_claims(self, feasible: Bools, claims: Framework, info: PodInfo) -> Bools | None:
+        """Of the rows that take the family those that take the pod's claims; None where there is more to
+        them than that."""
+        count = self._cluster.nodes.row_count
+        rows = rows_where(feasible)
+        passes = passing_with_claims(claims, info, self._cluster, rows)
+        if passes is None:
+            return None
+        among = np.zeros(count, np.bool_)
+        among[rows[passes]] = True
+        return among
+
+    def _best(self, shared: "_Shared", own: Framework, feasible: Bools, count: int) -> _Best | None:
+        """By asking about each of the `count` rows that are feasible without it."""
+        info = shared.info
+        rows = self._passing(own, info, feasible, count)
         if len(rows) < 2:
             return _Best(0, rows, 1) if len(rows) else None
-        shared = self._shared(family, rows)
-        if shared is None:
+        known = shared.scores(rows)
+        if known is None:
             return None
         try:
             prepared = own.prepare_scores(info, self._cluster, rows)
         except PreScoreError:
             return None
-        total = self._rated(prepared.active, info, rows) + shared[row_index(rows)]
+        total = self._rated(prepared.active, info, rows) + known[row_index(rows)]
         best: int = total.max().item()
         return _Best(best, rows[(total == best).nonzero()[0]], len(rows))
 
-    def _best_kept(self, family: ClassEvaluation, kept: KeptRows, info: PodInfo) -> _Best | None:
+    def _best_kept(
+        self, shared: "_Shared", kept: KeptRows, among: Bools, among_count: int
+    ) -> _Best | None:
         """From what is kept of all rows; None: to be found out in the other way."""
-        asked = kept.asked_by(info)
+        asked = kept.asked_by(shared.info)
         if asked is None:
             return None
         count = self._cluster.nodes.row_count
-        among = None if family.feasible_count == count else family.feasible[:count]
-        feasible = kept.feasible(asked, among)
+        feasible = kept.feasible(asked, None if among_count == count else among)
         rows = rows_between(0, count) if feasible is None else rows_where(feasible)
-        shared = self._shared(family, rows) if len(rows) > 1 else None
-        found = None if shared is None else kept.best(asked, shared, feasible)
+        known = shared.scores(rows) if len(rows) > 1 else None
+        found = None if known is None else kept.best(asked, known, feasible)
         return None if found is None else _Best(*found, len(rows))
 
-    def _shared(self, family: ClassEvaluation, rows: Rows) -> Int64s | None:
-        """What plugins that ignore requests say if these rows, of those that take the family, are all
-        that take the pod; of no meaning for others."""
-        scores = self._engine.scores_of(family)
-        if scores is None or len(rows) == family.feasible_count:
-            return None if scores is None else scores.total
-        return scores.among(rows)
-
-    def _kept_worth(self, family: ClassEvaluation, profile: str) -> KeptRows | None:
+    def _kept_worth(self, feasible_count: int, profile: str) -> KeptRows | None:
         """What is kept of all rows, where that is the quickest way."""
         kept = self._kept[profile]
         count = self._cluster.nodes.row_count
-        if kept is None or family.feasible_count * KEPT_ROWS_A_FEASIBLE_MAX < count:
+        if kept is None or feasible_count * KEPT_ROWS_A_FEASIBLE_MAX < count:
             return None
-        if count >= SHARING_MIN and self._states.is_shared_by(family.feasible_count):
+        if count >= SHARING_MIN and self._states.is_shared_by(feasible_count):
             return None
         kept.follow()
         return kept
 
-    def _passing(self, family: ClassEvaluation, own: Framework, info: PodInfo) -> Rows:
+    def _passing(self, own: Framework, info: PodInfo, feasible: Bools, count: int) -> Rows:
         """Rows that take the pod; none as well where its plugins have something against all of it."""
         cluster = self._cluster
         outcome = own.run_pre_filters(info, cluster)
         if not outcome.status.is_success or outcome.node_names is not None:
             return _NO_ROWS
-        if family.feasible_count == cluster.nodes.row_count:
-            rows = rows_between(0, family.feasible_count)
-        else:
-            rows = rows_where(family.feasible)
+        is_all = count == cluster.nodes.row_count
+        rows = rows_between(0, count) if is_all else rows_where(feasible)
         filters = own.plan(outcome).active
         if len(rows) < SHARING_MIN:
             passes = own.passing_of(filters, info, cluster, outcome, rows)
@@ -159,3 +173,34 @@ class LonePods:
 
 
 _NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
+
+
+class _Shared(NamedTuple):
+    """What is said of a pod by plugins that ignore requests."""
+
+    cluster: ClusterView
+    engine: Engine
+    family: ClassEvaluation
+    info: PodInfo
+    claims: Framework | None
+    """None for a pod that has none."""
+
+    def scores(self, rows: Rows) -> Int64s | None:
+        """By row, if these rows, of those that take the family, are all that take the pod; of no meaning
+        for others. None where a plugin cannot make sense of the pod."""
+        scores = self.engine.scores_of(self.family)
+        if scores is None:
+            return None
+        is_all = len(rows) == self.family.feasible_count
+        total = scores.total if is_all else scores.among(rows)
+        if self.claims is None or total is None:
+            return total
+        try:
+            active = self.claims.prepare_scores(self.info, self.cluster, rows).active
+        except PreScoreError:
+            return None
+        if not active:
+            return total
+        total = total.copy()
+        total[rows] += self.claims.run_scores(self.info, self.cluster, active, rows)[2]
+        return total

@@ -332,10 +332,20 @@ class ResourceReader(Protocol):
 @runtime_checkable
 class RequestsIgnorer(Protocol):
     """A plugin that reads nothing of what a pod asks for, in containers or as a whole, but extended
-    resources: of two pods that differ in the rest alone it says the same."""
+    resources: of two pods that differ in the rest alone it says the same. Neither do volumes and
+    resource claims matter to it, unless it says that it `reads_claims` (`ClaimsReader`)."""
 
     NAME: ClassVar[str]
     ignores_requests: ClassVar[bool]
+
+
+@runtime_checkable
+class ClaimsReader(Protocol):
+    """A plugin that looks at a pod's volumes or resource claims, or at what devices provide to it. Of a
+    pod that has none of these it says nothing."""
+
+    NAME: ClassVar[str]
+    reads_claims: ClassVar[bool]
 
 
 @runtime_checkable

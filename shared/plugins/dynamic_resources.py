@@ -97,6 +97,7 @@ class DynamicResources:
 
     NAME: ClassVar[str] = DYNAMIC_RESOURCES
     ignores_requests: ClassVar[bool] = True
+    reads_claims: ClassVar[bool] = True
     object_kinds: ClassVar[frozenset[str]] = frozenset({CLAIMS, SLICES, CLASSES})
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
     filter_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)

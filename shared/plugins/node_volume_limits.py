@@ -33,6 +33,7 @@ class NodeVolumeLimits:
 
     NAME: ClassVar[str] = NODE_VOLUME_LIMITS
     ignores_requests: ClassVar[bool] = True
+    reads_claims: ClassVar[bool] = True
     object_kinds: ClassVar[frozenset[str]] = frozenset(
         {CLAIMS, "persistentvolumes", "storageclasses", "csinodes", "volumeattachments"}
     )
@@ -113,12 +114,12 @@ class _Check:
         capacity = self._cluster.nodes.capacity
         for driver, new_count in drivers.items():
             limits = self._csi.limits(driver)[where]
-            more = np.full(capacity, new_count, np.int64)
+            more = np.full(len(self._rows), new_count, np.int64)
             for volume in self._new.values():
-                if volume.driver == driver:
+                there = index.attached.rows_with_pods(volume.name)
+                if there and volume.driver == driver:
                     # Where a pod has it already, it takes no further place.
-                    more[index.attached.rows_with_pods(volume.name)] -= 1
-            more = more[where]
+                    more -= np.isin(self._rows, there)
             total = index.attached.count(driver, capacity)[where] + more
             too_many: Bools = (limits >= 0) & (more > 0) & (total > limits)
             self._fail(too_many, Code.UNSCHEDULABLE, REASON)

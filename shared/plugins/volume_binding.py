@@ -25,7 +25,7 @@ from shared.framework.plugin_api import (
     Scope,
 )
 from shared.framework.pod_info import PodInfo
-from shared.framework.status import SUCCESS, Code, ReasonBits, Status, Verdicts
+from shared.framework.status import SUCCESS, Code, ReasonBits, Status, Verdicts, all_pass
 from shared.framework.volume_search import (
     REASON_LOST_VOLUME,
     REASON_NO_SPACE,
@@ -65,6 +65,7 @@ class VolumeBinding:
 
     NAME: ClassVar[str] = VOLUME_BINDING
     ignores_requests: ClassVar[bool] = True
+    reads_claims: ClassVar[bool] = True
     object_kinds: ClassVar[frozenset[str]] = frozenset(
         {CLAIMS, VOLUMES, "storageclasses", "csidrivers", "csinodes", "csistoragecapacities"}
     )
@@ -101,6 +102,8 @@ class VolumeBinding:
         self, state: PodClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
         search = VolumeSearch(state or _claims_of(pod, cluster), cluster, rows)
+        if search.passes.all():
+            return all_pass(len(rows))
         reasons = search.node_conflict.astype(np.int64)
         for bit, where in enumerate((search.no_volume, search.no_space, search.lost_volume), 1):
             reasons |= where.astype(np.int64) << bit

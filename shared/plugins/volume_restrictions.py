@@ -50,6 +50,7 @@ class VolumeRestrictions:
 
     NAME: ClassVar[str] = VOLUME_RESTRICTIONS
     ignores_requests: ClassVar[bool] = True
+    reads_claims: ClassVar[bool] = True
     object_kinds: ClassVar[frozenset[str]] = frozenset({CLAIMS})
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(
         Reads.OBJECTS | Reads.PODS | Reads.NODE, Scope.CLUSTER

@@ -45,6 +45,7 @@ class VolumeZone:
 
     NAME: ClassVar[str] = VOLUME_ZONE
     ignores_requests: ClassVar[bool] = True
+    reads_claims: ClassVar[bool] = True
     object_kinds: ClassVar[frozenset[str]] = frozenset(
         {"persistentvolumeclaims", "persistentvolumes", "storageclasses"}
     )

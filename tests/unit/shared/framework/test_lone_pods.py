@@ -17,6 +17,8 @@ from shared.framework.registry import Registry
 from shared.kube.objects import Node
 from shared.kube.pod_record import decode_template
 from tests.support.builders import make_pod
+from tests.support.devices import CLASS, allocated, device, make_claim, make_class, make_slice
+from tests.support.volumes import claim_volumes, put_claim, put_csi_node, put_volume
 
 PROFILE = "default-scheduler"
 FRAMEWORKS = {PROFILE: Registry(entry_points=()).build(ProfileConfig()).framework}
@@ -28,7 +30,7 @@ def node(name: str, cpu: int, soft_taint_count: int, zone: str = "a", memory: st
         for i in range(soft_taint_count)
     ]
     body = {
-        "metadata": {"name": name, "labels": {"zone": zone}},
+        "metadata": {"name": name, "labels": {"zone": zone, "kubernetes.io/hostname": name}},
         "spec": {"taints": taints},
         "status": {"allocatable": {"cpu": str(cpu), "memory": memory, "pods": "9"}},
     }
@@ -211,9 +213,61 @@ def test_nothing_is_said_of_lone_pods_while_others_are_nominated(world: World) -
     assert world.alone(info_of(cpu="2")) == world.by_class(info_of(cpu="2"))
 
 
-def test_a_pod_that_takes_more_than_room_on_its_node_has_no_family(world: World) -> None:
+def test_pods_that_differ_in_claims_alone_are_a_family(world: World) -> None:
     families, view = Families(FRAMEWORKS), world.cache.view
-    for _ in range(2):
-        assert families.of(1, info_of(claim="data"), PROFILE, view) is None
-    families.of(1, info_of(), PROFILE, view)
-    assert families.of(1, info_of(), PROFILE, view) is not None
+    assert families.of(1, info_of(), PROFILE, view) is None, "the first of its family"
+    family_id = families.of(2, info_of(cpu="2"), PROFILE, view)
+    assert family_id is not None
+    for number, claim in enumerate(("data", "logs"), 3):
+        assert families.of(number, info_of(claim=claim), PROFILE, view) == family_id
+
+
+DRIVER = "csi.example.com"
+CLAIMED: dict[str, dict[str, Any]] = {
+    "a volume that anybody reaches": claim_volumes("free"),
+    "another one": claim_volumes("free-too"),
+    "two of them": claim_volumes("free", "free-too"),
+    "one that is attached already": claim_volumes("used"),
+    "one for some nodes": claim_volumes("near"),
+    "one for a single node": claim_volumes("nearest"),
+    "one that does not exist": claim_volumes("gone"),
+    "one that is for one pod": claim_volumes("solo"),
+    "a device": {"resourceClaims": [{"name": "d", "resourceClaimName": "gpu"}]},
+    "a device that is taken": {"resourceClaims": [{"name": "d", "resourceClaimName": "taken"}]},
+}
+
+
+def put_claims(world: World) -> None:
+    """Volumes of a driver that attaches one to n3 and two to others; devices on n1, n2 and n3."""
+    cache = world.cache
+    hosts = {"near": ["n1", "n2"], "nearest": ["n2"]}
+    for name in ("free", "free-too", "used", "near", "nearest", "solo"):
+        modes = ["ReadWriteOncePod"] if name == "solo" else ["ReadWriteOnce"]
+        put_claim(cache, name, volume=f"pv-{name}", access_modes=modes, phase="Bound")
+        source = {"csi": {"driver": DRIVER, "volumeHandle": name}}
+        put_volume(cache, f"pv-{name}", claim=name, source=source, hosts=hosts.get(name, ()))
+    for i in range(4):
+        put_csi_node(cache, f"n{i}", {DRIVER: 1 if i == 3 else 2})
+    cache.objects.put("deviceclasses", CLASS, make_class())
+    for i in (1, 2, 3):
+        each = make_slice(f"n{i}", [device("d0")])
+        cache.objects.put("resourceslices", each.metadata.name, each)
+    cache.objects.put("resourceclaims", "default/gpu", make_claim("gpu"))
+    taken = make_claim("taken", status=allocated("d0", pool="n3"))
+    cache.objects.put("resourceclaims", "default/taken", taken)
+    cache.add_pod(make_pod("user", node_name="n3", cpu="1", spec=claim_volumes("used", "solo")))
+
+
+@pytest.mark.parametrize("what", CLAIMED)
+@pytest.mark.parametrize("cpu", ["100m", "3"])
+def test_a_pod_with_claims_goes_where_its_class_would(world: World, what: str, cpu: str) -> None:
+    put_claims(world)
+    world.alone(info_of(cpu="1"))
+    info = info_of(cpu=cpu, spec=CLAIMED[what])
+    expected = world.by_class(info)
+    found = world.alone(info)
+    if found is None:
+        left = ("one for a single node", "one that does not exist", "one that is for one pod")
+        assert what in left or cpu == "3", "it is found without an evaluation of its class"
+    else:
+        assert found == expected
