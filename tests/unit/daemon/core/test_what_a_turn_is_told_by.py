@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from daemon.core.administration import status_of
-from daemon.core.counters import Counters, begin_at_zero
+from daemon.core.counters import Counters
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
 from daemon.endpoints.metrics_text import metrics_text
@@ -125,8 +125,7 @@ def test_pods_placed_after_a_flush_are_counted() -> None:
 
 
 def test_what_kube_scheduler_tells_at_zero_is_there_at_zero() -> None:
-    counters = Counters()
-    begin_at_zero(counters, {PROFILE: default_profile().framework})
+    counters = Pipeline().state.counters
     text = metrics_text(metrics_answer(counters, status_answer()), [], None, now_s=0.0)
     lines = set(text.splitlines())
     for series in (

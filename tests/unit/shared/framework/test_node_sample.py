@@ -75,7 +75,7 @@ def test_nodes_that_do_not_take_the_pod_are_looked_at_until_one_does_that_is_not
     order, feasible = np.arange(300), np.ones(300, np.bool_)
     feasible[100:150] = False
     assert sample.take(order, None, feasible, 10).tolist() == list(range(100))
-    assert sample.take(order, None, feasible, 10).tolist() == list(range(150, 250))
+    assert sample.take(order, None, np.ones(300, np.bool_), 10).tolist() == list(range(150, 250))
 
 
 def test_named_nodes_are_a_list_of_their_own() -> None:
