@@ -14,7 +14,7 @@ class MessageSink(Protocol):
     """Where a source puts its messages."""
 
     def put(self, message: AdapterMessage, size_bytes: int) -> None:
-        """Queue a message; it leaves in this turn of the loop if the link is free.
+        """Queue a message; it leaves in this turn of the loop if it is urgent and the link is free.
 
         `size_bytes` is roughly what the message weighs; it bounds the batches.
         """

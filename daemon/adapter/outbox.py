@@ -4,6 +4,10 @@ A batch is whatever was put since the last one went out. When the owner keeps up
 arrived in one turn of the event loop, often a single event; when it falls behind, batches grow up to
 their bound, and beyond that the sources stop reading, so that the backlog waits in the API server
 and not in our memory.
+
+A pod that stays on its node is news that nobody waits for, mostly the echo of a binding of ours: it
+waits for a while for something that is urgent, to share its message and the owner's turn. The order is
+kept, so the owner never hears of a pod to be placed before what was put earlier.
 """
 
 import asyncio
@@ -11,12 +15,17 @@ from collections import deque
 from typing import Final
 
 from daemon.adapter.link import OwnerLink
-from shared.messages.to_owner import AdapterMessage
+from shared.messages.to_owner import AdapterMessage, PodChanged
 from shared.transport.adapter_link import NO_EPOCH
 
 BATCH_COUNT_MAX: Final = 1024
 BATCH_BYTES_MAX: Final = 1024 * 1024
 """A batch is decoded by the owner in one go: at 3 us a message, 1024 of them hold it up for 3 ms."""
+
+HELD_S: Final = 0.05
+"""The longest that what is not urgent waits: at 50 pods a second the next one has come by then."""
+HELD_COUNT_MAX: Final = 64
+"""So many share a message that is worth being sent for their sake, as in a list."""
 
 BACKLOG_BYTES_MAX: Final = 16 * BATCH_BYTES_MAX
 """From here on sources are made to wait; a few batches keep the owner busy meanwhile."""
@@ -30,6 +39,9 @@ class Outbox:
         self._queue: deque[tuple[AdapterMessage, int]] = deque()
         self._queued_bytes = 0
         self._has_messages = asyncio.Event()
+        """Something is to be sent now."""
+        self._held: asyncio.TimerHandle | None = None
+        """When what waits for company is sent without it."""
         self._has_room = asyncio.Event()
         self._has_room.set()
         self.epoch = NO_EPOCH
@@ -45,14 +57,17 @@ class Outbox:
         self.epoch = epoch
         self._queue.clear()
         self._queued_bytes = 0
-        self._has_messages.clear()
+        self._rest()
         self._has_room.set()
 
     def put(self, message: AdapterMessage, size_bytes: int) -> None:
-        """Queue a message; it leaves in this turn of the loop if the link is free."""
+        """Queue a message; if it is urgent, it leaves in this turn of the loop if the link is free."""
         self._queue.append((message, size_bytes))
         self._queued_bytes += size_bytes
-        self._has_messages.set()
+        if is_urgent(message) or len(self._queue) >= HELD_COUNT_MAX:
+            self._has_messages.set()
+        elif self._held is None and not self._has_messages.is_set():
+            self._held = asyncio.get_running_loop().call_later(HELD_S, self._has_messages.set)
         if self._queued_bytes > BACKLOG_BYTES_MAX:
             self._has_room.clear()
 
@@ -80,7 +95,20 @@ class Outbox:
             batch_bytes += size_bytes
         self._queued_bytes -= batch_bytes
         if not self._queue:
-            self._has_messages.clear()
+            self._rest()
         if self._queued_bytes <= BACKLOG_BYTES_MAX:
             self._has_room.set()
         return batch
+
+    def _rest(self) -> None:
+        self._has_messages.clear()
+        if self._held is not None:
+            self._held.cancel()
+            self._held = None
+
+
+def is_urgent(message: AdapterMessage) -> bool:
+    """Whether something may wait for it: all but pods that are on a node and stay there."""
+    if not isinstance(message, PodChanged):
+        return True
+    return not message.pod.node_name or bool(message.pod.deleted)

@@ -8,7 +8,6 @@ import pytest
 
 from shared.framework.binding_api import ALLOWED, Allowed, Refused
 from shared.kube.api_errors import Forbidden
-from shared.messages.from_binder import BindReport
 from shared.messages.to_binder import BindPod, BindPods, PreemptPods, SetNomination
 from tests.unit.workers.binder.fake_api import Answer, make_order
 from tests.unit.workers.binder.test_loop import Stage
@@ -72,7 +71,7 @@ def test_it_is_written_before_pre_bind_and_a_failure_keeps_no_pod_back(first: An
         await asyncio.sleep(0.01)
         assert plugin.written_before == [1]
         await stage.binds.end(1)
-        (report,) = stage.peer.take(BindReport)
+        (report,) = await stage.reports()
         assert [done.order_id for done in report.finished] == [1]
 
     play(scene, first=first)
@@ -97,7 +96,7 @@ def test_the_owner_hears_of_it_when_the_binding_fails(announces: bool) -> None:
     async def scene(stage: Stage, plugin: Prepares) -> None:
         await stage.peer.say(order(announces=announces))
         await asyncio.sleep(0.01)
-        (report,) = stage.peer.take(BindReport)
+        (report,) = await stage.reports()
         assert [failed.was_announced for failed in report.failed] == [announces]
 
     play(scene, Refused("no"))

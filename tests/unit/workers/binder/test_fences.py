@@ -53,7 +53,7 @@ def test_an_order_waits_for_what_is_in_flight_of_its_pod_and_no_other_does() -> 
         await stage.binds.end(1)
         assert stage.binds.begun == [1, 2, 101]
         await stage.binds.end(2, 101)
-        (report,) = stage.peer.take(BindReport)
+        (report,) = await stage.reports()
         assert report == BindReport(3, 8, [BindFinished(2), BindFinished(101)], [])
 
     play(scene)

@@ -23,7 +23,7 @@ from workers.binder.bind_call import BOUND, NotBound, Outcome
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins
 from workers.binder.evictions import Evictor
 from workers.binder.fences import Fences
-from workers.binder.loop import Binder, Identity
+from workers.binder.loop import REPORT_HELD_MAX, REPORT_HELD_S, Binder, Identity
 from workers.binder.recorder import Recorder, RecorderSettings
 
 M = TypeVar("M", bound=FromBinder)
@@ -116,6 +116,11 @@ class Stage:
         await self.peer.say(Connected(), Welcome(epoch))
         assert self.peer.take(BinderReady) == [BinderReady(3, epoch)]
         self.peer.sent.clear()
+
+    async def reports(self) -> list[BindReport]:
+        """What was reported until nothing is held back any more."""
+        await asyncio.sleep(REPORT_HELD_S + 0.001)
+        return self.peer.take(BindReport)
 
     @property
     def has_ended(self) -> bool:
@@ -285,12 +290,54 @@ def test_a_bug_in_a_plugin_costs_one_binding_and_its_outcome_is_unknown() -> Non
         await stage.binds.fail(1, KeyError("oops"))
         await stage.binds.end(2)
         told = "internal error: KeyError: 'oops'"
-        assert stage.peer.take(BindReport) == [
+        assert await stage.reports() == [
             BindReport(3, 7, [], [BindFailed(1, BindFailureReason.UNREACHABLE, told)]),
             BindReport(3, 7, [BindFinished(2)], []),
         ]
 
     play(scene)
+
+
+def test_that_pods_are_bound_is_told_together_after_a_while() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.welcome()
+        await stage.peer.say(orders(1, 2, 3))
+        await stage.binds.end(1)
+        await asyncio.sleep(REPORT_HELD_S / 2)
+        await stage.binds.end(2)
+        assert stage.peer.take(BindReport) == []
+        await asyncio.sleep(REPORT_HELD_S / 2)
+        assert stage.peer.take(BindReport) == [
+            BindReport(3, 7, [BindFinished(1), BindFinished(2)], [])
+        ]
+        await stage.binds.end(3)
+        assert await stage.reports() == [BindReport(3, 7, [BindFinished(3)], [])]
+
+    play(scene)
+
+
+def test_a_failure_is_told_at_once_and_takes_along_what_waits() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.welcome()
+        await stage.peer.say(orders(1, 2))
+        await stage.binds.end(1)
+        await stage.binds.end(2, outcome=NotBound(BindFailureReason.GONE, "gone"))
+        failed = BindFailed(2, BindFailureReason.GONE, "gone")
+        assert stage.peer.take(BindReport) == [BindReport(3, 7, [BindFinished(1)], [failed])]
+
+    play(scene)
+
+
+def test_a_message_that_is_worth_it_is_not_held_back() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.welcome()
+        ids = range(1, REPORT_HELD_MAX + 1)
+        await stage.peer.say(orders(*ids))
+        await stage.binds.end(*ids)
+        (report,) = stage.peer.take(BindReport)
+        assert [each.order_id for each in report.finished] == list(ids)
+
+    play(scene, in_flight_max=REPORT_HELD_MAX)
 
 
 def test_drain_finishes_and_reports_what_was_accepted_then_ends() -> None:

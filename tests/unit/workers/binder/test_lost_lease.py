@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msgspec
 
-from shared.messages.from_binder import BindReport
 from shared.messages.to_binder import BindPods, PodVerdict, ReportPods
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
 from tests.unit.workers.binder.test_loop import Stage, orders, play
@@ -40,7 +39,7 @@ def test_orders_of_the_open_term_are_carried_out(tmp_path: Path) -> None:
         term = gate.begin_term(asyncio.get_running_loop().time() + 10)
         await stage.peer.say(decided_in(term, 1))
         await stage.binds.end(1)
-        (report,) = stage.peer.take(BindReport)
+        (report,) = await stage.reports()
         assert [one.order_id for one in report.finished] == [1]
 
     play_with_gate(tmp_path, scene)
@@ -68,7 +67,7 @@ def test_when_the_lease_lapses_what_waits_is_dropped_and_what_is_under_way_is_cu
         await asyncio.sleep(10 + 2 * TICK_S)
         assert stage.binds.under_way == {}
         assert stage.binds.begun == [1, 2]
-        assert stage.peer.take(BindReport) == []
+        assert await stage.reports() == []
         # The next term begins with the orders of the next owner.
         term = gate.begin_term(asyncio.get_running_loop().time() + 10)
         await stage.peer.say(decided_in(term, 4))

@@ -81,7 +81,7 @@ def test_a_pod_is_bound_once_its_volumes_are() -> None:
         await volumes.end(1)
         assert stage.binds.begun == [1]
         await stage.binds.end(1)
-        assert stage.peer.take(BindReport) == [BindReport(3, 7, [BindFinished(1)], [])]
+        assert await stage.reports() == [BindReport(3, 7, [BindFinished(1)], [])]
 
     play_with_volumes(scene)
 
@@ -93,7 +93,7 @@ def test_a_pod_without_its_volumes_is_not_bound() -> None:
         await volumes.end(1, VolumesFailed("no disk"))
         told = 'running PreBind plugin "VolumeBinding": no disk'
         failed = [BindFailed(1, BindFailureReason.REJECTED, told)]
-        assert stage.peer.take(BindReport) == [BindReport(3, 7, [], failed)]
+        assert await stage.reports() == [BindReport(3, 7, [], failed)]
         assert stage.binds.begun == []
 
     play_with_volumes(scene)
@@ -119,7 +119,7 @@ def test_a_new_owner_is_not_kept_waiting_for_volumes() -> None:
         assert volumes.cancelled == [1]
         # Cut at once; it is over a turn of the event loop later.
         assert stage.peer.take(BinderReady) == [BinderReady(3, 8, 1), BinderReady(3, 8)]
-        assert stage.peer.take(BindReport) == []
+        assert await stage.reports() == []
 
     play_with_volumes(scene)
 
@@ -135,7 +135,7 @@ def test_an_owner_that_took_the_binder_for_dead_is_not_kept_waiting_for_volumes(
         await volumes.end(1)
         assert stage.binds.begun == [2, 1]
         await stage.binds.end(1, 2)
-        (report,) = stage.peer.take(BindReport)
+        (report,) = await stage.reports()
         assert report.finished == [BindFinished(1), BindFinished(2)]
 
     play_with_volumes(scene)
@@ -172,14 +172,14 @@ def test_a_victim_that_is_being_prepared_gives_up_and_is_not_deleted() -> None:
         await asyncio.sleep(0.001)
         assert volumes.cancelled == [1]
         failed = BindFailed(1, BindFailureReason.REJECTED, PREEMPTED)
-        assert stage.peer.take(BindReport) == [BindReport(3, 7, [], [failed])]
+        assert await stage.reports() == [BindReport(3, 7, [], [failed])]
         assert stage.peer.take(VictimReport) == [VictimReport(3, 7, [VictimDone(100, "")])]
         assert methods(stage) == ["POST"], "it is told in an event, and not deleted"
         note = "Preempted by pod high on node n1 (in kube-scheduler memory)."
         assert stage.api.bodies[0]["note"] == note
         await volumes.end(2)
         await stage.binds.end(2)
-        assert stage.peer.take(BindReport) == [BindReport(3, 7, [BindFinished(2)], [])]
+        assert await stage.reports() == [BindReport(3, 7, [BindFinished(2)], [])]
 
     play_with_volumes(scene)
 
@@ -223,6 +223,6 @@ def test_a_victim_that_was_told_to_give_up_can_be_ended_as_any_other() -> None:
         await stage.peer.say(preempting("u1"))
         await asyncio.sleep(0.001)
         assert volumes.cancelled == [1]
-        assert stage.peer.take(BindReport) == []
+        assert await stage.reports() == []
 
     play_with_volumes(scene)
