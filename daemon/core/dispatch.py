@@ -14,7 +14,7 @@ by a fixed step with each answer that is accepted, as TCP does on a path that it
 """
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -22,6 +22,7 @@ import msgspec
 from daemon.core.effects import Effect, TellScorer
 from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import QueuedPod
+from shared.columns.journal import Position
 from shared.messages.to_scorer import ExtendedTask, ScheduleExtended, SchedulePods, TaskRun
 
 BATCH_PODS_MAX: Final = 256
@@ -51,15 +52,17 @@ class Attempt(msgspec.Struct, eq=False, gc=False):
 
 
 class Foreseen(msgspec.Struct, frozen=True, gc=False):
-    """The next pod of a class would be placed so, and that passes every check, in the state of a
-    snapshot."""
+    """The next pods of a class would be placed so, the first of which passes every check, in the state
+    of a snapshot with what was foreseen and done since."""
 
     sequence: int
+    position: Position
+    """Of the cache's journal, in that state."""
     ticket: int
     class_id: int
-    node_name: str
+    node_rows: list[int]
     took_s: float
-    """The worker, to find it."""
+    """The worker, to find one of them."""
 
 
 class Scorer:
@@ -91,7 +94,7 @@ class Scorer:
         only be kept away by that placement."""
 
         self.foreseen: Foreseen | None = None
-        """Where it would place the next pod of a class."""
+        """Where it would place the next pods of a class."""
         self.window = CREDIT_PODS
         """So many pods may be out with it."""
         self.last_batch_id = 0
@@ -209,13 +212,19 @@ class ScorerFleet:
         """Of the next pod that is handed out."""
         return self._next_ticket
 
-    def foreseen(self, class_id: int) -> Foreseen | None:
-        """Where the worker that the next pod of a class goes to would place it, if it has said so."""
+    def with_foresight(self, class_id: int) -> Scorer | None:
+        """The worker that the next pod of a class goes to, if it has said where it would place it."""
         scorer = self._by_class.get(class_id)
         found = None if scorer is None else scorer.foreseen
         if found is None or found.class_id != class_id or found.ticket != self._next_ticket:
             return None
-        return found
+        return scorer
+
+    def all_foreseen(self) -> Iterator[Foreseen]:
+        """What the workers have said of the next pods."""
+        for scorer in self._by_peer.values():
+            if scorer.foreseen is not None and scorer.foreseen.ticket == self._next_ticket:
+                yield scorer.foreseen
 
     def take_ticket(self) -> int:
         """For a pod that is not part of a batch."""

@@ -2,14 +2,17 @@
 
 Asking a worker is two messages, and each wakes a process whose caches went cold while nothing
 happened: that is most of what a lone pod waits for. But a worker that has nothing to do can say where
-the next pod of the class that it placed last would go, and the owner can check that at leisure. If
+the next pods of the class that it placed last would go, and the owner can check that at leisure. If
 nothing has changed when the pod comes, the worker's answer to it would be the same, and so would the
 verdict on it; so the pod is assumed at once, and decisions are those without foresight.
 
-What is foreseen is void with the next delta. Pods that need more than a node that takes them (room
-that is reserved, nominations) go the usual way.
+What is foreseen is void with any other change. As long as there is none, the worker knows what became
+of its pods and need not be told: the delta waits until what it foresaw is used up, or something else
+happens, or somebody needs it (`is_ahead`). Pods that need more than a node that takes them (room that is
+reserved, nominations) go the usual way.
 """
 
+import msgspec
 import numpy as np
 
 from daemon.core.committer import Committer
@@ -17,6 +20,7 @@ from daemon.core.dispatch import NO_BATCH, Attempt, Foreseen, Scorer
 from daemon.core.holdings import Holdings
 from daemon.core.proposals import forget_worked_out
 from daemon.core.queue.queued_pod import QueuedPod
+from shared.columns.journal import Position
 from shared.errors import ObjectError
 from shared.faults import reading
 from shared.messages.from_scorer import Forecast
@@ -28,32 +32,46 @@ class Foresight:
     def __init__(self, holdings: Holdings, committer: Committer) -> None:
         self._holdings = holdings
         self._committer = committer
+        self._followed: Scorer | None = None
+        """A pod was placed where this worker had foreseen it, in this turn."""
 
     def note(self, scorer: Scorer, forecast: Forecast) -> None:
         """Keeps what a worker says, if it is of this moment and passes every check."""
-        holdings, class_id, row = self._holdings, forecast.class_id, forecast.node_row
+        holdings, class_id = self._holdings, forecast.class_id
         cache = holdings.cache
         scorer.foreseen = None
         info = cache.classes.infos.get(class_id)
         if info is None or not self._is_now(forecast.sequence) or len(cache.view.nominations):
             return
-        if not 0 <= row < cache.nodes.row_count or holdings.plugins.may_reserve(info):
+        if holdings.plugins.may_reserve(info):
             return
-        profile = info.spec.scheduler_name
+        foreseen = Foreseen(
+            sequence=forecast.sequence,
+            position=cache.journal.position,
+            ticket=forecast.ticket,
+            class_id=class_id,
+            node_rows=forecast.node_rows,
+            took_s=forecast.took_s,
+        )
+        if self._passes(foreseen):
+            scorer.foreseen = foreseen
+
+    def _passes(self, foreseen: Foreseen) -> bool:
+        """Whether the first of the nodes takes the pod in the newest state, if there is one."""
+        holdings, class_id, rows = self._holdings, foreseen.class_id, foreseen.node_rows[:1]
+        cache = holdings.cache
+        if not rows or not 0 <= rows[0] < cache.nodes.row_count:
+            return False
+        info = cache.classes.infos[class_id]
         try:
             with reading("class", class_id):
-                passes = holdings.checker.passing(class_id, info, profile, np.array([row], np.intp))
+                passes = holdings.checker.passing(
+                    class_id, info, info.spec.scheduler_name, np.array(rows, np.intp)
+                )
         except ObjectError:
             forget_worked_out(cache, holdings.checker)  # The next pod of the class is told.
-            return
-        if passes.all():
-            scorer.foreseen = Foreseen(
-                sequence=forecast.sequence,
-                ticket=forecast.ticket,
-                class_id=class_id,
-                node_name=cache.nodes.name_of(row),
-                took_s=forecast.took_s,
-            )
+            return False
+        return bool(passes.all())
 
     def place(self, now_s: float) -> None:
         """Assumes the only pod that waits, where it was foreseen."""
@@ -61,8 +79,11 @@ class Foresight:
         pod = holdings.queue.lone_active()
         if pod is None:
             return
-        foreseen = holdings.scorers.foreseen(pod.class_id)
-        if foreseen is None or not self._is_now(foreseen.sequence) or not self._is_wanted(pod):
+        scorer = holdings.scorers.with_foresight(pod.class_id)
+        foreseen = None if scorer is None else scorer.foreseen
+        if scorer is None or foreseen is None or not self._is_wanted(pod):
+            return
+        if not self._is_now(foreseen.sequence, foreseen.position):
             return
         holdings.queue.pop_batch(1, now_s)
         attempt = Attempt(
@@ -71,19 +92,42 @@ class Foresight:
             pod,
             holdings.changes.class_of(pod.record.uid),
         )
+        node_name = holdings.cache.nodes.name_of(foreseen.node_rows[0])
         begun_s = holdings.counters.stopwatch()
-        holdings.cache.assume_pod(pod.record, foreseen.node_name, attempt.pod_class)
+        holdings.cache.assume_pod(pod.record, node_name, attempt.pod_class)
         took_s = holdings.counters.stopwatch() - begun_s
         holdings.counters.took("Reserve", attempt.pod_class.profile, took_s)
         holdings.counters["forecasts_used"] += 1
         holdings.counters.observe("algorithm_s", (), foreseen.took_s)
-        self._committer.bind(attempt, foreseen.node_name, now_s)
+        scorer.foreseen = msgspec.structs.replace(
+            foreseen,
+            position=holdings.cache.journal.position,
+            ticket=foreseen.ticket + 1,
+            node_rows=foreseen.node_rows[1:],
+        )
+        self._followed = scorer
+        self._committer.bind(attempt, node_name, now_s)
 
-    def _is_now(self, sequence: int) -> bool:
-        """Nothing changed since this snapshot."""
+    def look_on(self) -> None:
+        """Checks what follows the pod that was placed in this turn, now that it is on its way."""
+        scorer, self._followed = self._followed, None
+        if scorer is not None and scorer.foreseen is not None:
+            still = self._is_now(scorer.foreseen.sequence, scorer.foreseen.position)
+            if not still or not self._passes(scorer.foreseen):
+                scorer.foreseen = None
+
+    def is_ahead(self) -> bool:
+        """All that changed since the last snapshot was foreseen, and more is."""
+        return any(
+            self._is_now(foreseen.sequence, foreseen.position)
+            for foreseen in self._holdings.scorers.all_foreseen()
+        )
+
+    def _is_now(self, sequence: int, position: Position | None = None) -> bool:
+        """Nothing changed since this snapshot, but for what was foreseen up to a position."""
         snapshots = self._holdings.snapshots
         is_last = sequence == snapshots.sequence
-        return is_last and snapshots.is_current(self._holdings.scorers.settled())
+        return is_last and snapshots.is_current(self._holdings.scorers.settled(), position)
 
     def _is_wanted(self, pod: QueuedPod) -> bool:
         """To be scheduled at all (skipPodSchedule)."""

@@ -14,6 +14,7 @@ from daemon.core.cache import Cache
 from daemon.core.dispatch import Scorer
 from shared.limits import PROCESSES_MAX
 from shared.messages.from_scorer import (
+    FORESEEN_MAX,
     AskForPods,
     Failure,
     Forecast,
@@ -52,6 +53,8 @@ def message_problem(message: FromScorer, scorer: Scorer, cache: Cache) -> str:
         case Proposals():
             return _proposals_problem(message, scorer, cache)
         case Forecast():
+            if len(message.node_rows) > FORESEEN_MAX:
+                return "it foresees more than anybody asks for"
             return "" if _is_time(message.took_s) else "it took a time that is none"
         case AskForPods():
             too_many = len(message.node_rows) > cache.nodes.row_count

@@ -184,7 +184,7 @@ class ScorerLinks:
         self._resyncs |= {scorer.peer: reason for scorer in holdings.scorers.ready()}
 
     def publish(self, *, is_synced: bool) -> None:
-        """The delta of this turn; then whole snapshots for those that asked."""
+        """The delta of this turn, unless that can wait; then whole snapshots for those that asked."""
         holdings, scorers = self._holdings, self._holdings.scorers
         retired = holdings.cache.classes.retired
         scorers.retire_classes(retired)
@@ -192,6 +192,9 @@ class ScorerLinks:
         for class_id in retired:
             holdings.checker.forget(class_id)
         settled = scorers.settled()
+        is_needed = self._resyncs or holdings.queue.poppable_count
+        if not is_needed and self._foresight.is_ahead():
+            return
         if scorers.ready():
             snapshot = holdings.snapshots.delta(settled, scorers.next_ticket)
             if snapshot is not None:

@@ -10,7 +10,7 @@ import msgspec
 
 from daemon.core.cache import Cache
 from shared.columns.delta import NOTHING_SENT, Buffer, dictionary_marks, make_delta
-from shared.columns.journal import START
+from shared.columns.journal import START, Position
 from shared.framework.assumptions import all_assumptions, take_news
 from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
 
@@ -42,11 +42,12 @@ class SnapshotLog:
         """An object of another kind than pod and node changed (None: is gone)."""
         self._object_changes.append((kind, key, b"" if body is None else bytes(body)))
 
-    def is_current(self, settled: dict[int, int]) -> bool:
-        """Nothing changed since the last delta that a worker must know."""
+    def is_current(self, settled: dict[int, int], position: Position | None = None) -> bool:
+        """Nothing changed since the last delta that a worker must know. `position`: but for rows that
+        changed before it, of which a worker knows without being told."""
         cache, classes = self._cache, self._cache.classes
         return (
-            self._position == cache.journal.position
+            (position or self._position) == cache.journal.position
             and not self._object_changes
             and not cache.objects.assumption_news
             and not classes.born

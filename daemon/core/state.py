@@ -148,6 +148,7 @@ class SchedulerState:
         self._note_disagreements()
         held.times.flush(now_s)
         held.counters.flush()
+        self._foresight.look_on()
         self._scorer_links.publish(is_synced=self.is_synced)
         if self._gives_out_work:
             self._scorer_links.hand_out(now_s)

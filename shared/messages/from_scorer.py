@@ -1,8 +1,13 @@
 """What scoring workers tell the owner."""
 
+from typing import Final
+
 import msgspec
 
 from shared.messages.measured import NOTHING, Measured
+
+FORESEEN_MAX: Final = 32
+"""Pods in one forecast: a thirtieth of a wake a pod is not worth saving."""
 
 
 class _Message(msgspec.Struct, array_like=True, frozen=True):
@@ -85,19 +90,20 @@ class Proposals(_Message, frozen=True, tag="wp"):
 
 
 class Forecast(_Message, frozen=True, tag="wf"):
-    """Where the next pod of a class would go, found while the worker had nothing to do. In the very
-    state that it was found in, it is what the worker would answer; in any other it is void."""
+    """Where the next pods of a class would go, each on top of those before, found while the worker had
+    nothing to do. In the very state that it was found in, it is what the worker would answer; in any
+    other it is void."""
 
     worker_index: int
     epoch: int
     sequence: int
     """Of the copy; it had no placements of the worker's own."""
     ticket: int
-    """What it would answer to: ties are broken by it."""
+    """What the first would answer to, the others follow: ties are broken by it."""
     class_id: int
-    node_row: int
+    node_rows: list[int]
     took_s: float
-    """To find it."""
+    """To find one of them."""
 
 
 class AskForPods(_Message, frozen=True, tag="wn"):

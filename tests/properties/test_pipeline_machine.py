@@ -91,9 +91,9 @@ class PipelineMachine(RuleBasedStateMachine):
     def scorer_steps(self, index: int) -> None:
         self.pipeline.step_scorer(index)
 
-    @rule(index=st.integers(0, WORKERS - 1))
-    def scorer_looks_ahead(self, index: int) -> None:
-        self.pipeline.look_ahead(index)
+    @rule(index=st.integers(0, WORKERS - 1), count=st.sampled_from((1, 2, 8)))
+    def scorer_looks_ahead(self, index: int, count: int) -> None:
+        self.pipeline.look_ahead(index, count)
 
     @rule(fails=st.booleans())
     def binder_answers(self, fails: bool) -> None:

@@ -268,13 +268,13 @@ class Pipeline:
         )
         self.to_owner.append(ScorerSaid(scorer.peer, proposals))
 
-    def look_ahead(self, index: int) -> bool:
+    def look_ahead(self, index: int, count: int = 1) -> bool:
         """What a worker does that has nothing to do. False: it has, or foresees nothing."""
         scorer = self.scorers[index]
         replica = scorer.replica
         if scorer.work or not replica.is_whole or not replica.is_settled:
             return False
-        foreseen = scorer.cycle.look_ahead()
+        foreseen = scorer.cycle.look_ahead(count)
         if foreseen is None:
             return False
         forecast = Forecast(
@@ -283,7 +283,7 @@ class Pipeline:
             sequence=replica.sequence,
             ticket=replica.next_ticket,
             class_id=foreseen.class_id,
-            node_row=foreseen.row,
+            node_rows=foreseen.rows,
             took_s=0.0,
         )
         self.to_owner.append(ScorerSaid(scorer.peer, forecast))

@@ -29,6 +29,8 @@ _NO_TEMPLATE: Final = msgspec.Raw(b"")
 
 RUN_PODS_MIN: Final = 4
 """A run of fewer pods does not pay for its preparation."""
+NO_PROPOSAL: Final = 0
+"""Of what is only thought of."""
 NO_NODES: Final = "no nodes available to schedule pods"
 
 
@@ -44,10 +46,10 @@ class Answers(NamedTuple):
 
 
 class Foreseen(NamedTuple):
-    """Where the next pod of a class would go."""
+    """Where the next pods of a class would go, each on top of those before."""
 
     class_id: int
-    row: int
+    rows: list[int]
 
 
 class Cycle:
@@ -158,10 +160,10 @@ class Cycle:
         self.start_over()
         return Failure([ticket], error.told(), [], [], is_error=True, ends_nomination=True)
 
-    def look_ahead(self) -> Foreseen | None:
-        """Evaluates the class of the last pod ahead of the next one, which is likely of it too; and
-        finds out which nodes are alike, which any class wants to know. None where it cannot be said
-        where the next pod would go."""
+    def look_ahead(self, count: int = 1) -> Foreseen | None:
+        """Evaluates the class of the last pod ahead of the next ones, up to `count`, which are likely of
+        it too; and finds out which nodes are alike, which any class wants to know. None where it cannot
+        be said where the next pod would go. Nothing may be placed here that is not settled."""
         self._forget_retired()
         if not self._engine.states.are_many:
             self._engine.states.view()
@@ -171,7 +173,7 @@ class Cycle:
             return None
         try:
             with reading("class", class_id):
-                return self._foreseen(class_id, pod_class)
+                return self._foreseen(class_id, pod_class, count)
         except ObjectError as error:
             self.left_out(self._replica.next_ticket, error)  # The next pod of the class is told.
             return None
@@ -182,13 +184,20 @@ class Cycle:
             self._engine.forget(class_id)
         self._replica.newly_retired.clear()
 
-    def _foreseen(self, class_id: int, pod_class: ReplicaClass) -> Foreseen | None:
+    def _foreseen(self, class_id: int, pod_class: ReplicaClass, count: int) -> Foreseen | None:
         evaluation = self._engine.evaluate(class_id, pod_class.info, pod_class.profile)
         if evaluation.framework.sampling is not None:
             return None  # Looking at nodes moves on the place where the next look begins.
         ticket = self._replica.next_ticket
+        if count > 1:
+            placements = Placements([], [])
+            self._place_run(TaskRun(class_id, count), ticket, placements, NO_PROPOSAL)
+            self._replica.take_back()
+            if placements.node_rows:
+                return Foreseen(class_id, placements.node_rows)
+            evaluation = self._engine.evaluate(class_id, pod_class.info, pod_class.profile)
         choice = self._engine.choose(evaluation, lambda ties: self._among(ties, ticket))
-        return None if choice is None else Foreseen(class_id, choice.row)
+        return None if choice is None else Foreseen(class_id, [choice.row])
 
     def _one_by_one(
         self, batch: SchedulePods, placements: Placements, proposal_sequence: int
@@ -199,6 +208,7 @@ class Cycle:
         for run in batch.runs:
             end = ticket + run.count
             if run.count >= RUN_PODS_MIN:
+                self.began(ticket)
                 ticket = self._place_run(run, ticket, placements, proposal_sequence)
             while ticket < end:
                 yield PodTask(ticket, run.class_id, run.uid)
@@ -208,7 +218,6 @@ class Cycle:
         self, run: TaskRun, ticket: int, placements: Placements, proposal_sequence: int
     ) -> int:
         """The first ticket of the run that has to be looked at by itself."""
-        self.began(ticket)
         class_id, end = run.class_id, ticket + run.count
         pod_class = self._replica.classes.get(class_id)
         if pod_class is None:

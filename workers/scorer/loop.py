@@ -15,6 +15,7 @@ from shared.framework.plugin_times import PluginTimes
 from shared.framework.runtime import Framework
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_scorer import (
+    FORESEEN_MAX,
     AskForPods,
     Forecast,
     FromScorer,
@@ -124,6 +125,9 @@ class ScorerLoop:
         self._is_draining = False
         self._has_news = False
         """Something came since the last moment of calm."""
+        self._told_ticket = 0
+        """Of the first pod that was foreseen last: twice as many are as have come since, so that little
+        is foreseen in vain where something else always happens in between."""
         self._is_resync_asked = False
         self._has_greeted = False
         self._next_heartbeat_s = 0.0
@@ -171,12 +175,15 @@ class ScorerLoop:
         if not had_news or self._work or not replica.is_whole or not replica.is_settled:
             return
         begun_s = self._clock.monotonic_s()
-        foreseen = self._cycle.look_ahead()
+        came_count = max(0, replica.next_ticket - self._told_ticket)
+        self._told_ticket = replica.next_ticket
+        foreseen = self._cycle.look_ahead(min(FORESEEN_MAX, max(1, 2 * came_count)))
         if foreseen is not None:
-            took_s = self._clock.monotonic_s() - begun_s
-            # Found for one pod, whether or not it comes.
+            count = len(foreseen.rows)
+            took_s = (self._clock.monotonic_s() - begun_s) / count
+            # Found for these pods, whether or not they come.
             profile = replica.classes[foreseen.class_id].profile
-            self._time_points(Counter({(profile, PLACED): 1}))
+            self._time_points(Counter({(profile, PLACED): count}))
             self._send(
                 Forecast(
                     worker_index=self._worker_index,
@@ -184,7 +191,7 @@ class ScorerLoop:
                     sequence=replica.sequence,
                     ticket=replica.next_ticket,
                     class_id=foreseen.class_id,
-                    node_row=foreseen.row,
+                    node_rows=foreseen.rows,
                     took_s=took_s,
                 )
             )
@@ -244,6 +251,7 @@ class ScorerLoop:
             self._ask_for_resync(str(error))
             return
         self._is_resync_asked = False
+        self._told_ticket = message.next_ticket
         self._cycle.start_over()
         self._work = deque(work for work in self._work if work.epoch == message.epoch)
         early = list(self._early)

@@ -176,6 +176,15 @@ class Replica:
         self._write_tentative_pods_from(first)
         self.journal.usage.extend(rows)
 
+    def take_back(self) -> None:
+        """All placements since everything was settled were only thought of; of classes without host
+        ports or claims."""
+        for tentative in self._tentative:
+            add_usage(self.nodes, tentative.row, tentative.usage, -1)
+            self.journal.usage_changed(tentative.row)
+        self._tentative.clear()
+        self._write_tentative_pods()
+
     def take_nomination(self, uid: str, proposal_sequence: int) -> None:
         """A nominated pod was placed: the room that was kept for it is taken now."""
         self._lay_on_nomination(Nomination(uid, 0, 0, NOT_NOMINATED), proposal_sequence)

@@ -20,14 +20,26 @@ from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import ADAPTER, EPOCH, Pipeline
 
 NODE_COUNT = 6
+SPREAD = {
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "a"}},
+        }
+    ]
+}
 
 
-def calm(worker_count: int = 1, *, is_ahead: bool = True) -> Pipeline:
-    """A cluster in which one pod was placed, and the worker then looked ahead."""
+def calm(worker_count: int = 1, *, is_ahead: bool = True, count: int = 1) -> Pipeline:
+    """A cluster in which one pod was placed, and the worker then looked ahead for so many."""
     pipeline = Pipeline(worker_count)
     pipeline.sync([make_node(f"n{i}") for i in range(NODE_COUNT)], [])
     pipeline.run_until_quiet()
-    place(pipeline, "first", is_ahead=is_ahead)
+    place(pipeline, "first", is_ahead=False)
+    if is_ahead:
+        look_ahead(pipeline, count)
     return pipeline
 
 
@@ -42,9 +54,9 @@ def place(pipeline: Pipeline, name: str, *, is_ahead: bool = True) -> str:
     return node
 
 
-def look_ahead(pipeline: Pipeline) -> None:
+def look_ahead(pipeline: Pipeline, count: int = 1) -> None:
     for index in pipeline.scorers:
-        pipeline.look_ahead(index)
+        pipeline.look_ahead(index, count)
     while pipeline.step_owner():
         pass
 
@@ -98,6 +110,86 @@ def test_it_counts_once() -> None:
     assert used(pipeline) == 1
 
 
+@pytest.mark.parametrize("worker_count", [1, 2])
+@pytest.mark.parametrize("spread", [False, True])
+def test_several_are_foreseen_at_once_and_decisions_are_the_same(
+    worker_count: int, *, spread: bool
+) -> None:
+    pods = [
+        make_pod(f"p{i}", labels={"app": "a"}, spec=SPREAD if spread else None) for i in range(20)
+    ]
+    pipeline, plain = calm(worker_count), calm(worker_count, is_ahead=False)
+    for number, pod in enumerate(pods):
+        for each in (pipeline, plain):
+            each.add_pod(pod)
+            each.run_until_quiet()
+        if number in (0, 9):
+            look_ahead(pipeline, 8)
+    assert pipeline.bound == plain.bound
+    assert used(pipeline) == 16
+
+
+def test_a_worker_is_told_of_what_it_foresaw_when_it_is_used_up() -> None:
+    pipeline = calm(count=4)
+    before = pipeline.state.snapshots.sequence
+    for i in range(3):
+        place(pipeline, f"p{i}", is_ahead=False)
+        assert pipeline.state.snapshots.sequence == before
+    place(pipeline, "last", is_ahead=False)
+    assert pipeline.state.snapshots.sequence == before + 1
+    assert used(pipeline) == 4
+    pipeline.check()
+
+
+def test_what_was_foreseen_and_done_comes_with_whatever_else_happens() -> None:
+    pipeline = calm(count=4)
+    place(pipeline, "p", is_ahead=False)
+    pipeline.add_node(make_node("new", cpu="64", memory="512Gi"))
+    pipeline.run_until_quiet()
+    assert place(pipeline, "q", is_ahead=False) == "new", "the rest is void"
+    assert used(pipeline) == 1
+    pipeline.check()
+
+
+def test_who_is_handed_a_pod_knows_of_those_that_it_foresaw() -> None:
+    pipeline, plain = calm(count=4), calm(is_ahead=False)
+    for each in (pipeline, plain):
+        place(each, "p", is_ahead=False)
+        each.tell(*(PodChanged(make_pod(f"q{i}")) for i in range(2)))
+        each.run_until_quiet()
+    assert used(pipeline) == 1
+    assert pipeline.bound == plain.bound
+    pipeline.check()
+
+
+def test_a_worker_that_comes_gets_all_that_was_foreseen_and_done() -> None:
+    pipeline = calm(count=4)
+    place(pipeline, "p", is_ahead=False)
+    pipeline.start_scorer(0)
+    pipeline.run_until_quiet()
+    pipeline.check()
+    assert place(pipeline, "q", is_ahead=False)
+    assert used(pipeline) == 1
+
+
+def test_each_is_checked_when_its_turn_is_next() -> None:
+    pipeline = calm(is_ahead=False)
+    pipeline.add_node(make_node("small", cpu="150m"))
+    pipeline.run_until_quiet()
+    assert pipeline.look_ahead(0, 4)
+    said = pipeline.to_owner.pop()
+    assert isinstance(said, ScorerSaid)
+    told = said.message
+    assert isinstance(told, Forecast)
+    row = pipeline.state.cache.nodes.row_of("small")
+    wrong = msgspec.structs.replace(told, node_rows=[row, row, row])
+    pipeline.handle(ScorerSaid(said.peer, wrong))
+    assert place(pipeline, "p", is_ahead=False) == "small"
+    assert place(pipeline, "q", is_ahead=False) != "small"
+    assert used(pipeline) == 1
+    pipeline.check()
+
+
 def test_after_a_change_the_worker_is_asked() -> None:
     pipeline = calm()
     pipeline.add_node(make_node("new", cpu="64", memory="512Gi"))
@@ -128,7 +220,7 @@ def test_what_was_said_before_the_last_snapshot_is_void() -> None:
 def test_a_row_that_does_not_exist_is_no_forecast(row: int) -> None:
     pipeline = calm(is_ahead=False)
     told = last_forecast(pipeline)
-    wrong = Forecast(0, EPOCH, told.sequence, told.ticket, told.class_id, row, 0.0)
+    wrong = Forecast(0, EPOCH, told.sequence, told.ticket, told.class_id, [row], 0.0)
     pipeline.handle(ScorerSaid(pipeline.scorers[0].peer, wrong))
     place(pipeline, "p")
     assert used(pipeline) == 0
@@ -140,7 +232,7 @@ def test_a_node_that_does_not_take_the_pod_is_no_forecast() -> None:
     pipeline.run_until_quiet()
     told = last_forecast(pipeline)
     row = pipeline.state.cache.nodes.row_of("small")
-    wrong = Forecast(0, EPOCH, told.sequence, told.ticket, told.class_id, row, 0.0)
+    wrong = Forecast(0, EPOCH, told.sequence, told.ticket, told.class_id, [row], 0.0)
     pipeline.handle(ScorerSaid(pipeline.scorers[0].peer, wrong))
     assert place(pipeline, "p") != "small"
     assert used(pipeline) == 0
@@ -149,7 +241,7 @@ def test_a_node_that_does_not_take_the_pod_is_no_forecast() -> None:
 def test_a_forecast_of_another_ticket_is_not_used() -> None:
     pipeline = calm(is_ahead=False)
     told = last_forecast(pipeline)
-    other = Forecast(0, EPOCH, told.sequence, told.ticket + 1, told.class_id, told.node_row, 0.0)
+    other = Forecast(0, EPOCH, told.sequence, told.ticket + 1, told.class_id, told.node_rows, 0.0)
     pipeline.handle(ScorerSaid(pipeline.scorers[0].peer, other))
     place(pipeline, "p")
     assert used(pipeline) == 0

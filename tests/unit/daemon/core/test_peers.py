@@ -65,8 +65,9 @@ BAD = {
     "no victim": proposals(failures=[failure(PreemptionProposal(0, []))]),
     "a victim twice": proposals(failures=[failure(PreemptionProposal(0, [0, 0]))]),
     "no plugins": proposals(failures=[failure(plugins=["x" * 5000])]),
-    "no number": Forecast(INDEX, EPOCH, 1, 1, 1, 0, math.nan),
-    "before the beginning": Forecast(INDEX, EPOCH, 1, 1, 1, 0, -1.0),
+    "no number": Forecast(INDEX, EPOCH, 1, 1, 1, [0], math.nan),
+    "before the beginning": Forecast(INDEX, EPOCH, 1, 1, 1, [0], -1.0),
+    "more than anybody asks for": Forecast(INDEX, EPOCH, 1, 1, 1, [0] * 1000, 0.1),
     "all nodes a thousand times": AskForPods(INDEX, EPOCH, 1, 1, [0] * 1000),
     "an endless reason": ResyncRequest(INDEX, "x" * (1 << 20)),
     "fewer than none": ScorerHeartbeat(
@@ -126,7 +127,7 @@ def test_a_row_that_is_none_places_nothing(row: int) -> None:
     )
     answers_to(pipeline, placed, FAR, KEY)
     assert not pipeline.state.cache.assumed_pods()
-    forecast = Forecast(INDEX, EPOCH, pipeline.state._holdings.snapshots.sequence, 1, 1, row, 0.1)
+    forecast = Forecast(INDEX, EPOCH, pipeline.state._holdings.snapshots.sequence, 1, 1, [row], 0.1)
     answers_to(pipeline, forecast, FAR, KEY)
     answers_to(pipeline, AskForPods(INDEX, EPOCH, 1, 1, [row]), FAR, KEY)
     pipeline.check()

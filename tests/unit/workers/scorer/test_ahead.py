@@ -107,7 +107,7 @@ class Line:
         return [message for message in self.told if isinstance(message, Forecast)]
 
 
-def test_it_says_what_it_foresees_after_each_change() -> None:
+def test_it_says_what_it_foresees_after_each_change_twice_as_much_as_was_used() -> None:
     pipeline = Pipeline()
     pipeline.sync([make_node(f"n{i}") for i in range(3)], [])
     while pipeline.step_owner():
@@ -124,9 +124,14 @@ def test_it_says_what_it_foresees_after_each_change() -> None:
     pipeline.add_pod(make_pod("asked"))
     run_until_calm()
     assert len(line.forecasts()) == 1
-    pipeline.add_pod(make_pod("foreseen"))
-    assert [order.name for order in pipeline.orders] == ["asked", "foreseen"]
+    for name in "ab":
+        pipeline.add_pod(make_pod(name))
+    assert [order.name for order in pipeline.orders] == ["asked", "a", "b"]
     run_until_calm()
     first, second = line.forecasts()
     assert second.sequence == first.sequence + 1
-    assert second.ticket == first.ticket + 1
+    assert second.ticket == first.ticket + 2
+    assert [len(each.node_rows) for each in (first, second)] == [2, 4]
+    pipeline.add_node(make_node("new"))
+    run_until_calm()
+    assert len(line.forecasts()[-1].node_rows) == 1, "something else happens before pods come"
