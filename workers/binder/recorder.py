@@ -2,7 +2,8 @@
 
 It has connections of its own, and while bindings are queued or under way it writes only a trickle;
 without bindings it writes at a limited rate, so that 10,000 pods that fit nowhere do not fill the API
-server.
+server. An event alone waits a little for as many as can be written side by side: each write wakes the
+process once to begin and once to end, and four together hardly more often than one.
 What waits is bounded: the oldest events go first, conditions only when there are no events left to
 drop, because a condition is state that tools act on (the cluster autoscaler looks for
 Unschedulable) and an event is a hint for people. What was dropped is counted.
@@ -88,6 +89,8 @@ class RecorderSettings(NamedTuple):
     trickle_per_s: float = 50.0
     """Written each second while bindings are under way; the API server's work for one is about
     that of a binding, so 50 are a few percent of a busy second."""
+    held_s: float = 0.5
+    """The longest that events wait for others to be written with."""
     per_s: float = 0.0
     """Written each second at all times, on average; 0: as fast as the API server takes them."""
     burst: int = 1
@@ -98,7 +101,7 @@ class _EventEntry:
     """An event that waits, is being written, or may become a series."""
 
     __slots__ = (
-        "count", "event", "first_s", "is_created", "is_waiting", "last_s", "name", "tries",
+        "count", "event", "first_s", "is_created", "is_waiting", "last_s", "name", "since_s", "tries",
         "written_count", "written_s",
     )  # fmt: skip
 
@@ -111,6 +114,8 @@ class _EventEntry:
         self.written_count = 0
         self.is_created = False
         self.is_waiting = False
+        self.since_s = 0.0
+        """When it began to wait, by the monotonic clock."""
         self.tries = 0
 
 
@@ -214,7 +219,7 @@ class Recorder:
         pod = pod_reference(order.namespace, order.name, order.uid, order.resource_version)
         event = scheduled_event(order.profile, pod, order.node_name)
         self._wait_to_write(_EventEntry(event, self._clock.wall_s()))
-        if self._wakeup is None or not self._is_binding:
+        if self._wakeup is None or not self._is_binding or self._is_worth_it:
             # Else the next of the trickle is due at a time that one more event does not change.
             self._pump()
 
@@ -321,6 +326,7 @@ class Recorder:
         if entry.is_waiting:
             return
         entry.is_waiting = True
+        entry.since_s = self._clock.monotonic_s()
         self._events.append(entry)
         self._make_room()
 
@@ -349,7 +355,7 @@ class Recorder:
             if next_s > now_s:
                 self._call_again(next_s - now_s)
                 return
-            self._next_trickle_s = now_s + 1.0 / self._settings.trickle_per_s
+            self._begin_trickle(now_s)
             if self._rate is not None:
                 self._rate.reserve(now_s)
             task = self._loop.create_task(self._next_write())
@@ -358,12 +364,25 @@ class Recorder:
         if self._emptied is not None and not self._emptied.done() and self._is_idle:
             self._emptied.set_result(None)
 
+    @property
+    def _is_worth_it(self) -> bool:
+        """So much waits as is written side by side."""
+        return self.waiting_count >= self._settings.writes_max
+
+    def _begin_trickle(self, now_s: float) -> None:
+        """One more is written; as many as may be side by side begin together, at the same rate."""
+        pause_s = 1.0 / self._settings.trickle_per_s
+        together_s = (self._settings.writes_max - 1) * pause_s
+        self._next_trickle_s = max(self._next_trickle_s, now_s - together_s) + pause_s
+
     def _may_write_at_s(self, now_s: float) -> float:
         at_s = max(now_s, self._resume_s)
         if self._is_draining:
             return at_s
         if self._rate is not None:
             at_s = max(at_s, now_s + self._rate.wait_s(now_s))
+        if not (self._conditions or self._tasks or self._is_worth_it):
+            at_s = max(at_s, self._events[0].since_s + self._settings.held_s)
         if self._is_binding:
             return max(at_s, self._next_trickle_s)
         return max(at_s, min(self._quiet_at_s, self._next_trickle_s))

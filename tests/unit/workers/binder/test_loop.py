@@ -93,7 +93,7 @@ class Stage:
         self.binds = FakeBinds()
         self.api = FakeApi(*[b"{}"] * 100)
         loop = asyncio.get_running_loop()
-        settings = RecorderSettings(trickle_per_s=0.001)
+        settings = RecorderSettings(trickle_per_s=0.001, held_s=0.0)
         self.recorder = Recorder(self.api, settings, LoopClock(), "host", loop)
         self.fences = Fences()
         self.evictor = Evictor(

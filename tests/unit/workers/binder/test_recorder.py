@@ -318,6 +318,53 @@ class TestGivingWay:
 
         play(scene, *[OK] * 50)
 
+    def test_events_wait_for_as_many_as_are_written_side_by_side(self) -> None:
+        settings = SETTINGS._replace(writes_max=4, held_s=0.5, trickle_per_s=50.0)
+        counts: list[int] = []
+        api = FakeApi(*[OK] * 8)
+
+        async def main() -> None:
+            recorder = Recorder(api, settings, LoopClock(), "host", asyncio.get_running_loop())
+            recorder.set_binding(True)
+            for i in range(8):
+                recorder.pod_bound(make_order(uid=f"u{i}"))
+                await asyncio.sleep(0.1)
+                counts.append(len(api.requests))
+            recorder.close()
+
+        run_virtual(main())
+        assert counts == [0, 0, 0, 4, 4, 4, 4, 8]
+
+    def test_a_lone_event_waits_no_longer_than_that(self) -> None:
+        settings = SETTINGS._replace(writes_max=4, held_s=0.5)
+        counts: list[int] = []
+        api = FakeApi(OK)
+
+        async def main() -> None:
+            recorder = Recorder(api, settings, LoopClock(), "host", asyncio.get_running_loop())
+            recorder.pod_bound(make_order())
+            await asyncio.sleep(0.49)
+            counts.append(len(api.requests))
+            await asyncio.sleep(0.02)
+            counts.append(len(api.requests))
+            recorder.close()
+
+        run_virtual(main())
+        assert counts == [0, 1]
+
+    def test_a_condition_waits_for_nobody(self) -> None:
+        settings = SETTINGS._replace(writes_max=4)
+        api = FakeApi(OK, OK)
+
+        async def main() -> None:
+            recorder = Recorder(api, settings, LoopClock(), "host", asyncio.get_running_loop())
+            recorder.pod_failed(make_verdict(message="no"))
+            await asyncio.sleep(0.001)
+            assert api.requests[0][0] == "PATCH"
+            recorder.close()
+
+        run_virtual(main())
+
     def test_a_flood_of_unschedulable_pods_is_written_at_the_rate_and_conditions_go_first(
         self,
     ) -> None:
