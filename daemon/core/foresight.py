@@ -1,4 +1,4 @@
-"""A lone pod is placed where its worker said that it would go, before it came.
+"""A pod is placed where its worker said that it would go, before it came.
 
 Asking a worker is two messages, and each wakes a process whose caches went cold while nothing
 happened: that is most of what a lone pod waits for. But a worker that has nothing to do can say where
@@ -33,7 +33,7 @@ class Foresight:
         self._holdings = holdings
         self._committer = committer
         self._followed: Scorer | None = None
-        """A pod was placed where this worker had foreseen it, in this turn."""
+        """A pod was placed where this worker had foreseen it, and what follows is not checked yet."""
 
     def note(self, scorer: Scorer, forecast: Forecast) -> None:
         """Keeps what a worker says, if it is of this moment and passes every check."""
@@ -74,17 +74,21 @@ class Foresight:
         return bool(passes.all())
 
     def place(self, now_s: float) -> None:
-        """Assumes the only pod that waits, where it was foreseen."""
+        """Assumes the pods that wait, in their order, as far as they were foreseen."""
+        queue = self._holdings.queue
+        while (pod := queue.first_in_line()) is not None:
+            self.look_on()
+            if not self._place(pod, now_s):
+                return
+
+    def _place(self, pod: QueuedPod, now_s: float) -> bool:
         holdings = self._holdings
-        pod = holdings.queue.lone_active()
-        if pod is None:
-            return
         scorer = holdings.scorers.with_foresight(pod.class_id)
         foreseen = None if scorer is None else scorer.foreseen
         if scorer is None or foreseen is None or not self._is_wanted(pod):
-            return
+            return False
         if not self._is_now(foreseen.sequence, foreseen.position):
-            return
+            return False
         holdings.queue.pop_batch(1, now_s)
         attempt = Attempt(
             holdings.scorers.take_ticket(),
@@ -107,9 +111,10 @@ class Foresight:
         )
         self._followed = scorer
         self._committer.bind(attempt, node_name, now_s)
+        return True
 
     def look_on(self) -> None:
-        """Checks what follows the pod that was placed in this turn, now that it is on its way."""
+        """Checks what follows the last pod that was placed, which is on its way if nobody waits."""
         scorer, self._followed = self._followed, None
         if scorer is not None and scorer.foreseen is not None:
             still = self._is_now(scorer.foreseen.sequence, scorer.foreseen.position)

@@ -91,6 +91,16 @@ class ActiveQueue:
                 return pod
             self._dead_count -= 1
 
+    def first_in_line(self) -> QueuedPod | None:
+        """The most important pod, left where it is; None also where somebody has pushed in."""
+        line = self._line
+        if self._heap or self._returned:
+            return None
+        while line and line[0][2].place is not Place.ACTIVE:
+            line.popleft()
+            self._dead_count -= 1
+        return line[0][2] if line else None
+
     def discard(self, pod: QueuedPod) -> None:
         """Takes a pod out for good. It never comes back as the same object (see `_rebuild`)."""
         assert pod.place is Place.ACTIVE, "only an active pod leaves the active queue"

@@ -127,9 +127,9 @@ class SchedulingQueue:
         """How many pods `pop_batch` could give out at this moment."""
         return len(self._active) + self._backoff.poppable_count
 
-    def lone_active(self) -> QueuedPod | None:
-        """The pod that `pop_batch` would give out, if there is exactly one."""
-        return next(iter(self._active)) if self.poppable_count == len(self._active) == 1 else None
+    def first_in_line(self) -> QueuedPod | None:
+        """The pod that `pop_batch` would give out first, in the usual case that pods came in order."""
+        return self._active.first_in_line()
 
     @property
     def has_waiting(self) -> bool:

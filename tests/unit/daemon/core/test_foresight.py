@@ -129,6 +129,26 @@ def test_several_are_foreseen_at_once_and_decisions_are_the_same(
     assert used(pipeline) == 16
 
 
+def test_pods_that_come_together_go_where_they_were_foreseen_and_the_rest_is_handed_out() -> None:
+    pipeline, plain = calm(count=4), calm(is_ahead=False)
+    for each in (pipeline, plain):
+        each.tell(*(PodChanged(make_pod(f"p{i}")) for i in range(7)))
+        each.run_until_quiet()
+    assert used(pipeline) == 4
+    assert pipeline.bound == plain.bound
+    pipeline.check()
+
+
+def test_a_pod_that_comes_with_more_important_ones_of_another_class_waits_for_them() -> None:
+    pipeline, plain = calm(count=4), calm(is_ahead=False)
+    for each in (pipeline, plain):
+        pods = make_pod("p"), make_pod("first", priority=5, cpu="1"), make_pod("q")
+        each.tell(*(PodChanged(pod) for pod in pods))
+        each.run_until_quiet()
+    assert pipeline.bound == plain.bound
+    pipeline.check()
+
+
 def test_a_worker_is_told_of_what_it_foresaw_when_it_is_used_up() -> None:
     pipeline = calm(count=4)
     before = pipeline.state.snapshots.sequence
@@ -152,13 +172,15 @@ def test_what_was_foreseen_and_done_comes_with_whatever_else_happens() -> None:
 
 
 def test_who_is_handed_a_pod_knows_of_those_that_it_foresaw() -> None:
-    pipeline, plain = calm(count=4), calm(is_ahead=False)
-    for each in (pipeline, plain):
-        place(each, "p", is_ahead=False)
-        each.tell(*(PodChanged(make_pod(f"q{i}")) for i in range(2)))
-        each.run_until_quiet()
-    assert used(pipeline) == 1
-    assert pipeline.bound == plain.bound
+    pipeline = calm(count=8)
+    taken = {place(pipeline, f"p{i}", is_ahead=False) for i in range(NODE_COUNT - 2)}
+    assert used(pipeline) == NODE_COUNT - 2
+    taken.update(pipeline.bound["uid-default-first"])
+    pods = [make_pod(f"q{i}", cpu="1") for i in range(2)]
+    pipeline.tell(*(PodChanged(pod) for pod in pods))
+    pipeline.run_until_quiet()
+    assert pipeline.state.counters["proposals_rejected"] == 0
+    assert pipeline.bound[pods[0].uid][0] not in taken, "one node is empty"
     pipeline.check()
 
 
@@ -245,14 +267,6 @@ def test_a_forecast_of_another_ticket_is_not_used() -> None:
     pipeline.handle(ScorerSaid(pipeline.scorers[0].peer, other))
     place(pipeline, "p")
     assert used(pipeline) == 0
-
-
-def test_of_two_pods_at_once_none_is_placed_so() -> None:
-    pipeline = calm()
-    pipeline.tell(PodChanged(make_pod("a")), PodChanged(make_pod("b")))
-    assert used(pipeline) == 0
-    pipeline.run_until_quiet()
-    assert len(pipeline.bound) == 3
 
 
 def test_a_pod_of_another_class_is_not_placed_so() -> None:
