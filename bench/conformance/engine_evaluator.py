@@ -254,7 +254,12 @@ class _Session:
         for verdict in node_verdicts(slow.framework, slow.filtered):
             name = self._cache.nodes.name_of(verdict.row)
             said[name] = status_shape(verdict.status, verdict.status.plugin)
-        return {"filter": said, "filter_each": self._each_filter(slow)}
+        each = self._each_filter(slow)
+        wanted = slow.outcome.node_names
+        if wanted is not None:  # Not the pod's own node, which is asked wherever it is.
+            said = {name: status for name, status in said.items() if name in wanted}
+            each = {name: statuses for name, statuses in each.items() if name in wanted}
+        return {"filter": said, "filter_each": each}
 
     def _each_filter(self, slow: SlowAttempt) -> Json:
         """Node -> plugin -> status, for every filter that would reject the node on its own."""

@@ -63,6 +63,8 @@ class ObjectMaker:
     def __init__(self, rng: random.Random, families: frozenset[str]) -> None:
         self.rng = rng
         self.families = families
+        self._started_s = 0
+        """Of the pod that was made last."""
         self.node_names = [f"n{number}" for number in range(rng.choice((2, 3, 3, 4, 5, 7)))]
 
     def draws(self, family: str, chance: float = 1.0) -> bool:
@@ -326,7 +328,9 @@ class ObjectMaker:
         status: Json = {"phase": "Pending"}
         if node:
             spec["nodeName"] = node
-            started = f"2026-01-01T0{rng.randint(0, 3)}:00:00Z"
+            # No two in the same second: who of such pods goes first follows from nothing.
+            self._started_s += 1
+            started = f"2025-12-31T{rng.randint(10, 12)}:00:{self._started_s:02}Z"
             status = {"phase": "Running", "startTime": started}
             if self.draws("terminating", 0.15):
                 metadata |= {"deletionTimestamp": CREATED, "deletionGracePeriodSeconds": 30}

@@ -7,6 +7,8 @@ line that `berth conformance` replays.
 
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -15,6 +17,7 @@ from bench.conformance.compare import as_upstream_shows
 from bench.conformance.engine_evaluator import EngineEvaluator
 from bench.conformance.generate import scenario
 from bench.conformance.scenario import Scenario
+from shared.framework import candidate_search, class_filters, kept_rows, lone_pods, row_states
 
 Json = dict[str, Any]
 
@@ -37,16 +40,45 @@ class Found(NamedTuple):
         return msgspec.json.encode({"scenario": self.document, "expected": self.expected}).decode()
 
 
+FROM_SIZE: Final[tuple[tuple[ModuleType, str, int], ...]] = (
+    (lone_pods, "SHARING_MIN", 2),
+    (kept_rows, "FEW_ROWS", 1),
+    (row_states, "ROWS_MIN", 2),
+    (row_states, "ROWS_A_STATE_MIN", 0),
+    (candidate_search, "SIZE_MIN", 1),
+    (class_filters, "FEW_ROWS", 1),
+)
+"""From how many nodes on something is worth its while, and what stands for that in small clusters."""
+
+
+@contextmanager
+def as_in_a_large_cluster() -> Iterator[None]:
+    """The ways that pay off with many nodes are gone with a few."""
+    before = [(module, name, vars(module)[name]) for module, name, _ in FROM_SIZE]
+    for module, name, size in FROM_SIZE:
+        setattr(module, name, size)
+    try:
+        yield
+    finally:
+        for module, name, size in before:
+            setattr(module, name, size)
+
+
 def differing(seed: int, numbers: range) -> Iterator[Found]:
-    """Those of the numbers on which the two ways differ, as small as they were found."""
+    """Those of the numbers on which the two ways differ, as small as they were found. Odd ones are
+    decided as if their clusters were large."""
     evaluator = EngineEvaluator()
     for number in numbers:
         document = scenario(seed, number)
-        if decided(evaluator, document).differences:
-            yield decided(
-                evaluator,
-                shrink(document, lambda smaller: bool(decided(evaluator, smaller).differences)),
-            )
+        found = None
+        with as_in_a_large_cluster() if number % 2 else nullcontext():
+            if decided(evaluator, document).differences:
+                found = decided(
+                    evaluator,
+                    shrink(document, lambda smaller: bool(decided(evaluator, smaller).differences)),
+                )
+        if found is not None:
+            yield found
 
 
 def decided(evaluator: EngineEvaluator, document: Json) -> Found:

@@ -23,8 +23,14 @@ from shared.framework.diagnosis import (
     rows_without_verdict,
 )
 from shared.framework.engine import Choice, ClassEvaluation, Engine
-from shared.framework.nominated_pods import run_filters_with_nominated
-from shared.framework.outcomes import ActiveScore, FilterOutcome, FilterVerdicts, PreScoreError
+from shared.framework.nominated_pods import counting_own_node, run_filters_with_nominated
+from shared.framework.outcomes import (
+    ActiveScore,
+    FilterOutcome,
+    FilterVerdicts,
+    PreFilterOutcome,
+    PreScoreError,
+)
 from shared.framework.plugin_api import UNRATED
 from shared.framework.post_filter import (
     FailedAttempt,
@@ -73,11 +79,19 @@ class SlowAttempt:
         self.outcome = framework.run_pre_filters(pod.info, view)
 
     @cached_property
+    def asked_outcome(self) -> PreFilterOutcome:
+        """What the search goes by: of a nominated pod, with what its own node said."""
+        outcome, uid = self.outcome, self.pod.uid
+        if self.pod.is_nominated and not self.takes_nominated:
+            return counting_own_node(self.framework, self.pod.info, self.view, outcome, uid)
+        return outcome
+
+    @cached_property
     def filtered(self) -> FilterOutcome:
         """What the filters say of all candidate nodes; of none, where PreFilter rejected the pod."""
         rows = np.zeros(0, np.intp)
         if self.outcome.status.is_success:
-            rows = self.framework.candidate_rows(self.outcome, self.view)
+            rows = self.framework.candidate_rows(self.asked_outcome, self.view)
         return self._asked(rows)
 
     def _asked(self, rows: Rows) -> FilterOutcome:
@@ -111,7 +125,7 @@ class SlowAttempt:
     def failure(self) -> FitError:
         """Why no node takes the pod, or the error that the attempt ends with."""
         return diagnose(
-            self.framework, self.pod.info, self.view, self.outcome, self.filtered
+            self.framework, self.pod.info, self.view, self.asked_outcome, self.filtered
         )  # fmt: skip
 
     @cached_property
@@ -174,7 +188,7 @@ class SlowAttempt:
     def post_filter(self, plugins: Sequence[PostFilterPlugin]) -> PostFilterResult:
         """The same of some plugins."""
         attempt = FailedAttempt(
-            self.framework, self.pod, self.view, self.outcome, self.filtered, self.tie_break,
+            self.framework, self.pod, self.view, self.asked_outcome, self.filtered, self.tie_break,
             self.offset,
         )  # fmt: skip
         return run_post_filters(plugins, attempt)
@@ -190,8 +204,11 @@ class SlowAttempt:
         return found, [verdict.status for verdict in finder.failed]
 
 
-def disagreements(slow: SlowAttempt, engine: Engine, class_id: int, profile: str) -> list[str]:
-    """Where the engine says otherwise than the slow way about the same pod; empty: nowhere."""
+def disagreements(
+    slow: SlowAttempt, engine: Engine, class_id: int, profile: str, *, seeks_room: bool = True
+) -> list[str]:
+    """Where the engine says otherwise than the slow way about the same pod; empty: nowhere.
+    `seeks_room`: PostFilter is run as well."""
     evaluation = engine.evaluate(class_id, slow.pod.info, profile)
     if slow.pod.is_nominated:
         takes = engine.takes_nominated(evaluation, slow.pod.nominated_row, slow.pod.uid)
@@ -211,11 +228,13 @@ def disagreements(slow: SlowAttempt, engine: Engine, class_id: int, profile: str
         totals = scores.total[slow.feasible].tolist()
         found += _unequal("scores", totals, slow.scored.totals.tolist())
     if chosen is None and not found:
-        found += _failed_otherwise(slow, engine, evaluation)
+        found += _failed_otherwise(slow, engine, evaluation, seeks_room=seeks_room)
     return found
 
 
-def _failed_otherwise(slow: SlowAttempt, engine: Engine, evaluation: ClassEvaluation) -> list[str]:
+def _failed_otherwise(
+    slow: SlowAttempt, engine: Engine, evaluation: ClassEvaluation, *, seeks_room: bool
+) -> list[str]:
     failure = engine.failure(evaluation)
     if slow.error or failure.error:
         return _unequal("error", failure.error, slow.error)
@@ -223,6 +242,8 @@ def _failed_otherwise(slow: SlowAttempt, engine: Engine, evaluation: ClassEvalua
     kept = node_verdicts(slow.framework, engine.filtered(evaluation))
     fresh = node_verdicts(slow.framework, slow.filtered)
     found += _unequal("filter", sorted(kept), sorted(fresh))
+    if not seeks_room:
+        return found
     result = engine.post_filter(evaluation, slow.pod, slow.tie_break, slow.offset)
     found += _unequal("post_filter", said(result), said(slow.post_filtered))
     if result.preemption is not None:

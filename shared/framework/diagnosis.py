@@ -15,7 +15,7 @@ from shared.framework.nominated_pods import run_filters_with_nominated
 from shared.framework.outcomes import FilterOutcome, FilterVerdicts, NodeVerdict, PreFilterOutcome
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
-from shared.framework.status import Code
+from shared.framework.status import Code, Status
 
 _NONE: Final[Rows] = np.zeros(0, np.intp)
 
@@ -112,8 +112,19 @@ def node_verdicts(framework: Framework, filtered: FilterOutcome) -> list[NodeVer
     for index, seen, verdict in filtered.verdicts:
         name = framework.filters[index].NAME
         failed = (verdict.codes != 0).nonzero()[0].tolist()
-        found.extend(NodeVerdict(int(seen[p]), verdict.status(p, name)) for p in failed)
+        found.extend(NodeVerdict(int(seen[p]), _told(verdict.status(p, name))) for p in failed)
     return found
+
+
+def filter_error(name: str, message: str) -> str:
+    """What a filter failed with, in upstream's words."""
+    return f'running "{name}" filter plugin: {message}'
+
+
+def _told(status: Status) -> Status:
+    if status.code is not Code.ERROR:
+        return status
+    return status._replace(reasons=(filter_error(status.plugin, status.message),))
 
 
 def rows_without_verdict(filtered: FilterOutcome) -> Rows:
@@ -144,4 +155,4 @@ def _first_error(cluster: ClusterView, item: FilterVerdicts, name: str) -> str:
     failed = (verdict.codes == Code.ERROR).nonzero()[0].tolist()
     position = min(failed, key=lambda p: cluster.nodes.name_of(int(seen[p])))
     message = verdict.status(position, name).message
-    return f'running "{name}" filter plugin: {message}'
+    return filter_error(name, message)

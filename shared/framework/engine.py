@@ -32,7 +32,11 @@ from shared.framework.diagnosis import FitError, diagnose, filter_candidates, pl
 from shared.framework.dry_runs import DryRuns
 from shared.framework.filter_update import refreshed, rows_within
 from shared.framework.node_sample import NodeSample, Sampling, first_in_heap
-from shared.framework.nominated_pods import passing, run_filters_with_nominated
+from shared.framework.nominated_pods import (
+    counting_own_node,
+    passing,
+    run_filters_with_nominated,
+)
 from shared.framework.object_news import has_say, kinds_changed
 from shared.framework.outcomes import FilterOutcome, PreFilterOutcome, PreScoreError
 from shared.framework.plans import EDITED_BITS, MOVING_BITS
@@ -160,7 +164,8 @@ class Engine:
         return found
 
     def evaluate_alone(self, info: PodInfo, profile: str, own_uid: str) -> ClassEvaluation:
-        """The evaluation of a nominated pod, whose own nomination takes no room from it."""
+        """The evaluation of a nominated pod whose node has refused it. Its own nomination takes no
+        room from it."""
         return self._fresh(info, self._frameworks[profile], own_uid)
 
     def takes_nominated(self, evaluation: ClassEvaluation, row: int, own_uid: str) -> bool:
@@ -383,6 +388,8 @@ class Engine:
 
     def _fresh(self, info: PodInfo, framework: Framework, own_uid: str = "") -> ClassEvaluation:
         outcome = framework.run_pre_filters(info, self._cluster)
+        if own_uid:
+            outcome = counting_own_node(framework, info, self._cluster, outcome, own_uid)
         filters = ClassFilters(framework, info, self._cluster, self.states, outcome, own_uid)
         evaluation = ClassEvaluation(info, framework, outcome, filters, own_uid)
         evaluation.position = self._journal.position

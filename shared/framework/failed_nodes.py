@@ -11,7 +11,7 @@ from typing import Final, overload
 import numpy as np
 
 from shared.columns.schema import Rows
-from shared.framework.diagnosis import node_verdicts
+from shared.framework.diagnosis import filter_error, node_verdicts
 from shared.framework.outcomes import FilterOutcome, NodeVerdict
 from shared.framework.runtime import Framework
 from shared.framework.status import Code, Status
@@ -42,8 +42,8 @@ class FailedNodes(Sequence[NodeVerdict]):
                 if count:
                     self._reasons[text] += int(count)
             for at in (verdicts.codes == Code.ERROR).nonzero()[0].tolist():
-                status = verdicts.status(at, framework.filters[index].NAME)
-                self._errors.append(status.message)
+                name = framework.filters[index].NAME
+                self._errors.append(filter_error(name, verdicts.status(at, name).message))
 
     def add_without_victims(self, rows: Rows) -> None:
         """Nodes without a less important pod."""

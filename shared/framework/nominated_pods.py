@@ -16,6 +16,7 @@ from shared.framework.outcomes import FilterOutcome, FilterVerdicts, PreFilterOu
 from shared.framework.pod_info import PodInfo
 from shared.framework.pod_shift import PodShift
 from shared.framework.runtime import Framework
+from shared.framework.status import Code
 from shared.framework.what_if import WhatIf
 
 
@@ -51,6 +52,36 @@ def run_filters_with_nominated(
     verdicts = [*unmarked.verdicts, *with_them.verdicts, *without.verdicts]
     verdicts.sort(key=lambda item: item.filter_index)
     return FilterOutcome(rows, failed_by, verdicts)
+
+
+def counting_own_node(
+    framework: Framework,
+    pod: PodInfo,
+    cluster: ClusterView,
+    outcome: PreFilterOutcome,
+    own_uid: str,
+) -> PreFilterOutcome:
+    """What PreFilter said to a nominated pod whose node has refused it. That node is asked first, also
+    where PreFilter left it out, and what it said counts with what the others say; its plugin is even
+    named among those that narrowed the search (`evaluateNominatedNode` in
+    pkg/scheduler/schedule_one.go, v1.36.2, which shares its diagnosis with the search)."""
+    row = cluster.nominations.row_of(own_uid)
+    if outcome.node_names is None or not outcome.status.is_success or row < 0:
+        return outcome
+    if not cluster.nodes.present[row]:
+        return outcome
+    rows = np.array([row], np.intp)
+    asked = run_filters_with_nominated(framework, pod, cluster, outcome, rows, own_uid)
+    failed_by = int(asked.failed_by[0])
+    if failed_by < 0 or asked.codes()[0] == Code.ERROR:
+        return outcome
+    narrowed_by = set(outcome.narrowed_by)
+    if asked.codes()[0] != Code.PENDING:
+        narrowed_by.add(framework.filters[failed_by].NAME)
+    return outcome._replace(
+        node_names=outcome.node_names | {cluster.nodes.name_of(row)},
+        narrowed_by=tuple(sorted(narrowed_by)),
+    )
 
 
 def passing(

@@ -36,6 +36,9 @@ FAMILIES = {
     "preemption": 100,
     "preemption-found": 5,
     "preemption-pdb": 100,
+    "changes": 150,
+    "claims": 150,
+    "profiles": 150,
 }
 """Families with the number of their scenarios; `long` has a test of its own."""
 

@@ -17,6 +17,8 @@ SAMPLE = 4
 """Scenarios of each family; `berth conformance --pipeline` runs them all."""
 
 FAMILIES = [
+    "changes",
+    "claims",
     "corner",
     "dra",
     "dra-advanced",
@@ -29,6 +31,7 @@ FAMILIES = [
     "preemption",
     "preemption-found",
     "preemption-pdb",
+    "profiles",
     "resources-aggregate",
     "resources-balanced",
     "resources-fit",

@@ -19,17 +19,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from bench.conformance.generated import FROM_SIZE
+from bench.conformance.one_by_one import SlowAttempt, disagreements
 from bench.sim.slow_topology import HOST_NAME, PREFERRED, REQUIRED, ZONE
 from daemon.core.cache import Cache
 from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.journal import Journal
 from shared.columns.nominations import Nomination
-from shared.framework import kept_rows, lone_pods, row_states
+from shared.columns.schema import Rows
+from shared.framework import lone_pods
+from shared.framework.best_rows import Ties
 from shared.framework.checker import Checker
 from shared.framework.cluster_view import ClusterView
-from shared.framework.engine import ClassEvaluation, Engine
+from shared.framework.engine import Engine
 from shared.framework.lone_pods import LonePods
-from shared.framework.nominated_pods import run_filters_with_nominated
 from shared.framework.pod_info import PodInfo
 from shared.framework.preemptor import Preemptor
 from shared.framework.profiles import ProfileConfig
@@ -39,7 +42,6 @@ from shared.kube.objects import Namespace, Node, PodDisruptionBudget, Service
 from shared.kube.pod_record import PodRecord, decode_template
 from tests.support.builders import make_pod
 from tests.support.devices import allocated, make_claim
-from tests.support.post_filters import said
 from tests.support.storage_and_devices import put_storage_and_devices
 from workers.scorer.replica import Replica
 from workers.scorer.tie_break import by_seed
@@ -225,11 +227,8 @@ TRACKED = st.lists(SHAPE_NUMBERS, unique=True, min_size=2, max_size=4)
 @pytest.fixture(autouse=True)
 def _nodes_share_states(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a large cluster."""
-    monkeypatch.setattr(lone_pods, "SHARING_MIN", 2)
-    monkeypatch.setattr(lone_pods, "KEPT_ROWS_A_FEASIBLE_MAX", 8)
-    monkeypatch.setattr(kept_rows, "FEW_ROWS", 1)
-    monkeypatch.setattr(row_states, "ROWS_MIN", 2)
-    monkeypatch.setattr(row_states, "ROWS_A_STATE_MIN", 0)
+    for module, name, size in FROM_SIZE:
+        monkeypatch.setattr(module, name, size)
 
 
 def engine_without_memory(view: ClusterView, journal: Journal) -> Engine:
@@ -239,72 +238,41 @@ def engine_without_memory(view: ClusterView, journal: Journal) -> Engine:
     return engine
 
 
-def assert_equal_to_fresh(
-    engine: Engine, view: ClusterView, journal: Journal, class_id: int, info: PodInfo
-) -> None:
-    """The class as the engine holds it, and as one that has never seen anything sees it."""
+def first_row(ties: Rows | Ties) -> int:
+    return int(ties[0])
+
+
+def assert_equal_to_slow(engine: Engine, view: ClusterView, class_id: int, info: PodInfo) -> None:
+    """The class as the engine holds it, and as it is when everything is asked anew, node by node; so
+    for a pod of it that is nominated."""
     kept = engine.evaluate(class_id, info, PROFILE)
-    fresh_engine = engine_without_memory(view, journal)
-    fresh = fresh_engine.evaluate(class_id, info, PROFILE)
-    rows = view.nodes.present_rows()
-    assert kept.outcome.status == fresh.outcome.status
-    assert kept.feasible_count == fresh.feasible_count
-    assert kept.feasible[rows].tolist() == fresh.feasible[rows].tolist()
     assert not kept.feasible[~view.nodes.present].any()
-    first = engine.choose(kept, lambda ties: int(ties[0]))
-    assert first == fresh_engine.choose(fresh, lambda ties: int(ties[0]))
-    if kept.feasible_count >= 2:
-        assert kept.scores is not None
-        assert fresh.scores is not None
-        assert kept.scores.total.tolist() == fresh.scores.total.tolist()
-    if not kept.feasible_count:
-        assert engine.failure(kept) == fresh_engine.failure(fresh)
-    if fresh.outcome.status.is_success:
-        assert kept.feasible[rows].tolist() == one_at_a_time(view, fresh, info)
-    own = next((each for each in view.nominations.all() if each.class_id == class_id), None)
-    if own is not None and fresh.outcome.status.is_success:
-        alone = engine.evaluate_alone(info, PROFILE, own.uid)
-        passes = one_at_a_time(view, fresh, info, own.uid)
-        assert alone.feasible[rows].tolist() == passes
-        there = passes[rows.tolist().index(own.node_row)]
-        assert engine.takes_nominated(kept, own.node_row, own.uid) is there
-
-
-def one_at_a_time(
-    view: ClusterView, evaluation: ClassEvaluation, info: PodInfo, own_uid: str = ""
-) -> list[bool]:
-    """What the filters say of each node that is there, as kube-scheduler asks them."""
-    framework, outcome = evaluation.framework, evaluation.outcome
-    candidates = framework.candidate_rows(outcome, view)
-    asked = [np.array([row], np.intp) for row in view.nodes.present_rows().tolist()]
-    return [
-        row[0] in candidates
-        and bool(run_filters_with_nominated(framework, info, view, outcome, row, own_uid).passes[0])
-        for row in asked
+    pods = [Preemptor(info)]
+    pods += [
+        Preemptor(info, own.uid, own.node_row, True)
+        for own in view.nominations.all()[:2]
+        if own.class_id == class_id
     ]
+    for pod in pods:
+        slow = SlowAttempt(FRAMEWORKS[PROFILE], pod, view, first_row)
+        assert disagreements(slow, engine, class_id, PROFILE, seeks_room=False) == []
 
 
 def assert_room_is_sought_alike(
-    engine: Engine, view: ClusterView, journal: Journal, class_id: int, info: PodInfo, offset: int
+    engine: Engine, view: ClusterView, class_id: int, info: PodInfo, offset: int
 ) -> Nomination | None:
     """What preemption comes to for a pod that fits nowhere, with all that is kept of its class and
-    without; where room can be made."""
-    told = []
-    best = None
-    for each in (engine, engine_without_memory(view, journal)):
-        evaluation = each.evaluate(class_id, info, PROFILE)
-        if evaluation.feasible_count:
-            return None
-        failure = each.failure(evaluation)
-        if failure.error:
-            return None
-        result = each.post_filter(evaluation, Preemptor(info), lambda rows: int(rows[-1]), offset)
-        told.append((failure, said(result)))
-        best = None if result.preemption is None else result.preemption.best
-    assert told[0] == told[1]
-    if best is None:
+    node by node; where room can be made."""
+    slow = SlowAttempt(
+        FRAMEWORKS[PROFILE], Preemptor(info), view, lambda rows: int(rows[-1]), offset
+    )
+    assert disagreements(slow, engine, class_id, PROFILE) == []
+    if len(slow.feasible) or slow.error:
         return None
-    return Nomination("", class_id, info.priority, best.row)
+    preemption = slow.post_filtered.preemption
+    if preemption is None or preemption.best is None:
+        return None
+    return Nomination("", class_id, info.priority, preemption.best.row)
 
 
 class EngineMachine(RuleBasedStateMachine):
@@ -405,8 +373,7 @@ class EngineMachine(RuleBasedStateMachine):
     def room_is_sought(self, shape: int, offset: int, is_done: bool) -> None:
         pod_class = self.classes[shape]
         found = assert_room_is_sought_alike(
-            self.engine, self.cache.view, self.cache.journal, pod_class.class_id, pod_class.info,
-            offset,
+            self.engine, self.cache.view, pod_class.class_id, pod_class.info, offset
         )  # fmt: skip
         if found is not None and is_done:
             self.nominate(found)
@@ -473,7 +440,7 @@ class EngineMachine(RuleBasedStateMachine):
         view, journal = self.cache.view, self.cache.journal
         for shape in shapes:
             pod_class = self.classes[shape]
-            assert_equal_to_fresh(self.engine, view, journal, pod_class.class_id, pod_class.info)
+            assert_equal_to_slow(self.engine, view, pod_class.class_id, pod_class.info)
             rows = view.nodes.present_rows()
             key = (pod_class.class_id, pod_class.info, PROFILE)
             fresh = Checker(view, journal, FRAMEWORKS)
@@ -666,7 +633,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         if known is None:
             return
         found = assert_room_is_sought_alike(
-            self.engine, self.replica.view, self.replica.journal, class_id, known.info, offset
+            self.engine, self.replica.view, class_id, known.info, offset
         )
         if found is not None:
             self.sequence += 1
@@ -759,12 +726,12 @@ class ReplicaMachine(RuleBasedStateMachine):
     def nothing_is_remembered_wrong(self) -> None:
         if not self.replica.is_whole:
             return
-        view, journal = self.replica.view, self.replica.journal
+        view = self.replica.view
         for chosen in self.tracked:
             class_id = self.classes[chosen].class_id
             known = self.replica.classes.get(class_id)
             if known is not None:
-                assert_equal_to_fresh(self.engine, view, journal, class_id, known.info)
+                assert_equal_to_slow(self.engine, view, class_id, known.info)
 
 
 def test_keepers_are_classes_of_their_own() -> None:

@@ -10,6 +10,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.conformance.one_by_one import said
 from daemon.core.cache import Cache
 from shared.columns.nominations import Nomination
 from shared.framework.diagnosis import filter_candidates
@@ -19,7 +20,6 @@ from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
 from shared.kube.objects import PodDisruptionBudget
 from tests.support.builders import make_node, make_pod
-from tests.support.post_filters import said
 
 NODES = 5
 BUILT = Registry().build(

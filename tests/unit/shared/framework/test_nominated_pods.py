@@ -89,3 +89,45 @@ def test_a_nomination_that_ends_is_noticed_where_no_filter_minds_room() -> None:
     world.cache.view.nominations.remove("w")
     world.cache.touch_row(0)
     assert world.feasible() == ["a", "b"]
+
+
+ON_B = {
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]}
+                ]
+            }
+        }
+    }
+}
+
+
+def test_what_the_nominated_node_said_is_told_where_the_search_left_it_out() -> None:
+    """And its plugin is named among those that narrowed the search, of which nothing is left here."""
+    world = World(ProfileConfig(), {}, {"cpu": "9", "spec": ON_B})
+    third = make_node("c", cpu="4")
+    world.cache.add_node(third)
+    world.nominate()
+    info = world.waiting_class.info
+    alone = world.engine.evaluate_alone(info, world.profile, "w")
+    assert world.engine.failure(alone).message() == (
+        "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match Pod's node "
+        "affinity/selector, 1 node(s) didn't satisfy plugin(s) [NodeAffinity]."
+    )
+    unpinned = world.engine.evaluate(world.waiting_class.class_id, info, world.profile)
+    assert world.engine.failure(unpinned).message() == (
+        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) "
+        "[NodeAffinity]."
+    )
+
+
+def test_the_plugin_that_refused_the_nominated_node_is_named_with_those_that_narrowed() -> None:
+    world = World(ProfileConfig(), {}, {"cpu": "9", "spec": ON_B})
+    world.cache.view.nominations.put(Nomination("w", world.waiting_class.class_id, 10, 1))
+    alone = world.engine.evaluate_alone(world.waiting_class.info, world.profile, "w")
+    assert world.engine.failure(alone).message() == (
+        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) "
+        "[NodeAffinity NodeResourcesFit]."
+    )
