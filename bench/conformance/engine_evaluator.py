@@ -23,6 +23,7 @@ from bench.conformance.scenario import (
     as_listed,
     other_objects,
     pod_key,
+    still_going,
 )
 from bench.conformance.shapes import FINISHED, object_kind
 from daemon.core.cache import Cache
@@ -158,7 +159,8 @@ class _Session:
                 cache.remove_pod(self._uids.get(key, ""))
             elif kind == "pods":
                 self._uids[key] = item.metadata.uid
-                cache.add_pod(split_pod(item))
+                held = cache.get_pod(item.metadata.uid)
+                cache.add_pod(still_going(split_pod(item), None if held is None else held.record))
             elif item is None:
                 cache.objects.remove(object_kind(kind), key)
             else:

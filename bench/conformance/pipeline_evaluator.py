@@ -33,6 +33,7 @@ from bench.conformance.scenario import (
     as_listed,
     other_objects,
     pod_key,
+    still_going,
 )
 from bench.conformance.shapes import FINISHED, node_shape, object_kind
 from bench.null_binder import Bound, Evicted, Line, Nominated, Refused, Released
@@ -225,7 +226,8 @@ class _Replay:
         decisions = []
         for number, key in enumerate(self._scenario.order):
             for change in self._scenario.changes_before(number):
-                self._to_tell += self._changed(change)
+                self._processes.feed(self._to_tell)
+                self._to_tell = self._changed(change)
             if not self._pods[key].is_bound:
                 decisions.append({"pod": key, **self._attempt(self._pods[key])})
         self._processes.feed(self._to_tell)
@@ -248,7 +250,8 @@ class _Replay:
             return [] if gone is None or not gone.node_name else [PodDeleted(gone)]
         if kind == "pods":
             self._uids[key] = item.metadata.uid
-            return [PodChanged(split_pod(item))]
+            held = self._processes.shown_pod(item.metadata.uid)
+            return [PodChanged(still_going(split_pod(item), held))]
         if item is None:
             return [ObjectDeleted(object_kind(kind), key)]
         body = msgspec.Raw(_encoder.encode(item))

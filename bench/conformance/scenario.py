@@ -14,6 +14,7 @@ import msgspec
 from shared.errors import OperationalError
 from shared.kube import objects
 from shared.kube.objects import Pod
+from shared.kube.pod_record import PodRecord
 
 SUFFIXES: Final = (".jsonl.gz", ".jsonl")
 
@@ -90,6 +91,15 @@ class Change(msgspec.Struct, forbid_unknown_fields=True):
 def pod_key(pod: Pod) -> str:
     """`namespace/name`, as attempts name pods."""
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def still_going(record: PodRecord, held: PodRecord | None) -> PodRecord:
+    """A pod as it becomes; once it is being deleted, nothing takes that back."""
+    if held is None or not held.deleted:
+        return record
+    return msgspec.structs.replace(
+        record, deleted=held.deleted, is_preempted=held.is_preempted or record.is_preempted
+    )
 
 
 class Scenario(msgspec.Struct, forbid_unknown_fields=True):

@@ -58,6 +58,12 @@ LINES: Final[dict[str, str]] = {
     "`/metrics/resources`": (
         "unit/daemon/endpoints/test_resources_text.py::test_pods_that_have_ended_are_left_out"
     ),
+    "victims of equal priority that started in the same second": "properties/test_preemption.py",
+    "ImageLocality: nodes that have an image": (
+        "unit/shared/plugins/test_small_plugins.py"
+        "::test_nodes_that_have_an_image_are_counted_as_they_are_now"
+    ),
+    "a quantity beyond 64 bits": "unit/shared/kube/test_quantity.py::test_values_stay_within_64_bits",
     "several pods": (
         "unit/workers/scorer/test_extended_pods.py"
         "::test_the_most_important_are_asked_about_first_and_not_all_at_once"

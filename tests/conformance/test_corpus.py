@@ -37,7 +37,7 @@ FAMILIES = {
     "preemption-found": 5,
     "preemption-pdb": 100,
     "changes": 150,
-    "claims": 150,
+    "claims": 148,
     "profiles": 150,
 }
 """Families with the number of their scenarios; `long` has a test of its own."""

@@ -93,6 +93,17 @@ def test_image_sizes_are_shared_out_over_the_nodes() -> None:
     assert ImageLocality().score(None, unknown, cache.view, rows_of(0, 1)).tolist() == [0, 0]
 
 
+def test_nodes_that_have_an_image_are_counted_as_they_are_now() -> None:
+    """Though nothing happened to the node that is rated."""
+    image = {"names": ["app:v1"], "sizeBytes": 1046 * MEBIBYTE}
+    cache = cluster_of([make_node(f"n{i}", images=[image]) for i in range(2)])
+    pod = pod_with({"containers": [{"name": "c", "image": "app:v1"}]})
+    assert ImageLocality().score(None, pod, cache.view, rows_of(0)).tolist() == [100]
+    cache.add_node(make_node("n1"))
+    expected = 100 * (523 - 23) // (1000 - 23)
+    assert ImageLocality().score(None, pod, cache.view, rows_of(0)).tolist() == [expected]
+
+
 def test_images_of_init_containers_and_volumes_count_too() -> None:
     images = [
         {"names": [f"{name}:latest"], "sizeBytes": 300 * MEBIBYTE}
