@@ -17,8 +17,10 @@ FAMILIES: Final = (
     "interpod", "namespaces", "nominated", "ports", "preemption", "profiles", "services", "spread",
     "taints", "terminating", "volumes",
 )  # fmt: skip
-RARE: Final = {"aggregates": 0.2, "gates": 0.1, "huge": 0.1, "images": 0.2, "profiles": 0.2,
-               "preemption": 0.7, "volumes": 0.3, "devices": 0.3, "services": 0.2}  # fmt: skip
+RARE: Final = {
+    "aggregates": 0.2, "devices": 0.3, "gates": 0.1, "huge": 0.1, "images": 0.2, "interpod": 0.35,
+    "preemption": 0.75, "profiles": 0.2, "services": 0.2, "spread": 0.35, "volumes": 0.3,
+}  # fmt: skip
 """How likely a family is; one half where nothing is said."""
 
 HOST_NAME: Final = "kubernetes.io/hostname"
@@ -525,7 +527,7 @@ class ClusterMaker:
         rng, objects = self._rng, self._objects
         cluster: Json = {"nodes": [objects.node(name) for name in self._names]}
         shapes = [rng.choice(self._shapes), *(objects.shape(LOW_PRIORITIES) for _ in range(2))]
-        for at in range(rng.choice((0, 4, 8, 12))):
+        for at in range(rng.choice((0, 5, 10, 15))):
             node = rng.choice(self._names) if rng.random() < 0.97 else "ghost"
             self._bound.append(objects.pod(f"b{at}", rng.choice(shapes), node))
         cluster["pods"] = list(self._bound)

@@ -20,7 +20,7 @@ from shared.framework.dry_runs import DryRuns
 
 Json = dict[str, Any]
 SEED = 1
-FAULTY = 40
+FAULTY = 60
 """So many clusters are enough to meet a planted fault."""
 
 
@@ -77,7 +77,7 @@ def test_a_fault_of_one_way_is_found_and_made_small(monkeypatch: pytest.MonkeyPa
     assert found.differences
     whole = scenario(SEED, int(found.document["name"].rpartition("-")[2]))
     assert len(json.dumps(found.document)) < len(json.dumps(whole)) / 2
-    assert len(found.document["attempts"]) <= 2
+    assert len(found.document["attempts"]) < len(whole["attempts"])
 
 
 def test_what_was_found_is_replayed(
