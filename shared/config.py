@@ -105,8 +105,8 @@ def read_text(path: str) -> str:
     try:
         with Path(path).open("rb") as file:
             content = file.read(CONFIG_BYTES_MAX + 1)
-    except OSError as error:
-        raise ConfigurationError(path, [f"cannot be read: {error.strerror}"]) from error
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(path, [f"cannot be read: {error}"]) from error
     if len(content) > CONFIG_BYTES_MAX:
         raise ConfigurationError(path, [f"is larger than {CONFIG_BYTES_MAX} bytes"])
     try:

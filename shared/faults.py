@@ -11,10 +11,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+import msgspec
+
 from shared.errors import ObjectFaultError, OperationalError
 
 OURS: Final = (AssertionError, MemoryError)
 """Say that our own state or the machine is at fault, whatever object was in hand."""
+UNDECODABLE: Final = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
+"""What decoding raises about bytes of others. The second: text that is not UTF-8, numbers of thousands
+of digits. The last: nested deeper than any object is."""
 TEXT_LENGTH_MAX: Final = 500
 """Of what an exception says, which may be the whole object."""
 

@@ -16,6 +16,11 @@ from shared.errors import ConfigurationError
 
 T = TypeVar("T")
 
+VALUES_MAX: Final = 100_000
+"""Of one document: a few lines of aliases of aliases stand for more than there is memory for."""
+
+_HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
+"""As an escape it can stand in a document; it can be written nowhere."""
 _MERGE_TAG: Final = "tag:yaml.org,2002:merge"
 _NULL_TAG: Final = "tag:yaml.org,2002:null"
 
@@ -192,11 +197,41 @@ class Mapping:
 def read_document(text: str, problems: Problems) -> Field:
     """The root of a document of one YAML (or JSON) file."""
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = composed(text)
     except YAML_FAULTS as error:
         problems.add("document", f"is not YAML: {yaml_problem(error)}")
         node = None
     return Field(node, "", problems)
+
+
+def composed(text: str) -> yaml.Node | None:
+    """A document's nodes, which may be constructed; raises what `YAML_FAULTS` names."""
+    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    if node is not None:
+        _count_values(node, {})
+    return node
+
+
+def _count_values(node: yaml.Node, counts: dict[int, int]) -> int:
+    """How many values a node stands for, with what its aliases repeat. `counts`: of those before, by
+    identity; 0 for those that are not finished."""
+    if id(node) in counts:
+        count = counts[id(node)]
+        if not count:
+            raise yaml.MarkedYAMLError(problem="an alias of itself", problem_mark=node.start_mark)
+        return count
+    counts[id(node)] = 0
+    count = 1
+    if isinstance(node, yaml.MappingNode):
+        count += sum(_count_values(each, counts) for pair in node.value for each in pair)
+    elif isinstance(node, yaml.SequenceNode):
+        count += sum(_count_values(each, counts) for each in node.value)
+    elif _HALF_CHARACTER.search(node.value):
+        raise yaml.MarkedYAMLError(problem="half of a character", problem_mark=node.start_mark)
+    if count > VALUES_MAX:
+        raise yaml.MarkedYAMLError(problem="too many values", problem_mark=node.start_mark)
+    counts[id(node)] = count
+    return count
 
 
 def _without_nulls(value: Any) -> Any:

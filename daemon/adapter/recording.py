@@ -29,6 +29,7 @@ from daemon.adapter.event_source import MessageSink
 from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
 from shared.clock import Clock
 from shared.errors import ConfigurationError, OperationalError
+from shared.faults import UNDECODABLE
 from shared.kube.api_errors import ApiError
 from shared.kube.decode import UnreadableListError
 from shared.kube.resources import KINDS_BY_PLURAL
@@ -137,7 +138,7 @@ def read_recording(path: Path) -> Iterator[RecordedInput]:
                     return
                 try:
                     yield _input_decoder.decode(line)
-                except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                except UNDECODABLE as error:
                     raise RecordingError(path, number, str(error)) from error
     except OSError as error:
         raise RecordingError(path, 0, f"cannot be read: {error}") from error
@@ -146,7 +147,7 @@ def read_recording(path: Path) -> Iterator[RecordedInput]:
 def _read_header(path: Path, line: bytes) -> None:
     try:
         header = _header_decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise RecordingError(path, 1, f"not a recording of events: {error}") from error
     if header.format != FORMAT or header.version != VERSION:
         raise RecordingError(

@@ -20,7 +20,9 @@ from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.plan import read_access
 from daemon.supervisor.process_list import read_list
 from shared.errors import OperationalError
+from shared.faults import UNDECODABLE
 from shared.kube.api_client import ApiClient
+from shared.kube.api_errors import read_answer
 from shared.kube.kubeconfig import find_access
 from shared.kube.objects import ApiStruct
 from shared.messages.admin import CacheAnswer, CacheRequest, CompareRequest, TextAnswer
@@ -76,7 +78,7 @@ def compare(runtime_dir: str) -> Comparison:
     read_list(Path(runtime_dir))
     try:
         files = read_access(Path(runtime_dir))
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, *UNDECODABLE) as error:
         raise OperationalError(
             f"{runtime_dir}: how berth was started is not known: {error}"
         ) from error
@@ -214,10 +216,7 @@ async def _items(client: ApiClient, path: str) -> list[_Item]:
     while True:
         more = f"&continue={quote(token)}" if token else ""
         body = await client.get(f"{path}?limit={PAGE_SIZE}{more}", timeout_s=60.0)
-        try:
-            page = _decoder.decode(body)
-        except msgspec.MsgspecError as error:
-            raise OperationalError(f"{path}: the list cannot be read: {error}") from error
+        page = read_answer(_decoder, body)
         items += page.items
         token = page.metadata.continue_token
         if not token:

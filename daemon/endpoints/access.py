@@ -17,6 +17,7 @@ import msgspec
 
 from shared.clock import Clock
 from shared.errors import OperationalError
+from shared.kube.api_errors import read_answer
 from shared.runtime_options import EndpointOptions
 from shared.telemetry.log import EventLog
 
@@ -246,8 +247,8 @@ async def _ask(client: Reviewer, path: str, question: object, shape: type[T]) ->
     try:
         body = msgspec.json.encode(question)
         answer = await client.post(path, body, timeout_s=QUESTION_TIMEOUT_S)
-        return msgspec.json.decode(answer, type=shape)
-    except (OperationalError, msgspec.DecodeError) as error:
+        return read_answer(msgspec.json.Decoder(shape), answer)
+    except OperationalError as error:
         log.warning("access_not_asked", path=path, problem=str(error))
         return None
 

@@ -15,6 +15,7 @@ from daemon.supervisor.plan import CONFIGZ_NAME, FLAGZ_NAME
 from daemon.supervisor.process_list import NotRunningError, ProcessList, measure, read_list
 from shared.clock import SystemClock
 from shared.errors import FrameError
+from shared.faults import UNDECODABLE
 from shared.kube.connection_problems import is_essential, told_concerns
 from shared.messages.admin import (
     MetricsAnswer,
@@ -127,7 +128,7 @@ class FactSource:
     def _processes(self) -> ProcessList | None:
         try:
             return read_list(self._runtime_dir)
-        except (NotRunningError, msgspec.DecodeError):
+        except (NotRunningError, *UNDECODABLE):
             return None
 
     def _leadership(self) -> Leadership | None:

@@ -15,6 +15,7 @@ import msgspec
 from shared.clock import SystemClock
 from shared.errors import OperationalError
 from shared.kube.api_client import ApiClient
+from shared.kube.api_errors import read_answer
 from shared.runtime_options import EndpointOptions
 from shared.telemetry.log import EventLog
 
@@ -100,7 +101,7 @@ class ServedTls:
                 self.context.load_verify_locations(cadata=authorities)
                 self.context.verify_mode = ssl.CERT_OPTIONAL
                 self._trusted = authorities
-        except (OperationalError, OSError, ValueError) as error:
+        except (OperationalError, OSError, ValueError, TypeError) as error:  # The last: not ASCII.
             if str(error) != self._problem:
                 log.warning("client_authority_not_found", problem=str(error))
             self._problem = str(error)
@@ -113,9 +114,8 @@ class ServedTls:
             return Path(options.client_ca_file).read_text(encoding="ascii")
         if self._cluster is None or options.authentication_skip_lookup:
             return ""
-        found = msgspec.json.decode(
-            await self._cluster.get(_CLUSTER_AUTHENTICATION), type=_ConfigMap
-        )
+        answer = await self._cluster.get(_CLUSTER_AUTHENTICATION)
+        found = read_answer(msgspec.json.Decoder(_ConfigMap), answer)
         return found.data.get("client-ca-file", "")
 
 

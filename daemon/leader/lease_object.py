@@ -12,6 +12,7 @@ import msgspec
 
 from daemon.leader.election import LeaseRecord
 from shared.errors import ObjectError
+from shared.faults import UNDECODABLE
 from shared.kube.api_errors import NotFound
 
 API_VERSION: Final = "coordination.k8s.io/v1"
@@ -105,7 +106,7 @@ class LeaseObject:
     def _take(self, body: bytes) -> LeaseRecord:
         try:
             lease = msgspec.json.decode(body)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             raise ObjectError(self.where, f"what came is not JSON: {error}") from error
         if not isinstance(lease, dict):
             raise ObjectError(self.where, "what came is no object")

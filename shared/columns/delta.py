@@ -10,7 +10,7 @@ On the wire: `DeltaBody` as msgpack, then one buffer a column and group, in the 
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -22,6 +22,7 @@ from shared.columns.pods import PodTable
 from shared.columns.schema import NODE_COLUMNS, USAGE_COLUMNS, Int32s, Rows
 from shared.columns.table import NodeTable, PortTuple, TaintTuple
 from shared.errors import FrameError
+from shared.faults import UNDECODABLE
 
 
 class Dictionaries(msgspec.Struct, array_like=True, frozen=True):
@@ -85,6 +86,9 @@ class DictionaryMarks(msgspec.Struct, frozen=True):
     counts: tuple[int, ...] = (0,) * 6
 
 
+NODES_MAX: Final = 1 << 26
+PODS_MAX: Final = 1 << 30
+"""Far more than there ever are: whoever names more must not have room made for them."""
 _SENT_NODE_COLUMNS = tuple(column for column in NODE_COLUMNS if column.name != "images_id")
 _SENT_USAGE_COLUMNS = tuple(column for column in USAGE_COLUMNS if column.name != "ports_id")
 NOTHING_SENT = DictionaryMarks()
@@ -177,10 +181,11 @@ def apply_delta(
     """Writes a delta into a copy. FrameError when body and buffers do not agree."""
     try:
         delta = _body_decoder.decode(body)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise FrameError(f"snapshot delta: {error}") from error
     reader = _BufferReader(buffers)
     _extend_dictionaries(table, delta.dictionaries)
+    _check_counts(table, delta)
     table.reserve(delta.row_count)
     table.reserve_resources(delta.resource_count)
     table.reserve_labels(delta.label_key_count)
@@ -199,16 +204,28 @@ def apply_delta(
     )
 
 
+def _check_counts(table: NodeTable, delta: DeltaBody) -> None:
+    """What room is made for must be what the dictionaries name, and what a cluster can have."""
+    is_right = (
+        0 <= delta.row_count <= NODES_MAX
+        and 0 <= delta.pods_used_count <= PODS_MAX
+        and 0 <= delta.resource_count <= len(table.resources)
+        and 0 <= delta.label_key_count <= len(table.label_keys)
+    )
+    if not is_right:
+        raise FrameError("snapshot delta: counts of what cannot be")
+
+
 def _read_usage(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> Rows:
     count = delta.usage_row_count
     if not count:
         return _NO_ROWS
-    rows: Rows = reader.take(np.int64, (count,)).astype(np.intp)
+    rows = reader.take_rows(count, delta.row_count)
     table.generation[rows] = reader.take(np.int64, (count,))
     for column in _SENT_USAGE_COLUMNS:
         getattr(table, column.name)[rows] = reader.take(column.dtype, (count,))
     port_ids = [table.ports.id_of(frozenset(ports)) for ports in delta.port_sets]
-    table.ports_id[rows] = np.array(port_ids, np.int32)[reader.take(np.int32, (count,))]
+    table.ports_id[rows] = _chosen(port_ids, reader.take(np.int32, (count,)))
     requested = reader.take(np.int64, (delta.resource_count, count))
     table.requested[: delta.resource_count, rows] = requested
     return rows
@@ -218,14 +235,14 @@ def _read_nodes(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> 
     count = delta.node_row_count
     if not count:
         return _NO_ROWS
-    rows: Rows = reader.take(np.int64, (count,)).astype(np.intp)
+    rows = reader.take_rows(count, delta.row_count)
     table.generation[rows] = reader.take(np.int64, (count,))
     present, names = table.present[rows], table.name_id[rows]
     zones, places = table.zone_number[rows], table.zone_place[rows]
     for column in _SENT_NODE_COLUMNS:
         getattr(table, column.name)[rows] = reader.take(column.dtype, (count,))
     image_ids = [table.images.id_of(frozenset(images)) for images in delta.image_sets]
-    table.images_id[rows] = np.array(image_ids, np.int32)[reader.take(np.int32, (count,))]
+    table.images_id[rows] = _chosen(image_ids, reader.take(np.int32, (count,)))
     shape = (delta.resource_count, count)
     table.allocatable[: delta.resource_count, rows] = reader.take(np.int64, shape)
     labels = reader.take(np.int32, (delta.label_key_count, count))
@@ -246,7 +263,7 @@ def _read_pods(pods: PodTable, delta: DeltaBody, reader: "_BufferReader") -> Row
     count = delta.pod_row_count
     if not count:
         return _NO_ROWS
-    rows: Rows = reader.take(np.int64, (count,)).astype(np.intp)
+    rows = reader.take_rows(count, delta.pods_used_count)
     class_id = reader.take(np.int64, (count,))
     node_row = reader.take(np.int32, (count,))
     is_terminating = reader.take(np.bool_, (count,))
@@ -268,6 +285,13 @@ def _sets_in_use(ids: Int32s) -> tuple[list[int], AnyArray]:
     return found.tolist(), indices
 
 
+def _chosen(ids: list[int], indices: Int32s) -> Int32s:
+    try:
+        return np.array(ids, np.int32)[indices]
+    except IndexError as error:
+        raise FrameError(f"snapshot delta: {error}") from error
+
+
 class _BufferReader:
     """Takes one buffer after the other as an array of a known type and shape."""
 
@@ -287,6 +311,13 @@ class _BufferReader:
         if flat.size != math.prod(shape):
             raise FrameError(f"snapshot delta: buffer {self._next - 1} is not of shape {shape}")
         return flat.reshape(shape)
+
+    def take_rows(self, count: int, row_count: int) -> Rows:
+        """As many rows of a table of `row_count`."""
+        rows: Rows = self.take(np.int64, (count,)).astype(np.intp)
+        if rows.view(np.uintp).max() >= row_count:  # Unsigned, what is below 0 is far above.
+            raise FrameError(f"snapshot delta: a row that is none of {row_count}")
+        return rows
 
     def assert_empty(self) -> None:
         if self._next != len(self._buffers):
@@ -327,9 +358,12 @@ def _extend_dictionaries(table: NodeTable, news: Dictionaries) -> None:
     first = news.first
     if len(first) != len(dictionary_marks(table).counts):
         raise FrameError("snapshot delta: another number of dictionaries")
-    table.resources.extend(first[0], news.resources)
-    table.label_keys.extend(first[1], news.label_keys)
-    table.label_values.extend(first[2], news.label_values)
-    table.names.extend(first[3], news.names)
-    table.taints.extend(first[4], news.taints)
-    table.features.extend(first[5], [frozenset(value) for value in news.features])
+    try:
+        table.resources.extend(first[0], news.resources)
+        table.label_keys.extend(first[1], news.label_keys)
+        table.label_values.extend(first[2], news.label_values)
+        table.names.extend(first[3], news.names)
+        table.taints.extend(first[4], news.taints)
+        table.features.extend(first[5], [frozenset(value) for value in news.features])
+    except ValueError as error:
+        raise FrameError(f"snapshot delta: {error}") from error

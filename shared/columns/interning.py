@@ -47,10 +47,13 @@ class Interner(Generic[V]):
         return self._ids.get(value, -1)
 
     def extend(self, first_id: int, values: Sequence[V]) -> None:
-        """Takes over ids that another interner gave; `first_id` follows on, or overlaps equally."""
-        assert first_id <= len(self.values), "a range of ids is missing"
+        """Takes over ids that another interner gave; `first_id` follows on, or overlaps equally.
+        ValueError where it does neither."""
+        if not 0 <= first_id <= len(self.values):
+            raise ValueError("a range of ids is missing")
         expected = range(first_id, first_id + len(values))
-        assert self.ids_of(values) == list(expected), "ids disagree"
+        if self.ids_of(values) != list(expected):
+            raise ValueError("ids disagree")
 
     def restart(self, initial: Sequence[V]) -> None:
         """Forgets everything but `initial`; ids change."""

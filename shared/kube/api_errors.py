@@ -8,12 +8,15 @@ request; after `ConnectionLost` and `RequestTimeout` it may or may not have acte
 
 # ruff: noqa: N818  # Named as the API names its reasons: NotFound, Conflict, Gone.
 
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from shared.errors import OperationalError
+from shared.faults import UNDECODABLE
 from shared.kube.objects import ApiStruct
+
+T = TypeVar("T")
 
 
 class StatusDetails(ApiStruct):
@@ -107,7 +110,15 @@ class RequestTimeout(TransportError):
 
 
 class ProtocolViolation(ConnectionLost):
-    """What came back is not HTTP; the outcome is unknown."""
+    """What came back is not HTTP, or not what was asked for; the outcome is unknown."""
+
+
+def read_answer(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
+    """What an answer of 2xx holds; `ProtocolViolation` where that is not what it should be."""
+    try:
+        return decoder.decode(body)
+    except UNDECODABLE as error:
+        raise ProtocolViolation(f"what came cannot be read: {error}") from error
 
 
 _BY_REASON: Final[dict[str, type[ApiError]]] = {
@@ -163,7 +174,7 @@ def error_from_answer(http_status: int, body: bytes, retry_after_s: float | None
     """The error for a failed request; a body that is no `Status` becomes the message."""
     try:
         status = _status_decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         text = body[:_MESSAGE_LENGTH_MAX].decode("utf-8", "replace").strip()
         status = Status(message=text or "no message")
     return error_from_status(status, http_status, retry_after_s)

@@ -70,7 +70,7 @@ class ClientCertificate:
         assert self._files is not None, "only files have times"
         try:
             states = [path.stat() for path in self._files]
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise ConfigurationError(self._source, [f"{_PLACES}: {error}"]) from error
         return tuple(part for s in states for part in (s.st_mtime_ns, s.st_ino, s.st_size))
 

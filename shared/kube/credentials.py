@@ -89,7 +89,7 @@ class Credentials:
     def _read_token_file(self, path: Path) -> None:
         try:
             token = path.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:
             if self._authorization:
                 return
             raise ConfigurationError(str(path), [f"token file cannot be read: {error}"]) from error

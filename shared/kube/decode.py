@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from shared.errors import ObjectError
+from shared.faults import UNDECODABLE
 from shared.kube.api_errors import ApiError, Status, error_from_status
 from shared.kube.objects import ApiObject
 from shared.kube.resources import ResourceKind
@@ -114,10 +115,6 @@ class _Named(msgspec.Struct):
 
 _name_decoder: Final = msgspec.json.Decoder(_Named)
 
-# The second: text that is not UTF-8, numbers of thousands of digits. The last: nested deeper than any
-# object is.
-_UNDECODABLE: Final = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
-
 
 class KindDecoder:
     """Decodes answers about one kind. Holds no state between calls."""
@@ -143,7 +140,7 @@ class KindDecoder:
         """The objects of one list page; raises `UnreadableListError` when it is not a list."""
         try:
             page = self._page_decoder.decode(body)
-        except _UNDECODABLE:
+        except UNDECODABLE:
             return self._page_one_by_one(body)
         meta = page.metadata
         return ListPage(page.items or [], [], meta.resource_version, meta.continue_)
@@ -151,7 +148,7 @@ class KindDecoder:
     def _page_one_by_one(self, body: bytes) -> ListPage:
         try:
             page = _raw_page_decoder.decode(body)
-        except _UNDECODABLE as error:
+        except UNDECODABLE as error:
             raise UnreadableListError(f"list of {self._kind.plural}", str(error)) from error
         items: list[ApiObject] = []
         rejected: list[Rejected] = []
@@ -168,14 +165,14 @@ class KindDecoder:
         """One line of a watch. Never raises: what cannot be read is `Rejected`."""
         try:
             return self._event_decoder.decode(line)
-        except _UNDECODABLE:
+        except UNDECODABLE:
             return self._unusual_line(line)
 
     def _unusual_line(self, line: bytes) -> WatchEvent:
         """Bookmarks and errors, which are no objects of the kind, and what is malformed."""
         try:
             event = _raw_event_decoder.decode(line)
-        except _UNDECODABLE as error:
+        except UNDECODABLE as error:
             return Rejected(f"a watch line of {len(line)} bytes", str(error), "", True)
         match event.type:
             case "BOOKMARK":
@@ -197,7 +194,7 @@ class KindDecoder:
         """An object that is gone, without what cannot be read of it: it was let in as it was before."""
         try:
             meta = _name_decoder.decode(raw).metadata
-        except _UNDECODABLE:
+        except UNDECODABLE:
             return None
         gone = self._kind.struct_type()
         for field in meta.__struct_fields__:
@@ -207,7 +204,7 @@ class KindDecoder:
     def _one(self, raw: msgspec.Raw, unnamed: str) -> ApiObject | Rejected:
         try:
             return self._object_decoder.decode(raw)
-        except _UNDECODABLE as error:
+        except UNDECODABLE as error:
             where, version = _identity(raw, unnamed)
             return Rejected(where, str(error), version)
 
@@ -215,7 +212,7 @@ class KindDecoder:
 def _bookmark(raw: msgspec.Raw) -> Bookmark | Rejected:
     try:
         meta = _bookmark_decoder.decode(raw).metadata
-    except _UNDECODABLE as error:
+    except UNDECODABLE as error:
         return Rejected("a bookmark", str(error), "")
     annotations = meta.annotations or {}
     return Bookmark(meta.resource_version, annotations.get(INITIAL_EVENTS_END) == "true")
@@ -224,7 +221,7 @@ def _bookmark(raw: msgspec.Raw) -> Bookmark | Rejected:
 def _failure(raw: msgspec.Raw) -> WatchFailure:
     try:
         status = _status_decoder.decode(raw)
-    except _UNDECODABLE as error:
+    except UNDECODABLE as error:
         status = Status(code=500, message=f"an ERROR event that is no Status ({error})")
     return WatchFailure(error_from_status(status, 500, None))
 
@@ -233,7 +230,7 @@ def _identity(raw: msgspec.Raw, unnamed: str) -> tuple[str, str]:
     """`namespace/name` and resource version of an object that does not decode."""
     try:
         decoded = msgspec.json.decode(raw)
-    except _UNDECODABLE:
+    except UNDECODABLE:
         return unnamed, ""
     meta = decoded.get("metadata") if isinstance(decoded, dict) else None
     if not isinstance(meta, dict):

@@ -20,6 +20,7 @@ import msgspec
 
 from shared.clock import Clock, SystemClock
 from shared.errors import ConfigurationError
+from shared.faults import UNDECODABLE
 from shared.kube.api_errors import ConnectFailed
 from shared.kube.client_certificate import ClientCertificate
 from shared.kube.credentials import Credentials, bearer_line
@@ -155,7 +156,7 @@ class ExecCredentials(Credentials):
                 stderr=asyncio.subprocess.PIPE,
                 env=environment,
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:  # Or what no argument or variable can be.
             raise self._failed(str(error)) from error
         try:
             async with asyncio.timeout(TIMEOUT_S):
@@ -185,7 +186,7 @@ class ExecCredentials(Credentials):
             raise self._failed(f"it printed {len(output)} bytes")
         try:
             answer = msgspec.json.decode(output, type=_ExecCredential)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNDECODABLE as error:
             raise self._failed(f"it printed no ExecCredential: {error}") from error
         if answer.api_version != self.command.api_version:
             raise self._failed(

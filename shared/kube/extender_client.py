@@ -112,14 +112,14 @@ def _tls_context(config: ExtenderConfig, source: str) -> ssl.SSLContext:
     tls = config.tls or ExtenderTls()
     has_ca = bool(tls.ca_file or tls.ca_data)
     try:
-        ca_text = tls.ca_data.decode() if tls.ca_data else None
+        ca_text = tls.ca_data.decode("ascii") if tls.ca_data else None
         context = ssl.create_default_context(cafile=tls.ca_file or None, cadata=ca_text)
         if tls.insecure or (config.enable_https and not has_ca):
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if tls.cert_file or tls.cert_data:
             _load_certificate(context, tls)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise ConfigurationError(source, [f"tlsConfig: {error}"]) from error
     return context
 

@@ -8,7 +8,6 @@ Rules: staging/src/k8s.io/client-go/tools/clientcmd and rest/config.go, v1.36.
 """
 
 import base64
-import binascii
 import os
 import ssl
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
+from yaml.constructor import SafeConstructor
 
 from shared.errors import ConfigurationError
 from shared.kube.client_certificate import ClientCertificate
@@ -25,7 +24,7 @@ from shared.kube.credentials import Credentials
 from shared.kube.exec_credentials import ExecCommand, ExecCredentials
 from shared.kube.kubeconfig_user import EXEC_EXTENSION, read_exec, read_impersonation
 from shared.kube.proxy import parse_proxy, proxy_of_environment
-from shared.yaml_fields import YAML_FAULTS, yaml_problem
+from shared.yaml_fields import YAML_FAULTS, composed, yaml_problem
 
 SERVICE_ACCOUNT_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -141,9 +140,12 @@ class _ConfigFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:  # Of a path or a text that is none.
             raise ConfigurationError(str(path), [f"cannot be read: {error}"]) from error
+        try:
+            node = composed(text)
+            content = None if node is None else SafeConstructor().construct_document(node)
         except YAML_FAULTS as error:
             # Without the cause: its text shows the line, which may be that of a token.
             raise ConfigurationError(str(path), [f"is not YAML: {yaml_problem(error)}"]) from None
@@ -156,7 +158,7 @@ class _ConfigFile:
 
     def entry(self, section: str, field: str, name: str) -> dict[str, Any] | None:
         """The body of a named entry; None when the file does not define it."""
-        for entry in self._content.get(section) or ():
+        for entry in _list(self._content, section, str(self.path)):
             if isinstance(entry, dict) and entry.get("name") == name:
                 body = entry.get(field)
                 if not isinstance(body, dict):
@@ -181,6 +183,13 @@ def _find(
     raise ConfigurationError(source, [f"{section}: none is named {name!r}"])
 
 
+def _list(body: dict[str, Any], field: str, source: str) -> list[Any]:
+    value = body.get(field) or []
+    if not isinstance(value, list):
+        raise ConfigurationError(source, [f"{field}: expected a list"])
+    return value
+
+
 def _text(body: dict[str, Any], field: str) -> str:
     value = body.get(field)
     return value if isinstance(value, str) else ""
@@ -199,7 +208,8 @@ def _access(
     command = None
     if user.get("exec") is not None:
         try:
-            command = read_exec(user["exec"], cluster, user_file.path, _exec_config(cluster))
+            config = _exec_config(cluster, source)
+            command = read_exec(user["exec"], cluster, user_file.path, config)
         except ConfigurationError as error:
             problems += error.problems
     if problems:
@@ -244,9 +254,9 @@ def _credentials(
     )
 
 
-def _exec_config(cluster: dict[str, Any]) -> Any:
+def _exec_config(cluster: dict[str, Any], source: str) -> Any:
     """What the cluster's entry holds for exec plugins (an extension of that name)."""
-    for extension in cluster.get("extensions") or ():
+    for extension in _list(cluster, "extensions", source):
         if isinstance(extension, dict) and extension.get("name") == EXEC_EXTENSION:
             return extension.get("extension")
     return None
@@ -256,8 +266,11 @@ def _cluster_tls(file: _ConfigFile, cluster: dict[str, Any]) -> ssl.SSLContext:
     source = str(file.path)
     ca_text = ""
     if cluster.get("certificate-authority-data"):
-        ca_bytes = _base64(source, "cluster.certificate-authority-data", cluster)
-        ca_text = ca_bytes.decode("ascii", "replace")
+        place = "cluster.certificate-authority-data"
+        try:
+            ca_text = _base64(source, place, cluster).decode("ascii")
+        except UnicodeDecodeError as error:
+            raise ConfigurationError(source, [f"{place}: not PEM: {error}"]) from error
     ca_file = _text(cluster, "certificate-authority")
     is_insecure = cluster.get("insecure-skip-tls-verify") is True
     if is_insecure and (ca_text or ca_file):
@@ -302,7 +315,7 @@ def _use_client_certificate(
             continue
         try:
             parts.append(Path(file.resolve(_text(user, field))).read_bytes())
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise ConfigurationError(source, [f"user.{field}: {error}"]) from error
     certificate.use_pem(parts[0], parts[1])
 
@@ -310,6 +323,6 @@ def _use_client_certificate(
 def _base64(source: str, place: str, body: dict[str, Any]) -> bytes:
     field = place.partition(".")[2]
     try:
-        return base64.b64decode(_text(body, field), validate=True)
-    except binascii.Error as error:
+        return base64.b64decode(body[field], validate=True)
+    except (ValueError, TypeError) as error:
         raise ConfigurationError(source, [f"{place}: not base64: {error}"]) from error

@@ -98,7 +98,7 @@ def _cluster_info(cluster: dict[str, Any], path: Path, config: Any) -> dict[str,
     elif cluster.get("certificate-authority"):
         try:
             content = (path.parent / cluster["certificate-authority"]).read_bytes()
-        except OSError as error:
+        except (OSError, ValueError, TypeError) as error:
             told = f"cluster.certificate-authority: {error}"
             raise ConfigurationError(str(path), [told]) from error
         info["certificate-authority-data"] = base64.b64encode(content).decode()

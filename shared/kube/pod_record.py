@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from shared.faults import UNDECODABLE
 from shared.kube.objects import (
     ApiStruct,
     ContainerStatus,
@@ -133,7 +134,7 @@ def scheduler_name_of(raw: bytes | msgspec.Raw) -> str:
     is."""
     try:
         return _for_whom_decoder.decode(raw).spec.scheduler_name
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         return ""
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from shared.faults import UNDECODABLE
 from shared.messages.admin import AdminAnswer, AdminRequest
 from shared.messages.frames import Buffer, damaged, seal, unseal
 from shared.messages.from_binder import FromBinder
@@ -41,7 +42,7 @@ class Codec(Generic[M]):
         body, buffers = unseal(self.channel, parts)
         try:
             message: M = self._decoder.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except UNDECODABLE as error:
             raise damaged(self.channel, f"cannot be decoded: {error}", parts) from error
         return message, buffers
 

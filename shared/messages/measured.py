@@ -19,16 +19,20 @@ class Measured(msgspec.Struct, array_like=True, frozen=True):
 
 NOTHING: Final = Measured([], [])
 
+COUNT_MAX: Final = 2**64 - 1
+"""The largest number that a message can hold. Nobody counts so far; but others are believed what they
+say they counted, and two of them may say that they did."""
+
 
 def told(tally: Tally) -> Measured:
-    """All that is in it."""
+    """All that is in it, as far as a message can say it."""
     return Measured(
         [
-            LabelledCount(name, list(labels), count)
+            LabelledCount(name, list(labels), min(count, COUNT_MAX))
             for (name, labels), count in tally.counts.items()
         ],
         [
-            HistogramState(name, list(labels), list(one.counts), one.sum)
+            HistogramState(name, list(labels), [min(n, COUNT_MAX) for n in one.counts], one.sum)
             for (name, labels), one in tally.histograms.items()
         ],
     )

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, Protocol, assert_never
 import msgspec
 
 from shared.clock import Clock, SystemClock
+from shared.faults import UNDECODABLE
 from shared.kube.api_errors import (
     ApiError,
     ConnectFailed,
@@ -292,7 +293,7 @@ class _Attempt:
             return self._unknown(str(error))
         except ApiError as error:
             return self._unknown(str(error))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNDECODABLE as error:
             return self._unknown(f"what came is no pod: {error}")
         return self._conclude(pod)
 

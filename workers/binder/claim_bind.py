@@ -43,6 +43,7 @@ from workers.binder.claim_lines import (
     ClaimLines,
     ClaimsFailed,
     Wish,
+    read_claim,
     resource_claim_path,
 )
 from workers.binder.claim_ready import DeviceWait, needs_preparing
@@ -150,7 +151,7 @@ class ClaimBinder:
                     await self._sleep(delay_s)
                     continue
                 failed = ClaimsFailed(line.told(first, error), is_unknown=True)
-            except (ApiError, msgspec.MsgspecError) as error:
+            except ApiError as error:
                 if len(batch) > 1:
                     is_alone = True  # Whose fault it is shows one by one.
                     continue
@@ -177,7 +178,7 @@ class ClaimBinder:
         if FINALIZER not in finalizers and any(wish.work.is_new for wish in agreed):
             claim["metadata"]["finalizers"] = [*finalizers, FINALIZER]
             line.step = "add finalizer to claim"
-            claim = _decoded(await self._put(path, claim))
+            claim = read_claim(await self._put(path, claim))
         if status != claim.get("status"):
             is_new = (claim.get("status") or {}).get("allocation") is None
             what = "allocation and reservation" if is_new else "reservation"
@@ -223,8 +224,7 @@ class ClaimBinder:
         line.step = "get updated claim"
         path = resource_claim_path(work.namespace, work.name)
         try:
-            # Kept as it was read: a PUT must not lose fields that are not known here.
-            return _decoded(await self._api.get(path, timeout_s=REQUEST_TIMEOUT_S))
+            return read_claim(await self._api.get(path, timeout_s=REQUEST_TIMEOUT_S))
         except NotFound:
             if work.generated is None:
                 raise
@@ -232,7 +232,7 @@ class ClaimBinder:
         line.step = "create claim for extended resources"
         made = path.removesuffix(f"/{work.name}")
         try:
-            claim = _decoded(await self._api.post(made, body, timeout_s=REQUEST_TIMEOUT_S))
+            claim = read_claim(await self._api.post(made, body, timeout_s=REQUEST_TIMEOUT_S))
         except (ApiError, TransportError):
             self._tally.count("claim_creates", ("failure",))
             raise
@@ -246,11 +246,6 @@ class ClaimBinder:
         """With the time of allocation, by which others tell whether devices take too long."""
         now = datetime.fromtimestamp(self._clock.wall_s(), UTC)
         return msgspec.structs.replace(allocation, allocation_timestamp=f"{now:%Y-%m-%dT%H:%M:%SZ}")
-
-
-def _decoded(body: bytes) -> Json:
-    claim: Json = msgspec.json.decode(body, type=dict)
-    return claim
 
 
 def _made(order: BindPod, work: ClaimWork, generated: GeneratedClaim) -> Json:

@@ -15,14 +15,14 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
-from shared.kube.api_errors import ApiError, NotFound, TransportError
+from shared.kube.api_errors import ApiError, NotFound, TransportError, read_answer
 from shared.kube.objects import ApiStruct
 from shared.messages.to_binder import BindPod, ReleaseClaim
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import delete_options
 from workers.binder.bind_call import Sleep, pod_path
 from workers.binder.claim_bind import FINALIZER
-from workers.binder.claim_lines import ClaimLines, resource_claim_path
+from workers.binder.claim_lines import ClaimLines, read_claim, resource_claim_path
 
 FREE_S_MAX: Final = 30.0
 REQUEST_TIMEOUT_S: Final = 10.0
@@ -43,6 +43,7 @@ class _SeenPod(ApiStruct):
 
 
 _encoder: Final = msgspec.json.Encoder()
+_pod_decoder: Final = msgspec.json.Decoder(_SeenPod)
 
 
 class FreeApi(Protocol):
@@ -102,10 +103,10 @@ class ClaimFreer:
         path = pod_path(order.namespace, order.name)
         try:
             body = await self._api.get(path, timeout_s=REQUEST_TIMEOUT_S)
-            pod = msgspec.json.decode(body, type=_SeenPod)
+            pod = read_answer(_pod_decoder, body)
         except NotFound:
             return True
-        except (ApiError, TransportError, msgspec.MsgspecError) as error:
+        except (ApiError, TransportError) as error:
             self._log.warning("claims_not_freed", pod=path, problem=str(error))
             return False
         return pod.metadata.uid != order.uid or not pod.spec.node_name
@@ -120,7 +121,7 @@ class ClaimFreer:
                             return await self._free_once(target)
                     except NotFound:
                         return None
-                    except (ApiError, TransportError, msgspec.MsgspecError) as error:
+                    except (ApiError, TransportError) as error:
                         problem = str(error)
                     await self._sleep(PAUSE_S)
         except TimeoutError:
@@ -128,7 +129,7 @@ class ClaimFreer:
 
     async def _free_once(self, target: _Target) -> None:
         body = await self._api.get(target.path, timeout_s=REQUEST_TIMEOUT_S)
-        claim: dict[str, Any] = msgspec.json.decode(body, type=dict)
+        claim = read_claim(body)
         meta, status = claim["metadata"], claim.get("status") or {}
         if target.uid and meta.get("uid") != target.uid:
             return
@@ -159,8 +160,7 @@ class ClaimFreer:
 
     async def _put(self, path: str, claim: dict[str, Any]) -> dict[str, Any]:
         body = await self._api.put(path, _encoder.encode(claim), timeout_s=REQUEST_TIMEOUT_S)
-        written: dict[str, Any] = msgspec.json.decode(body, type=dict)
-        return written
+        return read_claim(body)
 
 
 _OF_ALLOCATION: Final = ("allocation", "devices")

@@ -6,11 +6,25 @@ line writes for all that wait there (`claim_bind.py`); who gives a claim back wa
 """
 
 import asyncio
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
-from shared.kube.api_errors import ApiError
+import msgspec
+
+from shared.kube.api_errors import ApiError, ProtocolViolation, read_answer
+from shared.kube.objects import ResourceClaim
 from shared.messages.to_binder import BindPod, ClaimWork
+
+_claim_decoder: Final = msgspec.json.Decoder(ResourceClaim)
+
+
+def read_claim(body: bytes) -> dict[str, Any]:
+    """A claim as it came: a PUT must not lose fields that are not known here. `ProtocolViolation` where
+    it is none."""
+    if not read_answer(_claim_decoder, body).metadata.uid:
+        raise ProtocolViolation("what came is no resource claim")
+    claim: dict[str, Any] = msgspec.json.decode(body)
+    return claim
 
 
 class ClaimsFailed(NamedTuple):

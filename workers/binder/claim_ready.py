@@ -15,7 +15,13 @@ import msgspec
 
 from shared.clock import Clock
 from shared.dra.pod_claims import Readiness, failed_condition, readiness
-from shared.kube.api_errors import ApiError, ServerError, TooManyRequests, TransportError
+from shared.kube.api_errors import (
+    ApiError,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+    read_answer,
+)
 from shared.kube.objects import AllocationResult, ApiStruct, ResourceClaimStatus
 from shared.kube.timestamps import seconds_since_1970
 from shared.messages.to_binder import ClaimWork
@@ -82,7 +88,7 @@ class DeviceWait:
                 unready = await self._first_unready(waiting)
             except (TransportError, ServerError, TooManyRequests):
                 unready = waiting[0], ResourceClaimStatus()  # Time will tell, or run out.
-            except (ApiError, msgspec.MsgspecError) as error:
+            except ApiError as error:
                 return _End("error", str(error))
             if unready is None:
                 return _End("success")
@@ -102,7 +108,7 @@ class DeviceWait:
         for work in waiting:
             path = resource_claim_path(work.namespace, work.name)
             answer = await self._api.get(path, timeout_s=REQUEST_TIMEOUT_S)
-            seen = _seen_decoder.decode(answer).status
+            seen = read_answer(_seen_decoder, answer).status
             if seen.allocation is None or readiness(seen) is not Readiness.READY:
                 return work, seen
         return None

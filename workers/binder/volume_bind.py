@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
-from shared.kube.api_errors import ApiError, Conflict, NotFound, TransportError
+from shared.kube.api_errors import ApiError, Conflict, NotFound, TransportError, read_answer
 from shared.kube.objects import PersistentVolume, PersistentVolumeClaim
 from shared.kube.volume_names import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from shared.messages.to_binder import BindPod, MakeVolume, TakeVolume, VolumeWork
@@ -76,7 +76,7 @@ class VolumeBinder:
                 problem, is_done = await self._look(order, work)
             except NotFound as error:
                 return VolumesFailed(f"binding volumes: {error.message}")
-            except (ApiError, TransportError, msgspec.DecodeError):
+            except (ApiError, TransportError):
                 problem, is_done = None, False  # Time will tell, or run out.
             if problem is not None:
                 return VolumesFailed(f"binding volumes: {problem}")
@@ -102,7 +102,7 @@ class VolumeBinder:
         try:
             await self._api.patch(path, body, MERGE_PATCH)
         except Conflict:
-            volume = _volume_decoder.decode(await self._api.get(path))
+            volume = read_answer(_volume_decoder, await self._api.get(path))
             reference = volume.spec.claim_ref
             if reference is None or reference.uid != take.claim_uid:
                 raise
@@ -116,7 +116,7 @@ class VolumeBinder:
         try:
             await self._api.patch(path, _encoder.encode({"metadata": meta}), MERGE_PATCH)
         except Conflict:
-            claim = _claim_decoder.decode(await self._api.get(path))
+            claim = read_answer(_claim_decoder, await self._api.get(path))
             is_same = claim.metadata.uid == make.claim_uid
             if not is_same or (claim.metadata.annotations or {}).get(SELECTED_NODE) != node_name:
                 raise
@@ -127,7 +127,8 @@ class VolumeBinder:
         """What went wrong for good, and whether all is done."""
         await self._api.get(pod_path(order.namespace, order.name))
         for take in work.take:
-            volume = _volume_decoder.decode(await self._api.get(volume_path(take.volume_name)))
+            path = volume_path(take.volume_name)
+            volume = read_answer(_volume_decoder, await self._api.get(path))
             reference = volume.spec.claim_ref
             if reference is None or not reference.uid:
                 return f'ClaimRef got reset for pv "{take.volume_name}"', False
@@ -148,7 +149,7 @@ class VolumeBinder:
         return None, True
 
     async def _claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
-        return _claim_decoder.decode(await self._api.get(claim_path(namespace, name)))
+        return read_answer(_claim_decoder, await self._api.get(claim_path(namespace, name)))
 
 
 def _is_bound(claim: PersistentVolumeClaim) -> bool:

@@ -13,6 +13,8 @@ import msgspec
 
 from shared.errors import OperationalError
 from shared.kube.api_client import ApiClient
+from shared.kube.api_errors import ProtocolViolation, read_answer
+from shared.kube.http_connection import OBJECT_BYTES_MAX
 from shared.kube.objects import ApiStruct
 from shared.telemetry.log import EventLog
 
@@ -82,7 +84,7 @@ class RawNodes:
                     await self._list()
                 await self._watch()
                 backoff_s = BACKOFF_S
-            except (OperationalError, msgspec.DecodeError) as error:
+            except OperationalError as error:
                 self._version = ""
                 log.warning("nodes_not_watched", problem=str(error), next_try_s=backoff_s)
                 await asyncio.sleep(backoff_s)
@@ -93,9 +95,9 @@ class RawNodes:
         token, version = "", ""
         while True:
             query = f"?limit={PAGE_SIZE}" + (f"&continue={token}" if token else "")
-            page = _list_decoder.decode(await self._client.get(NODES_PATH + query))
+            page = read_answer(_list_decoder, await self._client.get(NODES_PATH + query))
             for item in page.items or ():
-                nodes[_object_decoder.decode(item).metadata.name] = bytes(item)
+                nodes[read_answer(_object_decoder, item).metadata.name] = bytes(item)
             token, version = page.metadata.token, page.metadata.resource_version
             if not token:
                 break
@@ -111,6 +113,8 @@ class RawNodes:
         try:
             while chunks := await stream.chunks():
                 *lines, rest = b"".join((rest, *chunks)).split(b"\n")
+                if len(rest) > OBJECT_BYTES_MAX:
+                    raise ProtocolViolation(f"a line of more than {OBJECT_BYTES_MAX} bytes")
                 for line in lines:
                     if line and not self._take(line):
                         return
@@ -119,11 +123,11 @@ class RawNodes:
 
     def _take(self, line: bytes) -> bool:
         """One event; False: the watch is of no use any more."""
-        event = _event_decoder.decode(line)
+        event = read_answer(_event_decoder, line)
         if event.type == "ERROR":
             self._version = ""
             return False
-        meta = _object_decoder.decode(event.object).metadata
+        meta = read_answer(_object_decoder, event.object).metadata
         self._version = meta.resource_version
         if event.type == "DELETED":
             self._nodes.pop(meta.name, None)

@@ -28,6 +28,7 @@ from shared.columns.pods import NEVER_STARTED, PodTable
 from shared.columns.schema import USAGE_COLUMNS, Rows
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, add_usage, add_usages, usage_of
+from shared.faults import UNDECODABLE
 from shared.framework.assumptions import PREFIX, apply_assumption
 from shared.framework.cluster_view import ClusterView, ObjectStore
 from shared.framework.pod_info import PodInfo
@@ -251,10 +252,13 @@ class Replica:
 
     def _usage_before(self, message: SnapshotDelta, buffers: list[Buffer]) -> "_UsageRows | None":
         """The rows that a delta is about to overwrite, to see afterwards which really changed."""
-        if not buffers or not _has_usage_rows(message.body):
-            return None
-        rows = np.frombuffer(buffers[0], np.int64).astype(np.intp)
-        rows = rows[rows < self.nodes.row_count]
+        try:
+            if not buffers or not _has_usage_rows(message.body):
+                return None
+            rows = np.frombuffer(buffers[0], np.int64).astype(np.intp)
+        except UNDECODABLE:
+            return None  # `apply_delta` says what is wrong.
+        rows = rows[rows.view(np.uintp) < self.nodes.row_count]  # Those below 0 are none either.
         return _UsageRows(self.nodes, rows)
 
     def _note_changes(self, applied: AppliedDelta, before: "_UsageRows | None") -> None:

@@ -1,5 +1,6 @@
 """Deltas that are damaged are refused with a reason, never half believed without notice."""
 
+import msgspec
 import pytest
 
 from daemon.core.cache import Cache
@@ -41,6 +42,35 @@ def test_a_buffer_too_many_is_an_error() -> None:
 def test_a_body_that_is_not_ours_is_an_error() -> None:
     with pytest.raises(FrameError):
         apply_delta(NodeTable(), PodTable(), b"\xc1", [])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [(1, -1), (1, 2**40), (4, 500), (5, 500), (7, -1), (7, 2**40)],
+)
+def test_room_is_made_for_what_can_be_only(field: int, value: int) -> None:
+    body, buffers = some_delta()
+    parts = msgspec.msgpack.decode(body)
+    parts[field] = value
+    with pytest.raises(FrameError, match="cannot be"):
+        apply_delta(NodeTable(), PodTable(), msgspec.msgpack.encode(parts), buffers)
+
+
+@pytest.mark.parametrize("first", [-1, 7])
+def test_ids_that_do_not_follow_on_are_an_error(first: int) -> None:
+    body, buffers = some_delta()
+    parts = msgspec.msgpack.decode(body)
+    parts[8][0][3] = first
+    with pytest.raises(FrameError, match="ids"):
+        apply_delta(NodeTable(), PodTable(), msgspec.msgpack.encode(parts), buffers)
+
+
+@pytest.mark.parametrize("row", [-1, 1, 2**62])
+def test_a_row_that_is_none_is_an_error(row: int) -> None:
+    body, buffers = some_delta()
+    buffers[0] = memoryview(row.to_bytes(8, "little", signed=True))
+    with pytest.raises(FrameError, match="none of 1"):
+        apply_delta(NodeTable(), PodTable(), body, buffers)
 
 
 def test_an_interner_takes_over_ids_that_overlap_equally() -> None:

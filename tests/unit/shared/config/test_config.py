@@ -174,7 +174,7 @@ def test_all_problems_are_told_at_once_with_path_and_line() -> None:
             "must be a mapping",
         ),
         ("parallelism: 3\nparallelism: 4", "parallelism", "stands twice"),
-        ("a: &x [*x]", "a", "unknown field"),
+        ("a: &x [*x]", "document", "an alias of itself"),
     ],
 )
 def test_a_problem_names_its_place(body: str, place: str, told: str) -> None:

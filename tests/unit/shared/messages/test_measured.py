@@ -51,6 +51,18 @@ def test_what_this_version_does_not_know_is_left_out() -> None:
     assert (owner.counts, owner.histograms) == ({}, {})
 
 
+def test_what_no_number_can_hold_is_told_as_far_as_one_can() -> None:
+    owner = Tally()
+    bounds = len(HISTOGRAMS["request_s"].bounds) + 1
+    most = HistogramState("request_s", ["GET", "h"], [2**64 - 1] * bounds, 1.0)
+    said = Measured([LabelledCount("requests", ["200", "GET", "h"], 2**64 - 1)], [most])
+    add_to(owner, said)
+    add_to(owner, said)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(told(owner)), type=Measured) == Measured(
+        said.counts, [msgspec.structs.replace(most, sum=2.0)]
+    )
+
+
 def test_it_travels_with_a_heartbeat() -> None:
     tally = Tally()
     tally.observe("extension_point_s", ("Bind", "Success", "p"), 0.004, times=3)

@@ -292,6 +292,30 @@ def test_an_order_that_cannot_be_carried_out_for_long_is_to_be_given_again() -> 
     assert failed.is_unknown, "a write may still be on its way: the devices must stay taken"
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\xff",
+        b"[]",
+        b'{"spec": {}}',
+        b'{"metadata": {"uid": "uid-gpu"}, "status": {"reservedFor": [1]}}',
+        b"[" * 5_000,
+    ],
+)
+def test_what_is_no_claim_says_nothing(body: bytes) -> None:
+    class Garbled(FakeClaims):
+        async def get(self, path: str, *, timeout_s: float | None = None) -> bytes:
+            return body if path == PATH else await super().get(path, timeout_s=timeout_s)
+
+    api = Garbled()
+    failed = outcome(api)
+    assert failed is not None
+    assert failed.is_unknown
+    release(api)
+    undo(api)
+    assert api.writes == []
+
+
 # Devices that are to be prepared ----------------------------------------------------------------------
 
 
