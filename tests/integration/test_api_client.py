@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import gc
+import resource
 import ssl
 import weakref
 from collections.abc import Awaitable, Callable
@@ -124,6 +125,21 @@ def test_nothing_was_sent_when_nobody_listens() -> None:
         await client.close()
 
     asyncio.run(main())
+
+
+def test_without_a_descriptor_left_nothing_is_sent_and_later_it_is() -> None:
+    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))  # What is open stays so.
+        try:
+            with pytest.raises(api_errors.ConnectFailed, match="Too many open files"):
+                await client.post("/x", b"{}")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert server.requests == []
+        assert await client.post("/x", b"{}") == b'{"path": "/x"}'
+
+    run(ok, scenario)
 
 
 def test_no_free_connection_means_that_nothing_was_sent() -> None:
