@@ -47,6 +47,10 @@ BENCH_COMMANDS: Final = {
     "sim": BenchCommand(
         "bench.sim.__main__", "play all of berth under faults on a virtual clock, seed by seed"
     ),
+    "fuzz": BenchCommand(
+        "bench.fuzz.__main__",
+        "tell each part of berth what nobody would say, and look what it does",
+    ),
     "conformance": BenchCommand(
         "bench.conformance.__main__", "compare berth's decisions with recorded ones"
     ),

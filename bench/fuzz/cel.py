@@ -8,8 +8,9 @@ suite draws from the same generators.
 import random
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from bench.fuzz.harness import Story, Surface, Target
 from shared.dra.cel_compile import Expression, compile_selector
 from shared.dra.cel_values import (
     CelCompileError,
@@ -115,13 +116,6 @@ _PIECES: Final = (
 )  # fmt: skip
 
 
-class Finding(NamedTuple):
-    """A selector about which something else than CEL's own errors was raised."""
-
-    source: str
-    error: BaseException
-
-
 def a_device() -> dict[str, Any]:
     """With a value of every kind that a device may have."""
     attributes = {
@@ -162,30 +156,21 @@ def mutated(random: random.Random) -> str:
     return text
 
 
-def problem_with(source: str, device: dict[str, Any]) -> BaseException | None:
-    """What else than its own errors CEL raises about a selector."""
-    try:
-        compiled = compile_selector.__wrapped__(source)
-        if isinstance(compiled, Expression):
-            compiled.matches(device, Work())
-        else:
-            assert isinstance(compiled, CelCompileError)
-    except (CelError, WorkError):
-        return None
-    except Exception as error:  # noqa: BLE001  # It is what is looked for.
-        return error
-    return None
+def _story(rng: random.Random) -> Story:
+    source = rng.choice((grown, mutated))(rng)
+    return [source.encode("utf-8", "surrogatepass")]
 
 
-def fuzz(seed: int, count: int) -> list[Finding]:
-    """Tries so many selectors; the same ones for the same seed."""
-    random_numbers, device, found = random.Random(seed), a_device(), []
-    for _ in range(count):
-        source = random_numbers.choice((grown, mutated))(random_numbers)
-        error = problem_with(source, device)
-        if error is not None:
-            found.append(Finding(source, error))
-    return found
+def _start() -> Target:
+    return Target(_take)
+
+
+def _take(data: bytes) -> None:
+    compiled = compile_selector.__wrapped__(data.decode("utf-8", "surrogatepass"))
+    if isinstance(compiled, Expression):
+        compiled.matches(_DEVICE, Work())
+    else:
+        assert isinstance(compiled, CelCompileError)
 
 
 # Growing ----------------------------------------------------------------------------------------------
@@ -207,3 +192,11 @@ _LEAVES: Final = {
     kind: [text for text in texts if _SLOT.search(text) is None] or ["null"]
     for kind, texts in _GRAMMAR.items()
 }
+
+_DEVICE: Final = a_device()
+SURFACE: Final = Surface(
+    about="selectors of devices in CEL",
+    story=_story,
+    start=_start,
+    refusals=(CelError, WorkError),
+)

@@ -334,6 +334,9 @@ class ScorerEnd(PeerEnd):
         super().__init__(links, process, Channel.SCORERS, identity)
         self._news = Latency(self._rng, LINK_S_MEDIAN)
 
+    def watch_fd(self, fd: int) -> None:
+        """There are none; whoever has something wakes the process."""
+
     def poll(self, timeout_ms: int) -> list[FromOwner]:
         self.turn.check(timeout_ms)
         connected = [one for one in self._inbox if isinstance(one.message, Connected)]
@@ -366,9 +369,9 @@ class ScorerEnd(PeerEnd):
             return
         simulation = self.links.simulation
         self._news_s = max(self._news_s, simulation.now_s + self._news.draw_s())
-        self._deliver(self._news_s, lambda: self._arrive_snapshot(parts))
+        self._deliver(self._news_s, lambda: self.hear_snapshot(parts))
 
-    def _arrive_snapshot(self, parts: list[Buffer]) -> None:
+    def hear_snapshot(self, parts: list[Buffer]) -> None:
         if self.snapshots_to_damage > 0:
             self.snapshots_to_damage -= 1
             parts = [parts[0], bytes(part ^ 255 for part in parts[1]), *parts[2:]]

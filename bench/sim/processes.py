@@ -44,6 +44,7 @@ from workers.binder.loop import Identity
 from workers.binder.profiles import plugins_by_profile
 from workers.binder.recorder import RecorderSettings
 from workers.scorer.assembly import ScorerIdentity, make_loop
+from workers.scorer.extender_calls import ExtenderCaller
 
 ADDRESS: Final = "http://simulated:1"
 MAX_IN_FLIGHT: Final = 8
@@ -84,6 +85,8 @@ class Life(NamedTuple):
     config: SchedulerConfiguration
     heartbeat: Heartbeat
     careful: frozenset[int] | None = None
+    caller: ExtenderCaller | None = None
+    """Of a scorer that asks extenders."""
 
     @property
     def place(self) -> int:
@@ -175,6 +178,7 @@ class ScorerProcess(LoopProcess):
             identity,
             self.clock,
             life.heartbeat,
+            life.caller,
         )
         self.wake()
 

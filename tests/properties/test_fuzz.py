@@ -1,0 +1,177 @@
+"""Every surface for a few seconds, with the same inputs each time; and what once found something."""
+
+import json
+import logging
+import random
+from pathlib import Path
+
+import pytest
+
+from bench.fuzz import harness
+from bench.fuzz.__main__ import main
+from bench.fuzz.harness import Finding, Surface, Tally, Target
+from bench.fuzz.surfaces import SURFACES
+from shared.errors import OperationalError
+
+INPUTS = {
+    "watch": 400, "messages": 400, "cel": 5_000, "configuration": 100, "command-line": 150,
+    "kubeconfig": 200, "extenders": 80, "answers": 800, "endpoints": 800, "apiserver": 800,
+}  # fmt: skip
+BOMB = "{a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1], " + ", ".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]"
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+LEASE = b'lease HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{"spec":"%b"}'
+EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "c", "interactiveMode": "Never"}
+
+
+def kubeconfig(cluster: object, **user: object) -> bytes:
+    content = {
+        "current-context": "x",
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": cluster,
+        "users": [{"name": "u", "user": user}],
+    }
+    return json.dumps(content).encode()
+
+
+def cluster(**fields: object) -> list[dict[str, object]]:
+    return [{"name": "c", "cluster": {"server": "https://h", **fields}}]
+
+
+FOUND = [
+    ("kubeconfig", kubeconfig(1)),
+    ("kubeconfig", kubeconfig(cluster(extensions=1), exec=EXEC)),
+    ("kubeconfig", kubeconfig(cluster(**{"certificate-authority-data": "é"}))),
+    ("kubeconfig", kubeconfig(cluster(**{"certificate-authority-data": "/w=="}))),
+    ("kubeconfig", kubeconfig(cluster(**{"certificate-authority-data": 5}))),
+    (
+        "kubeconfig",
+        kubeconfig(
+            cluster(**{"certificate-authority": 5}), exec={**EXEC, "provideClusterInfo": True}
+        ),
+    ),
+    ("kubeconfig", kubeconfig(cluster(), tokenFile="a\0b")),
+    ("kubeconfig", kubeconfig(cluster(), **{"client-certificate": "a\0b", "client-key": "k"})),
+    ("kubeconfig", BOMB.encode() + b"}"),
+    ("configuration", b'\n{"\\ud800": 1}'),
+    (
+        "configuration",
+        b"\n" + BOMB.encode() + b", profiles: [{pluginConfig: [{name: X, args: *i}]}]}",
+    ),
+    ("configuration", b"\n&x [*x]"),
+    ("answers", LEASE % b"\xff"),
+    ("answers", LEASE % (b"[" * 5_000)),
+]
+
+
+@pytest.mark.parametrize("name", SURFACES)
+def test_nothing_is_found(name: str) -> None:
+    def is_over(tally: Tally, passed_s: float) -> bool:
+        return tally.inputs_count >= INPUTS[name]
+
+    tally = harness.run(name, SURFACES[name], 20_261, is_over)
+    found = [each._replace(story=each.story[-3:]) for each in tally.findings.values()]
+    # How long a turn takes is no matter of a machine that does other things too.
+    assert [each for each in found if each.kind != "slow"] == []
+    if name in ("watch", "messages", "kubeconfig", "configuration", "answers"):
+        assert 0 < tally.refused_count < tally.inputs_count, "damaged enough, and not too much"
+
+
+@pytest.mark.parametrize(("name", "data"), FOUND)
+def test_what_was_found_once_is_refused(name: str, data: bytes) -> None:
+    tally = Tally()
+    with harness.limited():
+        assert harness.tell(SURFACES[name], [data], tally) is None
+    assert tally.refused_count == 1
+
+
+# The harness ----------------------------------------------------------------------------------------
+
+
+def surface(take: harness.Take) -> Surface:
+    def story(rng: random.Random) -> harness.Story:
+        return [rng.randbytes(3) for _ in range(5)]
+
+    return Surface("a toy", story, lambda: Target(take))
+
+
+def found_by(take: harness.Take) -> list[Finding]:
+    def is_over(tally: Tally, passed_s: float) -> bool:
+        return bool(tally.findings) or tally.inputs_count >= 200
+
+    return list(harness.run("toy", surface(take), 0, is_over).findings.values())
+
+
+def test_refusals_are_no_findings_and_all_else_is() -> None:
+    def refuse(data: bytes) -> None:
+        raise OperationalError("no")
+
+    def fail(data: bytes) -> None:
+        if data[0] > 250:
+            raise KeyError("x")
+
+    def live_through(data: bytes) -> None:
+        try:
+            fail(data)
+        except KeyError:
+            logging.getLogger("berth.toy").exception("lived through")
+
+    def use_time(data: bytes) -> None:
+        for _ in iter(int, 1):
+            pass
+
+    assert found_by(refuse) == []
+    assert [each.kind for each in found_by(fail)] == [
+        "KeyError in tests/properties/test_fuzz.py fail"
+    ]
+    assert [each.kind.partition(" in ")[0] for each in found_by(live_through)] == [
+        "contained KeyError"
+    ]
+    harness_s, harness.ENDLESS_S = harness.ENDLESS_S, 0.2  # type: ignore[misc] # It is Final.
+    try:
+        assert [each.kind for each in found_by(use_time)[:1]] == [
+            "endless in _EndlessError in tests/properties/test_fuzz.py use_time"
+        ]
+    finally:
+        harness.ENDLESS_S = harness_s  # type: ignore[misc] # The same.
+
+
+def test_memory_that_one_input_takes_is_found() -> None:
+    def take(data: bytes) -> None:
+        bytearray(harness.SPIKE_BYTES * 2)[::4096] = b"x" * (harness.SPIKE_BYTES // 2048)
+
+    assert [each.kind for each in found_by(take)][:1] == ["memory"]
+
+
+def test_a_finding_is_made_short_written_and_told_again(tmp_path: Path) -> None:
+    heard: list[bytes] = []
+
+    def start() -> Target:
+        heard.clear()
+
+        def take(data: bytes) -> None:
+            heard.append(data)
+            if sum(b"x" in each for each in heard) == 2:
+                raise ValueError("two")
+
+        return Target(take)
+
+    toy = Surface("a toy", lambda _: [b"a", b"bxb", b"c", b'{"k": "x", "l": [1]}', b"d"], start)
+    tally = Tally()
+    with harness.limited():
+        found = harness.tell(toy, toy.story(random.Random(0)), tally)
+    assert found is not None
+    shorter = harness.shrunk(toy, found)
+    assert shorter.story == [b"x", b'{"k": "x"}']
+    assert harness.read_story(harness.written("toy", shorter)) == ("toy", shorter.story)
+
+
+def test_the_command_tells_a_story_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    finding = Finding("k", "d", [FOUND[0][1]])
+    path = tmp_path / "found.json"
+    path.write_text(harness.written("kubeconfig", finding))
+    assert main(["--replay", str(path), "--log"]) == 0
+    assert "1 inputs: nothing found" in capsys.readouterr().out
