@@ -18,6 +18,7 @@ from bench.sim.schedule import EPOCH_WALL_S, MachineClock, Simulation
 from bench.sim.virtual_loop import Network, VirtualLoop
 from daemon.adapter.kind_feed import KindFeed
 from daemon.adapter.line_splitter import LineSplitter
+from daemon.endpoints.access import TokenAccess
 from daemon.endpoints.health import Facts
 from daemon.endpoints.pages import Pages
 from daemon.endpoints.server import EndpointServer
@@ -206,8 +207,9 @@ async def _read_stream(client: ApiClient) -> None:
 
 async def _hold_lease(client: ApiClient) -> None:
     lease = LeaseObject(client, "n", "l")
-    await lease.read(5.0)
-    await lease.update(LeaseRecord("me", 15, "a", "b", 1), 5.0)
+    seen = await lease.read(5.0)
+    write = lease.create if seen is None else lease.update
+    await write(LeaseRecord("me", 15, "a", "b", 1), 5.0)
     await lease.say("became leader", "2026-01-01T00:00:00.000000Z", 5.0)
 
 
@@ -296,8 +298,20 @@ class _Source:
     async def metrics(self) -> str:
         return "berth_owner_up 1\n"
 
+    async def pod_resources(self) -> str | None:
+        return ""
+
     def configz(self) -> bytes | None:
         return b"{}"
+
+    def flags(self) -> dict[str, str] | None:
+        return {}
+
+    def started_s(self) -> float:
+        return EPOCH_WALL_S
+
+    def now_s(self) -> float:
+        return EPOCH_WALL_S
 
 
 class _Asked:
@@ -338,7 +352,7 @@ def _listen_endpoints(process: AsyncProcess, simulation: Simulation) -> None:
     del simulation
 
     async def main() -> None:
-        await EndpointServer(Pages(_Source(), lambda: "t")).start("h", 1, None)
+        await EndpointServer(Pages(_Source(), TokenAccess(lambda: "t"))).start("h", 1, None)
 
     process.start(main)
 

@@ -159,7 +159,8 @@ def _input(rng: random.Random, name: str) -> bytes:
     if is_damaged and rng.random() < 0.5:
         at = rng.randrange(len(frames))
         frames = [*frames[:at], mutated_bytes(rng, frames[at]), *frames[at + 1 :]]
-    return b"%b %b" % (name.encode(), msgspec.msgpack.encode(frames))
+    whole: bytes = b"%b %b" % (name.encode(), msgspec.msgpack.encode(frames))
+    return whole
 
 
 def _changed_numbers(rng: random.Random, buffer: bytes) -> bytes:
