@@ -63,7 +63,12 @@ class PlayedAdapter(PeerEnd):
     """The adapter's own reading of watch lines, without the connections."""
 
     def __init__(self, links: Links) -> None:
-        super().__init__(links, Process(links.simulation, "adapter", MachineClock(links.simulation)), Channel.ADAPTER, "adapter")
+        super().__init__(
+            links,
+            Process(links.simulation, "adapter", MachineClock(links.simulation)),
+            Channel.ADAPTER,
+            "adapter",
+        )
         self._feeds = {kind.plural: KindFeed(kind, self._put) for kind in ALL_KINDS}
         self._splitter = LineSplitter()
         self._stored: dict[str, dict[str, bytes]] = {plural: {} for plural in self._feeds}
@@ -130,7 +135,12 @@ class PlayedBinder(PeerEnd):
     """Binds and evicts at once, with some failures; the watch tells of it."""
 
     def __init__(self, links: Links, adapter: PlayedAdapter) -> None:
-        super().__init__(links, Process(links.simulation, "binder-0", MachineClock(links.simulation)), Channel.BINDERS, "binder-0")
+        super().__init__(
+            links,
+            Process(links.simulation, "binder-0", MachineClock(links.simulation)),
+            Channel.BINDERS,
+            "binder-0",
+        )
         self._adapter = adapter
         self.bound: dict[str, str] = {}
         """uid -> node"""

@@ -351,8 +351,9 @@ def _start_asked(listen: "Callable[[AsyncProcess, Simulation], None]") -> Target
 def _listen_endpoints(process: AsyncProcess, simulation: Simulation) -> None:
     del simulation
 
-    async def main() -> None:
+    async def main() -> int:
         await EndpointServer(Pages(_Source(), TokenAccess(lambda: "t"))).start("h", 1, None)
+        return await cast("asyncio.Future[int]", process.create_future())
 
     process.start(main)
 

@@ -181,7 +181,9 @@ class _Silent(PeerEnd):
 
     def __init__(self, links: Links, channel: Channel, identity: bytes) -> None:
         name = identity.decode()
-        super().__init__(links, Process(links.simulation, name, MachineClock(links.simulation)), channel, name)
+        super().__init__(
+            links, Process(links.simulation, name, MachineClock(links.simulation)), channel, name
+        )
 
     def arrive_connected(self) -> None:
         assert self.links.owner is not None, "somebody is connected to"

@@ -108,7 +108,7 @@ class LeaseObject:
             lease = msgspec.json.decode(body)
         except UNDECODABLE as error:
             raise ObjectError(self.where, f"what came is not JSON: {error}") from error
-        if not isinstance(lease, dict):
+        if not isinstance(lease, dict) or not isinstance(lease.get("metadata", {}), dict):
             raise ObjectError(self.where, "what came is no object")
         spec = lease.get("spec")
         record = _record(spec if isinstance(spec, dict) else {}, self.where)

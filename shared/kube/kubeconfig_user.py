@@ -76,6 +76,8 @@ def _mode_problems(stated: dict[str, Any], version: Any) -> list[str]:
 
 
 def _read_env(stated: Any) -> tuple[tuple[tuple[str, str], ...], list[str]]:
+    if stated is not None and not isinstance(stated, list):
+        return (), ["user.exec.env: expected a list"]
     pairs = []
     for index, entry in enumerate(stated or ()):
         name = entry.get("name") if isinstance(entry, dict) else None

@@ -51,6 +51,7 @@ FOUND = [
             cluster(**{"certificate-authority": 5}), exec={**EXEC, "provideClusterInfo": True}
         ),
     ),
+    ("kubeconfig", kubeconfig(cluster(), exec={**EXEC, "env": True})),
     ("kubeconfig", kubeconfig(cluster(), tokenFile="a\0b")),
     ("kubeconfig", kubeconfig(cluster(), **{"client-certificate": "a\0b", "client-key": "k"})),
     ("kubeconfig", BOMB.encode() + b"}"),
@@ -61,6 +62,7 @@ FOUND = [
     ),
     ("configuration", b"\n&x [*x]"),
     ("answers", LEASE % b"\xff"),
+    ("answers", b'lease HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{"metadata":[]}'),
     ("answers", LEASE % (b"[" * 5_000)),
 ]
 
