@@ -169,7 +169,7 @@ def _changed_numbers(rng: random.Random, buffer: bytes) -> bytes:
     if len(buffer) < width:
         return buffer
     at = rng.randrange(len(buffer) // width) * width
-    number = rng.choice((0, 1, 5, 100, 70_000, -1, 2**31 - 1, 2**62)) % 2 ** (8 * width)
+    number = rng.choice((0, 1, 5, 100, 70_000, -1, 2**31 - 1, 2**62)) % (1 << 8 * width)
     return buffer[:at] + number.to_bytes(width, "little") + buffer[at + width :]
 
 
