@@ -244,6 +244,8 @@ class _Lone:
         self._simulation = simulation
         self._machine = machine_of(simulation, network, Links(simulation))
         self._lives = 0
+        self.server: AsyncProcess | None = None
+        """Ends with it."""
         self._process = self._begun()
 
     def _new(self, life: int) -> AsyncProcess:
@@ -273,6 +275,8 @@ class _Lone:
     def finish(self) -> None:
         self._simulation.run_until(self._simulation.now_s + 15.0)
         self._process.kill()
+        if self.server is not None:
+            self.server.kill()
 
 
 class LoneBinder(_Lone):
@@ -301,7 +305,9 @@ def _beside_a_server(kind: type[_Lone]) -> _Lone:
     server = ApiServer(ServerOptions(), now_s=lambda: EPOCH_WALL_S + simulation.now_s)
     start_api_server(process, server)
     simulation.run_until(simulation.now_s + 0.1)
-    return kind(simulation, network)
+    lone = kind(simulation, network)
+    lone.server = process
+    return lone
 
 
 def _whole(parts: Sequence[Buffer]) -> list[Buffer]:
