@@ -235,14 +235,27 @@ def _as_go_reads(found: Any, kind: inspect.Type) -> Any:
                 for name, value in found.items()
                 if value is not None and (field := fields.get(name.lower())) is not None
             }
-        case inspect.StructType() if found is None:
-            return {}
+        case _ if found is None:
+            return _zero(kind)
         case inspect.ListType() if isinstance(found, list):
             return [_as_go_reads(value, kind.item_type) for value in found]
         case inspect.DictType() if isinstance(found, dict):
             return {name: _as_go_reads(value, kind.value_type) for name, value in found.items()}
         case _:
             return found
+
+
+def _zero(kind: inspect.Type) -> Any:
+    """What null leaves where something is expected that has no null."""
+    match kind:
+        case inspect.ListType():
+            return []
+        case inspect.StrType():
+            return ""
+        case inspect.IntType():
+            return 0
+        case _:
+            return {}
 
 
 def _refuse_constant(text: str) -> NoReturn:
