@@ -14,7 +14,7 @@ from shared.columns.journal import Journal
 from shared.columns.schema import Bools, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.engine import POD_CHANGES_MAX
-from shared.framework.families import Families, may_have_claims, passing_with_claims
+from shared.framework.families import Families, may_have_claims, passing_with_claims, without_claims
 from shared.framework.kept_rows import FEW_ROWS, RoomAsked, RoomFilter, room_filters
 from shared.framework.nominated_pods import passing_with_nominated
 from shared.framework.object_news import has_say, kinds_changed
@@ -110,7 +110,7 @@ class Checker:
             if passes is None:
                 return None
             has_room &= passes
-        has_room &= self._by_family.passing(family_id, info, profile, rows)
+        has_room &= self._by_family.passing(family_id, without_claims(info), profile, rows)
         return has_room
 
     def _with_room(self, profile: str, info: PodInfo, rows: Rows) -> Bools | None:

@@ -100,6 +100,14 @@ def family_key(info: PodInfo, profile: str) -> bytes:
     return _encoder.encode((profile, info.namespace, info.requests.scalars, rest))
 
 
+def without_claims(info: PodInfo) -> PodInfo:
+    """What speaks for its family: the pod without what is its own, which goes when the pod goes."""
+    if info.template.identity is None:
+        return info
+    bare = msgspec.structs.replace(info.spec, volumes=None, resource_claims=None)
+    return PodInfo(info.namespace, msgspec.structs.replace(info.template, spec=bare, identity=None))
+
+
 def may_have_claims(info: PodInfo) -> bool:
     """Whether plugins that read claims may have something to say."""
     spec = info.spec

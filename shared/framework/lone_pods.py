@@ -18,7 +18,7 @@ from shared.columns.journal import Journal
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.engine import Choice, ClassEvaluation, Engine, TieBreak
-from shared.framework.families import Families, may_have_claims, passing_with_claims
+from shared.framework.families import Families, may_have_claims, passing_with_claims, without_claims
 from shared.framework.kept_rows import KeptRows, kept_rows
 from shared.framework.outcomes import ActiveScore, PreScoreError
 from shared.framework.pod_info import PodInfo
@@ -72,7 +72,7 @@ class LonePods:
         family_id = self._families.of(class_id, info, profile, self._cluster)
         if family_id is None:
             return None
-        family = self._engine.evaluate(family_id, info, profile)
+        family = self._engine.evaluate(family_id, without_claims(info), profile)
         if not family.outcome.status.is_success or family.framework.has_failed(family.outcome):
             return None
         feasible = family.feasible[: self._cluster.nodes.row_count]
