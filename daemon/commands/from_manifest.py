@@ -8,6 +8,7 @@ import argparse
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import yaml
 
 from daemon.commands.run_flags import add_run_flags, options_of, with_dashes
@@ -35,31 +36,54 @@ def berths_manifest(path: Path, image: str = IMAGE) -> str:
         raise ConfigurationError(str(path), [f"cannot be read: {error.strerror}"]) from error
     except YAML_FAULTS as error:
         raise ConfigurationError(str(path), [yaml_problem(error)]) from error
-    container = _container(pod, path)
-    words = [*(container.get("command") or []), *(container.get("args") or [])]
-    flags = [str(word) for word in words[1:]]
+    try:
+        shape = msgspec.convert(pod, _Pod)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(str(path), [f"is no pod: {error}"]) from error
+    at = _place(shape, path)
+    flags = shape.spec.containers[at].words[1:]
     notes = _notes(flags, path)
+    spec = pod["spec"]
+    container = spec["containers"][at]
     container.pop("args", None)
     container["image"] = image
     container["command"] = ["berth", "run", *flags, f"--runtime-dir={RUNTIME_DIR}"]
-    mounts = container.setdefault("volumeMounts", [])
-    mounts.append({"name": RUNTIME_VOLUME, "mountPath": RUNTIME_MOUNT})
-    volumes = pod["spec"].setdefault("volumes", [])
-    volumes.append({"name": RUNTIME_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}})
-    pod["spec"]["terminationGracePeriodSeconds"] = GRACE_S
+    mount = {"name": RUNTIME_VOLUME, "mountPath": RUNTIME_MOUNT}
+    volume = {"name": RUNTIME_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}}
+    container["volumeMounts"] = [*(container.get("volumeMounts") or []), mount]
+    spec["volumes"] = [*(spec.get("volumes") or []), volume]
+    spec["terminationGracePeriodSeconds"] = GRACE_S
     pod.pop("status", None)
     comments = "".join(f"# {note}\n" for note in notes)
     return comments + yaml.safe_dump(pod, sort_keys=False)
 
 
-def _container(pod: Any, path: Path) -> dict[str, Any]:
-    """That of kube-scheduler."""
-    containers = pod.get("spec", {}).get("containers", []) if isinstance(pod, dict) else []
-    for container in containers:
-        words = [*(container.get("command") or []), *(container.get("args") or [])]
-        if words and Path(str(words[0])).name == PROGRAM:
-            assert isinstance(container, dict), "what has a command is one"
-            return container
+class _Container(msgspec.Struct):
+    command: list[str] | None = None
+    args: list[str] | None = None
+    volumeMounts: list[Any] | None = None  # noqa: N815 - the API's name.
+
+    @property
+    def words(self) -> list[str]:
+        return [*(self.command or ()), *(self.args or ())]
+
+
+class _Spec(msgspec.Struct):
+    containers: list[_Container]
+    volumes: list[Any] | None = None
+
+
+class _Pod(msgspec.Struct):
+    """What has to have its shape."""
+
+    spec: _Spec
+
+
+def _place(pod: _Pod, path: Path) -> int:
+    """Which of its containers is kube-scheduler's."""
+    for at, container in enumerate(pod.spec.containers):
+        if container.words and Path(container.words[0]).name == PROGRAM:
+            return at
     problem = f"is no pod with a container whose command is {PROGRAM}"
     raise ConfigurationError(str(path), [f"{problem}; give the static pod's manifest"])
 

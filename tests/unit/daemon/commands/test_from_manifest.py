@@ -82,6 +82,10 @@ def test_flags_without_effect_stand_on_top(
         ("--leader-elect=true", "--secure-port=70000", "must lie in"),
         ("    - kube-scheduler\n", "    - kube-proxy\n", "whose command is kube-scheduler"),
         ("apiVersion: v1", "apiVersion: [", "line"),
+        ("  containers:\n", "  containers: 3\n  c:\n", "$.spec.containers"),
+        ("    - --bind-address=127.0.0.1\n", "    - 5\n", "$.spec.containers[0].command"),
+        (STATIC_POD, "[]", "is no pod"),
+        (STATIC_POD, "&a [*a]", "is no pod"),
     ],
 )
 def test_what_cannot_be_used_is_named(
