@@ -1,4 +1,8 @@
-"""What holds for every test: hypothesis judges no speed, tests of a whole berth are marked `live`."""
+"""What holds for every test: hypothesis judges no speed, tests of a whole berth are marked `live`, a
+command that was called leaves the level of the log as it was."""
+
+import logging
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -8,6 +12,15 @@ settings.register_profile("search", deadline=None, suppress_health_check=[Health
 # The same examples each time: what nobody has named yet is found by a search, not by a gate.
 settings.register_profile("gate", settings.get_profile("search"), derandomize=True)
 settings.load_profile("gate")
+
+
+@pytest.fixture(autouse=True)
+def level_of_the_log() -> Iterator[None]:
+    """As it was before, whatever `start_logging` was asked for in between."""
+    logger = logging.getLogger("berth")
+    level = logger.level
+    yield
+    logger.setLevel(level)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

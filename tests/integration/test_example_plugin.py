@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from shared import exit_codes
 from tests.support.live import ROOT, Fields, LiveBerth, SharedBerth
 from tests.support.live_cluster import pods_path
 from tests.support.waiting import HANG_S
@@ -125,7 +126,7 @@ def test_check_config_names_what_is_wrong_with_an_argument(
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(config))
     done = run(installed, "daemon", "check-config", str(path))
-    assert done.returncode == 1
+    assert done.returncode == exit_codes.UNUSABLE
     assert problem in done.stderr
     assert f"{path}" in done.stderr
 
@@ -145,5 +146,5 @@ def test_check_config_shows_the_plugins_where_they_take_part(installed: Path) ->
 
 def test_without_the_package_its_plugins_are_unknown(tmp_path: Path) -> None:
     done = run(tmp_path, "daemon", "check-config", str(EXAMPLE / "scheduler.yaml"))
-    assert done.returncode == 1
+    assert done.returncode == exit_codes.UNUSABLE
     assert "there is no plugin GoldTier" in done.stderr

@@ -52,7 +52,7 @@ PLANTS = {
         "daemon.core.proposals",
         "    ok &= nodes.incarnation[rows] <= generation\n",
         "",
-        found_by=222,
+        found_by=373,
     ),
     "a pod that was marked is confirmed in the short way": Plant(
         "daemon.core.cache",
@@ -70,25 +70,26 @@ PLANTS = {
         "shared.framework.nominated_pods",
         "    if not cluster.nominations or not len(rows):\n        return _NONE",
         "    if True:\n        return _NONE",
-        found_by=6,
+        found_by=33,
     ),
     "nobody is put back who need not go": Plant(
         "shared.framework.victim_finder",
         "for rank in range(int(counts[fits].max(initial=0))):",
         "for rank in range(0):",
-        found_by=5,
+        found_by=33,
     ),
     "the worst node is preempted on": Plant(
         "shared.framework.preemption",
         "        left = left[values == values.min()]",
         "        left = left[values == values.max()]",
+        found_by=373,
     ),
     "who waits for room is not told of any": Plant(
         "daemon.core.cluster_changes",
         "        self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, gone, "
         "None, now_s, but=but)\n",
         "        pass\n",
-        found_by=7,
+        found_by=33,
     ),
     "placements that are settled stay on top of the copy": Plant(
         "workers.scorer.replica",
@@ -100,10 +101,12 @@ PLANTS = {
         "daemon.core.bindings",
         "        self._unassigned += [*again, *binder.waiting]\n",
         "        self._unassigned += [*binder.waiting]\n",
+        found_by=47,
     ),
     "an order that may have been carried out is given again as if new": Plant(
         "daemon.core.bindings",
         "        again = [_with_a_look(order) for order in binder.orders.values()]",
         "        again = list(binder.orders.values())",
+        found_by=66,
     ),
 }

@@ -1,5 +1,6 @@
 """The simulation finds what it must: faults that are planted in the code."""
 
+import os
 from itertools import chain
 
 import pytest
@@ -14,14 +15,17 @@ from tests.sim.test_stories import node, pod, story
 SEEDS_MAX = 1000
 """So many may pass before one finds the fault."""
 
+SEARCHES = os.environ.get("BERTH_SEARCH_PLANTS") == "1"
+"""Whether the seed is looked for, where the one that found a fault last does not any more: minutes."""
+
 
 @pytest.mark.parametrize("name", PLANTS)
 def test_a_planted_fault_is_found(name: str) -> None:
     plant = PLANTS[name]
     with planted(plant.module, plant.before, plant.after):
-        # First the seed that found it last, so that the search is short while little has changed.
-        seeds = chain((plant.found_by,), range(SEEDS_MAX))
-        assert any(play_seed(seed).failure is not None for seed in seeds)
+        seeds = chain((plant.found_by,), range(SEEDS_MAX if SEARCHES else 0))
+        found_by = next((seed for seed in seeds if play_seed(seed).failure is not None), None)
+    assert found_by == plant.found_by
 
 
 def test_a_story_is_made_short() -> None:
