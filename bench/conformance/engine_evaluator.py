@@ -31,9 +31,9 @@ from daemon.core.pod_classes import PodClass
 from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.config import API_VERSION, KIND, parse_configuration
-from shared.framework.best_rows import Ties
+from shared.engine.best_rows import Ties
+from shared.engine.engine import Choice, ClassEvaluation, Engine
 from shared.framework.diagnosis import node_verdicts
-from shared.framework.engine import Choice, ClassEvaluation, Engine
 from shared.framework.feature_gates import FeatureGates
 from shared.framework.outcomes import PreFilterOutcome
 from shared.framework.registry import BuiltProfile, Registry

@@ -17,7 +17,8 @@ from bench.conformance.compare import as_upstream_shows
 from bench.conformance.engine_evaluator import EngineEvaluator
 from bench.conformance.generate import scenario
 from bench.conformance.scenario import Scenario
-from shared.framework import candidate_search, class_filters, kept_rows, lone_pods, row_states
+from shared.engine import class_filters, kept_rows, lone_pods, row_states
+from shared.framework import candidate_search
 
 Json = dict[str, Any]
 

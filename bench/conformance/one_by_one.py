@@ -13,7 +13,8 @@ import numpy as np
 
 from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable
-from shared.framework.best_rows import Ties
+from shared.engine.best_rows import Ties
+from shared.engine.engine import Choice, ClassEvaluation, Engine
 from shared.framework.candidates import Candidate
 from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import (
@@ -22,7 +23,6 @@ from shared.framework.diagnosis import (
     node_verdicts,
     rows_without_verdict,
 )
-from shared.framework.engine import Choice, ClassEvaluation, Engine
 from shared.framework.nominated_pods import counting_own_node, run_filters_with_nominated
 from shared.framework.outcomes import (
     ActiveScore,

@@ -22,8 +22,8 @@ REASONS: Final[Sequence[tuple[str, str, str]]] = (
     ("shared/framework/plugin_api.py", "*", "a protocol's own bodies never run"),
     ("shared/framework/binding_api.py", "*", "a protocol's own bodies never run"),
     ("shared/framework/node_sample.py", "*", "all nodes are scored"),
-    ("shared/framework/best_rows.py", "*", "for more nodes than the simulation has"),
-    ("shared/framework/kept_rows.py", "*", "for more nodes than the simulation has"),
+    ("shared/engine/best_rows.py", "*", "for more nodes than the simulation has"),
+    ("shared/engine/kept_rows.py", "*", "for more nodes than the simulation has"),
 )
 """(file, function, why), patterns as of shells; the first that fits is told."""
 UNKNOWN: Final = "**nobody knows yet**"

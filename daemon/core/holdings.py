@@ -23,7 +23,7 @@ from daemon.core.snapshot_log import SnapshotLog
 from daemon.core.suspects import Suspects
 from daemon.core.verdicts import Verdicts
 from daemon.core.waiting_pods import WaitingPods
-from shared.framework.checker import Checker
+from shared.engine.checker import Checker
 from shared.framework.runtime import Framework
 
 

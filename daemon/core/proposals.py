@@ -20,9 +20,9 @@ from daemon.core.dispatch import Attempt, Scorer
 from daemon.core.nominations import NominationBook
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.queue.queued_pod import Place
+from shared.engine.checker import Checker
 from shared.errors import ObjectError
 from shared.faults import reading
-from shared.framework.checker import Checker
 from shared.framework.cluster_view import ClusterView
 from shared.framework.device_index import takes_devices
 from shared.framework.status import Status

@@ -62,7 +62,7 @@ from daemon.core.snapshot_log import SnapshotLog
 from daemon.core.suspects import PARKED, Suspects
 from daemon.core.verdicts import Verdicts
 from daemon.core.waiting_pods import WaitingPods
-from shared.framework.checker import Checker
+from shared.engine.checker import Checker
 from shared.framework.cluster_view import ClusterView
 from shared.framework.extenders import EXTENDER
 from shared.framework.runtime import Framework

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from shared.columns.rows import row_index
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.dra.allocator import ClaimToAllocate, Solution, allocate, understand
 from shared.dra.errors import AllocationError, NodeAllocationError
@@ -22,7 +23,6 @@ from shared.framework.device_index import CLASSES, device_index, reaches
 from shared.framework.pod_info import PodInfo
 from shared.kernels.node_selector import Terms
 from shared.kernels.resource_columns import requested_and_allocatable
-from shared.kernels.rows import row_index
 from shared.kube.objects import (
     DeviceClaim,
     ObjectMeta,

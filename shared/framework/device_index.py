@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.columns.rows import row_index
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.dra.allocated import AllocatedState
@@ -27,7 +28,6 @@ from shared.dra.work import Work
 from shared.framework.cluster_view import ClusterView, ObjectStore
 from shared.framework.pod_info import PodInfo
 from shared.kernels.node_selector import match_any
-from shared.kernels.rows import row_index
 from shared.kube.objects import DeviceClass, ResourceClaim
 
 CLAIMS: Final = "resourceclaims"

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from shared.columns.rows import rows_where
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.node_sample import sampling_of
@@ -35,7 +36,6 @@ from shared.framework.plugin_api import (
 from shared.framework.pod_info import PodInfo
 from shared.framework.pod_weight import is_too_much
 from shared.framework.status import SUCCESS, Code, ReasonBits, Status, Verdicts
-from shared.kernels.rows import rows_where
 
 
 class ScoreEntry(NamedTuple):

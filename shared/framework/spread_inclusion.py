@@ -5,13 +5,13 @@ Rules: pkg/scheduler/framework/plugins/podtopologyspread/{common,filtering,scori
 
 import numpy as np
 
+from shared.columns.answer_table import AnswerTable
+from shared.columns.rows import row_index
 from shared.columns.schema import Bools, Rows
 from shared.columns.table import NodeTable, TaintTuple
 from shared.framework.cluster_view import ClusterView
 from shared.framework.spread_constraints import Constraints
-from shared.kernels.answer_table import AnswerTable
 from shared.kernels.node_inclusion import RequiredNodeAffinity, included_rows
-from shared.kernels.rows import row_index
 from shared.kernels.topology import NO_DOMAIN, Topology
 
 Taints = tuple[TaintTuple, ...]

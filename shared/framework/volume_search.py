@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from shared.columns.rows import row_index
 from shared.columns.schema import Bools, Rows
 from shared.errors import ObjectError
 from shared.framework.cluster_view import ClusterView
@@ -20,7 +21,6 @@ from shared.kernels.affinity_columns import NONE, Places, match_affinity
 from shared.kernels.csi_translation import Untranslatable, in_tree_plugin, translated_affinity
 from shared.kernels.label_selector import EVERYTHING, SelectorError, parse_label_selector
 from shared.kernels.node_selector import Terms
-from shared.kernels.rows import row_index
 from shared.kernels.volume_pool import Slots, VolumePool
 from shared.kernels.volumes import (
     NO_PROVISIONER,

@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools, Int32s
 from shared.columns.table import NodeTable
 from shared.kernels.node_selector import LabelRequirement, Operator, Terms, match_any
-from shared.kernels.rows import RowIndex
 
 Places = NDArray[np.intp]
 """Positions in a list of things, the first in line first."""

@@ -17,10 +17,10 @@ from typing import Final
 
 import numpy as np
 
+from shared.columns.rows import RowIndex
 from shared.columns.schema import BASE_RESOURCES, INT64_MAX, Bools, Int64s, wrap_int64
 from shared.columns.table import NodeTable
 from shared.kernels.resources import BLOCK, SCORE_MAX, Columns, Floats
-from shared.kernels.rows import RowIndex
 
 AMOUNT_MAX: Final = ((1 << 53) - 1) // (SCORE_MAX + 1)
 """A hundred times as much, and as much again, is below 2^53. In bytes, 80 TiB."""

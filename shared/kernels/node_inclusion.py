@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shared.columns.answer_table import AnswerTable
+from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools
 from shared.columns.table import NodeTable, TaintTuple
-from shared.kernels.answer_table import AnswerTable
 from shared.kernels.node_selector import (
     Term,
     Terms,
@@ -19,7 +20,6 @@ from shared.kernels.node_selector import (
     parse_selector,
     selector_from_labels,
 )
-from shared.kernels.rows import RowIndex
 from shared.kube.objects import PodSpec
 
 

@@ -15,10 +15,10 @@ from typing import Final, NamedTuple, assert_never
 
 import numpy as np
 
+from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools, Int32s
 from shared.columns.table import NodeTable
 from shared.kernels.label_match import Numbers, has_label, numbers_in, value_in
-from shared.kernels.rows import RowIndex
 from shared.kube.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
 NAME_FIELD: Final = "metadata.name"

@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
+from shared.columns.rows import RowIndex
 from shared.columns.schema import Int64s
 from shared.columns.table import NodeTable
-from shared.kernels.rows import RowIndex
 from shared.kube.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
 
 COUNTED_FOR_ALL: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)

@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools, Int64s, Rows
-from shared.kernels.rows import RowIndex
 from shared.kernels.topology import NO_DOMAIN, Topology, sum_by_domain
 
 Floats = NDArray[np.float64]

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools, Int64s, Rows
-from shared.kernels.rows import RowIndex
 from shared.kernels.topology import NO_DOMAIN, Topology, sum_by_domain
 
 SCORE_MAX: Final = 100

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools
 from shared.columns.table import NodeTable
 from shared.kernels.affinity_columns import NONE, AffinityColumns, Places, match_affinity
 from shared.kernels.label_selector import Selector
 from shared.kernels.node_selector import Terms
-from shared.kernels.rows import RowIndex
 from shared.kernels.volumes import (
     FILESYSTEM,
     VOLUME_AVAILABLE,

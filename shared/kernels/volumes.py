@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools
 from shared.columns.table import NodeTable
 from shared.kernels.node_selector import (
@@ -20,7 +21,6 @@ from shared.kernels.node_selector import (
     match_term,
     parse_selector,
 )
-from shared.kernels.rows import RowIndex
 from shared.kube import quantity
 from shared.kube.objects import (
     CsiStorageCapacity,

@@ -17,6 +17,7 @@ from typing import ClassVar, Final
 import msgspec
 import numpy as np
 
+from shared.columns.rows import row_index
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.dra.allocated import results_of
 from shared.dra.allocator import Solution
@@ -71,7 +72,6 @@ from shared.framework.status import (
 )
 from shared.kernels.node_selector import Terms, match_any, parse_selector
 from shared.kernels.normalize import by_maximum, highest
-from shared.kernels.rows import row_index
 from shared.kube.objects import (
     DeviceRequest,
     ResourceClaim,

@@ -12,13 +12,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from shared.columns.answer_table import AnswerTable
+from shared.columns.rows import row_index
 from shared.columns.schema import Int32s, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Dependence, PreScoreResult, Reads, Scope
 from shared.framework.pod_info import PodInfo
-from shared.kernels.answer_table import AnswerTable
 from shared.kernels.images import nodes_by_image, normalized_name, set_score, spread_size
-from shared.kernels.rows import row_index
 from shared.plugin_names import IMAGE_LOCALITY
 
 ImageSet = frozenset[str]

@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
+from shared.columns.class_values import ClassValues
+from shared.columns.rows import RowIndex, row_index
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
@@ -28,10 +30,8 @@ from shared.framework.plugin_api import (
 )
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import SKIP, SUCCESS, Code, Status, Verdicts, all_pass
-from shared.kernels.class_values import ClassValues
 from shared.kernels.label_selector import Labels
 from shared.kernels.pod_terms import NO_LABELS, PodTerm, ResolvedTerm, TermIndex
-from shared.kernels.rows import RowIndex, row_index
 from shared.kernels.term_counts import (
     NO_SHARES,
     Shares,

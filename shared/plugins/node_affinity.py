@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from shared.columns.rows import row_index
 from shared.columns.schema import Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
@@ -32,7 +33,6 @@ from shared.kernels.node_selector import (
     parse_term,
 )
 from shared.kernels.normalize import by_maximum, highest
-from shared.kernels.rows import row_index
 from shared.kube.objects import NodeAffinity as NodeAffinitySpec
 from shared.kube.objects import NodeSelectorTerm, PreferredSchedulingTerm
 from shared.plugin_names import NODE_AFFINITY

@@ -10,13 +10,13 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from shared.columns.answer_table import AnswerTable
+from shared.columns.rows import row_index
 from shared.columns.schema import Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ON_NODE, SKIP_FILTER, Dependence, PreFilterResult
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code, Verdicts, single_reason
-from shared.kernels.answer_table import AnswerTable
-from shared.kernels.rows import row_index
 from shared.kube.objects import PodSpec
 from shared.plugin_names import NODE_DECLARED_FEATURES
 

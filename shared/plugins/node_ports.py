@@ -8,6 +8,8 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from shared.columns.answer_table import AnswerTable
+from shared.columns.rows import row_index
 from shared.columns.schema import Rows
 from shared.columns.table import PortTuple
 from shared.framework.cluster_view import ClusterView
@@ -20,9 +22,7 @@ from shared.framework.plugin_api import (
 )
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code, Verdicts, single_reason
-from shared.kernels.answer_table import AnswerTable
 from shared.kernels.host_ports import conflicts
-from shared.kernels.rows import row_index
 from shared.plugin_names import NODE_PORTS
 
 REASON: Final = "node(s) didn't have free ports for the requested pod ports"

@@ -11,11 +11,12 @@ from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
+from shared.columns.rows import row_index
 from shared.columns.schema import Int64s, Rows
 from shared.dra.extended import can_be_backed
 from shared.framework.cluster_view import ClusterView
 from shared.framework.device_counts import count_devices
-from shared.framework.kept_rows import KeptScore
+from shared.framework.kept_answers import KeptScore
 from shared.framework.plugin_api import ON_USAGE, SKIP_SCORE, Dependence, PreScoreResult
 from shared.framework.pod_info import PodInfo
 from shared.kernels import resources as kernel
@@ -26,7 +27,6 @@ from shared.kernels.resource_columns import (
     requested_and_allocatable,
     requested_and_allocatable_one,
 )
-from shared.kernels.rows import row_index
 from shared.kube import resource_names
 from shared.plugin_names import NODE_RESOURCES_BALANCED_ALLOCATION
 from shared.plugins.args import NodeResourcesBalancedAllocationArgs

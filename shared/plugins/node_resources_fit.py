@@ -11,6 +11,7 @@ from typing import ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 
+from shared.columns.rows import row_index
 from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.dra.extended import can_be_backed
@@ -18,7 +19,7 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.device_counts import count_devices
 from shared.framework.device_index import CLASSES as DEVICE_CLASSES
 from shared.framework.device_index import device_index
-from shared.framework.kept_rows import KeptScore, RoomAsked
+from shared.framework.kept_answers import KeptScore, RoomAsked
 from shared.framework.plugin_api import (
     ON_USAGE,
     Dependence,
@@ -39,7 +40,6 @@ from shared.kernels.resource_columns import (
     requested_and_allocatable,
     requested_and_allocatable_one,
 )
-from shared.kernels.rows import row_index
 from shared.kube import resource_names
 from shared.plugin_names import NODE_RESOURCES_FIT
 from shared.plugins.args import (

@@ -5,6 +5,7 @@ Rule: pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go, v
 
 from typing import ClassVar, Final
 
+from shared.columns.rows import row_index
 from shared.columns.schema import Rows
 from shared.columns.table import TaintTuple
 from shared.framework.cluster_view import ClusterView
@@ -12,7 +13,6 @@ from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS
 from shared.framework.plugin_api import ON_NODE, SKIP_FILTER, Dependence, PreFilterResult
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code, Verdicts, single_reason
-from shared.kernels.rows import row_index
 from shared.kernels.tolerations import NO_SCHEDULE, tolerates, toleration_rules
 from shared.plugin_names import NODE_UNSCHEDULABLE
 

@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from shared.columns.rows import row_index
 from shared.columns.schema import Bools, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.csi_node_columns import CsiNodeColumns, csi_node_columns
@@ -22,7 +23,6 @@ from shared.kernels.pod_volumes import (
     may_attach,
     ownership_problem,
 )
-from shared.kernels.rows import row_index
 from shared.plugin_names import NODE_VOLUME_LIMITS
 
 REASON: Final = "node(s) exceed max volume count"

@@ -12,6 +12,9 @@ from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
+from shared.columns.answer_table import AnswerTable
+from shared.columns.class_values import ClassValues
+from shared.columns.rows import row_index
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
@@ -43,10 +46,7 @@ from shared.framework.spread_constraints import (
 )
 from shared.framework.spread_inclusion import Inclusion
 from shared.framework.status import Code, Status, Verdicts, all_pass
-from shared.kernels.answer_table import AnswerTable
-from shared.kernels.class_values import ClassValues
 from shared.kernels.label_selector import SelectorError
-from shared.kernels.rows import row_index
 from shared.kernels.spread import HardCounts, SoftDomains, SoftNodes, by_range, rounded
 from shared.kernels.tolerations import is_repelled, toleration_rules
 from shared.kernels.topology import NO_DOMAIN, NO_ROWS, pods_of_classes

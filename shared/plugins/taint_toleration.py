@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from shared.columns.answer_table import AnswerTable
+from shared.columns.rows import row_index
 from shared.columns.schema import Int64s, Rows
 from shared.columns.table import TaintTuple
 from shared.framework.cluster_view import ClusterView
@@ -15,9 +17,7 @@ from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS
 from shared.framework.plugin_api import ON_NODE, Dependence, PreFilterResult, PreScoreResult
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code, Verdicts, single_reason
-from shared.kernels.answer_table import AnswerTable
 from shared.kernels.normalize import by_maximum, highest
-from shared.kernels.rows import row_index
 from shared.kernels.tolerations import (
     TolerationRule,
     is_repelled,

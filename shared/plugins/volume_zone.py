@@ -8,6 +8,7 @@ from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
+from shared.columns.rows import RowIndex, row_index
 from shared.columns.schema import Bools, Rows
 from shared.columns.table import NodeTable
 from shared.framework.cluster_view import ClusterView
@@ -23,7 +24,6 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code, Status, Verdicts, single_reason
 from shared.kernels.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_SEPARATOR
 from shared.kernels.label_match import has_label, value_in
-from shared.kernels.rows import RowIndex, row_index
 from shared.kernels.volumes import WAIT_FOR_FIRST_CONSUMER, claim_class
 from shared.kube.objects import PersistentVolume, PersistentVolumeClaim
 from shared.plugin_names import VOLUME_ZONE

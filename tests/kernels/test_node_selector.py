@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.columns.rows import row_index
 from shared.kernels import node_selector
 from shared.kernels.label_match import numbers_in, value_in
-from shared.kernels.rows import row_index
 from shared.kube.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tests.support import slow_twins
 from tests.support.builders import table_of

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.kernels.answer_table import AnswerTable
+from shared.columns.answer_table import AnswerTable
 from shared.kernels.tolerations import (
     TolerationRule,
     is_repelled,

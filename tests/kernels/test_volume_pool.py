@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.columns.rows import row_index
 from shared.kernels.affinity_columns import NONE
 from shared.kernels.label_selector import EVERYTHING, Selector
-from shared.kernels.rows import row_index
 from shared.kernels.volume_pool import VolumePool, candidate
 from shared.kube.objects import PersistentVolume, PersistentVolumeClaim
 from tests.support.builders import table_of

@@ -27,12 +27,12 @@ from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.journal import Journal
 from shared.columns.nominations import Nomination
 from shared.columns.schema import Rows
-from shared.framework import lone_pods
-from shared.framework.best_rows import Ties
-from shared.framework.checker import Checker
+from shared.engine import lone_pods
+from shared.engine.best_rows import Ties
+from shared.engine.checker import Checker
+from shared.engine.engine import Engine
+from shared.engine.lone_pods import LonePods
 from shared.framework.cluster_view import ClusterView
-from shared.framework.engine import Engine
-from shared.framework.lone_pods import LonePods
 from shared.framework.pod_info import PodInfo
 from shared.framework.preemptor import Preemptor
 from shared.framework.profiles import ProfileConfig

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from bench.conformance.one_by_one import said
 from daemon.core.cache import Cache
 from shared.columns.nominations import Nomination
+from shared.engine.engine import Engine
 from shared.framework.diagnosis import filter_candidates
-from shared.framework.engine import Engine
 from shared.framework.preemptor import Preemptor
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry

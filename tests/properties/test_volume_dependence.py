@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
-from shared.framework.checker import Checker
-from shared.framework.engine import Engine
+from shared.engine.checker import Checker
+from shared.engine.engine import Engine
 from shared.framework.nominated_pods import passing
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry

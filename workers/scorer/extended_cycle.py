@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 
 from shared.columns.schema import Int64s, Rows
+from shared.engine.class_scores import ClassScores
+from shared.engine.engine import ClassEvaluation
 from shared.framework.candidates import Candidate, Candidates
-from shared.framework.class_scores import ClassScores
 from shared.framework.diagnosis import FitError, plugin_error
-from shared.framework.engine import ClassEvaluation
 from shared.framework.extenders import ExtenderVerdicts
 from shared.framework.outcomes import PreScoreError
 from shared.framework.pod_info import PodInfo

@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 from shared.columns.nominations import Nomination
 from shared.columns.schema import Rows
+from shared.engine.engine import ClassEvaluation, Engine
 from shared.faults import changing
 from shared.framework.candidates import NO_ROWS
 from shared.framework.diagnosis import FitError
-from shared.framework.engine import ClassEvaluation, Engine
 from shared.framework.extenders import EXTENDER
 from shared.framework.post_filter import PostFilterResult
 from shared.framework.preemptor import Preemptor

@@ -8,7 +8,7 @@ that two of them do not both go for the same node.
 from typing import Final
 
 from shared.columns.table import NodeTable
-from shared.framework.best_rows import Ties
+from shared.engine.best_rows import Ties
 
 BY_SEED: Final = "seed"
 BY_NAME: Final = "name"

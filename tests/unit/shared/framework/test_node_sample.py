@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
-from shared.framework.engine import Choice, Engine
+from shared.engine.engine import Choice, Engine
 from shared.framework.node_sample import (
     ADAPTIVE,
     NodeSample,

@@ -6,7 +6,7 @@ import numpy as np
 
 from daemon.core.cache import Cache
 from shared.columns.nominations import Nomination
-from shared.framework.engine import Engine
+from shared.engine.engine import Engine
 from shared.framework.profiles import PluginSet, ProfileConfig
 from shared.framework.registry import Registry
 from tests.support.builders import make_node, make_pod

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
+from shared.columns.rows import row_index
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
-from shared.kernels.rows import row_index
 from shared.kube.objects import PersistentVolume
 from shared.plugins.volume_zone import VolumeZone, match_volume_zones, volume_topologies
 from tests.support.builders import make_node

@@ -12,20 +12,20 @@ from typing import Any, Final
 
 import numpy as np
 
+from shared.columns.rows import parts_of, row_index, rows_where
 from shared.columns.schema import Bools, Int64s, Rows
-from shared.framework.best_rows import BestRows
-from shared.framework.class_filters import Refiltered
+from shared.engine.best_rows import BestRows
+from shared.engine.class_filters import Refiltered
+from shared.engine.lookahead import Ahead
+from shared.engine.row_states import RowStates, rated
 from shared.framework.cluster_view import ClusterView
-from shared.framework.lookahead import Ahead
 from shared.framework.outcomes import ActiveScore
 from shared.framework.plans import MOVING
 from shared.framework.plugin_api import Delta, PreScorePlugin, Reads, UpdatableScore
 from shared.framework.pod_info import PodInfo
-from shared.framework.row_states import RowStates, rated
 from shared.framework.runtime import Framework
 from shared.framework.score_range import weighted
 from shared.framework.status import Code
-from shared.kernels.rows import parts_of, row_index, rows_where
 
 SHARE_LIKE_ALL: Final = 16
 """To write every sixteenth row costs about as much as to write all, which lie side by side."""

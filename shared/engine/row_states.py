@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from shared.columns.journal import Journal, Position
 from shared.columns.pods import PodTable
+from shared.columns.rows import RowIndex, row_index, rows_between
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, add_usage
@@ -28,7 +29,6 @@ from shared.framework.plugin_api import FilterPlugin, ScorePlugin
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
 from shared.framework.score_range import weighted
-from shared.kernels.rows import RowIndex, row_index, rows_between
 
 ROWS_A_STATE_MIN: Final = 2
 """Below, looking up the answers costs what is saved."""

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shared.columns.rows import row_index
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.usage import PodUsage
+from shared.engine.row_states import RowStates
 from shared.framework.outcomes import ActiveScore, PreFilterOutcome
 from shared.framework.pod_info import PodInfo
-from shared.framework.row_states import RowStates
 from shared.framework.runtime import Framework
-from shared.kernels.rows import row_index
 
 
 class Asked(NamedTuple):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from daemon.core.cache import Cache
+from shared.columns import rows
 from shared.config import SchedulerConfiguration
-from shared.framework.engine import Engine
+from shared.engine.engine import Engine
 from shared.framework.feature_gates import parse_feature_gates
 from shared.framework.registry import Registry
-from shared.kernels import rows
 from tests.support.builders import make_node
 from tests.support.cluster import cluster_of, pod_with
 

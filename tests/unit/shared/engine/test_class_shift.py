@@ -6,11 +6,11 @@ import pytest
 
 from daemon.core.cache import Cache
 from shared.columns.nominations import Nomination
-from shared.framework import row_states
-from shared.framework.class_filters import ClassFilters
-from shared.framework.engine import Engine
+from shared.engine import row_states
+from shared.engine.class_filters import ClassFilters
+from shared.engine.engine import Engine
 from tests.support.builders import make_node, make_pod
-from tests.unit.shared.framework.test_lone_pods import FRAMEWORKS, PROFILE
+from tests.unit.shared.engine.test_lone_pods import FRAMEWORKS, PROFILE
 
 
 def test_a_class_takes_over_what_others_placed(monkeypatch: pytest.MonkeyPatch) -> None:

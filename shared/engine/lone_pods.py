@@ -15,17 +15,17 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from shared.columns.journal import Journal
+from shared.columns.rows import row_index, rows_between, rows_where
 from shared.columns.schema import Bools, Int64s, Rows
+from shared.engine.engine import Choice, ClassEvaluation, Engine, TieBreak
+from shared.engine.families import Families, may_have_claims, passing_with_claims, without_claims
+from shared.engine.kept_rows import KeptRows, kept_rows
+from shared.engine.row_states import RowStates, rated
 from shared.framework.cluster_view import ClusterView
-from shared.framework.engine import Choice, ClassEvaluation, Engine, TieBreak
-from shared.framework.families import Families, may_have_claims, passing_with_claims, without_claims
-from shared.framework.kept_rows import KeptRows, kept_rows
 from shared.framework.outcomes import ActiveScore, PreScoreError
 from shared.framework.pod_info import PodInfo
-from shared.framework.row_states import RowStates, rated
 from shared.framework.runtime import Framework
 from shared.framework.score_range import INVALID
-from shared.kernels.rows import row_index, rows_between, rows_where
 
 SHARING_MIN: Final = 1 << 14
 """With fewer rows, asking about each costs less than keeping track of which are alike: of pods that

@@ -19,18 +19,20 @@ import numpy as np
 
 from shared.columns.journal import START, Changes, Journal
 from shared.columns.pod_log import PodChange
+from shared.columns.rows import rows_where
 from shared.columns.schema import Bools, Rows
 from shared.columns.usage import PodUsage
-from shared.framework.best_rows import Ties
+from shared.engine.best_rows import Ties
+from shared.engine.class_filters import ClassFilters
+from shared.engine.class_run import ClassRun, Put, RunTieBreak, run_of
+from shared.engine.class_scores import ClassScores
+from shared.engine.class_shift import ClassShift
+from shared.engine.filter_update import refreshed, rows_within
+from shared.engine.row_states import RowStates
 from shared.framework.candidates import NO_ROWS
-from shared.framework.class_filters import ClassFilters
-from shared.framework.class_run import ClassRun, Put, RunTieBreak, run_of
-from shared.framework.class_scores import ClassScores
-from shared.framework.class_shift import ClassShift
 from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import FitError, diagnose, filter_candidates, plugin_error
 from shared.framework.dry_runs import DryRuns
-from shared.framework.filter_update import refreshed, rows_within
 from shared.framework.node_sample import NodeSample, Sampling, first_in_heap
 from shared.framework.nominated_pods import (
     counting_own_node,
@@ -44,10 +46,8 @@ from shared.framework.plugin_api import Delta, Reads
 from shared.framework.pod_info import PodInfo
 from shared.framework.post_filter import FailedAttempt, PostFilterResult, run_post_filters
 from shared.framework.preemptor import Preemptor
-from shared.framework.row_states import RowStates
 from shared.framework.runtime import Framework
 from shared.framework.score_range import INVALID, invalid_score, out_of_range
-from shared.kernels.rows import rows_where
 
 TieBreak = Callable[[Ties], int]
 """Chooses one of the rows (ascending, at least two) that share the best score."""

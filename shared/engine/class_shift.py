@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from shared.framework.class_filters import ClassFilters
-from shared.framework.class_scores import ClassScores
+from shared.engine.class_filters import ClassFilters
+from shared.engine.class_scores import ClassScores
+from shared.engine.row_states import RowStates, rated, reads_resources_only
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ClassDiscerning
-from shared.framework.row_states import RowStates, rated, reads_resources_only
 
 ROWS_MAX: Final = 32
 """With more rows, asking about all at once is cheaper."""

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.kernels.rows import row_index
+from shared.columns.rows import row_index
 
 
 @given(st.lists(st.integers(0, 9), unique=True))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from shared.columns.schema import Rows
-from shared.framework.checker import FAMILIES_KEPT_MAX, ROWS_LIKE_ONE_CALL, Checker
+from shared.engine.checker import FAMILIES_KEPT_MAX, ROWS_LIKE_ONE_CALL, Checker
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
 from tests.support.builders import make_node, make_pod

@@ -11,15 +11,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from shared.columns.rows import parts_of, row_index
 from shared.columns.schema import Bools, Rows
+from shared.engine.row_states import RowStates
 from shared.framework.cluster_view import ClusterView
 from shared.framework.nominated_pods import passing_with_nominated
 from shared.framework.outcomes import PreFilterOutcome
 from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo
-from shared.framework.row_states import RowStates
 from shared.framework.runtime import Framework
-from shared.kernels.rows import parts_of, row_index
 
 FEW_ROWS: Final = 16
 """Up to so many rows a set is cheaper than a mask."""

@@ -11,18 +11,19 @@ from typing import Final
 import numpy as np
 
 from shared.columns.journal import Journal
+from shared.columns.rows import rows_where
 from shared.columns.schema import Bools, Rows
+from shared.engine.engine import POD_CHANGES_MAX
+from shared.engine.families import Families, may_have_claims, passing_with_claims, without_claims
+from shared.engine.kept_rows import FEW_ROWS, room_filters
 from shared.framework.cluster_view import ClusterView
-from shared.framework.engine import POD_CHANGES_MAX
-from shared.framework.families import Families, may_have_claims, passing_with_claims, without_claims
-from shared.framework.kept_rows import FEW_ROWS, RoomAsked, RoomFilter, room_filters
+from shared.framework.kept_answers import RoomAsked, RoomFilter
 from shared.framework.nominated_pods import passing_with_nominated
 from shared.framework.object_news import has_say, kinds_changed
 from shared.framework.plans import EDITED_BITS, MOVING_BITS
 from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
-from shared.kernels.rows import rows_where
 
 ROWS_LIKE_ONE_CALL: Final = 256
 """A call of all fixed filters costs about 25 us, and about 0.1 us for each further row."""

@@ -15,19 +15,19 @@ from typing import Final
 import numpy as np
 
 from shared.columns.pod_log import PodChange
+from shared.columns.rows import rows_where
 from shared.columns.schema import Rows
 from shared.columns.usage import PodUsage
-from shared.framework.best_rows import RowSet, Ties
-from shared.framework.class_filters import ClassFilters
-from shared.framework.class_scores import ClassScores
-from shared.framework.class_shift import ClassShift
+from shared.engine.best_rows import RowSet, Ties
+from shared.engine.class_filters import ClassFilters
+from shared.engine.class_scores import ClassScores
+from shared.engine.class_shift import ClassShift
+from shared.engine.lookahead import Ahead, Asked
+from shared.engine.row_states import RowStates
 from shared.framework.cluster_view import ClusterView
 from shared.framework.device_index import takes_devices
-from shared.framework.lookahead import Ahead, Asked
 from shared.framework.plugin_api import Delta, Reads
-from shared.framework.row_states import RowStates
 from shared.framework.score_range import INVALID
-from shared.kernels.rows import rows_where
 
 RunTieBreak = Callable[[Ties, int], int]
 """(rows with equal scores, ticket) -> one of them."""

@@ -7,10 +7,10 @@ import pytest
 
 from daemon.core.cache import Cache
 from shared.columns.nominations import Nomination
-from shared.framework import lone_pods
-from shared.framework.engine import Choice, Engine
-from shared.framework.families import ALONE_MAX, Families, family_key
-from shared.framework.lone_pods import LonePods
+from shared.engine import lone_pods
+from shared.engine.engine import Choice, Engine
+from shared.engine.families import ALONE_MAX, Families, family_key
+from shared.engine.lone_pods import LonePods
 from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry

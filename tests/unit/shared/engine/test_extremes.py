@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from shared.columns.schema import Int64s, Rows
+from shared.engine.engine import Engine
 from shared.framework.cluster_view import ClusterView
-from shared.framework.engine import Engine
 from shared.framework.plugin_api import ON_NODE, Dependence, NormalizeScorePlugin
 from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig

@@ -1,7 +1,7 @@
 """Values by class that are worked out once."""
 
-from shared.kernels import class_values
-from shared.kernels.class_values import ClassValues
+from shared.columns import class_values
+from shared.columns.class_values import ClassValues
 
 
 def test_a_value_is_worked_out_once_and_outlives_its_class() -> None:

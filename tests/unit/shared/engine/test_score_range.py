@@ -9,9 +9,9 @@ import pytest
 from daemon.core.cache import Cache
 from shared.columns.schema import Int64s, Rows
 from shared.columns.usage import usage_of
+from shared.engine.engine import Choice, Engine
+from shared.engine.lone_pods import LonePods
 from shared.framework.cluster_view import ClusterView
-from shared.framework.engine import Choice, Engine
-from shared.framework.lone_pods import LonePods
 from shared.framework.plugin_api import ON_NODE, ON_USAGE, Dependence
 from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.framework.best_rows import BestRows, RowSet
-from shared.framework.row_states import _grouped
+from shared.engine.best_rows import BestRows, RowSet
+from shared.engine.row_states import _grouped
 
 ROWS = st.integers(0, 150_000)
 """Over more than one group of blocks."""
