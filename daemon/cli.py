@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
+from daemon.commands.installation import BENCH_DISTRIBUTION, DISTRIBUTION
 from daemon.commands.run_flags import (
     add_feature_gates,
     add_run_flags,
@@ -115,9 +116,11 @@ def _run_bench(name: str, arguments: Sequence[str]) -> int:
     except ModuleNotFoundError as error:
         missing = error.name or "?"
         if missing.partition(".")[0] == "bench":
-            _complain(f"berth {name} is not part of this installation (no {missing}); use a clone")
+            what = f"berth {name} is not part of this installation"
+            _complain(f"{what}; install {BENCH_DISTRIBUTION} of version {_installed_version()}")
         else:
-            _complain(f"berth {name} needs {missing}; install it with: pip install 'berth[demo]'")
+            remedy = f"pip install '{DISTRIBUTION}[demo]'"
+            _complain(f"berth {name} needs {missing}; install it with: {remedy}")
         return exit_codes.UNUSABLE
     sub_main: Callable[[Sequence[str]], int] = module.main
     return sub_main(arguments)
@@ -291,7 +294,11 @@ def _compare(parsed: argparse.Namespace) -> int:
 
 
 def _version(_: argparse.Namespace) -> int:
+    _show([f"berth {_installed_version()}"])
+    return exit_codes.OK
+
+
+def _installed_version() -> str:
     from importlib.metadata import version
 
-    _show([f"berth {version('berth')}"])
-    return exit_codes.OK
+    return version(DISTRIBUTION)

@@ -9,7 +9,9 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Final
 
-DISTRIBUTION: Final = "berth"
+DISTRIBUTION: Final = "berth-scheduler"
+"""Not `berth`: that name on the package index is somebody else's."""
+BENCH_DISTRIBUTION: Final = "berth-bench"
 REQUIRED: Final = ("daemon", "workers", "shared")
 OPTIONAL: Final = ("bench",)
 """Left out of production installations."""
@@ -28,7 +30,7 @@ def installation_problems() -> list[str]:
             continue
         folders[name] = Path(spec.origin).resolve().parents[1]
         # An editable installation lists no packages, so no owner at all is fine.
-        others = sorted(set(owners.get(name, ())) - {DISTRIBUTION})
+        others = sorted(set(owners.get(name, ())) - {DISTRIBUTION, BENCH_DISTRIBUTION})
         if others:
             told = f"package {name} also belongs to {', '.join(others)}"
             problems.append(f"{told}; give berth an environment of its own")

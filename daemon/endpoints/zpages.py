@@ -40,7 +40,7 @@ def statusz(accept: str, started_s: float, now_s: float, paths: Sequence[str]) -
     """Both times in seconds since 1970."""
     started = datetime.fromtimestamp(started_s, UTC)
     up_s = max(0, int(now_s - started_s))
-    version = metadata.version("berth")
+    version = metadata.version("berth-scheduler")
     told: dict[str, Any] = {
         "startTime": f"{started:%Y-%m-%dT%H:%M:%SZ}",
         "uptimeSeconds": up_s,

@@ -1,18 +1,25 @@
 """Our packages, the locks that they are installed from, and how children are started."""
 
 import ast
+import importlib.metadata
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
+import sys
+import sysconfig
 import tomllib
 from itertools import chain
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
 from daemon.commands import installation
-from daemon.commands.installation import OPTIONAL, REQUIRED, installation_problems
+from daemon.cli import BENCH_COMMANDS
+from daemon.commands.installation import DISTRIBUTION, OPTIONAL, REQUIRED, installation_problems
+from shared import exit_codes
 from tests.support.waiting import HANG_S
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +30,7 @@ def test_the_four_packages_are_ours_and_lie_side_by_side() -> None:
 
 
 def test_a_foreign_package_of_the_same_name_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    owners = {"daemon": ["berth", "python-daemon"], "shared": ["berth"]}
+    owners = {"daemon": ["berth-scheduler", "python-daemon"], "shared": ["berth-scheduler"]}
     monkeypatch.setattr(installation, "packages_distributions", lambda: owners)
     (problem,) = installation_problems()
     assert "package daemon also belongs to python-daemon" in problem
@@ -40,11 +47,54 @@ def test_a_missing_package_is_found_but_bench_may_be_left_out(
     assert installation_problems() == ["package workers is missing; install berth again"]
 
 
-def test_the_wheel_holds_exactly_our_packages() -> None:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    packages = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    assert set(packages) == {*REQUIRED, *OPTIONAL}
-    assert settings["project"]["scripts"] == {"berth": "daemon.cli:main"}
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Both distributions, built as docs/install.md says: name -> its wheel."""
+    folder = tmp_path_factory.mktemp("wheels")
+    for where in (ROOT, ROOT / "bench"):
+        command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+        subprocess.run(command, cwd=where, check=True, capture_output=True, timeout=HANG_S)
+    return {path.name.partition("-")[0]: path for path in folder.iterdir()}
+
+
+def test_the_scheduler_s_wheel_has_no_bench_and_the_other_nothing_else(
+    wheels: dict[str, Path],
+) -> None:
+    held = {
+        name: {entry.partition("/")[0] for entry in ZipFile(path).namelist()}
+        for name, path in wheels.items()
+    }
+    version = importlib.metadata.version(DISTRIBUTION)
+    assert held == {
+        "berth_scheduler": {*REQUIRED, f"berth_scheduler-{version}.dist-info"},
+        "berth_bench": {*OPTIONAL, f"berth_bench-{version}.dist-info"},
+    }
+    held_files = set(ZipFile(wheels["berth_bench"]).namelist())
+    files = (path for path in (ROOT / "bench").rglob("*") if path.is_file())
+    tracked = {str(one.relative_to(ROOT)) for one in files if one.suffix != ".pyc"}
+    assert tracked <= held_files
+
+
+def test_the_commands_of_bench_say_what_to_install(wheels: dict[str, Path], tmp_path: Path) -> None:
+    ZipFile(wheels["berth_scheduler"]).extractall(tmp_path)
+    # Without the packages of the clone: -S leaves out the .pth by which they are found.
+    path = f"{tmp_path}{os.pathsep}{sysconfig.get_path('purelib')}"
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": path}
+
+    def berth(*arguments: str) -> subprocess.CompletedProcess[str]:
+        start = "import sys; from daemon.cli import main; sys.exit(main(sys.argv[1:]))"
+        command = [sys.executable, "-S", "-P", "-c", start, *arguments]
+        return subprocess.run(
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True,
+            timeout=HANG_S, check=False,
+        )  # fmt: skip
+
+    for name in BENCH_COMMANDS:
+        refused = berth(name, "--help")
+        assert refused.returncode == exit_codes.UNUSABLE, name
+        assert "install berth-bench of version" in refused.stderr, name
+    ZipFile(wheels["berth_bench"]).extractall(tmp_path)
+    assert berth("simulate", "--help").returncode == exit_codes.OK
 
 
 def locked(name: str) -> dict[str, list[str]]:
