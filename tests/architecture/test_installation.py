@@ -16,8 +16,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from daemon.commands import installation
 from daemon.cli import BENCH_COMMANDS
+from daemon.commands import installation
 from daemon.commands.installation import DISTRIBUTION, OPTIONAL, REQUIRED, installation_problems
 from shared import exit_codes
 from tests.support.waiting import HANG_S
