@@ -20,6 +20,7 @@ import yaml
 
 from shared.durations import parse_duration
 from shared.errors import ConfigurationError
+from shared.extenders.extender_config import ExtenderConfig, read_extenders
 from shared.framework.profiles import (
     DEFAULT_SCHEDULER_NAME,
     EXTENSION_POINTS,
@@ -28,7 +29,6 @@ from shared.framework.profiles import (
     PluginSet,
     ProfileConfig,
 )
-from shared.kube.extender_config import ExtenderConfig, read_extenders
 from shared.plugin_names import NODE_RESOURCES_FIT
 from shared.yaml_fields import Field, Mapping, Problems, read_document
 

@@ -7,9 +7,9 @@ import msgspec
 
 from daemon.core.cache import Cache
 from shared.dra.allocated import results_of
+from shared.dra.device_index import CLAIMS
 from shared.dra.pod_claims import is_reserved_for
 from shared.dra.special_claim import ANNOTATION, ANNOTATION_VALUE
-from shared.framework.device_index import CLAIMS
 from shared.framework.pod_info import PodInfo
 from shared.kube.objects import (
     AllocatedDevice,
@@ -21,7 +21,7 @@ from shared.kube.objects import (
 )
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_binder import ClaimWork
-from shared.plugins.dynamic_resources import DynamicResources
+from shared.plugins.devices.dynamic_resources import DynamicResources
 
 Json = dict[str, Any]
 

@@ -40,7 +40,7 @@ from shared.framework.registry import BuiltProfile, Registry
 from shared.framework.status import SUCCESS
 from shared.kube.pod_record import PodRecord, scheduler_name_of, split_pod
 from shared.plugin_names import DEFAULT_PREEMPTION
-from shared.plugins.dynamic_resources import DynamicResources
+from shared.plugins.devices.dynamic_resources import DynamicResources
 
 Json = dict[str, Any]
 

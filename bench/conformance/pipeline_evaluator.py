@@ -37,9 +37,9 @@ from bench.conformance.scenario import (
 )
 from bench.conformance.shapes import FINISHED, node_shape, object_kind
 from bench.null_binder import Bound, Evicted, Line, Nominated, Refused, Released
+from shared.dra.device_index import CLAIMS
 from shared.dra.requests import claim_key
 from shared.errors import OperationalError
-from shared.framework.device_index import CLAIMS
 from shared.framework.feature_gates import SCHEDULER_ASYNC_PREEMPTION
 from shared.kube.objects import Pod, PodSchedulingGate
 from shared.kube.pod_record import PodRecord, split_pod

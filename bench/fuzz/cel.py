@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from bench.fuzz.harness import Story, Surface, Target
-from shared.dra.cel_compile import Expression, compile_selector
-from shared.dra.cel_values import (
+from shared.cel.cel_compile import Expression, compile_selector
+from shared.cel.cel_values import (
     CelCompileError,
     CelError,
     CelQuantity,
@@ -20,7 +20,7 @@ from shared.dra.cel_values import (
     device_object,
     parse_semver,
 )
-from shared.dra.work import Work, WorkError
+from shared.dra.search_work import Work, WorkError
 from shared.kube.quantity import parse
 
 DEPTH_MAX: Final = 4

@@ -13,9 +13,9 @@ from bench.fuzz.harness import Story, Surface, Target
 from bench.fuzz.mutation import mutated, mutated_bytes
 from bench.fuzz.objects import clusters, told
 from shared.errors import OperationalError
-from shared.framework.extenders import ExtenderVerdicts
-from shared.kube.extender_config import ExtenderConfig
-from shared.kube.extender_wire import (
+from shared.extenders.extender_config import ExtenderConfig
+from shared.extenders.extender_verdicts import ExtenderVerdicts
+from shared.extenders.extender_wire import (
     check_bind_result,
     filter_answer,
     preempt_result,

@@ -24,7 +24,7 @@ from daemon.commands import check_config, run
 from daemon.supervisor import run as supervisor
 from shared.config import API_VERSION, KIND, load_configuration
 from shared.errors import ConfigurationError
-from shared.kube.extender_client import ExtenderClient
+from shared.extenders.extender_client import ExtenderClient
 from shared.kube.kubeconfig import load_kubeconfig
 
 CONFIGURED: Final = (

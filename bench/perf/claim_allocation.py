@@ -13,11 +13,11 @@ import msgspec
 
 from bench.perf.object_template import JsonObject
 from daemon.core.cache import Cache
+from shared.dra.allocation_errors import AllocationError, NodeAllocationError
 from shared.dra.allocator import Solution, allocate, understand
-from shared.dra.errors import AllocationError, NodeAllocationError
+from shared.dra.device_index import CLAIMS, CLASSES, SLICES, DeviceIndex, reaches
 from shared.dra.requests import allocation_of, claim_key
-from shared.dra.work import Work
-from shared.framework.device_index import CLAIMS, CLASSES, SLICES, DeviceIndex, reaches
+from shared.dra.search_work import Work
 from shared.kube.objects import ResourceClaim
 from shared.kube.resources import KINDS_BY_PLURAL
 

@@ -37,7 +37,7 @@ from bench.perf.samples import (
     total,
 )
 from shared.clock import Clock
-from shared.dra.errors import AllocationError
+from shared.dra.allocation_errors import AllocationError
 from shared.errors import OperationalError
 
 CHURN_INTERVAL_MS: Final = 500

@@ -13,7 +13,7 @@ REASONS: Final[Sequence[tuple[str, str, str]]] = (
     ("workers/scorer/extende*", "*", _EXTENDERS),
     ("workers/scorer/raw_nodes.py", "*", _EXTENDERS),
     ("workers/binder/extender_bind.py", "*", _EXTENDERS),
-    ("shared/framework/extenders.py", "*", _EXTENDERS),
+    ("shared/extenders/extender_verdicts.py", "*", _EXTENDERS),
     ("workers/*/__main__.py", "*", _MAIN),
     ("daemon/core/dump.py", "*", _ASKED),
     ("daemon/core/administration.py", "*", _ASKED),

@@ -17,11 +17,11 @@ from shared.config import (
     read_text,
 )
 from shared.errors import ConfigurationError
+from shared.extenders.extender_config import shown_extender
 from shared.framework.extension_points import takes_part
 from shared.framework.feature_gates import parse_feature_gates
 from shared.framework.profiles import MULTI_POINT, ProfileConfig
 from shared.framework.registry import BuiltProfile, Registry
-from shared.kube.extender_config import shown_extender
 
 _EVERYTHING: Final = [{"name": "*"}]
 

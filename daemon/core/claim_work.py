@@ -9,15 +9,15 @@ from collections.abc import Iterable
 
 from daemon.core.cache import Cache
 from daemon.core.owner_plugins import OwnerPlugins
+from shared.dra.device_index import CLAIMS, device_index
 from shared.dra.pod_claims import is_used_by_none_but
 from shared.dra.special_claim import pod_uid_of
 from shared.framework.cluster_view import ClusterView
-from shared.framework.device_index import CLAIMS, device_index
 from shared.framework.pod_info import PodInfo
 from shared.kube.objects import ResourceClaim
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_binder import ClaimWork, GeneratedClaim, ReleaseClaim
-from shared.plugins.dynamic_resources import DynamicResources
+from shared.plugins.devices.dynamic_resources import DynamicResources
 
 
 def claim_work(

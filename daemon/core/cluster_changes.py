@@ -39,8 +39,8 @@ from daemon.core.queue.wakeups import ChangedObject
 from daemon.core.snapshot_log import SnapshotLog
 from daemon.core.suspects import PARKED
 from daemon.core.verdicts import verdict_of
+from shared.dra.device_index import CLAIMS
 from shared.errors import ObjectError
-from shared.framework.device_index import CLAIMS
 from shared.ids import PodUid
 from shared.in_hand import WHY, InHand
 from shared.kube.object_codec import decode_object

@@ -15,7 +15,7 @@ from daemon.core.permit_stage import PermitStage
 from daemon.core.pod_classes import PodClass
 from daemon.core.proposals import Judgement, forget_worked_out, in_order, judge
 from shared.errors import ObjectError
-from shared.framework.extenders import asked_of_scorers, binders_of
+from shared.extenders.extender_verdicts import asked_of_scorers, binders_of
 from shared.framework.status import CODE_NAMES, SUCCESS
 from shared.messages.from_scorer import Failure, Placements, Proposals
 

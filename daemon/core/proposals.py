@@ -20,11 +20,11 @@ from daemon.core.dispatch import Attempt, Scorer
 from daemon.core.nominations import NominationBook
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.queue.queued_pod import Place
+from shared.dra.device_index import takes_devices
 from shared.engine.checker import Checker
 from shared.errors import ObjectError
 from shared.faults import reading
 from shared.framework.cluster_view import ClusterView
-from shared.framework.device_index import takes_devices
 from shared.framework.status import Status
 from shared.messages.from_scorer import Failure, Placements, Proposals
 

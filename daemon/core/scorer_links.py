@@ -14,7 +14,7 @@ from daemon.core.outcomes import Outcomes
 from daemon.core.peer_checks import hello_problem, message_problem
 from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import QueuedPod
-from shared.framework.extenders import asked_of_scorers
+from shared.extenders.extender_verdicts import asked_of_scorers
 from shared.messages import to_scorer
 from shared.messages.from_scorer import (
     AskForPods,

@@ -4,7 +4,7 @@ import msgspec
 
 from daemon.core.queue.hints import HintSettings
 from daemon.core.queue.scheduling_queue import QueueSettings
-from shared.kube.extender_config import ExtenderConfig
+from shared.extenders.extender_config import ExtenderConfig
 
 
 class Settings(msgspec.Struct, frozen=True):

@@ -63,8 +63,8 @@ from daemon.core.suspects import PARKED, Suspects
 from daemon.core.verdicts import Verdicts
 from daemon.core.waiting_pods import WaitingPods
 from shared.engine.checker import Checker
+from shared.extenders.extender_verdicts import EXTENDER
 from shared.framework.cluster_view import ClusterView
-from shared.framework.extenders import EXTENDER
 from shared.framework.runtime import Framework
 from shared.in_hand import InHand
 from shared.messages.admin import StatusAnswer, StopRequest, TextAnswer

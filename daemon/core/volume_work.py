@@ -11,7 +11,7 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.kube.volume_names import BOUND_BY_CONTROLLER
 from shared.messages.to_binder import MakeVolume, TakeVolume, VolumeWork
-from shared.plugins.volume_binding import VolumeBinding
+from shared.plugins.volumes.volume_binding import VolumeBinding
 
 
 def volume_work(

@@ -24,8 +24,8 @@ from shared.framework.plugin_api import QueueSortPlugin
 from shared.framework.plugin_times import IN_OWNER
 from shared.framework.registry import BuiltProfile, Registry
 from shared.in_hand import InHand
-from shared.plugins.node_affinity import NodeAffinity
-from shared.plugins.pod_topology_spread import PodTopologySpread
+from shared.plugins.node.node_affinity import NodeAffinity
+from shared.plugins.spread.pod_topology_spread import PodTopologySpread
 
 
 class OwnerOptions(NamedTuple):

@@ -5,7 +5,7 @@ Rules: pkg/scheduler/framework/plugins/dynamicresources/allocateddevices.go, v1.
 
 from collections.abc import Iterable
 
-from shared.dra.devices import DeviceId
+from shared.dra.resource_slices import DeviceId
 from shared.kube.objects import AllocatedDevice, ResourceClaim
 from shared.kube.quantity import QuantityError, parse
 

@@ -14,12 +14,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from shared.cel.cel_values import CelCompileError, CelError
 from shared.dra import capacity
 from shared.dra.allocated import AllocatedState
-from shared.dra.cel_values import CelCompileError, CelError
+from shared.dra.allocation_errors import AllocationError, NodeAllocationError
 from shared.dra.constraints import Constraint, make_constraint
-from shared.dra.devices import DeviceId, DeviceView, SliceView, shown
-from shared.dra.errors import AllocationError, NodeAllocationError
 from shared.dra.pools import Pool, Reaches
 from shared.dra.requests import (
     ALL,
@@ -31,7 +30,8 @@ from shared.dra.requests import (
     claim_key,
     tolerates,
 )
-from shared.dra.work import Work, WorkError
+from shared.dra.resource_slices import DeviceId, DeviceView, SliceView, shown
+from shared.dra.search_work import Work, WorkError
 from shared.kube.objects import DeviceClass, ResourceClaim
 
 RESULTS_MAX: Final = 32

@@ -6,7 +6,7 @@ staging/src/k8s.io/dynamic-resource-allocation, v1.36. Amounts are nanos unless 
 
 from collections.abc import Mapping
 
-from shared.dra.devices import Capacity, Policy
+from shared.dra.resource_slices import Capacity, Policy
 from shared.kube.quantity import NANOS_PER_UNIT, ExactQuantity, QuantityFormat, value_of_nanos
 
 Consumed = Mapping[str, int]

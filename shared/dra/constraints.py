@@ -8,8 +8,8 @@ in staging/src/k8s.io/dynamic-resource-allocation, v1.36, to the letter: what th
 forget too (see `DistinctAttribute`).
 """
 
-from shared.dra.devices import DeviceView
-from shared.dra.errors import AllocationError
+from shared.dra.allocation_errors import AllocationError
+from shared.dra.resource_slices import DeviceView
 from shared.kube.objects import DeviceConstraint
 
 Value = tuple[str, object]

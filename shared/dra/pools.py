@@ -11,7 +11,7 @@ staging/src/k8s.io/dynamic-resource-allocation, v1.36.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from shared.dra.devices import Counters, NodeMatch, PoolId, SliceView
+from shared.dra.resource_slices import Counters, NodeMatch, PoolId, SliceView
 
 Reaches = Callable[[NodeMatch], bool]
 """Whether the node in question is one of those that can reach something."""

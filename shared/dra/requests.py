@@ -10,10 +10,10 @@ staging/src/k8s.io/dynamic-resource-allocation, v1.36 (`requestAccessor`, the en
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from shared.dra.cel_compile import Expression, compile_selector
-from shared.dra.cel_values import CelCompileError
-from shared.dra.devices import DeviceView, SliceView
-from shared.dra.errors import AllocationError
+from shared.cel.cel_compile import Expression, compile_selector
+from shared.cel.cel_values import CelCompileError
+from shared.dra.allocation_errors import AllocationError
+from shared.dra.resource_slices import DeviceView, SliceView
 from shared.kube.objects import (
     AllocatedDevice,
     AllocationResult,

@@ -18,6 +18,7 @@ from shared.columns.pod_log import PodChange
 from shared.columns.rows import rows_where
 from shared.columns.schema import Rows
 from shared.columns.usage import PodUsage
+from shared.dra.device_index import takes_devices
 from shared.engine.best_rows import RowSet, Ties
 from shared.engine.class_filters import ClassFilters
 from shared.engine.class_scores import ClassScores
@@ -25,7 +26,6 @@ from shared.engine.class_shift import ClassShift
 from shared.engine.lookahead import Ahead, Asked
 from shared.engine.row_states import RowStates
 from shared.framework.cluster_view import ClusterView
-from shared.framework.device_index import takes_devices
 from shared.framework.plugin_api import Delta, Reads
 from shared.framework.score_range import INVALID
 

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from shared.columns.schema import Bools, Rows
+from shared.dra.device_index import takes_devices
 from shared.framework.cluster_view import ClusterView
-from shared.framework.device_index import takes_devices
 from shared.framework.plugin_api import Scope
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework

@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple
 from shared.columns.nominations import Nominations
 from shared.columns.pods import PodTable
 from shared.columns.table import NodeTable
+from shared.columns.topology import Topology, make_topology
 from shared.framework.class_index import ClassIndex
 from shared.framework.class_usages import ClassUsages
 from shared.framework.pod_info import PodInfo
-from shared.kernels.topology import Topology, make_topology
 from shared.kube.objects import ResourceClaim
 
 CHANGES_MAX: Final = 1 << 16

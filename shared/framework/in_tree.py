@@ -7,29 +7,31 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from shared import plugin_names
+from shared.framework import plugin_args as args
 from shared.framework.extension_points import Plugin
 from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
-from shared.plugins import args
-from shared.plugins.default_binder import DefaultBinder
+from shared.plugins.binding.default_binder import DefaultBinder
 from shared.plugins.default_preemption import DefaultPreemption
-from shared.plugins.dynamic_resources import DynamicResources
-from shared.plugins.image_locality import ImageLocality
-from shared.plugins.inter_pod_affinity import InterPodAffinity
-from shared.plugins.node_affinity import NodeAffinity
-from shared.plugins.node_declared_features import NodeDeclaredFeatures
-from shared.plugins.node_name import NodeName
-from shared.plugins.node_ports import NodePorts
-from shared.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
-from shared.plugins.node_resources_fit import NodeResourcesFit
-from shared.plugins.node_unschedulable import NodeUnschedulable
-from shared.plugins.node_volume_limits import NodeVolumeLimits
-from shared.plugins.pod_topology_spread import PodTopologySpread
-from shared.plugins.priority_sort import PrioritySort
-from shared.plugins.scheduling_gates import SchedulingGates
-from shared.plugins.taint_toleration import TaintToleration
-from shared.plugins.volume_binding import VolumeBinding
-from shared.plugins.volume_restrictions import VolumeRestrictions
-from shared.plugins.volume_zone import VolumeZone
+from shared.plugins.devices.dynamic_resources import DynamicResources
+from shared.plugins.gates.priority_sort import PrioritySort
+from shared.plugins.gates.scheduling_gates import SchedulingGates
+from shared.plugins.images.image_locality import ImageLocality
+from shared.plugins.interpod.inter_pod_affinity import InterPodAffinity
+from shared.plugins.node.node_affinity import NodeAffinity
+from shared.plugins.node.node_declared_features import NodeDeclaredFeatures
+from shared.plugins.node.node_name import NodeName
+from shared.plugins.node.node_ports import NodePorts
+from shared.plugins.node.node_unschedulable import NodeUnschedulable
+from shared.plugins.node.taint_toleration import TaintToleration
+from shared.plugins.resources.node_resources_balanced_allocation import (
+    NodeResourcesBalancedAllocation,
+)
+from shared.plugins.resources.node_resources_fit import NodeResourcesFit
+from shared.plugins.spread.pod_topology_spread import PodTopologySpread
+from shared.plugins.volumes.node_volume_limits import NodeVolumeLimits
+from shared.plugins.volumes.volume_binding import VolumeBinding
+from shared.plugins.volumes.volume_restrictions import VolumeRestrictions
+from shared.plugins.volumes.volume_zone import VolumeZone
 
 Args = dict[str, Any]
 Factory = Callable[[Args, FeatureGates], Plugin]

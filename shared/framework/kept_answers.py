@@ -4,14 +4,16 @@ The engine keeps that half (`shared/engine/kept_rows.py`); a plugin without them
 """
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from shared.columns.rows import RowIndex
 from shared.columns.schema import Int64s
 from shared.columns.table import NodeTable
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.kernels.kept_resources import KeptScores
+
+if TYPE_CHECKING:
+    from shared.plugins.resources.kept_resources import KeptScores
 
 
 class RoomAsked(NamedTuple):
@@ -38,7 +40,7 @@ class RoomFilter(Protocol):
 class KeptScore(NamedTuple):
     """What is kept for a score, and where it comes from."""
 
-    scores: KeptScores
+    scores: "KeptScores"
     names: tuple[str, ...]
     """Of the resources."""
     columns: Callable[[NodeTable, Sequence[str], RowIndex], tuple[list[Int64s], list[Int64s]]]

@@ -2,9 +2,6 @@
 
 from functools import cached_property
 
-from shared.kernels.node_inclusion import RequiredNodeAffinity, required_node_affinity
-from shared.kernels.pod_terms import PodTerms, TermIndex, TermsAbout, parse_pod_terms
-from shared.kernels.pod_volumes import ClaimUse, claim_uses
 from shared.kube.objects import PodSpec
 from shared.kube.pod_record import PodTemplate
 from shared.kube.pod_resources import (
@@ -18,7 +15,10 @@ from shared.kube.pod_resources import (
     pod_requests,
     referenced_claim_names,
 )
+from shared.kube.pod_volumes import ClaimUse, claim_uses
 from shared.kube.term_counts import TermCounts, term_counts
+from shared.selectors.node_inclusion import RequiredNodeAffinity, required_node_affinity
+from shared.selectors.pod_terms import PodTerms, TermIndex, TermsAbout, parse_pod_terms
 
 
 class PodInfo:

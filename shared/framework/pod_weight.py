@@ -4,7 +4,7 @@ A pod may have as many terms as fit into 1.5 MB: 14,000 affinity terms, spread c
 tolerations. Each is held against all nodes or all classes of pods, so one pod could keep a scorer
 busy for minutes. The work is estimated from counts alone, so it costs nothing, is the same whenever it
 is asked, and what is too much is an error of the attempt before it is begun. What devices cost cannot be
-foreseen; there the work is counted while it is done (`shared/dra/work.py`).
+foreseen; there the work is counted while it is done (`shared/dra/search_work.py`).
 """
 
 from typing import Final

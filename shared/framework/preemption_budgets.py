@@ -14,8 +14,8 @@ import numpy as np
 from shared.columns.pods import name_hash
 from shared.columns.schema import Bools, Rows
 from shared.framework.cluster_view import ClusterView
-from shared.kernels.label_selector import NOTHING, Selector, SelectorError, parse_label_selector
 from shared.kube.objects import PodDisruptionBudget
+from shared.selectors.label_selector import NOTHING, Selector, SelectorError, parse_label_selector
 
 BUDGETS = "poddisruptionbudgets"
 

@@ -15,11 +15,11 @@ import numpy as np
 
 from shared.columns.schema import Int64s, Rows
 from shared.framework.cluster_view import ClusterView
+from shared.framework.normalize import SCORE_MAX
 from shared.framework.outcomes import ActiveScore
 from shared.framework.plugin_api import ScorePlugin
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
-from shared.kernels.normalize import SCORE_MAX
 
 INVALID: Final = 1 << 56
 """In place of a score times its weight. Totals stay below 2^44 (20 plugins, weights of 31 bits), and a

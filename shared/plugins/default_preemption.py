@@ -6,10 +6,10 @@ Rules: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go, 
 
 from typing import ClassVar
 
+from shared.framework.plugin_args import DefaultPreemptionArgs
 from shared.framework.post_filter import FailedAttempt, PostFilterResult
 from shared.framework.preemption import PreemptionSettings, preempt
 from shared.plugin_names import DEFAULT_PREEMPTION
-from shared.plugins.args import DefaultPreemptionArgs
 
 
 class DefaultPreemption:

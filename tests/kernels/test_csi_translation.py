@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.kernels.csi_translation import (
+from shared.kube.csi_translation import (
     Untranslatable,
     in_tree_plugin,
     in_tree_plugin_named,

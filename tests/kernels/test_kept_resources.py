@@ -8,14 +8,18 @@ from hypothesis import strategies as st
 
 from shared.columns.schema import BASE_RESOURCES, CPU, INT64_MAX, MEMORY
 from shared.columns.table import NodeTable
-from shared.kernels.kept_resources import (
+from shared.plugins.resources.kept_resources import (
     AMOUNT_MAX,
     KeptBalance,
     KeptLeastAllocated,
     KeptRoom,
     KeptScores,
 )
-from shared.kernels.resources import balance_change_one, fit_reasons_one, least_allocated_one
+from shared.plugins.resources.resource_arrays import (
+    balance_change_one,
+    fit_reasons_one,
+    least_allocated_one,
+)
 
 AMOUNTS = st.one_of(
     st.integers(0, 12),

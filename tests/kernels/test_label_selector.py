@@ -8,20 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.sim import slow_topology as slow
-from shared.kernels.label_selector import (
-    EVERYTHING,
-    NOTHING,
-    Selector,
-    SelectorError,
-    parse_label_selector,
-)
-from shared.kernels.workload_selector import controller_kind, workload_selector
 from shared.kube.objects import (
     LabelSelector,
     OwnerReference,
     ReplicaSet,
     ReplicationController,
     Service,
+)
+from shared.plugins.spread.workload_selector import controller_kind, workload_selector
+from shared.selectors.label_selector import (
+    EVERYTHING,
+    NOTHING,
+    Selector,
+    SelectorError,
+    parse_label_selector,
 )
 
 KEYS = ("a", "b")

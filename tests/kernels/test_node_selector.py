@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.columns.rows import row_index
-from shared.kernels import node_selector
-from shared.kernels.label_match import numbers_in, value_in
 from shared.kube.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from shared.selectors import node_selector
+from shared.selectors.label_match import numbers_in, value_in
 from tests.support import slow_twins
 from tests.support.builders import table_of
 

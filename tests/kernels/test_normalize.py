@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.kernels.normalize import by_maximum, highest
+from shared.framework.normalize import by_maximum, highest
 from tests.support import slow_twins
 
 SCORES = st.lists(st.one_of(st.integers(0, 3), st.integers(0, 10**6)), max_size=8)

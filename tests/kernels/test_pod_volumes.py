@@ -6,7 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.kernels.pod_volumes import (
+from shared.kube.objects import PersistentVolumeClaim, Volume
+from shared.kube.pod_record import PodTemplate, decode_template
+from shared.kube.pod_volumes import (
     Attachable,
     UnreadableVolume,
     claim_uses,
@@ -15,8 +17,6 @@ from shared.kernels.pod_volumes import (
     inline_attachable,
     ownership_problem,
 )
-from shared.kube.objects import PersistentVolumeClaim, Volume
-from shared.kube.pod_record import PodTemplate, decode_template
 from tests.support.builders import make_pod
 
 

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.columns.answer_table import AnswerTable
-from shared.kernels.tolerations import (
+from shared.kube.objects import Toleration
+from shared.selectors.tolerations import (
     TolerationRule,
     is_repelled,
     tolerates,
     toleration_rules,
     unwelcome_count,
 )
-from shared.kube.objects import Toleration
 from tests.support import slow_twins
 
 EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from shared.columns.pods import NEVER_STARTED, PodTable
 from shared.columns.table import NodeTable
-from shared.kernels.topology import (
+from shared.columns.topology import (
     NO_DOMAIN,
     make_topology,
     pods_of_classes,

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.columns.rows import row_index
-from shared.kernels.affinity_columns import NONE
-from shared.kernels.label_selector import EVERYTHING, Selector
-from shared.kernels.volume_pool import VolumePool, candidate
 from shared.kube.objects import PersistentVolume, PersistentVolumeClaim
+from shared.plugins.volumes.affinity_columns import NONE
+from shared.plugins.volumes.volume_pool import VolumePool, candidate
+from shared.selectors.label_selector import EVERYTHING, Selector
 from tests.support.builders import table_of
 from tests.support.slow_volumes import SlowClaim, SlowVolume, find_volumes
 

@@ -3,7 +3,7 @@
 import random
 
 from bench.fuzz import cel
-from shared.dra.cel_functions import FUNCTIONS
+from shared.cel.cel_functions import FUNCTIONS
 
 
 def test_selectors_grow_with_every_function_there_is() -> None:

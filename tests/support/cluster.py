@@ -11,8 +11,8 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
 from shared.kube.objects import Node
 from shared.kube.pod_record import PodRecord, decode_template
-from shared.plugins.inter_pod_affinity import InterPodAffinity
-from shared.plugins.pod_topology_spread import PodTopologySpread
+from shared.plugins.interpod.inter_pod_affinity import InterPodAffinity
+from shared.plugins.spread.pod_topology_spread import PodTopologySpread
 from tests.support.builders import make_pod
 
 

@@ -25,11 +25,11 @@ from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.queue.queued_pod import Place
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
+from shared.extenders.extender_config import ExtenderConfig
 from shared.framework.plugin_api import PermitPlugin
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import BuiltProfile, Registry
 from shared.in_hand import InHand
-from shared.kube.extender_config import ExtenderConfig
 from shared.kube.object_codec import decode_object
 from shared.kube.objects import Node
 from shared.kube.pod_record import PodRecord

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.kube.extender_wire import (
+from shared.extenders.extender_wire import (
     ExtenderError,
     MetaPod,
     MetaVictims,

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from shared.errors import OperationalError
+from shared.extenders.extender_client import ExtenderClient
+from shared.extenders.extender_config import ExtenderConfig
+from shared.extenders.extender_verdicts import EXTENDER
+from shared.extenders.extender_wire import ExtenderError, PodName, bind_args, check_bind_result
 from shared.framework.binding_api import SKIPPED, Skipped
-from shared.framework.extenders import EXTENDER
 from shared.kube.connection_problems import ConnectionProblems
-from shared.kube.extender_client import ExtenderClient
-from shared.kube.extender_config import ExtenderConfig
-from shared.kube.extender_wire import ExtenderError, PodName, bind_args, check_bind_result
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from shared.telemetry.log import EventLog

@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from shared.dra.device_index import takes_devices
 from shared.engine.best_rows import Ties
 from shared.engine.engine import Choice, ClassEvaluation, Engine
 from shared.engine.lone_pods import LonePods
 from shared.errors import ObjectError
 from shared.faults import changing, reading
-from shared.framework.device_index import takes_devices
 from shared.framework.node_sample import NodeSample
 from shared.framework.plugin_api import ReservePlugin
 from shared.framework.runtime import Framework

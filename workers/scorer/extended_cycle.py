@@ -13,9 +13,9 @@ import numpy as np
 from shared.columns.schema import Int64s, Rows
 from shared.engine.class_scores import ClassScores
 from shared.engine.engine import ClassEvaluation
+from shared.extenders.extender_verdicts import ExtenderVerdicts
 from shared.framework.candidates import Candidate, Candidates
 from shared.framework.diagnosis import FitError, plugin_error
-from shared.framework.extenders import ExtenderVerdicts
 from shared.framework.outcomes import PreScoreError
 from shared.framework.pod_info import PodInfo
 from shared.framework.preemption import fits_without, pick

@@ -21,13 +21,13 @@ import numpy as np
 
 from shared.columns.schema import Int64s, Rows
 from shared.errors import ObjectError
+from shared.extenders.extender_config import ExtenderConfig
+from shared.extenders.extender_verdicts import ExtenderVerdicts, is_interested
+from shared.extenders.extender_wire import MetaPod, MetaVictims, PodName
 from shared.faults import reading
 from shared.framework.candidates import Candidates
 from shared.framework.diagnosis import FitError
-from shared.framework.extenders import ExtenderVerdicts, is_interested
 from shared.framework.status import SUCCESS, Code, Status
-from shared.kube.extender_config import ExtenderConfig
-from shared.kube.extender_wire import MetaPod, MetaVictims, PodName
 from shared.messages.from_scorer import Failure, Placements
 from shared.messages.to_scorer import ExtendedTask, PodOnNode, PodsOnNodes
 from shared.plugin_names import DEFAULT_PREEMPTION

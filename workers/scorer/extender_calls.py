@@ -19,13 +19,10 @@ from typing import Any, Final, Self, assert_never
 
 from shared.clock import SystemClock
 from shared.errors import OperationalError
-from shared.framework.extenders import ExtenderVerdicts
-from shared.kube.api_client import ApiClient
-from shared.kube.cluster_access import ClusterAccess
-from shared.kube.connection_problems import ConnectionProblems
-from shared.kube.extender_client import ExtenderClient
-from shared.kube.extender_config import ExtenderConfig
-from shared.kube.extender_wire import (
+from shared.extenders.extender_client import ExtenderClient
+from shared.extenders.extender_config import ExtenderConfig
+from shared.extenders.extender_verdicts import ExtenderVerdicts
+from shared.extenders.extender_wire import (
     MetaVictims,
     PodName,
     filter_answer,
@@ -36,6 +33,9 @@ from shared.kube.extender_wire import (
     whole_nodes_args,
     whole_preempt_args,
 )
+from shared.kube.api_client import ApiClient
+from shared.kube.cluster_access import ClusterAccess
+from shared.kube.connection_problems import ConnectionProblems
 from shared.telemetry.log import EventLog
 from workers.scorer.extender_questions import Answer, FilterQuestion, PreemptQuestion, Question
 from workers.scorer.raw_nodes import RawNodes

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from shared.framework.extenders import ExtenderVerdicts
-from shared.kube.extender_wire import MetaVictims, PodName
+from shared.extenders.extender_verdicts import ExtenderVerdicts
+from shared.extenders.extender_wire import MetaVictims, PodName
 
 
 class FilterQuestion(NamedTuple):

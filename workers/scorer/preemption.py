@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 from shared.columns.nominations import Nomination
 from shared.columns.schema import Rows
 from shared.engine.engine import ClassEvaluation, Engine
+from shared.extenders.extender_verdicts import EXTENDER
 from shared.faults import changing
 from shared.framework.candidates import NO_ROWS
 from shared.framework.diagnosis import FitError
-from shared.framework.extenders import EXTENDER
 from shared.framework.post_filter import PostFilterResult
 from shared.framework.preemptor import Preemptor
 from shared.messages.from_scorer import Failure, PreemptionProposal

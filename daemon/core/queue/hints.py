@@ -21,7 +21,7 @@ from shared import plugin_names
 from shared.errors import ConfigurationError
 from shared.framework.cluster_view import ObjectStore
 from shared.framework.plugin_api import EventReader
-from shared.kernels.node_selector import Terms
+from shared.selectors.node_selector import Terms
 
 
 class HintSettings(msgspec.Struct, frozen=True):

@@ -15,12 +15,12 @@ from shared.columns.table import TaintTuple
 from shared.errors import ObjectError
 from shared.framework.cluster_view import ObjectStore
 from shared.framework.pod_info import PodInfo
-from shared.kernels.host_ports import conflicts
-from shared.kernels.node_selector import Terms
-from shared.kernels.tolerations import NO_SCHEDULE, is_repelled, tolerates, toleration_rules
 from shared.kube.node_resources import NodeAllocatable, node_allocatable
 from shared.kube.objects import DeviceClass, Node
-from shared.plugins.node_declared_features import required_features
+from shared.plugins.node.host_ports import conflicts
+from shared.plugins.node.node_declared_features import required_features
+from shared.selectors.node_selector import Terms
+from shared.selectors.tolerations import NO_SCHEDULE, is_repelled, tolerates, toleration_rules
 
 _UNSCHEDULABLE_TAINT: Final[TaintTuple] = ("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
 _IMPLICIT_RESOURCE_PREFIX: Final = "deviceclass.resource.kubernetes.io/"

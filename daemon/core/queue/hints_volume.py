@@ -7,9 +7,8 @@ from typing import Final
 
 from daemon.core.queue.queued_pod import PodView, QueuedPod
 from daemon.core.queue.wakeups import Change, Hint, as_kind
-from shared.kernels.csi_translation import in_tree_plugin
-from shared.kernels.pod_volumes import may_attach
 from shared.kube import quantity
+from shared.kube.csi_translation import in_tree_plugin
 from shared.kube.objects import (
     CsiDriver,
     CsiNode,
@@ -21,6 +20,7 @@ from shared.kube.objects import (
     VolumeAttachment,
 )
 from shared.kube.pod_resources import claim_names
+from shared.kube.pod_volumes import may_attach
 
 _MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 _TOPOLOGY_LABELS: Final = (

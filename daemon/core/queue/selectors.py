@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from shared.errors import ObjectError
-from shared.kernels.node_selector import LabelRequirement, Operator, Term, Terms, parse_int64
 from shared.kube.objects import LabelSelector, LabelSelectorRequirement, Node
+from shared.selectors.node_selector import LabelRequirement, Operator, Term, Terms, parse_int64
 
 Labels = Mapping[str, str]
 

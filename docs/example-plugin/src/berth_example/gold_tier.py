@@ -17,9 +17,9 @@ from shared.framework.plugin_api import (
     Dependence,
     PreFilterResult,
 )
+from shared.framework.plugin_args import ArgsStruct, parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code, Verdicts, single_reason
-from shared.plugins.args import ArgsStruct, parse_args
 
 
 class GoldTierArgs(ArgsStruct):

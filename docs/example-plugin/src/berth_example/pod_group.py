@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import WAIT, Handle, PermitResult, WaitingPod
+from shared.framework.plugin_args import ArgsStruct, parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import SUCCESS, Code, Status
 from shared.kube.pod_record import PodRecord
-from shared.plugins.args import ArgsStruct, parse_args
 
 GROUP = "example.com/group"
 SIZE = "example.com/group-size"

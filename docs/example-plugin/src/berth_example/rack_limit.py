@@ -7,9 +7,9 @@ it. It costs some microseconds a node, and only for nodes that changed.
 from typing import Any, ClassVar
 
 from shared.framework.per_node import FilterPerNode, NodeView, ScorePerNode
+from shared.framework.plugin_args import ArgsStruct, parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import SUCCESS, Code, Status
-from shared.plugins.args import ArgsStruct, parse_args
 
 
 class RackLimitArgs(ArgsStruct):

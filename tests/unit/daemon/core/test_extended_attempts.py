@@ -4,7 +4,7 @@ import msgspec
 
 from daemon.core.dispatch import CREDIT_PODS
 from daemon.core.events import AdminAsked, ScorerSaid
-from shared.kube.extender_config import ExtenderConfig
+from shared.extenders.extender_config import ExtenderConfig
 from shared.kube.pod_record import PodRecord
 from shared.messages.admin import StopRequest
 from shared.messages.from_scorer import AskForPods, Failure, Placements, Proposals

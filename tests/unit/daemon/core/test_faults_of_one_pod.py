@@ -14,7 +14,7 @@ from shared.engine.engine import Engine
 from shared.errors import ObjectError
 from shared.faults import changing, reading
 from shared.kube.pod_record import PodRecord
-from shared.plugins.node_resources_fit import NodeResourcesFit
+from shared.plugins.resources.node_resources_fit import NodeResourcesFit
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 from workers.scorer.preemption import RoomMaker

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.framework import csi_node_columns, device_index, preemption_budgets, volume_catalog
-from shared.framework.volume_index import VolumeIndex
+from shared.dra import device_index
+from shared.framework import preemption_budgets
 from shared.kube.objects import (
     CsiNode,
     PersistentVolume,
@@ -21,6 +21,8 @@ from shared.kube.objects import (
 )
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import ObjectChanged
+from shared.plugins.volumes import csi_node_columns, volume_catalog
+from shared.plugins.volumes.volume_index import VolumeIndex
 from tests.support.builders import make_node, make_pod
 from tests.support.devices import device, make_claim, make_class, make_slice, request
 from tests.support.pipeline import Pipeline

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.framework.device_index import CLAIMS, CLASSES, SLICES
+from shared.dra.device_index import CLAIMS, CLASSES, SLICES
 from shared.framework.plugin_api import WaitingPod
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_binder import BindPod, ClaimWork, TakeVolume, VolumeWork

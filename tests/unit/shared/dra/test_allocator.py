@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from shared.dra.allocated import AllocatedState
+from shared.dra.allocation_errors import AllocationError, NodeAllocationError
 from shared.dra.allocator import allocate, understand
-from shared.dra.devices import NodeMatch, SliceView
-from shared.dra.errors import AllocationError, NodeAllocationError
 from shared.dra.pools import gather
 from shared.dra.requests import allocation_of
-from shared.dra.work import Work, WorkError
+from shared.dra.resource_slices import NodeMatch, SliceView
+from shared.dra.search_work import Work, WorkError
 from shared.kube.objects import DeviceClass, ResourceClaim, ResourceSlice
 from tests.support.devices import (
     allocated,

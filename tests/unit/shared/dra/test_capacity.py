@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from shared.dra.capacity import consumed_by, fits
-from shared.dra.devices import DeviceView
+from shared.dra.resource_slices import DeviceView
 from shared.kube.objects import Device
 from shared.kube.quantity import canonical, parse
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.dra.cel_compile import Expression, compile_selector
-from shared.dra.cel_values import (
+from shared.cel.cel_compile import Expression, compile_selector
+from shared.cel.cel_values import (
     ERROR_LETTERS_MAX,
     CelCompileError,
     CelError,
@@ -17,7 +17,7 @@ from shared.dra.cel_values import (
     device_object,
     parse_semver,
 )
-from shared.dra.work import Work, WorkError
+from shared.dra.search_work import Work, WorkError
 from shared.kube.quantity import parse
 
 D = 'device.attributes["dra.example.com"]'

@@ -5,9 +5,14 @@ from collections import Counter
 
 import pytest
 
-from shared.framework.extenders import ExtenderVerdicts, asked_of_scorers, binders_of, is_interested
+from shared.extenders.extender_config import ExtenderConfig
+from shared.extenders.extender_verdicts import (
+    ExtenderVerdicts,
+    asked_of_scorers,
+    binders_of,
+    is_interested,
+)
 from shared.framework.pod_info import PodInfo
-from shared.kube.extender_config import ExtenderConfig
 from shared.kube.pod_record import decode_template
 from tests.support.builders import make_pod
 

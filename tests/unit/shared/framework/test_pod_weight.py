@@ -5,17 +5,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.dra import work
-from shared.dra.cel_compile import Expression
+from shared.cel.cel_compile import Expression
+from shared.dra import search_work as work
 from shared.framework.cluster_view import ClusterView
+from shared.framework.plugin_args import NodeAffinityArgs
 from shared.framework.pod_info import PodInfo
 from shared.framework.pod_weight import is_too_much
-from shared.kernels import node_selector
-from shared.kernels.label_selector import Labels
-from shared.kernels.pod_terms import PodTerm
 from shared.messages.to_owner import ObjectChanged
-from shared.plugins.args import NodeAffinityArgs
-from shared.plugins.node_affinity import NodeAffinity
+from shared.plugins.node.node_affinity import NodeAffinity
+from shared.selectors import node_selector
+from shared.selectors.label_selector import Labels
+from shared.selectors.pod_terms import PodTerm
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info, pod_with
 from tests.support.devices import device, make_claim, make_class, make_slice, request, selectors

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
-from shared.framework.volume_index import volume_index
 from shared.kube.objects import (
     CsiNode,
     PersistentVolume,
@@ -15,7 +14,8 @@ from shared.kube.objects import (
     StorageClass,
     VolumeAttachment,
 )
-from shared.plugins.node_volume_limits import NodeVolumeLimits
+from shared.plugins.volumes.node_volume_limits import NodeVolumeLimits
+from shared.plugins.volumes.volume_index import volume_index
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import pod_info, rows_of
 from tests.support.slow_volumes import exceeds_limit

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from shared.kube.extender_wire import (
+from shared.extenders.extender_wire import (
     ExtenderError,
     MetaPod,
     MetaVictims,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from shared.errors import ConfigurationError
-from shared.plugins import args
+from shared.framework import plugin_args as args
 
 FIT = ("NodeResourcesFit", args.NodeResourcesFitArgs, args.fit_problems)
 BALANCED = (

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from bench.sim import slow_topology as slow
 from daemon.core.cache import Cache
 from shared.errors import ConfigurationError
+from shared.framework.plugin_args import InterPodAffinityArgs, interpod_problems, parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
-from shared.plugins.args import InterPodAffinityArgs, interpod_problems, parse_args
-from shared.plugins.inter_pod_affinity import (
+from shared.plugins.interpod.inter_pod_affinity import (
     REASON_AFFINITY,
     REASON_ANTI_AFFINITY,
     REASON_EXISTING,

@@ -5,7 +5,7 @@ from typing import Any
 from daemon.core.cache import Cache
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
-from shared.plugins.node_volume_limits import NodeVolumeLimits
+from shared.plugins.volumes.node_volume_limits import NodeVolumeLimits
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info, pod_with, rows_of
 from tests.support.volumes import (

@@ -3,18 +3,20 @@
 import pytest
 
 from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
+from shared.framework.plugin_args import NodeResourcesBalancedAllocationArgs
 from shared.framework.status import Code
-from shared.plugins.args import NodeResourcesBalancedAllocationArgs
-from shared.plugins.default_binder import DefaultBinder
-from shared.plugins.image_locality import ImageLocality
-from shared.plugins.node_declared_features import NodeDeclaredFeatures, required_features
-from shared.plugins.node_name import NodeName
-from shared.plugins.node_ports import NodePorts
-from shared.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
-from shared.plugins.node_unschedulable import NodeUnschedulable
-from shared.plugins.priority_sort import PrioritySort
-from shared.plugins.scheduling_gates import SchedulingGates
-from shared.plugins.taint_toleration import TaintToleration
+from shared.plugins.binding.default_binder import DefaultBinder
+from shared.plugins.gates.priority_sort import PrioritySort
+from shared.plugins.gates.scheduling_gates import SchedulingGates
+from shared.plugins.images.image_locality import ImageLocality
+from shared.plugins.node.node_declared_features import NodeDeclaredFeatures, required_features
+from shared.plugins.node.node_name import NodeName
+from shared.plugins.node.node_ports import NodePorts
+from shared.plugins.node.node_unschedulable import NodeUnschedulable
+from shared.plugins.node.taint_toleration import TaintToleration
+from shared.plugins.resources.node_resources_balanced_allocation import (
+    NodeResourcesBalancedAllocation,
+)
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info, pod_with, rows_of
 

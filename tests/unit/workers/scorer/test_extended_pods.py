@@ -6,12 +6,12 @@ import pytest
 
 from shared.columns.nominations import Nomination
 from shared.columns.schema import CPU
-from shared.framework.extenders import EXTENDER, ExtenderVerdicts
+from shared.extenders.extender_config import ExtenderConfig
+from shared.extenders.extender_verdicts import EXTENDER, ExtenderVerdicts
+from shared.extenders.extender_wire import MetaPod, MetaVictims
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
 from shared.ids import PodUid
-from shared.kube.extender_config import ExtenderConfig
-from shared.kube.extender_wire import MetaPod, MetaVictims
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_scorer import ExtendedTask, PodOnNode, PodsOnNodes
 from tests.support.builders import make_node, make_pod

@@ -18,8 +18,6 @@ from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.wakeups import Change, ChangedObject, Hint, Wakeups
 from shared import plugin_names
 from shared.framework.cluster_view import ObjectStore
-from shared.kernels import node_inclusion
-from shared.kernels.node_selector import Terms, parse_selector
 from shared.kube.objects import (
     CsiDriver,
     NodeSelector,
@@ -28,6 +26,8 @@ from shared.kube.objects import (
     VolumeAttachment,
 )
 from shared.kube.pod_record import split_pod
+from shared.selectors import node_inclusion
+from shared.selectors.node_selector import Terms, parse_selector
 from tests.support.builders import make_node, make_pod
 from tests.unit.daemon.core.queue.builders import Bench, view_of
 

@@ -1,0 +1,658 @@
+"""A CEL expression compiled to Python closures, for device selectors.
+
+cel-go would be the reference; of what PyPI offers, cel-python brings five dependencies (one native),
+its own error texts and no Kubernetes types, and common-expression-language is a compiled Rust module
+that cannot be taught methods of quantities and versions. A selector is evaluated for each device
+and its error text is shown to users, so this is our own: the subset of the language that a device
+selector can use, evaluated in a few microseconds.
+
+Not here: static types (the API server checked them when the object was stored; a wrong type is a
+runtime error `no such overload`), durations, timestamps, URLs, IP addresses. What is not known does
+not compile and says so.
+
+Rules: staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go, v1.36.
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Protocol, assert_never
+
+from shared.cel.cel_costs import COST_MAX, COSTS, LIST_COST, MAP_COST, ROUND_COSTS, Cost, fixed
+from shared.cel.cel_functions import FUNCTIONS, NAMESPACES, REGEX_FUNCTIONS, Signature, regex_work
+from shared.cel.cel_syntax import (
+    Call,
+    Ident,
+    Index,
+    ListNode,
+    Literal,
+    MapNode,
+    Node,
+    Select,
+    parse,
+)
+from shared.cel.cel_values import (
+    DEVICE_FIELDS,
+    NONE,
+    CelCompileError,
+    CelError,
+    DefaultMap,
+    Optional,
+    key_of,
+    no_overload,
+    type_name,
+)
+
+EXPRESSIONS_MAX: Final = 1024
+"""Compiled expressions that are kept. A cluster has a handful of classes."""
+DEVICE: Final = "device"
+
+
+class Budget(Protocol):
+    """What the caller lets evaluations cost."""
+
+    @property
+    def cost_max(self) -> int:
+        """Of the next one."""
+        ...
+
+    def add_evaluation(self, cost: int) -> None:
+        """One has cost so much. Raises what ends the caller's attempt where that is too much."""
+        ...
+
+    def exhausted(self) -> Exception:
+        """What to raise: the evaluation would cost more than there is."""
+        ...
+
+
+class _CancelledError(Exception):
+    """The evaluation costs too much. No CelError: nothing in the expression makes good for it."""
+
+
+class Scope:
+    """The variables of an evaluation, and what it may still cost."""
+
+    __slots__ = ("left", "limit", "more", "variables", "work")
+
+    def __init__(self, variables: dict[str, Any], work: Budget) -> None:
+        self.variables = variables
+        self.work = work
+        self.left = self.limit = min(COST_MAX, work.cost_max)
+        self.more = 0
+        """Work that is no part of the cost."""
+
+    def charge(self, cost: int = 1) -> None:
+        """Ends an evaluation that goes on for too long."""
+        self.left -= cost
+        if self.left < 0:
+            raise _CancelledError
+
+    def add(self, work: int) -> None:
+        """Notes work that Kubernetes does not count."""
+        self.more += work
+        if self.more > self.work.cost_max:
+            raise self.work.exhausted()
+
+
+Evaluate = Callable[[Scope], Any]
+
+
+class Expression:
+    """A compiled selector."""
+
+    __slots__ = ("_evaluate", "source")
+
+    def __init__(self, source: str, evaluate: Evaluate) -> None:
+        self.source = source
+        self._evaluate = evaluate
+
+    def matches(self, device: dict[str, Any], work: Budget) -> bool:
+        """Whether the device is selected; CelError where that cannot be told. What it costs is added
+        to `work`."""
+        scope = Scope({DEVICE: device}, work)
+        try:
+            value = self._evaluate(scope)
+        except RecursionError as error:
+            raise CelError("expression recursion limit exceeded") from error
+        except _CancelledError as error:
+            if scope.limit < COST_MAX:
+                raise work.exhausted() from error
+            raise CelError("operation cancelled: actual cost limit exceeded") from error
+        finally:
+            # What an evaluation was ended for was not done.
+            work.add_evaluation(scope.limit - max(scope.left, 0) + scope.more)
+        if not isinstance(value, bool):
+            raise CelError(
+                f"CEL result of type {type_name(value)} could not be converted to bool: "
+                f"type conversion error from '{type_name(value)}' to 'bool'"
+            )
+        return value
+
+
+@functools.lru_cache(maxsize=EXPRESSIONS_MAX)
+def compile_selector(source: str) -> Expression | CelCompileError:
+    """The compiled expression, or why it is none (a value, so that it is remembered as well)."""
+    try:
+        node = parse(source)
+        compiled = _compiled(node, frozenset((DEVICE,)))
+    except CelCompileError as error:
+        return error
+    except RecursionError:  # Within the limits of each chain and still too deep altogether.
+        return CelCompileError("expression recursion limit exceeded")
+    result = _static_type(node)
+    if result not in ("bool", "dyn"):
+        return CelCompileError(f"must evaluate to bool or the unknown type, not {result}")
+    return Expression(source, compiled)
+
+
+_RESULTS: Final[Mapping[str, str]] = {
+    "size": "int", "quantity": "kubernetes.Quantity", "semver": "kubernetes.Semver", "int": "int",
+    "string": "string", "double": "double", "uint": "uint", "bytes": "bytes", "compareTo": "int",
+    "major": "int", "minor": "int", "patch": "int", "asInteger": "int", "sign": "int",
+    "lowerAscii": "string", "upperAscii": "string", "trim": "string", "replace": "string",
+    "substring": "string", "charAt": "string", "join": "string", "indexOf": "int",
+    "lastIndexOf": "int", "asApproximateFloat": "double",
+}  # fmt: skip
+
+
+def _static_type(node: Node) -> str:
+    """The type of the result as far as it can be told without types of the parts."""
+    match node:
+        case Literal():
+            return type_name(node.value)
+        case ListNode():
+            return "list"
+        case MapNode():
+            return "map"
+        case Call():
+            return _RESULTS.get(node.function, "dyn")
+        case Select():
+            is_device = node.operand == Ident(DEVICE) and not node.is_optional
+            return {"driver": "string", "attributes": "map", "capacity": "map"}.get(
+                node.field if is_device else "", "dyn"
+            )
+        case _:
+            return "dyn"
+
+
+# Compiling ------------------------------------------------------------------------------------------
+
+
+def _compiled(node: Node, names: frozenset[str]) -> Evaluate:
+    match node:
+        case Literal():
+            value = node.value
+            return lambda scope: value  # noqa: ARG005  # Every closure takes the scope.
+        case Ident():
+            return _identifier(node.name, names)
+        case Select():
+            return _select(node, names)
+        case Index():
+            return _index(node, names)
+        case Call():
+            return _call(node, names)
+        case ListNode():
+            return _list(node, names)
+        case MapNode():
+            return _map(node, names)
+        case _:
+            assert_never(node)
+
+
+def _identifier(name: str, names: frozenset[str]) -> Evaluate:
+    if name not in names:
+        raise CelCompileError(f"undeclared reference to '{name}' (in container '')")
+
+    def evaluate(scope: Scope) -> Any:
+        scope.charge()
+        return scope.variables[name]
+
+    return evaluate
+
+
+def _select(node: Select, names: frozenset[str]) -> Evaluate:
+    if node.operand == Ident(DEVICE) and node.field not in DEVICE_FIELDS:
+        raise CelCompileError(f"undefined field '{node.field}'")
+    path = _path(node)
+    if path is not None:
+        return _along(path, names)
+    operand, field = _compiled(node.operand, names), node.field
+    look_up = _optional_member if node.is_optional else _member
+
+    def evaluate(scope: Scope) -> Any:
+        scope.charge()
+        return look_up(operand(scope), field)
+
+    return evaluate
+
+
+def _path(node: Node) -> list[str] | None:
+    """Of a variable and what is looked up from it by text, `a.b["c"]`, the names in order."""
+    found: list[str] = []
+    while isinstance(node, Select | Index) and not node.is_optional:
+        key = node.field if isinstance(node, Select) else node.key
+        if isinstance(key, Literal):
+            key = key.value
+        if not isinstance(key, str):
+            return None
+        found.append(key)
+        node = node.operand
+    return [node.name, *reversed(found)] if isinstance(node, Ident) else None
+
+
+def _along(path: list[str], names: frozenset[str]) -> Evaluate:
+    """The same as one step after the other, which is how most of any selector is spent."""
+    first, *keys = path
+    _identifier(first, names)
+    cost = len(path)
+
+    def evaluate(scope: Scope) -> Any:
+        scope.charge(cost)
+        value = scope.variables[first]
+        for key in keys:
+            value = value[key] if type(value) is dict and key in value else _member(value, key)
+        return value
+
+    return evaluate
+
+
+def _index(node: Index, names: frozenset[str]) -> Evaluate:
+    path = _path(node)
+    if path is not None:
+        return _along(path, names)
+    operand, index = _compiled(node.operand, names), _compiled(node.key, names)
+    look_up = _optional_member if node.is_optional else _member
+
+    def evaluate(scope: Scope) -> Any:
+        scope.charge()
+        return look_up(operand(scope), index(scope))
+
+    return evaluate
+
+
+def _list(node: ListNode, names: frozenset[str]) -> Evaluate:
+    parts = [(_compiled(element, names), optional) for element, optional in node.elements]
+
+    def evaluate(scope: Scope) -> list[Any]:
+        scope.charge(LIST_COST)
+        found = []
+        for part, is_optional in parts:
+            value = part(scope)
+            if not is_optional:
+                found.append(value)
+            elif _as_optional(value).is_present:
+                found.append(value.value)
+        return found
+
+    return evaluate
+
+
+def _map(node: MapNode, names: frozenset[str]) -> Evaluate:
+    parts = [(_compiled(k, names), _compiled(v, names), o) for k, v, o in node.entries]
+
+    def evaluate(scope: Scope) -> dict[Any, Any]:
+        scope.charge(MAP_COST)
+        found: dict[Any, Any] = {}
+        for key_part, value_part, is_optional in parts:
+            key, value = key_of(key_part(scope)), value_part(scope)
+            if is_optional:
+                if not _as_optional(value).is_present:
+                    continue
+                value = value.value
+            if key in found:
+                raise CelError(f"insert failed: key {key} already exists")
+            found[key] = value
+        return found
+
+    return evaluate
+
+
+def _call(node: Call, names: frozenset[str]) -> Evaluate:
+    special = _SPECIAL.get((node.function, node.target is not None, len(node.args)))
+    if special is not None:
+        compiled = special(node, names)
+        if compiled is not None:
+            return compiled
+    function, target = node.function, node.target
+    if isinstance(target, Ident) and target.name in NAMESPACES and target.name not in names:
+        function, target = f"{target.name}.{function}", None
+    implementation = FUNCTIONS.get(Signature(function, target is not None, len(node.args)))
+    if implementation is None:
+        raise CelCompileError(f"undeclared reference to '{function}' (in container '')")
+    nodes = node.args if target is None else (target, *node.args)
+    return _applied(function, implementation, [_compiled(each, names) for each in nodes])
+
+
+def _applied(function: str, implementation: Callable[..., Any], parts: list[Evaluate]) -> Evaluate:
+    if function in REGEX_FUNCTIONS:
+
+        def search(scope: Scope) -> Any:
+            values = [part(scope) for part in parts]
+            scope.charge(COSTS[function](*values))
+            scope.add(regex_work(*values))
+            return implementation(*values)
+
+        return search
+    cost: Cost = COSTS.get(function, fixed)
+    if len(parts) == 2:
+        first, second = parts
+
+        def two(scope: Scope) -> Any:
+            a, b = first(scope), second(scope)
+            scope.charge(cost(a, b))
+            return implementation(a, b)
+
+        return two
+
+    def many(scope: Scope) -> Any:
+        values = [part(scope) for part in parts]
+        scope.charge(cost(*values))
+        return implementation(*values)
+
+    return many
+
+
+# Members --------------------------------------------------------------------------------------------
+
+
+def _member(value: Any, key: Any) -> Any:
+    """value.key or value[key]."""
+    if isinstance(value, dict):
+        found = value.get(key, _MISSING) if isinstance(key, _KEYS) else _MISSING
+        if found is not _MISSING:
+            return found
+        if isinstance(value, DefaultMap):
+            return {}
+        raise CelError(f"no such key: {_shown(key)}")
+    if isinstance(value, list):
+        return _element(value, key)
+    if isinstance(value, Optional):
+        return _optional_member(value, key)
+    raise no_overload()
+
+
+def _element(values: list[Any], index: Any) -> Any:
+    if isinstance(index, bool) or not isinstance(index, int | float) or index % 1 != 0:
+        # The rest of NaN and of infinity is NaN.
+        raise CelError(f"unsupported index type '{type_name(index)}' in list")
+    if not 0 <= index < len(values):
+        raise CelError(f"index out of bounds: {int(index)}")
+    return values[int(index)]
+
+
+def _optional_member(value: Any, key: Any) -> Optional:
+    """value.?key or value[?key]."""
+    if isinstance(value, Optional):
+        if not value.is_present:
+            return NONE
+        value = value.value
+    if isinstance(value, list) and isinstance(key, int) and not 0 <= key < len(value):
+        return NONE
+    if isinstance(value, dict) and not isinstance(value, DefaultMap):
+        return Optional(True, value[key]) if isinstance(key, _KEYS) and key in value else NONE
+    return Optional(True, _member(value, key))
+
+
+def _as_optional(value: Any) -> Optional:
+    if not isinstance(value, Optional):
+        raise no_overload()
+    return value
+
+
+def _shown(key: Any) -> str:
+    if isinstance(key, _KEYS):
+        return str(key).lower() if isinstance(key, bool) else str(key)
+    return type_name(key)
+
+
+_KEYS: Final = (str, int, float)
+"""Types of what can be looked up in a map."""
+_MISSING: Final = object()
+
+
+# Operators and macros that do not evaluate all of their arguments -------------------------------------
+
+
+def _and(node: Call, names: frozenset[str]) -> Evaluate:
+    return _logic(node, names, decisive=False)
+
+
+def _or(node: Call, names: frozenset[str]) -> Evaluate:
+    return _logic(node, names, decisive=True)
+
+
+def _logic(node: Call, names: frozenset[str], *, decisive: bool) -> Evaluate:
+    """&& and ||: where one side decides, an error of the other does not matter."""
+    sides = [_compiled(each, names) for each in _operands(node)]
+
+    def evaluate(scope: Scope) -> bool:
+        failed: CelError | None = None
+        for side in sides:
+            try:
+                value = side(scope)
+            except CelError as error:
+                failed = failed or error
+                continue
+            if value is decisive:
+                return decisive
+            if not isinstance(value, bool):
+                failed = failed or no_overload()
+        if failed is not None:
+            raise failed
+        return not decisive
+
+    return evaluate
+
+
+def _operands(node: Call) -> list[Node]:
+    """Those of a whole chain (a && b && c), which leans to the left."""
+    found: list[Node] = []
+    left: Node = node
+    while isinstance(left, Call) and left.function == node.function and left.target is None:
+        left, right = left.args
+        found.append(right)
+    found.append(left)
+    return found[::-1]
+
+
+def _choice(node: Call, names: frozenset[str]) -> Evaluate:
+    condition, yes, no = (_compiled(each, names) for each in node.args)
+
+    def evaluate(scope: Scope) -> Any:
+        chosen = condition(scope)
+        if not isinstance(chosen, bool):
+            raise no_overload()
+        return yes(scope) if chosen else no(scope)
+
+    return evaluate
+
+
+def _has(node: Call, names: frozenset[str]) -> Evaluate:
+    argument = node.args[0]
+    if not isinstance(argument, Select):
+        raise CelCompileError("invalid argument to has() macro")
+    if argument.operand == Ident(DEVICE) and argument.field not in DEVICE_FIELDS:
+        raise CelCompileError(f"undefined field '{argument.field}'")
+    operand, field = _compiled(argument.operand, names), argument.field
+
+    def evaluate(scope: Scope) -> bool:
+        value = operand(scope)
+        if isinstance(value, Optional):
+            if not value.is_present:
+                return False
+            value = value.value
+        if isinstance(value, DefaultMap):
+            return True
+        if not isinstance(value, dict):
+            raise no_overload()
+        return field in value
+
+    return evaluate
+
+
+def _bind(node: Call, names: frozenset[str]) -> Evaluate | None:
+    if node.target != Ident("cel"):
+        return None
+    name = _variable(node.args[0])
+    value, body = _compiled(node.args[1], names), _compiled(node.args[2], names | {name})
+    return lambda scope: _with(scope, name, value(scope), body)
+
+
+def _with(scope: Scope, name: str, value: Any, body: Evaluate) -> Any:
+    outer = scope.variables
+    scope.variables = {**outer, name: value}
+    try:
+        return body(scope)
+    finally:
+        scope.variables = outer
+
+
+def _variable(node: Node) -> str:
+    if not isinstance(node, Ident):
+        raise CelCompileError("argument must be a simple name")
+    return node.name
+
+
+def _opt_map(node: Call, names: frozenset[str]) -> Evaluate:
+    assert node.target is not None, "looked up as a method"
+    target, name = _compiled(node.target, names), _variable(node.args[0])
+    body, is_flat = _compiled(node.args[1], names | {name}), node.function == "optFlatMap"
+
+    def evaluate(scope: Scope) -> Optional:
+        value = _as_optional(target(scope))
+        if not value.is_present:
+            return NONE
+        result = _with(scope, name, value.value, body)
+        return _as_optional(result) if is_flat else Optional(True, result)
+
+    return evaluate
+
+
+def _alternative(node: Call, names: frozenset[str]) -> Evaluate:
+    """or and orValue: the argument is evaluated only where there is no value."""
+    assert node.target is not None, "looked up as a method"
+    target, other = _compiled(node.target, names), _compiled(node.args[0], names)
+    is_value = node.function == "orValue"
+
+    def evaluate(scope: Scope) -> Any:
+        value = _as_optional(target(scope))
+        if not value.is_present:
+            return other(scope) if is_value else _as_optional(other(scope))
+        return value.value if is_value else value
+
+    return evaluate
+
+
+# Comprehensions ---------------------------------------------------------------------------------------
+
+
+def _comprehension(node: Call, names: frozenset[str]) -> Evaluate:
+    assert node.target is not None, "looked up as a method"
+    target = _compiled(node.target, names)
+    pair = node.function in _QUANTIFIERS and len(node.args) == 3
+    variables = [_variable(each) for each in node.args[: 2 if pair else 1]]
+    inner = names | set(variables)
+    bodies = [_compiled(each, inner) for each in node.args[len(variables) :]]
+    run, cost = _RUNS[node.function], ROUND_COSTS[node.function]
+
+    def evaluate(scope: Scope) -> Any:
+        outer = scope.variables
+        rounds = _rounds(target(scope), variables, scope, cost)
+        scope.variables = dict(outer)
+        try:
+            return run(scope, rounds, bodies)
+        finally:
+            scope.variables = outer
+
+    return evaluate
+
+
+def _rounds(value: Any, variables: list[str], scope: Scope, cost: int) -> Iterator[Any]:
+    """What the first variable stands for in each round, in which all of them stand for something."""
+    if not isinstance(value, list | dict):
+        raise CelError(f"got '{type_name(value)}', expected iterable type")
+    if len(variables) == 1:
+        (name,) = variables
+        for each in value:
+            scope.charge(cost)
+            scope.variables[name] = each
+            yield each
+        return
+    name, second = variables
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+        scope.charge(cost)
+        scope.variables[name], scope.variables[second] = key, each
+        yield key
+
+
+Rounds = Iterator[Any]
+
+
+def _quantified(scope: Scope, rounds: Rounds, body: Evaluate, *, decisive: bool) -> bool:
+    failed: CelError | None = None
+    for _ in rounds:
+        try:
+            value = body(scope)
+        except CelError as error:
+            failed = failed or error
+            continue
+        if value is decisive:
+            return decisive
+        if not isinstance(value, bool):
+            failed = failed or no_overload()
+    if failed is not None:
+        raise failed
+    return not decisive
+
+
+def _all(scope: Scope, rounds: Rounds, bodies: list[Evaluate]) -> bool:
+    return _quantified(scope, rounds, bodies[0], decisive=False)
+
+
+def _exists(scope: Scope, rounds: Rounds, bodies: list[Evaluate]) -> bool:
+    return _quantified(scope, rounds, bodies[0], decisive=True)
+
+
+def _exists_one(scope: Scope, rounds: Rounds, bodies: list[Evaluate]) -> bool:
+    return sum(_is_true(bodies[0](scope)) for _ in rounds) == 1
+
+
+def _filter(scope: Scope, rounds: Rounds, bodies: list[Evaluate]) -> list[Any]:
+    return [each for each in rounds if _is_true(bodies[0](scope))]
+
+
+def _mapped(scope: Scope, rounds: Rounds, bodies: list[Evaluate]) -> list[Any]:
+    *conditions, body = bodies
+    return [body(scope) for _ in rounds if all(_is_true(each(scope)) for each in conditions)]
+
+
+def _is_true(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise no_overload()
+    return value
+
+
+_RUNS: Final[Mapping[str, Callable[[Scope, Rounds, list[Evaluate]], Any]]] = {
+    "all": _all,
+    "exists": _exists,
+    "exists_one": _exists_one,
+    "existsOne": _exists_one,
+    "filter": _filter,
+    "map": _mapped,
+}
+_QUANTIFIERS: Final = frozenset({"all", "exists", "existsOne"})
+"""Those that may bind two variables (ext.TwoVarComprehensions)."""
+
+Special = Callable[[Call, frozenset[str]], Evaluate | None]
+_SPECIAL: Final[Mapping[tuple[str, bool, int], Special]] = {
+    ("_&&_", False, 2): _and,
+    ("_||_", False, 2): _or,
+    ("_?_:_", False, 3): _choice,
+    ("has", False, 1): _has,
+    ("bind", True, 3): _bind,
+    ("optMap", True, 2): _opt_map,
+    ("optFlatMap", True, 2): _opt_map,
+    ("or", True, 1): _alternative,
+    ("orValue", True, 1): _alternative,
+    **{(name, True, 2): _comprehension for name in _RUNS},
+    **{(name, True, 3): _comprehension for name in (*_QUANTIFIERS, "map")},
+}

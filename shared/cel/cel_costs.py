@@ -1,0 +1,161 @@
+"""What a call in a CEL expression costs, by the sizes of what it is called with.
+
+In units of Kubernetes' estimator, which ends an evaluation that costs too much. Costs are known before
+the call, so that nothing large is made first and counted then. Where upstream counts less than the
+call does here (lists that are added are copied, equal lists are compared whole, a replacement may be
+longer than what it replaces), the call costs what it does: it matters to hostile expressions alone.
+
+Rules: google/cel-go interpreter/runtimecost.go and ext/sets.go;
+staging/src/k8s.io/apiserver/pkg/cel/library/cost.go, v1.36.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from shared.cel.cel_values import Optional
+
+COST_MAX: Final = 1_000_000
+"""Of one evaluation (CELSelectorExpressionMaxCost upstream)."""
+LIST_COST: Final = 10
+MAP_COST: Final = 30
+"""Of making one, beside its parts."""
+ROUND_COSTS: Final = {
+    "all": 3,
+    "exists": 4,
+    "exists_one": 2,
+    "existsOne": 2,
+    "filter": 13,
+    "map": 12,
+}
+"""Of a round of a macro, beside what is evaluated in it: upstream writes them out as expressions that
+look at the round's result and add to a list."""
+_LETTERS: Final = 10
+"""So many characters cost 1 where a text is gone through once."""
+_PATTERN_LETTERS: Final = 4
+"""So many characters of a regular expression cost 1 for each unit that the text costs."""
+
+Cost = Callable[..., int]
+"""From what the function is called with, which may be of any types."""
+
+
+def fixed(*_: Any) -> int:
+    """Of everything that takes as long whatever it is called with."""
+    return 1
+
+
+def _units(letters: int) -> int:
+    return -(-letters // _LETTERS)
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, Optional):
+        value = value.value
+    return len(value) if isinstance(value, _SIZED) else 1
+
+
+_SIZED: Final = (str, bytes, list, dict)
+_WITH_PARTS: Final = (list, dict, Optional)
+
+
+def _whole(value: Any) -> int:
+    """Of going through a value with all that is in it. What is shared counts each time; the count
+    ends where it is too much for any evaluation."""
+    cost, left = 0, [value]
+    while left and cost <= COST_MAX:
+        each = left.pop()
+        if isinstance(each, Optional):
+            each = each.value
+        if isinstance(each, str | bytes):
+            cost += len(each) // _LETTERS
+        elif isinstance(each, list):
+            cost += 1
+            left += each
+        elif isinstance(each, dict):
+            cost += 1
+            left += each.keys()
+            left += each.values()
+        else:
+            cost += 1
+    return cost
+
+
+def _once(text: Any, *_: Any) -> int:
+    return _units(_size(text))
+
+
+def _twice(text: Any, *_: Any) -> int:
+    return _units(2 * _size(text))
+
+
+def _both(a: Any, b: Any) -> int:
+    return _units(_size(a) + _size(b))
+
+
+def _shorter(a: Any, b: Any) -> int:
+    return _units(min(_size(a), _size(b)))
+
+
+def _equality(a: Any, b: Any) -> int:
+    if type(a) is str and type(b) is str:
+        return (min(len(a), len(b)) + _LETTERS - 1) // _LETTERS
+    return min(_whole(a), _whole(b)) if isinstance(a, _WITH_PARTS) else _shorter(a, b)
+
+
+def _membership(_: Any, container: Any) -> int:
+    return _whole(container) if isinstance(container, list) else 1
+
+
+def _traversal(container: Any, *_: Any) -> int:
+    return _whole(container)
+
+
+def _sum(a: Any, b: Any) -> int:
+    return _both(a, b) if isinstance(a, str | bytes | list) else 1
+
+
+def _search(text: Any, part: Any) -> int:
+    return _units(_size(text)) * _units(_size(part))
+
+
+def _matching(text: Any, pattern: Any, *_: Any) -> int:
+    return _units(1 + _size(text)) * -(-_size(pattern) // _PATTERN_LETTERS)
+
+
+def _joining(parts: Any, separator: Any = "") -> int:
+    if not isinstance(parts, list):
+        return 1
+    return _units(2 * (sum(map(_size, parts)) + len(parts) * _size(separator)))
+
+
+def _replacing(text: Any, old: Any, new: Any, *_: Any) -> int:
+    size, count = _size(text), _size(text) + 1
+    if isinstance(text, str) and isinstance(old, str):
+        count = text.count(old)
+    return _units(2 * max(size, size + count * (_size(new) - _size(old))))
+
+
+def _conversion(value: Any) -> int:
+    return _once(value) if isinstance(value, str | bytes) else 1
+
+
+def _sets(a: Any, b: Any) -> int:
+    return 1 + _size(a) * _whole(b)
+
+
+def _equal_sets(a: Any, b: Any) -> int:
+    return 1 + _size(a) * _whole(b) + _size(b) * _whole(a)
+
+
+COSTS: Final[Mapping[str, Cost]] = {
+    "_==_": _equality, "_!=_": _equality, "@in": _membership, "includes": _traversal, "_+_": _sum,
+    "_<_": _shorter, "_<=_": _shorter, "_>_": _shorter, "_>=_": _shorter,
+    "startsWith": _once, "endsWith": _once, "string": _conversion, "bytes": _conversion,
+    "contains": _search, "matches": _matching, "find": _matching, "findAll": _matching,
+    "isSorted": _traversal, "sum": _traversal, "min": _traversal, "max": _traversal,
+    "indexOf": _traversal, "lastIndexOf": _traversal,
+    "lowerAscii": _once, "upperAscii": _once, "substring": _once, "trim": _once,
+    "replace": _replacing, "split": _twice, "join": _joining,
+    "quantity": _once, "isQuantity": _once, "semver": _once, "isSemver": _once,
+    "sets.contains": _sets, "sets.intersects": _sets, "sets.equivalent": _equal_sets,
+}  # fmt: skip
+"""By name of the function; every other call costs 1."""

@@ -1,0 +1,648 @@
+"""CEL's functions, as the environment of Kubernetes' device selectors offers them.
+
+Each takes Python values (see `cel_values`), the target of a method first, and raises `CelError` with
+cel-go's text. What cannot occur in a device selector is not here: durations, timestamps and
+authorisation; an expression that uses it does not compile and says so.
+
+Rules: google/cel-go ext/{strings,sets}.go, staging/src/k8s.io/apiserver/pkg/cel/library/{lists,
+quantity,regex,semverlib}.go, v1.36.
+"""
+
+import functools
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+import re2
+
+from shared.cel.cel_values import (
+    INT_MAX,
+    INT_MIN,
+    NONE,
+    UINT_MAX,
+    CelError,
+    CelQuantity,
+    Optional,
+    Semver,
+    Uint,
+    checked_int,
+    compare,
+    equals,
+    is_number,
+    no_overload,
+    normalized_semver,
+    parse_semver,
+)
+from shared.kube import quantity as quantities
+from shared.kube.quantity import NANOS_PER_UNIT, ExactQuantity, QuantityError
+
+
+class Signature(NamedTuple):
+    """How a function is called."""
+
+    name: str
+    is_method: bool
+    argument_count: int
+    """Without the target."""
+
+
+Function = Callable[..., Any]
+
+
+def _typed(function: Function, *types: type | tuple[type, ...]) -> Function:
+    """The function for arguments of these types only; others have no overload."""
+
+    def checked(*values: Any) -> Any:
+        for value, kind in zip(values, types, strict=True):
+            if not isinstance(value, kind) or (kind is int and type(value) is not int):
+                raise no_overload()
+        return function(*values)
+
+    return checked
+
+
+# Operators ------------------------------------------------------------------------------------------
+
+
+def _add(a: Any, b: Any) -> Any:
+    if _same_number(a, b):
+        return _bounded(a, a + b)
+    if type(a) is type(b) and isinstance(a, str | bytes | list):
+        return a + b
+    raise no_overload()
+
+
+def _subtract(a: Any, b: Any) -> Any:
+    if not _same_number(a, b):
+        raise no_overload()
+    return _bounded(a, a - b)
+
+
+def _multiply(a: Any, b: Any) -> Any:
+    if not _same_number(a, b):
+        raise no_overload()
+    return _bounded(a, a * b)
+
+
+def _divide(a: Any, b: Any) -> Any:
+    if not _same_number(a, b):
+        raise no_overload()
+    if isinstance(a, float):
+        return _divide_floats(a, b)
+    if b == 0:
+        raise CelError("division by zero")
+    quotient = abs(a) // abs(b)
+    return _bounded(a, quotient if (a < 0) == (b < 0) else -quotient)
+
+
+def _divide_floats(a: float, b: float) -> float:
+    if b:
+        return a / b
+    return math.nan if a == 0 or a != a else math.copysign(math.inf, a) * math.copysign(1, b)
+
+
+def _modulo(a: Any, b: Any) -> Any:
+    if not _same_number(a, b) or isinstance(a, float):
+        raise no_overload()
+    if b == 0:
+        raise CelError("modulus by zero")
+    rest = abs(a) % abs(b)
+    return _bounded(a, rest if a >= 0 else -rest)
+
+
+def _negate(a: Any) -> Any:
+    if not is_number(a) or isinstance(a, Uint):
+        raise no_overload()
+    return _bounded(a, -a)
+
+
+def _same_number(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and is_number(a)
+
+
+def _bounded(like: Any, value: Any) -> Any:
+    if isinstance(like, float):
+        return value
+    if isinstance(like, Uint):
+        if not 0 <= value <= UINT_MAX:
+            raise CelError("unsigned integer overflow")
+        return Uint(value)
+    return checked_int(value)
+
+
+def _not(a: Any) -> bool:
+    if not isinstance(a, bool):
+        raise no_overload()
+    return not a
+
+
+def _contains(element: Any, container: Any) -> bool:
+    if isinstance(container, list):
+        return any(equals(element, each) for each in container)
+    if isinstance(container, dict):
+        return isinstance(element, str | int | float) and element in container
+    raise no_overload()
+
+
+# Conversions ----------------------------------------------------------------------------------------
+
+
+_INTEGER: Final = re.compile(r"[+-]?0*([0-9]{1,20})", re.ASCII)
+_FLOAT: Final = re.compile(
+    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|(?P<named>[+-]?inf(inity)?|nan)",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+def _to_int(value: Any) -> int:
+    if isinstance(value, float):
+        return checked_int(int(value)) if math.isfinite(value) else checked_int(INT_MAX + 1)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return checked_int(int(value))
+    if not isinstance(value, str):
+        raise no_overload()
+    if _INTEGER.fullmatch(value) is None or not INT_MIN <= int(value) <= INT_MAX:
+        raise CelError(f"type conversion error from '{value}' to 'int'")
+    return int(value)
+
+
+def _to_uint(value: Any) -> Uint:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise no_overload()
+    if isinstance(value, str):
+        if _INTEGER.fullmatch(value) is None or value[0] in "+-" or int(value) > UINT_MAX:
+            raise CelError(f"type conversion error from '{value}' to 'uint'")
+        return Uint(value)
+    if not 0 <= value <= UINT_MAX:  # Nor is NaN.
+        raise CelError("unsigned integer overflow")
+    return Uint(value)
+
+
+def _to_double(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise no_overload()
+    if not isinstance(value, str):
+        return float(value)
+    found = _FLOAT.fullmatch(value)
+    number = math.nan if found is None else float(value)
+    if found is None or (math.isinf(number) and not found["named"]):
+        raise CelError(f"type conversion error from '{value}' to 'double'")
+    return number
+
+
+def _to_string(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return value
+        case int():
+            return str(int(value))
+        case float():
+            return _shown_float(value)
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError as error:
+                raise CelError("invalid UTF-8 in bytes, cannot convert to string") from error
+        case _:
+            raise no_overload()
+
+
+def _shown_float(value: float) -> str:
+    """As Go's %g: the fewest digits that mean the number, with an exponent below 1e-4 and from 1e6."""
+    if not math.isfinite(value):
+        return "NaN" if value != value else "+Inf" if value > 0 else "-Inf"
+    number = Decimal(repr(value)).normalize()
+    if not value or -4 <= number.adjusted() < 6:
+        return f"{number:f}"
+    digits, exponent = f"{number:e}".split("e")
+    return f"{digits}e{exponent[0]}{exponent[1:]:0>2}"
+
+
+def _to_bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, str):
+        raise no_overload()
+    if value in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    if value in ("0", "f", "F", "false", "FALSE", "False"):
+        return False
+    raise CelError(f"type conversion error from '{value}' to 'bool'")
+
+
+def _to_bytes(value: Any) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes):
+        return value
+    raise no_overload()
+
+
+def _size(value: Any) -> int:
+    if not isinstance(value, str | bytes | list | dict):
+        raise no_overload()
+    return len(value)
+
+
+# Strings --------------------------------------------------------------------------------------------
+
+
+def _char_at(text: str, at: int) -> str:
+    if not 0 <= at <= len(text):
+        raise CelError(f"index out of range: {at}")
+    return text[at : at + 1]
+
+
+def _index_of(text: str, part: str, start: int = 0) -> int:
+    if part == "":
+        return start
+    if start < 0:
+        raise CelError(f"index out of range: {start}")
+    return text.find(part, start)
+
+
+def _last_index_of(text: str, part: str, end: int | None = None) -> int:
+    last = len(text) if end is None else end
+    if part == "":
+        return last
+    if last < 0:
+        raise CelError(f"index out of range: {end}")
+    if end is not None and end >= len(text):
+        return -1
+    return text.rfind(part, 0, last + len(part))
+
+
+def _substring(text: str, start: int, end: int | None = None) -> str:
+    end = len(text) if end is None else end
+    if not 0 <= start <= len(text):
+        raise CelError(f"index out of range: {start}")
+    if not 0 <= end <= len(text):
+        raise CelError(f"index out of range: {end}")
+    if start > end:
+        raise CelError(f"invalid substring range. start: {start}, end: {end}")
+    return text[start:end]
+
+
+def _split(text: str, separator: str, limit: int = -1) -> list[str]:
+    if limit == 0:
+        return []
+    if limit == 1:
+        return [text]
+    if separator == "":
+        parts = list(text)
+        if 0 < limit < len(parts):
+            parts = [*parts[: limit - 1], "".join(parts[limit - 1 :])]
+        return parts
+    return text.split(separator, limit - 1 if limit > 0 else -1)
+
+
+def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    return text.replace(old, new, limit if limit >= 0 else -1)
+
+
+def _join(parts: list[Any], separator: str = "") -> str:
+    if not all(isinstance(part, str) for part in parts):
+        raise no_overload()
+    return separator.join(parts)
+
+
+_WHITE: Final = (
+    " \t\n\v\f\r\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
+
+
+# Regular expressions ----------------------------------------------------------------------------------
+
+PATTERNS_MAX: Final = 64
+"""Compiled ones that are kept; RE2 takes up to 8 MiB for one (its default), most take a few kB."""
+STEPS_KEPT: Final = 50_000
+"""A text of 64 characters, which is the longest attribute, and a program of 780 instructions: the states
+are kept, take 4 bytes an instruction, and the next search costs a ns for each character."""
+STEPS_OF_A_UNIT: Final = 10
+_NO_GO: Final = re.compile(r"\\Q.*?(?:\\E|$)|\\(?P<letter>.)|.", re.DOTALL)
+_OPTIONS: Final = re2.Options()
+_OPTIONS.log_errors = False
+
+
+@functools.lru_cache(maxsize=PATTERNS_MAX)
+def _regex(pattern: str) -> Any:
+    """RE2 is linear in the text; Python's own `re` would let `(a+)+$` stop the scheduler for minutes.
+    Bytes, because indices of characters would have to be counted out for each match."""
+    if any(token["letter"] == "C" for token in _NO_GO.finditer(pattern)):
+        # A byte, perhaps in the middle of a character; Go's RE2 does not have it.
+        raise CelError("error parsing regexp: invalid escape sequence: `\\C`")
+    try:
+        return re2.compile(_utf8(pattern), _OPTIONS)
+    except re2.error as error:
+        (told,) = error.args
+        text = told.decode(errors="replace") if isinstance(told, bytes) else told
+        raise CelError(f"error parsing regexp: {text}") from error
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:  # Half a pair of surrogates.
+        raise CelError("invalid UTF-8 in string") from error
+
+
+def regex_work(text: Any, pattern: Any, *_: Any) -> int:
+    """What a search may take beyond what Kubernetes' estimator counts, in units of it: where RE2 cannot
+    keep the states that it comes to, it needs up to 60 ns for each character and instruction."""
+    if not isinstance(text, str) or not isinstance(pattern, str):
+        return 0
+    steps: int = len(text) * _regex(pattern).programsize
+    return max(0, steps - STEPS_KEPT) // STEPS_OF_A_UNIT
+
+
+def _matches(text: str, pattern: str) -> bool:
+    return _regex(pattern).search(_utf8(text)) is not None
+
+
+def _find(text: str, pattern: str) -> str:
+    return next(iter(_found(text, pattern)), "")
+
+
+def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    return list(itertools.islice(_found(text, pattern), limit if limit >= 0 else None))
+
+
+def _found(text: str, pattern: str) -> Iterator[str]:
+    """Matches from left to right that do not overlap. One of nothing does not count where the one
+    before it ends (FindAll in Go's regexp)."""
+    regex, content = _regex(pattern), _utf8(text)
+    at, last_end = 0, -1
+    while at <= len(content):
+        match = regex.search(content, at)
+        if match is None:
+            return
+        start, end = match.span()
+        if end > start or start != last_end:
+            yield content[start:end].decode()
+        last_end = end
+        at = end if end > start else end + _character_bytes(content, end)
+
+
+def _character_bytes(content: bytes, at: int) -> int:
+    return (
+        1
+        if at >= len(content)
+        else 1 + (content[at] >= 0xC0) + (content[at] >= 0xE0) + (content[at] >= 0xF0)
+    )
+
+
+# Lists and sets -------------------------------------------------------------------------------------
+
+
+def _is_sorted(values: list[Any]) -> bool:
+    return all(compare(a, b) <= 0 for a, b in itertools.pairwise(values))
+
+
+def _sum(values: list[Any]) -> Any:
+    if not all(map(is_number, values)):
+        raise no_overload()
+    return functools.reduce(_add, values) if values else 0
+
+
+def _extreme(values: list[Any], sign: int, name: str) -> Any:
+    if not values:
+        raise CelError(f"{name} called on empty list")
+    best = values[0]
+    for value in values[1:]:
+        if compare(value, best) * sign > 0:
+            best = value
+    return best
+
+
+def _list_index_of(values: list[Any], wanted: Any) -> int:
+    return next((i for i, value in enumerate(values) if equals(value, wanted)), -1)
+
+
+def _list_last_index_of(values: list[Any], wanted: Any) -> int:
+    found = [i for i, value in enumerate(values) if equals(value, wanted)]
+    return found[-1] if found else -1
+
+
+def _some_index_of(target: Any, wanted: Any) -> int:
+    if isinstance(target, list):
+        return _list_index_of(target, wanted)
+    if isinstance(target, str) and isinstance(wanted, str):
+        return _index_of(target, wanted)
+    raise no_overload()
+
+
+def _some_last_index_of(target: Any, wanted: Any) -> int:
+    if isinstance(target, list):
+        return _list_last_index_of(target, wanted)
+    if isinstance(target, str) and isinstance(wanted, str):
+        return _last_index_of(target, wanted)
+    raise no_overload()
+
+
+def _set_contains(values: list[Any], wanted: list[Any]) -> bool:
+    return all(_contains(each, values) for each in wanted)
+
+
+def _set_intersects(a: list[Any], b: list[Any]) -> bool:
+    return any(_contains(each, b) for each in a)
+
+
+def _set_equivalent(a: list[Any], b: list[Any]) -> bool:
+    return _set_contains(a, b) and _set_contains(b, a)
+
+
+def _includes(target: Any, wanted: Any) -> bool:
+    """Whether a list attribute has the value, or a plain one is it."""
+    return _contains(wanted, target) if isinstance(target, list) else equals(target, wanted)
+
+
+# Quantities and versions ------------------------------------------------------------------------------
+
+
+def _quantity(text: str) -> CelQuantity:
+    try:
+        return CelQuantity(quantities.parse(text))
+    except QuantityError as error:
+        raise CelError(f"error parsing quantity: {error}") from error
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        quantities.parse(text)
+    except QuantityError:
+        return False
+    return True
+
+
+def _as_integer(value: CelQuantity) -> int:
+    if not value.is_integer:
+        raise CelError("cannot convert value to integer")
+    return value.nanos // NANOS_PER_UNIT
+
+
+def _as_approximate_float(value: CelQuantity) -> float:
+    try:
+        return value.nanos / NANOS_PER_UNIT
+    except OverflowError:
+        return math.inf if value.nanos > 0 else -math.inf
+
+
+def _semver(text: Any, is_normalized: Any = False) -> Semver:
+    if not isinstance(text, str) or not isinstance(is_normalized, bool):
+        raise no_overload()
+    version = parse_semver(normalized_semver(text) if is_normalized else text)
+    if version is None:
+        raise CelError(f"invalid semantic version: {text!r}")
+    return version
+
+
+def _is_semver(text: Any, is_normalized: Any = False) -> bool:
+    return parse_semver(normalized_semver(text) if is_normalized else text) is not None
+
+
+def _order(a: Any, b: Any) -> int:
+    """compareTo, of quantities as of versions."""
+    if isinstance(a, CelQuantity) and isinstance(b, CelQuantity):
+        return (a.nanos > b.nanos) - (a.nanos < b.nanos)
+    if isinstance(a, Semver) and isinstance(b, Semver):
+        return (a.order() > b.order()) - (a.order() < b.order())
+    raise no_overload()
+
+
+def _shifted(a: CelQuantity, b: Any, sign: int) -> CelQuantity:
+    if isinstance(b, CelQuantity):
+        amount = b.nanos
+    elif isinstance(b, int) and not isinstance(b, bool):
+        amount = b * NANOS_PER_UNIT
+    else:
+        raise no_overload()
+    return CelQuantity(ExactQuantity(a.nanos + sign * amount, a.exact.format))
+
+
+def _sign(a: CelQuantity) -> int:
+    return (a.nanos > 0) - (a.nanos < 0)
+
+
+# Optionals ------------------------------------------------------------------------------------------
+
+
+def _value(a: Optional) -> Any:
+    if not a.is_present:
+        raise CelError("optional.none() dereference")
+    return a.value
+
+
+_HAVE_ZERO: Final = (type(None), bool, int, float, str, bytes, list, dict)
+
+
+def _of_non_zero(value: Any) -> Optional:
+    is_zero = not value and isinstance(value, _HAVE_ZERO)
+    return NONE if is_zero else Optional(True, value)
+
+
+def _methods() -> dict[Signature, Function]:
+    text: Final = str
+    quantity: Final = CelQuantity
+    table: dict[tuple[str, int], Function] = {
+        ("contains", 1): _typed(lambda t, p: p in t, text, text),
+        ("startsWith", 1): _typed(str.startswith, text, text),
+        ("endsWith", 1): _typed(str.endswith, text, text),
+        ("matches", 1): _typed(_matches, text, text),
+        ("find", 1): _typed(_find, text, text),
+        ("findAll", 1): _typed(_find_all, text, text),
+        ("findAll", 2): _typed(_find_all, text, text, int),
+        ("size", 0): _size,
+        ("charAt", 1): _typed(_char_at, text, int),
+        ("indexOf", 1): _some_index_of,
+        ("indexOf", 2): _typed(_index_of, text, text, int),
+        ("lastIndexOf", 1): _some_last_index_of,
+        ("lastIndexOf", 2): _typed(_last_index_of, text, text, int),
+        ("lowerAscii", 0): _typed(lambda t: t.translate(_LOWER), text),
+        ("upperAscii", 0): _typed(lambda t: t.translate(_UPPER), text),
+        ("replace", 2): _typed(_replace, text, text, text),
+        ("replace", 3): _typed(_replace, text, text, text, int),
+        ("split", 1): _typed(_split, text, text),
+        ("split", 2): _typed(_split, text, text, int),
+        ("substring", 1): _typed(_substring, text, int),
+        ("substring", 2): _typed(_substring, text, int, int),
+        ("trim", 0): _typed(lambda t: t.strip(_WHITE), text),
+        ("reverse", 0): _typed(lambda t: t[::-1], text),
+        ("join", 0): _typed(_join, list),
+        ("join", 1): _typed(_join, list, text),
+        ("isSorted", 0): _typed(_is_sorted, list),
+        ("sum", 0): _typed(_sum, list),
+        ("min", 0): _typed(lambda v: _extreme(v, -1, "min"), list),
+        ("max", 0): _typed(lambda v: _extreme(v, 1, "max"), list),
+        ("includes", 1): _includes,
+        ("isGreaterThan", 1): lambda a, b: _order(a, b) > 0,
+        ("isLessThan", 1): lambda a, b: _order(a, b) < 0,
+        ("compareTo", 1): _order,
+        ("isInteger", 0): _typed(lambda q: q.is_integer, quantity),
+        ("asInteger", 0): _typed(_as_integer, quantity),
+        ("asApproximateFloat", 0): _typed(_as_approximate_float, quantity),
+        ("sign", 0): _typed(_sign, quantity),
+        ("add", 1): lambda a, b: _typed(_shifted, quantity, object, int)(a, b, 1),
+        ("sub", 1): lambda a, b: _typed(_shifted, quantity, object, int)(a, b, -1),
+        ("major", 0): _typed(lambda v: v.major, Semver),
+        ("minor", 0): _typed(lambda v: v.minor, Semver),
+        ("patch", 0): _typed(lambda v: v.patch, Semver),
+        ("hasValue", 0): _typed(lambda o: o.is_present, Optional),
+        ("value", 0): _typed(_value, Optional),
+    }
+    return {Signature(name, True, count): function for (name, count), function in table.items()}
+
+
+def _globals() -> dict[Signature, Function]:
+    text: Final = str
+    table: dict[tuple[str, int], Function] = {
+        ("_+_", 2): _add,
+        ("_-_", 2): _subtract,
+        ("_*_", 2): _multiply,
+        ("_/_", 2): _divide,
+        ("_%_", 2): _modulo,
+        ("-_", 1): _negate,
+        ("!_", 1): _not,
+        ("_==_", 2): equals,
+        ("_!=_", 2): lambda a, b: not equals(a, b),
+        ("_<_", 2): lambda a, b: compare(a, b) < 0,
+        ("_<=_", 2): lambda a, b: compare(a, b) <= 0,
+        ("_>_", 2): lambda a, b: compare(a, b) > 0,
+        ("_>=_", 2): lambda a, b: compare(a, b) >= 0,
+        ("@in", 2): _contains,
+        ("size", 1): _size,
+        ("int", 1): _to_int,
+        ("uint", 1): _to_uint,
+        ("double", 1): _to_double,
+        ("string", 1): _to_string,
+        ("bool", 1): _to_bool,
+        ("bytes", 1): _to_bytes,
+        ("dyn", 1): lambda value: value,
+        ("matches", 2): _typed(_matches, text, text),
+        ("quantity", 1): _typed(_quantity, text),
+        ("isQuantity", 1): _typed(_is_quantity, text),
+        ("semver", 1): _typed(_semver, text),
+        ("semver", 2): _semver,
+        ("isSemver", 1): _typed(_is_semver, text),
+        ("isSemver", 2): _typed(_is_semver, text, bool),
+        ("sets.contains", 2): _typed(_set_contains, list, list),
+        ("sets.intersects", 2): _typed(_set_intersects, list, list),
+        ("sets.equivalent", 2): _typed(_set_equivalent, list, list),
+        ("optional.of", 1): lambda value: Optional(True, value),
+        ("optional.none", 0): lambda: NONE,
+        ("optional.ofNonZeroValue", 1): _of_non_zero,
+    }
+    return {Signature(name, False, count): function for (name, count), function in table.items()}
+
+
+REGEX_FUNCTIONS: Final = frozenset({"matches", "find", "findAll"})
+FUNCTIONS: Final[Mapping[Signature, Function]] = {**_methods(), **_globals()}
+NAMESPACES: Final = frozenset({"sets", "optional", "cel"})
+"""Names before a dot that belong to a function's name."""

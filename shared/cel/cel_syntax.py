@@ -1,0 +1,392 @@
+"""CEL source text to a syntax tree.
+
+A recursive-descent parser of the language that Kubernetes compiles device selectors with: the core
+grammar, optional syntax (`a.?b`, `a[?b]`, `[?a]`) and the macros, which are expanded when the tree is
+compiled. Depth is bounded, so hostile input costs an error and not the stack.
+
+Grammar: google/cel-spec doc/langdef.md; limits as cel-go's parser has them in Kubernetes v1.36.
+"""
+
+import math
+import re
+from typing import Any, Final, NamedTuple
+
+from shared.cel.cel_values import CelCompileError, Uint
+
+DEPTH_MAX: Final = 80
+"""Nested expressions. cel-go takes 250; each costs a dozen frames of Python's stack here."""
+CHAIN_MAX: Final = 250
+"""Links of one chain (a.b.c, 1 + 2 + 3). Chains of && and || have no limit."""
+
+
+class Literal(NamedTuple):
+    value: Any
+
+
+class Ident(NamedTuple):
+    name: str
+
+
+class Select(NamedTuple):
+    operand: "Node"
+    field: str
+    is_optional: bool
+
+
+class Index(NamedTuple):
+    operand: "Node"
+    key: "Node"
+    is_optional: bool
+
+
+class Call(NamedTuple):
+    function: str
+    target: "Node | None"
+    args: "tuple[Node, ...]"
+
+
+class ListNode(NamedTuple):
+    elements: "tuple[tuple[Node, bool], ...]"
+    """Each with whether it is optional (`?x`)."""
+
+
+class MapNode(NamedTuple):
+    entries: "tuple[tuple[Node, Node, bool], ...]"
+
+
+Node = Literal | Ident | Select | Index | Call | ListNode | MapNode
+
+_TOKEN: Final = re.compile(
+    r"""
+    (?P<space>[ \t\r\n\f]+ | //[^\n]*)
+  | (?P<string>(?:[rR][bB]?|[bB][rR])
+        (?:\"\"\".*?\"\"\" | '''.*?''' | "[^"\r\n]*" | '[^'\r\n]*')
+      | [bB]?
+        (?:\"\"\"(?:[^\\]|\\.)*?\"\"\" | '''(?:[^\\]|\\.)*?'''
+         | "(?:[^"\\\r\n]|\\.)*" | '(?:[^'\\\r\n]|\\.)*'))
+  | (?P<float>[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)? | [0-9]+[eE][+-]?[0-9]+ | \.[0-9]+(?:[eE][+-]?[0-9]+)?)
+  | (?P<int>0x[0-9a-fA-F]+[uU]? | [0-9]+[uU]?)
+  | (?P<ident>[A-Za-z_][A-Za-z0-9_]*)
+  | (?P<op>&&|\|\||<=|>=|==|!=|[-+*/%!<>?:.,()\[\]{}])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_RESERVED: Final = frozenset(
+    (
+        "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop",
+        "package", "namespace", "return", "var", "void", "while",
+    )
+)  # fmt: skip
+_RELATIONS: Final = {
+    "<": "_<_", "<=": "_<=_", ">": "_>_", ">=": "_>=_", "==": "_==_", "!=": "_!=_", "in": "@in",
+}  # fmt: skip
+_SUMS: Final = {"+": "_+_", "-": "_-_"}
+_PRODUCTS: Final = {"*": "_*_", "/": "_/_", "%": "_%_"}
+_INT_MAX: Final = 2**63 - 1
+_UINT_MAX: Final = 2**64 - 1
+_DIGITS_MAX: Final = 400
+"""Of a whole number, leading zeros included. Python refuses to read more than 4,300."""
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    at: int
+
+
+def parse(source: str) -> Node:
+    """The tree of an expression; CelCompileError with its position for text that is none."""
+    return _Parser(source).whole()
+
+
+def _tokens(source: str) -> list[_Token]:
+    found: list[_Token] = []
+    at = 0
+    while at < len(source):
+        match = _TOKEN.match(source, at)
+        if match is None:
+            raise CelCompileError(f"Syntax error: token recognition error at position {at}")
+        kind = match.lastgroup or ""
+        if kind != "space":
+            found.append(_Token(kind, match[0], at))
+        at = match.end()
+    found.append(_Token("end", "<EOF>", len(source)))
+    return found
+
+
+class _Parser:
+    def __init__(self, source: str) -> None:
+        self._tokens = _tokens(source)
+        self._next = 0
+        self._depth = 0
+
+    def whole(self) -> Node:
+        node = self._expression()
+        if self._peek().kind != "end":
+            raise self._unexpected()
+        return node
+
+    # Tokens --------------------------------------------------------------------------------------
+
+    def _peek(self) -> _Token:
+        return self._tokens[self._next]
+
+    def _take(self, text: str) -> bool:
+        """Takes the operator if it comes next."""
+        token = self._tokens[self._next]
+        if token.text == text and token.kind in ("op", "ident"):
+            self._next += 1
+            return True
+        return False
+
+    def _need(self, text: str) -> None:
+        if not self._take(text):
+            raise self._unexpected()
+
+    def _unexpected(self) -> CelCompileError:
+        token = self._peek()
+        return CelCompileError(
+            f"Syntax error: unexpected {token.text[:40]!r} at position {token.at}"
+        )
+
+    def _deeper(self) -> None:
+        self._depth += 1
+        if self._depth > DEPTH_MAX:
+            raise CelCompileError(f"expression recursion limit exceeded: {DEPTH_MAX}")
+
+    @staticmethod
+    def _longer(length: int) -> int:
+        if length > CHAIN_MAX:
+            raise CelCompileError(f"expression chain limit exceeded: {CHAIN_MAX}")
+        return length + 1
+
+    # Operators, from the loosest -----------------------------------------------------------------
+
+    def _expression(self) -> Node:
+        self._deeper()
+        node = self._either()
+        if self._take("?"):
+            chosen = self._either()
+            self._need(":")
+            node = Call("_?_:_", None, (node, chosen, self._expression()))
+        self._depth -= 1
+        return node
+
+    def _either(self) -> Node:
+        node = self._both()
+        while self._take("||"):
+            node = Call("_||_", None, (node, self._both()))
+        return node
+
+    def _both(self) -> Node:
+        node = self._relation()
+        while self._take("&&"):
+            node = Call("_&&_", None, (node, self._relation()))
+        return node
+
+    def _relation(self) -> Node:
+        node = self._binary(_SUMS)
+        length = 0
+        while (function := _RELATIONS.get(self._peek().text)) and self._is_operator():
+            self._next += 1
+            node = Call(function, None, (node, self._binary(_SUMS)))
+            length = self._longer(length)
+        return node
+
+    def _is_operator(self) -> bool:
+        token = self._peek()
+        return token.kind == "op" or token.text == "in"
+
+    def _binary(self, operators: dict[str, str]) -> Node:
+        tighter = self._unary if operators is _PRODUCTS else self._product
+        node, length = tighter(), 0
+        while self._peek().kind == "op" and (function := operators.get(self._peek().text)):
+            self._next += 1
+            node = Call(function, None, (node, tighter()))
+            length = self._longer(length)
+        return node
+
+    def _product(self) -> Node:
+        return self._binary(_PRODUCTS)
+
+    def _unary(self) -> Node:
+        if self._peek().kind == "op" and self._peek().text in ("!", "-"):
+            self._deeper()
+            operator = self._peek().text
+            self._next += 1
+            following = self._peek()
+            if operator == "-" and following.kind in ("int", "float"):
+                node = self._member(is_negative=True)
+            else:
+                node = Call("!_" if operator == "!" else "-_", None, (self._unary(),))
+            self._depth -= 1
+            return node
+        return self._member()
+
+    # Members -------------------------------------------------------------------------------------
+
+    def _member(self, *, is_negative: bool = False) -> Node:
+        node, length = self._primary(is_negative=is_negative), 0
+        while True:
+            length = self._longer(length)
+            if self._take("."):
+                is_optional = self._take("?")
+                name = self._name()
+                if self._take("("):
+                    if is_optional:
+                        raise self._unexpected()
+                    node = Call(name, node, self._arguments(")"))
+                else:
+                    node = Select(node, name, is_optional)
+            elif self._take("["):
+                is_optional = self._take("?")
+                index = self._expression()
+                self._need("]")
+                node = Index(node, index, is_optional)
+            else:
+                return node
+
+    def _name(self) -> str:
+        token = self._peek()
+        if token.kind != "ident" or token.text in ("in", "true", "false", "null"):
+            raise self._unexpected()
+        self._next += 1
+        return token.text
+
+    def _arguments(self, closing: str) -> tuple[Node, ...]:
+        found: list[Node] = []
+        if self._take(closing):
+            return ()
+        while True:
+            found.append(self._expression())
+            if self._take(closing):
+                return tuple(found)
+            self._need(",")
+
+    def _primary(self, *, is_negative: bool) -> Node:
+        token = self._peek()
+        if token.kind in ("int", "float", "string"):
+            self._next += 1
+            return Literal(_literal(token, is_negative=is_negative))
+        if token.kind == "ident":
+            return self._identifier()
+        if self._take("."):
+            return self._identifier()  # From the root scope, which is the only one.
+        if self._take("("):
+            node = self._expression()
+            self._need(")")
+            return node
+        if self._take("["):
+            return self._list()
+        if self._take("{"):
+            return self._map()
+        raise self._unexpected()
+
+    def _identifier(self) -> Node:
+        token = self._peek()
+        constants = {"true": True, "false": False, "null": None}
+        if token.text in constants:
+            self._next += 1
+            return Literal(constants[token.text])
+        if token.text in _RESERVED:
+            raise CelCompileError(f"Syntax error: reserved identifier: {token.text}")
+        name = self._name()
+        if self._take("("):
+            return Call(name, None, self._arguments(")"))
+        return Ident(name)
+
+    def _list(self) -> Node:
+        elements: list[tuple[Node, bool]] = []
+        while not self._take("]"):
+            is_optional = self._take("?")
+            elements.append((self._expression(), is_optional))
+            if not self._take(","):
+                self._need("]")
+                break
+        return ListNode(tuple(elements))
+
+    def _map(self) -> Node:
+        entries: list[tuple[Node, Node, bool]] = []
+        while not self._take("}"):
+            is_optional = self._take("?")
+            key = self._expression()
+            self._need(":")
+            entries.append((key, self._expression(), is_optional))
+            if not self._take(","):
+                self._need("}")
+                break
+        return MapNode(tuple(entries))
+
+
+# Literals -------------------------------------------------------------------------------------------
+
+
+def _literal(token: _Token, *, is_negative: bool) -> Any:
+    if token.kind == "string":
+        return _string(token.text)
+    if token.kind == "float":
+        value = float(token.text)
+        if math.isinf(value):
+            raise CelCompileError(f"Syntax error: invalid double literal {token.text[:40]}")
+        return -value if is_negative else value
+    digits = token.text.rstrip("uU")
+    if len(digits) > _DIGITS_MAX:
+        raise CelCompileError(f"Syntax error: invalid int literal {digits[:40]}...")
+    number = int(digits, 16) if digits.startswith("0x") else int(digits)
+    if len(digits) != len(token.text):
+        if is_negative or number > _UINT_MAX:
+            raise CelCompileError(f"Syntax error: invalid uint literal {token.text}")
+        return Uint(number)
+    number = -number if is_negative else number
+    if not -_INT_MAX - 1 <= number <= _INT_MAX:
+        raise CelCompileError(f"Syntax error: invalid int literal {token.text}")
+    return number
+
+
+_ESCAPE: Final = re.compile(
+    r"\\(?:x(?P<x>[0-9a-fA-F]{2})|u(?P<u>[0-9a-fA-F]{4})|U(?P<U>[0-9a-fA-F]{8})"
+    r"|(?P<o>[0-3][0-7]{2})|(?P<c>.))",
+    re.DOTALL | re.IGNORECASE,
+)
+_SIMPLE_ESCAPES: Final = {
+    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
+    "\\": "\\", "?": "?", '"': '"', "'": "'", "`": "`",
+}  # fmt: skip
+
+
+def _string(text: str) -> str | bytes:
+    quote_at = min(at for at in (text.find('"'), text.find("'")) if at >= 0)
+    prefix, quoted = text[:quote_at].lower(), text[quote_at:]
+    width = 3 if quoted[:3] in ('"""', "'''") and len(quoted) >= 6 else 1
+    body = quoted[width:-width]
+    is_raw = "r" in prefix
+    if "b" not in prefix:
+        return body if is_raw else _ESCAPE.sub(_unescaped, body)
+    if is_raw:
+        return _encoded(body)
+    # An escaped code is a byte there, and whatever is written out is UTF-8.
+    found, at = b"", 0
+    for match in _ESCAPE.finditer(body):
+        if match["u"] or match["U"]:
+            raise CelCompileError(f"Syntax error: invalid escape in bytes {match[0]}")
+        found += _encoded(body[at : match.start()]) + _unescaped(match).encode("latin-1")
+        at = match.end()
+    return found + _encoded(body[at:])
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:  # Half a pair of surrogates.
+        raise CelCompileError("Syntax error: invalid UTF-8") from error
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    if match["c"] is not None:
+        if match["c"] not in _SIMPLE_ESCAPES:
+            raise CelCompileError(f"Syntax error: unknown escape sequence {match[0]}")
+        return _SIMPLE_ESCAPES[match["c"]]
+    code = int(match["o"], 8) if match["o"] else int(match["x"] or match["u"] or match["U"], 16)
+    if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+        raise CelCompileError(f"Syntax error: invalid code point {match[0]}")
+    return chr(code)

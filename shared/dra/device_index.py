@@ -1,0 +1,345 @@
+"""DeviceIndex: slices by node, what is allocated, and which nodes offer the same, kept up from deltas.
+
+Derived from a view and belonging to it (`device_index(cluster)` makes it when it is first needed, and
+catches up at each question). Most nodes of a cluster are alike: they have the same devices, as many
+of them taken. Such nodes get the same signature, and one search of devices serves all of them; what
+differs between them is names, which decide nothing but texts.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.columns.rows import row_index
+from shared.columns.schema import Bools, Int64s, Rows
+from shared.columns.table import NodeTable
+from shared.dra.allocated import AllocatedState
+from shared.dra.allocation_errors import AllocationError
+from shared.dra.allocator import selected
+from shared.dra.extended import classes_by_resource
+from shared.dra.pools import Pool, gather, in_order, out_of_reach
+from shared.dra.requests import class_selectors
+from shared.dra.resource_slices import DeviceId, NodeMatch, PoolId, SliceView
+from shared.dra.search_work import Work
+from shared.dra.special_claim import pod_uid_of
+from shared.framework.cluster_view import ClusterView, ObjectStore
+from shared.framework.pod_info import PodInfo
+from shared.kube.objects import DeviceClass, ResourceClaim
+from shared.selectors.node_selector import match_any
+
+CLAIMS: Final = "resourceclaims"
+SLICES: Final = "resourceslices"
+CLASSES: Final = "deviceclasses"
+_KEY: Final = "device index"
+NO_SLICES_ID: Final = 0
+"""Signature of a node without slices of its own."""
+
+
+class Groups(NamedTuple):
+    """Rows sorted into groups that offer the same. Arrays have shape (n,) unless said otherwise."""
+
+    group: Int64s
+    """Index into `keys` of each row."""
+    keys: list[bytes]
+    """Equal as long as the objects are the same."""
+    first: Int64s
+    """Shape (groups,): position of a row of each group."""
+
+
+class DeviceIndex:
+    """See the module. Read after `catch_up`."""
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self._objects = objects
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self.state = AllocatedState()
+        self.by_resource: dict[str, DeviceClass] = {}
+        """Extended resource -> the class that stands for it."""
+        self.special_claims: dict[str, set[str]] = {}
+        """Pod uid -> keys of the claims that a scheduler made for its extended resources."""
+        self._counted: dict[str, ResourceClaim] = {}
+        self._slices: dict[str, SliceView] = {}
+        self._by_node: dict[str, dict[str, SliceView]] = {}
+        self._shared: dict[str, SliceView] = {}
+        self._far_counters: dict[PoolId, int] = {}
+        """Pools with slices of counters that name a node, and how many. Every node sees those."""
+        self._far_pools: list[Pool] | None = None
+        """Of these pools, as who has no devices of them sees them, those that keep a pod out."""
+        self._by_pool: dict[PoolId, dict[str, SliceView]] = {}
+        self._matches: list[NodeMatch] | None = None
+        self._shared_pools: list[PoolId] = []
+        self._signature_ids: dict[object, int] = {None: NO_SLICES_ID}
+        self._dirty: set[str] = set()
+        """Nodes with slices of their own whose signature is to be made."""
+        self._signatures: Int64s = np.zeros(0, np.int64)
+        """By id of the node's name."""
+        self.version = self._objects.version
+        for key in self._objects.all(SLICES):
+            self._see_slice(key)
+        for key in (*self._objects.all(CLAIMS), *self._objects.assumed(CLAIMS)):
+            self._see_claim(key)
+        self._see_classes()
+
+    # Catching up -------------------------------------------------------------------------------
+
+    def catch_up(self) -> None:
+        """Takes over what changed since the last time."""
+        if self.version == self._objects.version:
+            return
+        changes = self._objects.changes_since(self.version)
+        if changes is None:
+            self._start_over()
+            return
+        self.version = self._objects.version
+        for kind, key in dict.fromkeys(changes):
+            if kind == CLAIMS:
+                self._see_claim(key)
+            elif kind == SLICES:
+                self._see_slice(key)
+            elif kind == CLASSES:
+                self._see_classes()
+
+    def _see_classes(self) -> None:
+        self.by_resource = classes_by_resource(self._objects.all(CLASSES).values())
+
+    def _see_claim(self, key: str) -> None:
+        claim: ResourceClaim | None = self._objects.latest(CLAIMS, key)
+        counted = self._counted.pop(key, None)
+        touched: list[DeviceId] = []
+        if counted is not None:
+            touched += self.state.remove(counted)
+            self._note_special(counted, key, is_there=False)
+        # One that was made for extended resources and never allocated is left over as well.
+        if claim is not None and (claim.status.allocation is not None or pod_uid_of(claim)):
+            self._counted[key] = claim
+            touched += self.state.add(claim)
+            self._note_special(claim, key, is_there=True)
+        for driver, pool, _ in touched:
+            self._mark_pool((driver, pool))
+
+    def _note_special(self, claim: ResourceClaim, key: str, *, is_there: bool) -> None:
+        uid = pod_uid_of(claim)
+        if not uid:
+            return
+        keys = self.special_claims.setdefault(uid, set())
+        if is_there:
+            keys.add(key)
+        else:
+            keys.discard(key)
+        if not keys:
+            del self.special_claims[uid]
+
+    def _see_slice(self, key: str) -> None:
+        old = self._slices.pop(key, None)
+        if old is not None:
+            self._note_far(old, -1)
+            self._place(old).pop(key, None)
+            self._by_pool[old.pool_id].pop(key, None)
+            self._mark_pool(old.pool_id)
+            self._mark(old)
+        new = self._objects.get(SLICES, key)
+        if new is not None:
+            view = self._slices[key] = SliceView(new)
+            self._note_far(view, 1)
+            self._place(view)[key] = view
+            self._by_pool.setdefault(view.pool_id, {})[key] = view
+            self._mark_pool(view.pool_id)
+            self._mark(view)
+
+    def _note_far(self, view: SliceView, change: int) -> None:
+        """A slice comes or goes."""
+        self._far_pools = None
+        if view.match.node_name and view.counter_sets:
+            count = self._far_counters.get(view.pool_id, 0) + change
+            self._far_counters[view.pool_id] = count
+            if not count:
+                del self._far_counters[view.pool_id]
+
+    def _place(self, view: SliceView) -> dict[str, SliceView]:
+        if view.match.node_name:
+            return self._by_node.setdefault(view.match.node_name, {})
+        return self._shared
+
+    def _mark_pool(self, pool_id: PoolId) -> None:
+        """Nodes with slices of the pool may offer something else than before."""
+        for view in self._by_pool.get(pool_id, {}).values():
+            if view.match.node_name:
+                self._dirty.add(view.match.node_name)
+
+    def _mark(self, view: SliceView) -> None:
+        if view.match.node_name:
+            self._dirty.add(view.match.node_name)
+        else:
+            self._matches = None
+            self._dirty.update(self._by_node)  # Where their own pools stand among shared ones.
+
+    # A single node -------------------------------------------------------------------------------
+
+    def pools(self, nodes: NodeTable, row: int) -> list[Pool]:
+        """The pools that a node can reach, and those of other nodes that are in its way."""
+        own = self._by_node.get(nodes.name_of(row), {})
+        slices = (*own.values(), *self._shared.values())
+        pools = gather(slices, self._siblings, lambda match: reaches(match, nodes, row))
+        if self._far_pools is None:
+            self._far_pools = out_of_reach(self._far_counters, self._siblings)
+        if not self._far_pools:
+            return pools
+        reached = {pool.pool_id for pool in pools}
+        return in_order([*pools, *(p for p in self._far_pools if p.pool_id not in reached)])
+
+    def class_counts(
+        self, nodes: NodeTable, rows: Rows, device_class: DeviceClass
+    ) -> tuple[Int64s, Int64s]:
+        """For each row how many devices of a class the node reaches, and how many of them are given
+        to somebody. None where a selector cannot tell."""
+        groups = self.groups(nodes, rows)
+        counts = [
+            self._class_count(nodes, row, device_class) for row in rows[groups.first].tolist()
+        ]
+        table = np.array(counts, np.int64).reshape(-1, 2)[groups.group]
+        return table[:, 0], table[:, 1]
+
+    def _class_count(
+        self, nodes: NodeTable, row: int, device_class: DeviceClass
+    ) -> tuple[int, int]:
+        own = self._by_node.get(nodes.name_of(row), {})
+        count = allocated = 0
+        work = Work()
+        try:
+            selectors = class_selectors(device_class)
+            for view in (*own.values(), *self._shared.values()):
+                if not view.is_per_device and not reaches(view.match, nodes, row):
+                    continue
+                for device in view.devices:
+                    if view.is_per_device and not reaches(device.match, nodes, row):
+                        continue
+                    if selected(selectors, device, "class", work):
+                        count += 1
+                        allocated += self.state.is_allocated(device.identity)
+        except AllocationError:
+            return 0, 0
+        return count, allocated
+
+    def _siblings(self, pool_id: PoolId) -> Sequence[SliceView]:
+        return list(self._by_pool.get(pool_id, {}).values())
+
+    # Many nodes ----------------------------------------------------------------------------------
+
+    def groups(self, nodes: NodeTable, rows: Rows) -> Groups:
+        """Which of the rows offer the same."""
+        self._make_signatures(nodes)
+        own = self._signatures[nodes.name_id[rows]]
+        matched = self._matched(nodes, rows)
+        if matched is None:
+            ids, first, group = np.unique(own, return_index=True, return_inverse=True)
+            return Groups(group, [int(i).to_bytes(8, "little") for i in ids], first)
+        table = np.column_stack((own.view(np.uint8).reshape(len(rows), 8), matched))
+        table = np.ascontiguousarray(table)
+        whole = table.view(np.dtype((np.void, table.shape[1]))).ravel()
+        ids, first, group = np.unique(whole, return_index=True, return_inverse=True)
+        return Groups(group, [each.tobytes() for each in ids], first)
+
+    def _matched(self, nodes: NodeTable, rows: Rows) -> NDArray[np.uint8] | None:
+        """Which slices that belong to no single node each row reaches, as bits."""
+        if self._matches is None:
+            self._matches = _distinct_matches(self._shared.values())
+        if not self._matches:
+            return None
+        answers = [_reached(match, nodes, rows) for match in self._matches]
+        return np.packbits(np.array(answers), axis=0).T
+
+    def _make_signatures(self, nodes: NodeTable) -> None:
+        count = len(nodes.names.values)
+        if len(self._signatures) < count:
+            more = np.zeros(count - len(self._signatures), np.int64)
+            self._signatures = np.concatenate((self._signatures, more))
+        if not self._dirty:
+            return
+        self._shared_pools = sorted({view.pool_id for view in self._shared.values()})
+        for name in list(self._dirty):
+            name_id = nodes.names.find(name)
+            if name_id >= 0:  # Else its slices came before the node.
+                signature = self._signature(name)
+                known = self._signature_ids.setdefault(signature, len(self._signature_ids))
+                self._signatures[name_id] = known
+                self._dirty.discard(name)
+
+    def _signature(self, name: str) -> object:
+        own = self._by_node.get(name)
+        if not own:
+            return None
+        if any(view.pool_id in self._shared_pools or view.problem for view in own.values()):
+            return name  # Its own slices are part of a pool for many: it is like no other.
+        pools = gather(own.values(), self._siblings, lambda match: match.node_name == name)
+        shared_names = {pool for _, pool in self._shared_pools}
+        names = [pool.pool_id[1] for pool in pools]
+        return tuple(
+            (
+                bisect_left(self._shared_pools, pool.pool_id),
+                names.index(pool.pool_id[1]),
+                pool.pool_id[1] in shared_names,
+                pool.pool_id[0],
+                pool.is_incomplete,
+                bool(pool.invalid),
+                tuple(self._offer(view) for view in pool.slices),
+                tuple(self._offer(view) for view in pool.other_slices),
+                tuple(sorted((n, tuple(sorted(c.items()))) for n, c in pool.counters.items())),
+            )
+            for pool in pools
+        )
+
+    def _offer(self, view: SliceView) -> object:
+        return view.content, tuple(self.state.fingerprint(d.identity) for d in view.devices)
+
+
+def device_index(cluster: ClusterView) -> DeviceIndex:
+    """The index of a view, up to date."""
+    index = cluster.kept.get(_KEY)
+    if not isinstance(index, DeviceIndex):
+        index = cluster.kept[_KEY] = DeviceIndex(cluster.objects)
+    index.catch_up()
+    return index
+
+
+def takes_devices(pod: PodInfo, cluster: ClusterView) -> bool:
+    """Whether a placement may take devices for extended resources of the pod, so that of two pods of
+    its class the second finds them otherwise than the first did."""
+    if not pod.requests.scalars or not cluster.objects.all(CLASSES):
+        return False
+    by_resource = device_index(cluster).by_resource
+    return any(name in by_resource for name in pod.requests.scalars)
+
+
+def reaches(match: NodeMatch, nodes: NodeTable, row: int) -> bool:
+    """Whether a node is one of those that a slice or device is for (NodeMatches)."""
+    if match.node_name:
+        return nodes.name_of(row) == match.node_name
+    if match.all_nodes:
+        return True
+    if match.terms is None:
+        return False
+    return bool(match_any(match.terms, nodes, slice(row, row + 1), 1)[0])
+
+
+def _reached(match: NodeMatch, nodes: NodeTable, rows: Rows) -> Bools:
+    """The same for many rows."""
+    if match.node_name:
+        found: Bools = nodes.name_id[rows] == nodes.names.find(match.node_name)
+        return found
+    if match.all_nodes or match.terms is None:
+        return np.full(len(rows), match.all_nodes, np.bool_)
+    return match_any(match.terms, nodes, row_index(rows), len(rows))
+
+
+def _distinct_matches(shared: Iterable[SliceView]) -> list[NodeMatch]:
+    found: dict[NodeMatch, None] = {}
+    for view in shared:
+        found[view.match] = None
+        if view.is_per_device:
+            found.update((device.match, None) for device in view.devices)
+    return [match for match in found if match.is_stated]

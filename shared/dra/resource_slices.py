@@ -1,0 +1,244 @@
+"""Resource slices read once: quantities as numbers, attributes as CEL and constraints see them.
+
+A slice is looked at for each node and pod, and changes seldom; what can be worked out from the slice
+alone is worked out here, once for each version of it. A slice that holds something unreadable keeps
+the reason, which whoever needs its devices gets as an error.
+
+Rules: staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go, `getAttributeValue` and
+`DeviceMatches`; structured/internal/incubating/allocator_incubating.go, `lookupAttribute`; v1.36.
+"""
+
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from shared.cel.cel_compile import Expression
+from shared.cel.cel_values import CelQuantity, DefaultMap, Semver, device_object, parse_semver
+from shared.dra.allocation_errors import AllocationError
+from shared.dra.search_work import Work
+from shared.kube.objects import (
+    CapacityRequestPolicy,
+    Device,
+    DeviceAttribute,
+    DeviceCapacity,
+    DeviceCounterConsumption,
+    NodeSelector,
+    ResourcePool,
+    ResourceSlice,
+)
+from shared.kube.quantity import ExactQuantity, QuantityError, parse
+from shared.selectors.node_selector import Terms, parse_selector
+
+ANSWERS_MAX: Final = 64
+"""Selectors of which a device remembers what they say of it. Most devices meet one or two."""
+
+DeviceId = tuple[str, str, str]
+"""(driver, pool, device)"""
+PoolId = tuple[str, str]
+"""(driver, pool)"""
+Counters = dict[str, dict[str, int]]
+"""Counter set -> counter -> amount in 1e-9."""
+
+
+def shown(identity: DeviceId | PoolId) -> str:
+    """As messages name a device or pool."""
+    return "/".join(identity)
+
+
+class Policy(NamedTuple):
+    """How much of a shared capacity a request may take."""
+
+    default: ExactQuantity | None
+    values: tuple[ExactQuantity, ...] | None
+    """None: any."""
+    has_range: bool
+    low: ExactQuantity | None
+    high: ExactQuantity | None
+    step: ExactQuantity | None
+
+
+class Capacity(NamedTuple):
+    """One capacity of a device."""
+
+    value: ExactQuantity
+    policy: Policy | None
+
+
+class NodeMatch(NamedTuple):
+    """Which nodes can reach a slice or a device; the first that is set counts."""
+
+    node_name: str
+    all_nodes: bool
+    terms: Terms | None
+
+    @property
+    def is_stated(self) -> bool:
+        return bool(self.node_name) or self.all_nodes or self.terms is not None
+
+
+class DeviceView:
+    """A device of a slice."""
+
+    def __init__(self, device: Device, driver: str, pool: str) -> None:
+        self.device = device
+        self.name = device.name
+        self.identity: DeviceId = (driver, pool, device.name)
+        self.is_shared = bool(device.allow_multiple_allocations)
+        """allowMultipleAllocations: several requests may use it at a time."""
+        self.match = _node_match(device.node_name, device.all_nodes, device.node_selector)
+        self.taints = [t for t in device.taints or () if t.effect in ("NoSchedule", "NoExecute")]
+        self.counters = _consumed(device.consumes_counters or [])
+        self._answers: dict[str, bool] = {}
+
+    @cached_property
+    def attributes(self) -> dict[str, tuple[str, object]]:
+        """Fully qualified name -> kind and value; kind "" for a value of a kind not known here."""
+        given = {name: _kind_and_value(a) for name, a in (self.device.attributes or {}).items()}
+        found = {f"{self.identity[0]}/{n}": value for n, value in given.items() if "/" not in n}
+        # An attribute spelt out with the driver's domain goes before one without.
+        found.update({name: value for name, value in given.items() if "/" in name})
+        return found
+
+    @cached_property
+    def capacity(self) -> dict[str, Capacity]:
+        """Capacities by the names that the slice gives them."""
+        return {name: _capacity(each) for name, each in (self.device.capacity or {}).items()}
+
+    @cached_property
+    def cel(self) -> dict[str, Any]:
+        """As selectors see it; AllocationError for an attribute that has no value for them."""
+        driver = self.identity[0]
+        attributes = DefaultMap()
+        for name, attribute in (self.device.attributes or {}).items():
+            domain, identifier = _split(name, driver)
+            attributes.setdefault(domain, {})[identifier] = _cel_value(name, attribute)
+        capacity = DefaultMap()
+        for name, each in self.capacity.items():
+            domain, identifier = _split(name, driver)
+            capacity.setdefault(domain, {})[identifier] = CelQuantity(each.value)
+        return device_object(
+            driver, attributes, capacity, allow_multiple_allocations=self.is_shared
+        )
+
+    def is_selected_by(self, selector: Expression, work: Work) -> bool:
+        """Whether a CEL selector selects the device; CelError or AllocationError where it cannot be
+        told. Answers are remembered: neither device nor expression ever changes."""
+        answer = self._answers.get(selector.source)
+        if answer is None:
+            if len(self._answers) >= ANSWERS_MAX:
+                self._answers.clear()
+            answer = self._answers[selector.source] = selector.matches(self.cel, work)
+        return answer
+
+
+class SliceView:
+    """A resource slice."""
+
+    def __init__(self, resource_slice: ResourceSlice) -> None:
+        spec = resource_slice.spec
+        self.name = resource_slice.metadata.name
+        self.pool_id: PoolId = (spec.driver, spec.pool.name)
+        self.generation = spec.pool.generation
+        self.slice_count = spec.pool.resource_slice_count
+        self.match = _node_match(spec.node_name, spec.all_nodes, spec.node_selector)
+        self.is_per_device = bool(spec.per_device_node_selection)
+        self.node_selector = spec.node_selector
+        self.node_name = spec.node_name
+        self.has_binding_conditions = any(d.binding_conditions for d in spec.devices or ())
+        self.problem = ""
+        """Why its devices cannot be used; empty if they can."""
+        self.devices: list[DeviceView] = []
+        self.counter_sets: list[tuple[str, dict[str, int]]] = []
+        try:
+            self.devices = [DeviceView(d, *self.pool_id) for d in spec.devices or ()]
+            for counter_set in spec.shared_counters or ():
+                amounts = {k: parse(c.value).nanos for k, c in (counter_set.counters or {}).items()}
+                self.counter_sets.append((counter_set.name, amounts))
+            for device in self.devices:
+                device.capacity  # noqa: B018  # Read now, so that what is wrong is known.
+        except QuantityError as error:
+            self.problem = f"resource slice {self.name}: {error}"
+        self.content = _content(resource_slice)
+        """Equal for slices that differ only in where they are."""
+
+
+def _content(resource_slice: ResourceSlice) -> bytes:
+    """The slice without its names: what decides whether an allocation succeeds."""
+    spec = resource_slice.spec
+    bare = msgspec.structs.replace(
+        spec,
+        node_name=None,
+        pool=ResourcePool(resource_slice_count=spec.pool.resource_slice_count),
+        devices=[msgspec.structs.replace(device, name="") for device in spec.devices or ()],
+    )
+    return msgspec.msgpack.encode(bare)
+
+
+def _node_match(
+    node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None
+) -> NodeMatch:
+    terms = None if selector is None else parse_selector(selector)
+    return NodeMatch(node_name or "", bool(all_nodes), terms)
+
+
+def _consumed(consumptions: list[DeviceCounterConsumption]) -> tuple[tuple[str, str, int], ...]:
+    """(counter set, counter, amount) for each counter that a device needs."""
+    return tuple(
+        (consumption.counter_set, name, parse(counter.value).nanos)
+        for consumption in consumptions
+        for name, counter in (consumption.counters or {}).items()
+    )
+
+
+def _kind_and_value(attribute: DeviceAttribute) -> tuple[str, object]:
+    if attribute.string is not None:
+        return "string", attribute.string
+    if attribute.int_ is not None:
+        return "int", attribute.int_
+    if attribute.bool_ is not None:
+        return "bool", attribute.bool_
+    if attribute.version is not None:
+        return "version", attribute.version
+    return "", None
+
+
+def _cel_value(name: str, attribute: DeviceAttribute) -> int | bool | str | Semver:
+    if attribute.int_ is not None:
+        return attribute.int_
+    if attribute.bool_ is not None:
+        return attribute.bool_
+    if attribute.string is not None:
+        return attribute.string
+    if attribute.version is None:
+        raise AllocationError(f"attribute {name}: unsupported attribute value")
+    version = parse_semver(attribute.version)
+    if version is None:
+        raise AllocationError(f"attribute {name}: parse semantic version: {attribute.version!r}")
+    return version
+
+
+def _split(name: str, driver: str) -> tuple[str, str]:
+    domain, slash, identifier = name.partition("/")
+    return (domain, identifier) if slash else (driver, name)
+
+
+def _capacity(capacity: DeviceCapacity) -> Capacity:
+    policy = capacity.request_policy
+    return Capacity(parse(capacity.value), None if policy is None else _policy(policy))
+
+
+def _policy(policy: CapacityRequestPolicy) -> Policy:
+    bounds = policy.valid_range
+    values = None if policy.valid_values is None else tuple(parse(v) for v in policy.valid_values)
+    low, high, step = (
+        (bounds.min, bounds.max, bounds.step) if bounds is not None else (None, None, None)
+    )
+    return Policy(
+        default=None if policy.default is None else parse(policy.default),
+        values=values,
+        has_range=bounds is not None,
+        low=None if low is None else parse(low),
+        high=None if high is None else parse(high),
+        step=None if step is None else parse(step),
+    )

@@ -1,0 +1,78 @@
+"""How much work the search of devices for one pod may be, over all nodes.
+
+A claim is anybody's, and a search can be made to take for ever: by selectors, each within Kubernetes'
+cost limit but asked of every device, or by combinations of devices that never fit. kube-scheduler
+gives up after filterTimeout (ten seconds) a node. Here work is counted, so that the same search always
+ends at the same place, and it is the attempt that ends; filterTimeout says how much it may be.
+
+What any sensible claim needs is free; it grows with the devices there are and takes microseconds each.
+"""
+
+from typing import Final
+
+from shared.dra.allocation_errors import AllocationError
+
+WORK_MAX: Final = 1_500_000
+"""Beyond what is free, at filterTimeout's default; more than any one selector may cost. A unit is a unit
+of CEL's cost, up to 0.6 us, so this is about a second."""
+DEFAULT_TIMEOUT_S: Final = 10.0
+TIMEOUT_S_MAX: Final = 60.0
+"""More work than this allows, some six seconds, nobody is given: other pods wait. 0, which is no limit
+upstream, is this."""
+FREE_COST: Final = 1_000
+"""Of evaluating a selector for a device. Selectors of real classes and claims cost 5 to 50."""
+FREE_STEPS: Final = 2_000
+"""Devices tried on a node. A pod that takes the last devices of a node with 128 tries 128."""
+STEP_WORK: Final = 12
+"""A step takes about 5 us."""
+
+
+class WorkError(AllocationError):
+    """The search takes too long."""
+
+    def __init__(self) -> None:
+        super().__init__("timed out trying to allocate devices")
+
+
+class Work:
+    """What one attempt may still do."""
+
+    __slots__ = ("_left", "cost_max")
+
+    def __init__(self, work_max: int = WORK_MAX) -> None:
+        self._left = work_max
+        self.cost_max = FREE_COST + work_max
+        """Of the next selector."""
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing further is to be searched, not even what would be free."""
+        return self._left < 0
+
+    def exhausted(self) -> WorkError:
+        """The end of all work."""
+        self._left, self.cost_max = -1, FREE_COST
+        return WorkError()
+
+    def add(self, work: int) -> None:
+        """Raises WorkError where it is too much."""
+        self._left -= work
+        self.cost_max -= work
+        if self._left < 0:
+            raise self.exhausted()
+
+    def add_evaluation(self, cost: int) -> None:
+        """A selector was asked about a device."""
+        if cost > FREE_COST:
+            self.add(cost - FREE_COST)
+
+    def add_step(self, number: int) -> None:
+        """So many devices were tried on the node."""
+        if number > FREE_STEPS:
+            self.add(STEP_WORK)
+
+
+def work_within(filter_timeout_s: float) -> int:
+    """What filterTimeout allows."""
+    allowed_s = min(filter_timeout_s, TIMEOUT_S_MAX) if filter_timeout_s > 0 else TIMEOUT_S_MAX
+    return round(WORK_MAX * allowed_s / DEFAULT_TIMEOUT_S)

@@ -1,0 +1,1 @@
+"""HTTP extenders: their configuration, what travels, the calls, and what an answer means."""

@@ -1,0 +1,142 @@
+"""HTTP calls to one extender.
+
+Callers may rely on: an answer of 200 is returned, everything else is an `ExtenderError` that names
+the extender, the verb and the problem. The timeout is that of the configuration, over everything.
+A question may be asked twice where a kept connection turns out to be dead; a binding is not.
+"""
+
+import asyncio
+import ssl
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from shared.errors import ConfigurationError
+from shared.extenders.extender_config import ExtenderConfig, ExtenderTls
+from shared.extenders.extender_wire import ExtenderError
+from shared.kube.api_client import LIST_BYTES_MAX, ApiClient
+from shared.kube.api_errors import ApiError, ConnectionLost, TransportError
+from shared.kube.cluster_access import ClusterAccess, parse_server_url
+from shared.kube.connection_problems import ConnectionProblems
+from shared.kube.credentials import Credentials
+
+CONNECTIONS_MAX: Final = 64
+REMEDY: Final = "check that the extender runs there, and its urlPrefix, tlsConfig and httpTimeout"
+
+
+class ExtenderClient:
+    """Belongs to one event loop."""
+
+    def __init__(self, config: ExtenderConfig, problems: ConnectionProblems | None = None) -> None:
+        """`problems` is told of calls that bring no answer."""
+        self.config = config
+        self._problems = problems
+        self._client = ApiClient(
+            _access(config),
+            connections_max=CONNECTIONS_MAX,
+            timeout_s=config.timeout_s + 1.0,
+            body_bytes_max=LIST_BYTES_MAX,  # It may answer with all nodes.
+        )
+
+    async def ask(self, verb: str, body: bytes) -> bytes:
+        """The answer to a question, which may arrive twice."""
+        return await self._within_time(verb, body, tries=2)
+
+    async def order(self, verb: str, body: bytes) -> bytes:
+        """The answer to what must not be done twice. After an error it may have been done."""
+        return await self._within_time(verb, body, tries=1)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _within_time(self, verb: str, body: bytes, tries: int) -> bytes:
+        if self._problems is None:
+            return await self._answered(verb, body, tries)
+        concern = f"ask extender {self.config.url_prefix}/{verb}"
+        try:
+            answer = await self._answered(verb, body, tries)
+        except ExtenderError as error:
+            key = f"extender {self.config.url_prefix}"
+            self._problems.add(key, concern, error.args[0], REMEDY)
+            raise
+        self._problems.end(concern)
+        return answer
+
+    async def _answered(self, verb: str, body: bytes, tries: int) -> bytes:
+        timeout_s = self.config.timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._post(verb, body, tries)
+        except TimeoutError:
+            raise self._error(verb, f"no answer within {timeout_s:g} s") from None
+        except TransportError as error:
+            raise self._error(verb, str(error)) from error
+        except ApiError as error:
+            raise self._error(verb, f"code {error.http_status}") from error
+
+    async def _post(self, verb: str, body: bytes, tries: int) -> bytes:
+        while True:
+            tries -= 1
+            try:
+                answer = await self._client.request("POST", f"/{verb}", body)
+            except ConnectionLost:
+                if not tries:
+                    raise
+                continue
+            if answer.status != 200:
+                raise self._error(verb, f"code {answer.status}")
+            return answer.body
+
+    def _error(self, verb: str, problem: str) -> ExtenderError:
+        return ExtenderError(
+            f"failed {verb} with extender at URL {self.config.url_prefix}/{verb}, {problem}"
+        )
+
+
+def _access(config: ExtenderConfig) -> ClusterAccess:
+    source = f"extender {config.url_prefix}"
+    url = parse_server_url(config.url_prefix, source)
+    return ClusterAccess(
+        host=url.host,
+        port=url.port,
+        base_path=url.base_path,
+        tls=_tls_context(config, source) if url.is_tls else None,
+        tls_server_name=config.tls.server_name if config.tls else "",
+        credentials=Credentials(),
+        source=source,
+    )
+
+
+def _tls_context(config: ExtenderConfig, source: str) -> ssl.SSLContext:
+    """As makeTransport in pkg/scheduler/extender.go: enableHTTPS without a CA trusts anybody."""
+    tls = config.tls or ExtenderTls()
+    has_ca = bool(tls.ca_file or tls.ca_data)
+    try:
+        ca_text = tls.ca_data.decode("ascii") if tls.ca_data else None
+        context = ssl.create_default_context(cafile=tls.ca_file or None, cadata=ca_text)
+        if tls.insecure or (config.enable_https and not has_ca):
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if tls.cert_file or tls.cert_data:
+            _load_certificate(context, tls)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(source, [f"tlsConfig: {error}"]) from error
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, tls: ExtenderTls) -> None:
+    # ssl reads these from files only. The folder is ours alone and gone at once.
+    with tempfile.TemporaryDirectory() as folder:
+        cert, key = tls.cert_file, tls.key_file
+        if tls.cert_data:
+            cert = _written(folder, "cert", tls.cert_data)
+        if tls.key_data:
+            key = _written(folder, "key", tls.key_data)
+        # Without a password given, ssl would ask for one on the terminal.
+        context.load_cert_chain(cert, key or None, password="")
+
+
+def _written(folder: str, name: str, content: bytes) -> str:
+    path = Path(folder, name)
+    path.write_bytes(content)
+    return str(path)

@@ -1,0 +1,99 @@
+"""Extenders in the eyes of the scheduler: who is interested in which pod, and what an answer means.
+
+The HTTP calls are made elsewhere; nothing here waits. Rules: pkg/scheduler/extender.go
+(`IsInterested`) and pkg/scheduler/schedule_one.go (`findNodesThatPassExtenders`,
+`prioritizeNodes`), v1.36.2.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from shared.extenders.extender_config import ExtenderConfig
+from shared.framework.pod_info import PodInfo
+from shared.kube.objects import Container
+
+EXTENDER: Final = "Extender"
+"""Stands among the plugins that rejected a pod if an extender refused a node (framework.ExtenderName):
+any event may help then."""
+
+
+def is_interested(extender: ExtenderConfig, pod: PodInfo) -> bool:
+    """Whether the extender is asked about the pod: it manages a resource that one of its containers
+    requests or limits, or it manages none, and is asked about all."""
+    managed = extender.managed_resources
+    if not managed:
+        return True
+    spec = pod.spec
+    return _name_one(spec.containers or (), managed) or _name_one(
+        spec.init_containers or (), managed
+    )
+
+
+def _name_one(containers: Iterable[Container], managed: frozenset[str]) -> bool:
+    for container in containers:
+        resources = container.resources
+        if resources is None:
+            continue
+        if not managed.isdisjoint(resources.requests or ()):
+            return True
+        if not managed.isdisjoint(resources.limits or ()):
+            return True
+    return False
+
+
+def asked_of_scorers(extenders: Sequence[ExtenderConfig], pod: PodInfo) -> bool:
+    """Whether somebody has to be asked before the pod can be placed."""
+    return any(each.is_asked_by_scorers and is_interested(each, pod) for each in extenders)
+
+
+def binders_of(extenders: Sequence[ExtenderConfig], pod: PodInfo) -> list[int]:
+    """Positions of the extenders that bind the pod in place of the Bind plugins."""
+    return [i for i, each in enumerate(extenders) if each.bind_verb and is_interested(each, pod)]
+
+
+class ExtenderVerdicts(msgspec.Struct):
+    """What the extenders said of the nodes that they were asked about, by name."""
+
+    passing: list[str]
+    refused: dict[str, str] = msgspec.field(default_factory=dict)
+    """Node -> why. Removing pods might change their mind."""
+    unresolvable: dict[str, str] = msgspec.field(default_factory=dict)
+    scores: dict[str, int] = msgspec.field(default_factory=dict)
+    """Node -> what is added to its total."""
+    are_bare: bool = False
+    """The last to filter answered with Node objects: they are scored without pods and images."""
+
+    def take_filter_answer(
+        self,
+        passing: list[str],
+        refused: dict[str, str],
+        unresolvable: dict[str, str],
+        *,
+        are_bare: bool = False,
+    ) -> None:
+        """One more extender has filtered. What it calls unresolvable is not merely refused."""
+        for name, reason in unresolvable.items():
+            self.unresolvable[name] = reason
+            self.refused.pop(name, None)
+        for name, reason in refused.items():
+            if name not in unresolvable:
+                self.refused[name] = reason
+                self.unresolvable.pop(name, None)
+        self.passing = passing
+        self.are_bare |= are_bare
+
+    def add_scores(self, scores: dict[str, int]) -> None:
+        for name, score in scores.items():
+            self.scores[name] = self.scores.get(name, 0) + score
+
+    def reasons(self, names: Iterable[str]) -> Counter[str]:
+        """How often each reason was given for these nodes."""
+        found: Counter[str] = Counter()
+        for name in names:
+            reason = self.unresolvable.get(name) or self.refused.get(name)
+            if reason:
+                found[reason] += 1
+        return found

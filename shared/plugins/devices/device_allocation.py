@@ -1,0 +1,227 @@
+"""What allocating devices for a pod comes to, on nodes that offer the same and on one node.
+
+Nodes are asked about in groups: nodes to which the same devices belong get one answer, kept with the
+pod's class until some object changes. Apart from the plugin, whose extension points ask it.
+
+Rules: pkg/scheduler/framework/plugins/dynamicresources/{dynamicresources,extendeddynamicresources}.go,
+v1.36.2.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from shared.columns.resource_columns import requested_and_allocatable
+from shared.columns.rows import row_index
+from shared.columns.schema import Bools, Int64s, Rows
+from shared.dra.allocation_errors import AllocationError, NodeAllocationError
+from shared.dra.allocator import ClaimToAllocate, Solution, allocate, understand
+from shared.dra.device_index import CLASSES, device_index, reaches
+from shared.dra.extended import ExtendedRequests, can_be_backed, extended_requests
+from shared.dra.search_work import WORK_MAX, Work, WorkError
+from shared.dra.special_claim import SPECIAL_CLAIM
+from shared.framework.cluster_view import ClusterView
+from shared.framework.pod_info import PodInfo
+from shared.kube.objects import (
+    DeviceClaim,
+    ObjectMeta,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
+from shared.selectors.node_selector import Terms
+
+CANNOT_ALLOCATE: Final = "cannot allocate all claims"
+
+Names = tuple[str, ...]
+"""Extended resources, sorted."""
+GroupKey = tuple[bytes, Names]
+"""A group of nodes, and the extended resources that devices provide there."""
+
+
+class Provided(NamedTuple):
+    """Which of a pod's extended resources devices have to provide on n rows."""
+
+    sets: list[Names]
+    """Distinct ones."""
+    of_row: Int64s
+    """Shape (n,): which of the sets."""
+    misfits: Bools
+    """Shape (n,): a resource is provided by nobody."""
+
+    @property
+    def is_some(self) -> Bools:
+        """Shape (n,): devices have to provide something."""
+        found: Bools = np.array([bool(each) for each in self.sets])[self.of_row]
+        return found
+
+
+class Outcome(NamedTuple):
+    """What allocation came to on one node."""
+
+    text: str = ""
+    """Why there is none; empty where there is one."""
+    is_error: bool = False
+    solutions: tuple[Solution, ...] = ()
+
+
+class PodClaims:
+    """What one pod class needs; the state between the extension points."""
+
+    def __init__(
+        self,
+        claims: list[ResourceClaim],
+        scalars: dict[str, int],
+        version: int,
+        work_max: int = WORK_MAX,
+    ) -> None:
+        self.claims = claims
+        """Those that the pod names; without the special one for extended resources."""
+        self.available: list[tuple[ResourceClaim, Terms | None]] = []
+        """Allocated ones, and where they can be used; None: everywhere."""
+        self.pending = [c for c in claims if c.status.allocation is None]
+        self.scalars = scalars
+        """Extended resources that the pod asks for, if devices may provide some of them."""
+        self.version = version
+        self.has_failed = False
+        """Allocation came to an error on some node."""
+        self.outcomes: dict[GroupKey, Outcome] = {}
+        """By the key of a group of nodes and the extended resources that devices provide there."""
+        self._work_max = work_max
+        self.work = Work(work_max)
+        """Made anew for each run of an extension point; used up, it stays so until an object changes."""
+        self.understood: dict[Names, list[ClaimToAllocate] | AllocationError] = {}
+        """What is to be allocated, by the extended resources that devices provide."""
+
+    def renew_work(self) -> None:
+        """All that is allowed may be done again."""
+        self.work = Work(self._work_max)
+
+
+# Extended resources -----------------------------------------------------------------------------------
+
+
+def scalars_of(pod: PodInfo) -> dict[str, int]:
+    """The extended resources that the pod asks for."""
+    return {n: a for n, a in pod.requests.scalars.items() if a and can_be_backed(n)}
+
+
+def provided_by_devices(state: PodClaims, cluster: ClusterView, rows: Rows) -> Provided:
+    """What the nodes themselves do not have is left to devices, where a class stands for it."""
+    provided = Provided([()], np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_))
+    if not state.scalars:
+        return provided
+    sets, of_row, misfits = provided
+    by_resource = device_index(cluster).by_resource
+    names = tuple(sorted(state.scalars))
+    _, allocatable = requested_and_allocatable(cluster.nodes, names, row_index(rows))
+    for name, amounts in zip(names, allocatable, strict=True):
+        lacks = np.broadcast_to(amounts == 0, len(rows))
+        if name not in by_resource:
+            misfits |= lacks
+        elif lacks.all():
+            sets = [(*each, name) for each in sets]
+        elif lacks.any():
+            codes, of_row = np.unique(2 * of_row + lacks, return_inverse=True)
+            sets = [(*sets[c >> 1], name) if c & 1 else sets[c >> 1] for c in codes.tolist()]
+    return Provided(sets, of_row, misfits)
+
+
+def extended_requests_of(pod: PodInfo, cluster: ClusterView, names: Names) -> ExtendedRequests:
+    """What the scheduler's own claim asks for; `names`: the resources that devices provide."""
+    by_resource = device_index(cluster).by_resource
+    return extended_requests(pod.spec, {name: by_resource[name] for name in names})
+
+
+def _special_claim(pod: PodInfo, cluster: ClusterView, names: Names) -> ResourceClaim:
+    """The scheduler's own claim for the extended resources that devices provide."""
+    requests = list(extended_requests_of(pod, cluster, names).requests)
+    return ResourceClaim(
+        metadata=ObjectMeta(name=SPECIAL_CLAIM, namespace=pod.namespace),
+        spec=ResourceClaimSpec(devices=DeviceClaim(requests=requests)),
+    )
+
+
+# Allocation -------------------------------------------------------------------------------------------
+
+
+def alike(
+    state: PodClaims, cluster: ClusterView, rows: Rows, provided: Provided
+) -> list[tuple[GroupKey, Bools, int]]:
+    """Groups of rows for which allocation comes to the same: key, members, position of the first.
+    Rows for which nothing is to be allocated are in none. What is then asked of them is the work of
+    one run."""
+    if not len(rows):
+        return []
+    if state.pending:
+        concerned = np.ones(len(rows), np.bool_)
+    else:
+        concerned = provided.is_some
+        if not concerned.any():
+            return []
+    if not state.work.is_over:
+        state.renew_work()
+    groups = device_index(cluster).groups(cluster.nodes, rows)
+    found = []
+    for number, names in enumerate(provided.sets):
+        with_set = concerned & (provided.of_row == number)
+        for group in np.unique(groups.group[with_set]).tolist():
+            at = with_set & (groups.group == group)
+            found.append(((groups.keys[group], names), at, int(at.argmax())))
+    return found
+
+
+def outcome_on(
+    state: PodClaims, pod: PodInfo, cluster: ClusterView, row: int, key: GroupKey
+) -> Outcome:
+    """What allocation comes to on a row of a group."""
+    if state.version != cluster.objects.version:
+        state.version = cluster.objects.version
+        state.renew_work()
+        state.outcomes.clear()
+        state.understood.clear()
+    outcome = state.outcomes.get(key)
+    if outcome is None:
+        outcome = state.outcomes[key] = allocated_on(state, pod, cluster, row, key[1])
+    return outcome
+
+
+def allocated_on(
+    state: PodClaims, pod: PodInfo, cluster: ClusterView, row: int, names: Names
+) -> Outcome:
+    """What allocation comes to on one node."""
+    index = device_index(cluster)
+    nodes = cluster.nodes
+    claims = WorkError() if state.work.is_over else _understood(state, pod, cluster, names)
+    try:
+        if isinstance(claims, AllocationError):
+            raise claims
+        solutions = allocate(
+            claims,
+            index.pools(nodes, row),
+            index.state,
+            lambda match: reaches(match, nodes, row),
+            state.work,
+        )
+    except WorkError as error:
+        return Outcome(f"node {nodes.name_of(row)}: {error}", is_error=True)
+    except AllocationError as error:
+        return Outcome(str(error), is_error=True)
+    except NodeAllocationError as error:
+        return Outcome(str(error))
+    return Outcome(CANNOT_ALLOCATE) if solutions is None else Outcome(solutions=tuple(solutions))
+
+
+def _understood(
+    state: PodClaims, pod: PodInfo, cluster: ClusterView, names: Names
+) -> list[ClaimToAllocate] | AllocationError:
+    known = state.understood.get(names)
+    if known is None:
+        claims = list(state.pending)
+        if names:
+            claims.append(_special_claim(pod, cluster, names))
+        try:
+            known = understand(claims, cluster.objects.all(CLASSES))
+        except AllocationError as error:
+            known = error
+        state.understood[names] = known
+    return known

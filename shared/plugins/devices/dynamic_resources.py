@@ -1,0 +1,469 @@
+"""DynamicResources: devices for a pod's resource claims, and for extended resources that are devices.
+
+Filter asks the allocator for each group of nodes that offer the same; Reserve allocates on the chosen
+node and lays the allocated claims over the objects of the view, so that nobody is given the same
+device before the API server knows. PreBind, which tells it, runs in the binder.
+
+Rules: pkg/scheduler/framework/plugins/dynamicresources/{dynamicresources,extendeddynamicresources}.go,
+v1.36.2. Not here, for want of a clock: the time-outs of device binding conditions. A claim whose binding
+failed is refused here; one whose binding takes too long is refused in PreBind alone, and freed by that.
+"""
+
+import hashlib
+import uuid
+from collections.abc import Iterable
+from typing import ClassVar, Final
+
+import msgspec
+import numpy as np
+
+from shared.columns.rows import row_index
+from shared.columns.schema import Bools, Int64s, Rows
+from shared.dra.allocated import results_of
+from shared.dra.allocation_errors import AllocationError
+from shared.dra.allocator import Solution
+from shared.dra.device_index import CLAIMS, CLASSES, SLICES, device_index
+from shared.dra.extended import ExtendedRequests
+from shared.dra.pod_claims import (
+    ClaimError,
+    Readiness,
+    binding_failed,
+    can_be_reserved,
+    claims_of,
+    is_reserved_for,
+    is_used_by_none_but,
+    readiness,
+)
+from shared.dra.requests import allocation_of, claim_key
+from shared.dra.search_work import work_within
+from shared.dra.special_claim import SPECIAL_CLAIM, special_claim_name
+from shared.durations import parse_duration
+from shared.framework.cluster_view import ClusterView
+from shared.framework.normalize import by_maximum, highest
+from shared.framework.plugin_api import (
+    NEVER_FILTERS,
+    SKIP_FILTER,
+    Dependence,
+    PreFilterResult,
+    PreScoreResult,
+    Reads,
+    Scope,
+)
+from shared.framework.plugin_args import DynamicResourcesArgs
+from shared.framework.pod_info import PodInfo
+from shared.framework.post_filter import FailedAttempt, PostFilterResult
+from shared.framework.status import (
+    MORE_REASONS,
+    SUCCESS,
+    Code,
+    Codes,
+    ReasonBits,
+    Status,
+    Verdicts,
+    all_pass,
+)
+from shared.kube.objects import (
+    DeviceRequest,
+    ResourceClaim,
+    ResourceClaimConsumer,
+)
+from shared.kube.pod_record import PodIdentity, PodRecord
+from shared.plugin_names import DYNAMIC_RESOURCES
+from shared.plugins.devices.device_allocation import (
+    Names,
+    PodClaims,
+    alike,
+    allocated_on,
+    extended_requests_of,
+    outcome_on,
+    provided_by_devices,
+    scalars_of,
+)
+from shared.selectors.node_selector import Terms, match_any, parse_selector
+
+NOT_AVAILABLE: Final = "resourceclaim not available on the node"
+CANNOT_FIT: Final = "cannot fit resource"
+IN_USE: Final = "resourceclaim in use"
+NOTHING_TO_DEALLOCATE: Final = "no new claims to deallocate"
+STILL_NOT: Final = "still not schedulable"
+DEALLOCATED: Final = "deallocation of ResourceClaim completed"
+STATE_MISSING: Final = "not found"
+ALTERNATIVES_MAX: Final = 8
+"""FirstAvailableDeviceRequestMaxSize: the first alternative of a request scores this much."""
+
+
+class DynamicResources:
+    """Costs nothing for pods without claims and extended resources."""
+
+    NAME: ClassVar[str] = DYNAMIC_RESOURCES
+    ignores_requests: ClassVar[bool] = True
+    reads_claims: ClassVar[bool] = True
+    object_kinds: ClassVar[frozenset[str]] = frozenset({CLAIMS, SLICES, CLASSES})
+    pre_filter_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
+    filter_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
+    pre_score_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
+    score_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
+    scores_within_range: ClassVar[bool] = True
+    normalizes_by_extremes: ClassVar[bool] = True
+
+    def __init__(self, args: DynamicResourcesArgs) -> None:
+        self._work_max = work_within(parse_duration(args.filter_timeout))
+        self.binding_timeout_s = parse_duration(args.binding_timeout)
+        """For the binder, which waits for devices to be ready."""
+
+    # Before any node -------------------------------------------------------------------------------
+
+    def pre_enqueue(self, pod: PodInfo, cluster: ClusterView) -> Status:
+        """Keeps a pod out until all of its claims exist."""
+        if not pod.spec.resource_claims:
+            return SUCCESS
+        try:
+            _claims_of(pod, cluster)
+        except ClaimError as error:
+            return _unresolvable(str(error))._replace(plugin=self.NAME)
+        return SUCCESS
+
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        scalars = scalars_of(pod)
+        if not pod.spec.resource_claims and not scalars:
+            return NEVER_FILTERS
+        try:
+            claims = _claims_of(pod, cluster)
+        except ClaimError as error:
+            return PreFilterResult(_unresolvable(str(error)))
+        if scalars and not any(name in device_index(cluster).by_resource for name in scalars):
+            scalars = {}
+        if not claims and not scalars:
+            return SKIP_FILTER
+        state = PodClaims(claims, scalars, cluster.objects.version, self._work_max)
+        uid = _identity(pod).uid
+        for claim in claims:
+            refusal = _refusal(claim, uid, cluster)
+            if refusal is not None:
+                return PreFilterResult(refusal)
+            if claim.status.allocation is not None:
+                selector = claim.status.allocation.node_selector
+                terms = None if selector is None else parse_selector(selector)
+                errors = [error for term in terms or () for error in term.errors]
+                if errors:
+                    return PreFilterResult(Status(Code.ERROR, (f"[{', '.join(errors)}]",)))
+                state.available.append((claim, terms))
+        return PreFilterResult(state=state)
+
+    # Filter ----------------------------------------------------------------------------------------
+
+    def filter(
+        self, state: PodClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Verdicts:
+        if state is None:
+            state = self.pre_filter(pod, cluster).state
+            if not isinstance(state, PodClaims):
+                return all_pass(len(rows))  # PreFilter skips the pod, or rejects it altogether.
+        told = ReasonBits()
+        reasons = np.zeros(len(rows), np.int64)
+        codes = np.zeros(len(rows), np.uint8)
+        failed = np.zeros(len(rows), np.bool_)
+        provided = provided_by_devices(state, cluster, rows)
+        _refuse(codes, reasons, told, provided.misfits, CANNOT_FIT)
+        for key, at, first in alike(state, cluster, rows, provided):
+            outcome = outcome_on(state, pod, cluster, int(rows[first]), key)
+            if outcome.is_error:
+                failed |= at & (codes == 0)
+            elif outcome.text:
+                _refuse(codes, reasons, told, at & (codes == 0), outcome.text)
+        if failed.any():
+            state.has_failed = True
+            codes[failed] = Code.ERROR
+            names = [provided.sets[i] for i in provided.of_row[failed].tolist()]
+            reasons[failed] = _errors(told, state, pod, cluster, rows[failed], names)
+        needs = provided.is_some if not state.claims else np.ones(len(rows), np.bool_)
+        unavailable = _unavailable(state, cluster, rows) & needs & (codes == 0)
+        _refuse(codes, reasons, told, unavailable, NOT_AVAILABLE)
+        return Verdicts(codes, reasons, told.texts)
+
+    def has_failed(self, state: PodClaims | None) -> bool:
+        """Whether allocation came to an error on some node; see `FailingFilter`."""
+        return state is not None and state.has_failed
+
+    # PostFilter ------------------------------------------------------------------------------------
+
+    def post_filter(self, attempt: FailedAttempt) -> PostFilterResult:
+        """Names what can be freed; for pods without claims there is nothing."""
+        each = attempt.outcome.each
+        if self.NAME not in each:
+            return PostFilterResult(Status(Code.ERROR, (STATE_MISSING,)))
+        state = attempt.outcome.states.get(self.NAME)
+        if not isinstance(state, PodClaims):
+            return PostFilterResult(Status(Code.UNSCHEDULABLE, (NOTHING_TO_DEALLOCATE,)))
+        claim = self._deallocatable(attempt, state)
+        if claim is None:
+            return PostFilterResult(Status(Code.UNSCHEDULABLE, (STILL_NOT,)))
+        status = Status(Code.UNSCHEDULABLE, (DEALLOCATED,))
+        return PostFilterResult(status, freed_claims=(claim_key(claim),))
+
+    def _deallocatable(self, attempt: FailedAttempt, state: PodClaims) -> ResourceClaim | None:
+        """The first claim that some node was refused for and that nobody else uses."""
+        filters = attempt.framework.filters
+        for item in attempt.filtered.verdicts:
+            if filters[item.filter_index].NAME != self.NAME:
+                continue
+            verdicts = item.verdicts
+            if NOT_AVAILABLE not in verdicts.texts:
+                continue
+            bit = verdicts.texts.index(NOT_AVAILABLE)
+            rows = item.rows[(verdicts.reasons >> bit & 1).astype(np.bool_)]
+            uid = _identity(attempt.pod.info).uid
+            for claim, terms in state.available:
+                if (
+                    is_used_by_none_but(claim, uid)
+                    and not _usable(claim, terms, attempt.cluster, rows).all()
+                ):
+                    return claim
+        return None
+
+    # Score -----------------------------------------------------------------------------------------
+
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
+        if not pod.spec.resource_claims:
+            return PreScoreResult(is_final=True)
+        state = self.pre_filter(pod, cluster).state
+        if not isinstance(state, PodClaims) or not any(
+            request.first_available
+            for claim in state.claims
+            for request in claim.spec.devices.requests or ()
+        ):
+            return PreScoreResult()
+        return PreScoreResult(state=state)
+
+    def score(
+        self, state: PodClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Int64s:
+        scores = np.zeros(len(rows), np.int64)
+        if state is None:
+            return scores
+        # Those that were allocated before count as well (computeScore).
+        before = sum(
+            _score(claim, [result.request for result in results_of(claim)])
+            for claim, _ in state.available
+        )
+        provided = provided_by_devices(state, cluster, rows)
+        for key, at, first in alike(state, cluster, rows, provided):
+            outcome = outcome_on(state, pod, cluster, int(rows[first]), key)
+            scores[at] = before + sum(
+                _score(each.claim, [given.alternative.full_name for given in each.given])
+                for each in outcome.solutions
+            )
+        return scores
+
+    def normalization(self, state: PodClaims | None, raw: Int64s) -> int:
+        return highest(raw)
+
+    def normalize(self, raw: Int64s, normalization: int) -> Int64s:
+        return by_maximum(raw, normalization, is_reversed=False)
+
+    # Reserve ---------------------------------------------------------------------------------------
+
+    def reserves_for(self, pod: PodInfo) -> bool:
+        """Only for pods with claims, or with resources that devices may provide."""
+        return bool(pod.spec.resource_claims or pod.requests.scalars)
+
+    def reserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> Status:
+        """Allocates on the node, against everything that was reserved before."""
+        result = self.pre_filter(pod, cluster)
+        if result.status.code is Code.SKIP:
+            return SUCCESS
+        state = result.state
+        if not isinstance(state, PodClaims):
+            return result.status
+        rows = np.array([row], np.intp)
+        (names,) = provided_by_devices(state, cluster, rows).sets
+        if not state.pending and not names:
+            return SUCCESS
+        outcome = allocated_on(state, pod, cluster, row, names)
+        if outcome.text:
+            code = Code.ERROR if outcome.is_error else Code.UNSCHEDULABLE
+            return Status(code, (outcome.text,))
+        name = cluster.nodes.name_of(row)
+        try:
+            claims = [_allocated_claim(each, name, record) for each in outcome.solutions]
+        except AllocationError as error:  # A slice whose node selector cannot be handed on.
+            return Status(Code.ERROR, (str(error),))
+        for claim in claims:
+            cluster.objects.assume(CLAIMS, claim_key(claim), claim, record.uid)
+        return SUCCESS
+
+    def unreserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> None:
+        """Gives back what was assumed for the pod."""
+        assumed = cluster.objects.assumed(CLAIMS)
+        for key in [key for key, each in assumed.items() if each.pod_uid == record.uid]:
+            cluster.objects.forget_assumed(CLAIMS, key)
+
+    def used_claims(
+        self, record: PodRecord, pod: PodInfo, cluster: ClusterView
+    ) -> dict[str, ResourceClaim]:
+        """By key, the claims of a reserved pod, as they were or as they were allocated for it."""
+        assumed = cluster.objects.assumed(CLAIMS)
+        own = {key: each.value for key, each in assumed.items() if each.pod_uid == record.uid}
+        return {claim_key(c): c for c in _claims_of(pod, cluster)} | own
+
+    def bound_claims(
+        self, record: PodRecord, pod: PodInfo, cluster: ClusterView
+    ) -> list[tuple[str, ResourceClaim]]:
+        """Keys and claims as PreBind leaves them for a reserved pod: allocated, and reserved for it."""
+        consumer = ResourceClaimConsumer(resource="pods", name=record.name, uid=record.uid)
+        return [
+            (key, _reserved(claim, consumer))
+            for key, claim in self.used_claims(record, pod, cluster).items()
+            if not is_reserved_for(claim, record.uid)
+        ]
+
+    def is_ready_for(self, claim: ResourceClaim, record: PodRecord) -> bool:
+        """Whether PreBind has nothing to do about an allocated claim."""
+        return is_reserved_for(claim, record.uid) and readiness(claim.status) is Readiness.READY
+
+    def extended_requests_on(
+        self, pod: PodInfo, cluster: ClusterView, row: int
+    ) -> ExtendedRequests:
+        """What the pod's own claim asks for on a node, where devices provide extended resources."""
+        state = PodClaims([], scalars_of(pod), cluster.objects.version)
+        (names,) = provided_by_devices(state, cluster, np.array([row], np.intp)).sets
+        return extended_requests_of(pod, cluster, names)
+
+
+# Claims ---------------------------------------------------------------------------------------------
+
+
+def _claims_of(pod: PodInfo, cluster: ClusterView) -> list[ResourceClaim]:
+    objects = cluster.objects
+    return claims_of(pod.namespace, pod.template, lambda key: objects.get(CLAIMS, key))
+
+
+def _identity(pod: PodInfo) -> PodIdentity:
+    return pod.template.identity or PodIdentity()
+
+
+def _unresolvable(text: str) -> Status:
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+
+
+def _refusal(claim: ResourceClaim, uid: str, cluster: ClusterView) -> Status | None:
+    """Why the pod cannot have the claim anywhere, if so."""
+    if claim.status.allocation is not None:
+        if can_be_reserved(claim) or is_reserved_for(claim, uid):
+            return None
+        return _unresolvable(IN_USE)
+    key = claim_key(claim)
+    if key in cluster.objects.assumed(CLAIMS):
+        return _unresolvable(f"resource claim {key} is in the process of being allocated")
+    for request in claim.spec.devices.requests or ():
+        refusal = _class_refusal(request, key, cluster)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+def _class_refusal(request: DeviceRequest, key: str, cluster: ClusterView) -> Status | None:
+    if request.exactly is not None:
+        wanted = [(request.name, request.exactly.device_class_name)]
+    elif request.first_available:
+        wanted = [
+            (f"{request.name}/{sub.name}", sub.device_class_name) for sub in request.first_available
+        ]
+    else:
+        return _unresolvable(f"resource claim {key}, request {request.name}: unknown request type")
+    for name, class_name in wanted:
+        if not class_name:
+            return Status(Code.ERROR, (f"request {name}: unsupported request type",))
+        if cluster.objects.get(CLASSES, class_name) is None:
+            return _unresolvable(f"request {name}: device class {class_name} does not exist")
+    return None
+
+
+def _usable(claim: ResourceClaim, terms: Terms | None, cluster: ClusterView, rows: Rows) -> Bools:
+    """Where an allocated claim can be used."""
+    if binding_failed(claim):
+        return np.zeros(len(rows), np.bool_)
+    if terms is None:
+        return np.ones(len(rows), np.bool_)
+    return match_any(terms, cluster.nodes, row_index(rows), len(rows))
+
+
+def _unavailable(state: PodClaims, cluster: ClusterView, rows: Rows) -> Bools:
+    found = np.zeros(len(rows), np.bool_)
+    for claim, terms in state.available:
+        found |= ~_usable(claim, terms, cluster, rows)
+    return found
+
+
+# Solutions -------------------------------------------------------------------------------------------
+
+
+def _score(claim: ResourceClaim, requests: Iterable[str]) -> int:
+    """What the alternatives are worth that an allocation has in its requests: the earlier, the more."""
+    given = set(requests)
+    return sum(
+        ALTERNATIVES_MAX - i
+        for request in claim.spec.devices.requests or ()
+        for i, sub in enumerate(request.first_available or ())
+        if f"{request.name}/{sub.name}" in given
+    )
+
+
+def _allocated_claim(solution: Solution, node_name: str, record: PodRecord) -> ResourceClaim:
+    claim = solution.claim
+    owner = claim.metadata.uid or record.uid
+    share_ids = [_share_id(owner, i) for i in range(len(solution.given))]
+    allocation = allocation_of(claim, solution.chosen, solution.given, node_name, share_ids)
+    status = msgspec.structs.replace(claim.status, allocation=allocation)
+    meta = claim.metadata
+    if meta.name == SPECIAL_CLAIM:
+        name = special_claim_name(record.name, record.uid, allocation)
+        meta = msgspec.structs.replace(meta, name=name)
+    return msgspec.structs.replace(claim, metadata=meta, status=status)
+
+
+def _share_id(owner_uid: str, number: int) -> str:
+    """A UUID for one share of a device; made of who holds it, as nothing here is random."""
+    digest = hashlib.sha256(f"{owner_uid}/{number}".encode()).digest()
+    return str(uuid.UUID(bytes=digest[:16], version=4))
+
+
+def _reserved(claim: ResourceClaim, consumer: ResourceClaimConsumer) -> ResourceClaim:
+    users = [*(claim.status.reserved_for or ()), consumer]
+    status = msgspec.structs.replace(claim.status, reserved_for=users)
+    return msgspec.structs.replace(claim, status=status)
+
+
+# Verdicts ---------------------------------------------------------------------------------------------
+
+
+def _refuse(
+    codes: Codes,
+    reasons: Int64s,
+    told: ReasonBits,
+    at: Bools,
+    text: str,
+) -> None:
+    if at.any():
+        codes[at] = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        reasons[at] = told.mask(text)
+
+
+def _errors(
+    told: ReasonBits,
+    state: PodClaims,
+    pod: PodInfo,
+    cluster: ClusterView,
+    rows: Rows,
+    names: list[Names],
+) -> Int64s:
+    """The reasons of rows where allocation is an error. It names devices and pools, so each node is
+    asked for its own, as far as bits go; by name, because the first one's is the attempt's."""
+    reasons = np.zeros(len(rows), np.int64)
+    positions = sorted(range(len(rows)), key=lambda p: cluster.nodes.name_of(int(rows[p])))
+    for position in positions:
+        text = MORE_REASONS
+        if not told.is_full:
+            text = allocated_on(state, pod, cluster, int(rows[position]), names[position]).text
+        reasons[position] = told.mask(text)
+    return reasons

@@ -1,0 +1,1 @@
+"""What lets a pod into the active queue, and in which order: SchedulingGates, PrioritySort."""

@@ -1,0 +1,1 @@
+"""ImageLocality: nodes that have a pod's images already, rated by the size of these."""

@@ -1,0 +1,98 @@
+"""ImageLocality: nodes that have a pod's images already, the more the larger these are.
+
+An image counts by its size times the share of nodes that have it, so that one node with a rare
+image is not flooded. Hence a score depends on the images of all nodes and on their number.
+
+Rules: pkg/scheduler/framework/plugins/imagelocality/image_locality.go, v1.36.2.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from shared.columns.answer_table import AnswerTable
+from shared.columns.rows import row_index
+from shared.columns.schema import Int32s, Int64s, Rows
+from shared.framework.cluster_view import ClusterView
+from shared.framework.plugin_api import Dependence, PreScoreResult, Reads, Scope
+from shared.framework.pod_info import PodInfo
+from shared.plugin_names import IMAGE_LOCALITY
+from shared.plugins.images.image_scores import (
+    nodes_by_image,
+    normalized_name,
+    set_score,
+    spread_size,
+)
+
+ImageSet = frozenset[str]
+
+
+class PodImages(NamedTuple):
+    """The images of a pod; the same image twice counts twice."""
+
+    names: tuple[str, ...]
+    container_count: int
+    """Image volumes are in `names` but not here."""
+
+
+class ImageScores:
+    """The score of each interned set of images, for one pod class."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self, wanted: Sequence[tuple[str, int]], container_count: int) -> None:
+        answer = partial(set_score, wanted=wanted, container_count=container_count)
+        self._table = AnswerTable[ImageSet](answer, np.int64) if wanted else None
+        """None: no node has any of the images, as for most pods of most clusters."""
+
+    def of(self, image_sets: Sequence[ImageSet], ids: Int32s) -> Int64s:
+        if self._table is None:
+            return np.zeros(len(ids), np.int64)
+        found: Int64s = self._table.covering(image_sets)[ids]
+        return found
+
+
+class ImageLocality:
+    """Its score never skips, as upstream's: without a known image it is 0."""
+
+    NAME: ClassVar[str] = IMAGE_LOCALITY
+    ignores_requests: ClassVar[bool] = True
+    pre_score_depends: ClassVar[Dependence | None] = Dependence(Reads.IMAGES, Scope.CLUSTER)
+    score_depends: ClassVar[Dependence] = Dependence(Reads.IMAGES, Scope.CLUSTER)
+    scores_within_range: ClassVar[bool] = True
+
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
+        return PreScoreResult(state=_image_scores(pod, cluster))
+
+    def score(
+        self, state: ImageScores | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Int64s:
+        nodes = cluster.nodes
+        scores = state or _image_scores(pod, cluster)
+        return scores.of(nodes.images.values, nodes.images_id[row_index(rows)])
+
+
+def _image_scores(pod: PodInfo, cluster: ClusterView) -> ImageScores:
+    nodes = cluster.nodes
+    images = _images(pod)
+    known = [name for name in images.names if name in nodes.image_sizes]
+    wanted: list[tuple[str, int]] = []
+    if known:
+        present = nodes.present[: nodes.row_count]
+        ids = nodes.images_id[: nodes.row_count][present]
+        counts = nodes_by_image(ids, nodes.images.values, known)
+        wanted = [
+            (name, spread_size(nodes.image_sizes[name], count, len(ids)))
+            for name, count in zip(known, counts, strict=True)
+        ]
+    return ImageScores(wanted, images.container_count)
+
+
+def _images(pod: PodInfo) -> PodImages:
+    spec = pod.spec
+    containers = [c.image for c in (*(spec.init_containers or ()), *spec.containers)]
+    volumes = [v.image.reference for v in spec.volumes or () if v.image is not None]
+    names = tuple(normalized_name(name) for name in (*containers, *volumes))
+    return PodImages(names, len(containers))

@@ -1,0 +1,453 @@
+"""InterPodAffinity: pods near to, or apart from, other pods in the same topology.
+
+Terms count in both directions: those of the incoming pod against pods on nodes, and those of pods
+on nodes against the incoming one. Counts are kept by topology key and domain
+(`shared.plugins.interpod.matched_term_counts`) and follow what comes and goes.
+
+Rules: pkg/scheduler/framework/plugins/interpodaffinity/{plugin,filtering,scoring}.go, v1.36.2.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property, partial
+from itertools import chain
+from typing import Any, ClassVar, Final, NamedTuple
+
+import numpy as np
+
+from shared.columns.class_values import ClassValues
+from shared.columns.rows import RowIndex, row_index
+from shared.columns.schema import Bools, Int64s, Rows
+from shared.columns.topology import NO_DOMAIN, NO_ROWS, pods_of_classes
+from shared.framework.cluster_view import ClusterView
+from shared.framework.plugin_api import (
+    NEVER_SCORES,
+    Delta,
+    Dependence,
+    GonePods,
+    PreFilterResult,
+    PreScoreResult,
+    Reads,
+    Scope,
+)
+from shared.framework.plugin_args import InterPodAffinityArgs
+from shared.framework.pod_info import PodInfo
+from shared.framework.status import SKIP, SUCCESS, Code, Status, Verdicts, all_pass
+from shared.plugin_names import INTER_POD_AFFINITY
+from shared.plugins.interpod.matched_term_counts import (
+    NO_SHARES,
+    Shares,
+    TermCounts,
+    by_range,
+    crosses_zero,
+    differs,
+    summed,
+)
+from shared.selectors.label_selector import Labels
+from shared.selectors.pod_terms import NO_LABELS, PodTerm, ResolvedTerm, TermIndex
+
+REASON_AFFINITY: Final = "node(s) didn't match pod affinity rules"
+REASON_ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
+REASON_EXISTING: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
+TEXTS: Final = (REASON_AFFINITY, REASON_ANTI_AFFINITY, REASON_EXISTING)
+_CODES: Final = np.array(
+    [
+        Code.SUCCESS,
+        Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+        Code.UNSCHEDULABLE,
+        Code.SUCCESS,  # Never: one reason a node.
+        Code.UNSCHEDULABLE,
+    ],
+    np.uint8,
+)
+"""By bits of reasons."""
+
+NAMESPACES: Final = "namespaces"
+
+
+class Incoming:
+    """The required terms of the pod to be placed, and whom they are held against."""
+
+    __slots__ = ("_apart_from", "_labels", "_namespace", "_namespace_labels", "affinity",
+                 "anti_affinity", "is_self_matching")  # fmt: skip
+
+    def __init__(self, pod: PodInfo, cluster: ClusterView) -> None:
+        all_namespaces = _LabelsByNamespace(cluster)
+        self._namespace = pod.namespace
+        self._labels = pod.labels
+        self._namespace_labels = all_namespaces.of(pod.namespace)
+        self.affinity = all_namespaces.resolved(pod.pod_terms.affinity)
+        self.anti_affinity = all_namespaces.resolved(pod.pod_terms.anti_affinity)
+        self._apart_from = TermIndex(self.anti_affinity)
+        self.is_self_matching = self._matches_all(pod)
+        """It would satisfy its own affinity: it may be the first of its kind."""
+
+    @property
+    def has_terms(self) -> bool:
+        return bool(self.affinity or self.anti_affinity)
+
+    def is_meant_by(self, term: PodTerm) -> bool:
+        """Whether a term of a pod on a node concerns the incoming pod."""
+        return term.matches(self._namespace, self._namespace_labels, self._labels)
+
+    def _matches_all(self, other: PodInfo) -> bool:
+        return bool(self.affinity) and all(
+            term.matches(other.namespace, other.labels) for term in self.affinity
+        )
+
+    def shares(self, other: PodInfo) -> "FilterShares":
+        """What a pod of another class adds to each of the three counts."""
+        near = apart = existing = NO_SHARES
+        if self.affinity and self._matches_all(other):
+            near = summed((term.topology_key, 1) for term in self.affinity)
+        if self.anti_affinity:
+            apart = summed(
+                (term.topology_key, 1)
+                for term in self._apart_from.about(other.labels)
+                if term.matches(other.namespace, other.labels)
+            )
+        if other.has_pod_terms:
+            existing = summed(
+                (term.topology_key, 1)
+                for term in other.terms_about.anti_affinity.about(self._labels)
+                if self.is_meant_by(term)
+            )
+        if near or apart or existing:
+            return FilterShares(near, apart, existing)
+        return NO_FILTER_SHARES
+
+
+class FilterShares(NamedTuple):
+    """Of one class, for Filter."""
+
+    affinity: Shares
+    anti_affinity: Shares
+    existing: Shares
+
+
+NO_FILTER_SHARES: Final = FilterShares(NO_SHARES, NO_SHARES, NO_SHARES)
+
+
+class FilterState:
+    """Of PreFilter; follows the cluster."""
+
+    __slots__ = ("affinity", "anti_affinity", "existing", "incoming", "shares")
+
+    def __init__(self, pod: PodInfo, cluster: ClusterView) -> None:
+        self.incoming = Incoming(pod, cluster)
+        self.shares = ClassValues(self.incoming.shares, NO_FILTER_SHARES)
+        self.affinity = TermCounts(cluster.topology)
+        """Pods that match all affinity terms of the incoming one."""
+        self.anti_affinity = TermCounts(cluster.topology)
+        self.existing = TermCounts(cluster.topology)
+        """Anti-affinity terms of pods on nodes that mean the incoming one."""
+        own = (*self.incoming.affinity, *self.incoming.anti_affinity)
+        found = self.shares.learn(_classes_concerned(cluster, pod.namespace, own))
+        classes, node_rows = _pods_of(found, cluster)
+        for i, counts in enumerate(self.counts):
+            counts.count({class_id: s[i] for class_id, s in found.items()}, classes, node_rows)
+        for term in self.incoming.affinity:
+            self.affinity.of_key(term.topology_key)  # A node must have each of these labels.
+
+    @property
+    def counts(self) -> tuple[TermCounts, TermCounts, TermCounts]:
+        """In the order of FilterShares."""
+        return self.affinity, self.anti_affinity, self.existing
+
+    @property
+    def has_say(self) -> bool:
+        return self.incoming.has_terms or self.existing.entry_count > 0
+
+    @property
+    def lets_first_in(self) -> bool:
+        """No pod anywhere matches, and the incoming one matches itself."""
+        return self.incoming.is_self_matching and self.affinity.entry_count == 0
+
+
+class ScoreState:
+    """Of PreScore; follows the cluster."""
+
+    __slots__ = ("counts", "shares")
+
+    def __init__(self, shares: "ClassValues[PodInfo, Shares]", counts: TermCounts) -> None:
+        self.shares = shares
+        self.counts = counts
+
+
+class InterPodAffinity:
+    """`args`: what a required affinity of a pod on a node is worth, and whether preferred terms of
+    pods on nodes count for a pod that has none."""
+
+    NAME: ClassVar[str] = INTER_POD_AFFINITY
+    ignores_requests: ClassVar[bool] = True
+    object_kinds: ClassVar[frozenset[str]] = frozenset({NAMESPACES})
+    pre_filter_depends: ClassVar[Dependence | None] = Dependence(
+        Reads.NODE | Reads.PODS | Reads.OBJECTS, Scope.CLUSTER
+    )
+    # A domain's rows see its pods; the first pod that matches anywhere ends the rule for the first.
+    filter_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.PODS, Scope.CLUSTER)
+    pre_score_depends: ClassVar[Dependence | None] = Dependence(
+        Reads.NODE | Reads.PODS | Reads.OBJECTS, Scope.CLUSTER
+    )
+    score_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.PODS, Scope.DOMAIN)
+    scores_within_range: ClassVar[bool] = True
+
+    def __init__(self, args: InterPodAffinityArgs) -> None:
+        self._hard_weight = args.hard_pod_affinity_weight
+        self._ignores_existing = args.ignore_preferred_terms_of_existing_pods
+
+    # Filter ----------------------------------------------------------------------------------------
+
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        if pod.pod_terms.errors:
+            return PreFilterResult(_unreadable(pod), is_final=True)
+        state = FilterState(pod, cluster)
+        return PreFilterResult(SUCCESS if state.has_say else SKIP, state=state)
+
+    def filter(
+        self, state: FilterState | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Verdicts:
+        if state is None:
+            if pod.pod_terms.errors:
+                return all_pass(len(rows))  # PreFilter has rejected it.
+            state = FilterState(pod, cluster)
+        index = row_index(rows)
+        reasons = np.zeros(len(rows), np.int64)
+        for bit, counts in ((4, state.existing), (2, state.anti_affinity)):
+            if counts.entry_count:
+                # By key, as a weight is never negative here: more than none in any domain.
+                reasons[counts.sums(index, len(rows)) > 0] = bit
+        if state.incoming.affinity:
+            reasons[_misses_affinity(state, index, len(rows))] = 1
+        return Verdicts(_CODES[reasons], reasons, TEXTS)
+
+    def filter_apart(
+        self,
+        state: FilterState,
+        pod: PodInfo,  # The extension point's signature.
+        cluster: ClusterView,
+        rows: Rows,
+        gone: GonePods,
+    ) -> Verdicts:
+        reasons = np.zeros(len(rows), np.int64)
+        for bit, which in ((4, 2), (2, 1)):
+            left = _left(state, which, cluster, rows, gone)
+            reasons[sum(left.by_key.values(), np.zeros(len(rows), np.int64)) > 0] = bit
+        if state.incoming.affinity:
+            left = _left(state, 0, cluster, rows, gone)
+            lacks_label = np.zeros(len(rows), np.bool_)
+            lacks_pods = np.zeros(len(rows), np.bool_)
+            for key, weights in left.by_key.items():
+                lacks_label |= ~state.affinity.has_label(key, rows)
+                lacks_pods |= weights <= 0
+            is_first = np.bool_(state.incoming.is_self_matching) & (left.entry_counts == 0)
+            reasons[lacks_label | (lacks_pods & ~is_first)] = 1
+        return Verdicts(_CODES[reasons], reasons, TEXTS)
+
+    def update_filter(
+        self,
+        state: FilterState,
+        pod: PodInfo,  # The extension point's signature.
+        cluster: ClusterView,
+        delta: Delta,
+    ) -> Rows | None:
+        if len(delta.node_rows) and not all(counts.is_current() for counts in state.counts):
+            return None
+        had_say, let_first_in = state.has_say, state.lets_first_in
+        is_changed = False
+        for class_id, node_row, _, count in delta.pods:
+            shares = state.shares.of(class_id, cluster.classes)
+            if shares is not NO_FILTER_SHARES:
+                is_changed = True
+                for counts, share in zip(state.counts, shares, strict=True):
+                    if share:
+                        counts.add(share, node_row, count)
+        if not is_changed:
+            return None if state.shares.is_overgrown else NO_ROWS
+        if state.shares.is_overgrown or state.has_say is not had_say:
+            return None
+        changed = [rows for counts in state.counts for rows in counts.settle(crosses_zero)]
+        if state.lets_first_in is not let_first_in:
+            return cluster.nodes.present_rows()
+        return np.concatenate(changed) if changed else NO_ROWS
+
+    # Score -----------------------------------------------------------------------------------------
+
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
+        if pod.pod_terms.errors:
+            return PreScoreResult(_unreadable(pod), is_final=True)
+        if self._ignores_existing and not pod.pod_terms.preferred:
+            return NEVER_SCORES
+        state = self._score_state(pod, cluster)
+        return PreScoreResult(SUCCESS if state.counts.entry_count else SKIP, state=state)
+
+    def score(
+        self, state: ScoreState | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Int64s:
+        if state is None:
+            state = self.pre_score(pod, cluster, rows).state
+            if state is None:
+                return np.zeros(len(rows), np.int64)
+        return state.counts.sums(row_index(rows), len(rows))
+
+    def normalization(self, state: Any, raw: Int64s) -> tuple[int, int]:
+        """The lowest and the highest score."""
+        return (int(raw.min()), int(raw.max())) if len(raw) else (0, 0)
+
+    def normalize(self, raw: Int64s, normalization: tuple[int, int]) -> Int64s:
+        return by_range(raw, *normalization)
+
+    def update_score(
+        self,
+        state: ScoreState | None,
+        pod: PodInfo,  # The extension point's signature.
+        cluster: ClusterView,
+        delta: Delta,
+        feasible: Bools,
+        flipped: Rows,
+    ) -> Rows | None:
+        if state is None:
+            return NO_ROWS
+        counts = state.counts
+        if len(delta.node_rows) and not counts.is_current():
+            return None
+        had_say = counts.entry_count > 0
+        is_changed = False
+        for class_id, node_row, _, count in delta.pods:
+            shares = state.shares.of(class_id, cluster.classes)
+            if shares:
+                is_changed = True
+                counts.add(shares, node_row, count)
+        if state.shares.is_overgrown or (counts.entry_count > 0) is not had_say:
+            return None
+        changed = counts.settle(differs) if is_changed else None
+        return np.concatenate(changed) if changed else NO_ROWS
+
+    def minds(
+        self, state: FilterState | ScoreState | None, class_id: int, cluster: ClusterView
+    ) -> bool:
+        return state is not None and state.shares.is_something(class_id, cluster.classes)
+
+    def _score_state(self, pod: PodInfo, cluster: ClusterView) -> ScoreState:
+        all_namespaces = _LabelsByNamespace(cluster)
+        own = all_namespaces.resolved(pod.pod_terms.preferred)
+        namespace, labels = pod.namespace, pod.labels
+        namespace_labels = all_namespaces.of(namespace)
+        hard_weight, own_terms = self._hard_weight, TermIndex(own)
+
+        def parts(other: PodInfo) -> Iterator[tuple[str, int]]:
+            for term in own_terms.about(other.labels):
+                if term.matches(other.namespace, other.labels):
+                    yield term.topology_key, term.weight
+            if other.has_pod_terms:
+                terms = other.terms_about
+                for theirs in terms.affinity.about(labels) if hard_weight else ():
+                    if theirs.matches(namespace, namespace_labels, labels):
+                        yield theirs.topology_key, hard_weight
+                for theirs in terms.preferred.about(labels):
+                    if theirs.matches(namespace, namespace_labels, labels):
+                        yield theirs.topology_key, theirs.weight
+
+        shares = ClassValues[PodInfo, Shares](lambda other: summed(parts(other)), NO_SHARES)
+        found = shares.learn(_classes_concerned(cluster, namespace, own))
+        counts = TermCounts(cluster.topology)
+        counts.count(found, *_pods_of(found, cluster))
+        return ScoreState(shares, counts)
+
+
+def _unreadable(pod: PodInfo) -> Status:
+    text = f"parsing pod: {pod.pod_terms.errors[0]}"
+    if len(pod.pod_terms.errors) > 1:
+        text = f"parsing pod: [{', '.join(pod.pod_terms.errors)}]"
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+
+
+class _Left(NamedTuple):
+    """One of the three counts, for each row as if its pods that are thought to be gone were gone."""
+
+    by_key: dict[str, Int64s]
+    entry_counts: Int64s
+
+
+def _left(
+    state: FilterState, which: int, cluster: ClusterView, rows: Rows, gone: GonePods
+) -> _Left:
+    """`which` as in FilterShares."""
+    counts = state.counts[which]
+    capacity = cluster.nodes.capacity
+    by_key = counts.key_sums(rows)
+    entry_counts = np.full(len(rows), counts.entry_count, np.int64)
+    for key, before in by_key.items():
+        weight = partial(_worth, state, which, key, cluster, are_terms=False)
+        terms = partial(_worth, state, which, key, cluster, are_terms=True)
+        has_label = counts.has_label(key, rows)
+        by_key[key] = before - np.where(has_label, gone.sums(capacity, weight)[rows], 0)
+        entry_counts -= np.where(has_label, gone.sums(capacity, terms)[rows], 0)
+    return _Left(by_key, entry_counts)
+
+
+def _worth(
+    state: FilterState,
+    which: int,
+    key: str,
+    cluster: ClusterView,
+    class_id: int,
+    *,
+    are_terms: bool,
+) -> int:
+    """What a pod of the class adds for a topology key: its weight, or its terms."""
+    for share in state.shares.of(class_id, cluster.classes)[which]:
+        if share.topology_key == key:
+            return share.term_count if are_terms else share.weight
+    return 0
+
+
+def _misses_affinity(state: FilterState, index: RowIndex, count: int) -> Bools:
+    """Rows, shape (count,), where the incoming pod's affinity does not hold."""
+    lacks_label = np.zeros(count, np.bool_)
+    lacks_pods = np.zeros(count, np.bool_)
+    for counts in state.affinity.by_key.values():
+        domains = counts.topology.domain_of_row[index]
+        lacks_label |= domains == NO_DOMAIN
+        lacks_pods |= counts.by_domain[domains] <= 0
+    return lacks_label if state.lets_first_in else lacks_label | lacks_pods
+
+
+class _LabelsByNamespace:
+    """Labels of all namespaces; made only where a term asks."""
+
+    def __init__(self, cluster: ClusterView) -> None:
+        self._objects = cluster.objects.all(NAMESPACES)
+
+    @cached_property
+    def all(self) -> Mapping[str, Labels]:
+        return {name: ns.metadata.labels or {} for name, ns in self._objects.items()}
+
+    def resolved(self, terms: tuple[PodTerm, ...]) -> tuple[ResolvedTerm, ...]:
+        """Terms of the incoming pod with their namespaces named."""
+        is_asked = any(not term.namespace_selector.selects_nothing for term in terms)
+        labels = self.all if is_asked else {}
+        return tuple(term.resolved(labels) for term in terms)
+
+    def of(self, name: str) -> Labels:
+        """A namespace that nobody has seen yet has no labels."""
+        found = self._objects.get(name)
+        return NO_LABELS if found is None else found.metadata.labels or NO_LABELS
+
+
+def _classes_concerned(
+    cluster: ClusterView, namespace: str, own: tuple[ResolvedTerm, ...]
+) -> Iterator[tuple[int, PodInfo]]:
+    """Classes that terms of the incoming pod may mean, or whose terms may mean it; some twice."""
+    index = cluster.class_index
+    if not own:
+        return index.with_terms_about(namespace)
+    if any(term.namespaces is None for term in own):
+        return index.in_namespaces(None)
+    namespaces = frozenset(chain.from_iterable(term.namespaces or () for term in own))
+    return chain(index.in_namespaces(namespaces), index.with_terms_about(namespace))
+
+
+def _pods_of(found: Mapping[int, object], cluster: ClusterView) -> tuple[Int64s, Rows]:
+    """Class and node row of each pod of these classes."""
+    classes, node_rows = pods_of_classes(cluster.pod_tables, list(found), with_terminating=True)
+    return classes, node_rows.astype(np.intp)

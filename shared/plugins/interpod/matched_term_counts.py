@@ -1,0 +1,161 @@
+"""Pods counted for affinity terms: by topology key and domain, for one class of pods.
+
+A term says "in the same topology as"; what a pod on a node contributes is a weight in the domain of
+its node, for each topology key of the terms in question. Terms with the same key add up in the same
+place, as in upstream's maps of topology pairs.
+
+Rules: pkg/scheduler/framework/plugins/interpodaffinity/{filtering,scoring}.go, v1.36.2.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from shared.columns.rows import RowIndex
+from shared.columns.schema import Bools, Int64s, Rows
+from shared.columns.topology import NO_DOMAIN, Topology, sum_by_domain
+
+SCORE_MAX: Final = 100
+
+
+class Share(NamedTuple):
+    """What one pod of a class adds for one topology key."""
+
+    topology_key: str
+    weight: int
+    term_count: int
+    """Terms that the weight is the sum of; they count even where their weights cancel out."""
+
+
+Shares = tuple[Share, ...]
+NO_SHARES: Final[Shares] = ()
+
+
+def summed(parts: Iterable[tuple[str, int]]) -> Shares:
+    """(topology key, weight) of each term, added up by key."""
+    sums: dict[str, tuple[int, int]] = {}
+    for key, weight in parts:
+        before, count = sums.get(key, (0, 0))
+        sums[key] = (before + weight, count + 1)
+    return tuple(Share(key, weight, count) for key, (weight, count) in sums.items())
+
+
+class KeyCounts:
+    """Weights by domain of one topology key."""
+
+    __slots__ = ("by_domain", "topology", "touched")
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.by_domain: Int64s = topology.by_domain()
+        self.touched: dict[int, int] = {}
+        """Domain -> what it held before the changes that nobody has looked at yet."""
+
+
+class TermCounts:
+    """Weights of all pods that matter, by topology key and domain."""
+
+    def __init__(self, topology_of: Callable[[str], Topology]) -> None:
+        self._topology_of = topology_of
+        self.by_key: dict[str, KeyCounts] = {}
+        self.entry_count = 0
+        """(pod, term) pairs whose node has the term's label. 0: all counts are, too."""
+
+    def count(self, shares: Mapping[int, Shares], classes: Int64s, node_rows: Rows) -> None:
+        """Adds many pods. `classes` and `node_rows`: of each pod; all classes are in `shares`."""
+        by_key: dict[str, dict[int, Share]] = {}
+        for class_id, of_class in shares.items():
+            for share in of_class:
+                by_key.setdefault(share.topology_key, {})[class_id] = share
+        if not by_key or not len(classes):
+            return
+        ids, inverse = np.unique(classes, return_inverse=True)
+        for key, of_key in by_key.items():
+            found = [of_key.get(class_id) for class_id in ids.tolist()]
+            counts = self.of_key(key)
+            topology = counts.topology
+            domains = topology.domain_of_row[node_rows]
+            weights = np.array([share.weight if share else 0 for share in found], np.int64)
+            terms = np.array([share.term_count if share else 0 for share in found], np.int64)
+            slots = topology.domain_count + 1
+            counts.by_domain += sum_by_domain(domains, slots, weights[inverse])
+            counts.by_domain[NO_DOMAIN] = 0
+            self.entry_count += int(terms[inverse][domains != NO_DOMAIN].sum())
+
+    def add(self, shares: Shares, node_row: int, count: int) -> None:
+        """So many pods more (or fewer) with these shares on a node."""
+        for key, weight, term_count in shares:
+            counts = self.by_key.get(key) or self.of_key(key)
+            domain = counts.topology.domain_of_row.item(node_row)
+            if domain == NO_DOMAIN:
+                continue
+            before = counts.by_domain.item(domain)
+            counts.by_domain[domain] = before + weight * count
+            counts.touched.setdefault(domain, before)
+            self.entry_count += term_count * count
+
+    def of_key(self, key: str) -> KeyCounts:
+        """The counts of a topology key, made now if nobody asked before."""
+        found = self.by_key.get(key)
+        if found is None:
+            found = self.by_key[key] = KeyCounts(self._topology_of(key))
+        return found
+
+    def settle(self, is_different: Callable[[int, int], bool]) -> list[Rows]:
+        """The rows of all domains whose count is now so different that it matters."""
+        changed: list[Rows] = []
+        for counts in self.by_key.values():
+            if not counts.touched:
+                continue
+            domains = [
+                domain
+                for domain, before in counts.touched.items()
+                if is_different(before, counts.by_domain.item(domain))
+            ]
+            counts.touched.clear()
+            if domains:
+                changed.append(counts.topology.rows_of_all(domains))
+        return changed
+
+    def key_sums(self, rows: Rows) -> dict[str, Int64s]:
+        """Topology key -> the weight in the domain of each row, shape (n,)."""
+        return {
+            key: counts.by_domain[counts.topology.domain_of_row[rows]]
+            for key, counts in self.by_key.items()
+        }
+
+    def has_label(self, key: str, rows: Rows) -> Bools:
+        """Which rows have a domain of the key, shape (n,)."""
+        has_label: Bools = self.of_key(key).topology.domain_of_row[rows] != NO_DOMAIN
+        return has_label
+
+    def is_current(self) -> bool:
+        """Whether every topology is what it was."""
+        return all(self._topology_of(key) is counts.topology for key, counts in self.by_key.items())
+
+    def sums(self, index: RowIndex, count: int) -> Int64s:
+        """The weights of all topology keys added up for each row, shape (count,)."""
+        total = np.zeros(count, np.int64)
+        for counts in self.by_key.values():
+            total += counts.by_domain[counts.topology.domain_of_row[index]]
+        return total
+
+
+def crosses_zero(before: int, after: int) -> bool:
+    """Whether there were some and now there are none, or the other way round."""
+    return (before > 0) is not (after > 0)
+
+
+def differs(before: int, after: int) -> bool:
+    """Whether there is any difference."""
+    return before != after
+
+
+def by_range(raw: Int64s, lowest: int, highest: int) -> Int64s:
+    """Between the lowest and the highest to 0..100, truncated as float64 gives it."""
+    if highest <= lowest:
+        return np.zeros(len(raw), np.int64)
+    share = (raw - lowest).astype(np.float64) / float(highest - lowest)
+    share *= float(SCORE_MAX)
+    return share.astype(np.int64)

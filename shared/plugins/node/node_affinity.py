@@ -1,0 +1,181 @@
+"""NodeAffinity: nodeSelector, required and preferred node affinity, and the profile's own.
+
+Rules: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go, v1.36.2.
+"""
+
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from shared.columns.rows import row_index
+from shared.columns.schema import Int64s, Rows
+from shared.framework.cluster_view import ClusterView
+from shared.framework.normalize import by_maximum, highest
+from shared.framework.plugin_api import (
+    ON_NODE,
+    SKIP_FILTER,
+    SKIP_SCORE,
+    Dependence,
+    PreFilterResult,
+    PreScoreResult,
+)
+from shared.framework.plugin_args import NodeAffinityArgs
+from shared.framework.pod_info import PodInfo
+from shared.framework.status import Code, Status, Verdicts
+from shared.kube.objects import NodeAffinity as NodeAffinitySpec
+from shared.kube.objects import NodeSelectorTerm, PreferredSchedulingTerm
+from shared.plugin_names import NODE_AFFINITY
+from shared.selectors.node_inclusion import RequiredNodeAffinity
+from shared.selectors.node_selector import (
+    NAME_FIELD,
+    SelectedColumns,
+    Term,
+    Terms,
+    is_empty,
+    match_any,
+    match_term,
+    parse_selector,
+    parse_term,
+)
+
+REASON_POD: Final = "node(s) didn't match Pod's node affinity/selector"
+REASON_ENFORCED: Final = "node(s) didn't match scheduler-enforced node affinity"
+REASON_CONFLICT: Final = "pod affinity terms conflict"
+TEXTS: Final = (REASON_ENFORCED, REASON_POD)
+
+WeightedTerms = tuple[tuple[int, Term], ...]
+
+
+class NodeAffinity:
+    """`args.addedAffinity` holds for every pod of the profile."""
+
+    NAME: ClassVar[str] = NODE_AFFINITY
+    ignores_requests: ClassVar[bool] = True
+    pre_filter_depends: ClassVar[Dependence | None] = None
+    filter_depends: ClassVar[Dependence] = ON_NODE
+    pre_score_depends: ClassVar[Dependence | None] = None
+    score_depends: ClassVar[Dependence] = ON_NODE
+    scores_within_range: ClassVar[bool] = True
+    normalizes_by_extremes: ClassVar[bool] = True
+
+    def __init__(self, args: NodeAffinityArgs) -> None:
+        added = args.added_affinity or NodeAffinitySpec()
+        required = added.required_during_scheduling_ignored_during_execution
+        self._added_terms = None if required is None else parse_selector(required)
+        preferred = added.preferred_during_scheduling_ignored_during_execution or []
+        self._added_preferences, errors = _parse_preferences(preferred)
+        self._has_added_preferences = bool(preferred)
+        assert not errors, "checked when the arguments were read"
+
+    @property
+    def added_terms(self) -> Terms | None:
+        """The required part of addedAffinity, for the queueing hint."""
+        return self._added_terms
+
+    # Filter ----------------------------------------------------------------------------------------
+
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        affinity = _node_affinity(pod)
+        selector = affinity.required_during_scheduling_ignored_during_execution
+        if selector is None and self._added_terms is None and pod.spec.node_selector is None:
+            return SKIP_FILTER
+        names = None if selector is None else _named_nodes(selector.node_selector_terms or [])
+        if names is not None and not names:
+            conflict = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON_CONFLICT,))
+            return PreFilterResult(conflict)
+        return PreFilterResult(node_names=names, state=pod.required_nodes)
+
+    def filter(
+        self, state: RequiredNodeAffinity | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Verdicts:
+        nodes = cluster.nodes
+        required = state or pod.required_nodes
+        index, count = row_index(rows), len(rows)
+        reasons = np.zeros(count, np.int64)
+        fits = np.ones(count, np.bool_)
+        if required.labels is not None:
+            fits &= match_term(required.labels, nodes, index, count)
+        if required.terms is not None:
+            fits &= match_any(required.terms, nodes, index, count)
+        reasons[~fits] = 2
+        if self._added_terms is not None:
+            enforced = match_any(self._added_terms, nodes, index, count)
+            reasons[~enforced] = 1
+        codes = (reasons != 0) * np.uint8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+        return Verdicts(codes, reasons, TEXTS)
+
+    # Score -----------------------------------------------------------------------------------------
+
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
+        preferred = _node_affinity(pod).preferred_during_scheduling_ignored_during_execution
+        if preferred is None and not self._has_added_preferences:
+            return SKIP_SCORE
+        terms, errors = _parse_preferences(preferred or [])
+        if errors:
+            return PreScoreResult(Status(Code.ERROR, (f"[{', '.join(errors)}]",)))
+        return PreScoreResult(state=self._added_preferences + terms)
+
+    def score(
+        self, state: WeightedTerms | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Int64s:
+        if state is None:
+            state = self.pre_score(pod, cluster, rows).state or ()
+        columns = SelectedColumns(cluster.nodes, row_index(rows), len(rows))
+        total = np.zeros(len(rows), np.int64)
+        for weight, term in state:
+            matched = columns.matched(term)
+            if matched is not None:
+                total += matched * np.int64(weight)
+        return total
+
+    def normalization(self, state: Any, raw: Int64s) -> int:
+        return highest(raw)
+
+    def normalize(self, raw: Int64s, normalization: int) -> Int64s:
+        return by_maximum(raw, normalization, is_reversed=False)
+
+
+def _node_affinity(pod: PodInfo) -> NodeAffinitySpec:
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.node_affinity is None:
+        return _NO_AFFINITY
+    return affinity.node_affinity
+
+
+_NO_AFFINITY: Final = NodeAffinitySpec()
+
+
+def _named_nodes(terms: list[NodeSelectorTerm]) -> frozenset[str] | None:
+    """The nodes that the terms name by metadata.name; None where some term names none.
+
+    Terms are alternatives, so one without a name opens the search to all nodes; the names within a
+    term must agree. An empty set says that every term contradicts itself.
+    """
+    if not terms:
+        return None
+    names: set[str] = set()
+    for term in terms:
+        named = [
+            set(requirement.values or ())
+            for requirement in term.match_fields or ()
+            if requirement.key == NAME_FIELD and requirement.operator == "In"
+        ]
+        if not named:
+            return None
+        names |= set.intersection(*named)
+    return frozenset(names)
+
+
+def _parse_preferences(
+    preferred: list[PreferredSchedulingTerm],
+) -> tuple[WeightedTerms, list[str]]:
+    """Terms with their weights, and what is wrong with them; empty and weightless ones drop out."""
+    found: list[tuple[int, Term]] = []
+    errors: list[str] = []
+    for i, entry in enumerate(preferred):
+        if entry.weight == 0 or is_empty(entry.preference):
+            continue
+        term = parse_term(entry.preference, f"[{i}]")
+        found.append((entry.weight, term))
+        errors += term.errors
+    return tuple(found), errors

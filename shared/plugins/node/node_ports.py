@@ -1,0 +1,57 @@
+"""NodePorts: the host ports that a pod wants must be free on its node.
+
+Rules: pkg/scheduler/framework/plugins/nodeports/node_ports.go, v1.36.2.
+"""
+
+from functools import partial
+from typing import ClassVar, Final
+
+import numpy as np
+
+from shared.columns.answer_table import AnswerTable
+from shared.columns.rows import row_index
+from shared.columns.schema import Rows
+from shared.columns.table import PortTuple
+from shared.framework.cluster_view import ClusterView
+from shared.framework.plugin_api import (
+    SKIP_FILTER,
+    Dependence,
+    PreFilterResult,
+    Reads,
+    Scope,
+)
+from shared.framework.pod_info import PodInfo
+from shared.framework.status import Code, Verdicts, single_reason
+from shared.plugin_names import NODE_PORTS
+from shared.plugins.node.host_ports import conflicts
+
+REASON: Final = "node(s) didn't have free ports for the requested pod ports"
+
+
+class NodePorts:
+    """Each distinct set of used ports is compared once per pod class."""
+
+    NAME: ClassVar[str] = NODE_PORTS
+    ignores_requests: ClassVar[bool] = True
+    pre_filter_depends: ClassVar[Dependence | None] = None
+    filter_depends: ClassVar[Dependence] = Dependence(Reads.USAGE, Scope.ROW)
+
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        if not pod.host_ports:
+            return SKIP_FILTER
+        return PreFilterResult(state=_conflict_table(pod))
+
+    def filter(
+        self,
+        state: AnswerTable[frozenset[PortTuple]] | None,
+        pod: PodInfo,
+        cluster: ClusterView,
+        rows: Rows,
+    ) -> Verdicts:
+        nodes = cluster.nodes
+        taken = (state or _conflict_table(pod)).covering(nodes.ports.values)
+        return single_reason(taken[nodes.ports_id[row_index(rows)]], Code.UNSCHEDULABLE, REASON)
+
+
+def _conflict_table(pod: PodInfo) -> AnswerTable[frozenset[PortTuple]]:
+    return AnswerTable(partial(conflicts, tuple(pod.host_ports)), np.bool_)

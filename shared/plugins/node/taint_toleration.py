@@ -1,0 +1,84 @@
+"""TaintToleration: taints keep pods off nodes, or make nodes less welcome, unless tolerated.
+
+Rules: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go, v1.36.2.
+"""
+
+from functools import partial
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from shared.columns.answer_table import AnswerTable
+from shared.columns.rows import row_index
+from shared.columns.schema import Int64s, Rows
+from shared.columns.table import TaintTuple
+from shared.framework.cluster_view import ClusterView
+from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
+from shared.framework.normalize import by_maximum, highest
+from shared.framework.plugin_api import ON_NODE, Dependence, PreFilterResult, PreScoreResult
+from shared.framework.pod_info import PodInfo
+from shared.framework.status import Code, Verdicts, single_reason
+from shared.plugin_names import TAINT_TOLERATION
+from shared.selectors.tolerations import (
+    TolerationRule,
+    is_repelled,
+    toleration_rules,
+    unwelcome_count,
+)
+
+REASON: Final = "node(s) had untolerated taint(s)"
+
+Taints = tuple[TaintTuple, ...]
+
+
+class TaintToleration:
+    """Nodes share few distinct sets of taints: each set is judged once per pod class."""
+
+    NAME: ClassVar[str] = TAINT_TOLERATION
+    ignores_requests: ClassVar[bool] = True
+    pre_filter_depends: ClassVar[Dependence | None] = None
+    filter_depends: ClassVar[Dependence] = ON_NODE
+    pre_score_depends: ClassVar[Dependence | None] = None
+    score_depends: ClassVar[Dependence] = ON_NODE
+    scores_within_range: ClassVar[bool] = True
+    normalizes_by_extremes: ClassVar[bool] = True
+
+    def __init__(self, gates: FeatureGates) -> None:
+        self._has_comparison = gates[TAINT_TOLERATION_COMPARISON_OPERATORS]
+
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        return PreFilterResult(state=self._repelled(pod))
+
+    def filter(
+        self, state: AnswerTable[Taints] | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Verdicts:
+        nodes = cluster.nodes
+        repelled = (state or self._repelled(pod)).covering(nodes.taints.values)
+        failed = repelled[nodes.taints_id[row_index(rows)]]
+        return single_reason(failed, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
+
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
+        return PreScoreResult(state=self._unwelcome(pod))
+
+    def score(
+        self, state: AnswerTable[Taints] | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Int64s:
+        nodes = cluster.nodes
+        counts = (state or self._unwelcome(pod)).covering(nodes.taints.values)
+        found: Int64s = counts[nodes.taints_id[row_index(rows)]]
+        return found
+
+    def normalization(self, state: Any, raw: Int64s) -> int:
+        return highest(raw)
+
+    def normalize(self, raw: Int64s, normalization: int) -> Int64s:
+        return by_maximum(raw, normalization, is_reversed=True)
+
+    def _repelled(self, pod: PodInfo) -> AnswerTable[Taints]:
+        return AnswerTable(partial(is_repelled, rules=self._rules(pod)), np.bool_)
+
+    def _unwelcome(self, pod: PodInfo) -> AnswerTable[Taints]:
+        return AnswerTable(partial(unwelcome_count, rules=self._rules(pod)), np.int64)
+
+    def _rules(self, pod: PodInfo) -> tuple[TolerationRule, ...]:
+        return toleration_rules(pod.spec.tolerations, has_comparison=self._has_comparison)

@@ -1,0 +1,323 @@
+"""NodeResourcesFit: what a pod asks for must be free, and how nodes are rated by what is.
+
+Rules: pkg/scheduler/framework/plugins/noderesources/fit.go and resource_allocation.go, v1.36.2.
+Extended resources that a DeviceClass stands for are left to DynamicResources on nodes that have none
+of them allocatable.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import ClassVar, Final, NamedTuple, Protocol
+
+import numpy as np
+
+from shared.columns.resource_columns import (
+    COUNTED_FOR_ALL,
+    counts_in_score,
+    nonzero_used,
+    nonzero_used_one,
+    requested_and_allocatable,
+    requested_and_allocatable_one,
+)
+from shared.columns.rows import row_index
+from shared.columns.schema import Int64s, Rows
+from shared.columns.table import NodeTable
+from shared.dra.device_counts import count_devices
+from shared.dra.device_index import CLASSES as DEVICE_CLASSES
+from shared.dra.device_index import device_index
+from shared.dra.extended import can_be_backed
+from shared.framework.cluster_view import ClusterView
+from shared.framework.kept_answers import KeptScore, RoomAsked
+from shared.framework.plugin_api import (
+    ON_USAGE,
+    Dependence,
+    PreFilterResult,
+    PreScoreResult,
+    Reads,
+    Scope,
+)
+from shared.framework.plugin_args import (
+    SHAPE_SCORE_MAX,
+    NodeResourcesFitArgs,
+    ResourceSpec,
+    ScoringStrategy,
+)
+from shared.framework.pod_info import PodInfo
+from shared.framework.score_shape import ratio_table
+from shared.framework.status import Code, Verdicts
+from shared.kube import resource_names
+from shared.plugin_names import NODE_RESOURCES_FIT
+from shared.plugins.resources import resource_arrays as kernel
+from shared.plugins.resources.kept_resources import KeptLeastAllocated, KeptScores
+
+TOO_MANY_PODS: Final = "Too many pods"
+_UNRESOLVABLE: Final = np.uint8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+_UNSCHEDULABLE: Final = np.uint8(Code.UNSCHEDULABLE)
+_PLENTY: Final = 1 << 62
+"""Stands for what is not this plugin's to count."""
+
+
+class FitState(NamedTuple):
+    """What one pod class asks of a node."""
+
+    names: tuple[str, ...]
+    """Resources that it asks for more than 0 of."""
+    amounts: tuple[int, ...]
+    texts: tuple[str, ...]
+    """The reason behind each bit of a verdict."""
+    left_to_devices: frozenset[str] = frozenset()
+    """Of the names, those that devices provide where the node itself does not."""
+
+
+class ScoreState(NamedTuple):
+    """The resources that count for one pod class."""
+
+    names: tuple[str, ...]
+    amounts: tuple[int, ...]
+    weights: tuple[int, ...]
+
+
+class Strategy(Protocol):
+    """A way to rate a node by what is used of it, the incoming pod included."""
+
+    def many(
+        self, used: Sequence[Int64s], capacity: Sequence[Int64s], weights: Sequence[int]
+    ) -> Int64s: ...
+
+    def one(self, used: Sequence[int], capacity: Sequence[int], weights: Sequence[int]) -> int: ...
+
+    def kept(self, weights: Sequence[int]) -> KeptScores | None:
+        """The same for pods that each ask for another amount; None where that is not known how."""
+        ...
+
+
+class NodeResourcesFit:
+    """Filter and score by requests."""
+
+    NAME: ClassVar[str] = NODE_RESOURCES_FIT
+    object_kinds: ClassVar[frozenset[str]] = frozenset({DEVICE_CLASSES})
+    pre_filter_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
+    filter_depends: ClassVar[Dependence] = ON_USAGE
+    pre_score_depends: ClassVar[Dependence | None] = None
+    score_depends: ClassVar[Dependence] = ON_USAGE
+
+    def __init__(self, args: NodeResourcesFitArgs) -> None:
+        strategy = args.scoring_strategy or ScoringStrategy()
+        self._ignored = frozenset(args.ignored_resources)
+        self._ignored_groups = frozenset(args.ignored_resource_groups)
+        self._resources = _resources_or_default(strategy.resources)
+        self._strategy = _strategy(strategy)
+        self._counts_devices = any(can_be_backed(resource.name) for resource in self._resources)
+
+    @property
+    def reads_resources_only(self) -> bool:
+        """See `ResourceReader`. Not where devices may count: which there are on a node is no column.
+        (When those change, DynamicResources has pods that ask for them evaluated anew.)"""
+        return not self._counts_devices
+
+    # Filter ----------------------------------------------------------------------------------------
+
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        state = self._fit_state(pod, cluster)
+        # Only what devices might provide depends on more than the pod.
+        has_fixed_needs = not any(can_be_backed(name) for name in state.names)
+        return PreFilterResult(state=state, is_final=has_fixed_needs)
+
+    def filter(
+        self, state: FitState | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Verdicts:
+        nodes = cluster.nodes
+        asked = state or self._fit_state(pod, cluster)
+        if len(rows) == 1:
+            return _filter_one(asked, nodes, rows.item(0))
+        index = row_index(rows)
+        requested, allocatable = requested_and_allocatable(nodes, asked.names, index)
+        for i, name in enumerate(asked.names):
+            if name in asked.left_to_devices:
+                allocatable[i] = np.where(allocatable[i] == 0, _PLENTY, allocatable[i])
+        reasons, never = kernel.fit_reasons(
+            nodes.pod_count[index],
+            nodes.allowed_pod_count[index],
+            asked.amounts,
+            requested,
+            allocatable,
+        )
+        codes = (reasons != 0) * _UNSCHEDULABLE
+        codes[never] = _UNRESOLVABLE
+        return Verdicts(codes, reasons, asked.texts)
+
+    def room_asked(self, pod: PodInfo, cluster: ClusterView) -> RoomAsked | None:
+        """See `RoomFilter`. Not where devices may provide some of it."""
+        state = self._fit_state(pod, cluster)
+        return None if state.left_to_devices else RoomAsked(state.names, state.amounts)
+
+    def has_room(self, asked: RoomAsked, nodes: NodeTable, row: int) -> bool:
+        """See `RoomFilter`."""
+        requested, allocatable = requested_and_allocatable_one(nodes, asked.names, row)
+        reasons, _ = kernel.fit_reasons_one(
+            nodes.pod_count.item(row),
+            nodes.allowed_pod_count.item(row),
+            asked.amounts,
+            requested,
+            allocatable,
+        )
+        return not reasons
+
+    def _fit_state(self, pod: PodInfo, cluster: ClusterView) -> FitState:
+        requests = pod.fit_filter_requests
+        asked = {
+            resource_names.CPU: requests.milli_cpu,
+            resource_names.MEMORY: requests.memory_bytes,
+            resource_names.EPHEMERAL_STORAGE: requests.ephemeral_storage_bytes,
+        }
+        for name in sorted(requests.scalars):
+            if not self._is_ignored(name):
+                asked[name] = requests.scalars[name]
+        names = tuple([name for name, amount in asked.items() if amount > 0])
+        amounts = tuple([amount for amount in asked.values() if amount > 0])
+        if not requests.scalars:
+            return FitState(names, amounts, _texts(names))
+        backable = [name for name in names if can_be_backed(name)]
+        by_resource = device_index(cluster).by_resource if backable else {}
+        left_to_devices = frozenset(name for name in backable if name in by_resource)
+        return FitState(names, amounts, _texts(names), left_to_devices)
+
+    def _is_ignored(self, name: str) -> bool:
+        if not resource_names.is_extended(name):
+            return False
+        return name in self._ignored or name.partition("/")[0] in self._ignored_groups
+
+    # Score -----------------------------------------------------------------------------------------
+
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
+        return PreScoreResult(state=self._score_state(pod))
+
+    def score(
+        self, state: ScoreState | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Int64s:
+        counted = state or self._score_state(pod)
+        nodes = cluster.nodes
+        if not counted.names:
+            return np.zeros(len(rows), np.int64)
+        names, amounts, weights = counted
+        if len(rows) == 1 and not self._counts_devices:
+            used, capacity = nonzero_used_one(nodes, names, rows.item(0))
+            with_pod = [u + amount for u, amount in zip(used, amounts, strict=True)]
+            return np.array([self._strategy.one(with_pod, capacity, weights)], np.int64)
+        columns, capacities = nonzero_used(nodes, names, row_index(rows))
+        if self._counts_devices:
+            count_devices(names, cluster, rows, columns, capacities)
+        with_pods = [u + amount for u, amount in zip(columns, amounts, strict=True)]
+        return self._strategy.many(with_pods, capacities, weights)
+
+    def keep_score(self) -> KeptScore | None:
+        """See `ScoreKeeper`."""
+        names = tuple(resource.name for resource in self._resources)
+        scores = self._strategy.kept([resource.weight for resource in self._resources])
+        if scores is None or not all(name in COUNTED_FOR_ALL for name in names):
+            return None
+        return KeptScore(scores, names, nonzero_used, nonzero_used_one)
+
+    def amounts_asked(self, pod: PodInfo) -> Sequence[int]:
+        """See `ScoreKeeper`."""
+        requests = pod.fit_score_requests
+        return [requests.of(resource.name) for resource in self._resources]
+
+    def _score_state(self, pod: PodInfo) -> ScoreState:
+        requests = pod.fit_score_requests
+        counted = [
+            (resource.name, requests.of(resource.name), resource.weight)
+            for resource in self._resources
+            if counts_in_score(resource.name, requests.of(resource.name))
+        ]
+        names, amounts, weights = zip(*counted, strict=True) if counted else ((), (), ())
+        return ScoreState(names, amounts, weights)
+
+
+@lru_cache(maxsize=1024)
+def _texts(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The reason behind each bit of a verdict about these resources."""
+    texts = (TOO_MANY_PODS, *(f"Insufficient {name}" for name in names))
+    last = kernel.REASON_BIT_MAX
+    if len(texts) > last + 1:  # A mask has no more bits: the rest is one reason.
+        texts = (*texts[:last], ", ".join(texts[last:]))
+    return texts
+
+
+def _resources_or_default(resources: Sequence[ResourceSpec]) -> tuple[ResourceSpec, ...]:
+    """The resources that the score looks at; a weight that is not stated is 1."""
+    if not resources:
+        names = (resource_names.CPU, resource_names.MEMORY)
+        return tuple(ResourceSpec(name=name, weight=1) for name in names)
+    return tuple(ResourceSpec(name=r.name, weight=r.weight or 1) for r in resources)
+
+
+def _filter_one(asked: FitState, nodes: NodeTable, row: int) -> Verdicts:
+    requested, allocatable = requested_and_allocatable_one(nodes, asked.names, row)
+    for i, name in enumerate(asked.names):
+        if name in asked.left_to_devices:
+            allocatable[i] = allocatable[i] or _PLENTY
+    reasons, never = kernel.fit_reasons_one(
+        nodes.pod_count.item(row),
+        nodes.allowed_pod_count.item(row),
+        asked.amounts,
+        requested,
+        allocatable,
+    )
+    if not reasons:
+        return Verdicts(_PASSES, _NO_REASON, asked.texts)
+    code = _UNRESOLVABLE if never else _UNSCHEDULABLE
+    return Verdicts(np.array([code], np.uint8), np.array([reasons], np.int64), asked.texts)
+
+
+_PASSES: Final = np.zeros(1, np.uint8)
+_NO_REASON: Final = np.zeros(1, np.int64)
+_PASSES.flags.writeable = False
+_NO_REASON.flags.writeable = False
+
+
+# Strategies -----------------------------------------------------------------------------------------
+
+
+class _LeastAllocated:
+    many = staticmethod(kernel.least_allocated)
+    one = staticmethod(kernel.least_allocated_one)
+    kept = KeptLeastAllocated
+
+
+class _MostAllocated:
+    many = staticmethod(kernel.most_allocated)
+    one = staticmethod(kernel.most_allocated_one)
+
+    def kept(self, weights: Sequence[int]) -> KeptScores | None:
+        return None
+
+
+class _RequestedToCapacityRatio:
+    def __init__(self, points: Sequence[tuple[int, int]]) -> None:
+        self._table = ratio_table(points)
+        self._scores: list[int] = self._table.tolist()
+
+    def many(
+        self, used: Sequence[Int64s], capacity: Sequence[Int64s], weights: Sequence[int]
+    ) -> Int64s:
+        return kernel.requested_to_capacity_ratio(used, capacity, weights, self._table)
+
+    def one(self, used: Sequence[int], capacity: Sequence[int], weights: Sequence[int]) -> int:
+        return kernel.requested_to_capacity_ratio_one(used, capacity, weights, self._scores)
+
+    def kept(self, weights: Sequence[int]) -> KeptScores | None:
+        return None
+
+
+def _strategy(strategy: ScoringStrategy) -> Strategy:
+    match strategy.type:
+        case "LeastAllocated":
+            return _LeastAllocated()
+        case "MostAllocated":
+            return _MostAllocated()
+        case _:
+            assert strategy.requested_to_capacity_ratio is not None, "checked with the arguments"
+            scale = kernel.SCORE_MAX // SHAPE_SCORE_MAX
+            shape = strategy.requested_to_capacity_ratio.shape
+            return _RequestedToCapacityRatio([(p.utilization, p.score * scale) for p in shape])

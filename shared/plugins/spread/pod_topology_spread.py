@@ -1,0 +1,402 @@
+"""PodTopologySpread: pods that are alike are spread over the values of a node label.
+
+Counts are kept by constraint and domain (`spread_counts.py`) and follow what comes and goes.
+
+Rules: pkg/scheduler/framework/plugins/podtopologyspread/{plugin,common,filtering,scoring}.go,
+v1.36.2.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar, Final, Generic, TypeVar
+
+import numpy as np
+
+from shared.columns.answer_table import AnswerTable
+from shared.columns.class_values import ClassValues
+from shared.columns.rows import row_index
+from shared.columns.schema import Bools, Int64s, Rows
+from shared.columns.topology import NO_DOMAIN, NO_ROWS, pods_of_classes
+from shared.framework.cluster_view import ClusterView
+from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
+from shared.framework.plugin_api import (
+    NEVER_FILTERS,
+    NEVER_SCORES,
+    SKIP_FILTER,
+    SKIP_SCORE,
+    UNRATED,
+    Delta,
+    Dependence,
+    GonePods,
+    PreFilterResult,
+    PreScoreResult,
+    Reads,
+    Scope,
+)
+from shared.framework.plugin_args import PodTopologySpreadArgs
+from shared.framework.pod_info import PodInfo
+from shared.framework.status import Code, Status, Verdicts, all_pass
+from shared.kube.objects import TopologySpreadConstraint
+from shared.plugin_names import POD_TOPOLOGY_SPREAD
+from shared.plugins.spread.spread_constraints import (
+    HARD,
+    HOST_NAME,
+    SERVICES,
+    SOFT,
+    SYSTEM_DEFAULTS,
+    Constraints,
+    default_selector,
+    own_constraints,
+    parsed,
+)
+from shared.plugins.spread.spread_counts import (
+    HardCounts,
+    SoftDomains,
+    SoftNodes,
+    by_range,
+    rounded,
+)
+from shared.plugins.spread.spread_inclusion import Inclusion
+from shared.plugins.spread.workload_selector import CONTROLLER_KINDS
+from shared.selectors.label_selector import SelectorError
+from shared.selectors.tolerations import is_repelled, toleration_rules
+
+REASON_SKEW: Final = "node(s) didn't match pod topology spread constraints"
+REASON_LABEL: Final = REASON_SKEW + " (missing required label)"
+TEXTS: Final = (REASON_SKEW, REASON_LABEL)
+SKEW_BIT: Final = 1
+LABEL_BIT: Final = 2
+
+Counts = TypeVar("Counts", bound=HardCounts | SoftDomains | SoftNodes)
+
+
+class SpreadState(Generic[Counts]):
+    """Of PreFilter, or of PreScore; follows the cluster."""
+
+    __slots__ = ("counts", "inclusion", "matches")
+
+    def __init__(
+        self, inclusion: Inclusion, matches: ClassValues[PodInfo, int], counts: list[Counts]
+    ) -> None:
+        self.inclusion = inclusion
+        self.matches = matches
+        """Class -> bit i: the selector of constraint i matches."""
+        self.counts = counts
+
+
+HardState = SpreadState[HardCounts]
+SoftState = SpreadState[SoftDomains | SoftNodes]
+
+
+class PodTopologySpread:
+    """A pod without constraints of its own has those of the profile, or the system's."""
+
+    NAME: ClassVar[str] = POD_TOPOLOGY_SPREAD
+    ignores_requests: ClassVar[bool] = True
+    object_kinds: ClassVar[frozenset[str]] = frozenset({SERVICES, *CONTROLLER_KINDS.values()})
+    pre_filter_depends: ClassVar[Dependence | None] = Dependence(
+        Reads.NODE | Reads.PODS | Reads.OBJECTS, Scope.CLUSTER
+    )
+    filter_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.PODS, Scope.CLUSTER)
+    # Which nodes are feasible counts as well, and so whatever filters read.
+    pre_score_depends: ClassVar[Dependence | None] = Dependence(
+        Reads.NODE | Reads.USAGE | Reads.PODS | Reads.OBJECTS, Scope.CLUSTER
+    )
+    score_depends: ClassVar[Dependence] = Dependence(
+        Reads.NODE | Reads.USAGE | Reads.PODS, Scope.CLUSTER
+    )
+    scores_within_range: ClassVar[bool] = True
+
+    def __init__(self, args: PodTopologySpreadArgs, gates: FeatureGates) -> None:
+        self._is_system_defaulted = args.is_system_defaulting
+        self._defaults: Sequence[TopologySpreadConstraint] = (
+            SYSTEM_DEFAULTS if args.is_system_defaulting else args.constraints()
+        )
+        self._has_comparison = gates[TAINT_TOLERATION_COMPARISON_OPERATORS]
+
+    @property
+    def has_hard_defaults(self) -> bool:
+        """Whether pods without constraints of their own may be rejected."""
+        return any(c.when_unsatisfiable == HARD for c in self._defaults)
+
+    # Filter ----------------------------------------------------------------------------------------
+
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        try:
+            constraints = self._constraints(pod, cluster, HARD)
+        except SelectorError as error:
+            text = f"get constraints from pod: {error}"
+            return PreFilterResult(Status(Code.ERROR, (text,)), is_final=True)
+        if constraints:
+            return PreFilterResult(state=self._hard_state(constraints, pod, cluster))
+        return SKIP_FILTER if self._asks_objects(pod, HARD) else NEVER_FILTERS
+
+    def filter(
+        self, state: HardState | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Verdicts:
+        if state is None:
+            state = self.pre_filter(pod, cluster).state
+            if state is None:
+                return all_pass(len(rows))
+        index = row_index(rows)
+        are_full = [counts.is_full[counts.topology.domain_of_row[index]] for counts in state.counts]
+        return _verdicts(state, rows, are_full)
+
+    def filter_apart(
+        self,
+        state: HardState,
+        pod: PodInfo,  # The extension point's signature.
+        cluster: ClusterView,
+        rows: Rows,
+        gone: GonePods,
+    ) -> Verdicts:
+        are_full = []
+        for i, counts in enumerate(state.counts):
+
+            def of_class(class_id: int, bit: int = 1 << i) -> int:
+                return int(state.matches.of(class_id, cluster.classes) & bit > 0)
+
+            matching = gone.sums(cluster.nodes.capacity, of_class)
+            are_full.append(counts.is_full_without(rows, matching[rows]))
+        return _verdicts(state, rows, are_full)
+
+    def update_filter(
+        self,
+        state: HardState | None,
+        pod: PodInfo,  # The extension point's signature.
+        cluster: ClusterView,
+        delta: Delta,
+    ) -> Rows | None:
+        if state is None:
+            return NO_ROWS
+        if len(delta.node_rows) and not state.inclusion.is_current(cluster, delta.node_rows):
+            return None
+        if not _add_pods(state, cluster, delta):
+            return NO_ROWS
+        if state.matches.is_overgrown:
+            return None
+        flipped = [
+            counts.topology.rows_of_all(domains)
+            for counts in state.counts
+            if (domains := counts.settle())
+        ]
+        return np.concatenate(flipped) if flipped else NO_ROWS
+
+    def _hard_state(
+        self, constraints: Constraints, pod: PodInfo, cluster: ClusterView
+    ) -> HardState:
+        inclusion = self._inclusion(constraints, pod, cluster, requires_all_keys=True)
+        matches, node_rows = _matching_pods(constraints, pod, cluster)
+        counts = [
+            HardCounts(
+                inclusion.topologies[i],
+                inclusion.eligible[i],
+                node_rows[i],
+                max_skew=constraint.max_skew,
+                min_domains=constraint.min_domains,
+                self_match=constraint.selector.matches(pod.labels),
+            )
+            for i, constraint in enumerate(constraints)
+        ]
+        return SpreadState(inclusion, matches, counts)
+
+    # Score -----------------------------------------------------------------------------------------
+
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
+        try:
+            constraints = self._constraints(pod, cluster, SOFT)
+        except SelectorError as error:
+            text = (
+                "calculating preScoreState: obtaining pod's soft topology spread constraints: "
+                f"{error}"
+            )
+            return PreScoreResult(Status(Code.ERROR, (text,)))
+        if constraints:
+            return PreScoreResult(state=self._soft_state(constraints, pod, cluster, feasible))
+        return SKIP_SCORE if self._asks_objects(pod, SOFT) else NEVER_SCORES
+
+    def score(
+        self, state: SoftState | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Int64s:
+        if state is None:
+            state = self.pre_score(pod, cluster, cluster.nodes.present_rows()).state
+            if state is None:
+                return np.zeros(len(rows), np.int64)
+        index = row_index(rows)
+        total = state.counts[0].parts(index)
+        for counts in state.counts[1:]:
+            total += counts.parts(index)
+        scores = rounded(total)
+        if state.inclusion.leaves_out_nodes:
+            scores[~state.inclusion.has_all_keys[index]] = UNRATED
+        return scores
+
+    def normalization(self, state: SoftState | None, raw: Int64s) -> tuple[int, int]:
+        """The lowest and the highest score of the nodes that are rated."""
+        highest = max(int(raw.max(initial=0)), 0)
+        lowest = int(raw.min(initial=highest))
+        if lowest == UNRATED:
+            lowest = int(raw.min(where=raw != UNRATED, initial=highest))
+        return lowest, highest
+
+    def normalize(self, raw: Int64s, normalization: tuple[int, int]) -> Int64s:
+        if raw.min(initial=0) >= 0:
+            return by_range(raw, *normalization)
+        unrated = raw == UNRATED
+        scores = by_range(np.where(unrated, 0, raw), *normalization)
+        scores[unrated] = 0
+        return scores
+
+    def update_score(
+        self,
+        state: SoftState | None,
+        pod: PodInfo,  # The extension point's signature.
+        cluster: ClusterView,
+        delta: Delta,
+        feasible: Bools,
+        flipped: Rows,
+    ) -> Rows | None:
+        if state is None:
+            return NO_ROWS
+        inclusion = state.inclusion
+        if len(delta.node_rows) and not inclusion.is_current(cluster, delta.node_rows):
+            return None
+        is_changed = _add_pods(state, cluster, delta)
+        if state.matches.is_overgrown:
+            return None
+        if len(flipped):
+            flipped = flipped[inclusion.has_all_keys[flipped]]
+            signs = np.where(feasible[flipped], 1, -1)
+            for counts in state.counts:
+                counts.flip(flipped, signs)
+            is_changed = True
+        if not is_changed:
+            return NO_ROWS
+        changed = [counts.settle() for counts in state.counts]
+        if any(rows is None for rows in changed):
+            return cluster.nodes.present_rows()
+        return np.concatenate([rows for rows in changed if rows is not None])
+
+    def minds(
+        self, state: HardState | SoftState | None, class_id: int, cluster: ClusterView
+    ) -> bool:
+        return state is not None and state.matches.is_something(class_id, cluster.classes)
+
+    def _soft_state(
+        self, constraints: Constraints, pod: PodInfo, cluster: ClusterView, feasible: Rows
+    ) -> SoftState:
+        # With the system's constraints, a node without a zone is still rated by its host name.
+        requires_all_keys = bool(own_constraints(pod)) or not self._is_system_defaulted
+        inclusion = self._inclusion(constraints, pod, cluster, requires_all_keys=requires_all_keys)
+        rated = feasible[inclusion.has_all_keys[feasible]]
+        matches, node_rows = _matching_pods(constraints, pod, cluster)
+        counts: list[SoftDomains | SoftNodes] = []
+        for i, constraint in enumerate(constraints):
+            topology, max_skew = inclusion.topologies[i], constraint.max_skew
+            if constraint.key == HOST_NAME:
+                counts.append(SoftNodes(topology, node_rows[i], len(rated), max_skew=max_skew))
+            else:
+                eligible = inclusion.eligible[i]
+                counts.append(
+                    SoftDomains(topology, eligible, node_rows[i], rated, max_skew=max_skew)
+                )
+        return SpreadState(inclusion, matches, counts)
+
+    # Constraints -----------------------------------------------------------------------------------
+
+    def _constraints(self, pod: PodInfo, cluster: ClusterView, action: str) -> Constraints:
+        """Raises SelectorError."""
+        own = own_constraints(pod)
+        if own:
+            return tuple(parsed(c, pod) for c in own if c.when_unsatisfiable == action)
+        defaults = [c for c in self._defaults if c.when_unsatisfiable == action]
+        if not defaults:
+            return ()
+        selector = default_selector(pod, cluster)
+        if selector.is_empty:
+            return ()
+        return tuple(parsed(c, pod)._replace(selector=selector) for c in defaults)
+
+    def _asks_objects(self, pod: PodInfo, action: str) -> bool:
+        """Whether services and controllers have a say in what constraints there are."""
+        return not own_constraints(pod) and any(
+            c.when_unsatisfiable == action for c in self._defaults
+        )
+
+    def _inclusion(
+        self,
+        constraints: Constraints,
+        pod: PodInfo,
+        cluster: ClusterView,
+        *,
+        requires_all_keys: bool,
+    ) -> Inclusion:
+        rules = toleration_rules(pod.spec.tolerations, has_comparison=self._has_comparison)
+        return Inclusion(
+            constraints,
+            cluster,
+            pod.required_nodes,
+            AnswerTable(partial(is_repelled, rules=rules), np.bool_),
+            requires_all_keys=requires_all_keys,
+        )
+
+
+_CODE_OF_REASON: Final = np.array(
+    [Code.SUCCESS, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE], np.uint8
+)
+
+
+def _verdicts(state: HardState, rows: Rows, are_full: list[Bools]) -> Verdicts:
+    """`are_full`: by constraint, whether the domain of each row is."""
+    reasons = np.zeros(len(rows), np.int64)
+    index = row_index(rows)
+    for counts, is_full in zip(state.counts, are_full, strict=True):
+        # The first constraint that a node fails is the one that is named.
+        found = is_full * np.int64(SKEW_BIT)
+        found[counts.topology.domain_of_row[index] == NO_DOMAIN] = LABEL_BIT
+        reasons = np.where(reasons == 0, found, reasons)
+    # By bit: 1 may be helped by preemption, 2 not.
+    return Verdicts(_CODE_OF_REASON[reasons], reasons, TEXTS)
+
+
+# Counting -------------------------------------------------------------------------------------------
+
+
+def _matching_pods(
+    constraints: Constraints, pod: PodInfo, cluster: ClusterView
+) -> tuple[ClassValues[PodInfo, int], list[Rows]]:
+    """Which constraints match a class, and for each constraint the node of each pod it matches."""
+    namespace = pod.namespace
+    # An empty selector matches the pod itself and no other, as upstream's counting does.
+    selectors = [None if c.selector.is_empty else c.selector for c in constraints]
+
+    def matching(other: PodInfo) -> int:
+        if other.namespace != namespace:
+            return 0
+        return sum(
+            1 << i
+            for i, selector in enumerate(selectors)
+            if selector is not None and selector.matches(other.labels)
+        )
+
+    matches = ClassValues(matching, 0)
+    found = matches.learn(cluster.class_index.in_namespaces((namespace,)))
+    node_rows: list[Rows] = []
+    for i in range(len(constraints)):
+        ids = [class_id for class_id, bits in found.items() if bits >> i & 1]
+        _, rows = pods_of_classes(cluster.pod_tables, ids, with_terminating=False)
+        node_rows.append(rows.astype(np.intp))
+    return matches, node_rows
+
+
+def _add_pods(state: HardState | SoftState, cluster: ClusterView, delta: Delta) -> bool:
+    """Counts what came and went; says whether any of it matters."""
+    is_changed = False
+    for class_id, node_row, is_terminating, count in delta.pods:
+        bits = state.matches.of(class_id, cluster.classes)
+        if bits and not is_terminating:
+            is_changed = True
+            for i, counts in enumerate(state.counts):
+                if bits >> i & 1:
+                    counts.add(node_row, count)
+    return is_changed

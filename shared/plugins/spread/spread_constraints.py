@@ -1,0 +1,71 @@
+"""Which topology spread constraints a pod has, and what they mean.
+
+Rules: pkg/scheduler/framework/plugins/podtopologyspread/{plugin,common}.go, v1.36.2.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from shared.framework.cluster_view import ClusterView
+from shared.framework.pod_info import PodInfo
+from shared.kube.objects import TopologySpreadConstraint
+from shared.plugins.spread.workload_selector import controller_kind, workload_selector
+from shared.selectors.label_selector import Selector, parse_label_selector
+
+HARD: Final = "DoNotSchedule"
+SOFT: Final = "ScheduleAnyway"
+SERVICES: Final = "services"
+HONOR: Final = "Honor"
+IGNORE: Final = "Ignore"
+HOST_NAME: Final = "kubernetes.io/hostname"
+ZONE: Final = "topology.kubernetes.io/zone"
+SYSTEM_DEFAULTS: Final = (
+    TopologySpreadConstraint(max_skew=3, topology_key=HOST_NAME, when_unsatisfiable=SOFT),
+    TopologySpreadConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable=SOFT),
+)
+
+
+class Constraint(NamedTuple):
+    """One constraint with its selector parsed and its defaults filled in."""
+
+    key: str
+    max_skew: int
+    min_domains: int
+    selector: Selector
+    honors_affinity: bool
+    honors_taints: bool
+
+
+Constraints = tuple[Constraint, ...]
+
+
+def own_constraints(pod: PodInfo) -> Sequence[TopologySpreadConstraint]:
+    """Those of its spec."""
+    return pod.spec.topology_spread_constraints or ()
+
+
+def parsed(constraint: TopologySpreadConstraint, pod: PodInfo) -> Constraint:
+    """A constraint of the pod, or of its profile. Raises SelectorError."""
+    selector = parse_label_selector(constraint.label_selector)
+    keys = constraint.match_label_keys or ()
+    labels = {key: pod.labels[key] for key in keys if key in pod.labels}
+    if labels:
+        selector = selector.and_equal(labels)
+    return Constraint(
+        constraint.topology_key,
+        constraint.max_skew,
+        1 if constraint.min_domains is None else constraint.min_domains,
+        selector,
+        (constraint.node_affinity_policy or HONOR) == HONOR,
+        (constraint.node_taints_policy or IGNORE) == HONOR,
+    )
+
+
+def default_selector(pod: PodInfo, cluster: ClusterView) -> Selector:
+    """Of constraints that are not the pod's own: its services and its controller say who is alike."""
+    objects, namespace = cluster.objects, pod.namespace
+    owner = pod.template.controller
+    kind = controller_kind(owner)
+    controller = objects.get(kind, f"{namespace}/{owner.name}") if kind and owner else None
+    services = objects.in_namespace(SERVICES, namespace).values()
+    return workload_selector(pod.labels, services, controller)

@@ -1,0 +1,92 @@
+"""Which nodes count for each topology spread constraint of a pod.
+
+Rules: pkg/scheduler/framework/plugins/podtopologyspread/{common,filtering,scoring}.go, v1.36.2.
+"""
+
+import numpy as np
+
+from shared.columns.answer_table import AnswerTable
+from shared.columns.rows import row_index
+from shared.columns.schema import Bools, Rows
+from shared.columns.table import NodeTable, TaintTuple
+from shared.columns.topology import NO_DOMAIN, Topology
+from shared.framework.cluster_view import ClusterView
+from shared.plugins.spread.spread_constraints import Constraints
+from shared.selectors.node_inclusion import RequiredNodeAffinity, included_rows
+
+Taints = tuple[TaintTuple, ...]
+
+
+class Inclusion:
+    """Which nodes count for each constraint: those with all keys that the policies let in."""
+
+    __slots__ = ("_affinity", "_constraints", "_repelled", "_requires_all_keys", "eligible",
+                 "has_all_keys", "leaves_out_nodes", "topologies")  # fmt: skip
+
+    def __init__(
+        self,
+        constraints: Constraints,
+        cluster: ClusterView,
+        affinity: RequiredNodeAffinity,
+        repelled: AnswerTable[Taints],
+        *,
+        requires_all_keys: bool,
+    ) -> None:
+        self._constraints = constraints
+        self._affinity = affinity
+        self._repelled = repelled
+        self._requires_all_keys = requires_all_keys
+        self.topologies: tuple[Topology, ...] = tuple(cluster.topology(c.key) for c in constraints)
+        nodes = cluster.nodes
+        rows = np.arange(nodes.row_count)
+        self.has_all_keys: Bools = np.zeros(nodes.capacity, np.bool_)
+        """Shape (capacity,); without `requires_all_keys` simply all present nodes."""
+        self.has_all_keys[rows] = self._keys_there(nodes, rows)
+        self.leaves_out_nodes = bool((nodes.present & ~self.has_all_keys).any())
+        """Some present node lacks a key."""
+        self.eligible: list[Bools] = []
+        """By constraint; shape (capacity,)."""
+        for policies in self._policies(nodes, rows):
+            eligible = self.has_all_keys.copy()
+            eligible[: nodes.row_count] &= policies
+            self.eligible.append(eligible)
+
+    def is_current(self, cluster: ClusterView, rows: Rows) -> bool:
+        """Whether writing the node columns of `rows` has changed nothing here."""
+        for topology, constraint in zip(self.topologies, self._constraints, strict=True):
+            if cluster.topology(constraint.key) is not topology:
+                return False
+        has_all_keys = self._keys_there(cluster.nodes, rows)
+        if (has_all_keys != self.has_all_keys[rows]).any():
+            return False
+        if not self.leaves_out_nodes and (cluster.nodes.present[rows] & ~has_all_keys).any():
+            return False
+        return all(
+            bool(((policies & has_all_keys) == eligible[rows]).all())
+            for policies, eligible in zip(
+                self._policies(cluster.nodes, rows), self.eligible, strict=True
+            )
+        )
+
+    def _keys_there(self, nodes: NodeTable, rows: Rows) -> Bools:
+        there: Bools = nodes.present[rows]
+        if self._requires_all_keys:
+            for topology in self.topologies:
+                there &= topology.domain_of_row[rows] != NO_DOMAIN
+        return there
+
+    def _policies(self, nodes: NodeTable, rows: Rows) -> list[Bools]:
+        """By constraint, which of `rows` its policies let in."""
+        found: dict[tuple[bool, bool], Bools] = {}
+        index = row_index(rows)
+        for c in self._constraints:
+            policies = (c.honors_affinity, c.honors_taints)
+            if policies not in found:
+                found[policies] = included_rows(
+                    nodes,
+                    index,
+                    len(rows),
+                    self._affinity if c.honors_affinity else None,
+                    self._repelled if c.honors_taints else None,
+                )
+        return [found[c.honors_affinity, c.honors_taints] for c in self._constraints]

@@ -1,0 +1,285 @@
+"""VolumeBinding: a pod's bound volumes within reach of its node, volumes for its other claims.
+
+Filter searches, Reserve lays what was found over the objects of the view, so that the next pod sees
+it taken before anybody has told the API server. PreBind, which tells it, runs in the binder.
+
+Rules: pkg/scheduler/framework/plugins/volumebinding/{volume_binding,binder,scorer}.go, v1.36.2.
+"""
+
+from typing import ClassVar, Final
+
+import msgspec
+import numpy as np
+
+from shared.columns.schema import Bools, Int64s, Rows
+from shared.framework.cluster_view import ClusterView, ObjectStore
+from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
+from shared.framework.plugin_api import (
+    NEVER_FILTERS,
+    NEVER_SCORES,
+    SCORE_MAX,
+    Dependence,
+    PreFilterResult,
+    PreScoreResult,
+    Reads,
+    Scope,
+)
+from shared.framework.plugin_args import SHAPE_SCORE_MAX, VolumeBindingArgs
+from shared.framework.pod_info import PodInfo
+from shared.framework.score_shape import ratio_table
+from shared.framework.status import SUCCESS, Code, ReasonBits, Status, Verdicts, all_pass
+from shared.kube.objects import ObjectReference, PersistentVolume, PersistentVolumeClaim
+from shared.kube.pod_record import PodRecord
+from shared.kube.pod_volumes import ownership_problem
+from shared.kube.volume_names import BOUND_BY_CONTROLLER, SELECTED_NODE
+from shared.plugin_names import VOLUME_BINDING
+from shared.plugins.volumes.storage_score import ClassTotals
+from shared.plugins.volumes.volume_rules import (
+    CLAIM_LOST,
+    WAIT_FOR_FIRST_CONSUMER,
+    claim_class,
+    is_fully_bound,
+    is_reserved_for,
+)
+from shared.plugins.volumes.volume_search import (
+    REASON_LOST_VOLUME,
+    REASON_NO_SPACE,
+    REASON_NO_VOLUME,
+    REASON_NODE_CONFLICT,
+    PodClaims,
+    PodVolumes,
+    VolumeSearch,
+    claim_key,
+)
+
+REASON_IMMEDIATE: Final = "pod has unbound immediate PersistentVolumeClaims"
+TEXTS: Final = (REASON_NODE_CONFLICT, REASON_NO_VOLUME, REASON_NO_SPACE, REASON_LOST_VOLUME)
+CLAIMS: Final = "persistentvolumeclaims"
+VOLUMES: Final = "persistentvolumes"
+DEFAULT_SHAPE: Final = [(0, SHAPE_SCORE_MAX), (100, 0)]
+"""(utilization, score): the emptier, the better."""
+
+
+class VolumeBinding:
+    """Scores only with the gate StorageCapacityScoring, which is off by default."""
+
+    NAME: ClassVar[str] = VOLUME_BINDING
+    ignores_requests: ClassVar[bool] = True
+    reads_claims: ClassVar[bool] = True
+    object_kinds: ClassVar[frozenset[str]] = frozenset(
+        {CLAIMS, VOLUMES, "storageclasses", "csidrivers", "csinodes", "csistoragecapacities"}
+    )
+    pre_filter_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
+    filter_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
+    pre_score_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
+    score_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
+    scores_within_range: ClassVar[bool] = True
+
+    def __init__(self, args: VolumeBindingArgs, gates: FeatureGates) -> None:
+        shape = [(p.utilization, p.score) for p in args.shape] or DEFAULT_SHAPE
+        scale = SCORE_MAX // SHAPE_SCORE_MAX
+        self._score_table = (
+            ratio_table([(utilization, score * scale) for utilization, score in shape])
+            if gates[STORAGE_CAPACITY_SCORING]
+            else None
+        )
+        self.bind_timeout_s = float(args.bind_timeout_seconds)
+
+    # Filter ----------------------------------------------------------------------------------------
+
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        if not pod.claim_uses:
+            return NEVER_FILTERS
+        problem = _claims_problem(pod, cluster.objects)
+        if problem is not None:
+            return PreFilterResult(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (problem,)))
+        claims = _sorted_out(pod, cluster.objects)
+        if isinstance(claims, Status):
+            return PreFilterResult(claims)
+        return PreFilterResult(state=claims)
+
+    def filter(
+        self, state: PodClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Verdicts:
+        search = VolumeSearch(state or _claims_of(pod, cluster), cluster, rows)
+        if search.passes.all():
+            return all_pass(len(rows))
+        reasons = search.node_conflict.astype(np.int64)
+        for bit, where in enumerate((search.no_volume, search.no_space, search.lost_volume), 1):
+            reasons |= where.astype(np.int64) << bit
+        codes = (reasons != 0) * np.uint8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+        told = ReasonBits(TEXTS)
+        for where, text in search.errors:
+            codes[where] = Code.ERROR
+            reasons[where] = told.mask(text)
+        return Verdicts(codes, reasons, told.texts)
+
+    # Score -----------------------------------------------------------------------------------------
+
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
+        if self._score_table is None:
+            return NEVER_SCORES
+        return PreScoreResult(state=_claims_of(pod, cluster))
+
+    def score(
+        self, state: PodClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Int64s:
+        claims = state or _claims_of(pod, cluster)
+        if self._score_table is None or not claims.waiting:
+            return np.zeros(len(rows), np.int64)
+        search = VolumeSearch(claims, cluster, rows)
+        scores = _class_totals(search, len(rows)).scores(self._score_table)
+        return np.where(search.passes, scores, 0)
+
+    # Reserve ---------------------------------------------------------------------------------------
+
+    def reserves_for(self, pod: PodInfo) -> bool:
+        """Only for pods with claims."""
+        return bool(pod.claim_uses)
+
+    def reserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> Status:
+        """Assumes the volumes that the pod gets on its node (AssumePodVolumes)."""
+        claims = _claims_of(pod, cluster)
+        if not claims.waiting:
+            return SUCCESS
+        search = VolumeSearch(claims, cluster, np.array([row], np.intp))
+        if not search.passes[0]:
+            return Status(Code.ERROR, ("volumes were taken meanwhile",))
+        found = search.at(0)
+        for claim, volume in found.bindings:
+            bound = bound_volume(volume, claim)
+            if bound is not volume:
+                name = volume.metadata.name
+                cluster.objects.assume(VOLUMES, name, bound, record.uid)
+        node_name = cluster.nodes.name_of(row)
+        for claim in found.provisions:
+            assumed = provisioned_claim(claim, node_name)
+            cluster.objects.assume(CLAIMS, claim_key(claim), assumed, record.uid)
+        return SUCCESS
+
+    def volumes_on(self, pod: PodInfo, cluster: ClusterView, row: Rows) -> PodVolumes | None:
+        """What a reserved pod gets on its one row that is not bound yet; None for nothing."""
+        claims = _claims_of(pod, cluster)
+        if not claims.waiting:
+            return None
+        return VolumeSearch(claims, cluster, row).at(0)
+
+    def unreserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> None:
+        """Takes back what was assumed for the pod (RevertAssumedPodVolumes)."""
+        if not pod.claim_uses:
+            return
+        objects = cluster.objects
+        for kind in (VOLUMES, CLAIMS):
+            own = [
+                key for key, entry in objects.assumed(kind).items() if entry.pod_uid == record.uid
+            ]
+            for key in own:
+                objects.forget_assumed(kind, key)
+
+
+def bound_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
+    """The volume, given to the claim; itself where it has been already (GetBindVolumeToClaim)."""
+    meta, spec = volume.metadata, volume.spec
+    annotations = meta.annotations or {}
+    if not is_reserved_for(volume, claim) and BOUND_BY_CONTROLLER not in annotations:
+        annotations = {**annotations, BOUND_BY_CONTROLLER: "yes"}
+        meta = msgspec.structs.replace(meta, annotations=annotations)
+    reference = spec.claim_ref
+    if reference is None or reference.uid != claim.metadata.uid:
+        reference = ObjectReference(
+            kind="PersistentVolumeClaim",
+            namespace=claim.metadata.namespace,
+            name=claim.metadata.name,
+            uid=claim.metadata.uid,
+        )
+        spec = msgspec.structs.replace(spec, claim_ref=reference)
+    if meta is volume.metadata and spec is volume.spec:
+        return volume
+    return msgspec.structs.replace(volume, metadata=meta, spec=spec)
+
+
+def provisioned_claim(claim: PersistentVolumeClaim, node_name: str) -> PersistentVolumeClaim:
+    """The claim as it asks for a volume for this node."""
+    annotations = {**(claim.metadata.annotations or {}), SELECTED_NODE: node_name}
+    meta = msgspec.structs.replace(claim.metadata, annotations=annotations)
+    return msgspec.structs.replace(claim, metadata=meta)
+
+
+# Claims -----------------------------------------------------------------------------------------------
+
+
+def _claims_problem(pod: PodInfo, objects: ObjectStore) -> str | None:
+    """Why the pod cannot go anywhere, by its claims alone (podHasPVCs)."""
+    for use in pod.claim_uses:
+        claim = objects.get(CLAIMS, use.key)
+        if claim is None:
+            if use.is_ephemeral:
+                return (
+                    "waiting for ephemeral volume controller to create the "
+                    f'persistentvolumeclaim "{use.name}"'
+                )
+            return f'persistentvolumeclaim "{use.name}" not found'
+        if claim.status.phase == CLAIM_LOST:
+            name = claim.spec.volume_name
+            return f'persistentvolumeclaim "{use.name}" bound to non-existent persistentvolume "{name}"'
+        if claim.metadata.deletion_timestamp is not None:
+            return f'persistentvolumeclaim "{use.name}" is being deleted'
+        if use.is_ephemeral:
+            problem = ownership_problem(pod.namespace, pod.template, claim)
+            if problem is not None:
+                return problem
+    return None
+
+
+def _sorted_out(pod: PodInfo, objects: ObjectStore) -> PodClaims | Status:
+    """The claims by what is to be done about them (GetPodVolumeClaims)."""
+    bound: list[PersistentVolumeClaim] = []
+    waiting: list[PersistentVolumeClaim] = []
+    is_immediate = False
+    for use in pod.claim_uses:
+        claim = objects.latest(CLAIMS, use.key)
+        assert claim is not None, "asked about claims that are there"
+        if is_fully_bound(claim):
+            bound.append(claim)
+            continue
+        class_name = claim_class(claim)
+        storage_class = objects.get("storageclasses", class_name) if class_name else None
+        mode = None if storage_class is None else storage_class.volume_binding_mode
+        if storage_class is not None and mode is None:
+            told = f'VolumeBindingMode not set for StorageClass "{class_name}"'
+            return Status(Code.ERROR, (told,))
+        if mode == WAIT_FOR_FIRST_CONSUMER and not claim.spec.volume_name:
+            waiting.append(claim)
+        else:
+            is_immediate = True
+    if is_immediate:
+        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON_IMMEDIATE,))
+    return PodClaims(tuple(bound), tuple(waiting))
+
+
+def _claims_of(pod: PodInfo, cluster: ClusterView) -> PodClaims:
+    """Without PreFilter's checks: what is wrong with the claims is no matter of nodes."""
+    if not pod.claim_uses or _claims_problem(pod, cluster.objects) is not None:
+        return _NO_CLAIMS
+    claims = _sorted_out(pod, cluster.objects)
+    return _NO_CLAIMS if isinstance(claims, Status) else claims
+
+
+_NO_CLAIMS: Final = PodClaims((), ())
+
+
+# Score ------------------------------------------------------------------------------------------------
+
+
+def _class_totals(search: VolumeSearch, count: int) -> ClassTotals:
+    """Per storage class what the pod would ask for and what there is: of the volumes that it would
+    take, or of the capacities that new ones would come from where it takes none."""
+    totals = ClassTotals(count)
+    has_static: Bools = np.zeros(count, np.bool_)
+    for choice in search.choices:
+        has_static |= totals.add_volumes(choice.claim, choice.pool, choice.chosen)
+    for claim, wanted, source in search.provisions:
+        if source is not None:
+            capacities, places = source
+            totals.add_provision(claim, capacities.totals, places, wanted & ~has_static)
+    return totals

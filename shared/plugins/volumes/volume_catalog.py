@@ -1,0 +1,162 @@
+"""VolumeCatalog: persistent volumes and storage capacities by storage class, ready to be matched.
+
+Kept with the view and brought up to date by the store's changes: a cluster has tens of thousands of
+volumes, and the next pod finds all but a few of them as the last one did. Holds the latest of each
+volume, what is assumed of it included. What has a quantity that cannot be read is left out.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+from shared.columns.schema import Bools, Int64s
+from shared.errors import ObjectError
+from shared.framework.cluster_view import ClusterView
+from shared.kube import quantity
+from shared.kube.objects import CsiStorageCapacity
+from shared.plugins.volumes.affinity_columns import AffinityColumns
+from shared.plugins.volumes.volume_pool import VolumePool, candidate
+from shared.plugins.volumes.volume_rules import selector_terms, volume_class, volume_size_max
+from shared.selectors.node_selector import Terms
+
+VOLUMES: Final = "persistentvolumes"
+CAPACITIES: Final = "csistoragecapacities"
+_KEY: Final = "volume catalog"
+NO_SIZE: Final = -1
+"""Of a capacity that does not say how large a volume can be: none can."""
+
+
+class Capacities:
+    """The storage that volumes of one class can come from; arrays by place."""
+
+    def __init__(self, stated: Iterable[tuple[str, CsiStorageCapacity]]) -> None:
+        found = [(key, *_read(capacity)) for key, capacity in stated]
+        self._place_of = {key: place for place, (key, _, _, _) in enumerate(found)}
+        self._terms = [terms for _, _, _, terms in found]
+        self._sizes_max: Int64s = np.array([size for _, size, _, _ in found], np.int64)
+        self.totals: Int64s = np.array([total for _, _, total, _ in found], np.int64)
+        """Bytes altogether."""
+        self.nodes = AffinityColumns(self._terms)
+        """Which nodes reach it."""
+
+    def sufficing(self, size_bytes: int) -> Bools:
+        """Those from which a volume of this size can be made."""
+        enough: Bools = self._sizes_max >= size_bytes
+        return enough
+
+    def rewrite(self, key: str, capacity: CsiStorageCapacity) -> bool:
+        """Takes over new sizes, which is what changes; False where all has to be read again."""
+        place = self._place_of.get(key)
+        if place is None:
+            return False
+        size_max, total, terms = _read(capacity)
+        if terms != self._terms[place]:
+            return False
+        self._sizes_max[place] = size_max
+        self.totals[place] = total
+        return True
+
+
+class VolumeCatalog:
+    """See the module."""
+
+    def __init__(self, cluster: ClusterView) -> None:
+        self._objects = cluster.objects
+        self._version = -1
+        self._pools: dict[str, VolumePool] = {}
+        self._no_pool = VolumePool()
+        self._class_of: dict[str, str] = {}
+        """Volume -> the storage class in whose pool it is."""
+        self._capacities: dict[str, Capacities] = {}
+        """By storage class; made when asked for."""
+        self._capacity_class: dict[str, str] = {}
+
+    def pool(self, class_name: str) -> VolumePool:
+        """The volumes of a storage class."""
+        return self._pools.get(class_name, self._no_pool)
+
+    def capacities(self, class_name: str) -> Capacities:
+        """The storage for new volumes of a storage class."""
+        found = self._capacities.get(class_name)
+        if found is None:
+            found = self._capacities[class_name] = self._read_capacities(class_name)
+        return found
+
+    def catch_up(self) -> None:
+        """Brings the catalog to the store's present state."""
+        changed = self._objects.changes_since(self._version) if self._version >= 0 else None
+        if changed is None:
+            self._pools.clear()
+            self._class_of.clear()
+            self._capacities.clear()
+            self._capacity_class.clear()
+            for name in self._objects.all(VOLUMES):
+                self._read_volume(name)
+        else:
+            for kind, key in dict.fromkeys(changed):
+                if kind == VOLUMES:
+                    self._read_volume(key)
+                elif kind == CAPACITIES:
+                    self._read_capacity(key)
+        self._version = self._objects.version
+
+    def _read_volume(self, name: str) -> None:
+        volume = self._objects.latest(VOLUMES, name)
+        try:
+            found = None if volume is None else candidate(volume)
+        except ObjectError:
+            found = None
+        before = self._class_of.get(name)
+        now = None if found is None else volume_class(found.volume)
+        if before is not None and before != now:
+            pool = self._pools[before]
+            pool.remove(name)
+            del self._class_of[name]
+            if not len(pool):
+                del self._pools[before]
+        if found is not None and now is not None:
+            self._class_of[name] = now
+            self._pools.setdefault(now, VolumePool()).put(found)
+
+    def _read_capacity(self, key: str) -> None:
+        capacity = self._objects.get(CAPACITIES, key)
+        before = self._capacity_class.get(key, "")
+        if capacity is None:
+            self._capacity_class.pop(key, None)
+            self._capacities.pop(before, None)
+            return
+        kept = self._capacities.get(capacity.storage_class_name)
+        if kept is None or not kept.rewrite(key, capacity):
+            self._capacities.pop(before, None)
+            self._capacities.pop(capacity.storage_class_name, None)
+
+    def _read_capacities(self, class_name: str) -> Capacities:
+        stated = [
+            (key, capacity)
+            for key, capacity in self._objects.all(CAPACITIES).items()
+            if capacity.storage_class_name == class_name
+        ]
+        self._capacity_class.update((key, class_name) for key, _ in stated)
+        return Capacities(stated)
+
+
+def _read(capacity: CsiStorageCapacity) -> tuple[int, int, Terms]:
+    """Largest volume, total, and the nodes; of a capacity that cannot be read there is nothing."""
+    terms = selector_terms(capacity.node_topology)
+    try:
+        size_max = volume_size_max(capacity)
+        total = 0 if capacity.capacity is None else quantity.value(capacity.capacity)
+    except ObjectError:
+        return NO_SIZE, 0, terms
+    return (NO_SIZE if size_max is None else size_max), total, terms
+
+
+def volume_catalog(cluster: ClusterView) -> VolumeCatalog:
+    """The view's catalog, up to date."""
+    catalog = cluster.kept.get(_KEY)
+    if catalog is None:
+        catalog = cluster.kept[_KEY] = VolumeCatalog(cluster)
+    assert isinstance(catalog, VolumeCatalog), "kept under another's name"
+    catalog.catch_up()
+    return catalog

@@ -1,0 +1,281 @@
+"""VolumePool: the persistent volumes of one storage class, ready for the next claim.
+
+Volumes that nobody has are kept in order of size, as arrays; volumes that are given to a claim, by
+that claim. A volume that is taken or freed changes one flag, and a claim is matched by array
+arithmetic, not by a walk over all volumes.
+
+Rule: FindMatchingVolume in staging/src/k8s.io/component-helpers/storage/volume/pv_helpers.go, v1.36.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from shared.columns.rows import RowIndex
+from shared.columns.schema import Bools
+from shared.columns.table import NodeTable
+from shared.kube.objects import ObjectReference, PersistentVolume, PersistentVolumeClaim
+from shared.plugins.volumes.affinity_columns import NONE, AffinityColumns, Places, match_affinity
+from shared.plugins.volumes.volume_rules import (
+    FILESYSTEM,
+    VOLUME_AVAILABLE,
+    affinity_terms,
+    is_reserved_for,
+    requested_nanos,
+    storage_nanos,
+)
+from shared.selectors.label_selector import Selector
+from shared.selectors.node_selector import Terms
+
+Slots = Places
+"""Numbers of volumes in a pool; NONE for no volume."""
+
+
+class Signature(NamedTuple):
+    """What decides for many volumes alike whether they suit a claim."""
+
+    mode: str
+    attributes_class: str
+    access_modes: frozenset[str]
+
+
+class Candidate(NamedTuple):
+    """A persistent volume as far as matching reads it."""
+
+    volume: PersistentVolume
+    capacity_nanos: int
+    terms: Terms | None
+    """Node affinity; None: it can go anywhere."""
+    signature: Signature
+
+
+def candidate(volume: PersistentVolume) -> Candidate:
+    """Raises QuantityError where the capacity cannot be read."""
+    spec = volume.spec
+    required = None if spec.node_affinity is None else spec.node_affinity.required
+    signature = Signature(
+        spec.volume_mode or FILESYSTEM,
+        spec.volume_attributes_class_name or "",
+        frozenset(spec.access_modes or ()),
+    )
+    capacity = storage_nanos(spec.capacity)
+    return Candidate(volume, capacity, affinity_terms(required), signature)
+
+
+class VolumePool:
+    """A volume keeps its slot as long as it is in the pool."""
+
+    def __init__(self) -> None:
+        self._candidates: list[Candidate | None] = []
+        self._slot_of: dict[str, int] = {}
+        self._free_slots: list[int] = []
+        self._claimed: dict[tuple[str, str], dict[int, None]] = {}
+        """(namespace, name) of a claim -> the volumes that are given to it."""
+        self._signatures: dict[Signature, int] = {}
+        self._is_stale = True
+        """The arrays below are to be made again."""
+        self._order: Slots = np.zeros(0, np.intp)
+        """Smallest volume first; all else is in this order."""
+        self._capacities: list[int] = []
+        self._usable: Bools = np.zeros(0, np.bool_)
+        self._signature_ids: Places = np.zeros(0, np.intp)
+        self._columns = AffinityColumns(())
+        self._place_of: dict[int, int] = {}
+
+    def candidate(self, slot: int) -> Candidate:
+        """The volume in a slot."""
+        found = self._candidates[slot]
+        assert found is not None, "asked for a slot that no claim can have got"
+        return found
+
+    # Changes -------------------------------------------------------------------------------------
+
+    def put(self, new: Candidate) -> None:
+        """A volume is new, or another than before."""
+        name = new.volume.metadata.name
+        slot = self._slot_of.get(name)
+        if slot is None:
+            slot = self._slot_of[name] = self._new_slot()
+        old = self._candidates[slot]
+        self._candidates[slot] = new
+        if old is not None:
+            self._unclaim(slot, old.volume.spec.claim_ref)
+        reference = new.volume.spec.claim_ref
+        if reference is not None:
+            self._claimed.setdefault(_key(reference), {})[slot] = None
+        self._place(slot, old, new)
+
+    def remove(self, name: str) -> None:
+        """A volume is gone; it must have been here."""
+        slot = self._slot_of.pop(name)
+        old = self.candidate(slot)
+        self._unclaim(slot, old.volume.spec.claim_ref)
+        self._candidates[slot] = None
+        self._free_slots.append(slot)
+        if slot in self._place_of:
+            self._is_stale = True
+
+    def __len__(self) -> int:
+        return len(self._slot_of)
+
+    def _new_slot(self) -> int:
+        if self._free_slots:
+            return self._free_slots.pop()
+        self._candidates.append(None)
+        return len(self._candidates) - 1
+
+    def _unclaim(self, slot: int, reference: ObjectReference | None) -> None:
+        if reference is None:
+            return
+        slots = self._claimed[_key(reference)]
+        del slots[slot]
+        if not slots:
+            del self._claimed[_key(reference)]
+
+    def _place(self, slot: int, old: Candidate | None, new: Candidate) -> None:
+        """Flags a volume as usable or not; one that has no place yet, or another, needs an order."""
+        place = self._place_of.get(slot)
+        is_usable = _is_usable(new.volume)
+        if place is None:
+            self._is_stale |= is_usable
+        elif old is None or old[1:] != new[1:]:
+            self._is_stale = True
+        else:
+            self._usable[place] = is_usable
+
+    # Finding -------------------------------------------------------------------------------------
+
+    def choose(
+        self,
+        claim: PersistentVolumeClaim,
+        selector: Selector,
+        taken: Sequence[Slots],
+        nodes: NodeTable,
+        index: RowIndex,
+        count: int,
+    ) -> Slots:
+        """For each row the volume that the claim gets there, or NONE; shape (count,).
+
+        `taken` are the choices for the pod's earlier claims: on each row, theirs are not chosen
+        again. A volume that was given to the claim in advance is taken, or none at all.
+        """
+        requested = requested_nanos(claim)
+        wanted = Signature(
+            claim.spec.volume_mode or FILESYSTEM,
+            claim.spec.volume_attributes_class_name or "",
+            frozenset(claim.spec.access_modes or ()),
+        )
+        chosen = np.full(count, NONE, np.intp)
+        is_open = np.ones(count, np.bool_)
+        for slot in self._given_to(claim, requested, wanted):
+            here = is_open.copy()
+            for others in taken:
+                here &= others != slot
+            reached = match_affinity(self.candidate(slot).terms, nodes, index, count)
+            chosen[here & reached] = slot
+            is_open &= ~here
+        if is_open.any():
+            free = self._choose_free(requested, wanted, selector, taken, nodes, index, count)
+            chosen[is_open] = free[is_open]
+        return chosen
+
+    def _given_to(
+        self, claim: PersistentVolumeClaim, requested: int, wanted: Signature
+    ) -> list[int]:
+        found: list[int] = []
+        key = claim.metadata.namespace, claim.metadata.name
+        for slot in self._claimed.get(key, ()):
+            volume, capacity, _, signature = self.candidate(slot)
+            if (
+                is_reserved_for(volume, claim)
+                and capacity >= requested
+                and signature[:2] == wanted[:2]
+                and volume.metadata.deletion_timestamp is None
+            ):
+                found.append(slot)
+        return found
+
+    def _choose_free(
+        self,
+        requested: int,
+        wanted: Signature,
+        selector: Selector,
+        taken: Sequence[Slots],
+        nodes: NodeTable,
+        index: RowIndex,
+        count: int,
+    ) -> Slots:
+        if self._is_stale:
+            self._make_order()
+        usable = self._suitable(requested, wanted, selector)
+        best = np.full(count, len(self._order), np.intp)
+        slots = np.append(self._order, NONE)
+        if usable.any():
+            for levels in self._columns.levels(usable, nodes, index, count, len(taken) + 1):
+                _lower(best, levels, slots, taken)
+        return slots[best]
+
+    def _suitable(self, requested: int, wanted: Signature, selector: Selector) -> Bools:
+        """By place: volumes that would do for the claim on some node."""
+        suits = np.array(
+            [
+                signature[:2] == wanted[:2] and wanted.access_modes <= signature.access_modes
+                for signature in self._signatures
+            ],
+            np.bool_,
+        )
+        usable = self._usable & suits[self._signature_ids]
+        usable[: bisect_left(self._capacities, requested)] = False
+        if not selector.is_empty:
+            for place in np.flatnonzero(usable).tolist():
+                labels = self.candidate(self._order.item(place)).volume.metadata.labels or {}
+                usable[place] = selector.matches(labels)
+        return usable
+
+    def _make_order(self) -> None:
+        entries = [
+            (found.capacity_nanos, slot, found)
+            for slot, found in enumerate(self._candidates)
+            if found is not None and _is_usable(found.volume)
+        ]
+        entries.sort(key=lambda entry: entry[:2])
+        self._signatures.clear()
+        ids = [
+            self._signatures.setdefault(found.signature, len(self._signatures))
+            for _, _, found in entries
+        ]
+        self._order = np.array([slot for _, slot, _ in entries], np.intp)
+        self._capacities = [capacity for capacity, _, _ in entries]
+        self._usable = np.ones(len(entries), np.bool_)
+        self._signature_ids = np.array(ids, np.intp)
+        self._columns = AffinityColumns([found.terms for _, _, found in entries])
+        self._place_of = {slot: place for place, (_, slot, _) in enumerate(entries)}
+        self._is_stale = False
+
+
+def _is_usable(volume: PersistentVolume) -> bool:
+    """Nobody has the volume, and it can be had."""
+    return (
+        volume.spec.claim_ref is None
+        and volume.status.phase == VOLUME_AVAILABLE
+        and volume.metadata.deletion_timestamp is None
+    )
+
+
+def _key(reference: ObjectReference) -> tuple[str, str]:
+    return reference.namespace, reference.name
+
+
+def _lower(best: Places, levels: Sequence[Places], slots: Slots, taken: Sequence[Slots]) -> None:
+    """Lowers `best` where one group of volumes offers something that comes earlier and is not
+    taken on that row."""
+    is_found = np.zeros(len(best), np.bool_)
+    for level in levels:
+        found = slots[level]
+        usable = ~is_found & (found != NONE)
+        for others in taken:
+            usable &= found != others
+        np.minimum(best, level, out=best, where=usable)
+        is_found |= usable

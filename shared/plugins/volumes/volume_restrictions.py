@@ -1,0 +1,141 @@
+"""VolumeRestrictions: disks that pods must not share on a node, claims for a single pod.
+
+Rules: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go, v1.36.2.
+"""
+
+from collections.abc import Iterable
+from typing import ClassVar, Final, NamedTuple
+
+import numpy as np
+
+from shared.columns.schema import Rows
+from shared.framework.cluster_view import ClusterView
+from shared.framework.plugin_api import (
+    NEVER_FILTERS,
+    Delta,
+    Dependence,
+    PreFilterResult,
+    Reads,
+    Scope,
+)
+from shared.framework.pod_info import PodInfo
+from shared.framework.status import SKIP, SUCCESS, Code, Status, Verdicts
+from shared.kube.pod_volumes import Disk, disks
+from shared.plugin_names import VOLUME_RESTRICTIONS
+from shared.plugins.volumes.volume_index import CLAIMS, volume_index
+from shared.plugins.volumes.volume_rules import READ_WRITE_ONCE_POD
+
+REASON_DISK: Final = "node(s) had no available disk"
+REASON_CLAIM: Final = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already "
+    "in-use by another pod"
+)
+TEXTS: Final = (REASON_DISK, REASON_CLAIM)
+
+
+class Restrictions(NamedTuple):
+    """What the pod must not share."""
+
+    disks: tuple[Disk, ...]
+    exclusive: frozenset[str]
+    """The claims that are for a single pod."""
+    used_count: int
+    """How many of these are in use. Above 0, no node will do."""
+    use_count: int
+    """Volumes of pods that are one of these claims."""
+
+
+class VolumeRestrictions:
+    """A claim in use anywhere counts everywhere, hence the scope."""
+
+    NAME: ClassVar[str] = VOLUME_RESTRICTIONS
+    ignores_requests: ClassVar[bool] = True
+    reads_claims: ClassVar[bool] = True
+    object_kinds: ClassVar[frozenset[str]] = frozenset({CLAIMS})
+    pre_filter_depends: ClassVar[Dependence | None] = Dependence(
+        Reads.OBJECTS | Reads.PODS | Reads.NODE, Scope.CLUSTER
+    )
+    filter_depends: ClassVar[Dependence] = Dependence(Reads.PODS, Scope.ROW)
+
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        if not pod.spec.volumes:
+            return NEVER_FILTERS
+        own_disks = disks(pod.template)
+        if not own_disks and not pod.claim_keys:
+            return NEVER_FILTERS
+        exclusive = set[str]()
+        for key in pod.claim_keys:
+            claim = cluster.objects.get(CLAIMS, key)
+            if claim is None:
+                name = key.rpartition("/")[2]
+                problem = f'persistentvolumeclaim "{name}" not found'
+                return PreFilterResult(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (problem,)))
+            if READ_WRITE_ONCE_POD in (claim.spec.access_modes or ()):
+                exclusive.add(key)
+        used, uses = _count(exclusive, cluster) if exclusive else (0, 0)
+        return _result(Restrictions(own_disks, frozenset(exclusive), used, uses))
+
+    def filter(
+        self, state: Restrictions | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Verdicts:
+        if state is None:
+            state = self.pre_filter(pod, cluster).state or _NONE
+        reasons = np.full(len(rows), 2 if state.used_count > 0 else 0, np.int64)
+        if state.disks:
+            index = volume_index(cluster)
+            taken = {row for disk in state.disks for row in index.conflict_rows(disk)}
+            if taken:
+                reasons[np.isin(rows, np.array(list(taken), np.intp))] = 1
+        codes = (reasons != 0) * np.uint8(Code.UNSCHEDULABLE)
+        return Verdicts(codes, reasons, TEXTS)
+
+    def pre_filter_what_if(
+        self,
+        state: Restrictions,
+        pod: PodInfo,  # The extension point's signature.
+        cluster: ClusterView,
+    ) -> PreFilterResult:
+        """A claim counts once however many pods have it, but each pod that goes or comes counts."""
+        if not state.exclusive:
+            return PreFilterResult(state=state)
+        _, uses = _count(state.exclusive, cluster)
+        return PreFilterResult(
+            state=state._replace(used_count=state.used_count + uses - state.use_count)
+        )
+
+    def update_filter(
+        self,
+        state: Restrictions,
+        pod: PodInfo,  # The extension point's signature.
+        cluster: ClusterView,
+        delta: Delta,
+    ) -> Rows | None:
+        """Nothing changes beyond the changed rows, unless an exclusive claim was taken or freed."""
+        counts = state.used_count, state.use_count
+        if state.exclusive and _count(state.exclusive, cluster) != counts:
+            return None
+        return _NO_ROWS
+
+
+_NONE: Final = Restrictions((), frozenset(), 0, 0)
+_NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
+
+
+def _result(found: Restrictions) -> PreFilterResult:
+    has_say = found.disks or found.used_count
+    return PreFilterResult(SUCCESS if has_say else SKIP, state=found)
+
+
+def _count(claim_keys: Iterable[str], cluster: ClusterView) -> tuple[int, int]:
+    """How many of the claims are used by pods, and by how many volumes of pods all in all.
+
+    A claim is in use where a pod on a real node has it: ghosts do not count, as upstream.
+    """
+    index = volume_index(cluster)
+    present = cluster.nodes.present
+    used = uses = 0
+    for key in claim_keys:
+        by_row = index.claim_rows(key)
+        used += any(present[row] for row in by_row)
+        uses += by_row.total()
+    return used, uses

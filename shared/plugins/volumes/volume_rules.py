@@ -1,0 +1,158 @@
+"""Claims and persistent volumes: who is bound to whom, what is asked for, where a volume can go.
+
+Facts about single objects; which volume a claim gets is chosen in `volume_pool.py`.
+
+Rules: staging/src/k8s.io/component-helpers/storage/volume/{helpers.go,pv_helpers.go}, v1.36.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from shared.columns.rows import RowIndex
+from shared.columns.schema import Bools
+from shared.columns.table import NodeTable
+from shared.kube import quantity
+from shared.kube.objects import (
+    CsiStorageCapacity,
+    LabelSelector,
+    NodeSelector,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Quantity,
+    ResourceList,
+    TopologySelectorTerm,
+)
+from shared.kube.volume_names import BIND_COMPLETED, SELECTED_NODE
+from shared.selectors.node_selector import (
+    LabelRequirement,
+    Operator,
+    Term,
+    Terms,
+    match_term,
+    parse_selector,
+)
+
+BETA_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
+READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
+CLAIM_LOST: Final = "Lost"
+VOLUME_AVAILABLE: Final = "Available"
+FILESYSTEM: Final = "Filesystem"
+STORAGE: Final = "storage"
+
+
+# Facts about one object ---------------------------------------------------------------------------
+
+
+def claim_class(claim: PersistentVolumeClaim) -> str:
+    """The name of the claim's storage class; empty where it has none."""
+    annotations = claim.metadata.annotations or {}
+    if BETA_STORAGE_CLASS in annotations:
+        return annotations[BETA_STORAGE_CLASS]
+    return claim.spec.storage_class_name or ""
+
+
+def volume_class(volume: PersistentVolume) -> str:
+    """The name of the volume's storage class; empty where it has none."""
+    annotations = volume.metadata.annotations or {}
+    return annotations.get(BETA_STORAGE_CLASS, volume.spec.storage_class_name)
+
+
+def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
+    """The controller has finished binding the claim to a volume."""
+    return bool(claim.spec.volume_name) and BIND_COMPLETED in (claim.metadata.annotations or {})
+
+
+def selected_node(claim: PersistentVolumeClaim) -> str | None:
+    """The node for which the claim's volume is being provisioned."""
+    return (claim.metadata.annotations or {}).get(SELECTED_NODE)
+
+
+def is_reserved_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """The volume is bound, or bound in advance, to this very claim (IsVolumeBoundToClaim)."""
+    reference = volume.spec.claim_ref
+    if reference is None:
+        return False
+    meta = claim.metadata
+    return (
+        reference.name == meta.name
+        and reference.namespace == meta.namespace
+        and reference.uid in ("", meta.uid)
+    )
+
+
+def storage_nanos(resources: ResourceList | None) -> int:
+    """The exact storage of a request or a capacity, in units of 1e-9; 0 where none is stated."""
+    stated = (resources or {}).get(STORAGE)
+    return 0 if stated is None else quantity.nanos(stated)
+
+
+def requested_nanos(claim: PersistentVolumeClaim) -> int:
+    """What the claim asks for, exactly."""
+    resources = claim.spec.resources
+    return storage_nanos(None if resources is None else resources.requests)
+
+
+def volume_size_max(capacity: CsiStorageCapacity) -> int | None:
+    """Bytes of the largest volume that can be made from the capacity; None where it does not say."""
+    stated: Quantity | None = capacity.maximum_volume_size
+    if stated is None:
+        stated = capacity.capacity
+    return None if stated is None else quantity.value(stated)
+
+
+def affinity_terms(required: NodeSelector | None) -> Terms | None:
+    """A volume's node affinity, ready to match; None where the volume can go anywhere.
+
+    Upstream matches against the node's labels alone, so for a volume every node's name is empty.
+    """
+    if required is None:
+        return None
+    return tuple(
+        term._replace(names=())
+        for term in parse_selector(required)
+        if all((name.name == "") == name.is_equal for name in term.names)
+    )
+
+
+def selector_terms(selector: LabelSelector | None) -> Terms:
+    """A label selector as terms for columns; an absent one, or one that cannot be read, has none."""
+    if selector is None:
+        return ()
+    found = [
+        LabelRequirement(key, Operator.IN, (value,))
+        for key, value in (selector.match_labels or {}).items()
+    ]
+    for requirement in selector.match_expressions or ():
+        if requirement.operator not in _LABEL_OPERATORS:
+            return ()
+        operator = Operator(requirement.operator)
+        found.append(LabelRequirement(requirement.key, operator, tuple(requirement.values or ())))
+    return (Term(tuple(found), (), ()),)
+
+
+_LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+def match_topologies(
+    allowed: Sequence[TopologySelectorTerm], nodes: NodeTable, index: RowIndex, count: int
+) -> Bools:
+    """Rows that a storage class allows, shape (count,); without terms, all.
+
+    Rule: pkg/apis/core/v1/helper/helpers.go MatchTopologySelectorTerms, v1.36; a term without
+    expressions matches nothing.
+    """
+    if not allowed:
+        return np.ones(count, np.bool_)
+    found = np.zeros(count, np.bool_)
+    for entry in allowed:
+        expressions = entry.match_label_expressions or ()
+        if expressions:
+            wanted = (
+                LabelRequirement(e.key, Operator.IN, tuple(e.values or ())) for e in expressions
+            )
+            found |= match_term(Term(tuple(wanted), (), ()), nodes, index, count)
+    return found

@@ -1,0 +1,275 @@
+"""Where the volumes of a pod can be: bound ones within reach, free ones to take, room for new ones.
+
+One search answers for many nodes at once, for Filter (why not), Score (how full the storage would
+be) and Reserve (what exactly the pod gets on its node), so that the three cannot disagree.
+
+Rules: FindPodVolumes and what it calls in pkg/scheduler/framework/plugins/volumebinding/binder.go,
+v1.36.2.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from shared.columns.rows import row_index
+from shared.columns.schema import Bools, Rows
+from shared.errors import ObjectError
+from shared.framework.cluster_view import ClusterView
+from shared.kube import quantity
+from shared.kube.csi_translation import Untranslatable, in_tree_plugin, translated_affinity
+from shared.kube.objects import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from shared.plugins.volumes.affinity_columns import NONE, Places, match_affinity
+from shared.plugins.volumes.csi_node_columns import csi_node_columns
+from shared.plugins.volumes.volume_catalog import Capacities, volume_catalog
+from shared.plugins.volumes.volume_pool import Slots, VolumePool
+from shared.plugins.volumes.volume_rules import (
+    NO_PROVISIONER,
+    STORAGE,
+    affinity_terms,
+    claim_class,
+    match_topologies,
+    requested_nanos,
+    selected_node,
+)
+from shared.selectors.label_selector import EVERYTHING, SelectorError, parse_label_selector
+from shared.selectors.node_selector import Terms
+
+REASON_NODE_CONFLICT: Final = "node(s) didn't match PersistentVolume's node affinity"
+REASON_NO_VOLUME: Final = "node(s) didn't find available persistent volumes to bind"
+REASON_NO_SPACE: Final = "node(s) did not have enough free storage"
+REASON_LOST_VOLUME: Final = (
+    "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+)
+
+
+class PodClaims(NamedTuple):
+    """The claims of a pod as far as its node matters."""
+
+    bound: tuple[PersistentVolumeClaim, ...]
+    waiting: tuple[PersistentVolumeClaim, ...]
+    """They get their volumes once the pod has a node."""
+
+
+class Choice(NamedTuple):
+    """The volumes that one claim would get."""
+
+    claim: PersistentVolumeClaim
+    pool: VolumePool
+    chosen: Slots
+    """By position of the row; NONE where there is no volume for it."""
+
+
+class Provision(NamedTuple):
+    """A claim for which a volume would be made."""
+
+    claim: PersistentVolumeClaim
+    wanted: Bools
+    """By position of the row."""
+    source: "Source | None"
+    """None where nobody counts."""
+
+
+class Source(NamedTuple):
+    """The storage that a new volume would come from."""
+
+    capacities: Capacities
+    places: Places
+    """By position of the row."""
+
+
+class PodVolumes(NamedTuple):
+    """What a pod gets on one node."""
+
+    bindings: list[tuple[PersistentVolumeClaim, PersistentVolume]]
+    provisions: list[PersistentVolumeClaim]
+
+
+class VolumeSearch:
+    """The search over `rows`; all arrays have one entry for each of them."""
+
+    def __init__(self, claims: PodClaims, cluster: ClusterView, rows: Rows) -> None:
+        self._cluster = cluster
+        self._nodes = cluster.nodes
+        self._index = row_index(rows)
+        self._count = count = len(rows)
+        self.node_conflict = np.zeros(count, np.bool_)
+        self.no_volume = np.zeros(count, np.bool_)
+        self.no_space = np.zeros(count, np.bool_)
+        self.lost_volume = np.zeros(count, np.bool_)
+        self.errors: list[tuple[Bools, str]] = []
+        """Where something went wrong, and what; a row is in one of them at most."""
+        self.choices: list[Choice] = []
+        self.provisions: list[Provision] = []
+        self._is_open = np.ones(count, np.bool_)
+        """No error, and no claim yet that belongs to another node."""
+        if claims.bound:
+            self._check_bound(claims.bound)
+        if claims.waiting:
+            self._find_for(claims.waiting)
+
+    @property
+    def passes(self) -> Bools:
+        """Where the pod's volumes can be."""
+        failed = self.node_conflict | self.no_volume | self.no_space | self.lost_volume
+        for where, _ in self.errors:
+            failed |= where
+        return ~failed
+
+    def at(self, position: int) -> PodVolumes:
+        """What the pod gets on one of the rows, which must pass."""
+        bindings = [
+            (claim, pool.candidate(chosen.item(position)).volume)
+            for claim, pool, chosen in self.choices
+            if chosen.item(position) != NONE
+        ]
+        return PodVolumes(bindings, [p.claim for p in self.provisions if p.wanted[position]])
+
+    # Bound claims --------------------------------------------------------------------------------
+
+    def _check_bound(self, claims: tuple[PersistentVolumeClaim, ...]) -> None:
+        """Each volume must be within reach of the node; the first that is not decides."""
+        left = np.ones(self._count, np.bool_)
+        for claim in claims:
+            volume = self._cluster.objects.latest("persistentvolumes", claim.spec.volume_name)
+            if volume is None:
+                self.lost_volume |= left
+                return
+            reached = self._reached(volume, left)
+            self.node_conflict |= left & ~reached & self._is_open
+            left &= reached & self._is_open
+            if not left.any():
+                return
+
+    def _reached(self, volume: PersistentVolume, asked: Bools) -> Bools:
+        """Rows that the volume's node affinity allows; in-tree volumes are seen as what their CSI
+        driver makes of them where it has taken over."""
+        affinity = volume.spec.node_affinity
+        required = None if affinity is None else affinity.required
+        reached = self._match(affinity_terms(required))
+        plugin = in_tree_plugin(volume.spec)
+        if plugin is None or not plugin.is_migrated:
+            return reached
+        is_migrated = csi_node_columns(self._cluster).migrated(plugin.name)[self._index]
+        if not is_migrated.any():
+            return reached
+        translated = translated_affinity(volume)
+        if isinstance(translated, Untranslatable):
+            told = f"could not translate pv: {translated.problem}"
+            self._fail(asked & is_migrated, told)
+            return reached
+        return np.where(is_migrated, self._match(affinity_terms(translated)), reached)
+
+    def _match(self, terms: Terms | None) -> Bools:
+        return match_affinity(terms, self._nodes, self._index, self._count)
+
+    def _fail(self, where: Bools, told: str) -> None:
+        where = where & self._is_open
+        if where.any():
+            self.errors.append((where, told))
+            self._is_open &= ~where
+
+    # Claims that wait for a node -----------------------------------------------------------------
+
+    def _find_for(self, claims: tuple[PersistentVolumeClaim, ...]) -> None:
+        """Free volumes for the claims, and new ones for those that find none."""
+        elsewhere = np.zeros(self._count, np.bool_)
+        unselected: list[PersistentVolumeClaim] = []
+        selected: list[PersistentVolumeClaim] = []
+        for claim in claims:
+            node_name = selected_node(claim)
+            if node_name is None:
+                unselected.append(claim)
+            else:
+                name_id = self._nodes.names.find(node_name)
+                elsewhere |= self._nodes.name_id[self._index] != name_id
+                selected.append(claim)
+        self.no_volume |= elsewhere & self._is_open
+        self._is_open &= ~elsewhere
+        try:
+            unselected.sort(key=requested_nanos)
+            self._match_claims(unselected)
+            todo = [(claim, self._is_open.copy()) for claim in selected]
+            todo += [(c.claim, (c.chosen == NONE) & self._is_open) for c in self.choices]
+            self._provision(todo)
+        except ObjectError as error:
+            self._fail(self._is_open, str(error))
+
+    def _match_claims(self, claims: list[PersistentVolumeClaim]) -> None:
+        """The smallest volumes that suffice, for the smallest claims first (findMatchingVolumes)."""
+        for claim in claims:
+            stated = claim.spec.selector
+            try:
+                selector = EVERYTHING if stated is None else parse_label_selector(stated)
+            except SelectorError as error:
+                told = "error creating internal label selector for claim"
+                self._fail(self._is_open, f"{told}: {claim_key(claim)}: {error}")
+                return
+            pool = volume_catalog(self._cluster).pool(claim_class(claim))
+            taken = [choice.chosen for choice in self.choices if choice.pool is pool]
+            chosen = pool.choose(claim, selector, taken, self._nodes, self._index, self._count)
+            self.choices.append(Choice(claim, pool, chosen))
+
+    def _provision(self, todo: list[tuple[PersistentVolumeClaim, Bools]]) -> None:
+        """Whether volumes can be made for the claims that want one; the first that cannot decides
+        for the node (checkVolumeProvisions)."""
+        for claim, wanted in todo:
+            wanted &= self._is_open
+            if not wanted.any():
+                continue
+            class_name = claim_class(claim)
+            if not class_name:
+                self._fail(wanted, f'no class for claim "{claim_key(claim)}"')
+                continue
+            storage_class = self._cluster.objects.get("storageclasses", class_name)
+            if storage_class is None:
+                self._fail(wanted, f'failed to find storage class "{class_name}"')
+                continue
+            self._provision_one(claim, storage_class, wanted)
+
+    def _provision_one(
+        self, claim: PersistentVolumeClaim, storage_class: StorageClass, wanted: Bools
+    ) -> None:
+        if storage_class.provisioner in ("", NO_PROVISIONER):
+            allowed = np.zeros(self._count, np.bool_)
+        else:
+            allowed = match_topologies(
+                storage_class.allowed_topologies or (), self._nodes, self._index, self._count
+            )
+        refused = wanted & ~allowed
+        self.no_volume |= refused
+        self._is_open &= ~refused
+        wanted &= allowed
+        size = self._counted_size(claim, storage_class)
+        if size is None:
+            self.provisions.append(Provision(claim, wanted, None))
+            return
+        capacities = volume_catalog(self._cluster).capacities(storage_class.metadata.name)
+        places = capacities.nodes.first(
+            capacities.sufficing(size), self._nodes, self._index, self._count
+        )
+        short = wanted & (places == NONE)
+        self.no_space |= short
+        self._is_open &= ~short
+        self.provisions.append(Provision(claim, wanted & ~short, Source(capacities, places)))
+
+    def _counted_size(
+        self, claim: PersistentVolumeClaim, storage_class: StorageClass
+    ) -> int | None:
+        """Bytes that there must be storage for; None where nobody has to ask (hasEnoughCapacity)."""
+        resources = claim.spec.resources
+        requests = None if resources is None else resources.requests
+        if requests is None or STORAGE not in requests:
+            return None
+        driver = self._cluster.objects.get("csidrivers", storage_class.provisioner)
+        if driver is None or not driver.spec.storage_capacity:
+            return None
+        return quantity.value(requests[STORAGE])
+
+
+def claim_key(claim: PersistentVolumeClaim) -> str:
+    """`namespace/name`"""
+    return f"{claim.metadata.namespace}/{claim.metadata.name}"

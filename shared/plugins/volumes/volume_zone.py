@@ -1,0 +1,145 @@
+"""VolumeZone: a pod goes where the zone labels of its bound volumes say.
+
+Rules: pkg/scheduler/framework/plugins/volumezone/volume_zone.go, v1.36.2.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Final, NamedTuple
+
+import numpy as np
+
+from shared.columns.rows import RowIndex, row_index
+from shared.columns.schema import Bools, Rows
+from shared.columns.table import NodeTable
+from shared.framework.cluster_view import ClusterView
+from shared.framework.plugin_api import (
+    NEVER_FILTERS,
+    SKIP_FILTER,
+    Dependence,
+    PreFilterResult,
+    Reads,
+    Scope,
+)
+from shared.framework.pod_info import PodInfo
+from shared.framework.status import Code, Status, Verdicts, single_reason
+from shared.kube.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_SEPARATOR
+from shared.kube.objects import PersistentVolume, PersistentVolumeClaim
+from shared.plugin_names import VOLUME_ZONE
+from shared.plugins.volumes.volume_rules import WAIT_FOR_FIRST_CONSUMER, claim_class
+from shared.selectors.label_match import has_label, value_in
+
+REASON: Final = "node(s) had no available volume zone"
+TOPOLOGY_LABELS: Final = (BETA_ZONE, BETA_REGION, ZONE, REGION)
+GENERAL_LABEL: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION}
+
+
+class VolumeTopology(NamedTuple):
+    """One label of a volume: a node must have one of its values."""
+
+    key: str
+    values: tuple[str, ...]
+
+
+class VolumeZone:
+    """Only claims that the pod names outright are looked at."""
+
+    NAME: ClassVar[str] = VOLUME_ZONE
+    ignores_requests: ClassVar[bool] = True
+    reads_claims: ClassVar[bool] = True
+    object_kinds: ClassVar[frozenset[str]] = frozenset(
+        {"persistentvolumeclaims", "persistentvolumes", "storageclasses"}
+    )
+    pre_filter_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
+    filter_depends: ClassVar[Dependence] = Dependence(Reads.NODE, Scope.ROW)
+
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        if not pod.claim_keys:
+            return NEVER_FILTERS
+        topologies: list[VolumeTopology] = []
+        for key in pod.claim_keys:
+            claim = cluster.objects.get("persistentvolumeclaims", key)
+            if claim is None:
+                name = key.rpartition("/")[2]
+                return _rejected(f'persistentvolumeclaim "{name}" not found')
+            problem = _unbound_problem(claim, cluster)
+            if problem is not None:
+                return _rejected(problem)
+            name = claim.spec.volume_name
+            if not name:
+                continue  # Its volume is still to be chosen.
+            volume = cluster.objects.get("persistentvolumes", name)
+            if volume is None:
+                return _rejected(f'persistentvolume "{name}" not found')
+            topologies += volume_topologies(volume)
+        if not topologies:
+            return SKIP_FILTER
+        return PreFilterResult(state=tuple(topologies))
+
+    def filter(
+        self,
+        state: tuple[VolumeTopology, ...] | None,
+        pod: PodInfo,
+        cluster: ClusterView,
+        rows: Rows,
+    ) -> Verdicts:
+        if state is None:
+            state = self.pre_filter(pod, cluster).state or ()
+        fits = match_volume_zones(state, cluster.nodes, row_index(rows), len(rows))
+        return single_reason(~fits, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
+
+
+def volume_topologies(volume: PersistentVolume) -> list[VolumeTopology]:
+    """The zone and region labels of a volume; a label with an empty zone in it is ignored."""
+    labels = volume.metadata.labels or {}
+    found: list[VolumeTopology] = []
+    for key in TOPOLOGY_LABELS:
+        if key in labels:
+            zones = [zone.strip() for zone in labels[key].split(ZONE_SEPARATOR)]
+            if "" not in zones:
+                found.append(VolumeTopology(key, tuple(zones)))
+    return found
+
+
+def match_volume_zones(
+    topologies: Sequence[VolumeTopology], nodes: NodeTable, index: RowIndex, count: int
+) -> Bools:
+    """Rows that lie where all volumes are, shape (count,). A node without any zone or region label
+    is taken to lie where they are."""
+    fits = np.ones(count, np.bool_)
+    for key, values in topologies:
+        value_ids = [nodes.find_value_id(value) for value in values]
+        column = nodes.label_column(key)
+        general = nodes.label_column(GENERAL_LABEL.get(key, key))
+        if column is None:
+            column = general
+        elif general is not None and general is not column:
+            # A beta label of the volume is also met by the node's general one.
+            column = np.where(column != 0, column, general)
+        fits &= False if column is None else value_in(column[index], value_ids)
+    has_any = np.zeros(count, np.bool_)
+    for key in TOPOLOGY_LABELS:
+        column = nodes.label_column(key)
+        if column is not None:
+            has_any |= has_label(column[index])
+    return fits | ~has_any
+
+
+def _unbound_problem(claim: PersistentVolumeClaim, cluster: ClusterView) -> str | None:
+    """Why a claim without a volume is a problem; None where it has one, or waits for its pod."""
+    if claim.spec.volume_name:
+        return None
+    class_name = claim_class(claim)
+    if not class_name:
+        return "PersistentVolumeClaim had no pv name and storageClass name"
+    storage_class = cluster.objects.get("storageclasses", class_name)
+    if storage_class is None:
+        return f'storageclass.storage.k8s.io "{class_name}" not found'
+    if storage_class.volume_binding_mode is None:
+        return f'VolumeBindingMode not set for StorageClass "{class_name}"'
+    if storage_class.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
+        return "PersistentVolume had no name"
+    return None
+
+
+def _rejected(problem: str) -> PreFilterResult:
+    return PreFilterResult(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (problem,)))

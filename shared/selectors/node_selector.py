@@ -1,0 +1,260 @@
+"""Node selectors (nodeSelector, node affinity terms): parsed once, matched against columns.
+
+Not part of a plugin, because volumes, topology spread and device pools select nodes by the same
+terms. A parsed selector keeps strings, not ids, so it stays right while dictionaries grow.
+
+Rules: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go and
+apimachinery's pkg/labels/selector.go, v1.36. Of a term that cannot be parsed (a Gt with "-5", an In
+without values) upstream says that it matches nothing; who must refuse it looks at `errors`.
+"""
+
+import re
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final, NamedTuple, assert_never
+
+import numpy as np
+
+from shared.columns.rows import RowIndex
+from shared.columns.schema import Bools, Int32s
+from shared.columns.table import NodeTable
+from shared.kube.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from shared.selectors.label_match import Numbers, has_label, numbers_in, value_in
+
+NAME_FIELD: Final = "metadata.name"
+LABEL_VALUE_LENGTH_MAX: Final = 63
+_LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?", re.ASCII)
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_INT64_MAX: Final = 2**63 - 1
+_INT64_MIN: Final = -(2**63)
+
+
+class Operator(Enum):
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GREATER = "Gt"
+    LESS = "Lt"
+
+
+class LabelRequirement(NamedTuple):
+    key: str
+    operator: Operator
+    values: tuple[str, ...]
+    bound: int = 0
+    """The number that Gt and Lt compare with."""
+
+
+class NameRequirement(NamedTuple):
+    """A requirement on metadata.name, the only field that can be selected by."""
+
+    name: str
+    is_equal: bool
+
+
+class Term(NamedTuple):
+    """All requirements must hold. With errors, the term matches nothing."""
+
+    labels: tuple[LabelRequirement, ...]
+    names: tuple[NameRequirement, ...]
+    errors: tuple[str, ...]
+
+
+Terms = tuple[Term, ...]
+
+
+# Parsing ------------------------------------------------------------------------------------------
+
+
+def parse_selector(selector: NodeSelector, path: str = "") -> Terms:
+    """The terms of a selector, of which one must match; empty terms match nothing and are left out."""
+    terms = selector.node_selector_terms or ()
+    return tuple(
+        parse_term(term, f"{path}nodeSelectorTerms[{i}]")
+        for i, term in enumerate(terms)
+        if not is_empty(term)
+    )
+
+
+def is_empty(term: NodeSelectorTerm) -> bool:
+    """Whether the term has no requirement at all; such a term matches nothing."""
+    return not term.match_expressions and not term.match_fields
+
+
+def parse_term(term: NodeSelectorTerm, path: str) -> Term:
+    """One term; what is wrong with it is listed in its errors, each with its path."""
+    labels: list[LabelRequirement] = []
+    names: list[NameRequirement] = []
+    errors: list[str] = []
+    for i, requirement in enumerate(term.match_expressions or ()):
+        where = f"{path}.matchExpressions[{i}]"
+        error, parsed = _parse_label(requirement)
+        if parsed is None:
+            errors.append(f"{where}.{error}")
+        else:
+            labels.append(parsed)
+    for i, requirement in enumerate(term.match_fields or ()):
+        where = f"{path}.matchFields[{i}]"
+        name_error, name = _parse_name(requirement)
+        if name is None:
+            errors.append(f"{where}.{name_error}")
+        else:
+            names.append(name)
+    return Term(tuple(labels), tuple(names), tuple(errors))
+
+
+def selector_from_labels(labels: dict[str, str]) -> Term:
+    """spec.nodeSelector: every label must be there with exactly this value."""
+    requirements = (LabelRequirement(key, Operator.IN, (value,)) for key, value in labels.items())
+    return Term(tuple(requirements), (), ())
+
+
+def _parse_label(requirement: NodeSelectorRequirement) -> tuple[str, LabelRequirement | None]:
+    values = tuple(requirement.values or ())
+    try:
+        operator = Operator(requirement.operator)
+    except ValueError:
+        known = ", ".join(o.value for o in Operator)
+        return f"operator: {requirement.operator!r} is not one of {known}", None
+    error = _value_count_error(operator, len(values)) or _label_values_error(values)
+    if error:
+        return error, None
+    bound = 0
+    if operator in (Operator.GREATER, Operator.LESS):
+        number = parse_int64(values[0])
+        if number is None:
+            return f"values[0]: {values[0]!r} is not an integer, as {operator.value} needs", None
+        bound = number
+    return "", LabelRequirement(requirement.key, operator, values, bound)
+
+
+def _value_count_error(operator: Operator, count: int) -> str:
+    match operator:
+        case Operator.IN | Operator.NOT_IN:
+            return "" if count else f"values: {operator.value} needs at least one"
+        case Operator.EXISTS | Operator.DOES_NOT_EXIST:
+            return f"values: {operator.value} takes none" if count else ""
+        case Operator.GREATER | Operator.LESS:
+            return "" if count == 1 else f"values: {operator.value} needs exactly one"
+        case _:
+            assert_never(operator)
+
+
+def _label_values_error(values: Sequence[str]) -> str:
+    for i, value in enumerate(values):
+        if len(value) > LABEL_VALUE_LENGTH_MAX or _LABEL_VALUE.fullmatch(value) is None:
+            return f"values[{i}]: {value!r} cannot be the value of a label"
+    return ""
+
+
+def _parse_name(requirement: NodeSelectorRequirement) -> tuple[str, NameRequirement | None]:
+    values = requirement.values or ()
+    if requirement.key != NAME_FIELD:
+        return f"key: {requirement.key!r} is not {NAME_FIELD}, the only field there is", None
+    if requirement.operator not in ("In", "NotIn"):
+        return f"operator: {requirement.operator!r} is not one of In, NotIn", None
+    if len(values) != 1:
+        return "values: exactly one is needed", None
+    return "", NameRequirement(values[0], requirement.operator == "In")
+
+
+def parse_int64(text: str) -> int | None:
+    """As Go's strconv.ParseInt(text, 10, 64); None where that fails."""
+    if _INTEGER.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if _INT64_MIN <= number <= _INT64_MAX else None
+
+
+# Matching -----------------------------------------------------------------------------------------
+
+
+def match_any(terms: Terms, nodes: NodeTable, index: RowIndex, count: int) -> Bools:
+    """Rows that one of the terms matches, shape (count,); without terms none."""
+    columns = SelectedColumns(nodes, index, count)
+    found = np.zeros(count, np.bool_)
+    for term in terms:
+        matched = columns.matched(term)
+        if matched is not None:
+            found |= matched
+    return found
+
+
+def match_term(term: Term, nodes: NodeTable, index: RowIndex, count: int) -> Bools:
+    """Rows for which every requirement of the term holds, shape (count,)."""
+    matched = SelectedColumns(nodes, index, count).matched(term)
+    return np.zeros(count, np.bool_) if matched is None else matched
+
+
+class SelectedColumns:
+    """Labels of some rows, as the terms of one selector ask for them: what several ask for is taken
+    out of the table once, and its numbers are read once."""
+
+    __slots__ = ("_count", "_index", "_nodes", "_numbers", "_values")
+
+    def __init__(self, nodes: NodeTable, index: RowIndex, count: int) -> None:
+        self._nodes = nodes
+        self._index = index
+        self._count = count
+        self._values: dict[str, Int32s | None] = {}
+        self._numbers: dict[str, Numbers] = {}
+
+    def matched(self, term: Term) -> Bools | None:
+        """Rows for which every requirement of the term holds, shape (count,); None: there is none."""
+        if term.errors:
+            return None
+        found: Bools | None = None
+        for requirement in term.labels:
+            part = self._matched_by(requirement)
+            if part is None:
+                return None
+            found = part if found is None else found & part
+        if found is None:
+            found = np.ones(self._count, np.bool_)
+        for name in term.names:
+            is_it = self._nodes.name_id[self._index] == self._nodes.names.find(name.name)
+            found &= is_it if name.is_equal else ~is_it
+        return found
+
+    def _matched_by(self, requirement: LabelRequirement) -> Bools | None:
+        values = self._values_of(requirement.key)
+        if values is None:
+            is_absence_asked = requirement.operator in (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
+            return np.ones(self._count, np.bool_) if is_absence_asked else None
+        match requirement.operator:
+            case Operator.IN:
+                known = self._known(requirement.values)
+                return value_in(values, known) if known else None
+            case Operator.NOT_IN:
+                return ~value_in(values, self._known(requirement.values))
+            case Operator.EXISTS:
+                return has_label(values)
+            case Operator.DOES_NOT_EXIST:
+                return ~has_label(values)
+            case Operator.GREATER:
+                numbers, are_there = self._numbers_of(requirement.key, values)
+                return (numbers > requirement.bound) & are_there
+            case Operator.LESS:
+                numbers, are_there = self._numbers_of(requirement.key, values)
+                return (numbers < requirement.bound) & are_there
+            case _:
+                assert_never(requirement.operator)
+
+    def _known(self, values: Sequence[str]) -> list[int]:
+        ids = [self._nodes.find_value_id(value) for value in values]
+        return [value_id for value_id in ids if value_id > 0]
+
+    def _values_of(self, key: str) -> Int32s | None:
+        if key not in self._values:
+            column = self._nodes.label_column(key)
+            self._values[key] = None if column is None else column[self._index]
+        return self._values[key]
+
+    def _numbers_of(self, key: str, values: Int32s) -> Numbers:
+        found = self._numbers.get(key)
+        if found is None:
+            text_of = self._nodes.value_text
+            found = numbers_in(values, lambda value_id: parse_int64(text_of(value_id)))
+            self._numbers[key] = found
+        return found

@@ -1,0 +1,172 @@
+"""Pod affinity terms: parsed once for each pod class, matched against other classes.
+
+A term is read in two ways. As a term of the pod to be placed, its namespaces are worked out before
+anything is counted (`resolved`); as a term of a pod that is on a node, its namespace selector is
+held against the labels of the incoming pod's namespace.
+
+Rules: `AffinityTerm` in pkg/scheduler/framework/types.go and `mergeAffinityTermNamespacesIfNotEmpty`
+in pkg/scheduler/framework/plugins/interpodaffinity/plugin.go, v1.36.2. matchLabelKeys and
+mismatchLabelKeys are not read here: the API server has merged them into the selector.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from shared.kube.objects import Affinity, PodAffinityTerm, WeightedPodAffinityTerm
+from shared.selectors.label_selector import Labels, Selector, SelectorError, parse_label_selector
+
+NO_LABELS: Final[Labels] = {}
+
+
+class PodTerm(NamedTuple):
+    """Pods of some namespaces that a selector picks, in a topology."""
+
+    topology_key: str
+    selector: Selector
+    namespaces: frozenset[str]
+    namespace_selector: Selector
+    weight: int = 0
+    """Of a preferred term; negative for anti-affinity."""
+
+    def matches(self, namespace: str, namespace_labels: Labels, labels: Labels) -> bool:
+        """Whether a pod with these labels in a namespace with those labels is meant."""
+        if namespace not in self.namespaces and not self.namespace_selector.matches(
+            namespace_labels
+        ):
+            return False
+        return self.selector.matches(labels)
+
+    def resolved(self, namespace_labels: Mapping[str, Labels]) -> "ResolvedTerm":
+        """The term with its namespaces named; `namespace_labels` holds all namespaces' labels.
+
+        A selector that holds for no labels at all (NotIn, DoesNotExist, empty) takes every
+        namespace, whatever its labels: kube-scheduler goes on asking it with none.
+        """
+        if self.namespace_selector.matches(NO_LABELS):
+            return ResolvedTerm(self.topology_key, self.selector, None, self.weight)
+        names = self.namespaces
+        if not self.namespace_selector.selects_nothing:
+            names = names.union(
+                name
+                for name, labels in namespace_labels.items()
+                if self.namespace_selector.matches(labels)
+            )
+        return ResolvedTerm(self.topology_key, self.selector, names, self.weight)
+
+
+class ResolvedTerm(NamedTuple):
+    """A term of the incoming pod."""
+
+    topology_key: str
+    selector: Selector
+    namespaces: frozenset[str] | None
+    """None: all."""
+    weight: int = 0
+
+    def matches(self, namespace: str, labels: Labels) -> bool:
+        if self.namespaces is not None and namespace not in self.namespaces:
+            return False
+        return self.selector.matches(labels)
+
+
+AnyTerm = TypeVar("AnyTerm", PodTerm, ResolvedTerm)
+
+
+class TermIndex(Generic[AnyTerm]):
+    """Terms by a label that those whom they mean must have: a pod may have thousands of terms, and all
+    others are held against them."""
+
+    __slots__ = ("_by_label", "_without")
+
+    def __init__(self, terms: Iterable[AnyTerm]) -> None:
+        self._by_label: dict[str, list[AnyTerm]] = {}
+        self._without: list[AnyTerm] = []
+        for term in terms:
+            label = term.selector.needed_label
+            of_label = self._without if label is None else self._by_label.setdefault(label, [])
+            of_label.append(term)
+
+    def about(self, labels: Labels) -> Iterator[AnyTerm]:
+        """Those that may mean a pod with these labels."""
+        yield from self._without
+        if self._by_label:
+            for label in labels:
+                yield from self._by_label.get(label, ())
+
+
+class TermsAbout(NamedTuple):
+    """The terms of a pod on a node, for whoever comes."""
+
+    affinity: TermIndex[PodTerm]
+    anti_affinity: TermIndex[PodTerm]
+    preferred: TermIndex[PodTerm]
+
+
+class PodTerms(NamedTuple):
+    """All terms of a pod. A group with an unreadable term is empty, and `errors` says why."""
+
+    affinity: tuple[PodTerm, ...] = ()
+    anti_affinity: tuple[PodTerm, ...] = ()
+    preferred: tuple[PodTerm, ...] = ()
+    """Preferred affinity, then preferred anti-affinity with negative weights."""
+    errors: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[PodTerm, ...]:
+        return self.affinity + self.anti_affinity + self.preferred
+
+
+NO_TERMS: Final = PodTerms()
+
+
+def parse_pod_terms(namespace: str, affinity: Affinity | None) -> PodTerms:
+    """The terms of a pod in `namespace`."""
+    if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
+        return NO_TERMS
+    errors: list[str] = []
+    near, apart = affinity.pod_affinity, affinity.pod_anti_affinity
+    required: list[tuple[PodTerm, ...]] = []
+    preferred: list[tuple[PodTerm, ...]] = []
+    for group, sign, name in ((near, 1, "Affinity"), (apart, -1, "AntiAffinity")):
+        hard = group.required_during_scheduling_ignored_during_execution if group else None
+        soft = group.preferred_during_scheduling_ignored_during_execution if group else None
+        required.append(_group(namespace, hard or (), f"required{name}Terms", errors))
+        preferred.append(_weighted(namespace, soft or (), sign, f"preferred{name}Terms", errors))
+    return PodTerms(required[0], required[1], preferred[0] + preferred[1], tuple(errors))
+
+
+def _group(
+    namespace: str, terms: Iterable[PodAffinityTerm], name: str, errors: list[str]
+) -> tuple[PodTerm, ...]:
+    try:
+        return tuple(_term(namespace, term, 0) for term in terms)
+    except SelectorError as error:
+        errors.append(f"{name}: {error}")
+        return ()
+
+
+def _weighted(
+    namespace: str,
+    terms: Sequence[WeightedPodAffinityTerm],
+    sign: int,
+    name: str,
+    errors: list[str],
+) -> tuple[PodTerm, ...]:
+    try:
+        return tuple(_term(namespace, t.pod_affinity_term, sign * t.weight) for t in terms)
+    except SelectorError as error:
+        errors.append(f"{name}: {error}")
+        return ()
+
+
+def _term(namespace: str, term: PodAffinityTerm, weight: int) -> PodTerm:
+    named = frozenset(term.namespaces or ())
+    if not named and term.namespace_selector is None:
+        named = frozenset((namespace,))
+    return PodTerm(
+        term.topology_key,
+        parse_label_selector(term.label_selector),
+        named,
+        parse_label_selector(term.namespace_selector),
+        weight,
+    )
