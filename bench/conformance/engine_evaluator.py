@@ -41,6 +41,7 @@ from shared.framework.status import SUCCESS
 from shared.kube.pod_record import PodRecord, scheduler_name_of, split_pod
 from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.plugins.devices.dynamic_resources import DynamicResources
+from workers.scorer.evaluator import post_filter
 
 Json = dict[str, Any]
 
@@ -226,7 +227,7 @@ class _Session:
             if error.error:
                 return {"result": "error", "message": error.error}
             preemptor = self._nominated.preemptor(record, pod_class)
-            result = self._engine.post_filter(evaluation, preemptor, self._first_by_name)
+            result = post_filter(self._engine, evaluation, preemptor, self._first_by_name)
             if result.preemption is not None:
                 self._nominated.carry_out(record, pod_class, result.preemption)
             return {"result": "unschedulable", "message": error.message(result.status.message)}

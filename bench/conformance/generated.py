@@ -18,7 +18,7 @@ from bench.conformance.engine_evaluator import EngineEvaluator
 from bench.conformance.generate import scenario
 from bench.conformance.scenario import Scenario
 from shared.engine import class_filters, kept_rows, lone_pods, row_states
-from shared.framework import candidate_search
+from workers.scorer import candidate_search
 
 Json = dict[str, Any]
 

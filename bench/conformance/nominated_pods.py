@@ -11,8 +11,7 @@ import msgspec
 from daemon.core.cache import Cache, CachedPod
 from daemon.core.pod_classes import PodClass
 from shared.columns.nominations import Nomination
-from shared.framework.preemption import Preemption
-from shared.framework.preemptor import Preemptor
+from shared.framework.post_filter import Preemption, Preemptor
 from shared.framework.status import CODE_NAMES, SUCCESS, Status
 from shared.kube.pod_record import PodRecord
 

@@ -15,7 +15,6 @@ from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.engine.best_rows import Ties
 from shared.engine.engine import Choice, ClassEvaluation, Engine
-from shared.framework.candidates import Candidate
 from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import (
     FitError,
@@ -33,17 +32,19 @@ from shared.framework.outcomes import (
 )
 from shared.framework.plugin_api import UNRATED
 from shared.framework.post_filter import (
+    Candidate,
     FailedAttempt,
     PostFilterPlugin,
     PostFilterResult,
+    Preemption,
+    Preemptor,
     run_post_filters,
 )
-from shared.framework.preemption import Preemption
-from shared.framework.preemptor import Preemptor, is_above_any
 from shared.framework.runtime import Framework
 from shared.framework.score_range import out_of_range
 from shared.framework.status import Status
-from shared.framework.victim_finder import VictimFinder
+from shared.plugins.preemption.victim_finder import VictimFinder
+from workers.scorer.evaluator import PreemptionEvaluator, is_above_any, post_filter
 
 TieBreak = Callable[[Rows | Ties], int]
 
@@ -188,8 +189,8 @@ class SlowAttempt:
     def post_filter(self, plugins: Sequence[PostFilterPlugin]) -> PostFilterResult:
         """The same of some plugins."""
         attempt = FailedAttempt(
-            self.framework, self.pod, self.view, self.asked_outcome, self.filtered, self.tie_break,
-            self.offset,
+            self.framework, self.pod, self.view, self.asked_outcome, self.filtered,
+            PreemptionEvaluator(self.tie_break, self.offset),
         )  # fmt: skip
         return run_post_filters(plugins, attempt)
 
@@ -244,7 +245,7 @@ def _failed_otherwise(
     found += _unequal("filter", sorted(kept), sorted(fresh))
     if not seeks_room:
         return found
-    result = engine.post_filter(evaluation, slow.pod, slow.tie_break, slow.offset)
+    result = post_filter(engine, evaluation, slow.pod, slow.tie_break, slow.offset)
     found += _unequal("post_filter", said(result), said(slow.post_filtered))
     if result.preemption is not None:
         found += _preempts_otherwise(slow, result.preemption)

@@ -24,13 +24,14 @@ from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from shared.columns.nominations import Nomination
 from shared.faults import reading
-from shared.framework.preemption import fits_without, victims_on
-from shared.framework.preemptor import NEVER, Preemptor
+from shared.framework.post_filter import Preemptor
 from shared.framework.runtime import Framework
 from shared.ids import NodeName, PodUid
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import PreemptionProposal
 from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim, SetNomination
+from shared.plugins.preemption.default_preemption import NEVER
+from shared.plugins.preemption.victim_finder import fits_without, victims_on
 
 ENDED: Final = -1
 

@@ -14,6 +14,7 @@ Int32s = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 """Indices of node rows, shape (n,)."""
+NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
 
 INT64_MAX: Final = (1 << 63) - 1
 

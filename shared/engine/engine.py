@@ -20,19 +20,18 @@ import numpy as np
 from shared.columns.journal import START, Changes, Journal
 from shared.columns.pod_log import PodChange
 from shared.columns.rows import rows_where
-from shared.columns.schema import Bools, Rows
+from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.columns.usage import PodUsage
 from shared.engine.best_rows import Ties
 from shared.engine.class_filters import ClassFilters
 from shared.engine.class_run import ClassRun, Put, RunTieBreak, run_of
 from shared.engine.class_scores import ClassScores
 from shared.engine.class_shift import ClassShift
+from shared.engine.dry_runs import DryRuns
 from shared.engine.filter_update import refreshed, rows_within
 from shared.engine.row_states import RowStates
-from shared.framework.candidates import NO_ROWS
 from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import FitError, diagnose, filter_candidates, plugin_error
-from shared.framework.dry_runs import DryRuns
 from shared.framework.node_sample import NodeSample, Sampling, first_in_heap
 from shared.framework.nominated_pods import (
     counting_own_node,
@@ -44,8 +43,6 @@ from shared.framework.outcomes import FilterOutcome, PreFilterOutcome, PreScoreE
 from shared.framework.plans import EDITED_BITS, MOVING_BITS
 from shared.framework.plugin_api import Delta, Reads
 from shared.framework.pod_info import PodInfo
-from shared.framework.post_filter import FailedAttempt, PostFilterResult, run_post_filters
-from shared.framework.preemptor import Preemptor
 from shared.framework.runtime import Framework
 from shared.framework.score_range import INVALID, invalid_score, out_of_range
 
@@ -145,6 +142,11 @@ class Engine:
         self._sample = sample or NodeSample()
         self.states = states or RowStates(cluster, journal)
         self._kept: OrderedDict[int, ClassEvaluation] = OrderedDict()
+
+    @property
+    def cluster(self) -> ClusterView:
+        """What is evaluated on."""
+        return self._cluster
 
     def knows(self, class_id: int) -> bool:
         """Whether an evaluation of the class is kept."""
@@ -333,30 +335,11 @@ class Engine:
             )
         return evaluation.failure
 
-    def post_filter(
-        self,
-        evaluation: ClassEvaluation,
-        preemptor: Preemptor,
-        tie_break: Callable[[Rows], int],
-        offset: int = 0,
-        refused: Rows = NO_ROWS,
-    ) -> PostFilterResult:
-        """Whether room can be made for a pod of a class that fits nowhere; `refused` as in
-        `FailedAttempt`."""
+    def dry_runs(self, evaluation: ClassEvaluation) -> DryRuns | None:
+        """What is known of making room for pods of the class; None for a pod by itself."""
         if evaluation.dry_runs is None and not evaluation.own_uid:
             evaluation.dry_runs = DryRuns(self._cluster, self._journal)
-        attempt = FailedAttempt(
-            evaluation.framework,
-            preemptor,
-            self._cluster,
-            evaluation.outcome,
-            self.filtered(evaluation),
-            tie_break,
-            offset,
-            refused,
-            evaluation.dry_runs,
-        )
-        return run_post_filters(evaluation.framework.post_filters, attempt)
+        return evaluation.dry_runs
 
     def filtered(self, evaluation: ClassEvaluation) -> FilterOutcome:
         """What the filters say of all candidate nodes to a class that fits nowhere."""

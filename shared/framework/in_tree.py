@@ -11,7 +11,6 @@ from shared.framework import plugin_args as args
 from shared.framework.extension_points import Plugin
 from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
 from shared.plugins.binding.default_binder import DefaultBinder
-from shared.plugins.default_preemption import DefaultPreemption
 from shared.plugins.devices.dynamic_resources import DynamicResources
 from shared.plugins.gates.priority_sort import PrioritySort
 from shared.plugins.gates.scheduling_gates import SchedulingGates
@@ -23,6 +22,7 @@ from shared.plugins.node.node_name import NodeName
 from shared.plugins.node.node_ports import NodePorts
 from shared.plugins.node.node_unschedulable import NodeUnschedulable
 from shared.plugins.node.taint_toleration import TaintToleration
+from shared.plugins.preemption.default_preemption import DefaultPreemption
 from shared.plugins.resources.node_resources_balanced_allocation import (
     NodeResourcesBalancedAllocation,
 )

@@ -1,23 +1,129 @@
-"""PostFilter: what is tried for a pod that fits nowhere, and what is said of it.
+"""PostFilter: what is tried for a pod that fits nowhere, and what may come of it.
 
 Apart from the run of the other extension points because a plugin here is given everything, the
-framework itself included: it asks what the filters would say if things were different.
+framework itself included: it asks what the filters would say if things were different. A search over
+the nodes is the scorer's (`Evaluator`), what it goes by the plugin's.
 
 Rules: `RunPostFilterPlugins` in pkg/scheduler/framework/runtime/framework.go, v1.36.2.
 """
 
-from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Final, NamedTuple, Protocol
 
-from shared.columns.schema import Rows
-from shared.framework.candidates import NO_ROWS
+import numpy as np
+
+from shared.columns.schema import NO_ROWS, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
-from shared.framework.dry_runs import DryRuns
-from shared.framework.outcomes import FilterOutcome, PreFilterOutcome
-from shared.framework.preemption import Preemption, TieBreak
-from shared.framework.preemptor import Preemptor
+from shared.framework.outcomes import FilterOutcome, NodeVerdict, PreFilterOutcome
+from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
 from shared.framework.status import Code, Status
+
+
+class Preemptor(NamedTuple):
+    """The pod that found no room."""
+
+    info: PodInfo
+    uid: str = ""
+    nominated_row: int = -1
+    """The node that it is nominated to; -1: to none, or to one that is gone."""
+    is_nominated: bool = False
+    """Its status names a node."""
+
+
+class Candidate(NamedTuple):
+    """A node on which the pod would fit if the victims were gone."""
+
+    row: int
+    victims: tuple[int, ...]
+    """Rows of the pod table, the most important first; at least one."""
+    pdb_violations: int
+
+
+class Candidates(NamedTuple):
+    """Many of them, as columns of shape (n,)."""
+
+    rows: Rows
+    violations: Int64s
+    counts: Int64s
+    """Victims of each."""
+    victims: Rows
+    """Of all, one node's after the other's."""
+
+    def at(self, position: int) -> Candidate:
+        first = int(self.counts[:position].sum())
+        victims: list[int] = self.victims[first : first + int(self.counts[position])].tolist()
+        return Candidate(int(self.rows[position]), tuple(victims), int(self.violations[position]))
+
+    def first(self, count: int) -> "Candidates":
+        """The first so many."""
+        if count == len(self.rows):
+            return self
+        victim_count = int(self.counts[:count].sum())
+        return Candidates(
+            self.rows[:count],
+            self.violations[:count],
+            self.counts[:count],
+            self.victims[:victim_count],
+        )
+
+    def all(self) -> list[Candidate]:
+        return [self.at(position) for position in range(len(self.rows))]
+
+
+_NO_COUNTS: Final[Int64s] = np.zeros(0, np.int64)
+NO_CANDIDATES: Final = Candidates(NO_ROWS, _NO_COUNTS, _NO_COUNTS, NO_ROWS)
+
+
+def in_order(parts: list[Candidates], rows: Rows) -> Candidates:
+    """All of them, in the order in which `rows` names their nodes."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return NO_CANDIDATES
+    found = Candidates(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    position = np.zeros(int(rows.max()) + 1, np.int64)
+    position[rows] = np.arange(len(rows))
+    order = np.argsort(position[found.rows])
+    of_victim = np.repeat(position[found.rows], found.counts)
+    return Candidates(
+        found.rows[order],
+        found.violations[order],
+        found.counts[order],
+        found.victims[np.argsort(of_victim, kind="stable")],
+    )
+
+
+class Preemption(NamedTuple):
+    """What preemption came to."""
+
+    status: Status
+    """Success: `best` is to be carried out. Otherwise why not, as PostFilter reports it."""
+    ineligible_reason: str = ""
+    potential: Rows = NO_ROWS
+    """Nodes that were worth a try, in the order of trying."""
+    candidates: Candidates = NO_CANDIDATES
+    failed: Sequence[NodeVerdict] = ()
+    """Nodes where it does not help, and why; where it helps on some node, those that were tried now."""
+    best: Candidate | None = None
+    tied: tuple[int, ...] = ()
+    """Rows of the candidates as good as the best, if there are several."""
+    ends_nomination: bool = False
+    """Nothing helps: what the pod was nominated to is void as well."""
+    is_open: bool = False
+    """Nothing helps as long as this worker's own placements cannot be victims; with them gone it
+    would: to be asked again once the owner has confirmed them."""
+
+
+class Evaluator(Protocol):
+    """Who searches the nodes for the best way to make room."""
+
+    def preempt(
+        self, attempt: "FailedAttempt", candidates_wanted: Callable[[int], int]
+    ) -> Preemption:
+        """`candidates_wanted` says of how many nodes are worth a try after how many candidates the
+        search may end."""
+        ...
 
 
 class FailedAttempt(NamedTuple):
@@ -29,13 +135,9 @@ class FailedAttempt(NamedTuple):
     outcome: PreFilterOutcome
     filtered: FilterOutcome
     """What the filters said of all candidate nodes; of none, where PreFilter rejected the pod."""
-    tie_break: TieBreak
-    offset: int = 0
-    """Where among the nodes to begin a search."""
+    evaluator: Evaluator
     refused: Rows = NO_ROWS
     """Nodes that pass the filters, and were refused by an extender for a reason that may go."""
-    dry_runs: DryRuns | None = None
-    """What is known from other pods of the class, if somebody keeps it."""
 
 
 class PostFilterResult(NamedTuple):

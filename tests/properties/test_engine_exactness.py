@@ -34,7 +34,7 @@ from shared.engine.engine import Engine
 from shared.engine.lone_pods import LonePods
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.framework.preemptor import Preemptor
+from shared.framework.post_filter import Preemptor
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
 from shared.kube.object_codec import decode_object

@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
 from shared.columns.nominations import Nomination
-from shared.framework.candidates import Candidate
 from shared.framework.diagnosis import filter_candidates
-from shared.framework.post_filter import FailedAttempt, run_post_filters
-from shared.framework.preemption import Preemption
-from shared.framework.preemptor import Preemptor
+from shared.framework.post_filter import (
+    Candidate,
+    FailedAttempt,
+    Preemption,
+    Preemptor,
+    run_post_filters,
+)
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
 from shared.framework.status import Code
@@ -25,6 +28,7 @@ from shared.kube.objects import PodDisruptionBudget
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node, make_pod
 from tests.support.storage_and_devices import put_storage_and_devices
+from workers.scorer.evaluator import PreemptionEvaluator
 
 FRAMEWORK = Registry().build(ProfileConfig()).framework
 NODES = 3
@@ -257,9 +261,8 @@ def test_candidates_are_those_of_the_slow_twin(
         cache.nodes.ports_id.copy(),
         cache.pod_table.node_row.copy(),
     )
-    attempt = FailedAttempt(
-        FRAMEWORK, attempting, view, outcome, filtered, lambda rows: int(rows[0])
-    )
+    evaluator = PreemptionEvaluator(lambda rows: int(rows[0]))
+    attempt = FailedAttempt(FRAMEWORK, attempting, view, outcome, filtered, evaluator)
     preemption = run_post_filters(FRAMEWORK.post_filters[-1:], attempt).preemption
     assert preemption is not None
     after: tuple[Any, ...] = (

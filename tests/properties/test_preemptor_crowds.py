@@ -15,11 +15,12 @@ from daemon.core.cache import Cache
 from shared.columns.nominations import Nomination
 from shared.engine.engine import Engine
 from shared.framework.diagnosis import filter_candidates
-from shared.framework.preemptor import Preemptor
+from shared.framework.post_filter import Preemptor
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
 from shared.kube.objects import PodDisruptionBudget
 from tests.support.builders import make_node, make_pod
+from workers.scorer.evaluator import post_filter
 
 NODES = 5
 BUILT = Registry().build(
@@ -141,8 +142,8 @@ def test_the_last_of_a_crowd_is_told_what_the_first_would_be_told(
             if evaluation.feasible_count:
                 break
             failure = each.failure(evaluation)
-            result = each.post_filter(
-                evaluation, Preemptor(info), lambda rows: int(rows[-1]), offset
+            result = post_filter(
+                each, evaluation, Preemptor(info), lambda rows: int(rows[-1]), offset
             )
             found.append((failure, said(result)))
             preemption = result.preemption

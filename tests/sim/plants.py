@@ -73,13 +73,13 @@ PLANTS = {
         found_by=33,
     ),
     "nobody is put back who need not go": Plant(
-        "shared.framework.victim_finder",
+        "shared.plugins.preemption.victim_finder",
         "for rank in range(int(counts[fits].max(initial=0))):",
         "for rank in range(0):",
         found_by=33,
     ),
     "the worst node is preempted on": Plant(
-        "shared.framework.preemption",
+        "workers.scorer.evaluator",
         "        left = left[values == values.min()]",
         "        left = left[values == values.max()]",
         found_by=373,

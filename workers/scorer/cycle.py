@@ -20,8 +20,8 @@ from shared.framework.runtime import Framework
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Failure, Placements
 from shared.messages.to_scorer import PodTask, SchedulePods, TaskRun
-from workers.scorer.preemption import RoomMaker
 from workers.scorer.replica import Replica, ReplicaClass
+from workers.scorer.room_maker import RoomMaker
 from workers.scorer.tie_break import BY_NAME, BY_SEED, by_seed, first_by_name
 
 _NO_TEMPLATE: Final = msgspec.Raw(b"")

@@ -14,17 +14,18 @@ from shared.columns.schema import Int64s, Rows
 from shared.engine.class_scores import ClassScores
 from shared.engine.engine import ClassEvaluation
 from shared.extenders.extender_verdicts import ExtenderVerdicts
-from shared.framework.candidates import Candidate, Candidates
 from shared.framework.diagnosis import FitError, plugin_error
 from shared.framework.outcomes import PreScoreError
 from shared.framework.pod_info import PodInfo
-from shared.framework.preemption import fits_without, pick
+from shared.framework.post_filter import Candidate, Candidates
 from shared.framework.score_range import INVALID, invalid_score
 from shared.framework.what_if import WhatIf
 from shared.messages.from_scorer import Failure
 from shared.messages.to_scorer import ExtendedTask, PodTask
+from shared.plugins.preemption.victim_finder import fits_without
 from workers.scorer.cycle import NO_NODES, Cycle
-from workers.scorer.preemption import Refusals, RoomSearch
+from workers.scorer.evaluator import pick
+from workers.scorer.room_maker import Refusals, RoomSearch
 
 NO_CANDIDATE: Final = "no candidate node for preemption"
 

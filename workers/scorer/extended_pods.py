@@ -25,8 +25,8 @@ from shared.extenders.extender_config import ExtenderConfig
 from shared.extenders.extender_verdicts import ExtenderVerdicts, is_interested
 from shared.extenders.extender_wire import MetaPod, MetaVictims, PodName
 from shared.faults import reading
-from shared.framework.candidates import Candidates
 from shared.framework.diagnosis import FitError
+from shared.framework.post_filter import Candidates
 from shared.framework.status import SUCCESS, Code, Status
 from shared.messages.from_scorer import Failure, Placements
 from shared.messages.to_scorer import ExtendedTask, PodOnNode, PodsOnNodes
@@ -34,8 +34,8 @@ from shared.plugin_names import DEFAULT_PREEMPTION
 from workers.scorer.cycle import Answers
 from workers.scorer.extended_cycle import NO_CANDIDATE, ExtendedCycle
 from workers.scorer.extender_questions import Answer, FilterQuestion, PreemptQuestion, Question
-from workers.scorer.preemption import RoomSearch
 from workers.scorer.replica import Replica
+from workers.scorer.room_maker import RoomSearch
 
 PODS_AT_A_TIME: Final = 8
 """kube-scheduler asks about one pod after the other. With 8, an extender that takes 10 ms is no

@@ -15,8 +15,8 @@ from bench.conformance.generate import FAMILIES, scenario
 from bench.conformance.generated import decided, differing, shrink
 from bench.conformance.scenario import Scenario
 from shared.columns.schema import Rows
-from shared.framework.candidate_search import CandidateSearch
-from shared.framework.dry_runs import DryRuns
+from shared.engine.dry_runs import DryRuns
+from workers.scorer.candidate_search import CandidateSearch
 
 Json = dict[str, Any]
 SEED = 1

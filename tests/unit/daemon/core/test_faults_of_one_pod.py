@@ -17,7 +17,7 @@ from shared.kube.pod_record import PodRecord
 from shared.plugins.resources.node_resources_fit import NodeResourcesFit
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
-from workers.scorer.preemption import RoomMaker
+from workers.scorer.room_maker import RoomMaker
 
 BAD = {"is": "bad"}
 

@@ -10,10 +10,10 @@ from shared.columns.schema import Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Dependence, PreFilterResult, Reads, Scope
 from shared.framework.pod_info import PodInfo
-from shared.framework.preemption import fits_without
-from shared.framework.preemptor import Preemptor
+from shared.framework.post_filter import Preemptor
 from shared.framework.runtime import Framework
 from shared.framework.status import Code, Status, Verdicts, single_reason
+from shared.plugins.preemption.victim_finder import fits_without
 from tests.support.builders import make_node, make_pod
 
 

@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 
 from shared.columns.schema import Rows
-from shared.framework.candidates import NO_CANDIDATES, Candidates, in_order
-from shared.framework.dry_runs import DryRuns
-from shared.framework.stretch import Stretch
-from shared.framework.victim_finder import VictimFinder
+from shared.engine.dry_runs import DryRuns
+from shared.framework.post_filter import NO_CANDIDATES, Candidates, in_order
+from shared.plugins.preemption.stretch import Stretch
+from shared.plugins.preemption.victim_finder import VictimFinder
 
 SIZE_MIN: Final = 32
 """Fewer nodes are not asked about at a time, where it is known of most what comes of it."""

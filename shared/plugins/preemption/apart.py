@@ -15,9 +15,9 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.outcomes import FilterOutcome, PreFilterOutcome
 from shared.framework.plugin_api import ApartFilter, Dependence, FilterPlugin, GonePods
 from shared.framework.pod_info import PodInfo
-from shared.framework.preemption_scope import moving_part
 from shared.framework.runtime import Framework
 from shared.framework.status import Verdicts
+from shared.plugins.preemption.filters_asked_again import moving_part
 
 
 class ApartFramework:

@@ -1,6 +1,6 @@
 """What a worker says of a pod that fits nowhere: why, and which pods would have to go.
 
-The search is the profile's PostFilter (`shared.framework.post_filter`). Here it is made part of a
+The search is `evaluator.py`, by way of the profile's PostFilter. Here it is made part of a
 batch: room that was found for one pod is kept from the next ones by a nomination of the worker's own,
 until the owner has settled the proposal.
 """
@@ -10,16 +10,15 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from shared.columns.nominations import Nomination
-from shared.columns.schema import Rows
+from shared.columns.schema import NO_ROWS, Rows
 from shared.engine.engine import ClassEvaluation, Engine
 from shared.extenders.extender_verdicts import EXTENDER
 from shared.faults import changing
-from shared.framework.candidates import NO_ROWS
 from shared.framework.diagnosis import FitError
-from shared.framework.post_filter import PostFilterResult
-from shared.framework.preemptor import Preemptor
+from shared.framework.post_filter import PostFilterResult, Preemptor
 from shared.messages.from_scorer import Failure, PreemptionProposal
 from shared.messages.to_scorer import PodTask
+from workers.scorer.evaluator import post_filter
 from workers.scorer.replica import Replica
 
 SEARCHES_MAX: Final = 64
@@ -92,7 +91,8 @@ class RoomMaker:
         has_search = evaluation.framework.post_filters and len(self._replica.nodes.order)
         if fit_error.error or not has_search:
             return RoomSearch(fit_error)
-        result = self._engine.post_filter(
+        result = post_filter(
+            self._engine,
             evaluation,
             self.preemptor(task, evaluation),
             lambda ties: self._among_ties(ties, task.ticket),

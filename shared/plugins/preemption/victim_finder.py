@@ -15,25 +15,25 @@ pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go, v1.36.2
 import numpy as np
 
 from shared.columns.schema import Bools, Rows
-from shared.framework.apart import ApartFramework, apart_framework, can_be_apart
-from shared.framework.candidates import Candidates
 from shared.framework.cluster_view import ClusterView
-from shared.framework.failed_nodes import FailedNodes
 from shared.framework.nominated_pods import run_filters_with_nominated
 from shared.framework.outcomes import FilterOutcome, PreFilterOutcome
 from shared.framework.plugin_api import GonePods
 from shared.framework.pod_shift import PodShift
-from shared.framework.preemption_budgets import Budgets
-from shared.framework.preemption_scope import (
+from shared.framework.post_filter import Candidates, Preemptor
+from shared.framework.runtime import Framework
+from shared.framework.status import Code
+from shared.framework.what_if import WhatIf
+from shared.plugins.preemption.apart import ApartFramework, apart_framework, can_be_apart
+from shared.plugins.preemption.budgets import Budgets
+from shared.plugins.preemption.failed_nodes import FailedNodes
+from shared.plugins.preemption.filters_asked_again import (
     MindedClasses,
     moving_only,
     row_filters_read_pods,
     settled_by_row,
 )
-from shared.framework.preemptor import Preemptor
-from shared.framework.runtime import Framework
-from shared.framework.stretch import Stretch, stretch_of
-from shared.framework.what_if import WhatIf
+from shared.plugins.preemption.stretch import Stretch, stretch_of
 
 
 class VictimFinder:
@@ -195,3 +195,36 @@ class VictimFinder:
         return Candidates(
             stretch.rows[chosen], violations[chosen], counts[chosen], stretch.pods[places]
         )
+
+
+def fits_without(
+    framework: Framework, preemptor: Preemptor, cluster: ClusterView, row: int, victims: Rows
+) -> bool:
+    """Whether the pod passes every filter on one node once these pods of it are gone."""
+    info = preemptor.info
+    outcome = framework.run_pre_filters(info, cluster)
+    if not outcome.status.is_success and outcome.status.code is not Code.UNSCHEDULABLE:
+        return False  # Else PreFilter may change its mind, with the victims gone.
+    shift = PodShift(framework, info, cluster, outcome)
+    rows = np.array([row], np.intp)
+    with WhatIf(cluster, rows, with_pods=True, on_change=shift.move) as what_if:
+        what_if.take_off(victims)
+        filtered = run_filters_with_nominated(
+            framework, info, cluster, outcome, rows, preemptor.uid, shift
+        )
+        return bool(filtered.passes[0])
+
+
+def victims_on(
+    framework: Framework, preemptor: Preemptor, cluster: ClusterView, row: int
+) -> frozenset[int]:
+    """Rows of the pods that a search would have go from one node; none where it would not choose the
+    node."""
+    outcome = framework.run_pre_filters(preemptor.info, cluster)
+    if not outcome.status.is_success and outcome.status.code is not Code.UNSCHEDULABLE:
+        return frozenset()
+    finder = VictimFinder(framework, preemptor, cluster, outcome)
+    stretch = finder.stretch(np.array([row], np.intp))
+    if not len(stretch.rows):
+        return frozenset()
+    return frozenset(finder.find(stretch, is_loud=finder.looks_beyond).victims.tolist())

@@ -12,9 +12,9 @@ import numpy as np
 
 from shared.columns.journal import Journal
 from shared.columns.schema import Bools, Int32s, Int64s, Rows
-from shared.framework.candidates import Candidates
 from shared.framework.cluster_view import ClusterView
-from shared.framework.preemption_budgets import BUDGETS
+from shared.framework.post_filter import Candidates
+from shared.plugins.preemption.budgets import BUDGETS
 
 POD_CHANGES_MAX: Final = 4096
 """After so many, asking all nodes again is quicker."""

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from daemon.core.cache import Cache
-from shared.framework.preemption_scope import (
+from shared.framework.profiles import ProfileConfig
+from shared.framework.registry import Registry
+from shared.kube.pod_record import PodRecord
+from shared.plugins.preemption.filters_asked_again import (
     MindedClasses,
     moving_only,
     row_filters_read_pods,
     settled_by_row,
 )
-from shared.framework.profiles import ProfileConfig
-from shared.framework.registry import Registry
-from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node, make_pod
 from tests.support.volumes import put_claim, put_volume
 

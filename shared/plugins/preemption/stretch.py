@@ -6,7 +6,7 @@ import numpy as np
 
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
-from shared.framework.preemption_budgets import Budgets
+from shared.plugins.preemption.budgets import Budgets
 
 
 class Stretch(NamedTuple):

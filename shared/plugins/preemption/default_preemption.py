@@ -1,0 +1,77 @@
+"""DefaultPreemption as a plugin: who may preempt, and how many nodes are looked at.
+
+Rules: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go, v1.36.2
+(`PodEligibleToPreemptOthers`, `GetOffsetAndNumCandidates`).
+"""
+
+from typing import ClassVar, Final
+
+import numpy as np
+
+from shared.framework.cluster_view import ClusterView
+from shared.framework.outcomes import FilterOutcome, PreFilterOutcome
+from shared.framework.plugin_args import DefaultPreemptionArgs
+from shared.framework.post_filter import FailedAttempt, PostFilterResult, Preemption, Preemptor
+from shared.framework.status import Code, Status
+from shared.plugin_names import DEFAULT_PREEMPTION
+
+NEVER: Final = "Never"
+"""The preemptionPolicy of pods that make nobody go."""
+NEVER_POLICY: Final = "not eligible due to preemptionPolicy=Never."
+VICTIMS_TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
+
+
+class DefaultPreemption:
+    """PostFilter."""
+
+    NAME: ClassVar[str] = DEFAULT_PREEMPTION
+
+    def __init__(self, args: DefaultPreemptionArgs) -> None:
+        self._args = args
+
+    def post_filter(self, attempt: FailedAttempt) -> PostFilterResult:
+        reason = ineligible_reason(attempt.pod, attempt.cluster, attempt.outcome, attempt.filtered)
+        if reason:
+            preemption = Preemption(refusal(reason), ineligible_reason=reason)
+        else:
+            preemption = attempt.evaluator.preempt(attempt, self.candidates_wanted)
+        return PostFilterResult(preemption.status, preemption)
+
+    def candidates_wanted(self, potential_count: int) -> int:
+        """After so many candidates the search ends."""
+        args = self._args
+        wanted = potential_count * args.min_candidate_nodes_percentage // 100
+        return min(max(wanted, args.min_candidate_nodes_absolute), potential_count)
+
+
+def refusal(text: str) -> Status:
+    """What PostFilter says where no room is made."""
+    return Status(Code.UNSCHEDULABLE, (f"preemption: {text}",), DEFAULT_PREEMPTION)
+
+
+def ineligible_reason(
+    preemptor: Preemptor, cluster: ClusterView, outcome: PreFilterOutcome, filtered: FilterOutcome
+) -> str:
+    """Why the pod may not preempt now; empty if it may."""
+    if preemptor.info.spec.preemption_policy == NEVER:
+        return NEVER_POLICY
+    row = preemptor.nominated_row
+    if not preemptor.is_nominated or row < 0 or not cluster.nodes.present[row]:
+        return ""
+    if _code_of(row, outcome, filtered) == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+        return ""
+    pods = cluster.pods
+    going = pods.rows_on(row)
+    going = going[pods.is_preempted[going]]
+    is_lower = cluster.usages.priorities(pods.class_id[going]) < preemptor.info.priority
+    return VICTIMS_TERMINATING if is_lower.any() else ""
+
+
+def _code_of(row: int, outcome: PreFilterOutcome, filtered: FilterOutcome) -> int:
+    """The code of one node; nodes that were not looked at have that of PreFilter."""
+    if not outcome.status.is_success:
+        return outcome.status.code
+    at = np.flatnonzero(filtered.rows == row)
+    if not len(at):
+        return Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    return int(filtered.codes()[at[0]])

@@ -1,0 +1,189 @@
+"""Preemption's search: on which node room is made for a pod that fits nowhere, and who has to go there.
+
+What it goes by are the rules in `shared/plugins/preemption`; `candidate_search.py` tries the nodes. Here
+is where it is worth a try, how the answer comes of what was found, and which candidate is the best.
+
+Rules: pkg/scheduler/framework/preemption/preemption.go, v1.36.2. Differences: nodes are tried in the
+order of the list of nodes instead of by goroutines, so that equal states give equal answers; a worker's
+own placements that nobody has confirmed are never victims (`unconfirmed.py`).
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from shared.columns.schema import NO_ROWS, Rows
+from shared.engine.dry_runs import DryRuns
+from shared.engine.engine import ClassEvaluation, Engine
+from shared.framework.cluster_view import ClusterView
+from shared.framework.diagnosis import FitError
+from shared.framework.outcomes import FilterOutcome, PreFilterOutcome
+from shared.framework.post_filter import (
+    NO_CANDIDATES,
+    Candidate,
+    Candidates,
+    FailedAttempt,
+    PostFilterResult,
+    Preemption,
+    Preemptor,
+    run_post_filters,
+)
+from shared.framework.status import SUCCESS, Code, Status
+from shared.plugin_names import DEFAULT_PREEMPTION
+from shared.plugins.preemption.default_preemption import refusal
+from shared.plugins.preemption.failed_nodes import FailedNodes
+from shared.plugins.preemption.victim_finder import VictimFinder
+from workers.scorer.candidate_search import CandidateSearch
+from workers.scorer.unconfirmed import unconfirmed_would_do
+
+NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
+PRIORITY_SHIFT: Final = 1 << 31
+"""Added to each priority of a sum, so that of two pods with negative priority one is better."""
+
+TieBreak = Callable[[Rows], int]
+"""Chooses one of the node rows that are equally good."""
+
+
+def post_filter(
+    engine: Engine,
+    evaluation: ClassEvaluation,
+    preemptor: Preemptor,
+    tie_break: TieBreak,
+    offset: int = 0,
+    refused: Rows = NO_ROWS,
+) -> PostFilterResult:
+    """Whether room can be made for a pod of a class that fits nowhere; `refused` as in
+    `FailedAttempt`."""
+    attempt = FailedAttempt(
+        evaluation.framework,
+        preemptor,
+        engine.cluster,
+        evaluation.outcome,
+        engine.filtered(evaluation),
+        PreemptionEvaluator(tie_break, offset, engine.dry_runs(evaluation)),
+        refused,
+    )
+    return run_post_filters(evaluation.framework.post_filters, attempt)
+
+
+class PreemptionEvaluator(NamedTuple):
+    """`Evaluator` of one attempt."""
+
+    tie_break: TieBreak
+    offset: int = 0
+    """Where among the nodes to begin."""
+    dry_runs: DryRuns | None = None
+    """What is known from other pods of the class, if somebody keeps it."""
+
+    def preempt(
+        self, attempt: FailedAttempt, candidates_wanted: Callable[[int], int]
+    ) -> Preemption:
+        framework, pod, cluster, outcome, filtered, _, refused = attempt
+        potential = potential_rows(cluster, outcome, filtered, refused)
+        if len(potential):
+            potential = np.roll(potential, -(self.offset % len(potential)))
+        wanted = candidates_wanted(len(potential))
+        candidates, failed = self._searched(attempt, potential, wanted)
+        if not len(candidates.rows):
+            status, ends = _no_candidate(cluster, failed)
+            is_open = unconfirmed_would_do(
+                framework, pod.info, pod.uid, cluster, outcome, potential
+            )
+            return Preemption(
+                status, potential=potential, failed=failed, ends_nomination=ends, is_open=is_open
+            )
+        best, tied = pick(cluster, candidates, self.tie_break)
+        return Preemption(
+            SUCCESS, potential=potential, candidates=candidates, failed=failed, best=best, tied=tied
+        )
+
+    def _searched(
+        self, attempt: FailedAttempt, potential: Rows, wanted: int
+    ) -> tuple[Candidates, FailedNodes]:
+        """Where it helps, and where it does not."""
+        framework, pod, cluster, outcome, *_ = attempt
+        if not is_above_any(cluster, pod):
+            failed = FailedNodes()
+            failed.add_without_victims(potential)
+            return NO_CANDIDATES, failed
+        finder = VictimFinder(framework, pod, cluster, outcome)
+        if self.dry_runs is not None and finder.holds_until_changed:
+            search = CandidateSearch(finder, wanted)
+            search.run_with(self.dry_runs, potential)
+            found = search.candidates()
+            if len(found.rows):
+                return found, finder.failed
+            # Somebody is told why, node by node.
+            finder = VictimFinder(framework, pod, cluster, outcome)
+        search = CandidateSearch(finder, wanted)
+        search.run(potential)
+        return search.candidates(), finder.failed
+
+
+def potential_rows(
+    cluster: ClusterView, outcome: PreFilterOutcome, filtered: FilterOutcome, refused: Rows
+) -> Rows:
+    """Nodes that refuse the pod and might not if pods were gone, in the order of the nodes. `refused`
+    are nodes that others refuse, for now."""
+    order = cluster.nodes.order
+    if not outcome.status.is_success:
+        return order if outcome.status.code is Code.UNSCHEDULABLE else order[:0]
+    is_potential = np.zeros(cluster.nodes.capacity, np.bool_)
+    is_potential[filtered.rows[filtered.codes() == Code.UNSCHEDULABLE]] = True
+    is_potential[refused] = True
+    rows: Rows = order[is_potential[order]]
+    return rows
+
+
+def is_above_any(cluster: ClusterView, preemptor: Preemptor) -> bool:
+    """Whether a pod on some node is less important; where all are alike there is nothing to try."""
+    pods = cluster.pods
+    placed = np.flatnonzero(pods.node_row[: pods.row_count] >= 0)
+    priority = cluster.usages.priorities(pods.class_id[placed])
+    return bool((priority < preemptor.info.priority).any())
+
+
+def _no_candidate(cluster: ClusterView, failed: FailedNodes) -> tuple[Status, bool]:
+    """The answer where nothing helps, and whether that ends the pod's nomination."""
+    errors = failed.errors()
+    if errors:
+        text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+        return Status(Code.ERROR, (f"preemption: {text}",), DEFAULT_PREEMPTION), False
+    reasons = failed.reasons()
+    node_count = len(cluster.nodes.order)
+    if len(failed) < node_count:
+        reasons[NOT_HELPFUL] += node_count - len(failed)
+    error = FitError(node_count, "", reasons, frozenset(), frozenset())
+    return refusal(error.message()), True
+
+
+def pick(
+    cluster: ClusterView, candidates: Candidates, tie_break: TieBreak
+) -> tuple[Candidate, tuple[int, ...]]:
+    """The best candidate, and all that are as good (pickOneNodeForPreemption)."""
+    if len(candidates.rows) == 1:
+        return candidates.at(0), ()
+    counts, victims = candidates.counts, candidates.victims
+    starts = np.cumsum(counts) - counts
+    priority = cluster.usages.priorities(cluster.pods.class_id[victims])
+    highest = priority[starts]
+    is_highest = priority == np.repeat(highest, counts)
+    start_s = np.where(is_highest, cluster.pods.start_s[victims], np.iinfo(np.int64).max)
+    worse = (
+        candidates.violations,
+        highest,
+        np.add.reduceat(priority + PRIORITY_SHIFT, starts),
+        counts,
+        -np.minimum.reduceat(start_s, starts),
+    )
+    left = np.arange(len(candidates.rows))
+    for column in worse:
+        values = column[left]
+        left = left[values == values.min()]
+    if len(left) == 1:
+        return candidates.at(int(left[0])), ()
+    rows = np.sort(candidates.rows[left])
+    row = tie_break(rows)
+    best = int(np.flatnonzero(candidates.rows == row)[0])
+    return candidates.at(best), tuple(rows.tolist())
