@@ -40,6 +40,7 @@ from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Proposals
 from shared.messages.to_binder import BindPods, PreemptPods
 from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
+from shared.telemetry.metrics import Count
 from shared.transport.owner_sockets import Received
 
 REFUSALS_MAX: Final = 64
@@ -147,7 +148,7 @@ class Judge:
         for problem in problems(state.cache, state.queue):
             raise SimulatedFailure("contradiction", problem)
         refused_count = (
-            state.counters["proposals_rejected"] + state.counters["preemptions_rejected"]
+            state.counters[Count.PROPOSALS_REJECTED] + state.counters[Count.PREEMPTIONS_REJECTED]
         )
         now = (owner.epoch, self._world.server.cluster.store.version, self.assumptions_count)
         if now != self._last_progress:

@@ -51,8 +51,8 @@ def answer_of(holdings: Holdings, question: Question, *, is_standby: bool) -> Ad
             return TextAnswer(problems(cache, queue) or ["no contradictions"])
         case QueueRequest():
             pods = pending_pods(queue, holdings.nominations)
-            counters = dict(holdings.counters)
-            return QueueAnswer(pods, holdings.binders.in_flight_count(), counters)
+            in_flight_count = holdings.binders.in_flight_count()
+            return QueueAnswer(pods, in_flight_count, holdings.counters.plain())
         case NodesRequest(profile):
             return _nodes(holdings, profile)
         case CacheRequest():
@@ -89,7 +89,7 @@ def status_of(holdings: Holdings, *, is_standby: bool) -> StatusAnswer:
         scorers_ready=len(holdings.scorers.ready()),
         binders_ready=holdings.binders.ready_count(),
         binds_in_flight=holdings.binders.in_flight_count(),
-        counters=dict(counters),
+        counters=counters.plain(),
         is_standby=is_standby,
         foreign_pods_by_node=dict(counters.foreign_by_node.most_common(FOREIGN_NODES_MAX)),
         awaited_kinds=holdings.changes.awaited_kinds,

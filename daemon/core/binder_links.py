@@ -21,6 +21,7 @@ from shared.messages.from_binder import (
     VictimReport,
 )
 from shared.messages.from_scorer import Failure
+from shared.telemetry.metrics import Count
 
 BINDER_SILENCE_MAX_S: Final = 15.0
 """A binder says something each second. One that has been silent for so long is stuck, or its host is
@@ -60,7 +61,7 @@ class BinderLinks:
 
     def _welcome(self, peer: bytes, binder_index: int, instance: str, now_s: float) -> None:
         holdings, binders = self._holdings, self._holdings.binders
-        holdings.counters["binds_repeated"] += binders.join(peer, binder_index, instance, now_s)
+        holdings.counters[Count.BINDS_REPEATED] += binders.join(peer, binder_index, instance, now_s)
         holdings.nominations.lose_binder(peer)
         holdings.nominations.keep_binders(binders.peers())
         holdings.effects.append(TellBinder(peer, to_binder.Welcome(holdings.epoch)))
@@ -78,7 +79,7 @@ class BinderLinks:
                     holdings.queue.requeue_error(uid, now_s)
                 else:
                     self._end(uid)
-        holdings.counters["bound"] += bound_count
+        holdings.counters[Count.BOUND] += bound_count
         for failed in report.failed:
             self._on_bind_failed(peer, failed, now_s)
 
@@ -97,7 +98,7 @@ class BinderLinks:
         # That a pod is deleted while it is being bound is nobody's fault.
         is_problem = failed.reason is not BindFailureReason.GONE
         holdings.effects.append(Note("binding_failed", fields, is_problem))
-        holdings.counters["binds_failed"] += 1
+        holdings.counters[Count.BINDS_FAILED] += 1
         if failed.reason is BindFailureReason.UNREACHABLE:
             holdings.binders.order_again(order, now_s)
             return
@@ -148,7 +149,7 @@ class BinderLinks:
         holdings = self._holdings
         holdings.nominations.lose_binder(peer)
         lost = holdings.binders.leave(peer)
-        holdings.counters["binds_repeated"] += lost
+        holdings.counters[Count.BINDS_REPEATED] += lost
         holdings.effects.append(Note("binder_lost", {"orders": lost, "reason": reason}, True))
 
     def lose_the_silent(self, now_s: float) -> None:

@@ -63,6 +63,7 @@ from shared.messages.to_owner import (
     SyncFinished,
     SyncStarted,
 )
+from shared.telemetry.metrics import Count
 
 _RESOURCES: Final = {
     "persistentvolumes": Resource.PERSISTENT_VOLUME,
@@ -325,7 +326,7 @@ class ClusterChanges:
         if old is not None and node_name != record.node_name:
             self.wake_for_room(old, node_name, now_s)
         if held is None and self._queue.contains(record.uid):
-            self._counters["foreign_binds"] += 1
+            self._counters[Count.FOREIGN_BINDS] += 1
             self._counters.foreign_by_node[record.node_name] += 1
             self._leave_queue(record.uid)
         new_pod = self._cache.get_pod(record.uid)
@@ -357,7 +358,7 @@ class ClusterChanges:
             self._cache.classes.release(pod_class)
             if known:
                 self._leave_queue(record.uid)
-            self._counters["foreign_pods"] += 1
+            self._counters[Count.FOREIGN_PODS] += 1
             return
         old_class = self._classes.get(record.uid)
         self._classes[record.uid] = pod_class
@@ -473,7 +474,7 @@ class ClusterChanges:
                 forget_told(self._cache, self._told_claims)
                 self._told_claims = {}
         if missed and was_synced:
-            self._counters["missed_deletes"] += len(missed)
+            self._counters[Count.MISSED_DELETES] += len(missed)
             fields: dict[str, object] = {"kind": kind, "count": len(missed), "first": missed[0]}
             self._note(Note("missed_deletes_repaired", fields, True))
         self._unsynced.discard(kind)
@@ -491,7 +492,7 @@ class ClusterChanges:
         self._queue.move_all_to_active_or_backoff(event, old, new, now_s)
 
     def _reject(self, where: str, problem: str) -> None:
-        self._counters["objects_rejected"] += 1
+        self._counters[Count.OBJECTS_REJECTED] += 1
         self._note(Note("object_left_out", {"where": where, "problem": problem}, True))
 
 

@@ -18,6 +18,7 @@ from shared.errors import ObjectError
 from shared.extenders.extender_verdicts import asked_of_scorers, binders_of
 from shared.framework.status import CODE_NAMES, SUCCESS
 from shared.messages.from_scorer import Failure, Placements, Proposals
+from shared.telemetry.metrics import Count
 
 
 class Committer:
@@ -82,8 +83,8 @@ class Committer:
             self._outcomes.fail(refused.attempt, refusal(refused.status), now_s)
         for unreadable, error in judgement.unreadable:
             self._outcomes.fail(unreadable, left_out(error), now_s)
-        holdings.counters["proposals_rejected"] += len(judgement.rejected)
-        holdings.counters["proposals_stale"] += judgement.stale_count
+        holdings.counters[Count.PROPOSALS_REJECTED] += len(judgement.rejected)
+        holdings.counters[Count.PROPOSALS_STALE] += judgement.stale_count
         return judgement
 
     def _time_reserve(self, judgement: Judgement, took_s: float) -> None:
@@ -137,7 +138,7 @@ class Committer:
             claim_releases(pod.record, info, holdings.cache.view, failure.freed_claims)
         )
         if failure.was_room_sought:
-            holdings.counters["preemption_attempts"] += 1
+            holdings.counters[Count.PREEMPTION_ATTEMPTS] += 1
         if failure.preemption is not None:
             try:
                 # Whom extenders want to go, no search of ours can tell.
@@ -151,10 +152,10 @@ class Committer:
                 self._outcomes.fail(attempt, left_out(error), now_s)
                 return
             if victim_count is None:
-                holdings.counters["preemptions_rejected"] += 1
+                holdings.counters[Count.PREEMPTIONS_REJECTED] += 1
                 self._outcomes.try_again(attempt, now_s)
                 return
-            holdings.counters["preemptions"] += 1
+            holdings.counters[Count.PREEMPTIONS] += 1
             if victim_count:
                 holdings.counters.observe("victims", (), victim_count)
         elif failure.ends_nomination and holdings.nominations.own_uid(pod.record.uid):

@@ -24,6 +24,7 @@ from shared.columns.journal import Position
 from shared.errors import ObjectError
 from shared.faults import reading
 from shared.messages.from_scorer import Forecast
+from shared.telemetry.metrics import Count
 
 
 class Foresight:
@@ -101,7 +102,7 @@ class Foresight:
         holdings.cache.assume_pod(pod.record, node_name, attempt.pod_class)
         took_s = holdings.counters.stopwatch() - begun_s
         holdings.counters.took("Reserve", attempt.pod_class.profile, took_s)
-        holdings.counters["forecasts_used"] += 1
+        holdings.counters[Count.FORECASTS_USED] += 1
         holdings.counters.observe("algorithm_s", (), foreseen.took_s)
         scorer.foreseen = msgspec.structs.replace(
             foreseen,

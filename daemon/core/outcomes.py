@@ -25,6 +25,7 @@ from shared.framework.status import Code, Status
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Failure
 from shared.messages.to_binder import Decision, PodVerdict, ReportPods
+from shared.telemetry.metrics import Count
 
 
 class Outcomes:
@@ -37,7 +38,7 @@ class Outcomes:
         """A pod without anything to be done before its binding, as nearly all are."""
         holdings, profile = self._holdings, attempt.pod_class.profile
         holdings.binders.order(attempt.pod.record, node_name, profile)
-        holdings.counters["scheduled"] += 1
+        holdings.counters[Count.SCHEDULED] += 1
 
     def work_for(self, record: PodRecord, info: PodInfo, node_name: str) -> BindingWork:
         """What the volumes and claims need of a pod that has just been reserved a place."""
@@ -63,7 +64,7 @@ class Outcomes:
         holdings.binders.order(
             record, node_name, profile, work, extenders, is_announced=is_announced
         )
-        holdings.counters["scheduled"] += 1
+        holdings.counters[Count.SCHEDULED] += 1
 
     def take_off(self, record: PodRecord, info: PodInfo, node_name: str) -> CachedPod | None:
         """Undoes what was assumed of a pod. None: the pod is gone, or known to be bound; what was
@@ -86,10 +87,10 @@ class Outcomes:
         profile = attempt.pod_class.profile
         holdings.times.refused(attempt.pod, profile, is_error=failure.is_error)
         if failure.is_error:
-            holdings.counters["errors"] += 1
+            holdings.counters[Count.ERRORS] += 1
             place = holdings.queue.requeue_error(record.uid, now_s)
         else:
-            holdings.counters["unschedulable"] += 1
+            holdings.counters[Count.UNSCHEDULABLE] += 1
             place = holdings.queue.requeue_unschedulable(
                 record.uid, failure.plugins, failure.pending_plugins, now_s
             )
@@ -104,9 +105,9 @@ class Outcomes:
         there is none; one that `is_refused` too often in a row, later."""
         holdings, uid = self._holdings, attempt.pod.record.uid
         place = holdings.queue.requeue_head(uid, now_s, is_refused=is_refused)
-        holdings.counters["attempts_repeated"] += place is not None
+        holdings.counters[Count.ATTEMPTS_REPEATED] += place is not None
         if place is Place.BACKOFF:
-            holdings.counters["refused_too_often"] += 1
+            holdings.counters[Count.REFUSED_TOO_OFTEN] += 1
             fields: dict[str, object] = {"pod": attempt.pod.key, "times": attempt.pod.refused_count}
             holdings.effects.append(Note("refused_too_often", fields, True))
 

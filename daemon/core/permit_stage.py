@@ -12,6 +12,7 @@ from shared.errors import ObjectError
 from shared.faults import reading
 from shared.framework.status import CODE_NAMES, Code, Status
 from shared.messages.to_owner import AdapterMessage, PodChanged, PodDeleted, SyncFinished
+from shared.telemetry.metrics import Count
 
 
 class PermitStage:
@@ -38,7 +39,7 @@ class PermitStage:
             "Permit", attempt.pod_class.profile, took_s, status=CODE_NAMES[status.code]
         )
         if status.code is Code.WAIT:
-            holdings.counters["permit_waits"] += 1
+            holdings.counters[Count.PERMIT_WAITS] += 1
             if holdings.settings.announces_nodes:
                 holdings.nominations.announce(record, node_name)
         elif status.is_success:
@@ -69,7 +70,7 @@ class PermitStage:
 
     def _reject(self, waiting: Waiting, status: Status, now_s: float) -> None:
         holdings, uid = self._holdings, waiting.record.uid
-        holdings.counters["permit_rejections"] += 1
+        holdings.counters[Count.PERMIT_REJECTIONS] += 1
         forgotten = self._outcomes.take_off(waiting.record, waiting.pod, waiting.node_name)
         pod = holdings.queue.get(uid)
         assert forgotten is not None, "a pod that is not assumed does not wait"

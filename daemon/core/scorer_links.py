@@ -25,6 +25,7 @@ from shared.messages.from_scorer import (
     ScorerHeartbeat,
     ScorerHello,
 )
+from shared.telemetry.metrics import Count
 
 SENT_AWAY_MAX: Final = 1024
 """Connections; the oldest, which are closed by then, are forgotten."""
@@ -75,7 +76,7 @@ class ScorerLinks:
                 self._resyncs[peer] = message.reason
             case Proposals():
                 if scorer is None or message.epoch != holdings.epoch:
-                    holdings.counters["proposals_stale"] += len(message.placements.tickets)
+                    holdings.counters[Count.PROPOSALS_STALE] += len(message.placements.tickets)
                 else:
                     in_hand = dict(scorer.attempts) if holdings.suspects.is_careful else {}
                     self._committer.commit(scorer, message, now_s)
@@ -118,7 +119,7 @@ class ScorerLinks:
         self._note_refused(instance, event.key_name, problem)
 
     def _note_refused(self, instance: str, key_name: str, problem: str) -> None:
-        self._holdings.counters["workers_refused"] += 1
+        self._holdings.counters[Count.WORKERS_REFUSED] += 1
         fields: dict[str, object] = {"instance": instance, "key": key_name, "problem": problem}
         self._holdings.effects.append(Note("worker_refused", fields, True))
 
@@ -163,7 +164,7 @@ class ScorerLinks:
 
     def _park(self, attempt: Attempt, now_s: float) -> None:
         holdings = self._holdings
-        holdings.counters["pods_parked"] += 1
+        holdings.counters[Count.PODS_PARKED] += 1
         fields: dict[str, object] = {"pod": attempt.pod.key, "reason": suspects.WHY}
         holdings.effects.append(Note("pod_parked", fields, True))
         self._outcomes.fail(attempt, Failure([], suspects.WHY, [], [], True), now_s)
@@ -198,7 +199,7 @@ class ScorerLinks:
         if scorers.ready():
             snapshot = holdings.snapshots.delta(settled, scorers.next_ticket)
             if snapshot is not None:
-                holdings.counters["snapshots"] += 1
+                holdings.counters[Count.SNAPSHOTS] += 1
                 holdings.effects.append(Publish(snapshot.message, snapshot.buffers))
         else:
             holdings.snapshots.skip(settled)
@@ -213,7 +214,7 @@ class ScorerLinks:
             if scorer is None:
                 continue
             scorer.is_ready = True
-            holdings.counters["resyncs"] += 1
+            holdings.counters[Count.RESYNCS] += 1
             fields: dict[str, object] = {"worker": scorer.worker_index, "reason": reason}
             holdings.effects.append(Note("full_snapshot_sent", fields))
             holdings.effects.append(TellScorer(peer, full.message, full.buffers))

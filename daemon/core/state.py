@@ -70,6 +70,7 @@ from shared.in_hand import InHand
 from shared.messages.admin import StatusAnswer, StopRequest, TextAnswer
 from shared.messages.to_owner import AdapterHello, AdapterMessage, NodeChanged, StartSync
 from shared.plugin_names import DEFAULT_PREEMPTION
+from shared.telemetry.metrics import Count
 
 BINDERS_AWAITED_S: Final = 10.0
 """At its start the owner waits for the binders to have nothing of an earlier owner in flight, so that
@@ -203,7 +204,7 @@ class SchedulerState:
 
     def _on_adapter(self, event: AdapterSaid, now_s: float) -> None:
         is_current = event.batch.epoch == self._holdings.epoch and event.peer == self._adapter
-        self.counters["adapter_batches"] += is_current
+        self.counters[Count.ADAPTER_BATCHES] += is_current
         begun_s = self.counters.stopwatch()
         for kind, run in groupby(event.batch.messages, type):
             if kind is AdapterHello:
@@ -247,7 +248,7 @@ class SchedulerState:
         self.queue.flush(now_s)
         self.binders.pass_time(now_s)
         for pod in self.cache.cleanup_expired(now_s):
-            self.counters["assumed_expired"] += 1
+            self.counters[Count.ASSUMED_EXPIRED] += 1
             held.effects.append(Note("assumed_pod_expired", {"pod": pod.record.key}, True))
             held.changes.wake_as_deleted(pod, now_s)
             held.changes.requeue(pod, now_s)
@@ -278,7 +279,7 @@ class SchedulerState:
 
     def _note_disagreements(self) -> None:
         for kind, subject, detail in self.cache.disagreements:
-            self.counters["disagreements"] += 1
+            self.counters[Count.DISAGREEMENTS] += 1
             fields: dict[str, object] = {"kind": kind, "pod": subject, "detail": detail}
             self._holdings.effects.append(Note("disagreement_repaired", fields, True))
         self.cache.disagreements.clear()

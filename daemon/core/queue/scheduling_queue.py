@@ -59,6 +59,7 @@ from daemon.core.queue.woken import woken_by
 from shared.framework.pod_info import PodInfo
 from shared.ids import NodeName
 from shared.kube.pod_record import PodRecord
+from shared.limits import POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
 from shared.messages.admin import QueueLengths
 from shared.plugin_names import DEFAULT_PREEMPTION
 
@@ -73,9 +74,9 @@ steps (`daemon.core.dispatch`): a pod that is refused more often than this is no
 class QueueSettings(msgspec.Struct, frozen=True):
     """The parts of the configuration that the queue reads."""
 
-    initial_backoff_s: float = 1.0
+    initial_backoff_s: float = POD_INITIAL_BACKOFF_S
     """podInitialBackoffSeconds"""
-    max_backoff_s: float = 10.0
+    max_backoff_s: float = POD_MAX_BACKOFF_S
     """podMaxBackoffSeconds; 0 turns back-off off."""
     leftover_after_s: float = LEFTOVER_AFTER_S
     """A pod parked for longer than this is tried again without a reason: hints may be wrong."""

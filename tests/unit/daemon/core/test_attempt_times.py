@@ -8,6 +8,7 @@ from daemon.core.queue.queued_pod import QueuedPod
 from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import decode_template
 from shared.messages.admin import HistogramState
+from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
@@ -92,13 +93,13 @@ def test_every_pod_that_fits_nowhere_is_an_attempt_at_preemption() -> None:
     pipeline = Pipeline()
     pipeline.sync([make_node("n0", cpu="3")], [make_pod(f"p{i}", cpu="1") for i in range(5)])
     pipeline.run_until_quiet()
-    assert pipeline.state.counters["unschedulable"] == 2
-    assert pipeline.state.counters["preemption_attempts"] == 2
+    assert pipeline.state.counters[Count.UNSCHEDULABLE] == 2
+    assert pipeline.state.counters[Count.PREEMPTION_ATTEMPTS] == 2
 
 
 def test_without_nodes_nobody_looks_for_room() -> None:
     pipeline = Pipeline()
     pipeline.sync([], [make_pod("p", cpu="1")])
     pipeline.run_until_quiet()
-    assert pipeline.state.counters["unschedulable"] == 1
-    assert pipeline.state.counters["preemption_attempts"] == 0
+    assert pipeline.state.counters[Count.UNSCHEDULABLE] == 1
+    assert pipeline.state.counters[Count.PREEMPTION_ATTEMPTS] == 0

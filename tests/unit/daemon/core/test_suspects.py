@@ -7,6 +7,7 @@ from daemon.core.suspects import PARKED, PARKED_S, SUSPICION_S
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import PodChanged, PodDeleted
 from shared.messages.to_scorer import SchedulePods
+from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
@@ -80,7 +81,7 @@ def test_the_one_that_nobody_survives_is_found_and_parked(worker_count: int) -> 
     (told,) = [v for report in deadly.pipeline.verdicts for v in report.verdicts]
     assert (told.name, told.reason) == ("bad0", "SchedulerError")
     assert "again and again" in told.message
-    assert deadly.pipeline.state.counters["pods_parked"] == 1
+    assert deadly.pipeline.state.counters[Count.PODS_PARKED] == 1
     deadly.pipeline.check()
 
 
@@ -151,7 +152,7 @@ def test_a_scorer_that_dies_of_itself_costs_nobody_anything() -> None:
     deadly.run()
     assert len(pipeline.bound) == 30
     assert not pipeline.state._holdings.suspects.is_careful
-    assert pipeline.state.counters["pods_parked"] == 0
+    assert pipeline.state.counters[Count.PODS_PARKED] == 0
 
 
 def test_suspicion_ends_where_nobody_asks_for_the_pod() -> None:

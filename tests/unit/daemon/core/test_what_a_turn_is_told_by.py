@@ -12,6 +12,7 @@ from daemon.endpoints.metrics_text import metrics_text
 from shared.framework.plugin_times import IN_OWNER
 from shared.messages.admin import HistogramState
 from shared.messages.to_owner import NodeDeleted, PodChanged, PodDeleted
+from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.owner_answers import metrics_answer, status_answer
 from tests.support.pipeline import Pipeline, default_profile
@@ -119,7 +120,7 @@ def test_pods_placed_after_a_flush_are_counted() -> None:
         flushed.append(queued.attempts)
         pipeline.run_until_quiet()
         assert queued.was_flushed is is_room
-        assert counters["scheduled_after_flush"] == is_room
+        assert counters[Count.SCHEDULED_AFTER_FLUSH] == is_room
     assert make_pod("big").uid in pipeline.bound
     assert flushed[1] > flushed[0]
 
