@@ -61,11 +61,7 @@ def answer_of(holdings: Holdings, question: Question, *, is_standby: bool) -> Ad
             return pod_resources_page(cache, queue, start)
         case MetricsRequest():
             status = status_of(holdings, is_standby=is_standby)
-
-            def profile_of(uid: str) -> str:
-                return holdings.changes.class_of(uid).profile
-
-            return metrics_answer(status, holdings.counters, queue, profile_of)
+            return metrics_answer(status, holdings.counters, queue)
 
 
 def _nodes(holdings: Holdings, profile: str) -> NodesAnswer:

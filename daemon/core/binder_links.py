@@ -112,7 +112,7 @@ class BinderLinks:
         if pod is not None:
             # Of a pod that somebody else has bound or deleted, nothing is told.
             is_told = failed.reason in (BindFailureReason.REJECTED, BindFailureReason.TIMEOUT)
-            attempt = Attempt(0, 0, pod, holdings.changes.class_of(record.uid))
+            attempt = Attempt(0, 0, pod, pod.pod_class)
             failure = Failure([], failed.message, [], [], True)
             self._outcomes.fail(attempt, failure, now_s, is_told=is_told)
             is_announced = failed.was_announced or order.is_announced
@@ -130,8 +130,7 @@ class BinderLinks:
         holdings = self._holdings
         pod = holdings.queue.done(uid)
         if pod is not None:
-            holdings.times.bound(pod, holdings.changes.class_of(uid).profile)
-            holdings.changes.release_queued(uid)
+            holdings.times.bound(pod, pod.pod_class.profile)
 
     def _on_victims(self, report: VictimReport, now_s: float) -> None:
         for done in report.victims:

@@ -18,7 +18,6 @@ from daemon.core.claim_work import forget_told, told_claims
 from daemon.core.counters import Counters
 from daemon.core.effects import Note
 from daemon.core.node_columns import RESOURCES_MAX
-from daemon.core.pod_classes import PodClass
 from daemon.core.queue.cluster_event import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -33,7 +32,7 @@ from daemon.core.queue.cluster_event import (
     Resource,
 )
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
-from daemon.core.queue.queued_pod import PodView, QueuedPod
+from daemon.core.queue.queued_pod import PodView
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.queue.wakeups import ChangedObject
 from daemon.core.snapshot_log import SnapshotLog
@@ -106,8 +105,6 @@ class ClusterChanges:
         self._report = report
         self._profiles = profiles
         self._reject_waiting = reject_waiting
-        self._classes: dict[str, PodClass] = {}
-        """Of each queued pod by uid: the queue's share of the class."""
         self._events: Counter[str] = Counter()
         """By label, since `take_events`."""
         self.adapter_told_s = 0.0
@@ -134,17 +131,13 @@ class ClusterChanges:
         taken, self._events = self._events, Counter()
         return taken
 
-    def class_of(self, uid: str) -> PodClass:
-        """The class of a queued pod."""
-        return self._classes[uid]
-
     def shared_claim_of(self, uid: str) -> str:
         """The first resource claim that a pod names itself, so that others may name it as well; empty
         where there is none, and for a pod that is not known."""
-        held = self._cache.get_pod(uid)
-        pod_class = self._classes.get(uid) if held is None else held.pod_class
-        if pod_class is None:
+        pod = self._cache.get_pod(uid) or self._queue.get(uid)
+        if pod is None:
             return ""
+        pod_class = pod.pod_class
         named = pod_class.info.spec.resource_claims or ()
         names = (each.resource_claim_name for each in named if each.resource_claim_name)
         return next((f"{pod_class.namespace}/{name}" for name in names), "")
@@ -248,12 +241,6 @@ class ClusterChanges:
             case _:
                 assert_never(message)
 
-    def release_queued(self, uid: str) -> None:
-        """A pod has left the queue for good."""
-        pod_class = self._classes.pop(uid, None)
-        if pod_class is not None:
-            self._cache.classes.release(pod_class)
-
     def requeue(self, pod: CachedPod, now_s: float) -> None:
         """A pod that was assumed and never confirmed is pending again, as far as anyone knows."""
         self._enqueue(pod.record, now_s)
@@ -328,7 +315,7 @@ class ClusterChanges:
         if held is None and self._queue.contains(record.uid):
             self._counters[Count.FOREIGN_BINDS] += 1
             self._counters.foreign_by_node[record.node_name] += 1
-            self._leave_queue(record.uid)
+            self._queue.delete(record.uid)
         new_pod = self._cache.get_pod(record.uid)
         assert new_pod is not None, "just added"
         new = PodView(new_pod.record, new_pod.pod_class.info)
@@ -340,7 +327,7 @@ class ClusterChanges:
             self._wake(event, old, new, now_s)
 
     def _enqueue(self, record: PodRecord, now_s: float, *, is_assumed: bool = False) -> None:
-        known = self._queue.contains(record.uid)
+        known = self._queue.get(record.uid)
         try:
             pod_class = self._cache.classes.acquire(record)
         except ObjectError as error:
@@ -356,34 +343,27 @@ class ClusterChanges:
             raise ObjectError("spec.containers[].resources.requests", problem)
         if pod_class.profile not in self._profiles:
             self._cache.classes.release(pod_class)
-            if known:
-                self._leave_queue(record.uid)
+            self._queue.delete(record.uid)
             self._counters[Count.FOREIGN_PODS] += 1
             return
-        old_class = self._classes.get(record.uid)
-        self._classes[record.uid] = pod_class
-        info, class_id = pod_class.info, pod_class.class_id
-        if known:
-            pod = self._queue.update(
-                record, info=info, class_id=class_id, now_s=now_s, is_assumed=is_assumed
-            )
-            if pod.gated_by == PARKED and old_class is not pod_class:
-                self._queue.activate([record.uid], now_s)  # What it was parked for may be gone.
-        else:
-            self._queue.add(record, info=info, class_id=class_id, now_s=now_s)
-        if old_class is not None:
-            self._cache.classes.release(old_class)
+        if known is None:
+            self._queue.add(record, pod_class, now_s)
+            return
+        old_class = known.pod_class
+        pod = self._queue.update(record, pod_class, now_s, is_assumed=is_assumed)
+        if pod.gated_by == PARKED and old_class is not pod_class:
+            self._queue.activate([record.uid], now_s)  # What it was parked for may be gone.
 
     def _refuse(self, record: PodRecord, profile: str, problem: str) -> None:
         """A pending pod cannot be looked at as it is now, and the world is told. As it was before it is
         not to be placed either."""
-        self._leave_queue(record.uid)
+        self._queue.delete(record.uid)
         if profile in self._profiles:
             self._report(verdict_of(record, profile, problem, is_error=True))
 
     def _pod_deleted(self, uid: str, now_s: float) -> None:
         node_name = self._queue.nominator.node_of(PodUid(uid)) or ""
-        queued = self._leave_queue(uid)
+        queued = self._queue.delete(uid)
         removed = self._cache.remove_pod(uid)
         if queued is not None:
             self._events[UNSCHEDULED_POD_DELETE] += 1
@@ -402,12 +382,6 @@ class ClusterChanges:
         self._queue.move_all_to_active_or_backoff(
             ASSIGNED_POD_DELETE, view, None, now_s, priority_max=priority
         )
-
-    def _leave_queue(self, uid: str) -> QueuedPod | None:
-        left = self._queue.delete(uid)
-        if left is not None:
-            self.release_queued(uid)
-        return left
 
     # Nodes ---------------------------------------------------------------------------------------
 

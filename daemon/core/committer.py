@@ -61,6 +61,15 @@ class Committer:
             if failure.preemption is None:
                 self._settle_failure(scorer, failure, proposals.generation, now_s)
 
+    def commit_checked(self, attempt: Attempt, node_row: int, now_s: float) -> None:
+        """Settles a placement that nothing has happened since its check."""
+        counters, cache = self._holdings.counters, self._holdings.cache
+        begun_s = counters.stopwatch()
+        node_name = cache.nodes.name_of(node_row)
+        cache.assume_pod(attempt.pod.record, node_name, attempt.pod_class)
+        counters.took("Reserve", attempt.pod_class.profile, counters.stopwatch() - begun_s)
+        self._bind(attempt, node_name, now_s)
+
     def _judge(
         self, scorer: Scorer, placements: Placements, generation: int, now_s: float
     ) -> Judgement:
@@ -76,7 +85,7 @@ class Committer:
         if judgement.any_refused:
             scorer.refused_generation = holdings.cache.generation
         for attempt, node_name in judgement.accepted:
-            self.bind(attempt, node_name, now_s)
+            self._bind(attempt, node_name, now_s)
         for rejected in judgement.rejected:
             self._outcomes.try_again(rejected.attempt, now_s)
         for refused in judgement.not_reserved:
@@ -110,7 +119,7 @@ class Committer:
             else:
                 self._refuse(scorer, failed, failure, generation, now_s)
 
-    def bind(self, attempt: Attempt, node_name: str, now_s: float) -> None:
+    def _bind(self, attempt: Attempt, node_name: str, now_s: float) -> None:
         """What follows for a pod that is assumed."""
         if self._is_bound_plainly(attempt.pod_class):
             self._holdings.counters.took("Permit", attempt.pod_class.profile, 0.0)

@@ -13,16 +13,13 @@ reserved, nominations) go the usual way.
 """
 
 import msgspec
-import numpy as np
 
 from daemon.core.committer import Committer
 from daemon.core.dispatch import NO_BATCH, Attempt, Foreseen, Scorer
 from daemon.core.holdings import Holdings
-from daemon.core.proposals import forget_worked_out
+from daemon.core.proposals import is_wanted, takes
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.columns.journal import Position
-from shared.errors import ObjectError
-from shared.faults import reading
 from shared.messages.from_scorer import Forecast
 from shared.telemetry.metrics import Count
 
@@ -59,20 +56,8 @@ class Foresight:
 
     def _passes(self, foreseen: Foreseen) -> bool:
         """Whether the first of the nodes takes the pod in the newest state, if there is one."""
-        holdings, class_id, rows = self._holdings, foreseen.class_id, foreseen.node_rows[:1]
-        cache = holdings.cache
-        if not rows or not 0 <= rows[0] < cache.nodes.row_count:
-            return False
-        info = cache.classes.infos[class_id]
-        try:
-            with reading("class", class_id):
-                passes = holdings.checker.passing(
-                    class_id, info, info.spec.scheduler_name, np.array(rows, np.intp)
-                )
-        except ObjectError:
-            forget_worked_out(cache, holdings.checker)  # The next pod of the class is told.
-            return False
-        return bool(passes.all())
+        cache, checker = self._holdings.cache, self._holdings.checker
+        return any(takes(cache, checker, foreseen.class_id, row) for row in foreseen.node_rows[:1])
 
     def place(self, now_s: float) -> None:
         """Assumes the pods that wait, in their order, as far as they were foreseen."""
@@ -86,22 +71,13 @@ class Foresight:
         holdings = self._holdings
         scorer = holdings.scorers.with_foresight(pod.class_id)
         foreseen = None if scorer is None else scorer.foreseen
-        if scorer is None or foreseen is None or not self._is_wanted(pod):
+        if scorer is None or foreseen is None or not is_wanted(pod, holdings.cache):
             return False
         if not self._is_now(foreseen.sequence, foreseen.position):
             return False
         holdings.queue.pop_batch(1, now_s)
-        attempt = Attempt(
-            holdings.scorers.take_ticket(),
-            NO_BATCH,
-            pod,
-            holdings.changes.class_of(pod.record.uid),
-        )
-        node_name = holdings.cache.nodes.name_of(foreseen.node_rows[0])
-        begun_s = holdings.counters.stopwatch()
-        holdings.cache.assume_pod(pod.record, node_name, attempt.pod_class)
-        took_s = holdings.counters.stopwatch() - begun_s
-        holdings.counters.took("Reserve", attempt.pod_class.profile, took_s)
+        attempt = Attempt(holdings.scorers.take_ticket(), NO_BATCH, pod, pod.pod_class)
+        self._committer.commit_checked(attempt, foreseen.node_rows[0], now_s)
         holdings.counters[Count.FORECASTS_USED] += 1
         holdings.counters.observe("algorithm_s", (), foreseen.took_s)
         scorer.foreseen = msgspec.structs.replace(
@@ -111,7 +87,6 @@ class Foresight:
             node_rows=foreseen.node_rows[1:],
         )
         self._followed = scorer
-        self._committer.bind(attempt, node_name, now_s)
         return True
 
     def look_on(self) -> None:
@@ -134,7 +109,3 @@ class Foresight:
         snapshots = self._holdings.snapshots
         is_last = sequence == snapshots.sequence
         return is_last and snapshots.is_current(self._holdings.scorers.settled(), position)
-
-    def _is_wanted(self, pod: QueuedPod) -> bool:
-        """To be scheduled at all (skipPodSchedule)."""
-        return not pod.record.deleted and self._holdings.cache.get_pod(pod.record.uid) is None

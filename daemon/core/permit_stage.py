@@ -59,10 +59,11 @@ class PermitStage:
                 result = (CODE_NAMES[each.decision.code],)
                 holdings.counters.observe("permit_wait_s", result, now_s - each.since_s)
                 if each.decision.is_success:
-                    pod_class = holdings.changes.class_of(each.record.uid)
+                    pod = holdings.queue.get(each.record.uid)
+                    assert pod is not None, "a waiting pod is in flight"
                     told = self._told(each)
                     self._outcomes.order_binding(
-                        each.record, pod_class, each.node_name, each.work, is_announced=told
+                        each.record, pod.pod_class, each.node_name, each.work, is_announced=told
                     )
                 else:
                     self._reject(each, each.decision, now_s)
@@ -75,7 +76,7 @@ class PermitStage:
         pod = holdings.queue.get(uid)
         assert forgotten is not None, "a pod that is not assumed does not wait"
         assert pod is not None, "a waiting pod is in flight"
-        attempt = Attempt(0, 0, pod, holdings.changes.class_of(uid))
+        attempt = Attempt(0, 0, pod, pod.pod_class)
         self._outcomes.fail(attempt, refusal(status), now_s)
         holdings.nominations.not_placed(pod, is_announced=self._told(waiting))
         # Others may have its room; the pod itself has just given it up.
@@ -104,5 +105,4 @@ class PermitStage:
             if waiting is not None:
                 holdings.nominations.recall(uid)
                 self._outcomes.take_off(waiting.record, waiting.pod, waiting.node_name)
-                if holdings.queue.done(uid) is not None:
-                    holdings.changes.release_queued(uid)
+                holdings.queue.done(uid)

@@ -12,7 +12,7 @@ from daemon.core.foresight import Foresight
 from daemon.core.holdings import Holdings
 from daemon.core.outcomes import Outcomes
 from daemon.core.peer_checks import hello_problem, message_problem
-from daemon.core.pod_classes import PodClass
+from daemon.core.proposals import is_wanted
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.extenders.extender_verdicts import asked_of_scorers
 from shared.messages import to_scorer
@@ -227,33 +227,26 @@ class ScorerLinks:
         credit = scorers.credit()
         if credit <= 0 or not holdings.queue.poppable_count:
             return
-        pods: list[tuple[QueuedPod, PodClass]] = []
+        pods: list[QueuedPod] = []
         while popped := holdings.queue.pop_batch(credit - len(pods), now_s):
-            pods += [
-                (pod, holdings.changes.class_of(pod.record.uid))
-                for pod in popped
-                if self._is_wanted(pod, now_s)
-            ]
+            pods += [pod for pod in popped if self._is_tried(pod, now_s)]
         sequence, own_uid = holdings.snapshots.sequence, holdings.nominations.own_uid
         extenders = holdings.settings.extenders
         if extenders and pods:
-            extended = [each for each in pods if asked_of_scorers(extenders, each[1].info)]
+            extended = [each for each in pods if asked_of_scorers(extenders, each.info)]
             holdings.effects.extend(scorers.hand_out_extended(extended, sequence, own_uid))
-            waiting = {id(pod) for pod, _ in extended}
-            pods = [each for each in pods if id(each[0]) not in waiting]
+            waiting = {id(pod) for pod in extended}
+            pods = [each for each in pods if id(each) not in waiting]
         if pods:
             holdings.effects.extend(scorers.hand_out(pods, sequence, own_uid))
 
-    def _is_wanted(self, pod: QueuedPod, now_s: float) -> bool:
-        """Pods that are being deleted or already assumed are not scheduled (skipPodSchedule)."""
-        holdings, uid = self._holdings, pod.record.uid
-        if pod.record.deleted or holdings.cache.is_assumed_pod(uid):
-            if holdings.queue.done(uid) is not None:
-                holdings.changes.release_queued(uid)
+    def _is_tried(self, pod: QueuedPod, now_s: float) -> bool:
+        holdings = self._holdings
+        if not is_wanted(pod, holdings.cache):
+            holdings.queue.done(pod.uid)
             return False
         if pod.class_id in holdings.suspects.parked:  # It was active when another of it was parked.
-            pod_class = holdings.changes.class_of(uid)
-            self._park(Attempt(NO_BATCH, NO_BATCH, pod, pod_class), now_s)
+            self._park(Attempt(NO_BATCH, NO_BATCH, pod, pod.pod_class), now_s)
             return False
         return True
 

@@ -317,6 +317,7 @@ def _holdings(
         settings=settings.queue,
         pre_enqueue=partial(_gate_of, suspects, plugins, cache.view, counters, evictions),
         queue_key=plugins.queue_sort.queue_key,
+        release=cache.classes.release,
     )
     waiting = WaitingPods(plugins.permit, queue)
     waiting.introduce(plugins.everyone())

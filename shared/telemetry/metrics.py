@@ -85,7 +85,9 @@ class Count(enum.Enum):
     RESYNCS = "Full snapshots sent to scoring workers."
     SNAPSHOTS = "Deltas published to scoring workers."
     WORKERS_REFUSED = "Scoring workers that were sent away for what they said."
-    PODS_PARKED = "Pods set aside because scoring workers ended, or did not come to an end, with them in hand."
+    PODS_PARKED = (
+        "Pods set aside because scoring workers ended with them in hand, or came to no end."
+    )
     SCHEDULED_AFTER_FLUSH = Metric(
         "scheduler_pod_scheduled_after_flush_total",
         Kind.COUNTER,

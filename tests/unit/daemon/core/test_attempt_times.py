@@ -4,9 +4,9 @@ import pytest
 
 from daemon.core.attempt_times import ATTEMPTS_TOLD_APART, AttemptTimes
 from daemon.core.counters import Counters
+from daemon.core.pod_classes import PodClasses
 from daemon.core.queue.queued_pod import QueuedPod
-from shared.framework.pod_info import PodInfo
-from shared.kube.pod_record import decode_template
+from shared.columns.table import NodeTable
 from shared.messages.admin import HistogramState
 from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
@@ -15,9 +15,9 @@ from tests.support.pipeline import Pipeline
 
 def queued(name: str, *, popped_s: float, attempts: int = 1) -> QueuedPod:
     record = make_pod(name)
-    info = PodInfo(record.namespace, decode_template(record.template))
+    pod_class = PodClasses(NodeTable()).acquire(record)
     return QueuedPod(
-        record=record, info=info, class_id=1, priority=0, timestamp_s=0.0, arrival=1, added_s=1.0,
+        record=record, pod_class=pod_class, priority=0, timestamp_s=0.0, arrival=1, added_s=1.0,
         attempts=attempts, popped_s=popped_s, initial_attempt_s=1.0,
     )  # fmt: skip
 
