@@ -243,8 +243,7 @@ def queued(view: PodView) -> QueuedPod:
     """The pod as if it waited in the queue; hints read nothing of where."""
     return QueuedPod(
         record=view.record,
-        info=view.info,
-        class_id=0,
+        pod_class=PodClasses(NodeTable()).acquire(view.record),
         priority=0,
         timestamp_s=0.0,
         arrival=0,

@@ -206,7 +206,7 @@ class Judge:
             cache.assume_pod = assume_pod  # type: ignore[method-assign] # To listen.
             return names
 
-        checker: Any = owner.state._holdings.checker  # noqa: SLF001 # To listen.
+        checker: Any = owner.state._facts.checker  # noqa: SLF001 # To listen.
         passing, commit = checker.passing, owner.state.nominations.commit
 
         def passes(class_id: int, info: Any, profile: str, rows: Any, own_uid: str = "") -> Any:
