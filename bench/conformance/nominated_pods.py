@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from daemon.core.cache import Cache, CachedPod
+from daemon.core.cache import Cache
 from daemon.core.pod_classes import PodClass
+from daemon.core.pod_lifecycle import CachedPod
 from shared.columns.nominations import Nomination
 from shared.framework.post_filter import Preemption, Preemptor
 from shared.framework.status import CODE_NAMES, SUCCESS, Status

@@ -32,9 +32,10 @@ from bench.sim.slow_preemption import candidates
 from bench.sim.slow_storage import CannotTell
 from bench.sim.states import OTHER_KINDS, States, waiting
 from bench.sim.world import World
-from daemon.core.cache import Cache, CachedPod
+from daemon.core.cache import Cache
 from daemon.core.invariants import problems
 from daemon.core.pod_classes import PodClass
+from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.queued_pod import Place
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Proposals

@@ -10,9 +10,10 @@ from typing import Final
 
 import msgspec
 
-from daemon.core.cache import Cache, CachedPod
+from daemon.core.cache import Cache
 from daemon.core.counters import Counters
 from daemon.core.node_columns import RESOURCES_MAX
+from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.cluster_event import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from daemon.core.cache import Cache, NodeInfo
+from daemon.core.cache import Cache
+from daemon.core.cached_nodes import NodeInfo
 from daemon.core.counters import Counters
 from daemon.core.nominations import NominationBook
 from daemon.core.queue.queued_pod import QueuedPod

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from daemon.core.cache import Cache, NodeInfo
+from daemon.core.cache import Cache
+from daemon.core.cached_nodes import NodeInfo
 from daemon.core.queue.queued_pod import Place
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 

@@ -17,9 +17,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from daemon.core.cache import Cache, CachedPod
+from daemon.core.cache import Cache
 from daemon.core.dispatch import Attempt
 from daemon.core.effects import Effect, TellBinder
+from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from shared.columns.nominations import Nomination

@@ -7,12 +7,13 @@ Permit plugin decides and what a binder reports all end in one of these.
 from collections import Counter
 
 from daemon.core.bindings import BindingWork
-from daemon.core.cache import Cache, CachedPod
+from daemon.core.cache import Cache
 from daemon.core.claim_work import claim_releases, claim_work
 from daemon.core.dispatch import Attempt
 from daemon.core.effects import Note, TellBinder
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.pod_classes import PodClass
+from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.queued_pod import Place
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.verdicts import verdict_of

@@ -43,9 +43,9 @@ PLANTS = {
         found_by=5,
     ),
     "what a list does not show stays": Plant(
-        "daemon.core.cluster_changes",
-        "            missed = sorted(set(held) - seen)\n            for uid in missed:\n",
-        "            missed = sorted(set(held) - seen)\n            for uid in ():\n",
+        "daemon.core.adapter_links",
+        "        for key in missed:\n",
+        "        for key in ():\n",
         found_by=5,
     ),
     "a node that took another's row is taken for it": Plant(
