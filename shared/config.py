@@ -29,6 +29,7 @@ from shared.framework.profiles import (
     PluginSet,
     ProfileConfig,
 )
+from shared.limits import POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
 from shared.plugin_names import NODE_RESOURCES_FIT
 from shared.yaml_fields import Field, Mapping, Problems, read_document
 
@@ -76,9 +77,9 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     else that of the file."""
     parallelism: int = 16
     """The most scoring workers that may run; kube-scheduler's goroutines per pod."""
-    pod_initial_backoff_s: float = 1.0
+    pod_initial_backoff_s: float = POD_INITIAL_BACKOFF_S
     """After the first failed attempt; doubles with each further one."""
-    pod_max_backoff_s: float = 10.0
+    pod_max_backoff_s: float = POD_MAX_BACKOFF_S
     client_connection: ClientConnection = ClientConnection()
     leader_election: LeaderElection = LeaderElection()
     extenders: tuple[ExtenderConfig, ...] = ()
@@ -97,11 +98,14 @@ def load_configuration(path: str) -> SchedulerConfiguration:
 
     ConfigurationError names every problem of the file.
     """
-    return parse_configuration(read_text(path), path) if path else SchedulerConfiguration()
+    return parse_configuration(read_text(path), path)
 
 
 def read_text(path: str) -> str:
-    """A configuration file as it stands; ConfigurationError if it cannot be one."""
+    """A configuration file as it stands, empty for an empty path; ConfigurationError if it cannot be
+    one."""
+    if not path:
+        return ""
     try:
         with Path(path).open("rb") as file:
             content = file.read(CONFIG_BYTES_MAX + 1)
@@ -128,7 +132,10 @@ def overridden(text: str, overrides: abc.Mapping[str, Any]) -> str:
 
 
 def parse_configuration(text: str, source: str) -> SchedulerConfiguration:
-    """As `load_configuration`, of text; `source` stands in the errors."""
+    """As `load_configuration`, of text; `source` stands in the errors, and is empty where there is
+    none."""
+    if not source:
+        return SchedulerConfiguration()
     problems = Problems(source)
     document = read_document(text, problems)
     problems.raise_if_any()
@@ -144,9 +151,10 @@ def _configuration(root: Mapping) -> SchedulerConfiguration:
     notes: list[str] = []
     _expect(root.field("apiVersion"), API_VERSION)
     _expect(root.field("kind"), KIND)
-    initial_s = root.field("podInitialBackoffSeconds").whole_number(1, least=1, most=INT32_MAX)
+    initial_field = root.field("podInitialBackoffSeconds")
+    initial_s = initial_field.whole_number(POD_INITIAL_BACKOFF_S, least=1, most=INT32_MAX)
     max_field = root.field("podMaxBackoffSeconds")
-    max_s = max_field.whole_number(10, least=1, most=INT32_MAX)
+    max_s = max_field.whole_number(POD_MAX_BACKOFF_S, least=1, most=INT32_MAX)
     if max_s < initial_s:
         max_field.problem(f"{max_s} s is less than podInitialBackoffSeconds ({initial_s} s)")
     percentage = _percentage(root.field("percentageOfNodesToScore"))

@@ -36,6 +36,7 @@ from shared.engine.engine import Choice, ClassEvaluation, Engine
 from shared.framework.diagnosis import node_verdicts
 from shared.framework.feature_gates import FeatureGates
 from shared.framework.outcomes import PreFilterOutcome
+from shared.framework.prepared_pod import prepared
 from shared.framework.registry import BuiltProfile, Registry
 from shared.framework.status import SUCCESS
 from shared.kube.pod_record import PodRecord, scheduler_name_of, split_pod
@@ -174,9 +175,10 @@ class _Session:
         refused = self._refused_early(record, pod_class)
         if refused is not None:
             return {**refused, "requests": _requests(pod_class)}
-        preemptor = self._nominated.preemptor(record, pod_class)
+        uid = self._nominated.own_uid(record)
         profile = self._profile_of(record)
-        slow = SlowAttempt(profile.framework, preemptor, self._cache.view, self._first_by_name)
+        pod = prepared(profile.framework, pod_class.info, self._cache.view, uid)
+        slow = SlowAttempt(pod, self._first_by_name)
         decision = {"requests": _requests(pod_class), **self._decided(slow)}
         found = disagreements(slow, self._engine, pod_class.class_id, profile.scheduler_name)
         if found:
@@ -226,8 +228,7 @@ class _Session:
             error = self._engine.failure(evaluation)
             if error.error:
                 return {"result": "error", "message": error.error}
-            preemptor = self._nominated.preemptor(record, pod_class)
-            result = post_filter(self._engine, evaluation, preemptor, self._first_by_name)
+            result = post_filter(self._engine, evaluation, self._first_by_name)
             if result.preemption is not None:
                 self._nominated.carry_out(record, pod_class, result.preemption)
             return {"result": "unschedulable", "message": error.message(result.status.message)}
@@ -300,7 +301,7 @@ class _Session:
         info, profile = pod_class.info, self._profile_of(record).scheduler_name
         evaluation = self._engine.evaluate(pod_class.class_id, info, profile)
         if self._nominated.node_of(record):
-            row = self._nominated.preemptor(record, pod_class).nominated_row
+            row = self._cache.view.nominations.row_of(record.uid)
             if self._engine.takes_nominated(evaluation, row, record.uid):
                 return evaluation, Choice(row, 0, 1)
             evaluation = self._engine.evaluate_alone(info, profile, record.uid)

@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
-from daemon.core.cache import Cache, CachedPod
+from daemon.core.cache import Cache
 from daemon.core.pod_classes import PodClass
+from daemon.core.pod_lifecycle import CachedPod
 from shared.columns.nominations import Nomination
-from shared.framework.post_filter import Preemption, Preemptor
+from shared.framework.post_filter import Preemption
 from shared.framework.status import CODE_NAMES, SUCCESS, Status
 from shared.kube.pod_record import PodRecord
 
@@ -56,9 +57,9 @@ class NominatedPods:
     def node_of(self, record: PodRecord) -> str:
         return self._nodes.get(record.uid, "")
 
-    def preemptor(self, record: PodRecord, pod_class: PodClass) -> Preemptor:
-        row = self._cache.nodes.row_of(self.node_of(record))
-        return Preemptor(pod_class.info, record.uid, row, bool(self.node_of(record)))
+    def own_uid(self, record: PodRecord) -> str:
+        """The uid of a pod that is nominated; empty for others."""
+        return record.uid if self.node_of(record) else ""
 
     def lower_on(self, row: int, priority: int) -> list[PodRecord]:
         """Less important pods nominated to a node."""

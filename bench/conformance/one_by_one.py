@@ -15,7 +15,6 @@ from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.engine.best_rows import Ties
 from shared.engine.engine import Choice, ClassEvaluation, Engine
-from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import (
     FitError,
     diagnose,
@@ -27,7 +26,6 @@ from shared.framework.outcomes import (
     ActiveScore,
     FilterOutcome,
     FilterVerdicts,
-    PreFilterOutcome,
     PreScoreError,
 )
 from shared.framework.plugin_api import UNRATED
@@ -37,13 +35,12 @@ from shared.framework.post_filter import (
     PostFilterPlugin,
     PostFilterResult,
     Preemption,
-    Preemptor,
     run_post_filters,
 )
-from shared.framework.runtime import Framework
+from shared.framework.prepared_pod import PreparedPod
 from shared.framework.score_range import out_of_range
 from shared.framework.status import Status
-from shared.plugins.preemption.victim_finder import VictimFinder
+from shared.plugins.preemption.victim_selector import VictimSelector
 from workers.scorer.evaluator import PreemptionEvaluator, is_above_any, post_filter
 
 TieBreak = Callable[[Rows | Ties], int]
@@ -63,46 +60,30 @@ class SlowAttempt:
     """One pod in one state of the cluster. Everything is worked out when it is first asked for, so
     the cluster may not change in between."""
 
-    def __init__(
-        self,
-        framework: Framework,
-        pod: Preemptor,
-        view: ClusterView,
-        tie_break: TieBreak,
-        offset: int = 0,
-    ) -> None:
-        self.framework = framework
+    def __init__(self, pod: PreparedPod, tie_break: TieBreak, offset: int = 0) -> None:
         self.pod = pod
-        self.view = view
+        self.framework, _, self.view, self.outcome, _ = pod
         self.tie_break = tie_break
         self.offset = offset
         """Where among the nodes a search for candidates begins."""
-        self.outcome = framework.run_pre_filters(pod.info, view)
 
     @cached_property
-    def asked_outcome(self) -> PreFilterOutcome:
+    def asked(self) -> PreparedPod:
         """What the search goes by: of a nominated pod, with what its own node said."""
-        outcome, uid = self.outcome, self.pod.uid
-        if self.pod.is_nominated and not self.takes_nominated:
-            return counting_own_node(self.framework, self.pod.info, self.view, outcome, uid)
-        return outcome
+        if self.pod.own_uid and not self.takes_nominated:
+            return counting_own_node(self.pod)
+        return self.pod
 
     @cached_property
     def filtered(self) -> FilterOutcome:
         """What the filters say of all candidate nodes; of none, where PreFilter rejected the pod."""
-        rows = np.zeros(0, np.intp)
-        if self.outcome.status.is_success:
-            rows = self.framework.candidate_rows(self.asked_outcome, self.view)
-        return self._asked(rows)
+        return self._one_by_one(self.asked.candidate_rows())
 
-    def _asked(self, rows: Rows) -> FilterOutcome:
+    def _one_by_one(self, rows: Rows) -> FilterOutcome:
         verdicts: list[FilterVerdicts] = []
         failed_by = np.full(len(rows), -1, np.int64)
         for at in range(len(rows)):
-            alone = run_filters_with_nominated(
-                self.framework, self.pod.info, self.view, self.outcome, rows[at : at + 1],
-                self.pod.uid,
-            )  # fmt: skip
+            alone = run_filters_with_nominated(self.pod, rows[at : at + 1])
             failed_by[at] = alone.failed_by[0]
             verdicts += alone.verdicts
         verdicts.sort(key=lambda item: item.filter_index)
@@ -114,7 +95,7 @@ class SlowAttempt:
         row = self.pod.nominated_row
         if row < 0 or not self.view.nodes.present[row] or not self.outcome.status.is_success:
             return False
-        return bool(self._asked(np.array([row], np.intp)).passes[0])
+        return bool(self._one_by_one(np.array([row], np.intp)).passes[0])
 
     @cached_property
     def feasible(self) -> Rows:
@@ -125,9 +106,7 @@ class SlowAttempt:
     @cached_property
     def failure(self) -> FitError:
         """Why no node takes the pod, or the error that the attempt ends with."""
-        return diagnose(
-            self.framework, self.pod.info, self.view, self.asked_outcome, self.filtered
-        )  # fmt: skip
+        return diagnose(self.asked, self.filtered)
 
     @cached_property
     def filter_error(self) -> str:
@@ -188,21 +167,17 @@ class SlowAttempt:
 
     def post_filter(self, plugins: Sequence[PostFilterPlugin]) -> PostFilterResult:
         """The same of some plugins."""
-        attempt = FailedAttempt(
-            self.framework, self.pod, self.view, self.asked_outcome, self.filtered,
-            PreemptionEvaluator(self.tie_break, self.offset),
-        )  # fmt: skip
-        return run_post_filters(plugins, attempt)
+        evaluator = PreemptionEvaluator(self.tie_break, self.offset)
+        return run_post_filters(plugins, FailedAttempt(self.asked, self.filtered, evaluator))
 
     def dry_run(self, row: int) -> tuple[list[Candidate], list[Status]]:
         """Who would have to go from one node; or why that is no help."""
-        finder = VictimFinder(self.framework, self.pod, self.view, self.outcome)
-        rows = np.array([row], np.intp)
+        selector = VictimSelector(self.pod)
         found: list[Candidate] = []
-        stretch = finder.stretch(rows)
-        if len(stretch.rows):
-            found = finder.find(stretch, is_loud=finder.looks_beyond).all()
-        return found, [verdict.status for verdict in finder.failed]
+        potential = selector.potential(np.array([row], np.intp))
+        if len(potential.rows):
+            found = selector.select(potential, is_alone=selector.looks_beyond).all()
+        return found, [verdict.status for verdict in selector.failed]
 
 
 def disagreements(
@@ -211,11 +186,11 @@ def disagreements(
     """Where the engine says otherwise than the slow way about the same pod; empty: nowhere.
     `seeks_room`: PostFilter is run as well."""
     evaluation = engine.evaluate(class_id, slow.pod.info, profile)
-    if slow.pod.is_nominated:
-        takes = engine.takes_nominated(evaluation, slow.pod.nominated_row, slow.pod.uid)
+    if slow.pod.own_uid:
+        takes = engine.takes_nominated(evaluation, slow.pod.nominated_row, slow.pod.own_uid)
         if takes or slow.takes_nominated:
             return _unequal("takes_nominated", takes, slow.takes_nominated)
-        evaluation = engine.evaluate_alone(slow.pod.info, profile, slow.pod.uid)
+        evaluation = engine.evaluate_alone(slow.pod.info, profile, slow.pod.own_uid)
     nodes = slow.view.nodes
     found = _unequal("pre_filter", evaluation.outcome.status, slow.outcome.status)
     passing = np.flatnonzero(evaluation.feasible)
@@ -245,7 +220,7 @@ def _failed_otherwise(
     found += _unequal("filter", sorted(kept), sorted(fresh))
     if not seeks_room:
         return found
-    result = post_filter(engine, evaluation, slow.pod, slow.tie_break, slow.offset)
+    result = post_filter(engine, evaluation, slow.tie_break, slow.offset)
     found += _unequal("post_filter", said(result), said(slow.post_filtered))
     if result.preemption is not None:
         found += _preempts_otherwise(slow, result.preemption)
@@ -269,7 +244,7 @@ def said(result: PostFilterResult) -> tuple[object, ...]:
 def _preempts_otherwise(slow: SlowAttempt, preemption: Preemption) -> list[str]:
     """Where a search over many nodes found other victims than each node by itself would give. A
     search may end before it has looked at all."""
-    if not is_above_any(slow.view, slow.pod):
+    if not is_above_any(slow.pod):
         return _unequal("candidates", preemption.candidates.all(), [])
     said_of = {verdict.row: verdict.status for verdict in preemption.failed}
     helps = {candidate.row: candidate for candidate in preemption.candidates.all()}

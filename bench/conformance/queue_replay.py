@@ -14,12 +14,14 @@ import msgspec
 
 from bench.conformance.scenario import CorpusError
 from daemon.core.dump import by_place
+from daemon.core.pod_classes import PodClasses
 from daemon.core.queue.cluster_event import Action, ClusterEvent, Resource
 from daemon.core.queue.hints import default_registrations
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
 from daemon.core.queue.queued_pod import Place, PodView, QueuedPod
 from daemon.core.queue.scheduling_queue import QueueSettings, SchedulingQueue
 from daemon.core.queue.wakeups import Change, ChangedObject, Wakeups
+from shared.columns.table import NodeTable
 from shared.framework.cluster_view import ObjectStore
 from shared.framework.pod_info import PodInfo
 from shared.kube.objects import (
@@ -122,10 +124,12 @@ class QueueReplay:
             initial_backoff_s=scenario.get("initial_backoff_seconds", 1),
             max_backoff_s=scenario.get("max_backoff_seconds", 10),
         )
-        self.queue = SchedulingQueue(wakeups, start_s=0.0, settings=settings)
+        self._classes = PodClasses(NodeTable())
+        self.queue = SchedulingQueue(
+            wakeups, start_s=0.0, release=self._classes.release, settings=settings
+        )
         self.now_ms = 0
         self.tried: list[QueuedPod] = []
-        self._classes: dict[tuple[str, bytes], tuple[int, PodInfo]] = {}
 
     def step(self, op: Json) -> Json:
         """Does one op; what the corpus says of it, and the state after it."""
@@ -158,13 +162,8 @@ class QueueReplay:
 
     def _put(self, op: Json, now_s: float) -> None:
         record = split_pod(msgspec.convert(op["new"], Pod))
-        key = (record.namespace, bytes(record.template))
-        if key not in self._classes:
-            info = PodInfo(record.namespace, decode_template(record.template))
-            self._classes[key] = (len(self._classes), info)
-        class_id, info = self._classes[key]
         put = self.queue.add if op["op"] == "add" else self.queue.update
-        put(record, info=info, class_id=class_id, now_s=now_s)
+        put(record, self._classes.acquire(record), now_s)
 
     def _pop(self, now_s: float) -> Json:
         popped = self.queue.pop_batch(1, now_s)
@@ -244,8 +243,7 @@ def queued(view: PodView) -> QueuedPod:
     """The pod as if it waited in the queue; hints read nothing of where."""
     return QueuedPod(
         record=view.record,
-        info=view.info,
-        class_id=0,
+        pod_class=PodClasses(NodeTable()).acquire(view.record),
         priority=0,
         timestamp_s=0.0,
         arrival=0,

@@ -32,14 +32,16 @@ from bench.sim.slow_preemption import candidates
 from bench.sim.slow_storage import CannotTell
 from bench.sim.states import OTHER_KINDS, States, waiting
 from bench.sim.world import World
-from daemon.core.cache import Cache, CachedPod
+from daemon.core.cache import Cache
 from daemon.core.invariants import problems
 from daemon.core.pod_classes import PodClass
+from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.queued_pod import Place
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Proposals
 from shared.messages.to_binder import BindPods, PreemptPods
 from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
+from shared.telemetry.metrics import Count
 from shared.transport.owner_sockets import Received
 
 REFUSALS_MAX: Final = 64
@@ -147,7 +149,7 @@ class Judge:
         for problem in problems(state.cache, state.queue):
             raise SimulatedFailure("contradiction", problem)
         refused_count = (
-            state.counters["proposals_rejected"] + state.counters["preemptions_rejected"]
+            state.counters[Count.PROPOSALS_REJECTED] + state.counters[Count.PREEMPTIONS_REJECTED]
         )
         now = (owner.epoch, self._world.server.cluster.store.version, self.assumptions_count)
         if now != self._last_progress:
@@ -205,7 +207,7 @@ class Judge:
             cache.assume_pod = assume_pod  # type: ignore[method-assign] # To listen.
             return names
 
-        checker: Any = owner.state._holdings.checker  # noqa: SLF001 # To listen.
+        checker: Any = owner.state._facts.checker  # noqa: SLF001 # To listen.
         passing, commit = checker.passing, owner.state.nominations.commit
 
         def passes(class_id: int, info: Any, profile: str, rows: Any, own_uid: str = "") -> Any:

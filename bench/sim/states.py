@@ -18,7 +18,8 @@ from bench.sim.oracle import (
     node_of,
     pod_of_template,
 )
-from daemon.core.cache import Cache, CachedPod
+from daemon.core.cache import Cache
+from daemon.core.pod_lifecycle import CachedPod
 from shared.columns.nominations import NO_NODE, Nomination
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS

@@ -35,12 +35,12 @@ class Checked(NamedTuple):
 
 def check(path: str, feature_gates: str = "") -> Checked:
     """The file's configuration, or the defaults; ConfigurationError with all problems."""
-    return check_text(read_text(path) if path else "", path, feature_gates)
+    return check_text(read_text(path), path, feature_gates)
 
 
 def check_text(text: str, source: str, feature_gates: str) -> Checked:
     """As `check`, of text; `source` stands in the errors."""
-    configuration = parse_configuration(text, source) if text else SchedulerConfiguration()
+    configuration = parse_configuration(text, source)
     registry = Registry(parse_feature_gates(feature_gates))
     built: list[BuiltProfile] = []
     problems: list[str] = []

@@ -93,7 +93,7 @@ def read_configuration(options: RuntimeOptions) -> tuple[str, Checked]:
     """The file with what the command line says of the same things, and what that comes to."""
     if not options.overrides:
         # What is checked here is what the children read, whatever becomes of the file.
-        text = read_text(options.config) if options.config else ""
+        text = read_text(options.config)
         return text, check_text(text, options.config, options.feature_gates)
     text, _ = read_configuration(msgspec.structs.replace(options, overrides={}))
     # As it stands it was found well, by its own lines.

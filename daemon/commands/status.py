@@ -24,7 +24,7 @@ from shared.messages.admin import (
     StatusRequest,
     TextAnswer,
 )
-from shared.telemetry.metrics import OWNER_COUNTERS
+from shared.telemetry.metrics import Count
 from shared.transport.admin_client import AdminClient, NoAnswerError
 from shared.transport.endpoints import Endpoints
 
@@ -194,10 +194,10 @@ def _words(owner: StatusAnswer, now_s: float) -> str:
 
 
 def _counter_lines(counters: dict[str, int]) -> list[str]:
+    sentences = {count.key: count.metric.sentence for count in Count}
     lines = []
     for name, count in sorted(counters.items()):
-        metric = OWNER_COUNTERS.get(name)
-        told = metric.sentence if metric is not None else ""
+        told = sentences.get(name, "")
         lines.append(f"{count:12,}  {name:19} {told}".rstrip())
     return lines
 

@@ -8,7 +8,7 @@ from daemon.core.dump import (
     node_usages,
     pending_pods,
 )
-from daemon.core.holdings import Holdings
+from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.invariants import problems
 from daemon.core.pod_resources_page import pod_resources_page
 from shared.messages.admin import (
@@ -39,60 +39,58 @@ Question = (
 )
 
 
-def answer_of(holdings: Holdings, question: Question, *, is_standby: bool) -> AdminAnswer:
+def answer_of(
+    facts: ClusterFacts, outgoing: OutgoingWork, question: Question, *, is_standby: bool
+) -> AdminAnswer:
     """The answer to any question that is none to stop."""
-    cache, queue = holdings.cache, holdings.queue
+    cache, queue = facts.cache, facts.queue
     match question:
         case StatusRequest():
-            return status_of(holdings, is_standby=is_standby)
+            return status_of(facts, outgoing, is_standby=is_standby)
         case DumpRequest():
             return TextAnswer(dump_lines(cache, queue))
         case CompareRequest():
             return TextAnswer(problems(cache, queue) or ["no contradictions"])
         case QueueRequest():
-            pods = pending_pods(queue, holdings.nominations)
-            counters = dict(holdings.counters)
-            return QueueAnswer(pods, holdings.binders.in_flight_count(), counters)
+            pods = pending_pods(queue, facts.nominations)
+            in_flight_count = outgoing.binders.in_flight_count()
+            return QueueAnswer(pods, in_flight_count, outgoing.counters.plain())
         case NodesRequest(profile):
-            return _nodes(holdings, profile)
+            return _nodes(facts, profile)
         case CacheRequest():
-            return cache_answer(cache, queue, holdings.settings.profiles)
+            return cache_answer(cache, queue, facts.settings.profiles)
         case PodResourcesRequest(start):
             return pod_resources_page(cache, queue, start)
         case MetricsRequest():
-            status = status_of(holdings, is_standby=is_standby)
-
-            def profile_of(uid: str) -> str:
-                return holdings.changes.class_of(uid).profile
-
-            return metrics_answer(status, holdings.counters, queue, profile_of)
+            status = status_of(facts, outgoing, is_standby=is_standby)
+            return metrics_answer(status, outgoing.counters, queue)
 
 
-def _nodes(holdings: Holdings, profile: str) -> NodesAnswer:
-    framework = holdings.frameworks.get(profile)
+def _nodes(facts: ClusterFacts, profile: str) -> NodesAnswer:
+    framework = facts.frameworks.get(profile)
     scores = () if framework is None else framework.scores
     weights = {entry.plugin.NAME: entry.weight for entry in scores}
-    return NodesAnswer(node_usages(holdings.cache), weights)
+    return NodesAnswer(node_usages(facts.cache), weights)
 
 
-def status_of(holdings: Holdings, *, is_standby: bool) -> StatusAnswer:
+def status_of(facts: ClusterFacts, outgoing: OutgoingWork, *, is_standby: bool) -> StatusAnswer:
     """What `berth status` shows."""
-    cache, counters = holdings.cache, holdings.counters
+    cache, counters = facts.cache, outgoing.counters
     return StatusAnswer(
-        epoch=holdings.epoch,
+        epoch=outgoing.epoch,
         generation=cache.generation,
-        synced=holdings.changes.is_synced,
+        synced=facts.syncs.is_synced,
         node_count=cache.node_count(),
         pod_count=cache.pod_count(),
         assumed_pod_count=len(cache.assumed_pods()),
-        queue=holdings.queue.pending_lengths(),
-        scorers_ready=len(holdings.scorers.ready()),
-        binders_ready=holdings.binders.ready_count(),
-        binds_in_flight=holdings.binders.in_flight_count(),
-        counters=dict(counters),
+        queue=facts.queue.pending_lengths(),
+        scorers_ready=len(outgoing.scorers.ready()),
+        binders_ready=outgoing.binders.ready_count(),
+        binds_in_flight=outgoing.binders.in_flight_count(),
+        counters=counters.plain(),
         is_standby=is_standby,
         foreign_pods_by_node=dict(counters.foreign_by_node.most_common(FOREIGN_NODES_MAX)),
-        awaited_kinds=holdings.changes.awaited_kinds,
-        adapter_told_s=holdings.changes.adapter_told_s,
-        api_heard_s=holdings.changes.api_heard_s,
+        awaited_kinds=facts.syncs.awaited_kinds,
+        adapter_told_s=facts.syncs.adapter_told_s,
+        api_heard_s=facts.syncs.api_heard_s,
     )

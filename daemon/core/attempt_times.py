@@ -10,6 +10,7 @@ from typing import Final
 
 from daemon.core.counters import Counters
 from daemon.core.queue.queued_pod import QueuedPod
+from shared.telemetry.metrics import Count
 
 SCHEDULED: Final = "scheduled"
 UNSCHEDULABLE: Final = "unschedulable"
@@ -35,7 +36,7 @@ class AttemptTimes:
         self._ended[SCHEDULED, profile, pod.popped_s] += 1
         self._bound[pod.attempts, pod.initial_attempt_s or pod.added_s] += 1
         if pod.was_flushed:
-            self._counters["scheduled_after_flush"] += 1
+            self._counters[Count.SCHEDULED_AFTER_FLUSH] += 1
 
     def refused(self, pod: QueuedPod, profile: str, *, is_error: bool) -> None:
         """The attempt came to nothing."""

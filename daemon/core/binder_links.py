@@ -5,7 +5,7 @@ from typing import Final, assert_never
 from daemon.core.dispatch import Attempt
 from daemon.core.effects import Note, TellBinder
 from daemon.core.events import BinderSaid
-from daemon.core.holdings import Holdings
+from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.outcomes import Outcomes
 from daemon.core.queue.queued_pod import PodView
 from shared.framework.pod_info import PodInfo
@@ -21,6 +21,7 @@ from shared.messages.from_binder import (
     VictimReport,
 )
 from shared.messages.from_scorer import Failure
+from shared.telemetry.metrics import Count
 
 BINDER_SILENCE_MAX_S: Final = 15.0
 """A binder says something each second. One that has been silent for so long is stuck, or its host is
@@ -30,61 +31,62 @@ gone; its orders go to another, which looks first."""
 class BinderLinks:
     """The owner's side of the conversation with each binder."""
 
-    def __init__(self, holdings: Holdings, outcomes: Outcomes) -> None:
-        self._holdings = holdings
+    def __init__(self, facts: ClusterFacts, outgoing: OutgoingWork, outcomes: Outcomes) -> None:
+        self._facts = facts
+        self._outgoing = outgoing
         self._outcomes = outcomes
 
     def hear(self, event: BinderSaid, now_s: float) -> None:
-        holdings, peer, message = self._holdings, event.peer, event.message
+        peer, message = event.peer, event.message
         match message:
             case BinderHello():
                 self._welcome(peer, message.binder_index, message.instance, now_s)
             case BinderReady():
-                if message.epoch == holdings.epoch:
-                    holdings.binders.ready(peer, is_clear=not message.in_flight_count)
+                if message.epoch == self._outgoing.epoch:
+                    self._outgoing.binders.ready(peer, is_clear=not message.in_flight_count)
             case BindReport():
-                holdings.binders.heard(peer, now_s)
-                if message.epoch == holdings.epoch:
+                self._outgoing.binders.heard(peer, now_s)
+                if message.epoch == self._outgoing.epoch:
                     self._on_report(peer, message, now_s)
             case VictimReport():
-                holdings.binders.heard(peer, now_s)
-                if message.epoch == holdings.epoch:
+                self._outgoing.binders.heard(peer, now_s)
+                if message.epoch == self._outgoing.epoch:
                     self._on_victims(message, now_s)
             case BinderHeartbeat():
-                holdings.counters.add(message.measured)
-                if not holdings.binders.heard(peer, now_s):
+                self._outgoing.counters.add(message.measured)
+                if not self._outgoing.binders.heard(peer, now_s):
                     # It was given up as silent and is back; its orders are with others by now.
                     self._welcome(peer, message.binder_index, "back", now_s)
             case _:
                 assert_never(message)
 
     def _welcome(self, peer: bytes, binder_index: int, instance: str, now_s: float) -> None:
-        holdings, binders = self._holdings, self._holdings.binders
-        holdings.counters["binds_repeated"] += binders.join(peer, binder_index, instance, now_s)
-        holdings.nominations.lose_binder(peer)
-        holdings.nominations.keep_binders(binders.peers())
-        holdings.effects.append(TellBinder(peer, to_binder.Welcome(holdings.epoch)))
+        binders = self._outgoing.binders
+        self._outgoing.counters[Count.BINDS_REPEATED] += binders.join(
+            peer, binder_index, instance, now_s
+        )
+        self._facts.nominations.lose_binder(peer)
+        self._facts.nominations.keep_binders(binders.peers())
+        self._outgoing.effects.append(TellBinder(peer, to_binder.Welcome(self._outgoing.epoch)))
 
     def _on_report(self, peer: bytes, report: BindReport, now_s: float) -> None:
-        holdings = self._holdings
         bound_count = 0
         for finished in report.finished:
-            order = holdings.binders.settle(peer, finished.order_id)
+            order = self._outgoing.binders.settle(peer, finished.order_id)
             if order is not None:
                 bound_count += 1
                 uid = order.record.uid
-                is_here = holdings.cache.finish_binding(uid, now_s)
+                is_here = self._facts.cache.finish_binding(uid, now_s)
                 if not is_here and self._is_undone(uid):
-                    holdings.queue.requeue_error(uid, now_s)
+                    self._facts.queue.requeue_error(uid, now_s)
                 else:
                     self._end(uid)
-        holdings.counters["bound"] += bound_count
+        self._outgoing.counters[Count.BOUND] += bound_count
         for failed in report.failed:
             self._on_bind_failed(peer, failed, now_s)
 
     def _on_bind_failed(self, peer: bytes, failed: BindFailed, now_s: float) -> None:
-        holdings = self._holdings
-        order = holdings.binders.settle(peer, failed.order_id)
+        order = self._outgoing.binders.settle(peer, failed.order_id)
         if order is None:
             return
         record = order.record
@@ -96,74 +98,70 @@ class BinderLinks:
         }
         # That a pod is deleted while it is being bound is nobody's fault.
         is_problem = failed.reason is not BindFailureReason.GONE
-        holdings.effects.append(Note("binding_failed", fields, is_problem))
-        holdings.counters["binds_failed"] += 1
+        self._outgoing.effects.append(Note("binding_failed", fields, is_problem))
+        self._outgoing.counters[Count.BINDS_FAILED] += 1
         if failed.reason is BindFailureReason.UNREACHABLE:
-            holdings.binders.order_again(order, now_s)
+            self._outgoing.binders.order_again(order, now_s)
             return
-        held = holdings.cache.get_pod(record.uid)
+        held = self._facts.cache.get_pod(record.uid)
         info = _info(record) if held is None else held.pod_class.info
         self._outcomes.take_off(record, info, order.node_name)
-        if holdings.cache.get_pod(record.uid) is not None:
+        if self._facts.cache.get_pod(record.uid) is not None:
             self._end(record.uid)  # On a node by the API server's word, which stands.
             return
-        pod = holdings.queue.get(record.uid)
+        pod = self._facts.queue.get(record.uid)
         if pod is not None:
             # Of a pod that somebody else has bound or deleted, nothing is told.
             is_told = failed.reason in (BindFailureReason.REJECTED, BindFailureReason.TIMEOUT)
-            attempt = Attempt(0, 0, pod, holdings.changes.class_of(record.uid))
+            attempt = Attempt(0, 0, pod, pod.pod_class)
             failure = Failure([], failed.message, [], [], True)
             self._outcomes.fail(attempt, failure, now_s, is_told=is_told)
             is_announced = failed.was_announced or order.is_announced
-            holdings.nominations.not_placed(pod, is_announced=is_announced)
-        holdings.changes.wake_for_room(PodView(record, info), order.node_name, now_s)
+            self._facts.nominations.not_placed(pod, is_announced=is_announced)
+        self._facts.changes.wake_for_room(PodView(record, info), order.node_name, now_s)
 
     def _is_undone(self, uid: str) -> bool:
         """The API server has shown a pod without its node again since it was bound; one that was
         deleted, or is being deleted, had to give its room up."""
-        pod = self._holdings.queue.get(uid)
+        pod = self._facts.queue.get(uid)
         return pod is not None and not pod.record.deleted
 
     def _end(self, uid: str) -> None:
         """Nothing is left to be tried with a pod whose order was answered: it is bound."""
-        holdings = self._holdings
-        pod = holdings.queue.done(uid)
+        pod = self._facts.queue.done(uid)
         if pod is not None:
-            holdings.times.bound(pod, holdings.changes.class_of(uid).profile)
-            holdings.changes.release_queued(uid)
+            self._outgoing.times.bound(pod, pod.pod_class.profile)
 
     def _on_victims(self, report: VictimReport, now_s: float) -> None:
         for done in report.victims:
-            order = self._holdings.nominations.settle(done.order_id, done.problem, now_s)
+            order = self._facts.nominations.settle(done.order_id, done.problem, now_s)
             if order is not None and done.problem:
                 fields: dict[str, object] = {
                     "pod": f"{order.namespace}/{order.name}",
                     "node": order.node_name,
                     "problem": done.problem,
                 }
-                self._holdings.effects.append(Note("victim_not_deleted", fields, True))
+                self._outgoing.effects.append(Note("victim_not_deleted", fields, True))
 
     def lose(self, peer: bytes, reason: str) -> None:
         """Its orders go to others."""
-        holdings = self._holdings
-        holdings.nominations.lose_binder(peer)
-        lost = holdings.binders.leave(peer)
-        holdings.counters["binds_repeated"] += lost
-        holdings.effects.append(Note("binder_lost", {"orders": lost, "reason": reason}, True))
+        self._facts.nominations.lose_binder(peer)
+        lost = self._outgoing.binders.leave(peer)
+        self._outgoing.counters[Count.BINDS_REPEATED] += lost
+        self._outgoing.effects.append(Note("binder_lost", {"orders": lost, "reason": reason}, True))
 
     def lose_the_silent(self, now_s: float) -> None:
-        for peer in self._holdings.binders.silent_since(now_s - BINDER_SILENCE_MAX_S):
+        for peer in self._outgoing.binders.silent_since(now_s - BINDER_SILENCE_MAX_S):
             self.lose(peer, "silent")
 
     def drain(self) -> None:
         """There will be no more orders."""
-        holdings = self._holdings
-        for peer in holdings.binders.peers():
-            holdings.effects.append(TellBinder(peer, to_binder.Drain()))
+        for peer in self._outgoing.binders.peers():
+            self._outgoing.effects.append(TellBinder(peer, to_binder.Drain()))
 
     def next_wakeup_s(self) -> float | None:
         """When a binder may have been silent for too long."""
-        binders = self._holdings.binders
+        binders = self._outgoing.binders
         return binders.oldest_heard_s() + BINDER_SILENCE_MAX_S if binders.peers() else None
 
 

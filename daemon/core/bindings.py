@@ -17,13 +17,11 @@ import msgspec
 
 from daemon.core.effects import Effect, TellBinder
 from shared.kube.pod_record import PodRecord
+from shared.limits import POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
 from shared.messages.to_binder import BindPod, BindPods, ClaimWork, Decision, VolumeWork
 
-PAUSE_S: Final = 1.0
-PAUSE_MAX_S: Final = 10.0
-"""Of pods that fail in the queue, by default: the same server answers neither."""
-PAUSE_DOUBLINGS_MAX: Final = 4
-"""2**4 s is longer than the maximum."""
+PAUSE_DOUBLINGS_MAX: Final = 10
+"""Of what may be doubled further, the maximum is reached by then."""
 ORDERS_PER_BINDER_MAX: Final = 2048
 """What a binder is given beyond its requests in flight only waits there instead of here."""
 
@@ -217,7 +215,9 @@ class BinderPool:
         again = msgspec.structs.replace(
             order, look_first=True, unknown_count=order.unknown_count + 1
         )
-        pause_s = min(PAUSE_MAX_S, PAUSE_S * 2.0 ** min(order.unknown_count, PAUSE_DOUBLINGS_MAX))
+        doubled = 2.0 ** min(order.unknown_count, PAUSE_DOUBLINGS_MAX)
+        # As of pods that fail in the queue, by default: the same server answers neither.
+        pause_s = min(POD_MAX_BACKOFF_S, POD_INITIAL_BACKOFF_S * doubled)
         heapq.heappush(self._paused, (now_s + pause_s, order.order_id, again))
 
     def next_wakeup_s(self) -> float:

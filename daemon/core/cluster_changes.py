@@ -1,24 +1,19 @@
 """Watch events applied to cache and queue, and what each one wakes up.
 
 A pod with a node belongs to the cache, one without to the queue if its schedulerName is one of our
-profiles (pkg/scheduler/eventhandlers.go, v1.36.2). A kind is synced by difference: what was held of
-it and not seen between `SyncStarted` and `SyncFinished` is gone, which repairs missed deletes.
+profiles (pkg/scheduler/eventhandlers.go, v1.36.2). `adapter_links.py` says what has changed.
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Final, assert_never
+from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
-from daemon.core.cache import Cache, CachedPod
-from daemon.core.claim_work import forget_told, told_claims
+from daemon.core.cache import Cache
 from daemon.core.counters import Counters
-from daemon.core.effects import Note
 from daemon.core.node_columns import RESOURCES_MAX
-from daemon.core.pod_classes import PodClass
+from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.cluster_event import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -33,36 +28,19 @@ from daemon.core.queue.cluster_event import (
     Resource,
 )
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
-from daemon.core.queue.queued_pod import PodView, QueuedPod
+from daemon.core.queue.queued_pod import PodView
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.queue.wakeups import ChangedObject
 from daemon.core.snapshot_log import SnapshotLog
 from daemon.core.suspects import PARKED
 from daemon.core.verdicts import verdict_of
-from shared.dra.device_index import CLAIMS
 from shared.errors import ObjectError
 from shared.ids import PodUid
-from shared.in_hand import WHY, InHand
 from shared.kube.object_codec import decode_object
 from shared.kube.objects import Node
 from shared.kube.pod_record import PodRecord, scheduler_name_of
-from shared.kube.resources import ALL_KINDS, NODES, PODS
 from shared.messages.to_binder import PodVerdict
-from shared.messages.to_owner import (
-    AdapterHello,
-    AdapterMeasured,
-    AdapterMessage,
-    KindUnavailable,
-    NodeChanged,
-    NodeDeleted,
-    ObjectChanged,
-    ObjectDeleted,
-    ObjectRejected,
-    PodChanged,
-    PodDeleted,
-    SyncFinished,
-    SyncStarted,
-)
+from shared.telemetry.metrics import Count
 
 _RESOURCES: Final = {
     "persistentvolumes": Resource.PERSISTENT_VOLUME,
@@ -90,7 +68,6 @@ class ClusterChanges:
         queue: SchedulingQueue,
         snapshots: SnapshotLog,
         counters: Counters,
-        note: Callable[[Note], None],
         report: Callable[[PodVerdict], None],
         profiles: frozenset[str],
         reject_waiting: Callable[[str], bool],
@@ -101,157 +78,39 @@ class ClusterChanges:
         self._queue = queue
         self._snapshots = snapshots
         self._counters = counters
-        self._note = note
         self._report = report
         self._profiles = profiles
         self._reject_waiting = reject_waiting
-        self._classes: dict[str, PodClass] = {}
-        """Of each queued pod by uid: the queue's share of the class."""
         self._events: Counter[str] = Counter()
         """By label, since `take_events`."""
-        self.adapter_told_s = 0.0
-        self.api_heard_s: dict[str, float] = {}
-        """As in `StatusAnswer`."""
-        self._unsynced = {kind.plural for kind in ALL_KINDS}
-        self._told_claims: dict[str, str] = {}
-        """Key and pod of claims that a list under way shows as they were left for the pod, or later."""
-        self._seen: dict[str, set[str]] = {}
-        """Kinds being listed -> uids (pods), names (nodes) or keys seen so far."""
-
-    @property
-    def is_synced(self) -> bool:
-        """Every kind was listed whole once, or is known not to be available."""
-        return not self._unsynced
-
-    @property
-    def awaited_kinds(self) -> list[str]:
-        """The kinds that keep `is_synced` from being true."""
-        return sorted(self._unsynced)
 
     def take_events(self) -> Counter[str]:
         """What was taken in since the last time, by the events' labels."""
         taken, self._events = self._events, Counter()
         return taken
 
-    def class_of(self, uid: str) -> PodClass:
-        """The class of a queued pod."""
-        return self._classes[uid]
-
     def shared_claim_of(self, uid: str) -> str:
         """The first resource claim that a pod names itself, so that others may name it as well; empty
         where there is none, and for a pod that is not known."""
-        held = self._cache.get_pod(uid)
-        pod_class = self._classes.get(uid) if held is None else held.pod_class
-        if pod_class is None:
+        pod = self._cache.get_pod(uid) or self._queue.get(uid)
+        if pod is None:
             return ""
+        pod_class = pod.pod_class
         named = pod_class.info.spec.resource_claims or ()
         names = (each.resource_claim_name for each in named if each.resource_claim_name)
         return next((f"{pod_class.namespace}/{name}" for name in names), "")
 
-    def apply(self, message: AdapterMessage, now_s: float) -> None:
-        """One message. Objects that cannot be understood are counted, noted and left out."""
-        try:
-            if type(message) is PodChanged and not self._seen:
-                self._pod_changed(message.pod, now_s)  # Nearly every message.
-            else:
-                self._apply(message, now_s)
-        except ObjectError as error:
-            self._reject(_named(message, error.where), error.problem)
-
-    def apply_carefully(self, hand: InHand, message: AdapterMessage, now_s: float) -> None:
-        """`apply`, for an owner that may die of the object that the message brings."""
-        match message:
-            case PodChanged(pod):
-                # A condition that we write makes another version, not another pod.
-                content = _encode(replace(pod, resource_version=""))
-            case NodeChanged(node):
-                content = _encode(
-                    replace(node, metadata=replace(node.metadata, resource_version=""))
-                )
-            case ObjectChanged(kind, key, body):
-                content = f"{kind} {key} ".encode() + body
-            case _:  # Brings none: what is gone is not listed again.
-                self.apply(message, now_s)
-                return
-        if not hand.do(content, partial(self.apply, message, now_s)):
-            self._leave_out(message)
-
-    def _leave_out(self, message: PodChanged | NodeChanged | ObjectChanged) -> None:
-        """What is held of the object stays as it was; but a pending pod is not to be placed so."""
-        match message:
-            case PodChanged(pod):
-                self._see(PODS.plural, pod.uid)
-                if not pod.node_name:
-                    self._refuse(pod, scheduler_name_of(pod.template), WHY)
-                where = f"pod {pod.key}"
-            case NodeChanged(node):
-                where = f"node {node.metadata.name}"
-                self._see(NODES.plural, node.metadata.name)
-            case ObjectChanged(kind, key, _):
-                where = f"{kind} {key}"
-                self._see(kind, key)
-            case _:
-                assert_never(message)
-        self._reject(where, WHY)
-
-    def apply_nodes(self, nodes: Sequence[Node], now_s: float) -> None:
+    def nodes_changed(
+        self, nodes: Sequence[Node], refuse: Callable[[ObjectError], None], now_s: float
+    ) -> None:
         """Nodes that were listed, added or modified. They come in crowds: with every list, and when
-        a cluster grows."""
-
-        def refuse(error: ObjectError) -> None:
-            self._reject(error.where, error.problem)
-
-        for node in nodes:
-            self._see(NODES.plural, node.metadata.name)
+        a cluster grows. Those that cannot be understood are left out, and `refuse` is told."""
         for old, new in self._cache.add_nodes(nodes, refuse):
             if old is None:
                 self._wake(NODE_ADD, None, new, now_s)
                 continue
             for event in node_update_events(old, new):
                 self._wake(event, old, new, now_s)
-
-    def _apply(self, message: AdapterMessage, now_s: float) -> None:
-        match message:
-            case PodChanged(pod):
-                self._see(PODS.plural, pod.uid)
-                self._pod_changed(pod, now_s)
-            case PodDeleted(pod):
-                self._unsee(PODS.plural, pod.uid)
-                self._pod_deleted(pod.uid, now_s)
-            case NodeChanged(node):
-                self.apply_nodes([node], now_s)
-            case NodeDeleted(name):
-                self._unsee(NODES.plural, name)
-                self._node_deleted(name, now_s)
-            case ObjectChanged(kind, key, body):
-                self._see(kind, key)
-                self._object_changed(kind, key, body, now_s)
-            case ObjectDeleted(kind, key):
-                self._unsee(kind, key)
-                self._object_deleted(kind, key, now_s)
-            case SyncStarted(kind):
-                self._seen[kind] = set()
-                if kind == CLAIMS:
-                    self._told_claims = told_claims(self._cache)
-            case SyncFinished(kind, _):
-                self._finish_sync(kind, now_s)
-            case KindUnavailable(kind):
-                self._unsynced.discard(kind)  # The adapter's log names it.
-            case ObjectRejected(kind, where, problem):
-                self._reject(f"{kind} {where}", problem)
-            case AdapterMeasured(measured, told_s, heard_s):
-                self._counters.add(measured)
-                self.adapter_told_s, self.api_heard_s = told_s, heard_s
-            case AdapterHello():
-                raise AssertionError("handled by the state")
-            case _:
-                assert_never(message)
-
-    def release_queued(self, uid: str) -> None:
-        """A pod has left the queue for good."""
-        pod_class = self._classes.pop(uid, None)
-        if pod_class is not None:
-            self._cache.classes.release(pod_class)
 
     def requeue(self, pod: CachedPod, now_s: float) -> None:
         """A pod that was assumed and never confirmed is pending again, as far as anyone knows."""
@@ -272,7 +131,7 @@ class ClusterChanges:
 
     # Pods ----------------------------------------------------------------------------------------
 
-    def _pod_changed(self, record: PodRecord, now_s: float) -> None:
+    def pod_changed(self, record: PodRecord, now_s: float) -> None:
         if record.node_name:
             self._assigned_pod_changed(record, now_s)
             return
@@ -325,9 +184,9 @@ class ClusterChanges:
         if old is not None and node_name != record.node_name:
             self.wake_for_room(old, node_name, now_s)
         if held is None and self._queue.contains(record.uid):
-            self._counters["foreign_binds"] += 1
+            self._counters[Count.FOREIGN_BINDS] += 1
             self._counters.foreign_by_node[record.node_name] += 1
-            self._leave_queue(record.uid)
+            self._queue.delete(record.uid)
         new_pod = self._cache.get_pod(record.uid)
         assert new_pod is not None, "just added"
         new = PodView(new_pod.record, new_pod.pod_class.info)
@@ -339,11 +198,11 @@ class ClusterChanges:
             self._wake(event, old, new, now_s)
 
     def _enqueue(self, record: PodRecord, now_s: float, *, is_assumed: bool = False) -> None:
-        known = self._queue.contains(record.uid)
+        known = self._queue.get(record.uid)
         try:
             pod_class = self._cache.classes.acquire(record)
         except ObjectError as error:
-            self._refuse(record, scheduler_name_of(record.template), str(error))
+            self.refuse_pod(record, scheduler_name_of(record.template), str(error))
             raise
         asked_count = len(pod_class.info.requests.scalars)
         if asked_count > RESOURCES_MAX and pod_class.profile in self._profiles:
@@ -351,38 +210,31 @@ class ClusterChanges:
             problem = (
                 f"asks for {asked_count} different resources, and {RESOURCES_MAX} at most are read"
             )
-            self._refuse(record, pod_class.profile, problem)
+            self.refuse_pod(record, pod_class.profile, problem)
             raise ObjectError("spec.containers[].resources.requests", problem)
         if pod_class.profile not in self._profiles:
             self._cache.classes.release(pod_class)
-            if known:
-                self._leave_queue(record.uid)
-            self._counters["foreign_pods"] += 1
+            self._queue.delete(record.uid)
+            self._counters[Count.FOREIGN_PODS] += 1
             return
-        old_class = self._classes.get(record.uid)
-        self._classes[record.uid] = pod_class
-        info, class_id = pod_class.info, pod_class.class_id
-        if known:
-            pod = self._queue.update(
-                record, info=info, class_id=class_id, now_s=now_s, is_assumed=is_assumed
-            )
-            if pod.gated_by == PARKED and old_class is not pod_class:
-                self._queue.activate([record.uid], now_s)  # What it was parked for may be gone.
-        else:
-            self._queue.add(record, info=info, class_id=class_id, now_s=now_s)
-        if old_class is not None:
-            self._cache.classes.release(old_class)
+        if known is None:
+            self._queue.add(record, pod_class, now_s)
+            return
+        old_class = known.pod_class
+        pod = self._queue.update(record, pod_class, now_s, is_assumed=is_assumed)
+        if pod.gated_by == PARKED and old_class is not pod_class:
+            self._queue.activate([record.uid], now_s)  # What it was parked for may be gone.
 
-    def _refuse(self, record: PodRecord, profile: str, problem: str) -> None:
+    def refuse_pod(self, record: PodRecord, profile: str, problem: str) -> None:
         """A pending pod cannot be looked at as it is now, and the world is told. As it was before it is
         not to be placed either."""
-        self._leave_queue(record.uid)
+        self._queue.delete(record.uid)
         if profile in self._profiles:
             self._report(verdict_of(record, profile, problem, is_error=True))
 
-    def _pod_deleted(self, uid: str, now_s: float) -> None:
+    def pod_deleted(self, uid: str, now_s: float) -> None:
         node_name = self._queue.nominator.node_of(PodUid(uid)) or ""
-        queued = self._leave_queue(uid)
+        queued = self._queue.delete(uid)
         removed = self._cache.remove_pod(uid)
         if queued is not None:
             self._events[UNSCHEDULED_POD_DELETE] += 1
@@ -402,15 +254,9 @@ class ClusterChanges:
             ASSIGNED_POD_DELETE, view, None, now_s, priority_max=priority
         )
 
-    def _leave_queue(self, uid: str) -> QueuedPod | None:
-        left = self._queue.delete(uid)
-        if left is not None:
-            self.release_queued(uid)
-        return left
-
     # Nodes ---------------------------------------------------------------------------------------
 
-    def _node_deleted(self, name: str, now_s: float) -> None:
+    def node_deleted(self, name: str, now_s: float) -> None:
         self._counters.foreign_by_node.pop(name, None)
         node = self._cache.remove_node(name)
         if node is not None:
@@ -418,7 +264,7 @@ class ClusterChanges:
 
     # Objects of the other kinds ------------------------------------------------------------------
 
-    def _object_changed(self, kind: str, key: str, body: msgspec.Raw, now_s: float) -> None:
+    def object_changed(self, kind: str, key: str, body: msgspec.Raw, now_s: float) -> None:
         value = decode_object(kind, body)
         old = self._cache.objects.get(kind, key)
         self._cache.put_object(kind, key, body, value)
@@ -428,7 +274,7 @@ class ClusterChanges:
             action = Action.ADD if old is None else Action.UPDATE
             self._wake(ClusterEvent(resource, action), old, value, now_s)
 
-    def _object_deleted(self, kind: str, key: str, now_s: float) -> None:
+    def object_deleted(self, kind: str, key: str, now_s: float) -> None:
         old = self._cache.objects.get(kind, key)
         if not self._cache.remove_object(kind, key):
             return
@@ -436,47 +282,6 @@ class ClusterChanges:
         resource = _RESOURCES.get(kind)
         if resource is not None:
             self._wake(ClusterEvent(resource, Action.DELETE), old, None, now_s)
-
-    # Syncs ---------------------------------------------------------------------------------------
-
-    def _see(self, kind: str, key: str) -> None:
-        seen = self._seen.get(kind)
-        if seen is not None:
-            seen.add(key)
-
-    def _unsee(self, kind: str, key: str) -> None:
-        seen = self._seen.get(kind)
-        if seen is not None:
-            seen.discard(key)
-
-    def _finish_sync(self, kind: str, now_s: float) -> None:
-        seen = self._seen.pop(kind, None)
-        if seen is None:
-            return  # A finish without a start: of an adapter that was replaced meanwhile.
-        was_synced = kind not in self._unsynced
-        if kind == PODS.plural:
-            held = [pod.record.uid for pod in self._cache.pods()]
-            held += [pod.record.uid for pod in self._queue]
-            missed = sorted(set(held) - seen)
-            for uid in missed:
-                self._pod_deleted(uid, now_s)
-        elif kind == NODES.plural:
-            held = [info.name for info in self._cache.node_infos() if info.node is not None]
-            missed = sorted(set(held) - seen)
-            for name in missed:
-                self._node_deleted(name, now_s)
-        else:
-            missed = sorted(set(self._cache.object_keys(kind)) - seen)
-            for key in missed:
-                self._object_deleted(kind, key, now_s)
-            if kind == CLAIMS:
-                forget_told(self._cache, self._told_claims)
-                self._told_claims = {}
-        if missed and was_synced:
-            self._counters["missed_deletes"] += len(missed)
-            fields: dict[str, object] = {"kind": kind, "count": len(missed), "first": missed[0]}
-            self._note(Note("missed_deletes_repaired", fields, True))
-        self._unsynced.discard(kind)
 
     # Inside --------------------------------------------------------------------------------------
 
@@ -489,18 +294,3 @@ class ClusterChanges:
     ) -> None:
         self._events[event.label] += 1
         self._queue.move_all_to_active_or_backoff(event, old, new, now_s)
-
-    def _reject(self, where: str, problem: str) -> None:
-        self._counters["objects_rejected"] += 1
-        self._note(Note("object_left_out", {"where": where, "problem": problem}, True))
-
-
-def _named(message: AdapterMessage, where: str) -> str:
-    """`where`, after what the message is about."""
-    match message:
-        case PodChanged(pod) if pod.key not in where:
-            return f"pod {pod.key}: {where}"
-        case ObjectChanged(kind, key, _):
-            return f"{kind} {key}: {where}"
-        case _:
-            return where

@@ -9,7 +9,7 @@ from collections import Counter
 
 from daemon.core.claim_work import claim_releases
 from daemon.core.dispatch import Attempt, Scorer
-from daemon.core.holdings import Holdings
+from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.outcomes import Outcomes, left_out, refusal
 from daemon.core.permit_stage import PermitStage
 from daemon.core.pod_classes import PodClass
@@ -18,13 +18,17 @@ from shared.errors import ObjectError
 from shared.extenders.extender_verdicts import asked_of_scorers, binders_of
 from shared.framework.status import CODE_NAMES, SUCCESS
 from shared.messages.from_scorer import Failure, Placements, Proposals
+from shared.telemetry.metrics import Count
 
 
 class Committer:
     """The one that assumes."""
 
-    def __init__(self, holdings: Holdings, outcomes: Outcomes, permit: PermitStage) -> None:
-        self._holdings = holdings
+    def __init__(
+        self, facts: ClusterFacts, outgoing: OutgoingWork, outcomes: Outcomes, permit: PermitStage
+    ) -> None:
+        self._facts = facts
+        self._outgoing = outgoing
         self._outcomes = outcomes
         self._permit = permit
 
@@ -39,8 +43,7 @@ class Committer:
         whatever refuses another is a change that settled a pod, or came from outside: as long as
         nothing comes from there, the pods that are not settled become fewer with each round.
         """
-        holdings = self._holdings
-        holdings.nominations.refresh()
+        self._facts.nominations.refresh()
         scorer.proposal_sequence = proposals.proposal_sequence
         accepted_count = refused_count = 0
         for placements, preemption in in_order(proposals):
@@ -60,30 +63,38 @@ class Committer:
             if failure.preemption is None:
                 self._settle_failure(scorer, failure, proposals.generation, now_s)
 
+    def commit_checked(self, attempt: Attempt, node_row: int, now_s: float) -> None:
+        """Settles a placement that nothing has happened since its check."""
+        counters, cache = self._outgoing.counters, self._facts.cache
+        begun_s = counters.stopwatch()
+        node_name = cache.nodes.name_of(node_row)
+        cache.assume_pod(attempt.pod.record, node_name, attempt.pod_class)
+        counters.took("Reserve", attempt.pod_class.profile, counters.stopwatch() - begun_s)
+        self._bind(attempt, node_name, now_s)
+
     def _judge(
         self, scorer: Scorer, placements: Placements, generation: int, now_s: float
     ) -> Judgement:
         """Placements that nothing else came between, and what comes of them."""
-        holdings = self._holdings
-        counters = holdings.counters
+        counters = self._outgoing.counters
         begun_s = counters.stopwatch()
         judgement = judge(
-            holdings.cache, holdings.checker, holdings.plugins, holdings.nominations,
+            self._facts.cache, self._facts.checker, self._facts.plugins, self._facts.nominations,
             scorer, placements, generation,
         )  # fmt: skip
         self._time_reserve(judgement, counters.stopwatch() - begun_s)
         if judgement.any_refused:
-            scorer.refused_generation = holdings.cache.generation
+            scorer.refused_generation = self._facts.cache.generation
         for attempt, node_name in judgement.accepted:
-            self.bind(attempt, node_name, now_s)
+            self._bind(attempt, node_name, now_s)
         for rejected in judgement.rejected:
             self._outcomes.try_again(rejected.attempt, now_s)
         for refused in judgement.not_reserved:
             self._outcomes.fail(refused.attempt, refusal(refused.status), now_s)
         for unreadable, error in judgement.unreadable:
             self._outcomes.fail(unreadable, left_out(error), now_s)
-        holdings.counters["proposals_rejected"] += len(judgement.rejected)
-        holdings.counters["proposals_stale"] += judgement.stale_count
+        self._outgoing.counters[Count.PROPOSALS_REJECTED] += len(judgement.rejected)
+        self._outgoing.counters[Count.PROPOSALS_STALE] += judgement.stale_count
         return judgement
 
     def _time_reserve(self, judgement: Judgement, took_s: float) -> None:
@@ -93,7 +104,7 @@ class Committer:
         of_profile = Counter((attempt.pod_class.profile, code) for attempt, code in reserved)
         for (profile, code), count in of_profile.items():
             share_s = took_s * count / len(reserved)
-            self._holdings.counters.took("Reserve", profile, share_s, count, CODE_NAMES[code])
+            self._outgoing.counters.took("Reserve", profile, share_s, count, CODE_NAMES[code])
 
     def _settle_failure(
         self, scorer: Scorer, failure: Failure, generation: int, now_s: float
@@ -109,10 +120,10 @@ class Committer:
             else:
                 self._refuse(scorer, failed, failure, generation, now_s)
 
-    def bind(self, attempt: Attempt, node_name: str, now_s: float) -> None:
+    def _bind(self, attempt: Attempt, node_name: str, now_s: float) -> None:
         """What follows for a pod that is assumed."""
         if self._is_bound_plainly(attempt.pod_class):
-            self._holdings.counters.took("Permit", attempt.pod_class.profile, 0.0)
+            self._outgoing.counters.took("Permit", attempt.pod_class.profile, 0.0)
             self._outcomes.order_plain_binding(attempt, node_name)
         else:
             self._permit.enter(attempt, node_name, now_s)
@@ -122,9 +133,9 @@ class Committer:
         no extender binds them."""
         if pod_class.is_bound_plainly is None:
             pod_class.is_bound_plainly = not (
-                self._holdings.plugins.permit.get(pod_class.profile)
+                self._facts.plugins.permit.get(pod_class.profile)
                 or pod_class.info.takes_more_than_room
-                or binders_of(self._holdings.settings.extenders, pod_class.info)
+                or binders_of(self._facts.settings.extenders, pod_class.info)
             )
         return pod_class.is_bound_plainly
 
@@ -132,31 +143,31 @@ class Committer:
         self, scorer: Scorer, attempt: Attempt, failure: Failure, generation: int, now_s: float
     ) -> None:
         """A pod fits nowhere; room may be made for it."""
-        holdings, pod, info = self._holdings, attempt.pod, attempt.pod_class.info
-        holdings.nominations.release(
-            claim_releases(pod.record, info, holdings.cache.view, failure.freed_claims)
+        pod, info = attempt.pod, attempt.pod_class.info
+        self._facts.nominations.release(
+            claim_releases(pod.record, info, self._facts.cache.view, failure.freed_claims)
         )
         if failure.was_room_sought:
-            holdings.counters["preemption_attempts"] += 1
+            self._outgoing.counters[Count.PREEMPTION_ATTEMPTS] += 1
         if failure.preemption is not None:
             try:
                 # Whom extenders want to go, no search of ours can tell.
-                extenders = holdings.settings.extenders
+                extenders = self._facts.settings.extenders
                 is_believed = not scorer.key_name or asked_of_scorers(extenders, info)
-                victim_count = holdings.nominations.commit(
+                victim_count = self._facts.nominations.commit(
                     attempt, failure.preemption, generation, is_believed=is_believed
                 )
             except ObjectError as error:
-                forget_worked_out(holdings.cache, holdings.checker)
+                forget_worked_out(self._facts.cache, self._facts.checker)
                 self._outcomes.fail(attempt, left_out(error), now_s)
                 return
             if victim_count is None:
-                holdings.counters["preemptions_rejected"] += 1
+                self._outgoing.counters[Count.PREEMPTIONS_REJECTED] += 1
                 self._outcomes.try_again(attempt, now_s)
                 return
-            holdings.counters["preemptions"] += 1
+            self._outgoing.counters[Count.PREEMPTIONS] += 1
             if victim_count:
-                holdings.counters.observe("victims", (), victim_count)
-        elif failure.ends_nomination and holdings.nominations.own_uid(pod.record.uid):
-            holdings.nominations.end(pod)
+                self._outgoing.counters.observe("victims", (), victim_count)
+        elif failure.ends_nomination and self._facts.nominations.own_uid(pod.record.uid):
+            self._facts.nominations.end(pod)
         self._outcomes.fail(attempt, failure, now_s)

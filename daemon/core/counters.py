@@ -1,4 +1,4 @@
-"""What the owner counts since its start, by the names under which status and metrics show it."""
+"""What the owner counts and times since its start; `shared/telemetry/metrics.py` says what there is."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -7,6 +7,7 @@ from shared.framework.plugin_times import PluginTimes
 from shared.framework.runtime import Framework
 from shared.messages.admin import HistogramState, LabelledCount
 from shared.messages.measured import Measured, add_to, told
+from shared.telemetry.metrics import Count
 from shared.telemetry.tally import Labels, Tally
 
 
@@ -29,42 +30,12 @@ def begin_at_zero(counters: "Counters", frameworks: Mapping[str, Framework]) -> 
                 counters.count("plugin_evaluations", (name, point, profile), 0)
 
 
-class Counters(Counter[str]):
-    """Counts by name. Names are declared here, so that a reader finds them all.
-
-    scheduled: placements that were assumed
-    bound: bindings that the API server accepted
-    unschedulable: attempts that ended without a node
-    errors: attempts that ended with a plugin's error
-    proposals_rejected: placements that did not pass the owner's check
-    proposals_stale: answers for attempts that were not out any more
-    attempts_repeated: attempts whose answer could not be used, and that were made again
-    refused_too_often: of these, those that went through back-off, after many in a row of one pod
-    preemption_attempts: pods that fit nowhere and for which it was looked whether room can be made
-    preemptions: pods that room was made for
-    preemptions_rejected: proposals to make room that did not pass the owner's check
-    permit_waits: placements that a Permit plugin made wait
-    permit_rejections: placements that a Permit plugin refused, or that waited too long
-    binds_failed: bindings that were refused or lost
-    binds_repeated: orders sent again because their binder was lost
-    disagreements: contradictions between cache and API server, repaired
-    missed_deletes: objects that a re-list no longer showed, and that no watch event had removed
-    adapter_batches: messages of the watch adapter that were applied
-    foreign_binds: pods that another scheduler bound
-    foreign_pods: pending pods of other schedulers, left alone
-    objects_rejected: API objects left out because they could not be understood
-    assumed_expired: assumed pods dropped because no confirmation came
-    resyncs: full snapshots sent to workers
-    snapshots: deltas published
-    pods_parked: pods that scorers did not survive, or did not come to an end with
-    workers_refused: scorers that were sent away for what they said
-    scheduled_after_flush: pods placed that were tried again because they had waited for long
-    forecasts_used: lone pods placed where their worker had said before they came
-    """
+class Counters(dict[Count, int]):
+    """How often each has happened; and what is told apart by labels, or measured."""
 
     def __init__(self, stopwatch: Callable[[], float] = lambda: 0.0) -> None:
         """`stopwatch`: seconds since whenever, for what is only told. No decision may depend on it."""
-        super().__init__()
+        super().__init__(dict.fromkeys(Count, 0))
         self.stopwatch = stopwatch
         self.plugin_times = PluginTimes(stopwatch)
         self._took: dict[tuple[str, str, str], list[float]] = {}
@@ -105,6 +76,10 @@ class Counters(Counter[str]):
         """What another process counted and timed."""
         if measured.counts or measured.histograms:
             add_to(self._tally, measured)
+
+    def plain(self) -> dict[str, int]:
+        """What has happened at all, by its name in messages."""
+        return {count.key: times for count, times in self.items() if times}
 
     def labelled(self) -> list[LabelledCount]:
         """All labelled counts, in the order in which they first came up."""

@@ -234,7 +234,7 @@ class ScorerFleet:
 
     def hand_out(
         self,
-        pods: list[tuple[QueuedPod, PodClass]],
+        pods: list[QueuedPod],
         min_sequence: int,
         own_uid: Callable[[str], str],
     ) -> list[Effect]:
@@ -250,21 +250,21 @@ class ScorerFleet:
 
     def hand_out_extended(
         self,
-        pods: list[tuple[QueuedPod, PodClass]],
+        pods: list[QueuedPod],
         min_sequence: int,
         own_uid: Callable[[str], str],
     ) -> list[Effect]:
         """Gives pods that extenders are asked about to the workers that have the fewest of them."""
         shares: dict[bytes, list[ExtendedTask]] = {}
         load = {scorer: len(scorer.extended) for scorer in self.ready()}
-        for pod, pod_class in pods:
+        for pod in pods:
             scorer = min(load, key=lambda s: (load[s], s.worker_index))
             load[scorer] += 1
             ticket, record = self.take_ticket(), pod.record
-            scorer.attempts[ticket] = Attempt(ticket, NO_BATCH, pod, pod_class)
+            scorer.attempts[ticket] = Attempt(ticket, NO_BATCH, pod, pod.pod_class)
             scorer.extended.add(ticket)
             task = ExtendedTask(
-                ticket, pod_class.class_id, bool(own_uid(record.uid)),
+                ticket, pod.class_id, bool(own_uid(record.uid)),
                 record.namespace, record.name, record.uid,
             )  # fmt: skip
             shares.setdefault(scorer.peer, []).append(task)
@@ -273,30 +273,29 @@ class ScorerFleet:
             for peer, tasks in shares.items()
         ]
 
-    def _shares(
-        self, pods: list[tuple[QueuedPod, PodClass]]
-    ) -> dict[Scorer, list[tuple[QueuedPod, PodClass]]]:
+    def _shares(self, pods: list[QueuedPod]) -> dict[Scorer, list[QueuedPod]]:
         left = {scorer: self._credit(scorer) for scorer in self.ready()}
         by_credit = [(-credit, scorer.worker_index, scorer) for scorer, credit in left.items()]
         heapq.heapify(by_credit)
-        shares: dict[Scorer, list[tuple[QueuedPod, PodClass]]] = {}
-        for pod, pod_class in pods:
-            scorer = self._by_class.get(pod_class.class_id)
+        shares: dict[Scorer, list[QueuedPod]] = {}
+        for pod in pods:
+            class_id = pod.pod_class.class_id
+            scorer = self._by_class.get(class_id)
             if scorer is None or left.get(scorer, 0) <= 0:
                 # Entries age as credit is used; the first that is still true is the greatest.
                 while -by_credit[0][0] != left[by_credit[0][2]]:
                     _, index, aged = by_credit[0]
                     heapq.heapreplace(by_credit, (-left[aged], index, aged))
                 scorer = by_credit[0][2]
-                self._by_class[pod_class.class_id] = scorer
+                self._by_class[class_id] = scorer
             left[scorer] -= 1
-            shares.setdefault(scorer, []).append((pod, pod_class))
+            shares.setdefault(scorer, []).append(pod)
         return shares
 
     def _work(
         self,
         scorer: Scorer,
-        batch: list[tuple[QueuedPod, PodClass]],
+        batch: list[QueuedPod],
         min_sequence: int,
         own_uid: Callable[[str], str],
     ) -> SchedulePods:
@@ -306,7 +305,8 @@ class ScorerFleet:
         first_ticket = ticket = self._next_ticket
         runs: list[TaskRun] = []
         run_class_id, run_length = 0, 0
-        for pod, pod_class in batch:
+        for pod in batch:
+            pod_class = pod.pod_class
             scorer.attempts[ticket] = Attempt(ticket, batch_id, pod, pod_class)
             ticket += 1
             class_id, uid = pod_class.class_id, own_uid(pod.record.uid)

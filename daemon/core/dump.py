@@ -1,10 +1,11 @@
 """Cache and queue as text for people (kube-scheduler's SIGUSR2 dump), and typed for programs."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
-from daemon.core.cache import Cache, NodeInfo
+from daemon.core.cache import Cache
+from daemon.core.cached_nodes import NodeInfo
 from daemon.core.counters import Counters
 from daemon.core.nominations import NominationBook
 from daemon.core.queue.queued_pod import QueuedPod
@@ -130,13 +131,12 @@ def metrics_answer(
     status: StatusAnswer,
     counters: Counters,
     queue: SchedulingQueue,
-    profile_of: Callable[[str], str],
 ) -> MetricsAnswer:
     """All that is counted. Costs a walk over the queue, so it is made when it is asked for only."""
     rejected: Counter[tuple[str, str]] = Counter()
     for pod in queue:
         if pod.unschedulable_plugins:
-            profile = profile_of(pod.record.uid)
+            profile = pod.pod_class.profile
             rejected.update((plugin, profile) for plugin in pod.unschedulable_plugins)
     incoming = [
         LabelledCount("queue_incoming", list(labels), count)

@@ -13,37 +13,36 @@ reserved, nominations) go the usual way.
 """
 
 import msgspec
-import numpy as np
 
 from daemon.core.committer import Committer
 from daemon.core.dispatch import NO_BATCH, Attempt, Foreseen, Scorer
-from daemon.core.holdings import Holdings
-from daemon.core.proposals import forget_worked_out
+from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.proposals import is_wanted, takes
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.columns.journal import Position
-from shared.errors import ObjectError
-from shared.faults import reading
 from shared.messages.from_scorer import Forecast
+from shared.telemetry.metrics import Count
 
 
 class Foresight:
     """What the workers foresee."""
 
-    def __init__(self, holdings: Holdings, committer: Committer) -> None:
-        self._holdings = holdings
+    def __init__(self, facts: ClusterFacts, outgoing: OutgoingWork, committer: Committer) -> None:
+        self._facts = facts
+        self._outgoing = outgoing
         self._committer = committer
         self._followed: Scorer | None = None
         """A pod was placed where this worker had foreseen it, and what follows is not checked yet."""
 
     def note(self, scorer: Scorer, forecast: Forecast) -> None:
         """Keeps what a worker says, if it is of this moment and passes every check."""
-        holdings, class_id = self._holdings, forecast.class_id
-        cache = holdings.cache
+        class_id = forecast.class_id
+        cache = self._facts.cache
         scorer.foreseen = None
         info = cache.classes.infos.get(class_id)
         if info is None or not self._is_now(forecast.sequence) or len(cache.view.nominations):
             return
-        if holdings.plugins.may_reserve(info):
+        if self._facts.plugins.may_reserve(info):
             return
         foreseen = Foreseen(
             sequence=forecast.sequence,
@@ -58,59 +57,36 @@ class Foresight:
 
     def _passes(self, foreseen: Foreseen) -> bool:
         """Whether the first of the nodes takes the pod in the newest state, if there is one."""
-        holdings, class_id, rows = self._holdings, foreseen.class_id, foreseen.node_rows[:1]
-        cache = holdings.cache
-        if not rows or not 0 <= rows[0] < cache.nodes.row_count:
-            return False
-        info = cache.classes.infos[class_id]
-        try:
-            with reading("class", class_id):
-                passes = holdings.checker.passing(
-                    class_id, info, info.spec.scheduler_name, np.array(rows, np.intp)
-                )
-        except ObjectError:
-            forget_worked_out(cache, holdings.checker)  # The next pod of the class is told.
-            return False
-        return bool(passes.all())
+        cache, checker = self._facts.cache, self._facts.checker
+        return any(takes(cache, checker, foreseen.class_id, row) for row in foreseen.node_rows[:1])
 
     def place(self, now_s: float) -> None:
         """Assumes the pods that wait, in their order, as far as they were foreseen."""
-        queue = self._holdings.queue
+        queue = self._facts.queue
         while (pod := queue.first_in_line()) is not None:
             self.look_on()
             if not self._place(pod, now_s):
                 return
 
     def _place(self, pod: QueuedPod, now_s: float) -> bool:
-        holdings = self._holdings
-        scorer = holdings.scorers.with_foresight(pod.class_id)
+        scorer = self._outgoing.scorers.with_foresight(pod.class_id)
         foreseen = None if scorer is None else scorer.foreseen
-        if scorer is None or foreseen is None or not self._is_wanted(pod):
+        if scorer is None or foreseen is None or not is_wanted(pod, self._facts.cache):
             return False
         if not self._is_now(foreseen.sequence, foreseen.position):
             return False
-        holdings.queue.pop_batch(1, now_s)
-        attempt = Attempt(
-            holdings.scorers.take_ticket(),
-            NO_BATCH,
-            pod,
-            holdings.changes.class_of(pod.record.uid),
-        )
-        node_name = holdings.cache.nodes.name_of(foreseen.node_rows[0])
-        begun_s = holdings.counters.stopwatch()
-        holdings.cache.assume_pod(pod.record, node_name, attempt.pod_class)
-        took_s = holdings.counters.stopwatch() - begun_s
-        holdings.counters.took("Reserve", attempt.pod_class.profile, took_s)
-        holdings.counters["forecasts_used"] += 1
-        holdings.counters.observe("algorithm_s", (), foreseen.took_s)
+        self._facts.queue.pop_batch(1, now_s)
+        attempt = Attempt(self._outgoing.scorers.take_ticket(), NO_BATCH, pod, pod.pod_class)
+        self._committer.commit_checked(attempt, foreseen.node_rows[0], now_s)
+        self._outgoing.counters[Count.FORECASTS_USED] += 1
+        self._outgoing.counters.observe("algorithm_s", (), foreseen.took_s)
         scorer.foreseen = msgspec.structs.replace(
             foreseen,
-            position=holdings.cache.journal.position,
+            position=self._facts.cache.journal.position,
             ticket=foreseen.ticket + 1,
             node_rows=foreseen.node_rows[1:],
         )
         self._followed = scorer
-        self._committer.bind(attempt, node_name, now_s)
         return True
 
     def look_on(self) -> None:
@@ -125,15 +101,11 @@ class Foresight:
         """All that changed since the last snapshot was foreseen, and more is."""
         return any(
             self._is_now(foreseen.sequence, foreseen.position)
-            for foreseen in self._holdings.scorers.all_foreseen()
+            for foreseen in self._outgoing.scorers.all_foreseen()
         )
 
     def _is_now(self, sequence: int, position: Position | None = None) -> bool:
         """Nothing changed since this snapshot, but for what was foreseen up to a position."""
-        snapshots = self._holdings.snapshots
+        snapshots = self._outgoing.snapshots
         is_last = sequence == snapshots.sequence
-        return is_last and snapshots.is_current(self._holdings.scorers.settled(), position)
-
-    def _is_wanted(self, pod: QueuedPod) -> bool:
-        """To be scheduled at all (skipPodSchedule)."""
-        return not pod.record.deleted and self._holdings.cache.get_pod(pod.record.uid) is None
+        return is_last and snapshots.is_current(self._outgoing.scorers.settled(), position)

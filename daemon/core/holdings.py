@@ -1,9 +1,9 @@
 """Everything that the owner holds, for the parts that change it.
 
-The owner is one state, and a placement touches most of it: the cache, the queue, a binder's orders,
-a nomination, a counter. Each part (`scorer_links.py`, `foresight.py`, `committer.py`, `permit_stage.py`,
-`outcomes.py`, `binder_links.py`, `administration.py`) is one thing that happens to that state, and is
-given all of it.
+A placement touches most of it: the cache, the queue, a nomination, a binder's orders, a counter. So each
+part (`adapter_links.py`, `scorer_links.py`, `foresight.py`, `committer.py`, `permit_stage.py`,
+`outcomes.py`, `binder_links.py`, `administration.py`) is one thing that happens, and is given both:
+what is so, and what others are to do about it.
 """
 
 from typing import NamedTuple
@@ -21,32 +21,39 @@ from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.settings import Settings
 from daemon.core.snapshot_log import SnapshotLog
 from daemon.core.suspects import Suspects
+from daemon.core.syncs import Syncs
 from daemon.core.verdicts import Verdicts
 from daemon.core.waiting_pods import WaitingPods
 from shared.engine.checker import Checker
 from shared.framework.runtime import Framework
 
 
-class Holdings(NamedTuple):
-    """One owner's."""
+class ClusterFacts(NamedTuple):
+    """The cluster as it is known, and by what it is judged."""
 
-    epoch: int
     settings: Settings
     frameworks: dict[str, Framework]
     plugins: OwnerPlugins
-    counters: Counters
-    times: AttemptTimes
     cache: Cache
     queue: SchedulingQueue
+    syncs: Syncs
     changes: ClusterChanges
-    snapshots: SnapshotLog
     checker: Checker
     nominations: NominationBook
     waiting: WaitingPods
+
+
+class OutgoingWork(NamedTuple):
+    """What other processes have in hand, and what they and people are to be told."""
+
+    epoch: int
+    snapshots: SnapshotLog
     scorers: ScorerFleet
+    suspects: Suspects
     binders: BinderPool
     verdicts: Verdicts
     """Of pods that were not placed, until a binder is told."""
-    suspects: Suspects
+    counters: Counters
+    times: AttemptTimes
     effects: list[Effect]
     """What is to be done, in order; whoever changes something adds to it."""

@@ -17,21 +17,22 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from daemon.core.cache import Cache, CachedPod
+from daemon.core.cache import Cache
 from daemon.core.dispatch import Attempt
 from daemon.core.effects import Effect, TellBinder
+from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from shared.columns.nominations import Nomination
 from shared.faults import reading
-from shared.framework.post_filter import Preemptor
+from shared.framework.prepared_pod import prepared
 from shared.framework.runtime import Framework
 from shared.ids import NodeName, PodUid
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import PreemptionProposal
 from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim, SetNomination
 from shared.plugins.preemption.default_preemption import NEVER
-from shared.plugins.preemption.victim_finder import fits_without, victims_on
+from shared.plugins.preemption.victim_selector import fits_without, victims_on
 
 ENDED: Final = -1
 
@@ -228,9 +229,7 @@ class NominationBook:
         with reading("pod", attempt.pod):
             victims = self._confirmed(attempt, proposal, generation)
             is_right = victims is not None and (
-                self._fits_without(attempt, proposal.node_row, victims)
-                if is_believed
-                else self._would_choose(attempt, proposal)
+                self._makes_room(attempt, proposal, is_believed=is_believed)
             )
         if victims is None or not is_right:
             if 0 <= proposal.node_row < self._cache.nodes.row_count:
@@ -288,22 +287,19 @@ class NominationBook:
             victims.append(victim)
         return victims
 
-    def _fits_without(self, attempt: Attempt, row: int, victims: list[CachedPod]) -> bool:
-        return fits_without(
-            self._frameworks[attempt.pod_class.profile],
-            Preemptor(attempt.pod_class.info, attempt.pod.record.uid),
-            self._cache.view,
-            row,
-            np.array([victim.row for victim in victims], np.intp),
-        )
-
-    def _would_choose(self, attempt: Attempt, proposal: PreemptionProposal) -> bool:
-        """Whether a search of ours comes to the same victims on that node: none that could stay, and
-        with those last whose going a budget forbids."""
-        preemptor = Preemptor(attempt.pod_class.info, attempt.pod.record.uid)
-        framework = self._frameworks[attempt.pod_class.profile]
-        found = victims_on(framework, preemptor, self._cache.view, proposal.node_row)
-        return found == frozenset(proposal.victims)
+    def _makes_room(
+        self, attempt: Attempt, proposal: PreemptionProposal, *, is_believed: bool
+    ) -> bool:
+        """Whether the pod fits without the victims; and where the worker is not believed, whether a
+        search of ours comes to the same on that node: none that could stay, and with those last whose
+        going a budget forbids."""
+        pod_class = attempt.pod_class
+        framework, view = self._frameworks[pod_class.profile], self._cache.view
+        pod = prepared(framework, pod_class.info, view, attempt.pod.record.uid)
+        row, victims = proposal.node_row, np.array(proposal.victims, np.intp)
+        if is_believed:
+            return fits_without(pod, row, victims)
+        return set(victims_on(pod, row).tolist()) == set(proposal.victims)
 
     def _order(
         self, attempt: Attempt, victim: CachedPod, node_name: str, *, is_given_up: bool

@@ -7,12 +7,13 @@ Permit plugin decides and what a binder reports all end in one of these.
 from collections import Counter
 
 from daemon.core.bindings import BindingWork
-from daemon.core.cache import Cache, CachedPod
+from daemon.core.cache import Cache
 from daemon.core.claim_work import claim_releases, claim_work
 from daemon.core.dispatch import Attempt
 from daemon.core.effects import Note, TellBinder
-from daemon.core.holdings import Holdings
+from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.pod_classes import PodClass
+from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.queued_pod import Place
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.verdicts import verdict_of
@@ -25,26 +26,28 @@ from shared.framework.status import Code, Status
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Failure
 from shared.messages.to_binder import Decision, PodVerdict, ReportPods
+from shared.telemetry.metrics import Count
 
 
 class Outcomes:
     """Ends attempts."""
 
-    def __init__(self, holdings: Holdings) -> None:
-        self._holdings = holdings
+    def __init__(self, facts: ClusterFacts, outgoing: OutgoingWork) -> None:
+        self._facts = facts
+        self._outgoing = outgoing
 
     def order_plain_binding(self, attempt: Attempt, node_name: str) -> None:
         """A pod without anything to be done before its binding, as nearly all are."""
-        holdings, profile = self._holdings, attempt.pod_class.profile
-        holdings.binders.order(attempt.pod.record, node_name, profile)
-        holdings.counters["scheduled"] += 1
+        profile = attempt.pod_class.profile
+        self._outgoing.binders.order(attempt.pod.record, node_name, profile)
+        self._outgoing.counters[Count.SCHEDULED] += 1
 
     def work_for(self, record: PodRecord, info: PodInfo, node_name: str) -> BindingWork:
         """What the volumes and claims need of a pod that has just been reserved a place."""
-        holdings, view = self._holdings, self._holdings.cache.view
-        row = holdings.cache.nodes.row_of(node_name)
-        volumes = volume_work(holdings.plugins, info, view, row)
-        claims = claim_work(holdings.plugins, record, info, view, row)
+        view = self._facts.cache.view
+        row = self._facts.cache.nodes.row_of(node_name)
+        volumes = volume_work(self._facts.plugins, info, view, row)
+        claims = claim_work(self._facts.plugins, record, info, view, row)
         return BindingWork(volumes, tuple(claims))
 
     def order_binding(
@@ -57,23 +60,23 @@ class Outcomes:
         is_announced: bool = False,
     ) -> None:
         """Any other pod. `is_announced`: as `BinderPool.order` has it."""
-        holdings, info, profile = self._holdings, pod_class.info, pod_class.profile
-        holdings.nominations.release(claim_releases(record, info, holdings.cache.view))
-        extenders = binders_of(holdings.settings.extenders, info)
-        holdings.binders.order(
+        info, profile = pod_class.info, pod_class.profile
+        self._facts.nominations.release(claim_releases(record, info, self._facts.cache.view))
+        extenders = binders_of(self._facts.settings.extenders, info)
+        self._outgoing.binders.order(
             record, node_name, profile, work, extenders, is_announced=is_announced
         )
-        holdings.counters["scheduled"] += 1
+        self._outgoing.counters[Count.SCHEDULED] += 1
 
     def take_off(self, record: PodRecord, info: PodInfo, node_name: str) -> CachedPod | None:
         """Undoes what was assumed of a pod. None: the pod is gone, or known to be bound; what was
         reserved is given back even then, as nobody else would."""
-        cache = self._holdings.cache
+        cache = self._facts.cache
         row = cache.nodes.row_of(node_name)
         forgotten = cache.forget_pod(record.uid)
-        counters = self._holdings.counters
+        counters = self._outgoing.counters
         begun_s = counters.stopwatch()
-        self._holdings.plugins.run_unreserve(record, info, cache.view, row)
+        self._facts.plugins.run_unreserve(record, info, cache.view, row)
         took_s = counters.stopwatch() - begun_s
         counters.took("Unreserve", info.spec.scheduler_name, took_s)
         return forgotten
@@ -82,37 +85,37 @@ class Outcomes:
         self, attempt: Attempt, failure: Failure, now_s: float, *, is_told: bool = True
     ) -> None:
         """The pod waits for what may help it; the world is told why, unless not `is_told`."""
-        holdings, record = self._holdings, attempt.pod.record
+        record = attempt.pod.record
         profile = attempt.pod_class.profile
-        holdings.times.refused(attempt.pod, profile, is_error=failure.is_error)
+        self._outgoing.times.refused(attempt.pod, profile, is_error=failure.is_error)
         if failure.is_error:
-            holdings.counters["errors"] += 1
-            place = holdings.queue.requeue_error(record.uid, now_s)
+            self._outgoing.counters[Count.ERRORS] += 1
+            place = self._facts.queue.requeue_error(record.uid, now_s)
         else:
-            holdings.counters["unschedulable"] += 1
-            place = holdings.queue.requeue_unschedulable(
+            self._outgoing.counters[Count.UNSCHEDULABLE] += 1
+            place = self._facts.queue.requeue_unschedulable(
                 record.uid, failure.plugins, failure.pending_plugins, now_s
             )
         if place is None or not is_told:
             return  # Deleted meanwhile.
-        holdings.verdicts.add(
+        self._outgoing.verdicts.add(
             verdict_of(record, profile, failure.message, is_error=failure.is_error)
         )
 
     def try_again(self, attempt: Attempt, now_s: float, *, is_refused: bool = True) -> None:
         """The pod is tried at once, with the state as it is then, because its answer cannot be used or
         there is none; one that `is_refused` too often in a row, later."""
-        holdings, uid = self._holdings, attempt.pod.record.uid
-        place = holdings.queue.requeue_head(uid, now_s, is_refused=is_refused)
-        holdings.counters["attempts_repeated"] += place is not None
+        uid = attempt.pod.record.uid
+        place = self._facts.queue.requeue_head(uid, now_s, is_refused=is_refused)
+        self._outgoing.counters[Count.ATTEMPTS_REPEATED] += place is not None
         if place is Place.BACKOFF:
-            holdings.counters["refused_too_often"] += 1
+            self._outgoing.counters[Count.REFUSED_TOO_OFTEN] += 1
             fields: dict[str, object] = {"pod": attempt.pod.key, "times": attempt.pod.refused_count}
-            holdings.effects.append(Note("refused_too_often", fields, True))
+            self._outgoing.effects.append(Note("refused_too_often", fields, True))
 
     def report(self) -> None:
         """Conditions and events of the attempts that failed, once there is a binder to write them."""
-        binders, waiting = self._holdings.binders, self._holdings.verdicts
+        binders, waiting = self._outgoing.binders, self._outgoing.verdicts
         if not len(waiting) or not binders.ready_count():
             return
         by_binder: dict[bytes, list[PodVerdict]] = {}
@@ -121,8 +124,8 @@ class Outcomes:
             assert peer is not None, "one is ready"
             by_binder.setdefault(peer, []).append(verdict)
         for peer, verdicts in by_binder.items():
-            told = ReportPods(self._holdings.epoch, verdicts)
-            self._holdings.effects.append(TellBinder(peer, told))
+            told = ReportPods(self._outgoing.epoch, verdicts)
+            self._outgoing.effects.append(TellBinder(peer, told))
 
 
 def left_out(error: ObjectError) -> Failure:

@@ -23,6 +23,9 @@ import enum
 from collections import deque
 from typing import Final
 
+import msgspec
+
+from daemon.core.pod_classes import PodClass
 from shared.kube.pod_record import PodRecord
 
 
@@ -69,6 +72,27 @@ TRANSITIONS: Final[dict[tuple[PodPhase, Cause], PodPhase]] = {
     (PodPhase.ADDED, Cause.UPDATE): PodPhase.ADDED,
     (PodPhase.ADDED, Cause.REMOVE): PodPhase.DELETED,
 }
+
+
+NEVER: Final = float("inf")
+
+
+class CachedPod(msgspec.Struct, eq=False, gc=False):
+    """A pod that counts on a node. Nothing that it holds leads back to it, so no collector has to
+    look through all of them."""
+
+    record: PodRecord
+    pod_class: PodClass
+    node_name: str
+    phase: PodPhase = PodPhase.INITIAL
+    row: int = -1
+    """Of the pod table."""
+    attached_at: int = 0
+    """Generation at which it took that row."""
+    is_binding_finished: bool = False
+    is_evicted: bool = False
+    """Ordered to go by preemption; the API server may not have heard yet."""
+    deadline_s: float = NEVER
 
 
 class InvalidTransitionError(AssertionError):

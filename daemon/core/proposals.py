@@ -19,7 +19,7 @@ from daemon.core.cache import Cache
 from daemon.core.dispatch import Attempt, Scorer
 from daemon.core.nominations import NominationBook
 from daemon.core.owner_plugins import OwnerPlugins
-from daemon.core.queue.queued_pod import Place
+from daemon.core.queue.queued_pod import Place, QueuedPod
 from shared.dra.device_index import takes_devices
 from shared.engine.checker import Checker
 from shared.errors import ObjectError
@@ -120,7 +120,7 @@ def judge(
         is_simple = not pod_class.is_reserved and not len(cache.view.nominations)
         chosen: list[tuple[Attempt, int]] = []
         for (attempt, row), is_ok in zip(run, passes, strict=True):
-            if not (is_ok and _is_wanted(cache, attempt)):
+            if not (is_ok and is_awaited(attempt, cache)):
                 rejected.append(Rejected(attempt))
                 _correct(cache, row)
                 continue
@@ -148,22 +148,38 @@ def judge(
     return Judgement(accepted, rejected, not_reserved, unreadable, stale_count)
 
 
+def takes(cache: Cache, checker: Checker, class_id: int, row: int) -> bool:
+    """Whether the node takes a pod of the class in the newest state; no, where that cannot be told."""
+    info = cache.classes.infos[class_id]
+    if not 0 <= row < cache.nodes.row_count:
+        return False
+    try:
+        with reading("class", class_id):
+            profile = info.spec.scheduler_name
+            passes = checker.passing(class_id, info, profile, np.array([row], np.intp))
+    except ObjectError:
+        forget_worked_out(cache, checker)  # The next pod of the class is told.
+        return False
+    return bool(passes[0])
+
+
 def forget_worked_out(cache: Cache, checker: Checker) -> None:
     """What was worked out before a check failed: half of it may be of the pod that it failed for."""
     checker.forget_all()
     cache.view.forget_derived()
 
 
-def _is_wanted(cache: Cache, attempt: Attempt) -> bool:
-    """The pod is still waiting for this answer: not deleted, nor about to be, not changed, not bound by
-    another."""
+def is_wanted(pod: QueuedPod, cache: Cache) -> bool:
+    """To be scheduled at all: not being deleted, and on no node (skipPodSchedule in
+    pkg/scheduler/schedule_one.go, v1.36.2)."""
+    return not pod.record.deleted and cache.get_pod(pod.record.uid) is None
+
+
+def is_awaited(attempt: Attempt, cache: Cache) -> bool:
+    """The pod still waits for this answer: it has neither left nor changed since."""
     pod = attempt.pod
-    return (
-        pod.place is Place.IN_FLIGHT
-        and pod.class_id == attempt.pod_class.class_id
-        and not pod.record.deleted
-        and cache.get_pod(pod.record.uid) is None
-    )
+    is_same = pod.place is Place.IN_FLIGHT and pod.pod_class is attempt.pod_class
+    return is_same and is_wanted(pod, cache)
 
 
 def _runs(

@@ -9,10 +9,10 @@ from daemon.core.dispatch import NO_BATCH, Attempt
 from daemon.core.effects import Note, Publish, TellScorer
 from daemon.core.events import ScorerSaid
 from daemon.core.foresight import Foresight
-from daemon.core.holdings import Holdings
+from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.outcomes import Outcomes
 from daemon.core.peer_checks import hello_problem, message_problem
-from daemon.core.pod_classes import PodClass
+from daemon.core.proposals import is_wanted
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.extenders.extender_verdicts import asked_of_scorers
 from shared.messages import to_scorer
@@ -25,6 +25,7 @@ from shared.messages.from_scorer import (
     ScorerHeartbeat,
     ScorerHello,
 )
+from shared.telemetry.metrics import Count
 
 SENT_AWAY_MAX: Final = 1024
 """Connections; the oldest, which are closed by then, are forgotten."""
@@ -37,9 +38,15 @@ class ScorerLinks:
     """The owner's side of the conversation with each worker."""
 
     def __init__(
-        self, holdings: Holdings, outcomes: Outcomes, committer: Committer, foresight: Foresight
+        self,
+        facts: ClusterFacts,
+        outgoing: OutgoingWork,
+        outcomes: Outcomes,
+        committer: Committer,
+        foresight: Foresight,
     ) -> None:
-        self._holdings = holdings
+        self._facts = facts
+        self._outgoing = outgoing
         self._outcomes = outcomes
         self._committer = committer
         self._foresight = foresight
@@ -51,20 +58,20 @@ class ScorerLinks:
     # What workers say ----------------------------------------------------------------------------
 
     def hear(self, event: ScorerSaid, now_s: float) -> None:
-        holdings, peer, message = self._holdings, event.peer, event.message
+        peer, message = event.peer, event.message
         if peer in self._sent_away:
             return
-        if not holdings.scorers.heard(peer, now_s) and not isinstance(message, ScorerHello):
+        if not self._outgoing.scorers.heard(peer, now_s) and not isinstance(message, ScorerHello):
             # Given up as stuck, and back: its pods are elsewhere. Or it spoke before it knew that the
             # owner is another.
-            holdings.effects.append(TellScorer(peer, to_scorer.GreetAgain()))
+            self._outgoing.effects.append(TellScorer(peer, to_scorer.GreetAgain()))
             return
-        scorer = holdings.scorers.get(peer)
+        scorer = self._outgoing.scorers.get(peer)
         if scorer is not None and not isinstance(message, ScorerHello):
-            problem = message_problem(message, scorer, holdings.cache)
+            problem = message_problem(message, scorer, self._facts.cache)
             if scorer.key_name != event.key_name:
                 problem = "somebody else speaks in its name"
-            is_current = getattr(message, "epoch", holdings.epoch) == holdings.epoch
+            is_current = getattr(message, "epoch", self._outgoing.epoch) == self._outgoing.epoch
             if problem and is_current:
                 self._send_away(event, scorer.instance, problem, now_s)
                 return
@@ -74,36 +81,38 @@ class ScorerLinks:
             case ResyncRequest():
                 self._resyncs[peer] = message.reason
             case Proposals():
-                if scorer is None or message.epoch != holdings.epoch:
-                    holdings.counters["proposals_stale"] += len(message.placements.tickets)
+                if scorer is None or message.epoch != self._outgoing.epoch:
+                    self._outgoing.counters[Count.PROPOSALS_STALE] += len(
+                        message.placements.tickets
+                    )
                 else:
-                    in_hand = dict(scorer.attempts) if holdings.suspects.is_careful else {}
+                    in_hand = dict(scorer.attempts) if self._outgoing.suspects.is_careful else {}
                     self._committer.commit(scorer, message, now_s)
                     for ticket in in_hand.keys() - scorer.attempts.keys():
-                        holdings.suspects.clear(in_hand[ticket].pod_class.class_id)
+                        self._outgoing.suspects.clear(in_hand[ticket].pod_class.class_id)
             case Forecast():
-                if scorer is not None and message.epoch == holdings.epoch:
+                if scorer is not None and message.epoch == self._outgoing.epoch:
                     self._foresight.note(scorer, message)
             case AskForPods():
-                holdings.effects.append(TellScorer(peer, self._pods_on(message)))
+                self._outgoing.effects.append(TellScorer(peer, self._pods_on(message)))
             case ScorerHeartbeat():
-                holdings.counters.add(message.measured)
+                self._outgoing.counters.add(message.measured)
             case _:
                 assert_never(message)
 
     def _greet(self, event: ScorerSaid, hello: ScorerHello, now_s: float) -> None:
-        holdings, peer = self._holdings, event.peer
-        problem = hello_problem(hello, event.key_name, holdings.settings.configuration)
-        if holdings.scorers.key_name_at(hello.worker_index) not in (None, event.key_name):
+        peer = event.peer
+        problem = hello_problem(hello, event.key_name, self._facts.settings.configuration)
+        if self._outgoing.scorers.key_name_at(hello.worker_index) not in (None, event.key_name):
             problem = "its number is that of another worker"
         if not problem:
-            _, lost = holdings.scorers.join(
+            _, lost = self._outgoing.scorers.join(
                 peer, hello.worker_index, hello.instance, now_s, event.key_name
             )
             self._take_back(lost, now_s)
             self._resyncs[peer] = "hello"
             return
-        holdings.effects.append(TellScorer(peer, to_scorer.Refused(problem)))
+        self._outgoing.effects.append(TellScorer(peer, to_scorer.Refused(problem)))
         self._note_refused(hello.instance, event.key_name, problem)
 
     def _send_away(self, event: ScorerSaid, instance: str, problem: str, now_s: float) -> None:
@@ -114,17 +123,17 @@ class ScorerLinks:
         if event.key_name:
             self._sent_away.append(event.peer)
             answer = to_scorer.Refused(problem)
-        self._holdings.effects.append(TellScorer(event.peer, answer))
+        self._outgoing.effects.append(TellScorer(event.peer, answer))
         self._note_refused(instance, event.key_name, problem)
 
     def _note_refused(self, instance: str, key_name: str, problem: str) -> None:
-        self._holdings.counters["workers_refused"] += 1
+        self._outgoing.counters[Count.WORKERS_REFUSED] += 1
         fields: dict[str, object] = {"instance": instance, "key": key_name, "problem": problem}
-        self._holdings.effects.append(Note("worker_refused", fields, True))
+        self._outgoing.effects.append(Note("worker_refused", fields, True))
 
     def _pods_on(self, question: AskForPods) -> to_scorer.PodsOnNodes:
         """Names for a worker whose copy is as old as it says."""
-        cache, epoch = self._holdings.cache, self._holdings.epoch
+        cache, epoch = self._facts.cache, self._outgoing.epoch
         pods: list[to_scorer.PodOnNode] = []
         nodes = cache.nodes
         for row in question.node_rows if question.epoch == epoch else ():
@@ -141,20 +150,20 @@ class ScorerLinks:
 
     def lose(self, peer: bytes, now_s: float) -> None:
         """A worker's connection is closed."""
-        self._take_back(self._holdings.scorers.leave(peer), now_s)
+        self._take_back(self._outgoing.scorers.leave(peer), now_s)
 
     def lose_the_silent(self, now_s: float) -> None:
-        scorers = self._holdings.scorers
+        scorers = self._outgoing.scorers
         for peer in scorers.silent_since(now_s - SCORER_SILENCE_MAX_S):
             lost = scorers.leave(peer)
             fields: dict[str, object] = {"pods": len(lost), "reason": "silent"}
-            self._holdings.effects.append(Note("scorer_lost", fields, True))
+            self._outgoing.effects.append(Note("scorer_lost", fields, True))
             self._take_back(lost, now_s)
 
     def _take_back(self, attempts: list[Attempt], now_s: float) -> None:
         """Pods that a lost worker had in hand go to the head of the queue, in order; those of which
         workers are lost are parked."""
-        guilty = self._holdings.suspects.lose(attempts, now_s)
+        guilty = self._outgoing.suspects.lose(attempts, now_s)
         for attempt in attempts:
             if attempt.pod_class.class_id in guilty:
                 self._park(attempt, now_s)
@@ -162,108 +171,99 @@ class ScorerLinks:
                 self._outcomes.try_again(attempt, now_s, is_refused=False)
 
     def _park(self, attempt: Attempt, now_s: float) -> None:
-        holdings = self._holdings
-        holdings.counters["pods_parked"] += 1
+        self._outgoing.counters[Count.PODS_PARKED] += 1
         fields: dict[str, object] = {"pod": attempt.pod.key, "reason": suspects.WHY}
-        holdings.effects.append(Note("pod_parked", fields, True))
+        self._outgoing.effects.append(Note("pod_parked", fields, True))
         self._outcomes.fail(attempt, Failure([], suspects.WHY, [], [], True), now_s)
 
     def release_parked(self, now_s: float) -> None:
         """Pods whose time is over are tried again, alone."""
-        due = self._holdings.suspects.due(now_s)
+        due = self._outgoing.suspects.due(now_s)
         if due:
-            queue = self._holdings.queue
+            queue = self._facts.queue
             queue.activate([pod.record.uid for pod in queue if pod.class_id in due], now_s)
 
     # What workers are told -----------------------------------------------------------------------
 
     def start_over(self, reason: str) -> None:
         """No copy that is out is of use any more."""
-        holdings = self._holdings
-        holdings.snapshots.start_over(holdings.scorers.settled())
-        self._resyncs |= {scorer.peer: reason for scorer in holdings.scorers.ready()}
+        self._outgoing.snapshots.start_over(self._outgoing.scorers.settled())
+        self._resyncs |= {scorer.peer: reason for scorer in self._outgoing.scorers.ready()}
 
     def publish(self, *, is_synced: bool) -> None:
         """The delta of this turn, unless that can wait; then whole snapshots for those that asked."""
-        holdings, scorers = self._holdings, self._holdings.scorers
-        retired = holdings.cache.classes.retired
+        scorers = self._outgoing.scorers
+        retired = self._facts.cache.classes.retired
         scorers.retire_classes(retired)
-        holdings.suspects.retire(retired)
+        self._outgoing.suspects.retire(retired)
         for class_id in retired:
-            holdings.checker.forget(class_id)
+            self._facts.checker.forget(class_id)
         settled = scorers.settled()
-        is_needed = self._resyncs or holdings.queue.poppable_count
+        is_needed = self._resyncs or self._facts.queue.poppable_count
         if not is_needed and self._foresight.is_ahead():
             return
         if scorers.ready():
-            snapshot = holdings.snapshots.delta(settled, scorers.next_ticket)
+            snapshot = self._outgoing.snapshots.delta(settled, scorers.next_ticket)
             if snapshot is not None:
-                holdings.counters["snapshots"] += 1
-                holdings.effects.append(Publish(snapshot.message, snapshot.buffers))
+                self._outgoing.counters[Count.SNAPSHOTS] += 1
+                self._outgoing.effects.append(Publish(snapshot.message, snapshot.buffers))
         else:
-            holdings.snapshots.skip(settled)
+            self._outgoing.snapshots.skip(settled)
         if self._resyncs and is_synced:
             self._send_everything(settled)
 
     def _send_everything(self, settled: dict[int, int]) -> None:
-        holdings = self._holdings
-        full = holdings.snapshots.full(settled, holdings.scorers.next_ticket)
+        full = self._outgoing.snapshots.full(settled, self._outgoing.scorers.next_ticket)
         for peer, reason in self._resyncs.items():
-            scorer = holdings.scorers.get(peer)
+            scorer = self._outgoing.scorers.get(peer)
             if scorer is None:
                 continue
             scorer.is_ready = True
-            holdings.counters["resyncs"] += 1
+            self._outgoing.counters[Count.RESYNCS] += 1
             fields: dict[str, object] = {"worker": scorer.worker_index, "reason": reason}
-            holdings.effects.append(Note("full_snapshot_sent", fields))
-            holdings.effects.append(TellScorer(peer, full.message, full.buffers))
+            self._outgoing.effects.append(Note("full_snapshot_sent", fields))
+            self._outgoing.effects.append(TellScorer(peer, full.message, full.buffers))
         self._resyncs.clear()
 
     def hand_out(self, now_s: float) -> None:
         """New work for the workers that have credit."""
-        holdings, scorers = self._holdings, self._holdings.scorers
-        scorers.is_careful = holdings.suspects.is_careful
+        scorers = self._outgoing.scorers
+        scorers.is_careful = self._outgoing.suspects.is_careful
         credit = scorers.credit()
-        if credit <= 0 or not holdings.queue.poppable_count:
+        if credit <= 0 or not self._facts.queue.poppable_count:
             return
-        pods: list[tuple[QueuedPod, PodClass]] = []
-        while popped := holdings.queue.pop_batch(credit - len(pods), now_s):
-            pods += [
-                (pod, holdings.changes.class_of(pod.record.uid))
-                for pod in popped
-                if self._is_wanted(pod, now_s)
-            ]
-        sequence, own_uid = holdings.snapshots.sequence, holdings.nominations.own_uid
-        extenders = holdings.settings.extenders
+        pods: list[QueuedPod] = []
+        while popped := self._facts.queue.pop_batch(credit - len(pods), now_s):
+            pods += [pod for pod in popped if self._is_tried(pod, now_s)]
+        sequence, own_uid = self._outgoing.snapshots.sequence, self._facts.nominations.own_uid
+        extenders = self._facts.settings.extenders
         if extenders and pods:
-            extended = [each for each in pods if asked_of_scorers(extenders, each[1].info)]
-            holdings.effects.extend(scorers.hand_out_extended(extended, sequence, own_uid))
-            waiting = {id(pod) for pod, _ in extended}
-            pods = [each for each in pods if id(each[0]) not in waiting]
+            extended = [each for each in pods if asked_of_scorers(extenders, each.info)]
+            self._outgoing.effects.extend(scorers.hand_out_extended(extended, sequence, own_uid))
+            waiting = {id(pod) for pod in extended}
+            pods = [each for each in pods if id(each) not in waiting]
         if pods:
-            holdings.effects.extend(scorers.hand_out(pods, sequence, own_uid))
+            self._outgoing.effects.extend(scorers.hand_out(pods, sequence, own_uid))
 
-    def _is_wanted(self, pod: QueuedPod, now_s: float) -> bool:
-        """Pods that are being deleted or already assumed are not scheduled (skipPodSchedule)."""
-        holdings, uid = self._holdings, pod.record.uid
-        if pod.record.deleted or holdings.cache.is_assumed_pod(uid):
-            if holdings.queue.done(uid) is not None:
-                holdings.changes.release_queued(uid)
+    def _is_tried(self, pod: QueuedPod, now_s: float) -> bool:
+        if not is_wanted(pod, self._facts.cache):
+            self._facts.queue.done(pod.uid)
             return False
-        if pod.class_id in holdings.suspects.parked:  # It was active when another of it was parked.
-            pod_class = holdings.changes.class_of(uid)
-            self._park(Attempt(NO_BATCH, NO_BATCH, pod, pod_class), now_s)
+        if (
+            pod.class_id in self._outgoing.suspects.parked
+        ):  # It was active when another of it was parked.
+            self._park(Attempt(NO_BATCH, NO_BATCH, pod, pod.pod_class), now_s)
             return False
         return True
 
     def drain(self) -> None:
         """There will be no more work."""
-        for scorer in self._holdings.scorers.ready():
-            self._holdings.effects.append(TellScorer(scorer.peer, to_scorer.Drain()))
+        for scorer in self._outgoing.scorers.ready():
+            self._outgoing.effects.append(TellScorer(scorer.peer, to_scorer.Drain()))
 
     def next_wakeup_s(self) -> float | None:
         """When a worker may have been silent for too long; it counts only if it has pods in hand."""
-        scorers = self._holdings.scorers
+        scorers = self._outgoing.scorers
         if not scorers.attempt_count():
             return None
         return scorers.oldest_heard_s() + SCORER_SILENCE_MAX_S

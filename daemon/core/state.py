@@ -10,8 +10,8 @@ events at equal times give equal effects.
 
 Each part of the work has a file, and what is held is handed down, never up (`holdings.py`):
 
-    adapter --> cluster_changes ------------------.
-    scorer  --> scorer_links --> committer --.     v
+    adapter --> adapter_links --> cluster_changes -.
+    scorer  --> scorer_links --> committer ---.    v
                                  |           +--> outcomes --> queue, bindings
                                  v           |
                                  permit_stage'
@@ -19,12 +19,11 @@ Each part of the work has a file, and what is held is handed down, never up (`ho
     people  --> administration
 """
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import groupby
-from typing import Final, assert_never
+from typing import assert_never
 
+from daemon.core.adapter_links import AdapterLinks
 from daemon.core.administration import answer_of, status_of
 from daemon.core.attempt_times import AttemptTimes
 from daemon.core.binder_links import BinderLinks
@@ -34,7 +33,7 @@ from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.committer import Committer
 from daemon.core.counters import Counters, begin_at_zero
 from daemon.core.dispatch import ScorerFleet
-from daemon.core.effects import AnswerAdmin, Effect, Note, TellAdapter
+from daemon.core.effects import AnswerAdmin, Effect, Note
 from daemon.core.events import (
     AdapterGone,
     AdapterSaid,
@@ -47,7 +46,7 @@ from daemon.core.events import (
     ScorerSaid,
 )
 from daemon.core.foresight import Foresight
-from daemon.core.holdings import Holdings
+from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.nominations import Evictions, NominationBook
 from daemon.core.outcomes import Outcomes, describe_decision
 from daemon.core.owner_plugins import OwnerPlugins
@@ -60,6 +59,7 @@ from daemon.core.scorer_links import ScorerLinks
 from daemon.core.settings import Settings
 from daemon.core.snapshot_log import SnapshotLog
 from daemon.core.suspects import PARKED, Suspects
+from daemon.core.syncs import Syncs
 from daemon.core.verdicts import Verdicts
 from daemon.core.waiting_pods import WaitingPods
 from shared.engine.checker import Checker
@@ -68,12 +68,8 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.runtime import Framework
 from shared.in_hand import InHand
 from shared.messages.admin import StatusAnswer, StopRequest, TextAnswer
-from shared.messages.to_owner import AdapterHello, AdapterMessage, NodeChanged, StartSync
 from shared.plugin_names import DEFAULT_PREEMPTION
-
-BINDERS_AWAITED_S: Final = 10.0
-"""At its start the owner waits for the binders to have nothing of an earlier owner in flight, so that
-the list of pods that follows shows every binding ever ordered; but not longer than this."""
+from shared.telemetry.metrics import Count
 
 
 class SchedulerState:
@@ -91,33 +87,34 @@ class SchedulerState:
     ) -> None:
         """`in_hand`: for an owner that is to take objects one by one, and say which. `stopwatch`: as
         `Counters` has it."""
-        self._start_s = now_s
-        self._in_hand = in_hand
         self._is_standby = settings.is_candidate
         counters = Counters(stopwatch)
-        self._holdings = held = _holdings(epoch, settings, frameworks, plugins, now_s, counters)
-        self.counters = held.counters
-        self.cache = held.cache
-        self.queue = held.queue
-        self.scorers = held.scorers
-        self.binders = held.binders
-        self.waiting = held.waiting
-        self.nominations = held.nominations
-        self.snapshots = held.snapshots
-        self._outcomes = Outcomes(held)
-        self._permit = PermitStage(held, self._outcomes)
-        committer = Committer(held, self._outcomes, self._permit)
-        self._foresight = Foresight(held, committer)
-        self._scorer_links = ScorerLinks(held, self._outcomes, committer, self._foresight)
-        self._binder_links = BinderLinks(held, self._outcomes)
-        self._adapter: bytes | None = None
-        self._is_sync_asked = False
+        self._facts, self._outgoing = facts, outgoing = _holdings(
+            epoch, settings, frameworks, plugins, now_s, counters
+        )
+        self.counters = outgoing.counters
+        self.cache = facts.cache
+        self.queue = facts.queue
+        self.scorers = outgoing.scorers
+        self.binders = outgoing.binders
+        self.waiting = facts.waiting
+        self.nominations = facts.nominations
+        self.snapshots = outgoing.snapshots
+        self._outcomes = Outcomes(facts, outgoing)
+        self._permit = PermitStage(facts, outgoing, self._outcomes)
+        committer = Committer(facts, outgoing, self._outcomes, self._permit)
+        self._foresight = Foresight(facts, outgoing, committer)
+        self._adapter_links = AdapterLinks(facts, outgoing, self._permit, now_s, in_hand)
+        self._scorer_links = ScorerLinks(
+            facts, outgoing, self._outcomes, committer, self._foresight
+        )
+        self._binder_links = BinderLinks(facts, outgoing, self._outcomes)
         self._is_stopping = False
         self._stop_waiters: list[bytes] = []
 
     @property
     def is_synced(self) -> bool:
-        return self._holdings.changes.is_synced
+        return self._facts.syncs.is_synced
 
     @property
     def _gives_out_work(self) -> bool:
@@ -139,40 +136,38 @@ class SchedulerState:
         self.nominations.refresh()
         if self._gives_out_work:
             self._foresight.place(now_s)
-        self._holdings.effects.extend(self.binders.flush())
+        self._outgoing.effects.extend(self.binders.flush())
         return self._taken()
 
     def spread(self, now_s: float) -> list[Effect]:
         """Tells everybody of what was decided, and gives out new work."""
-        held = self._holdings
         self._note_disagreements()
-        held.times.flush(now_s)
-        held.counters.flush()
+        self._outgoing.times.flush(now_s)
+        self._outgoing.counters.flush()
         self._foresight.look_on()
         self._scorer_links.publish(is_synced=self.is_synced)
         if self._gives_out_work:
             self._scorer_links.hand_out(now_s)
-        held.effects.extend(self.nominations.flush(self.binders.for_pod))
+        self._outgoing.effects.extend(self.nominations.flush(self.binders.for_pod))
         self._outcomes.report()
         self._answer_stop()
         return self._taken()
 
     def _taken(self) -> list[Effect]:
-        effects = list(self._holdings.effects)
-        self._holdings.effects.clear()
+        effects = list(self._outgoing.effects)
+        self._outgoing.effects.clear()
         return effects
 
     def next_wakeup_s(self) -> float:
         """When there is something to do even if nothing comes; infinite if never."""
-        silences = (self._scorer_links.next_wakeup_s(), self._binder_links.next_wakeup_s())
-        is_sync_due = self._adapter is not None and not self._is_sync_asked
+        links = (self._adapter_links, self._scorer_links, self._binder_links)
+        awaited = [each.next_wakeup_s() for each in links]
         return min(
             self.queue.next_wakeup_s(),
             self.cache.next_deadline_s(),
             self.waiting.next_wakeup_s(),
             self.binders.next_wakeup_s(),
-            self._start_s + BINDERS_AWAITED_S if is_sync_due else math.inf,
-            *(silence_s for silence_s in silences if silence_s is not None),
+            *(moment_s for moment_s in awaited if moment_s is not None),
         )
 
     # Events --------------------------------------------------------------------------------------
@@ -180,7 +175,7 @@ class SchedulerState:
     def _apply(self, event: Event, now_s: float) -> None:
         match event:
             case AdapterSaid():
-                self._on_adapter(event, now_s)
+                self._adapter_links.hear(event, now_s)
             case ScorerSaid():
                 self._scorer_links.hear(event, now_s)
             case BinderSaid():
@@ -190,45 +185,15 @@ class SchedulerState:
             case BinderGone(peer):
                 self._binder_links.lose(peer, "would not take a message")
             case AdapterGone(peer):
-                if peer == self._adapter:
-                    self._adapter = None
+                self._adapter_links.lose(peer)
             case AdminAsked():
                 self._on_admin(event)
             case LeaseTaken(term):
                 # Everything else was done all along, so the cache is warm and work begins at once.
                 self._is_standby = False
-                self._holdings.effects.append(Note("leading", {"term": term}))
+                self._outgoing.effects.append(Note("leading", {"term": term}))
             case _:
                 assert_never(event)
-
-    def _on_adapter(self, event: AdapterSaid, now_s: float) -> None:
-        is_current = event.batch.epoch == self._holdings.epoch and event.peer == self._adapter
-        self.counters["adapter_batches"] += is_current
-        begun_s = self.counters.stopwatch()
-        for kind, run in groupby(event.batch.messages, type):
-            if kind is AdapterHello:
-                self._adapter = event.peer
-                self._is_sync_asked = False
-            elif is_current and kind is NodeChanged and self._in_hand is None:
-                nodes = [message.node for message in run if isinstance(message, NodeChanged)]
-                self._holdings.changes.apply_nodes(nodes, now_s)
-            elif is_current:
-                self._apply_changes(run, now_s)
-            # Else: of an adapter that was replaced, or listed for another life of the owner.
-        events = self._holdings.changes.take_events()
-        for label, count in events.items():
-            each_s = (self.counters.stopwatch() - begun_s) / events.total()
-            self.counters.observe("event_s", (label,), each_s, count)
-
-    def _apply_changes(self, messages: Iterable[AdapterMessage], now_s: float) -> None:
-        changes = self._holdings.changes
-        apply = changes.apply
-        if self._in_hand is not None:
-            apply = partial(changes.apply_carefully, self._in_hand)
-        for message in messages:
-            apply(message, now_s)
-            if len(self.waiting):
-                self._permit.drop(message)
 
     def _on_admin(self, event: AdminAsked) -> None:
         request = event.request
@@ -236,65 +201,56 @@ class SchedulerState:
             self._is_stopping = True
             self._stop_waiters.append(event.peer)
             return
-        answer = answer_of(self._holdings, request, is_standby=self._is_standby)
-        self._holdings.effects.append(AnswerAdmin(event.peer, answer))
+        answer = answer_of(self._facts, self._outgoing, request, is_standby=self._is_standby)
+        self._outgoing.effects.append(AnswerAdmin(event.peer, answer))
 
     # Time ----------------------------------------------------------------------------------------
 
     def _pass_time(self, now_s: float) -> None:
-        held = self._holdings
-        self._ask_for_sync(now_s)
+        self._adapter_links.pass_time(now_s)
         self.queue.flush(now_s)
         self.binders.pass_time(now_s)
         for pod in self.cache.cleanup_expired(now_s):
-            self.counters["assumed_expired"] += 1
-            held.effects.append(Note("assumed_pod_expired", {"pod": pod.record.key}, True))
-            held.changes.wake_as_deleted(pod, now_s)
-            held.changes.requeue(pod, now_s)
+            self.counters[Count.ASSUMED_EXPIRED] += 1
+            self._outgoing.effects.append(
+                Note("assumed_pod_expired", {"pod": pod.record.key}, True)
+            )
+            self._facts.changes.wake_as_deleted(pod, now_s)
+            self._facts.changes.requeue(pod, now_s)
         self._scorer_links.lose_the_silent(now_s)
         self._scorer_links.release_parked(now_s)
         self._binder_links.lose_the_silent(now_s)
         if self.cache.compact():
-            held.checker.forget_all()
+            self._facts.checker.forget_all()
         if self.is_synced and self.cache.compact_names():
-            held.checker.forget_all()
+            self._facts.checker.forget_all()
             self._scorer_links.start_over("names compacted")
         if self.cache.is_recounted:
             self.cache.is_recounted = False
-            held.checker.forget_all()
+            self._facts.checker.forget_all()
             self._scorer_links.start_over("a node has a resource that pods asked for before")
-
-    def _ask_for_sync(self, now_s: float) -> None:
-        """Lists begin when no binder has anything of an earlier owner in flight."""
-        if self._adapter is None or self._is_sync_asked:
-            return
-        held = self._holdings
-        is_calm = self.binders.clear_count() >= held.settings.binder_count
-        if is_calm or now_s >= self._start_s + BINDERS_AWAITED_S:
-            self._is_sync_asked = True
-            held.effects.append(TellAdapter(self._adapter, StartSync(held.epoch)))
 
     # The end of a turn ---------------------------------------------------------------------------
 
     def _note_disagreements(self) -> None:
         for kind, subject, detail in self.cache.disagreements:
-            self.counters["disagreements"] += 1
+            self.counters[Count.DISAGREEMENTS] += 1
             fields: dict[str, object] = {"kind": kind, "pod": subject, "detail": detail}
-            self._holdings.effects.append(Note("disagreement_repaired", fields, True))
+            self._outgoing.effects.append(Note("disagreement_repaired", fields, True))
         self.cache.disagreements.clear()
 
     def _answer_stop(self) -> None:
         if not self._stop_waiters or self.scorers.awaited_count() or self.binders.in_flight_count():
             return
         answer = TextAnswer(["nothing in flight"])
-        self._holdings.effects.extend(AnswerAdmin(peer, answer) for peer in self._stop_waiters)
+        self._outgoing.effects.extend(AnswerAdmin(peer, answer) for peer in self._stop_waiters)
         self._stop_waiters.clear()
         self._scorer_links.drain()
         self._binder_links.drain()
 
     def status(self) -> StatusAnswer:
         """What `berth status` shows."""
-        return status_of(self._holdings, is_standby=self._is_standby)
+        return status_of(self._facts, self._outgoing, is_standby=self._is_standby)
 
 
 def _holdings(
@@ -304,7 +260,7 @@ def _holdings(
     plugins: OwnerPlugins,
     now_s: float,
     counters: Counters,
-) -> Holdings:
+) -> tuple[ClusterFacts, OutgoingWork]:
     """What a new owner begins with."""
     begin_at_zero(counters, frameworks)
     cache = Cache(settings.assumed_pod_ttl_s)
@@ -316,11 +272,11 @@ def _holdings(
         settings=settings.queue,
         pre_enqueue=partial(_gate_of, suspects, plugins, cache.view, counters, evictions),
         queue_key=plugins.queue_sort.queue_key,
+        release=cache.classes.release,
     )
     waiting = WaitingPods(plugins.permit, queue)
     waiting.introduce(plugins.everyone())
     snapshots = SnapshotLog(cache, epoch)
-    effects: list[Effect] = []
     verdicts = Verdicts()
     describe = partial(describe_decision, cache, queue) if settings.annotates_decisions else None
     changes = ClusterChanges(
@@ -328,26 +284,27 @@ def _holdings(
         queue,
         snapshots,
         counters,
-        effects.append,
         verdicts.add,
         settings.profiles,
         waiting.reject_deleted,
     )
-    return Holdings(
-        epoch=epoch,
+    facts = ClusterFacts(
         settings=settings,
         frameworks=frameworks,
         plugins=plugins,
-        counters=counters,
-        times=AttemptTimes(counters),
         cache=cache,
         queue=queue,
+        syncs=Syncs(),
         changes=changes,
-        snapshots=snapshots,
         checker=Checker(cache.view, cache.journal, frameworks),
         nominations=NominationBook(cache, queue, frameworks, epoch, waiting.preempt, evictions),
         waiting=waiting,
+    )
+    outgoing = OutgoingWork(
+        epoch=epoch,
+        snapshots=snapshots,
         scorers=ScorerFleet(epoch),
+        suspects=suspects,
         binders=BinderPool(
             epoch,
             describe,
@@ -355,9 +312,11 @@ def _holdings(
             shared_claim_of=changes.shared_claim_of,
         ),
         verdicts=verdicts,
-        suspects=suspects,
-        effects=effects,
+        counters=counters,
+        times=AttemptTimes(counters),
+        effects=[],
     )
+    return facts, outgoing
 
 
 def _wakeups(settings: Settings, cache: Cache, counters: Counters) -> Wakeups:

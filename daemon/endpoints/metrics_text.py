@@ -13,15 +13,15 @@ from shared.telemetry.metrics import (
     FAMILY_SENTENCES,
     HISTOGRAMS,
     LABELLED,
-    OWNER_COUNTERS,
     QUEUE_GAUGES,
+    Count,
     Kind,
     Metric,
 )
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
-_ATTEMPT_RESULTS: Final = ("scheduled", "unschedulable", "errors")
+_ATTEMPT_RESULTS: Final = (Count.SCHEDULED, Count.UNSCHEDULABLE, Count.ERRORS)
 """Told by profile, as the histogram of attempts has them."""
 
 
@@ -115,13 +115,13 @@ def metrics_text(
 def _add_counters(text: _Text, answer: MetricsAnswer) -> None:
     by_profile = [state for state in answer.histograms if state.name == "attempt_s"]
     for state in by_profile:
-        metric = OWNER_COUNTERS["scheduled"]
+        metric = Count.SCHEDULED.metric
         labels = zip(HISTOGRAMS["attempt_s"].label_names, state.labels, strict=True)
         text.add(metric.name, metric.kind, "Attempts by result.", sum(state.counts), labels)
     counters = answer.status.counters
-    for name, metric in OWNER_COUNTERS.items():
-        if name not in _ATTEMPT_RESULTS:
-            text.add_metric(metric, counters.get(name, 0))
+    for count in Count:
+        if count not in _ATTEMPT_RESULTS:
+            text.add_metric(count.metric, counters.get(count.key, 0))
 
 
 def _add_gauges(text: _Text, status: StatusAnswer) -> None:

@@ -11,7 +11,7 @@ from daemon.owner.assembly import OwnerOptions, make_state
 from daemon.owner.loop import OwnerLoop
 from shared import exit_codes
 from shared.clock import SystemClock
-from shared.config import SchedulerConfiguration, load_configuration
+from shared.config import load_configuration
 from shared.errors import ConfigurationError, OperationalError
 from shared.framework.feature_gates import parse_feature_gates
 from shared.framework.registry import Registry
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    config = load_configuration(options.config) if options.config else SchedulerConfiguration()
+    config = load_configuration(options.config)
     gates = parse_feature_gates(options.feature_gates)
     entrance = _entrance(options)
     # Nanoseconds since 1970: greater than that of any earlier life on this machine.
@@ -75,7 +75,7 @@ def _run(options: argparse.Namespace) -> int:
         gate = LeaseGate(gate_path, clock) if options.elect_leader else None
         loop = OwnerLoop(sockets, state, clock, gate, entrance, heartbeat)
         loop.run(lambda: stop.is_set or (lifeline is not None and lifeline.is_cut()))
-    log.info("owner_stopped", **state.counters)
+    log.info("owner_stopped", **state.counters.plain())
     return exit_codes.LEASE_LOST if loop.is_lease_lost else exit_codes.OK
 
 

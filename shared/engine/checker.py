@@ -23,6 +23,7 @@ from shared.framework.object_news import has_say, kinds_changed
 from shared.framework.plans import EDITED_BITS, MOVING_BITS
 from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo
+from shared.framework.prepared_pod import PreparedPod
 from shared.framework.runtime import Framework
 
 ROWS_LIKE_ONE_CALL: Final = 256
@@ -84,9 +85,8 @@ class Checker:
             passes &= framework.passing_of(
                 checked.moving, info, self._cluster, checked.outcome, rows
             )
-            passes = passing_with_nominated(
-                framework, info, self._cluster, checked.outcome, rows, passes, own_uid
-            )
+            pod = PreparedPod(framework, info, self._cluster, checked.outcome, own_uid)
+            passes = passing_with_nominated(pod, rows, passes)
         return passes
 
     def _passing_alone(

@@ -14,12 +14,9 @@ import numpy as np
 from shared.columns.rows import parts_of, row_index
 from shared.columns.schema import Bools, Rows
 from shared.engine.row_states import RowStates
-from shared.framework.cluster_view import ClusterView
 from shared.framework.nominated_pods import passing_with_nominated
-from shared.framework.outcomes import PreFilterOutcome
 from shared.framework.plugin_api import Delta
-from shared.framework.pod_info import PodInfo
-from shared.framework.runtime import Framework
+from shared.framework.prepared_pod import PreparedPod
 
 FEW_ROWS: Final = 16
 """Up to so many rows a set is cheaper than a mask."""
@@ -37,25 +34,17 @@ class Refiltered(NamedTuple):
 class ClassFilters:
     """Arrays have the table's capacity."""
 
-    __slots__ = ("_cluster", "_fixed", "_own_uid", "_wide", "feasible", "feasible_count", "framework",
+    __slots__ = ("_cluster", "_fixed", "_prepared", "_wide", "feasible", "feasible_count", "framework",
                  "moving", "moving_ok", "outcome", "pod", "static_ok", "updatable",
                  "wide_ok")  # fmt: skip
 
-    def __init__(
-        self,
-        framework: Framework,
-        pod: PodInfo,
-        cluster: ClusterView,
-        states: RowStates,
-        outcome: PreFilterOutcome,
-        own_uid: str = "",
-    ) -> None:
+    def __init__(self, pod: PreparedPod, states: RowStates) -> None:
+        self._prepared = pod
+        framework, self.pod, cluster, outcome, _ = pod
         self.framework = framework
-        self.pod = pod
         self._cluster = cluster
         self.outcome = outcome
-        self._own_uid = own_uid
-        self._fixed, self.moving, self._wide = framework.plan(outcome).groups
+        self._fixed, self.moving, self._wide = pod.plan.groups
         """Indices of the framework's filters."""
         self.updatable = framework.updatable_filters(outcome)
         """The plugins that follow changes, with their state."""
@@ -176,9 +165,7 @@ class ClassFilters:
         return self.framework.passing_of(filters, self.pod, self._cluster, self.outcome, rows)
 
     def _with_nominated(self, rows: Rows, passes: Bools) -> Bools:
-        return passing_with_nominated(
-            self.framework, self.pod, self._cluster, self.outcome, rows, passes, self._own_uid
-        )
+        return passing_with_nominated(self._prepared, rows, passes)
 
     def _and_nominated_rows(self, rows: Rows) -> Rows:
         """With the rows that pods are nominated to: a wide filter may turn against such a row because

@@ -14,7 +14,7 @@ from shared.columns.journal import Journal
 from shared.columns.schema import Bools, Int32s, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.post_filter import Candidates
-from shared.plugins.preemption.budgets import BUDGETS
+from shared.plugins.preemption.potential_victims import BUDGETS
 
 POD_CHANGES_MAX: Final = 4096
 """After so many, asking all nodes again is quicker."""

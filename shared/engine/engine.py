@@ -39,10 +39,11 @@ from shared.framework.nominated_pods import (
     run_filters_with_nominated,
 )
 from shared.framework.object_news import has_say, kinds_changed
-from shared.framework.outcomes import FilterOutcome, PreFilterOutcome, PreScoreError
+from shared.framework.outcomes import FilterOutcome, PreScoreError
 from shared.framework.plans import EDITED_BITS, MOVING_BITS
 from shared.framework.plugin_api import Delta, Reads
 from shared.framework.pod_info import PodInfo
+from shared.framework.prepared_pod import PreparedPod, prepared
 from shared.framework.runtime import Framework
 from shared.framework.score_range import INVALID, invalid_score, out_of_range
 
@@ -73,24 +74,18 @@ class ClassEvaluation:
     """One pod class over all rows. Arrays have the table's capacity."""
 
     __slots__ = ("dry_runs", "failure", "filtered", "filters", "framework", "info", "object_kinds",
-                 "objects_version", "outcome", "outdated", "own_uid", "pod_position", "position",
-                 "scores", "shift", "stale_by")  # fmt: skip
+                 "objects_version", "outcome", "outdated", "own_uid", "pod", "pod_position",
+                 "position", "scores", "shift", "stale_by")  # fmt: skip
 
-    def __init__(
-        self,
-        info: PodInfo,
-        framework: Framework,
-        outcome: PreFilterOutcome,
-        filters: ClassFilters,
-        own_uid: str = "",
-    ) -> None:
-        self.info = info
-        self.own_uid = own_uid
+    def __init__(self, pod: PreparedPod, filters: ClassFilters) -> None:
+        self.pod = pod
+        self.info = pod.info
+        self.own_uid = pod.own_uid
         """Of a pod that is evaluated by itself, because its own nomination does not count."""
-        self.framework = framework
-        self.outcome = outcome
+        self.framework = pod.framework
+        self.outcome = pod.outcome
         self.filters = filters
-        plan = framework.plan(outcome)
+        plan = pod.plan
         self.stale_by: int = plan.stale_by.value
         """Changes after which to start afresh, as bits of Reads."""
         self.object_kinds = plan.object_kinds
@@ -143,11 +138,6 @@ class Engine:
         self.states = states or RowStates(cluster, journal)
         self._kept: OrderedDict[int, ClassEvaluation] = OrderedDict()
 
-    @property
-    def cluster(self) -> ClusterView:
-        """What is evaluated on."""
-        return self._cluster
-
     def knows(self, class_id: int) -> bool:
         """Whether an evaluation of the class is kept."""
         return class_id in self._kept
@@ -178,10 +168,7 @@ class Engine:
         if not evaluation.outcome.status.is_success:
             return False
         rows = np.array([row], np.intp)
-        passes = passing(
-            evaluation.framework, evaluation.info, self._cluster, evaluation.outcome, rows, own_uid
-        )
-        return bool(passes[0])
+        return bool(passing(evaluation.pod._replace(own_uid=own_uid), rows)[0])
 
     def choose(self, evaluation: ClassEvaluation, tie_break: TieBreak) -> Choice | None:
         """The best node, or None where the pod fits nowhere (see `failure`)."""
@@ -326,13 +313,7 @@ class Engine:
     def failure(self, evaluation: ClassEvaluation) -> FitError:
         """Why the class fits nowhere."""
         if evaluation.failure is None:
-            evaluation.failure = diagnose(
-                evaluation.framework,
-                evaluation.info,
-                self._cluster,
-                evaluation.outcome,
-                self.filtered(evaluation),
-            )
+            evaluation.failure = diagnose(evaluation.pod, self.filtered(evaluation))
         return evaluation.failure
 
     def dry_runs(self, evaluation: ClassEvaluation) -> DryRuns | None:
@@ -346,17 +327,11 @@ class Engine:
         filtered, outdated = evaluation.filtered, evaluation.outdated
         if filtered is not None and not outdated:
             return filtered
-        info, framework, outcome = evaluation.info, evaluation.framework, evaluation.outcome
         rows = rows_within(outdated, filtered.rows) if filtered is not None else NO_ROWS
         if filtered is None or len(rows) > len(filtered.rows) // 4:
-            filtered = filter_candidates(
-                framework, info, self._cluster, outcome, evaluation.own_uid
-            )
+            filtered = filter_candidates(evaluation.pod)
         else:
-            again = run_filters_with_nominated(
-                framework, info, self._cluster, outcome, rows, evaluation.own_uid
-            )
-            filtered = refreshed(filtered, again)
+            filtered = refreshed(filtered, run_filters_with_nominated(evaluation.pod, rows))
         outdated.clear()
         evaluation.filtered = filtered
         return filtered
@@ -370,11 +345,10 @@ class Engine:
     # Evaluating afresh -------------------------------------------------------------------------
 
     def _fresh(self, info: PodInfo, framework: Framework, own_uid: str = "") -> ClassEvaluation:
-        outcome = framework.run_pre_filters(info, self._cluster)
+        pod = prepared(framework, info, self._cluster, own_uid)
         if own_uid:
-            outcome = counting_own_node(framework, info, self._cluster, outcome, own_uid)
-        filters = ClassFilters(framework, info, self._cluster, self.states, outcome, own_uid)
-        evaluation = ClassEvaluation(info, framework, outcome, filters, own_uid)
+            pod = counting_own_node(pod)
+        evaluation = ClassEvaluation(pod, ClassFilters(pod, self.states))
         evaluation.position = self._journal.position
         evaluation.pod_position = self._cluster.pod_log.position
         evaluation.objects_version = self._cluster.objects.version

@@ -5,19 +5,15 @@ The message is read by people and matched by tools, so it is equal to the last c
 """
 
 from collections import Counter
-from typing import Final, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from shared.columns.schema import Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.nominated_pods import run_filters_with_nominated
 from shared.framework.outcomes import FilterOutcome, FilterVerdicts, NodeVerdict, PreFilterOutcome
-from shared.framework.pod_info import PodInfo
+from shared.framework.prepared_pod import PreparedPod
 from shared.framework.runtime import Framework
 from shared.framework.status import Code, Status
-
-_NONE: Final[Rows] = np.zeros(0, np.intp)
 
 
 class FitError(NamedTuple):
@@ -47,46 +43,29 @@ class FitError(NamedTuple):
         return text
 
 
-def filter_candidates(
-    framework: Framework,
-    pod: PodInfo,
-    cluster: ClusterView,
-    outcome: PreFilterOutcome,
-    own_uid: str = "",
-) -> FilterOutcome:
+def filter_candidates(pod: PreparedPod) -> FilterOutcome:
     """Runs the filters over all candidate nodes; over none for a pod that PreFilter rejected."""
-    rows = _NONE
-    if outcome.status.is_success:
-        rows = framework.candidate_rows(outcome, cluster)
-    return run_filters_with_nominated(framework, pod, cluster, outcome, rows, own_uid)
+    return run_filters_with_nominated(pod, pod.candidate_rows())
 
 
-def diagnose(
-    framework: Framework,
-    pod: PodInfo,
-    cluster: ClusterView,
-    outcome: PreFilterOutcome,
-    filtered: FilterOutcome | None = None,
-) -> FitError:
-    """Sums up the reasons of all candidate nodes; runs the filters if the caller did not."""
+def diagnose(pod: PreparedPod, filtered: FilterOutcome) -> FitError:
+    """Sums up the reasons of all candidate nodes, `filtered`."""
+    outcome, cluster = pod.outcome, pod.cluster
     node_count = len(cluster.nodes.order)
     if not outcome.status.is_success:
         return _rejected_by_pre_filter(outcome, node_count)
-    rows = framework.candidate_rows(outcome, cluster)
-    if filtered is None:
-        filtered = run_filters_with_nominated(framework, pod, cluster, outcome, rows)
     reasons: Counter[str] = Counter()
     plugins: set[str] = set()
     pending: set[str] = set()
     if outcome.node_names is not None:
         plugins.update(outcome.narrowed_by)
-        left_out = node_count - len(rows)
+        left_out = node_count - len(filtered.rows)
         if left_out > 0:
             reasons[_left_out_text(outcome)] += left_out
     error = ""
     for item in filtered.verdicts:
         verdict = item.verdicts
-        name = framework.filters[item.filter_index].NAME
+        name = pod.framework.filters[item.filter_index].NAME
         for bit, text in enumerate(verdict.texts):
             count = int((verdict.reasons >> bit & 1).sum())
             if count:

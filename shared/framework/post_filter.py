@@ -13,22 +13,9 @@ from typing import ClassVar, Final, NamedTuple, Protocol
 import numpy as np
 
 from shared.columns.schema import NO_ROWS, Int64s, Rows
-from shared.framework.cluster_view import ClusterView
-from shared.framework.outcomes import FilterOutcome, NodeVerdict, PreFilterOutcome
-from shared.framework.pod_info import PodInfo
-from shared.framework.runtime import Framework
+from shared.framework.outcomes import FilterOutcome, NodeVerdict
+from shared.framework.prepared_pod import PreparedPod
 from shared.framework.status import Code, Status
-
-
-class Preemptor(NamedTuple):
-    """The pod that found no room."""
-
-    info: PodInfo
-    uid: str = ""
-    nominated_row: int = -1
-    """The node that it is nominated to; -1: to none, or to one that is gone."""
-    is_nominated: bool = False
-    """Its status names a node."""
 
 
 class Candidate(NamedTuple):
@@ -129,10 +116,7 @@ class Evaluator(Protocol):
 class FailedAttempt(NamedTuple):
     """A pod that fits nowhere, and how that came out."""
 
-    framework: Framework
-    pod: Preemptor
-    cluster: ClusterView
-    outcome: PreFilterOutcome
+    pod: PreparedPod
     filtered: FilterOutcome
     """What the filters said of all candidate nodes; of none, where PreFilter rejected the pod."""
     evaluator: Evaluator

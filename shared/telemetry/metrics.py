@@ -1,9 +1,8 @@
 """Every metric that berth has, declared once: name, labels and a sentence each.
 
 Names are kube-scheduler's where it has such a metric (pkg/scheduler/metrics/metrics.go, v1.36.2), so
-that its dashboards work; the others begin with `berth_`. The owner counts under short names
-(`daemon/core/counters.py`); this table says what each is to the outside. `berth status` shows it,
-and `/metrics` (`daemon/endpoints/metrics_text.py`).
+that its dashboards work; the others begin with `berth_`. Whoever counts something names it here and
+nowhere else; `berth status` shows it, and `/metrics` (`daemon/endpoints/metrics_text.py`).
 """
 
 import enum
@@ -36,85 +35,80 @@ def _proposals(result: str, sentence: str) -> Metric:
     return Metric("berth_proposals_total", Kind.COUNTER, (("result", result),), sentence)
 
 
-def _plain(name: str, sentence: str) -> Metric:
-    return Metric(f"berth_{name}_total", Kind.COUNTER, (), sentence)
-
-
 def _pending(queue: str, sentence: str) -> Metric:
     return Metric("scheduler_pending_pods", Kind.GAUGE, (("queue", queue),), sentence)
 
 
-OWNER_COUNTERS: Final[dict[str, Metric]] = {
-    "scheduled": _attempts("scheduled", "Placements that were assumed."),
-    "unschedulable": _attempts("unschedulable", "Attempts that ended without a node."),
-    "errors": _attempts("error", "Attempts that ended with a plugin's error."),
-    "bound": _binds("bound", "Bindings that the API server accepted."),
-    "binds_failed": _binds("failed", "Bindings that were refused or lost."),
-    "preemption_attempts": Metric(
+@enum.unique
+class Count(enum.Enum):
+    """What the owner counts since its start: the sentence that says what it is, of a metric that is
+    named after it, or else the metric. What is not here cannot be counted."""
+
+    # Members are singletons. Enum's own is a function in Python, asked several times for each pod.
+    __hash__ = object.__hash__
+
+    SCHEDULED = _attempts("scheduled", "Placements that were assumed.")
+    UNSCHEDULABLE = _attempts("unschedulable", "Attempts that ended without a node.")
+    ERRORS = _attempts("error", "Attempts that ended with a plugin's error.")
+    BOUND = _binds("bound", "Bindings that the API server accepted.")
+    BINDS_FAILED = _binds("failed", "Bindings that were refused or lost.")
+    PREEMPTION_ATTEMPTS = Metric(
         "scheduler_preemption_attempts_total",
         Kind.COUNTER,
         (),
         "Pods that fit nowhere, for which it was looked whether room can be made.",
-    ),
-    "preemptions": _plain("preemptions", "Pods for which room was made by preemption."),
-    "preemptions_rejected": _plain(
-        "preemptions_rejected",
-        "Proposals to make room that did not pass the owner's check on its newest state.",
-    ),
-    "permit_waits": _plain("permit_waits", "Placements that a Permit plugin made wait."),
-    "permit_rejections": _plain(
-        "permit_rejections", "Placements that a Permit plugin refused, or that waited too long."
-    ),
-    "binds_repeated": _binds("repeated", "Orders sent again because their binder was lost."),
-    "proposals_rejected": _proposals(
+    )
+    PREEMPTIONS = "Pods for which room was made by preemption."
+    PREEMPTIONS_REJECTED = (
+        "Proposals to make room that did not pass the owner's check on its newest state."
+    )
+    PERMIT_WAITS = "Placements that a Permit plugin made wait."
+    PERMIT_REJECTIONS = "Placements that a Permit plugin refused, or that waited too long."
+    BINDS_REPEATED = _binds("repeated", "Orders sent again because their binder was lost.")
+    PROPOSALS_REJECTED = _proposals(
         "rejected", "Placements that did not pass the owner's check on its newest state."
-    ),
-    "proposals_stale": _proposals("stale", "Answers for attempts that were not out any more."),
-    "attempts_repeated": _plain(
-        "attempts_repeated",
-        "Attempts made again because their answer could not be used: refused, too old, or lost.",
-    ),
-    "refused_too_often": _plain(
-        "refused_too_often",
-        "Pods that went through back-off because too many attempts in a row were made again.",
-    ),
-    "disagreements": _plain(
-        "disagreements", "Contradictions between cache and API server, repaired."
-    ),
-    "missed_deletes": _plain(
-        "missed_deletes", "Objects gone from a re-list that no watch event had removed."
-    ),
-    "adapter_batches": _plain(
-        "adapter_batches", "Messages of the watch adapter that were applied."
-    ),
-    "foreign_binds": _plain("foreign_binds", "Pods of ours that another scheduler bound."),
-    "foreign_pods": _plain("foreign_pods", "Pending pods of other schedulers, left alone."),
-    "objects_rejected": _plain(
-        "objects_rejected", "API objects left out because they could not be understood."
-    ),
-    "assumed_expired": _plain(
-        "assumed_expired", "Assumed pods dropped because no confirmation came."
-    ),
-    "resyncs": _plain("resyncs", "Full snapshots sent to scoring workers."),
-    "snapshots": _plain("snapshots", "Deltas published to scoring workers."),
-    "workers_refused": _plain(
-        "workers_refused", "Scoring workers that were sent away for what they said."
-    ),
-    "pods_parked": _plain(
-        "pods_parked",
-        "Pods set aside because scoring workers ended, or did not come to an end, with them in hand.",
-    ),
-    "scheduled_after_flush": Metric(
+    )
+    PROPOSALS_STALE = _proposals("stale", "Answers for attempts that were not out any more.")
+    ATTEMPTS_REPEATED = (
+        "Attempts made again because their answer could not be used: refused, too old, or lost."
+    )
+    REFUSED_TOO_OFTEN = (
+        "Pods that went through back-off because too many attempts in a row were made again."
+    )
+    DISAGREEMENTS = "Contradictions between cache and API server, repaired."
+    MISSED_DELETES = "Objects gone from a re-list that no watch event had removed."
+    ADAPTER_BATCHES = "Messages of the watch adapter that were applied."
+    FOREIGN_BINDS = "Pods of ours that another scheduler bound."
+    FOREIGN_PODS = "Pending pods of other schedulers, left alone."
+    OBJECTS_REJECTED = "API objects left out because they could not be understood."
+    ASSUMED_EXPIRED = "Assumed pods dropped because no confirmation came."
+    RESYNCS = "Full snapshots sent to scoring workers."
+    SNAPSHOTS = "Deltas published to scoring workers."
+    WORKERS_REFUSED = "Scoring workers that were sent away for what they said."
+    PODS_PARKED = (
+        "Pods set aside because scoring workers ended with them in hand, or came to no end."
+    )
+    SCHEDULED_AFTER_FLUSH = Metric(
         "scheduler_pod_scheduled_after_flush_total",
         Kind.COUNTER,
         (),
         "Pods that were placed once they were tried again without a reason.",
-    ),
-    "forecasts_used": _plain(
-        "forecasts_used", "Lone pods placed where a scoring worker had said before they came."
-    ),
-}
-"""The owner's counter -> what it is to the outside."""
+    )
+    FORECASTS_USED = "Lone pods placed where a scoring worker had said before they came."
+
+    @property
+    def key(self) -> str:
+        """Its name in status and messages."""
+        return self.name.lower()
+
+    @property
+    def metric(self) -> Metric:
+        """What it is to the outside."""
+        told: Metric | str = self.value
+        if isinstance(told, str):
+            return Metric(f"berth_{self.key}_total", Kind.COUNTER, (), told)
+        return told
+
 
 QUEUE_GAUGES: Final[dict[str, Metric]] = {
     "active": _pending("active", "Pods that wait for their turn."),

@@ -34,7 +34,7 @@ from shared.engine.engine import Engine
 from shared.engine.lone_pods import LonePods
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.framework.post_filter import Preemptor
+from shared.framework.prepared_pod import prepared
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
 from shared.kube.object_codec import decode_object
@@ -247,14 +247,9 @@ def assert_equal_to_slow(engine: Engine, view: ClusterView, class_id: int, info:
     for a pod of it that is nominated."""
     kept = engine.evaluate(class_id, info, PROFILE)
     assert not kept.feasible[~view.nodes.present].any()
-    pods = [Preemptor(info)]
-    pods += [
-        Preemptor(info, own.uid, own.node_row, True)
-        for own in view.nominations.all()[:2]
-        if own.class_id == class_id
-    ]
-    for pod in pods:
-        slow = SlowAttempt(FRAMEWORKS[PROFILE], pod, view, first_row)
+    nominated = view.nominations.all()[:2]
+    for uid in ["", *(own.uid for own in nominated if own.class_id == class_id)]:
+        slow = SlowAttempt(prepared(FRAMEWORKS[PROFILE], info, view, uid), first_row)
         assert disagreements(slow, engine, class_id, PROFILE, seeks_room=False) == []
 
 
@@ -263,9 +258,8 @@ def assert_room_is_sought_alike(
 ) -> Nomination | None:
     """What preemption comes to for a pod that fits nowhere, with all that is kept of its class and
     node by node; where room can be made."""
-    slow = SlowAttempt(
-        FRAMEWORKS[PROFILE], Preemptor(info), view, lambda rows: int(rows[-1]), offset
-    )
+    pod = prepared(FRAMEWORKS[PROFILE], info, view)
+    slow = SlowAttempt(pod, lambda rows: int(rows[-1]), offset)
     assert disagreements(slow, engine, class_id, PROFILE) == []
     if len(slow.feasible) or slow.error:
         return None

@@ -22,6 +22,7 @@ from bench.sim.slow_topology import HOST_NAME, REQUIRED, ZONE
 from daemon.core.cache import Cache
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from shared.framework.diagnosis import filter_candidates, rows_without_verdict
+from shared.framework.prepared_pod import prepared
 from shared.kube.objects import ApiObject, Node
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import KINDS_BY_PLURAL
@@ -327,9 +328,8 @@ class Cluster:
         for (kind, key), value in self.objects.items():
             cache.objects.put(kind, key, value)
         info = cache.classes.acquire(self.pods[name].made()).info
-        framework = self.pipeline.frameworks[PROFILE]
-        outcome = framework.run_pre_filters(info, cache.view)
-        filtered = filter_candidates(framework, info, cache.view, outcome)
+        asking = prepared(self.pipeline.frameworks[PROFILE], info, cache.view)
+        filtered = filter_candidates(asking)
         return [cache.nodes.name_of(int(row)) for row in rows_without_verdict(filtered)]
 
 

@@ -16,7 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from daemon.core.events import AdapterSaid
 from daemon.core.suspects import PARKED
-from shared.framework.diagnosis import diagnose
+from shared.framework.diagnosis import diagnose, filter_candidates
+from shared.framework.prepared_pod import prepared
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import AdapterBatch, PodChanged
 from tests.support.builders import make_node, make_pod
@@ -186,8 +187,8 @@ class PipelineMachine(RuleBasedStateMachine):
         for queued in state.queue:
             if queued.gated_by == PARKED:
                 continue  # Two scorers died with it in hand.
-            outcome = framework.run_pre_filters(queued.info, state.cache.view)
-            error = diagnose(framework, queued.info, state.cache.view, outcome)
+            pod = prepared(framework, queued.info, state.cache.view)
+            error = diagnose(pod, filter_candidates(pod))
             assert sum(error.reasons.values()) >= error.node_count, f"{queued.key} would fit"
         placed = {pod.record.uid for pod in state.cache.pods()}
         assert placed | {pod.record.uid for pod in state.queue} == set(self.alive)

@@ -18,9 +18,9 @@ from shared.framework.post_filter import (
     Candidate,
     FailedAttempt,
     Preemption,
-    Preemptor,
     run_post_filters,
 )
+from shared.framework.prepared_pod import prepared
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
 from shared.framework.status import Code
@@ -167,8 +167,7 @@ class World:
     ) -> int:
         cache = self.cache(without, extra)
         info = cache.classes.acquire(preemptor).info
-        outcome = FRAMEWORK.run_pre_filters(info, cache.view)
-        filtered = filter_candidates(FRAMEWORK, info, cache.view, outcome)
+        filtered = filter_candidates(prepared(FRAMEWORK, info, cache.view))
         row = cache.nodes.row_of(f"n{node}")
         return int(filtered.codes()[filtered.rows.tolist().index(row)])
 
@@ -241,14 +240,12 @@ def test_candidates_are_those_of_the_slow_twin(
         pod_class = cache.classes.acquire(record_of(200 + i, pod, ""))
         row = cache.nodes.row_of(f"n{pod.node}")
         view.nominations.put(Nomination(f"w{i}", pod_class.class_id, pod.priority, row))
-    attempting = Preemptor(info)
     if own_node >= 0:  # Its own nomination takes no room from it.
         row = cache.nodes.row_of(f"n{own_node}")
         class_id = cache.classes.acquire(preemptor).class_id
         view.nominations.put(Nomination("own", class_id, info.priority, row))
-        attempting = Preemptor(info, "own", row, True)
-    outcome = FRAMEWORK.run_pre_filters(info, view)
-    filtered = filter_candidates(FRAMEWORK, info, view, outcome, attempting.uid)
+    attempting = prepared(FRAMEWORK, info, view, "own" if own_node >= 0 else "")
+    filtered = filter_candidates(attempting)
     codes = {
         cache.nodes.name_of(row): code
         for row, code in zip(filtered.rows.tolist(), filtered.codes().tolist(), strict=True)
@@ -262,7 +259,7 @@ def test_candidates_are_those_of_the_slow_twin(
         cache.pod_table.node_row.copy(),
     )
     evaluator = PreemptionEvaluator(lambda rows: int(rows[0]))
-    attempt = FailedAttempt(FRAMEWORK, attempting, view, outcome, filtered, evaluator)
+    attempt = FailedAttempt(attempting, filtered, evaluator)
     preemption = run_post_filters(FRAMEWORK.post_filters[-1:], attempt).preemption
     assert preemption is not None
     after: tuple[Any, ...] = (

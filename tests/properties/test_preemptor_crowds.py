@@ -15,7 +15,7 @@ from daemon.core.cache import Cache
 from shared.columns.nominations import Nomination
 from shared.engine.engine import Engine
 from shared.framework.diagnosis import filter_candidates
-from shared.framework.post_filter import Preemptor
+from shared.framework.prepared_pod import prepared
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
 from shared.kube.objects import PodDisruptionBudget
@@ -142,16 +142,13 @@ def test_the_last_of_a_crowd_is_told_what_the_first_would_be_told(
             if evaluation.feasible_count:
                 break
             failure = each.failure(evaluation)
-            result = post_filter(
-                each, evaluation, Preemptor(info), lambda rows: int(rows[-1]), offset
-            )
+            result = post_filter(each, evaluation, lambda rows: int(rows[-1]), offset)
             found.append((failure, said(result)))
             preemption = result.preemption
         if not found:
             continue
         assert found[0] == found[1]
-        outcome = FRAMEWORK.run_pre_filters(info, cache.view)
-        assert not filter_candidates(FRAMEWORK, info, cache.view, outcome).passes.any()
+        assert not filter_candidates(prepared(FRAMEWORK, info, cache.view)).passes.any()
         best = preemption.best if preemption is not None else None
         if best is not None:
             world.keep_room(f"high{number}", class_id, info.priority, best.row)

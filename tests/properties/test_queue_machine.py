@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from daemon.core.pod_classes import PodClasses
 from daemon.core.queue.cluster_event import (
     ASSIGNED_POD_ADD,
     NODE_ADD,
@@ -25,7 +26,7 @@ from daemon.core.queue.cluster_event import (
 from daemon.core.queue.queued_pod import Place
 from daemon.core.queue.scheduling_queue import REFUSALS_IN_A_ROW_MAX, QueueSettings, SchedulingQueue
 from daemon.core.queue.wakeups import Registered, Wakeups
-from shared.framework.pod_info import PodInfo
+from shared.columns.table import NodeTable
 from shared.kube.objects import PodSchedulingGate, PodSpec
 from shared.kube.pod_record import PodRecord, PodTemplate
 from shared.plugin_names import SCHEDULING_GATES
@@ -50,18 +51,9 @@ REGISTRATIONS = {
 PLUGIN_SETS = st.frozensets(st.sampled_from(sorted(INTERESTS)), max_size=2)
 
 
-def info_of(priority: int, *, is_gated: bool) -> PodInfo:
+def record_of(uid: str, version: int, priority: int, *, is_gated: bool) -> PodRecord:
     gates = [PodSchedulingGate(name="wait")] if is_gated else None
-    return PodInfo("default", PodTemplate(spec=PodSpec(priority=priority, scheduling_gates=gates)))
-
-
-CLASSES = {
-    (priority, is_gated): (class_id, info_of(priority, is_gated=is_gated))
-    for class_id, (priority, is_gated) in enumerate((p, g) for p in (0, 10) for g in (False, True))
-}
-
-
-def record_of(uid: str, version: int) -> PodRecord:
+    template = PodTemplate(spec=PodSpec(priority=priority, scheduling_gates=gates))
     return PodRecord(
         namespace="default",
         name=uid,
@@ -73,7 +65,7 @@ def record_of(uid: str, version: int) -> PodRecord:
         deleted="",
         started="",
         nominated_node_name="",
-        template=msgspec.Raw(b""),
+        template=msgspec.Raw(msgspec.msgpack.encode(template)),
     )
 
 
@@ -245,17 +237,18 @@ class QueueMachine(RuleBasedStateMachine):
     @initialize(backoff=st.sampled_from([(1.0, 10.0), (3.0, 4.0), (2.0, 0.0)]))
     def start(self, backoff: tuple[float, float]) -> None:
         self.model = Model(*backoff)
+        self.classes = PodClasses(NodeTable())
         self.queue = SchedulingQueue(
             Wakeups(REGISTRATIONS),
             start_s=0.0,
+            release=self.classes.release,
             settings=QueueSettings(initial_backoff_s=backoff[0], max_backoff_s=backoff[1]),
         )
 
     def put(self, uid: str, priority: int, *, is_gated: bool) -> None:
         self.version += 1
-        class_id, info = CLASSES[priority, is_gated]
-        record = record_of(uid, self.version)
-        pod = self.queue.update(record, info=info, class_id=class_id, now_s=self.now_s)
+        record = record_of(uid, self.version, priority, is_gated=is_gated)
+        pod = self.queue.update(record, self.classes.acquire(record), self.now_s)
         assert pod.record is record
 
     @rule(
@@ -381,6 +374,8 @@ class QueueMachine(RuleBasedStateMachine):
             for pod in self.model.pods.values()
         }
         assert actual == expected
+        # Each pod has one share of its class, and nobody else has any.
+        assert sum(pod_class.pod_count for pod_class in self.classes) == len(self.queue)
 
 
 TestQueueMachine = QueueMachine.TestCase

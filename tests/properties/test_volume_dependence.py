@@ -14,6 +14,7 @@ from daemon.core.cache import Cache
 from shared.engine.checker import Checker
 from shared.engine.engine import Engine
 from shared.framework.nominated_pods import passing
+from shared.framework.prepared_pod import prepared
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
 from tests.support.builders import make_node, make_pod
@@ -112,8 +113,7 @@ class World:
         record = make_pod(f"reserved {kind}", spec=KINDS[kind])
         info = self.cache.classes.acquire(record).info
         rows = self.cache.nodes.present_rows()
-        framework, view = BUILT.framework, self.cache.view
-        passes = passing(framework, info, view, framework.run_pre_filters(info, view), rows)
+        passes = passing(prepared(BUILT.framework, info, self.cache.view), rows)
         for plugin in BUILT.plugins_at["reserve"] if passes.any() else ():
             plugin.reserve(record, info, self.cache.view, int(rows[passes][0]))
 

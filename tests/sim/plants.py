@@ -43,9 +43,9 @@ PLANTS = {
         found_by=5,
     ),
     "what a list does not show stays": Plant(
-        "daemon.core.cluster_changes",
-        "            missed = sorted(set(held) - seen)\n            for uid in missed:\n",
-        "            missed = sorted(set(held) - seen)\n            for uid in ():\n",
+        "daemon.core.adapter_links",
+        "        for key in missed:\n",
+        "        for key in ():\n",
         found_by=5,
     ),
     "a node that took another's row is taken for it": Plant(
@@ -68,12 +68,12 @@ PLANTS = {
     ),
     "room that is kept for nominated pods is given away": Plant(
         "shared.framework.nominated_pods",
-        "    if not cluster.nominations or not len(rows):\n        return _NONE",
-        "    if True:\n        return _NONE",
+        "    if not nominations or not len(rows):\n        return NO_ROWS",
+        "    if True:\n        return NO_ROWS",
         found_by=33,
     ),
     "nobody is put back who need not go": Plant(
-        "shared.plugins.preemption.victim_finder",
+        "shared.plugins.preemption.victim_selector",
         "for rank in range(int(counts[fits].max(initial=0))):",
         "for rank in range(0):",
         found_by=33,

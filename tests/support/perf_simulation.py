@@ -44,6 +44,7 @@ from shared.framework.registry import Registry
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
 from shared.messages.admin import StatusAnswer
+from shared.telemetry.metrics import Count
 from shared.transport.adapter_link import AdapterLink
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
@@ -85,7 +86,7 @@ class _SimulatedProcesses(DecisionProcesses):
         assert self.link is not None, "there is an adapter"
         await self.link.until_sent(message_count)
         counters = self.owner.state.counters
-        while counters["adapter_batches"] < self.link.batch_count:  # noqa: ASYNC110 # Nothing tells us.
+        while counters[Count.ADAPTER_BATCHES] < self.link.batch_count:  # noqa: ASYNC110 # Nothing tells us.
             await asyncio.sleep(0.001)  # Of virtual time.
 
     async def status(self) -> StatusAnswer | None:

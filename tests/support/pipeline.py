@@ -65,6 +65,7 @@ from shared.messages.to_owner import (
     SyncStarted,
 )
 from shared.messages.to_scorer import SchedulePods, SnapshotDelta, SnapshotFull
+from shared.telemetry.metrics import Count
 from workers.scorer.cycle import Cycle
 from workers.scorer.replica import Replica
 
@@ -321,7 +322,7 @@ class Pipeline:
         )
 
     def _settled_count(self) -> int:
-        counted = ("scheduled", "unschedulable", "errors")
+        counted = (Count.SCHEDULED, Count.UNSCHEDULABLE, Count.ERRORS)
         return sum(self.state.counters[name] for name in counted) + len(self.state.waiting)
 
     def step_binder(self, *, fails: bool = False) -> bool:

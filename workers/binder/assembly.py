@@ -90,9 +90,7 @@ class BinderLife:
         pre_binders = (
             VolumePreBind(VolumeBinder(bind_api)),
             ClaimPreBind(
-                ClaimBinder(
-                    bind_api, self._recorder.pod_waits_for_devices, lines, clock, tally=tally
-                ),
+                ClaimBinder(bind_api, self._recorder.pod_waits_for_devices, lines, tally=tally),
                 ClaimFreer(bind_api, lines),
             ),
         )

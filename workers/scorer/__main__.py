@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    config = load_configuration(options.config) if options.config else SchedulerConfiguration()
+    config = load_configuration(options.config)
     gates = parse_feature_gates(options.feature_gates)
     heartbeat = Heartbeat(options.heartbeat_fd)
     caller = _caller(options, config, heartbeat)

@@ -12,8 +12,8 @@ import numpy as np
 from shared.columns.schema import Rows
 from shared.engine.dry_runs import DryRuns
 from shared.framework.post_filter import NO_CANDIDATES, Candidates, in_order
-from shared.plugins.preemption.stretch import Stretch
-from shared.plugins.preemption.victim_finder import VictimFinder
+from shared.plugins.preemption.potential_victims import PotentialVictims
+from shared.plugins.preemption.victim_selector import VictimSelector
 
 SIZE_MIN: Final = 32
 """Fewer nodes are not asked about at a time, where it is known of most what comes of it."""
@@ -22,8 +22,8 @@ SIZE_MIN: Final = 32
 class CandidateSearch:
     """One search for as many candidates as are `wanted`, one of them without violation."""
 
-    def __init__(self, finder: VictimFinder, wanted: int) -> None:
-        self._finder = finder
+    def __init__(self, selector: VictimSelector, wanted: int) -> None:
+        self._selector = selector
         self._wanted = wanted
         self._found: list[Candidates] = []
         self._keeping_count = 0
@@ -40,11 +40,11 @@ class CandidateSearch:
         """Tries nodes in order until enough candidates are found."""
         start, size = 0, max(self._wanted, 1)
         while start < len(potential) and not self._is_enough:
-            stretch = self._finder.stretch(potential[start : start + size])
-            if self._finder.looks_beyond:
-                self._try_wide(stretch)
+            victims = self._selector.potential(potential[start : start + size])
+            if self._selector.looks_beyond:
+                self._try_wide(victims)
             else:
-                self._try(stretch)
+                self._try(victims)
             start += size
             size *= 2
 
@@ -57,54 +57,54 @@ class CandidateSearch:
             rows = potential[start : start + size]
             unknown = dry_runs.unknown(rows)
             if len(unknown):
-                stretch = self._finder.stretch(unknown)
-                found = self._finder.find(stretch) if len(stretch.rows) else NO_CANDIDATES
+                victims = self._selector.potential(unknown)
+                found = self._selector.select(victims) if len(victims.rows) else NO_CANDIDATES
                 dry_runs.learn(unknown, found)
             self._take(dry_runs.candidates(rows))
             start += size
             growth *= 2
             size = max(self._wanted - self._count, SIZE_MIN) * growth
 
-    def _try_wide(self, stretch: Stretch) -> None:
+    def _try_wide(self, victims: PotentialVictims) -> None:
         """Nodes are asked about together where that can be done, the others one by one."""
-        finder = self._finder
-        stretch = finder.pruned(stretch)
-        if not len(stretch.rows):
+        selector = self._selector
+        victims = selector.pruned(victims)
+        if not len(victims.rows):
             return
-        if not finder.can_ask_apart:
-            self._try_in_turn(stretch)
+        if not selector.can_ask_apart:
+            self._try_in_turn(victims)
             return
-        is_marked = finder.are_marked(stretch.rows)
-        plain = stretch.kept(~is_marked)
-        found = [finder.find_apart(plain)] if len(plain.rows) else []
+        has_nominated = selector.have_nominated(victims.rows)
+        plain = victims.kept(~has_nominated)
+        found = [selector.select_apart(plain)] if len(plain.rows) else []
         enough = self._enough_at(found[0]) if found else -1
-        end = len(stretch.rows)
+        end = len(victims.rows)
         if enough >= 0:
-            end = int(np.flatnonzero(stretch.rows == found[0].rows[enough])[0])
+            end = int(np.flatnonzero(victims.rows == found[0].rows[enough])[0])
         found += [
-            finder.find(stretch.part(position, position + 1), is_loud=True)
-            for position in np.flatnonzero(is_marked[:end]).tolist()
+            selector.select(victims.part(position, position + 1), is_alone=True)
+            for position in np.flatnonzero(has_nominated[:end]).tolist()
         ]
-        self._take(in_order(found, stretch.rows))
+        self._take(in_order(found, victims.rows))
 
-    def _try_in_turn(self, stretch: Stretch) -> None:
+    def _try_in_turn(self, victims: PotentialVictims) -> None:
         """Nodes whose pods no wide filter minds are asked about together, the others one by one, all
         in their order."""
-        is_loud = self._finder.are_loud(stretch)
-        edges = np.flatnonzero(np.diff(is_loud)) + 1
-        for first, end in pairwise([0, *edges.tolist(), len(is_loud)]):
-            if not is_loud[first]:
-                self._try(stretch.part(first, end))
-            for position in range(first, end) if is_loud[first] else ():
+        is_minded = self._selector.are_minded(victims)
+        edges = np.flatnonzero(np.diff(is_minded)) + 1
+        for first, end in pairwise([0, *edges.tolist(), len(is_minded)]):
+            if not is_minded[first]:
+                self._try(victims.part(first, end))
+            for position in range(first, end) if is_minded[first] else ():
                 if self._is_enough:
                     return
-                self._try(stretch.part(position, position + 1), is_loud=True)
+                self._try(victims.part(position, position + 1), is_alone=True)
             if self._is_enough:
                 return
 
-    def _try(self, stretch: Stretch, *, is_loud: bool = False) -> None:
-        if len(stretch.rows):
-            self._take(self._finder.find(stretch, is_loud=is_loud))
+    def _try(self, victims: PotentialVictims, *, is_alone: bool = False) -> None:
+        if len(victims.rows):
+            self._take(self._selector.select(victims, is_alone=is_alone))
 
     @property
     def _is_enough(self) -> bool:

@@ -18,7 +18,6 @@ from shared.engine.dry_runs import DryRuns
 from shared.engine.engine import ClassEvaluation, Engine
 from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import FitError
-from shared.framework.outcomes import FilterOutcome, PreFilterOutcome
 from shared.framework.post_filter import (
     NO_CANDIDATES,
     Candidate,
@@ -26,14 +25,14 @@ from shared.framework.post_filter import (
     FailedAttempt,
     PostFilterResult,
     Preemption,
-    Preemptor,
     run_post_filters,
 )
+from shared.framework.prepared_pod import PreparedPod
 from shared.framework.status import SUCCESS, Code, Status
 from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.plugins.preemption.default_preemption import refusal
 from shared.plugins.preemption.failed_nodes import FailedNodes
-from shared.plugins.preemption.victim_finder import VictimFinder
+from shared.plugins.preemption.victim_selector import VictimSelector
 from workers.scorer.candidate_search import CandidateSearch
 from workers.scorer.unconfirmed import unconfirmed_would_do
 
@@ -48,7 +47,6 @@ TieBreak = Callable[[Rows], int]
 def post_filter(
     engine: Engine,
     evaluation: ClassEvaluation,
-    preemptor: Preemptor,
     tie_break: TieBreak,
     offset: int = 0,
     refused: Rows = NO_ROWS,
@@ -56,15 +54,12 @@ def post_filter(
     """Whether room can be made for a pod of a class that fits nowhere; `refused` as in
     `FailedAttempt`."""
     attempt = FailedAttempt(
-        evaluation.framework,
-        preemptor,
-        engine.cluster,
-        evaluation.outcome,
+        evaluation.pod,
         engine.filtered(evaluation),
         PreemptionEvaluator(tie_break, offset, engine.dry_runs(evaluation)),
         refused,
     )
-    return run_post_filters(evaluation.framework.post_filters, attempt)
+    return run_post_filters(evaluation.pod.framework.post_filters, attempt)
 
 
 class PreemptionEvaluator(NamedTuple):
@@ -79,69 +74,65 @@ class PreemptionEvaluator(NamedTuple):
     def preempt(
         self, attempt: FailedAttempt, candidates_wanted: Callable[[int], int]
     ) -> Preemption:
-        framework, pod, cluster, outcome, filtered, _, refused = attempt
-        potential = potential_rows(cluster, outcome, filtered, refused)
+        pod = attempt.pod
+        potential = potential_nodes(attempt)
         if len(potential):
             potential = np.roll(potential, -(self.offset % len(potential)))
         wanted = candidates_wanted(len(potential))
-        candidates, failed = self._searched(attempt, potential, wanted)
+        candidates, failed = self._searched(pod, potential, wanted)
         if not len(candidates.rows):
-            status, ends = _no_candidate(cluster, failed)
-            is_open = unconfirmed_would_do(
-                framework, pod.info, pod.uid, cluster, outcome, potential
-            )
+            status, ends = _no_candidate(pod.cluster, failed)
+            is_open = unconfirmed_would_do(pod, potential)
             return Preemption(
                 status, potential=potential, failed=failed, ends_nomination=ends, is_open=is_open
             )
-        best, tied = pick(cluster, candidates, self.tie_break)
+        best, tied = pick(pod.cluster, candidates, self.tie_break)
         return Preemption(
             SUCCESS, potential=potential, candidates=candidates, failed=failed, best=best, tied=tied
         )
 
     def _searched(
-        self, attempt: FailedAttempt, potential: Rows, wanted: int
+        self, pod: PreparedPod, potential: Rows, wanted: int
     ) -> tuple[Candidates, FailedNodes]:
         """Where it helps, and where it does not."""
-        framework, pod, cluster, outcome, *_ = attempt
-        if not is_above_any(cluster, pod):
+        if not is_above_any(pod):
             failed = FailedNodes()
             failed.add_without_victims(potential)
             return NO_CANDIDATES, failed
-        finder = VictimFinder(framework, pod, cluster, outcome)
-        if self.dry_runs is not None and finder.holds_until_changed:
-            search = CandidateSearch(finder, wanted)
+        selector = VictimSelector(pod)
+        if self.dry_runs is not None and selector.holds_until_changed:
+            search = CandidateSearch(selector, wanted)
             search.run_with(self.dry_runs, potential)
             found = search.candidates()
             if len(found.rows):
-                return found, finder.failed
+                return found, selector.failed
             # Somebody is told why, node by node.
-            finder = VictimFinder(framework, pod, cluster, outcome)
-        search = CandidateSearch(finder, wanted)
+            selector = VictimSelector(pod)
+        search = CandidateSearch(selector, wanted)
         search.run(potential)
-        return search.candidates(), finder.failed
+        return search.candidates(), selector.failed
 
 
-def potential_rows(
-    cluster: ClusterView, outcome: PreFilterOutcome, filtered: FilterOutcome, refused: Rows
-) -> Rows:
-    """Nodes that refuse the pod and might not if pods were gone, in the order of the nodes. `refused`
-    are nodes that others refuse, for now."""
-    order = cluster.nodes.order
-    if not outcome.status.is_success:
-        return order if outcome.status.code is Code.UNSCHEDULABLE else order[:0]
-    is_potential = np.zeros(cluster.nodes.capacity, np.bool_)
+def potential_nodes(attempt: FailedAttempt) -> Rows:
+    """Nodes that refuse the pod and might not if pods were gone, in the order of the nodes
+    (nodesWherePreemptionMightHelp)."""
+    pod, filtered = attempt.pod, attempt.filtered
+    nodes, status = pod.cluster.nodes, pod.outcome.status
+    if not status.is_success:
+        return nodes.order if status.code is Code.UNSCHEDULABLE else nodes.order[:0]
+    is_potential = np.zeros(nodes.capacity, np.bool_)
     is_potential[filtered.rows[filtered.codes() == Code.UNSCHEDULABLE]] = True
-    is_potential[refused] = True
-    rows: Rows = order[is_potential[order]]
+    is_potential[attempt.refused] = True
+    rows: Rows = nodes.order[is_potential[nodes.order]]
     return rows
 
 
-def is_above_any(cluster: ClusterView, preemptor: Preemptor) -> bool:
+def is_above_any(pod: PreparedPod) -> bool:
     """Whether a pod on some node is less important; where all are alike there is nothing to try."""
-    pods = cluster.pods
+    pods = pod.cluster.pods
     placed = np.flatnonzero(pods.node_row[: pods.row_count] >= 0)
-    priority = cluster.usages.priorities(pods.class_id[placed])
-    return bool((priority < preemptor.info.priority).any())
+    priority = pod.cluster.usages.priorities(pods.class_id[placed])
+    return bool((priority < pod.info.priority).any())
 
 
 def _no_candidate(cluster: ClusterView, failed: FailedNodes) -> tuple[Status, bool]:

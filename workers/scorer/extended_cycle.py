@@ -22,7 +22,7 @@ from shared.framework.score_range import INVALID, invalid_score
 from shared.framework.what_if import WhatIf
 from shared.messages.from_scorer import Failure
 from shared.messages.to_scorer import ExtendedTask, PodTask
-from shared.plugins.preemption.victim_finder import fits_without
+from shared.plugins.preemption.victim_selector import fits_without
 from workers.scorer.cycle import NO_NODES, Cycle
 from workers.scorer.evaluator import pick
 from workers.scorer.room_maker import Refusals, RoomSearch
@@ -122,8 +122,7 @@ class ExtendedCycle(Cycle):
         priorities = view.usages.priorities(view.pods.class_id[victims])
         if (priorities >= evaluation.info.priority).any():
             return False
-        preemptor = self._room_maker(0).preemptor(_plain(task), evaluation)
-        return fits_without(evaluation.framework, preemptor, view, row, victims)
+        return fits_without(evaluation.pod, row, victims)
 
     def _evaluation(self, task: ExtendedTask) -> ClassEvaluation:
         return self._evaluated(_plain(task), self._replica.classes[task.class_id])

@@ -15,7 +15,7 @@ from shared.engine.engine import ClassEvaluation, Engine
 from shared.extenders.extender_verdicts import EXTENDER
 from shared.faults import changing
 from shared.framework.diagnosis import FitError
-from shared.framework.post_filter import PostFilterResult, Preemptor
+from shared.framework.post_filter import PostFilterResult
 from shared.messages.from_scorer import Failure, PreemptionProposal
 from shared.messages.to_scorer import PodTask
 from workers.scorer.evaluator import post_filter
@@ -94,18 +94,12 @@ class RoomMaker:
         result = post_filter(
             self._engine,
             evaluation,
-            self.preemptor(task, evaluation),
             lambda ties: self._among_ties(ties, task.ticket),
             # Another place to begin for each pod, so that they do not all meet on the same nodes.
             offset=(self._seed + task.ticket) * 7919,
             refused=NO_ROWS if refusals is None else refusals.rows,
         )
         return RoomSearch(fit_error, result)
-
-    def preemptor(self, task: PodTask, evaluation: ClassEvaluation) -> Preemptor:
-        """The pod as a search for room sees it."""
-        row = self._replica.view.nominations.row_of(task.uid)
-        return Preemptor(evaluation.info, task.uid, row, bool(task.uid))
 
     def conclude(self, task: PodTask, evaluation: ClassEvaluation, search: RoomSearch) -> Failure:
         """What the owner is told; the room that was found is kept from the pods that follow."""
@@ -130,7 +124,7 @@ class RoomMaker:
         if preemption is not None and preemption.best is not None:
             best, info = preemption.best, evaluation.info
             proposal = PreemptionProposal(best.row, list(best.victims))
-            is_wide = evaluation.framework.plan(evaluation.outcome).is_wide
+            is_wide = evaluation.pod.plan.is_wide
             self._found_count += WIDE_SEARCH_WEIGHT if is_wide else 1
             own = Nomination(
                 task.uid or f"ticket {task.ticket}", task.class_id, info.priority, best.row

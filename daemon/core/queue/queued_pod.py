@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from daemon.core.pod_classes import PodClass
 from shared.framework.pod_info import PodInfo
 from shared.ids import PodUid
 from shared.kube.pod_record import PodRecord
@@ -47,9 +48,8 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
 
     record: PodRecord
     """The newest that the cluster said of it, also while it is in flight."""
-    info: PodInfo
-    class_id: int
-    """Pods with equal numbers have the same `info`: hints are asked once for all of them."""
+    pod_class: PodClass
+    """A share of it is the queue's, until the pod leaves or is of another class."""
     priority: int
     timestamp_s: float
     """When it came into the queue: by `add`, or back from its last attempt."""
@@ -84,6 +84,15 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
         return self.record.key
 
     @property
+    def info(self) -> PodInfo:
+        return self.pod_class.info
+
+    @property
+    def class_id(self) -> int:
+        """Pods with equal numbers have the same `info`: hints are asked once for all of them."""
+        return self.pod_class.class_id
+
+    @property
     def is_gated(self) -> bool:
         return self.gated_by != ""
 
@@ -94,4 +103,4 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
 
     @property
     def view(self) -> PodView:
-        return PodView(self.record, self.info)
+        return PodView(self.record, self.pod_class.info)

@@ -24,11 +24,12 @@ being told; requeue_head is berth's own.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
 
+from daemon.core.pod_classes import PodClass
 from daemon.core.queue.active import (
     ActiveQueue,
     PreEnqueue,
@@ -56,9 +57,9 @@ from daemon.core.queue.queued_pod import NO_PLUGINS, Place, PodView, QueuedPod
 from daemon.core.queue.unschedulable import UnschedulablePods
 from daemon.core.queue.wakeups import Change, ChangedObject, Strategy, Wakeups
 from daemon.core.queue.woken import woken_by
-from shared.framework.pod_info import PodInfo
 from shared.ids import NodeName
 from shared.kube.pod_record import PodRecord
+from shared.limits import POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
 from shared.messages.admin import QueueLengths
 from shared.plugin_names import DEFAULT_PREEMPTION
 
@@ -73,9 +74,9 @@ steps (`daemon.core.dispatch`): a pod that is refused more often than this is no
 class QueueSettings(msgspec.Struct, frozen=True):
     """The parts of the configuration that the queue reads."""
 
-    initial_backoff_s: float = 1.0
+    initial_backoff_s: float = POD_INITIAL_BACKOFF_S
     """podInitialBackoffSeconds"""
-    max_backoff_s: float = 10.0
+    max_backoff_s: float = POD_MAX_BACKOFF_S
     """podMaxBackoffSeconds; 0 turns back-off off."""
     leftover_after_s: float = LEFTOVER_AFTER_S
     """A pod parked for longer than this is tried again without a reason: hints may be wrong."""
@@ -89,11 +90,14 @@ class SchedulingQueue:
         wakeups: Wakeups,
         *,
         start_s: float,
+        release: Callable[[PodClass], None],
         settings: QueueSettings = QueueSettings(),  # noqa: B008  # Frozen: sharing it is safe.
         pre_enqueue: PreEnqueue = scheduling_gates,
         queue_key: QueueKey = priority_sort,
     ) -> None:
-        """`start_s` is the first moment; looking for leftovers happens every 30 s from it."""
+        """`start_s` is the first moment; looking for leftovers happens every 30 s from it. `release`
+        takes the share of a class back that came with a pod."""
+        self._release = release
         self.nominator = Nominator()
         self.incoming: Counter[tuple[str, str]] = Counter()
         """(place, event label) -> pods that came there so (queue_incoming_pods_total)."""
@@ -157,23 +161,18 @@ class SchedulingQueue:
 
     # The cluster's pods come, change and go -------------------------------------------------------
 
-    def add(self, record: PodRecord, *, info: PodInfo, class_id: int, now_s: float) -> QueuedPod:
-        """Takes in a pod without a node. One that is here already is updated instead (a re-list)."""
-        known = self._pods.get(record.uid)
-        if known is not None:
-            return self.update(record, info=info, class_id=class_id, now_s=now_s)
-        return self._add(record, info, class_id, now_s, UNSCHEDULED_POD_ADD)
+    def add(self, record: PodRecord, pod_class: PodClass, now_s: float) -> QueuedPod:
+        """Takes in a pod without a node, and the caller's share of its class. One that is here already
+        is updated instead (a re-list)."""
+        if record.uid in self._pods:
+            return self.update(record, pod_class, now_s)
+        return self._add(record, pod_class, now_s, UNSCHEDULED_POD_ADD)
 
     def update(
-        self,
-        record: PodRecord,
-        *,
-        info: PodInfo,
-        class_id: int,
-        now_s: float,
-        is_assumed: bool = False,
+        self, record: PodRecord, pod_class: PodClass, now_s: float, *, is_assumed: bool = False
     ) -> QueuedPod:
-        """Takes in the newest state of a pod; an unknown pod is added.
+        """Takes in the newest state of a pod, and the caller's share of its class; an unknown pod is
+        added.
 
         A parked pod is woken if a plugin that rejected it says that the change may help. A pod in
         flight stays so: the change counts when it comes back. One that `is_assumed` takes its room
@@ -181,10 +180,10 @@ class SchedulingQueue:
         """
         known = self._pods.get(record.uid)
         if known is None:
-            return self._add(record, info, class_id, now_s, UNSCHEDULED_POD_UPDATE)
+            return self._add(record, pod_class, now_s, UNSCHEDULED_POD_UPDATE)
         if not is_assumed:
             self.nominator.update(known.record, record)
-        return self._update(known, record, info, class_id, now_s)
+        return self._update(known, record, pod_class, now_s)
 
     def delete(self, uid: str) -> QueuedPod | None:
         """Forgets a pod, wherever it is; the result of an attempt under way will find nothing."""
@@ -203,6 +202,7 @@ class SchedulingQueue:
                 self._in_flight.finish(uid)
             case Place.GONE:
                 raise AssertionError(f"pod {uid} is known but nowhere")
+        self._release(pod.pod_class)
         return pod
 
     # Attempts -------------------------------------------------------------------------------------
@@ -300,6 +300,7 @@ class SchedulingQueue:
         del self._pods[uid]
         if len(self.nominator):
             self.nominator.clear(pod.uid)
+        self._release(pod.pod_class)
         return pod
 
     # What wakes pods ------------------------------------------------------------------------------
@@ -401,15 +402,12 @@ class SchedulingQueue:
 
     # Moves ----------------------------------------------------------------------------------------
 
-    def _add(
-        self, record: PodRecord, info: PodInfo, class_id: int, now_s: float, label: str
-    ) -> QueuedPod:
+    def _add(self, record: PodRecord, pod_class: PodClass, now_s: float, label: str) -> QueuedPod:
         self._arrivals += 1
         pod = QueuedPod(
             record=record,
-            info=info,
-            class_id=class_id,
-            priority=info.priority,
+            pod_class=pod_class,
+            priority=pod_class.info.priority,
             timestamp_s=now_s,
             arrival=self._arrivals,
             added_s=now_s,
@@ -422,21 +420,21 @@ class SchedulingQueue:
         return pod
 
     def _update(
-        self, pod: QueuedPod, record: PodRecord, info: PodInfo, class_id: int, now_s: float
+        self, pod: QueuedPod, record: PodRecord, pod_class: PodClass, now_s: float
     ) -> QueuedPod:
         old = pod.view
         match pod.place:
             case Place.IN_FLIGHT:
-                _take_over(pod, record, info, class_id)
+                self._take_over(pod, record, pod_class)
                 self._note_update_in_flight(old, pod)
             case Place.UNSCHEDULABLE:
                 self._parked.remove(pod)
-                _take_over(pod, record, info, class_id)
+                self._take_over(pod, record, pod_class)
                 self._requeue_updated(old, pod, now_s)
             case Place.ACTIVE | Place.BACKOFF:
-                if info.priority != pod.priority:
-                    return self._reorder(pod, record, info, class_id)
-                _take_over(pod, record, info, class_id)
+                if pod_class.info.priority != pod.priority:
+                    return self._reorder(pod, record, pod_class)
+                self._take_over(pod, record, pod_class)
             case Place.GONE:
                 raise AssertionError(f"pod {record.uid} is known but nowhere")
         return pod
@@ -460,9 +458,7 @@ class SchedulingQueue:
                 self._parked.remove(pod)
         self._parked.add(pod)
 
-    def _reorder(
-        self, pod: QueuedPod, record: PodRecord, info: PodInfo, class_id: int
-    ) -> QueuedPod:
+    def _reorder(self, pod: QueuedPod, record: PodRecord, pod_class: PodClass) -> QueuedPod:
         """Files a pod anew under another priority. The API does not allow that to happen.
 
         The pod goes on as another object, so that its old entry in the heap is dead for good.
@@ -472,7 +468,7 @@ class SchedulingQueue:
         # Not the dead entry's number: of two entries that are equal, the pods would be compared.
         moved = msgspec.structs.replace(pod, arrival=self._arrivals)
         (self._active.discard if place is Place.ACTIVE else self._backoff.remove)(pod)
-        _take_over(moved, record, info, class_id)
+        self._take_over(moved, record, pod_class)
         self._pods[record.uid] = moved
         (self._active if place is Place.ACTIVE else self._backoff).push(moved)
         return moved
@@ -563,9 +559,8 @@ class SchedulingQueue:
             self._in_flight.record(Change(UNSCHEDULABLE_TIMEOUT, None, None))
         return moved_count
 
-
-def _take_over(pod: QueuedPod, record: PodRecord, info: PodInfo, class_id: int) -> None:
-    pod.record = record
-    pod.info = info
-    pod.class_id = class_id
-    pod.priority = info.priority
+    def _take_over(self, pod: QueuedPod, record: PodRecord, pod_class: PodClass) -> None:
+        self._release(pod.pod_class)
+        pod.record = record
+        pod.pod_class = pod_class
+        pod.priority = pod_class.info.priority

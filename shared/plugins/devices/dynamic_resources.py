@@ -189,10 +189,10 @@ class DynamicResources:
 
     def post_filter(self, attempt: FailedAttempt) -> PostFilterResult:
         """Names what can be freed; for pods without claims there is nothing."""
-        each = attempt.outcome.each
+        each = attempt.pod.outcome.each
         if self.NAME not in each:
             return PostFilterResult(Status(Code.ERROR, (STATE_MISSING,)))
-        state = attempt.outcome.states.get(self.NAME)
+        state = attempt.pod.outcome.states.get(self.NAME)
         if not isinstance(state, PodClaims):
             return PostFilterResult(Status(Code.UNSCHEDULABLE, (NOTHING_TO_DEALLOCATE,)))
         claim = self._deallocatable(attempt, state)
@@ -203,7 +203,7 @@ class DynamicResources:
 
     def _deallocatable(self, attempt: FailedAttempt, state: PodClaims) -> ResourceClaim | None:
         """The first claim that some node was refused for and that nobody else uses."""
-        filters = attempt.framework.filters
+        filters = attempt.pod.framework.filters
         for item in attempt.filtered.verdicts:
             if filters[item.filter_index].NAME != self.NAME:
                 continue
@@ -216,7 +216,7 @@ class DynamicResources:
             for claim, terms in state.available:
                 if (
                     is_used_by_none_but(claim, uid)
-                    and not _usable(claim, terms, attempt.cluster, rows).all()
+                    and not _usable(claim, terms, attempt.pod.cluster, rows).all()
                 ):
                     return claim
         return None

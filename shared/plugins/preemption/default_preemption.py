@@ -8,10 +8,10 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from shared.framework.cluster_view import ClusterView
 from shared.framework.outcomes import FilterOutcome, PreFilterOutcome
 from shared.framework.plugin_args import DefaultPreemptionArgs
-from shared.framework.post_filter import FailedAttempt, PostFilterResult, Preemption, Preemptor
+from shared.framework.post_filter import FailedAttempt, PostFilterResult, Preemption
+from shared.framework.prepared_pod import PreparedPod
 from shared.framework.status import Code, Status
 from shared.plugin_names import DEFAULT_PREEMPTION
 
@@ -30,7 +30,7 @@ class DefaultPreemption:
         self._args = args
 
     def post_filter(self, attempt: FailedAttempt) -> PostFilterResult:
-        reason = ineligible_reason(attempt.pod, attempt.cluster, attempt.outcome, attempt.filtered)
+        reason = ineligible_reason(attempt.pod, attempt.filtered)
         if reason:
             preemption = Preemption(refusal(reason), ineligible_reason=reason)
         else:
@@ -49,21 +49,19 @@ def refusal(text: str) -> Status:
     return Status(Code.UNSCHEDULABLE, (f"preemption: {text}",), DEFAULT_PREEMPTION)
 
 
-def ineligible_reason(
-    preemptor: Preemptor, cluster: ClusterView, outcome: PreFilterOutcome, filtered: FilterOutcome
-) -> str:
+def ineligible_reason(pod: PreparedPod, filtered: FilterOutcome) -> str:
     """Why the pod may not preempt now; empty if it may."""
-    if preemptor.info.spec.preemption_policy == NEVER:
+    if pod.info.spec.preemption_policy == NEVER:
         return NEVER_POLICY
-    row = preemptor.nominated_row
-    if not preemptor.is_nominated or row < 0 or not cluster.nodes.present[row]:
+    cluster, row = pod.cluster, pod.nominated_row
+    if row < 0 or not cluster.nodes.present[row]:
         return ""
-    if _code_of(row, outcome, filtered) == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+    if _code_of(row, pod.outcome, filtered) == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
         return ""
     pods = cluster.pods
     going = pods.rows_on(row)
     going = going[pods.is_preempted[going]]
-    is_lower = cluster.usages.priorities(pods.class_id[going]) < preemptor.info.priority
+    is_lower = cluster.usages.priorities(pods.class_id[going]) < pod.info.priority
     return VICTIMS_TERMINATING if is_lower.any() else ""
 
 

@@ -1,23 +1,37 @@
-"""Which filters preemption has to ask again, about which nodes at a time.
+"""Which filters preemption has to ask again, and about how many nodes at a time.
 
 The simple way asks every filter about every node after every pod that is taken off or put back. But
 what only a Node object changes is settled by the first answer; and a filter that looks beyond the node
 (spread, affinity) minds few classes of pods: where none of a node's candidates is one of them, it says
-the same whoever goes, so that such nodes can be asked about together.
+the same whoever goes, so that such nodes can be asked about together. Others can when the filter works
+out for many nodes at once what would be if each one's pods were gone (`ApartFilter`); else each
+question is put by itself, with all counts made to follow.
 
 Callers may rely on: nothing here changes an answer, only how many questions lead to it.
 """
 
 from functools import lru_cache
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from shared.columns.schema import Bools, Int64s
+from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
-from shared.framework.outcomes import PreFilterOutcome
+from shared.framework.outcomes import FilterOutcome
 from shared.framework.plans import MOVING
-from shared.framework.plugin_api import ClassDiscerning, Reads, Scope
+from shared.framework.plugin_api import (
+    ApartFilter,
+    ClassDiscerning,
+    Dependence,
+    FilterPlugin,
+    GonePods,
+    Reads,
+    Scope,
+)
+from shared.framework.pod_info import PodInfo
+from shared.framework.prepared_pod import PreparedPod
 from shared.framework.runtime import Framework
+from shared.framework.status import Verdicts
 
 
 @lru_cache(maxsize=64)
@@ -37,12 +51,12 @@ def moving_part(framework: Framework) -> Framework:
     return Framework(framework.profile_name, framework.pre_filters, filters, ())
 
 
-def settled_by_row(framework: Framework, outcome: PreFilterOutcome) -> Framework:
+def settled_by_row(pod: PreparedPod) -> Framework:
     """The active filters up to the first that looks beyond the row, in Filter or in PreFilter: whoever
     fails one of them fails for that reason, whatever is elsewhere."""
-    plan = framework.plan(outcome)
+    plan = pod.plan
     wide = tuple(counting.filter_index for counting in plan.pod_counting)
-    return _before_any_wide(framework, tuple(plan.active), wide)
+    return _before_any_wide(pod.framework, tuple(plan.active), wide)
 
 
 @lru_cache(maxsize=256)
@@ -58,21 +72,20 @@ def _before_any_wide(
     return Framework(framework.profile_name, framework.pre_filters, filters, ())
 
 
-def row_filters_read_pods(framework: Framework, outcome: PreFilterOutcome) -> bool:
+def row_filters_read_pods(pod: PreparedPod) -> bool:
     """Whether some filter that looks at the node alone looks at the pods themselves, and not only at
     what they take."""
-    depends = [framework.filters[i].filter_depends for i in framework.plan(outcome).active]
+    depends = [pod.framework.filters[i].filter_depends for i in pod.plan.active]
     return any(each.scope is Scope.ROW and each.reads & Reads.PODS for each in depends)
 
 
 class MindedClasses:
     """Which classes of pods the filters mind that look beyond the node."""
 
-    def __init__(
-        self, framework: Framework, cluster: ClusterView, outcome: PreFilterOutcome
-    ) -> None:
-        self._cluster = cluster
-        plugins = [framework.filters[index] for index in framework.plan(outcome).beyond]
+    def __init__(self, pod: PreparedPod) -> None:
+        self._cluster = pod.cluster
+        outcome = pod.outcome
+        plugins = [pod.framework.filters[index] for index in pod.plan.beyond]
         self._discerning = [plugin for plugin in plugins if isinstance(plugin, ClassDiscerning)]
         is_rejected = not outcome.status.is_success
         self._is_all = is_rejected or len(self._discerning) < len(plugins)
@@ -97,3 +110,65 @@ class MindedClasses:
                 for plugin in self._discerning
             )
         return known
+
+
+class ApartFramework:
+    """A framework's filters; nobody may be nominated to the nodes that they are asked about, as far as
+    the pod would have to respect it."""
+
+    def __init__(self, framework: Framework) -> None:
+        self._gone = _Gone()
+        filters = [_apart(plugin, self._gone) for plugin in framework.filters]
+        self._all = Framework(framework.profile_name, framework.pre_filters, filters, ())
+        self._moving = moving_part(self._all)
+
+    def filter(
+        self, pod: PreparedPod, rows: Rows, gone: GonePods, *, moving_only: bool
+    ) -> FilterOutcome:
+        """`moving_only`: the rows passed all filters before, and would with more pods gone."""
+        self._gone.pods = gone
+        framework = self._moving if moving_only else self._all
+        return pod._replace(framework=framework).run_filters(rows)
+
+
+@lru_cache(maxsize=64)
+def apart_framework(framework: Framework) -> ApartFramework:
+    """Of a framework that lives on; to make one takes longer than to ask it."""
+    return ApartFramework(framework)
+
+
+def can_be_apart(pod: PreparedPod) -> bool:
+    """Whether every filter that looks beyond the node can be asked so."""
+    if not pod.outcome.status.is_success:
+        return False
+    return all(isinstance(pod.framework.filters[index], ApartFilter) for index in pod.plan.beyond)
+
+
+class _Gone:
+    """What is gone in the question that is being asked."""
+
+    pods = GonePods(np.zeros(0, np.int64), NO_ROWS)
+
+
+class _Apart:
+    """A wide filter that is asked about each row apart."""
+
+    NAME: ClassVar[str] = "apart"
+    filter_depends: ClassVar[Dependence]
+
+    def __init__(self, plugin: "_WideFilter", gone: _Gone) -> None:
+        self.NAME = plugin.NAME  # type: ignore[misc]  # It stands in for another.
+        self.filter_depends = plugin.filter_depends  # type: ignore[misc]  # The same.
+        self._plugin = plugin
+        self._gone = gone
+
+    def filter(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
+        return self._plugin.filter_apart(state, pod, cluster, rows, self._gone.pods)
+
+
+class _WideFilter(ApartFilter, FilterPlugin, Protocol):
+    """Both."""
+
+
+def _apart(plugin: FilterPlugin, gone: _Gone) -> FilterPlugin:
+    return _Apart(plugin, gone) if isinstance(plugin, ApartFilter) else plugin

@@ -16,6 +16,7 @@ from shared.messages.from_binder import (
     BindReport,
 )
 from shared.messages.to_owner import PodChanged
+from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import BINDER, EPOCH, Pipeline
 from tests.unit.daemon.core.test_waiting_pods import Asks
@@ -95,8 +96,8 @@ def test_a_pod_that_is_shown_without_its_node_again_is_scheduled_anew() -> None:
     pipeline.run_until_quiet()
     pipeline.check()
     assert len(pipeline.bound) == 1
-    assert pipeline.state.counters["disagreements"] == 1
-    assert pipeline.state.counters["attempts_repeated"] == 0
+    assert pipeline.state.counters[Count.DISAGREEMENTS] == 1
+    assert pipeline.state.counters[Count.ATTEMPTS_REPEATED] == 0
     notes = [note.fields["kind"] for note in pipeline.notes if "kind" in note.fields]
     assert notes == ["unbound"]
 

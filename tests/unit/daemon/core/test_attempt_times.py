@@ -4,19 +4,20 @@ import pytest
 
 from daemon.core.attempt_times import ATTEMPTS_TOLD_APART, AttemptTimes
 from daemon.core.counters import Counters
+from daemon.core.pod_classes import PodClasses
 from daemon.core.queue.queued_pod import QueuedPod
-from shared.framework.pod_info import PodInfo
-from shared.kube.pod_record import decode_template
+from shared.columns.table import NodeTable
 from shared.messages.admin import HistogramState
+from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
 
 def queued(name: str, *, popped_s: float, attempts: int = 1) -> QueuedPod:
     record = make_pod(name)
-    info = PodInfo(record.namespace, decode_template(record.template))
+    pod_class = PodClasses(NodeTable()).acquire(record)
     return QueuedPod(
-        record=record, info=info, class_id=1, priority=0, timestamp_s=0.0, arrival=1, added_s=1.0,
+        record=record, pod_class=pod_class, priority=0, timestamp_s=0.0, arrival=1, added_s=1.0,
         attempts=attempts, popped_s=popped_s, initial_attempt_s=1.0,
     )  # fmt: skip
 
@@ -92,13 +93,13 @@ def test_every_pod_that_fits_nowhere_is_an_attempt_at_preemption() -> None:
     pipeline = Pipeline()
     pipeline.sync([make_node("n0", cpu="3")], [make_pod(f"p{i}", cpu="1") for i in range(5)])
     pipeline.run_until_quiet()
-    assert pipeline.state.counters["unschedulable"] == 2
-    assert pipeline.state.counters["preemption_attempts"] == 2
+    assert pipeline.state.counters[Count.UNSCHEDULABLE] == 2
+    assert pipeline.state.counters[Count.PREEMPTION_ATTEMPTS] == 2
 
 
 def test_without_nodes_nobody_looks_for_room() -> None:
     pipeline = Pipeline()
     pipeline.sync([], [make_pod("p", cpu="1")])
     pipeline.run_until_quiet()
-    assert pipeline.state.counters["unschedulable"] == 1
-    assert pipeline.state.counters["preemption_attempts"] == 0
+    assert pipeline.state.counters[Count.UNSCHEDULABLE] == 1
+    assert pipeline.state.counters[Count.PREEMPTION_ATTEMPTS] == 0

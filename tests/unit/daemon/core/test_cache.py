@@ -2,7 +2,8 @@
 
 import pytest
 
-from daemon.core.cache import DICTIONARY_WASTE_MAX, Cache
+from daemon.core.cache import Cache
+from daemon.core.cached_nodes import DICTIONARY_WASTE_MAX
 from daemon.core.pod_lifecycle import (
     TRANSITIONS,
     Cause,

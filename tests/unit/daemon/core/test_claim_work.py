@@ -21,6 +21,7 @@ from shared.messages.to_owner import (
     SyncFinished,
     SyncStarted,
 )
+from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.devices import allocated, device, make_claim, make_class, make_slice
 from tests.support.pipeline import Pipeline
@@ -282,7 +283,7 @@ def test_pods_of_one_batch_do_not_count_on_the_same_devices() -> None:
     given = [work.allocation.devices.results for o in cluster.orders for work in o.claims]
     taken = {(each.pool, each.device) for results in given for each in results or ()}
     assert taken == {("n0", "a"), ("n0", "b"), ("n1", "a"), ("n1", "b")}
-    assert cluster.state.counters["proposals_rejected"] == 0
+    assert cluster.state.counters[Count.PROPOSALS_REJECTED] == 0
     cluster.check()
 
 
@@ -290,7 +291,7 @@ def test_pods_that_name_one_claim_are_known_by_it_wherever_they_are() -> None:
     cluster = Cluster(one_gpu())
     cluster.show(make_claim("c"))
     first, second = claim_pod("p", "c"), claim_pod("q", "missing", "c")
-    named = cluster.state._holdings.changes.shared_claim_of
+    named = cluster.state._facts.changes.shared_claim_of
     assert named(first.uid) == ""
     assert cluster.order_of(first) is not None
     cluster.add_pod(second)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from daemon.core import cache as cache_module
+from daemon.core import cached_nodes
 from daemon.core.cache import Cache
 from shared.columns.table import NodeTable
 from tests.support.builders import make_node, make_pod
@@ -15,7 +15,7 @@ HOST = "kubernetes.io/hostname"
 
 @pytest.fixture(autouse=True)
 def _little_waste(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_module, "DICTIONARY_WASTE_MAX", 8)
+    monkeypatch.setattr(cached_nodes, "DICTIONARY_WASTE_MAX", 8)
 
 
 def tainted(name: str, taint: str) -> list[dict[str, str]]:

@@ -9,7 +9,7 @@ from daemon.core.dispatch import (
     ScorerFleet,
 )
 from daemon.core.effects import TellScorer
-from daemon.core.pod_classes import PodClass, PodClasses
+from daemon.core.pod_classes import PodClasses
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.columns.table import NodeTable
 from shared.messages.to_scorer import PodTask, SchedulePods, TaskRun
@@ -23,17 +23,17 @@ def fleet() -> ScorerFleet:
     return scorers
 
 
-def pods_of(cpus: list[str]) -> list[tuple[QueuedPod, PodClass]]:
+def pods_of(cpus: list[str]) -> list[QueuedPod]:
     classes = PodClasses(NodeTable())
     pods = []
     for i, cpu in enumerate(cpus):
         record = make_pod(f"p{i}", cpu=cpu)
         pod_class = classes.acquire(record)
         pod = QueuedPod(
-            record=record, info=pod_class.info, class_id=pod_class.class_id, priority=0,
+            record=record, pod_class=pod_class, priority=0,
             timestamp_s=0.0, arrival=i, added_s=0.0,
         )  # fmt: skip
-        pods.append((pod, pod_class))
+        pods.append(pod)
     return pods
 
 

@@ -9,6 +9,7 @@ from shared.kube.pod_record import PodRecord
 from shared.messages.admin import StopRequest
 from shared.messages.from_scorer import AskForPods, Failure, Placements, Proposals
 from shared.messages.to_scorer import Drain, PodsOnNodes, ScheduleExtended, SchedulePods
+from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
 
@@ -81,7 +82,7 @@ def test_an_answer_settles_one_pod_and_what_it_took() -> None:
     pipeline.handle(ScorerSaid(scorer.peer, failed))
     assert [order.name for order in pipeline.orders] == ["one"]
     assert pipeline.orders[0].extenders == []
-    assert pipeline.state.counters["errors"] == 1
+    assert pipeline.state.counters[Count.ERRORS] == 1
     assert pipeline.state.scorers.attempt_count() == 0
 
 

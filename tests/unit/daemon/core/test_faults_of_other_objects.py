@@ -20,7 +20,7 @@ from shared.kube.objects import (
 )
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import ObjectChanged
-from shared.plugins.preemption import budgets
+from shared.plugins.preemption import potential_victims
 from shared.plugins.volumes import csi_node_columns, volume_catalog
 from shared.plugins.volumes.volume_index import VolumeIndex
 from tests.support.builders import make_node, make_pod
@@ -87,7 +87,7 @@ def with_preemption(pipeline: Pipeline) -> PodRecord:
         (volume_catalog, "candidate", with_volume),
         (csi_node_columns, "_limit", with_volume),
         (VolumeIndex, "_place_attachments", with_volume),
-        (budgets, "_parsed", with_preemption),
+        (potential_victims, "_parsed", with_preemption),
     ],
 )
 def test_only_pods_that_need_its_kind_are_kept_away_and_only_while_it_fails(

@@ -16,6 +16,7 @@ from shared.messages.admin import StopRequest
 from shared.messages.from_scorer import Forecast
 from shared.messages.to_binder import BindPods
 from shared.messages.to_owner import AdapterBatch, PodChanged
+from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import ADAPTER, EPOCH, Pipeline
 
@@ -62,7 +63,7 @@ def look_ahead(pipeline: Pipeline, count: int = 1) -> None:
 
 
 def used(pipeline: Pipeline) -> int:
-    return pipeline.state.counters["forecasts_used"]
+    return pipeline.state.counters[Count.FORECASTS_USED]
 
 
 def last_forecast(pipeline: Pipeline) -> Forecast:
@@ -179,7 +180,7 @@ def test_who_is_handed_a_pod_knows_of_those_that_it_foresaw() -> None:
     pods = [make_pod(f"q{i}", cpu="1") for i in range(2)]
     pipeline.tell(*(PodChanged(pod) for pod in pods))
     pipeline.run_until_quiet()
-    assert pipeline.state.counters["proposals_rejected"] == 0
+    assert pipeline.state.counters[Count.PROPOSALS_REJECTED] == 0
     assert pipeline.bound[pods[0].uid][0] not in taken, "one node is empty"
     pipeline.check()
 

@@ -11,6 +11,7 @@ from shared.messages.to_owner import (
     PodChanged,
     PodDeleted,
 )
+from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
@@ -26,7 +27,7 @@ def test_a_pod_with_an_unreadable_quantity_is_named_and_others_are_placed() -> N
     assert list(pipeline.bound.values()) == [["n0"]]
     (fields,) = left_out(pipeline)
     assert fields["where"] == "pod default/bad: quantity '1e1000'"
-    assert pipeline.state.counters["objects_rejected"] == 1
+    assert pipeline.state.counters[Count.OBJECTS_REJECTED] == 1
     pipeline.check()
 
 

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core import node_columns
-from daemon.core.cache import Cache, NodeUpdate
+from daemon.core.cache import Cache
+from daemon.core.cached_nodes import NodeUpdate
 from shared.errors import ObjectError
 from shared.kube.objects import Node
 from tests.support.builders import make_node, make_pod

@@ -6,6 +6,7 @@ import pytest
 from shared.ids import PodUid
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import PodChanged, PodDeleted
+from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
@@ -23,7 +24,7 @@ def test_victims_go_and_the_preemptor_takes_their_room() -> None:
     pipeline.add_pod(high)
     pipeline.run_until_quiet()
     assert pipeline.nominated[high.uid] == "n0"
-    assert pipeline.state.counters["preemptions"] == 1
+    assert pipeline.state.counters[Count.PREEMPTIONS] == 1
     pipeline.advance(20.0)
     pipeline.run_until_quiet()
     assert pipeline.bound[high.uid] == ["n0"]
@@ -139,7 +140,7 @@ def test_a_proposal_whose_victims_changed_is_refused() -> None:
     for pod in bound_pods(4, priority=20):
         pipeline.add_pod(msgspec.structs.replace(pod, uid=pod.uid + "-again"))
     pipeline.run_until_quiet()
-    assert pipeline.state.counters["preemptions_rejected"] == 1
+    assert pipeline.state.counters[Count.PREEMPTIONS_REJECTED] == 1
     assert not pipeline.victims
     assert high.uid not in pipeline.bound
     pipeline.check()
@@ -184,7 +185,7 @@ def test_nobody_loses_a_nomination_where_all_victims_are_going_already(is_async:
     state = pipeline.state
     assert pipeline.nominated[high.uid] == "n0"
     assert state.queue.nominator.node_of(PodUid(low.uid)) == ("n0" if is_async else None)
-    assert state.counters["preemptions"] == 1
+    assert state.counters[Count.PREEMPTIONS] == 1
     (told,) = (each for each in state.counters.histograms() if each.name == "victims")
     assert any(told.counts) != is_async
     assert not pipeline.evicted
@@ -221,7 +222,7 @@ def test_a_preemptor_is_gated_while_its_victims_are_being_asked_to_go(is_async: 
     assert pod is not None
     assert pod.gated_by == ("DefaultPreemption" if is_async else "")
     assert queue.pending_lengths().gated == is_async
-    assert counters["unschedulable"] == (1 if is_async else 2), "attempts"
+    assert counters[Count.UNSCHEDULABLE] == (1 if is_async else 2), "attempts"
     pipeline.run_until_quiet()
     pipeline.advance(20.0)
     pipeline.run_until_quiet()

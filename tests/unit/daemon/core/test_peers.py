@@ -24,7 +24,7 @@ from shared.messages.from_scorer import (
 )
 from shared.messages.measured import Measured
 from shared.messages.to_scorer import GreetAgain, Refused
-from shared.telemetry.metrics import HISTOGRAMS
+from shared.telemetry.metrics import HISTOGRAMS, Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
 
@@ -105,7 +105,7 @@ def test_who_says_what_no_scorer_says_is_sent_away(message: FromScorer, is_far: 
     assert pipeline.state.scorers.get(FAR) is None
     assert pipeline.state.scorers.attempt_count() == 0
     assert pipeline.state.cache.generation == before
-    assert pipeline.state.counters["workers_refused"] == 1
+    assert pipeline.state.counters[Count.WORKERS_REFUSED] == 1
     if is_far:
         hello = ScorerHello(PROTOCOL_VERSION, index, "w", "")
         assert answers_to(pipeline, hello, FAR, key) == [], "nobody listens any more"
@@ -127,7 +127,7 @@ def test_a_row_that_is_none_places_nothing(row: int) -> None:
     )
     answers_to(pipeline, placed, FAR, KEY)
     assert not pipeline.state.cache.assumed_pods()
-    forecast = Forecast(INDEX, EPOCH, pipeline.state._holdings.snapshots.sequence, 1, 1, [row], 0.1)
+    forecast = Forecast(INDEX, EPOCH, pipeline.state._outgoing.snapshots.sequence, 1, 1, [row], 0.1)
     answers_to(pipeline, forecast, FAR, KEY)
     answers_to(pipeline, AskForPods(INDEX, EPOCH, 1, 1, [row]), FAR, KEY)
     pipeline.check()
@@ -189,8 +189,8 @@ def test_a_far_worker_evicts_no_more_and_no_others_than_a_search_of_ours(
     victims = PreemptionProposal(0, [rows[name] for name in names])
     told = proposals(generation=generation, failures=[failure(victims, tickets=[ticket])])
     answers_to(pipeline, told, FAR, KEY)
-    assert pipeline.state.counters["preemptions"] == is_carried_out
-    assert pipeline.state.counters["preemptions_rejected"] == (not is_carried_out)
+    assert pipeline.state.counters[Count.PREEMPTIONS] == is_carried_out
+    assert pipeline.state.counters[Count.PREEMPTIONS_REJECTED] == (not is_carried_out)
 
 
 def test_a_pod_that_makes_nobody_go_makes_nobody_go() -> None:
@@ -199,5 +199,5 @@ def test_a_pod_that_makes_nobody_go_makes_nobody_go() -> None:
     victims = PreemptionProposal(0, [rows["b"]])
     told = proposals(generation=generation, failures=[failure(victims, tickets=[ticket])])
     answers_to(pipeline, told, FAR, KEY)
-    assert pipeline.state.counters["preemptions"] == 0
-    assert pipeline.state.counters["preemptions_rejected"] == 1
+    assert pipeline.state.counters[Count.PREEMPTIONS] == 0
+    assert pipeline.state.counters[Count.PREEMPTIONS_REJECTED] == 1

@@ -10,6 +10,7 @@ from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Placements, Proposals
 from shared.messages.to_binder import MakeVolume, TakeVolume, VolumeWork
 from shared.messages.to_owner import ObjectChanged
+from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
 
@@ -181,7 +182,7 @@ def test_two_pods_with_one_claim_are_not_judged_at_once(claim: str) -> None:
     told = Proposals(0, EPOCH, 1, 1, scorer.replica.generation, True, placements, [], [])
     pipeline.handle(ScorerSaid(scorer.peer, told))
     assert len(pipeline.orders) == 1
-    assert pipeline.state.counters["proposals_rejected"] == 1
+    assert pipeline.state.counters[Count.PROPOSALS_REJECTED] == 1
 
 
 def test_what_a_worker_assumes_goes_with_its_proposal() -> None:
@@ -199,7 +200,7 @@ def test_what_a_worker_assumes_goes_with_its_proposal() -> None:
     assert own.pod_uid.startswith("ticket")
     pipeline.run_until_quiet()
     assert replica.objects.assumed(VOLUMES) == pipeline.state.cache.objects.assumed(VOLUMES)
-    assert pipeline.state.counters["proposals_rejected"] == 0
+    assert pipeline.state.counters[Count.PROPOSALS_REJECTED] == 0
 
 
 def ordered(pipeline: Pipeline, count: int) -> list[VolumeWork | None]:

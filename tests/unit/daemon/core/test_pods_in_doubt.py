@@ -2,6 +2,7 @@
 
 from daemon.core.queue.queued_pod import Place
 from shared.kube.pod_record import PodRecord
+from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
@@ -51,7 +52,7 @@ def test_a_preemptor_that_unconfirmed_pods_do_not_keep_away_is_told_at_once() ->
     queued = pipeline.state.queue.get(high.uid)
     assert queued is not None
     assert (queued.place, queued.attempts) == (Place.UNSCHEDULABLE, 1)
-    assert pipeline.state.counters["unschedulable"] == 1
+    assert pipeline.state.counters[Count.UNSCHEDULABLE] == 1
 
 
 def test_pods_of_one_class_behind_unconfirmed_pods_are_all_tried_again() -> None:
@@ -84,8 +85,8 @@ def test_a_pod_that_was_kept_away_by_a_refused_placement_is_tried_again() -> Non
     pipeline.delete_pod(first)
     pipeline.run_until_quiet()
     assert pipeline.bound.get(second.uid) == ["n0"]
-    assert pipeline.state.counters["proposals_rejected"] == 1
-    assert pipeline.state.counters["unschedulable"] == 0
+    assert pipeline.state.counters[Count.PROPOSALS_REJECTED] == 1
+    assert pipeline.state.counters[Count.UNSCHEDULABLE] == 0
     pipeline.check()
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from daemon.core.events import ScorerSaid
 from shared.messages.from_scorer import Placements, Proposals
+from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
 
@@ -30,7 +31,7 @@ def test_of_two_pods_on_one_full_row_the_first_has_it() -> None:
     pipeline, tickets = with_work(3)
     propose(pipeline, tickets, [1, 1, 2])
     assert [order.node_name for order in pipeline.orders] == ["n1", "n2"]
-    assert pipeline.state.counters["proposals_rejected"] == 1
+    assert pipeline.state.counters[Count.PROPOSALS_REJECTED] == 1
     pipeline.check()
 
 
@@ -38,7 +39,7 @@ def test_of_two_pods_on_one_full_row_the_first_has_it() -> None:
 def test_a_row_that_is_none_is_rejected(row: int) -> None:
     pipeline, tickets = with_work(2)
     propose(pipeline, tickets, [0, row])
-    assert pipeline.state.counters["proposals_rejected"] >= 1
+    assert pipeline.state.counters[Count.PROPOSALS_REJECTED] >= 1
     pipeline.scorers[0].work.clear()
     pipeline.run_until_quiet()
     pipeline.check()
@@ -48,5 +49,5 @@ def test_an_unknown_or_repeated_ticket_is_stale() -> None:
     pipeline, tickets = with_work(1)
     propose(pipeline, [tickets[0], tickets[0], 999], [0, 1, 2])
     assert [order.name for order in pipeline.orders] == ["p0"]
-    assert pipeline.state.counters["proposals_stale"] == 2
+    assert pipeline.state.counters[Count.PROPOSALS_STALE] == 2
     pipeline.check()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bench.sim.slow_topology import HOST_NAME, REQUIRED, ZONE
+from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
@@ -91,7 +92,7 @@ def test_two_workers_do_get_in_one_anothers_way() -> None:
     """Else the tests above would show nothing."""
     pipeline = pipeline_with(2, apart(ZONE), 6)
     pipeline.run_until_quiet()
-    assert pipeline.state.counters["proposals_rejected"] > 0
+    assert pipeline.state.counters[Count.PROPOSALS_REJECTED] > 0
 
 
 def test_a_batch_of_one_class_is_checked_one_by_one() -> None:
@@ -120,5 +121,5 @@ def test_a_batch_of_one_class_is_checked_one_by_one() -> None:
     scorer.replica.place = place
     scorer.cycle._engine.choose = original
     pipeline.step_owner()
-    assert pipeline.state.counters["proposals_rejected"] == 3
+    assert pipeline.state.counters[Count.PROPOSALS_REJECTED] == 3
     assert pipeline.state.cache.pod_count() == 1

@@ -12,6 +12,7 @@ from shared.columns.table import NodeTable
 from shared.errors import ObjectError
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import NodeChanged, NodeDeleted, PodChanged, PodDeleted
+from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
@@ -57,7 +58,7 @@ def test_a_pod_that_asks_for_too_many_is_refused_by_name() -> None:
     ((verdict,),) = [report.verdicts for report in pipeline.verdicts]
     assert (verdict.name, verdict.reason) == ("greedy", "SchedulerError")
     assert verdict.message == "asks for 257 different resources, and 256 at most are read"
-    assert pipeline.state.counters["objects_rejected"] == 1
+    assert pipeline.state.counters[Count.OBJECTS_REJECTED] == 1
     modest = asking("greedy", {})
     pipeline.tell(PodChanged(modest))
     pipeline.run_until_quiet()

@@ -59,9 +59,9 @@ def test_metrics_tell_who_rejected_what_waits() -> None:
     pipeline.sync([make_node("n0")], [make_pod("a", cpu="1000"), make_pod("b")])
     pipeline.run_until_quiet()
     state = pipeline.state
-    answer = metrics_answer(state.status(), state.counters, state.queue, lambda _: "profile")
+    answer = metrics_answer(state.status(), state.counters, state.queue)
     assert [(one.labels, one.count) for one in answer.unschedulable] == [
-        (["NodeResourcesFit", "profile"], 1)
+        (["NodeResourcesFit", "default-scheduler"], 1)
     ]
     incoming = {tuple(one.labels): one.count for one in answer.labelled}
     assert incoming["active", "UnschedulablePodAdd"] == 2

@@ -27,6 +27,7 @@ from shared.messages.to_owner import (
     SyncStarted,
 )
 from shared.messages.to_scorer import GreetAgain
+from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import ADAPTER, BINDER, EPOCH, Pipeline
 
@@ -95,7 +96,7 @@ def test_a_failed_binding_gives_the_room_back_and_the_pod_is_tried_again() -> No
     pipeline.advance(2.0)
     pipeline.run_until_quiet()
     assert list(pipeline.bound.values()) == [["n0"]]
-    assert pipeline.state.counters["binds_failed"] == 1
+    assert pipeline.state.counters[Count.BINDS_FAILED] == 1
 
 
 def test_two_scorers_never_overcommit_a_node_between_them() -> None:
@@ -109,7 +110,7 @@ def test_two_scorers_never_overcommit_a_node_between_them() -> None:
     rows = nodes.present_rows()
     assert (nodes.requested[0, rows] <= nodes.allocatable[0, rows]).all()
     assert len(pipeline.bound) == 8
-    assert pipeline.state.counters["proposals_rejected"] > 0
+    assert pipeline.state.counters[Count.PROPOSALS_REJECTED] > 0
     # The workers' copies agree with the owner again, rejected placements included.
     for scorer in pipeline.scorers.values():
         assert np.array_equal(scorer.replica.nodes.requested[:, rows], nodes.requested[:, rows])
@@ -137,7 +138,7 @@ def test_a_relist_drops_what_it_no_longer_shows() -> None:
     assert pipeline.state.cache.node_count() == 1
     assert {pod.record.name for pod in pipeline.state.cache.pods()} == {"kept"}
     assert len(pipeline.state.queue) == 0
-    assert pipeline.state.counters["missed_deletes"] == 3
+    assert pipeline.state.counters[Count.MISSED_DELETES] == 3
     pipeline.check()
 
 
@@ -147,7 +148,7 @@ def test_pods_of_other_schedulers_are_counted_and_left_alone() -> None:
     pipeline.sync([make_node("n0")], [foreign])
     pipeline.run_until_quiet()
     assert not pipeline.bound
-    assert pipeline.state.counters["foreign_pods"] == 1
+    assert pipeline.state.counters[Count.FOREIGN_PODS] == 1
 
 
 def test_equal_events_and_seed_give_equal_decisions() -> None:
@@ -244,6 +245,6 @@ def test_that_a_pod_is_deleted_while_it_is_being_bound_is_nothing_to_warn_of() -
     gone = BindFailed(order.order_id, BindFailureReason.GONE, "not found")
     pipeline.handle(BinderSaid(BINDER, BindReport(0, EPOCH, [], [gone])))
     pipeline.run_until_quiet()
-    assert pipeline.state.counters["disagreements"] == 0
+    assert pipeline.state.counters[Count.DISAGREEMENTS] == 0
     assert [note.event for note in pipeline.notes if note.is_warning] == []
     pipeline.check()

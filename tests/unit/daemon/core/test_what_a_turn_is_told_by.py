@@ -4,7 +4,6 @@ import itertools
 from collections import Counter
 from collections.abc import Callable
 
-from daemon.core.administration import status_of
 from daemon.core.counters import Counters
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
@@ -12,6 +11,7 @@ from daemon.endpoints.metrics_text import metrics_text
 from shared.framework.plugin_times import IN_OWNER
 from shared.messages.admin import HistogramState
 from shared.messages.to_owner import NodeDeleted, PodChanged, PodDeleted
+from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.owner_answers import metrics_answer, status_answer
 from tests.support.pipeline import Pipeline, default_profile
@@ -119,7 +119,7 @@ def test_pods_placed_after_a_flush_are_counted() -> None:
         flushed.append(queued.attempts)
         pipeline.run_until_quiet()
         assert queued.was_flushed is is_room
-        assert counters["scheduled_after_flush"] == is_room
+        assert counters[Count.SCHEDULED_AFTER_FLUSH] == is_room
     assert make_pod("big").uid in pipeline.bound
     assert flushed[1] > flushed[0]
 
@@ -147,6 +147,6 @@ def test_bindings_under_way_are_what_goroutines_are() -> None:
     pipeline.add_pod(make_pod("p"))
     while not pipeline.orders:
         assert pipeline.step_owner() or pipeline.step_scorer(0)
-    status = status_of(pipeline.state._holdings, is_standby=False)
+    status = pipeline.state.status()
     text = metrics_text(metrics_answer(Counters(), status), [], None, now_s=0.0)
     assert 'scheduler_goroutines{operation="binding"} 1\n' in text

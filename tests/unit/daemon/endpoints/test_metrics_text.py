@@ -6,6 +6,7 @@ from daemon.core.counters import Counters
 from daemon.endpoints.metrics_text import Leadership, metrics_text
 from daemon.supervisor.process_list import ProcessUse
 from shared.messages.admin import MetricsAnswer, QueueLengths
+from shared.telemetry.metrics import Count
 from tests.support.owner_answers import metrics_answer, status_answer
 
 OWNER = ProcessUse("owner", 7, 2, True, 1.5, 1000, 2000, 60.0, "signal 9")
@@ -15,7 +16,7 @@ SERIES = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\]|\\.)*",?)*)\})? (\S+)
 def answer(counters: Counters) -> MetricsAnswer:
     status = status_answer(
         queue=QueueLengths(5, 1, 2, 3, 4),
-        counters=dict(counters),
+        counters=counters.plain(),
         foreign_pods_by_node={'a"b\\': 3},
     )
     return metrics_answer(counters, status)
@@ -45,8 +46,8 @@ def parsed(text: str) -> dict[str, float]:
 
 def test_every_kind_of_metric_is_told() -> None:
     counters = Counters()
-    counters["bound"] = 4
-    counters["preemption_attempts"] = 2
+    counters[Count.BOUND] = 4
+    counters[Count.PREEMPTION_ATTEMPTS] = 2
     counters.observe("attempt_s", ("scheduled", "p"), 0.0015, times=3)
     counters.observe("attempt_s", ("unschedulable", "p"), 100.0)
     counters.observe("victims", (), 2.0)

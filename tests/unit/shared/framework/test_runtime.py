@@ -5,10 +5,11 @@ from typing import Any, ClassVar
 import pytest
 
 from shared.framework.cluster_view import ClusterView
-from shared.framework.diagnosis import diagnose
+from shared.framework.diagnosis import diagnose, filter_candidates
 from shared.framework.outcomes import PreScoreError
 from shared.framework.plugin_api import ON_NODE, Dependence, PreFilterResult, PreScoreResult
 from shared.framework.pod_info import PodInfo
+from shared.framework.prepared_pod import prepared
 from shared.framework.runtime import Framework, ScoreEntry
 from shared.framework.status import MORE_REASONS, REASONS_MAX, Code, Status
 from tests.support.builders import make_node
@@ -31,8 +32,8 @@ class Narrowing:
 def refusal_of(*plugins: Any) -> tuple[str, frozenset[str]]:
     framework = Framework("p", plugins, [], [])
     view = cluster_of([make_node("n0"), make_node("n1")]).view
-    pod = pod_with({})
-    error = diagnose(framework, pod, view, framework.run_pre_filters(pod, view))
+    pod = prepared(framework, pod_with({}), view)
+    error = diagnose(pod, filter_candidates(pod))
     return error.message(), error.plugins
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from shared.framework.extension_points import METHODS
 from shared.framework.nominated_pods import passing
+from shared.framework.prepared_pod import prepared
 from shared.framework.profiles import PluginSet, ProfileConfig
 from shared.framework.registry import ENTRY_POINT_GROUP, Registry
 from shared.framework.status import Code
@@ -39,8 +40,7 @@ def test_the_example_filters_and_scores_in_a_profile(monkeypatch: pytest.MonkeyP
              make_node("n2", labels={"tier": "gold"})]  # fmt: skip
     cache = cluster_of(nodes, [make_pod("a", node_name="n1")])
     pod = pod_info(make_pod("p", labels={"tier": "gold"}))
-    outcome = framework.run_pre_filters(pod, cache.view)
-    takes = passing(framework, pod, cache.view, outcome, cache.nodes.present_rows())
+    takes = passing(prepared(framework, pod, cache.view), cache.nodes.present_rows())
     assert takes.tolist() == [False, True, True]
     feasible = cache.nodes.present_rows()[takes]
     active, _ = framework.run_pre_score(pod, cache.view, feasible)

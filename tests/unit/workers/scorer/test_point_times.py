@@ -7,6 +7,7 @@ from daemon.core.effects import TellScorer
 from shared.clock import ManualClock
 from shared.framework.plugin_times import IN_SCORERS, PluginTimes
 from shared.messages.to_scorer import GreetAgain
+from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.lone_scorer import loop_on
 from tests.support.pipeline import Pipeline
@@ -59,9 +60,9 @@ def test_each_pod_counts_once_at_each_point_that_it_came_to() -> None:
     pipeline.sync([make_node("n0", cpu="4"), make_node("n1", cpu="4")], [])
     found, forecast_count = told(pipeline, [["low0", "low1", "low2", "low3"], ["big"], ["high"]])
     counters = pipeline.state.counters
-    placed = counters["scheduled"] - counters["forecasts_used"] + forecast_count
-    failed = counters["unschedulable"]
-    assert (failed, counters["attempts_repeated"]) == (2, 0)
+    placed = counters[Count.SCHEDULED] - counters[Count.FORECASTS_USED] + forecast_count
+    failed = counters[Count.UNSCHEDULABLE]
+    assert (failed, counters[Count.ATTEMPTS_REPEATED]) == (2, 0)
     assert found["Filter", "Success"] == placed + failed
     assert found["PreFilter", "Success"] == found["Filter", "Success"]
     assert found["Score", "Success"] == found["PreScore", "Success"]

@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from daemon.core.pod_classes import PodClasses
 from daemon.core.queue.active import PreEnqueue, QueueKey, priority_sort, scheduling_gates
 from daemon.core.queue.hints import default_registrations
 from daemon.core.queue.queued_pod import PodView, QueuedPod
 from daemon.core.queue.scheduling_queue import QueueSettings, SchedulingQueue
 from daemon.core.queue.wakeups import Registrations, Wakeups
+from shared.columns.table import NodeTable
 from shared.framework.cluster_view import ObjectStore
 from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import PodRecord, decode_template
@@ -33,29 +35,25 @@ class Bench:
         queue_key: QueueKey = priority_sort,
     ) -> None:
         self.objects = ObjectStore()
+        self.classes = PodClasses(NodeTable())
         self.wakeups = Wakeups(
             default_registrations(self.objects) if registrations is None else registrations
         )
         self.queue = SchedulingQueue(
             self.wakeups,
             start_s=0.0,
+            release=self.classes.release,
             settings=settings or QueueSettings(),
             pre_enqueue=pre_enqueue,
             queue_key=queue_key,
         )
-        self._classes: dict[tuple[str, bytes], tuple[int, PodInfo]] = {}
 
     def add(self, name: str, now_s: float = 0.0, **pod: Any) -> QueuedPod:
         return self.put(make_pod(name, uid=name, **pod), now_s)
 
     def put(self, record: PodRecord, now_s: float, *, is_update: bool = False) -> QueuedPod:
-        key = (record.namespace, bytes(record.template))
-        if key not in self._classes:
-            info = PodInfo(record.namespace, decode_template(record.template))
-            self._classes[key] = (len(self._classes), info)
-        class_id, info = self._classes[key]
         put = self.queue.update if is_update else self.queue.add
-        pod = put(record, info=info, class_id=class_id, now_s=now_s)
+        pod = put(record, self.classes.acquire(record), now_s)
         self.queue.check_invariants()
         return pod
 

@@ -2,12 +2,13 @@
 
 import sys
 
+from daemon.core.pod_classes import PodClasses
 from daemon.core.queue.cluster_event import NODE_ADD, Action, ClusterEvent, Resource
 from daemon.core.queue.in_flight import OWN_EVENT_COUNT_MAX, InFlight
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.wakeups import Change, Hint, Registered, Strategy, Wakeups
+from shared.columns.table import NodeTable
 from tests.support.builders import make_node, make_pod
-from tests.unit.daemon.core.queue.builders import view_of
 
 NODE = make_node("n1")
 REMOVED = ClusterEvent(Resource.NODE, Action.DELETE)
@@ -17,15 +18,15 @@ def only_n2(pod: QueuedPod, change: Change) -> Hint:
     return Hint.QUEUE if getattr(change.new, "metadata", NODE.metadata).name == "n2" else Hint.SKIP
 
 
+CLASSES = PodClasses(NodeTable())
 WAKEUPS = Wakeups({"P": (Registered(Resource.NODE, (Action.ADD,), only_n2),)})
 
 
 def queued(name: str, plugins: frozenset[str] = frozenset({"P"})) -> QueuedPod:
-    view = view_of(make_pod(name, uid=name))
+    record = make_pod(name, uid=name)
     return QueuedPod(
-        record=view.record,
-        info=view.info,
-        class_id=1,
+        record=record,
+        pod_class=CLASSES.acquire(record),
         priority=0,
         timestamp_s=0.0,
         arrival=0,

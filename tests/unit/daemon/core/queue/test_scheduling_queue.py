@@ -709,7 +709,7 @@ def test_what_the_status_says_of_a_nomination_does_not_count_for_an_assumed_pod(
     pod = bench.add("p")
     bench.pop()
     said = make_pod("p", uid="p", nominated_node_name="n1")
-    bench.queue.update(said, info=pod.info, class_id=pod.class_id, now_s=1.0, is_assumed=True)
+    bench.queue.update(said, bench.classes.acquire(said), 1.0, is_assumed=True)
     assert len(bench.queue.nominator) == 0
     assert pod.record is said
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from daemon.core.cache import Cache
+from shared.framework.prepared_pod import prepared
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Registry
 from shared.kube.pod_record import PodRecord
@@ -51,8 +52,7 @@ def minded(preemptor: PodRecord) -> dict[str, bool]:
         assert held is not None
         classes[app] = held.pod_class.class_id
     info = cache.classes.acquire(preemptor).info
-    outcome = FRAMEWORK.run_pre_filters(info, cache.view)
-    asked = MindedClasses(FRAMEWORK, cache.view, outcome)
+    asked = MindedClasses(prepared(FRAMEWORK, info, cache.view))
     found = asked.are_minded(np.array(list(classes.values()), np.int64))
     return dict(zip(classes, found.tolist(), strict=True))
 
@@ -76,9 +76,9 @@ def test_what_only_a_node_changes_is_not_asked_again() -> None:
 def test_filters_after_the_first_wide_one_settle_nothing() -> None:
     cache = Cache()
     info = cache.classes.acquire(make_pod("p", spec=SPREAD)).info
-    outcome = FRAMEWORK.run_pre_filters(info, cache.view)
-    names = [FRAMEWORK.filters[index].NAME for index in FRAMEWORK.plan(outcome).active]
-    found = [plugin.NAME for plugin in settled_by_row(FRAMEWORK, outcome).filters]
+    pod = prepared(FRAMEWORK, info, cache.view)
+    names = [FRAMEWORK.filters[index].NAME for index in pod.plan.active]
+    found = [plugin.NAME for plugin in settled_by_row(pod).filters]
     assert found == names[: names.index("PodTopologySpread")]
     assert "NodeResourcesFit" in found
 
@@ -91,14 +91,13 @@ def test_a_filter_whose_pre_filter_counts_pods_settles_nothing() -> None:
     cache.add_node(make_node("n0"))
     cache.add_pod(make_pod("holder", claim="solo", node_name="n0"))
     info = cache.classes.acquire(make_pod("p", claim="solo", priority=1)).info
-    outcome = FRAMEWORK.run_pre_filters(info, cache.view)
-    names = [FRAMEWORK.filters[index].NAME for index in FRAMEWORK.plan(outcome).active]
-    found = [plugin.NAME for plugin in settled_by_row(FRAMEWORK, outcome).filters]
+    pod = prepared(FRAMEWORK, info, cache.view)
+    names = [FRAMEWORK.filters[index].NAME for index in pod.plan.active]
+    found = [plugin.NAME for plugin in settled_by_row(pod).filters]
     assert found == names[: names.index("VolumeRestrictions")]
 
 
 def test_the_usual_pod_has_no_filter_that_looks_at_pods() -> None:
     cache = Cache()
     info = cache.classes.acquire(make_pod("p")).info
-    outcome = FRAMEWORK.run_pre_filters(info, cache.view)
-    assert not row_filters_read_pods(FRAMEWORK, outcome)
+    assert not row_filters_read_pods(prepared(FRAMEWORK, info, cache.view))

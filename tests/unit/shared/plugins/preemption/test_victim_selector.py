@@ -10,10 +10,10 @@ from shared.columns.schema import Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Dependence, PreFilterResult, Reads, Scope
 from shared.framework.pod_info import PodInfo
-from shared.framework.post_filter import Preemptor
+from shared.framework.prepared_pod import prepared
 from shared.framework.runtime import Framework
 from shared.framework.status import Code, Status, Verdicts, single_reason
-from shared.plugins.preemption.victim_finder import fits_without
+from shared.plugins.preemption.victim_selector import fits_without
 from tests.support.builders import make_node, make_pod
 
 
@@ -54,5 +54,6 @@ def test_a_pre_filter_that_refused_may_change_its_mind(code: Code, fits: bool) -
     info = cache.classes.acquire(make_pod("p", priority=1)).info
     victims = np.array([victim.row], np.intp)
     row = cache.nodes.row_of("n0")
-    assert fits_without(framework, Preemptor(info, "p"), cache.view, row, victims) is fits
-    assert not fits_without(framework, Preemptor(info, "p"), cache.view, row, victims[:0])
+    pod = prepared(framework, info, cache.view, "p")
+    assert fits_without(pod, row, victims) is fits
+    assert not fits_without(pod, row, victims[:0])

@@ -1,0 +1,263 @@
+"""The adapter: who it is, when it lists, and each thing that it says, handed to who applies it.
+
+An object that cannot be understood is counted, noted and left out. An owner that may die of an object
+takes objects one by one and says which it has in hand (`shared/in_hand.py`).
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import groupby
+from typing import Final, assert_never
+
+import msgspec
+from msgspec.structs import replace
+
+from daemon.core.claim_work import forget_told, told_claims
+from daemon.core.effects import Note, TellAdapter
+from daemon.core.events import AdapterSaid
+from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.permit_stage import PermitStage
+from shared.dra.device_index import CLAIMS
+from shared.errors import ObjectError
+from shared.in_hand import WHY, InHand
+from shared.kube.pod_record import scheduler_name_of
+from shared.kube.resources import NODES, PODS
+from shared.messages.to_owner import (
+    AdapterHello,
+    AdapterMeasured,
+    AdapterMessage,
+    KindUnavailable,
+    NodeChanged,
+    NodeDeleted,
+    ObjectChanged,
+    ObjectDeleted,
+    ObjectRejected,
+    PodChanged,
+    PodDeleted,
+    StartSync,
+    SyncFinished,
+    SyncStarted,
+)
+from shared.telemetry.metrics import Count
+
+BINDERS_AWAITED_S: Final = 10.0
+"""At its start the owner waits for the binders to have nothing of an earlier owner in flight, so that
+the list of pods that follows shows every binding ever ordered; but not longer than this."""
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class AdapterLinks:
+    """The owner's side of the conversation with the adapter."""
+
+    def __init__(
+        self,
+        facts: ClusterFacts,
+        outgoing: OutgoingWork,
+        permit: PermitStage,
+        now_s: float,
+        in_hand: InHand | None,
+    ) -> None:
+        """`in_hand`: for an owner that is to take objects one by one, and say which."""
+        self._facts = facts
+        self._outgoing = outgoing
+        self._permit = permit
+        self._lists_at_s = now_s + BINDERS_AWAITED_S
+        self._in_hand = in_hand
+        self._peer: bytes | None = None
+        self._is_sync_asked = False
+        self._told_claims: dict[str, str] = {}
+        """Key and pod of claims that a list under way shows as they were left for the pod, or later."""
+
+    def hear(self, event: AdapterSaid, now_s: float) -> None:
+        facts, counters = self._facts, self._outgoing.counters
+        is_current = event.batch.epoch == self._outgoing.epoch and event.peer == self._peer
+        counters[Count.ADAPTER_BATCHES] += is_current
+        begun_s = counters.stopwatch()
+        take = self._take if self._in_hand is None else partial(self._take_carefully, self._in_hand)
+        for kind, run in groupby(event.batch.messages, type):
+            if kind is AdapterHello:
+                self._peer = event.peer
+                self._is_sync_asked = False
+            elif not is_current:
+                continue  # Of an adapter that was replaced, or listed for another life of the owner.
+            elif kind is NodeChanged and self._in_hand is None:
+                self._take_nodes((each for each in run if isinstance(each, NodeChanged)), now_s)
+            else:
+                for message in run:
+                    take(message, now_s)
+        events = facts.changes.take_events()
+        for label, count in events.items():
+            each_s = (counters.stopwatch() - begun_s) / events.total()
+            counters.observe("event_s", (label,), each_s, count)
+
+    def lose(self, peer: bytes) -> None:
+        """Its connection is closed."""
+        if peer == self._peer:
+            self._peer = None
+
+    def pass_time(self, now_s: float) -> None:
+        """Lists begin when no binder has anything of an earlier owner in flight."""
+        if not self._is_sync_due:
+            return
+        assert self._peer is not None, "due of somebody"
+        binder_count = self._facts.settings.binder_count
+        is_calm = self._outgoing.binders.clear_count() >= binder_count
+        if is_calm or now_s >= self._lists_at_s:
+            self._is_sync_asked = True
+            start = StartSync(self._outgoing.epoch)
+            self._outgoing.effects.append(TellAdapter(self._peer, start))
+
+    @property
+    def _is_sync_due(self) -> bool:
+        return self._peer is not None and not self._is_sync_asked
+
+    def next_wakeup_s(self) -> float | None:
+        """When lists begin at the latest; None if they have, or nobody is there to list."""
+        return self._lists_at_s if self._is_sync_due else None
+
+    # What it says --------------------------------------------------------------------------------
+
+    def _take_carefully(self, hand: InHand, message: AdapterMessage, now_s: float) -> None:
+        """For an owner that may die of the object that the message brings."""
+        content = _content_of(message)
+        if content is None:
+            self._take(message, now_s)
+        elif not hand.do(content, partial(self._take, message, now_s)):
+            self._leave_out(message)
+
+    def _take(self, message: AdapterMessage, now_s: float) -> None:
+        try:
+            self._apply(message, now_s)
+        except ObjectError as error:
+            name = _name_of(message)
+            self._reject(error.where if name in error.where else f"{name}: {error.where}", error)
+
+    def _apply(self, message: AdapterMessage, now_s: float) -> None:
+        syncs, changes = self._facts.syncs, self._facts.changes
+        match message:
+            case PodChanged(pod):
+                syncs.see(PODS.plural, pod.uid)
+                changes.pod_changed(pod, now_s)
+                self._permit.drop_gone((pod.uid,))
+            case PodDeleted(pod):
+                syncs.unsee(PODS.plural, pod.uid)
+                changes.pod_deleted(pod.uid, now_s)
+                self._permit.drop_gone((pod.uid,))
+            case NodeChanged():
+                self._take_nodes((message,), now_s)
+            case NodeDeleted(name):
+                syncs.unsee(NODES.plural, name)
+                changes.node_deleted(name, now_s)
+            case ObjectChanged(kind, key, body):
+                syncs.see(kind, key)
+                changes.object_changed(kind, key, body, now_s)
+            case ObjectDeleted(kind, key):
+                syncs.unsee(kind, key)
+                changes.object_deleted(kind, key, now_s)
+            case SyncStarted(kind):
+                syncs.start(kind)
+                if kind == CLAIMS:
+                    self._told_claims = told_claims(self._facts.cache)
+            case SyncFinished(kind, _):
+                self._finish_sync(kind, now_s)
+                self._permit.drop_gone(self._facts.waiting.uids())
+            case KindUnavailable(kind):
+                syncs.settle(kind)  # The adapter's log names it.
+            case ObjectRejected(kind, where, problem):
+                self._reject(f"{kind} {where}", problem)
+            case AdapterMeasured(measured, told_s, heard_s):
+                self._outgoing.counters.add(measured)
+                syncs.adapter_told_s, syncs.api_heard_s = told_s, heard_s
+            case AdapterHello():
+                raise AssertionError("heard before")
+            case _:
+                assert_never(message)
+
+    def _take_nodes(self, messages: Iterable[NodeChanged], now_s: float) -> None:
+        nodes = [message.node for message in messages]
+        for node in nodes:
+            self._facts.syncs.see(NODES.plural, node.metadata.name)
+        self._facts.changes.nodes_changed(nodes, self._reject_node, now_s)
+
+    def _leave_out(self, message: AdapterMessage) -> None:
+        """What is held of the object stays as it was; but a pending pod is not to be placed so."""
+        syncs = self._facts.syncs
+        match message:
+            case PodChanged(pod):
+                syncs.see(PODS.plural, pod.uid)
+                if not pod.node_name:
+                    profile = scheduler_name_of(pod.template)
+                    self._facts.changes.refuse_pod(pod, profile, WHY)
+            case NodeChanged(node):
+                syncs.see(NODES.plural, node.metadata.name)
+            case ObjectChanged(kind, key, _):
+                syncs.see(kind, key)
+            case _:
+                raise AssertionError("brings no object")
+        self._reject(_name_of(message), WHY)
+
+    def _finish_sync(self, kind: str, now_s: float) -> None:
+        cache, queue, syncs = self._facts.cache, self._facts.queue, self._facts.syncs
+        changes = self._facts.changes
+        seen = syncs.seen(kind)
+        if seen is None:
+            return
+        if kind == PODS.plural:
+            held = {pod.record.uid for pod in cache.pods()} | {pod.record.uid for pod in queue}
+            delete: Callable[[str, float], None] = changes.pod_deleted
+        elif kind == NODES.plural:
+            held = {info.name for info in cache.node_infos() if info.node is not None}
+            delete = changes.node_deleted
+        else:
+            held = set(cache.object_keys(kind))
+            delete = partial(changes.object_deleted, kind)
+        missed = sorted(held - seen)
+        for key in missed:
+            delete(key, now_s)
+        if kind == CLAIMS:
+            forget_told(cache, self._told_claims)
+            self._told_claims = {}
+        if missed and not syncs.is_awaited(kind):
+            self._outgoing.counters[Count.MISSED_DELETES] += len(missed)
+            fields: dict[str, object] = {"kind": kind, "count": len(missed), "first": missed[0]}
+            self._outgoing.effects.append(Note("missed_deletes_repaired", fields, True))
+        syncs.settle(kind)
+
+    def _reject_node(self, error: ObjectError) -> None:
+        self._reject(error.where, error)
+
+    def _reject(self, where: str, problem: str | ObjectError) -> None:
+        told = problem if isinstance(problem, str) else problem.problem
+        self._outgoing.counters[Count.OBJECTS_REJECTED] += 1
+        fields: dict[str, object] = {"where": where, "problem": told}
+        self._outgoing.effects.append(Note("object_left_out", fields, True))
+
+
+def _name_of(message: AdapterMessage) -> str:
+    """What the message is about; empty where an error says so itself."""
+    match message:
+        case PodChanged(pod):
+            return f"pod {pod.key}"
+        case NodeChanged(node):
+            return f"node {node.metadata.name}"
+        case ObjectChanged(kind, key, _):
+            return f"{kind} {key}"
+        case _:
+            return ""
+
+
+def _content_of(message: AdapterMessage) -> bytes | None:
+    """What an owner may die of; None for a message that brings no object: what is gone is not listed
+    again."""
+    match message:
+        case PodChanged(pod):
+            # A condition that we write makes another version, not another pod.
+            return _encode(replace(pod, resource_version=""))
+        case NodeChanged(node):
+            metadata = replace(node.metadata, resource_version="")
+            return _encode(replace(node, metadata=metadata))
+        case ObjectChanged(kind, key, body):
+            return f"{kind} {key} ".encode() + body
+        case _:
+            return None

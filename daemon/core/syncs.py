@@ -1,0 +1,54 @@
+"""Which kinds of objects are listed, and what a list under way has shown so far.
+
+A kind is synced by difference: what was held of it and not seen between `SyncStarted` and `SyncFinished`
+is gone, which repairs missed deletes.
+"""
+
+from shared.kube.resources import ALL_KINDS
+
+
+class Syncs:
+    """Of all kinds."""
+
+    def __init__(self) -> None:
+        self._awaited = {kind.plural for kind in ALL_KINDS}
+        self._seen: dict[str, set[str]] = {}
+        """Kinds being listed -> uids (pods), names (nodes) or keys seen so far."""
+        self.adapter_told_s = 0.0
+        self.api_heard_s: dict[str, float] = {}
+        """As in `StatusAnswer`."""
+
+    @property
+    def is_synced(self) -> bool:
+        """Every kind was listed whole once, or is known not to be available."""
+        return not self._awaited
+
+    @property
+    def awaited_kinds(self) -> list[str]:
+        """The kinds that keep `is_synced` from being true."""
+        return sorted(self._awaited)
+
+    def start(self, kind: str) -> None:
+        self._seen[kind] = set()
+
+    def see(self, kind: str, key: str) -> None:
+        """An object is there."""
+        if self._seen and kind in self._seen:
+            self._seen[kind].add(key)
+
+    def unsee(self, kind: str, key: str) -> None:
+        """An object is gone."""
+        if self._seen and kind in self._seen:
+            self._seen[kind].discard(key)
+
+    def seen(self, kind: str) -> set[str] | None:
+        """A list ends: what it showed. None for one that never began here, as of an adapter that was
+        replaced meanwhile."""
+        return self._seen.pop(kind, None)
+
+    def is_awaited(self, kind: str) -> bool:
+        return kind in self._awaited
+
+    def settle(self, kind: str) -> None:
+        """The kind was listed, or is not available."""
+        self._awaited.discard(kind)

@@ -1,0 +1,170 @@
+"""PotentialVictims: which pods could go from some nodes, and in which order they are put back.
+
+Budgets may be violated; victims that violate none are preferred. Violations are counted per node, since
+only one node's victims go: each victim takes one from every budget that selects it, the most important
+first.
+
+Rules: `SelectVictimsOnNode` and `filterPodsWithPDBViolation` in
+pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go, v1.36.2.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from shared.columns.pods import name_hash
+from shared.columns.schema import Bools, Int64s, Rows
+from shared.framework.cluster_view import ClusterView
+from shared.kube.objects import PodDisruptionBudget
+from shared.selectors.label_selector import NOTHING, Selector, SelectorError, parse_label_selector
+
+BUDGETS: Final = "poddisruptionbudgets"
+
+
+class _Budget(NamedTuple):
+    namespace: str
+    selector: Selector
+    allowed: int
+    let_go: frozenset[int]
+    """Hashes of the names of pods that the API server has already counted."""
+
+
+class Budgets:
+    """The budgets of one view at one moment."""
+
+    def __init__(self, cluster: ClusterView) -> None:
+        self._cluster = cluster
+        found = cluster.objects.all(BUDGETS)
+        self._budgets = [_parsed(found[key]) for key in sorted(found)]
+        self._by_class: dict[int, list[int]] = {}
+
+    def violations(self, pod_rows: Rows, starts: Rows) -> Bools:
+        """Which pods violate a budget if all go, shape (m,). `starts` (n + 1) says where each node's
+        pods begin; they are in order of importance."""
+        violates = np.zeros(len(pod_rows), np.bool_)
+        if not self._budgets or not len(pod_rows):
+            return violates
+        pods = self._cluster.pods
+        class_ids = pods.class_id[pod_rows]
+        counted = [c for c in np.unique(class_ids).tolist() if self._of_class(c)]
+        if not counted:
+            return violates
+        node = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        left: list[int] = []
+        last_node = -1
+        for place in np.flatnonzero(np.isin(class_ids, counted)).tolist():
+            if node[place] != last_node:
+                last_node = int(node[place])
+                left = [budget.allowed for budget in self._budgets]
+            name = int(pods.name_hash[pod_rows[place]])
+            for index in self._of_class(int(class_ids[place])):
+                if name in self._budgets[index].let_go:
+                    continue
+                left[index] -= 1
+                if left[index] < 0:
+                    violates[place] = True
+        return violates
+
+    def _of_class(self, class_id: int) -> list[int]:
+        """The budgets that select the pods of a class."""
+        found = self._by_class.get(class_id)
+        if found is None:
+            info = self._cluster.classes[class_id]
+            found = [
+                i
+                for i, budget in enumerate(self._budgets)
+                if budget.namespace == info.namespace
+                and info.labels
+                and budget.selector.matches(info.labels)
+            ]
+            self._by_class[class_id] = found
+        return found
+
+
+def _parsed(budget: PodDisruptionBudget) -> _Budget:
+    """A budget whose selector is empty or cannot be read protects nothing."""
+    try:
+        selector = parse_label_selector(budget.spec.selector)
+    except SelectorError:
+        selector = NOTHING
+    return _Budget(
+        budget.metadata.namespace,
+        NOTHING if selector.is_empty else selector,
+        budget.status.disruptions_allowed,
+        frozenset(name_hash(name) for name in budget.status.disrupted_pods or ()),
+    )
+
+
+class PotentialVictims(NamedTuple):
+    """The pods that could go from some nodes so that another one fits, and these nodes. Arrays of shape
+    (m,) unless stated, a node's pods together, in the order in which they are put
+    back: those whose budget would be violated first, then the others, each the most important first.
+    There is a pod at least on each node."""
+
+    rows: Rows
+    """The nodes, shape (n,)."""
+    starts: Rows
+    """Where each node's pods begin, shape (n + 1,)."""
+    pods: Rows
+    """Rows of the pod table."""
+    importance: Rows
+    """Each pod's place on its node when budgets do not matter; 0 is the most important."""
+    violates: Bools
+
+    @property
+    def counts(self) -> Int64s:
+        """Pods of each node, shape (n,)."""
+        return np.diff(self.starts)
+
+    def part(self, first: int, end: int) -> "PotentialVictims":
+        """Some nodes that follow one another."""
+        starts = self.starts[first : end + 1]
+        pods = slice(starts[0], starts[-1])
+        return PotentialVictims(
+            self.rows[first:end],
+            starts - starts[0],
+            self.pods[pods],
+            self.importance[pods],
+            self.violates[pods],
+        )
+
+    def kept(self, is_kept: Bools) -> "PotentialVictims":
+        """Some of the nodes."""
+        counts = self.counts
+        pods = np.repeat(is_kept, counts)
+        return PotentialVictims(
+            self.rows[is_kept],
+            _starts(counts[is_kept]),
+            self.pods[pods],
+            self.importance[pods],
+            self.violates[pods],
+        )
+
+
+def potential_victims_on(
+    cluster: ClusterView, budgets: Budgets, rows: Rows, priority: int
+) -> tuple[PotentialVictims, Rows]:
+    """The pods on some nodes that are less important than `priority`; and the nodes without any."""
+    pods = cluster.pods
+    position = np.full(cluster.nodes.capacity + 1, -1, np.int64)  # Last: pods on no node.
+    position[rows] = np.arange(len(rows))
+    found = np.flatnonzero(position[pods.node_row[: pods.row_count]] >= 0)
+    priorities = cluster.usages.priorities(pods.class_id[found])
+    is_lower = priorities < priority
+    found, priorities = found[is_lower], priorities[is_lower]
+    at = position[pods.node_row[found]]
+    order = np.lexsort((found, pods.start_s[found], -priorities, at))
+    found, at = found[order], at[order]
+    counts = np.bincount(at, minlength=len(rows))
+    kept = counts > 0
+    starts = _starts(counts[kept])
+    importance = np.arange(len(found)) - np.repeat(starts[:-1], counts[kept])
+    violates = budgets.violations(found, starts)
+    if violates.any():
+        order = np.lexsort((importance, ~violates, at))
+        found, importance, violates = found[order], importance[order], violates[order]
+    return PotentialVictims(rows[kept], starts, found, importance, violates), rows[~kept]
+
+
+def _starts(counts: Int64s) -> Rows:
+    return np.concatenate((np.zeros(1, np.intp), np.cumsum(counts)))

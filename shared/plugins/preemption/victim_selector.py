@@ -1,0 +1,225 @@
+"""VictimSelector: which pods have to go from each of some nodes so that a pod fits there.
+
+All less important pods are taken off; if the pod then passes the filters, they are put back one by one,
+the most important first, as long as the pod still passes. What cannot be put back are the victims.
+
+This dry run is done on the real columns (`what_if.py`), of all nodes at once: the number of passes is
+the number of pods on one node, not in the cluster. Where a filter looks beyond the node (spread,
+affinity) and minds one of the pods that could go, a node has to be tried by itself, unless the filters
+can be asked apart (`filters_asked_again.py`).
+
+Rules: `SelectVictimsOnNode` in
+pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go, v1.36.2.
+"""
+
+import numpy as np
+
+from shared.columns.schema import NO_ROWS, Bools, Rows
+from shared.framework.nominated_pods import run_filters_with_nominated
+from shared.framework.outcomes import FilterOutcome
+from shared.framework.plugin_api import GonePods
+from shared.framework.post_filter import Candidates
+from shared.framework.prepared_pod import PodShift, PreparedPod
+from shared.framework.status import Code
+from shared.framework.what_if import WhatIf
+from shared.plugins.preemption.failed_nodes import FailedNodes
+from shared.plugins.preemption.filters_asked_again import (
+    ApartFramework,
+    MindedClasses,
+    apart_framework,
+    can_be_apart,
+    moving_only,
+    row_filters_read_pods,
+    settled_by_row,
+)
+from shared.plugins.preemption.potential_victims import (
+    Budgets,
+    PotentialVictims,
+    potential_victims_on,
+)
+
+
+class VictimSelector:
+    """For one preemptor, at one moment."""
+
+    def __init__(self, pod: PreparedPod) -> None:
+        self._pod = pod
+        self._reads_pods = row_filters_read_pods(pod)
+        self._shift: PodShift | None = None
+        """Where some filter looks beyond the node; so are the next two."""
+        self._minded: MindedClasses | None = None
+        self._apart: ApartFramework | None = None
+        if pod.plan.is_wide:
+            self._shift = PodShift(pod)
+            self._minded = MindedClasses(pod)
+            if can_be_apart(pod):
+                self._apart = apart_framework(pod.framework)
+        self._budgets = Budgets(pod.cluster)
+        self.failed = FailedNodes()
+        """Where it does not help."""
+
+    @property
+    def looks_beyond(self) -> bool:
+        """Whether some filter looks beyond the node."""
+        return self._shift is not None
+
+    @property
+    def holds_until_changed(self) -> bool:
+        """Whether what is found of a node holds, for any pod of the class, until that node changes."""
+        is_alone = not self.looks_beyond and not self._pod.own_uid
+        return is_alone and self._pod.outcome.status.is_success
+
+    @property
+    def can_ask_apart(self) -> bool:
+        """Whether `select_apart` may be called."""
+        return self._apart is not None
+
+    def potential(self, rows: Rows) -> PotentialVictims:
+        """The less important pods on some nodes; nodes without any are done with at once."""
+        priority = self._pod.info.priority
+        found, without = potential_victims_on(self._pod.cluster, self._budgets, rows, priority)
+        self.failed.add_without_victims(without)
+        return found
+
+    def have_nominated(self, rows: Rows) -> Bools:
+        """Whether there are pods nominated to the nodes that the preemptor has to respect."""
+        pod, nominations = self._pod, self._pod.cluster.nominations
+        slots = nominations.slots_on(rows, pod.info.priority, pod.own_uid)
+        return np.isin(rows, nominations.node_row[slots])
+
+    def are_minded(self, potential: PotentialVictims) -> Bools:
+        """Whether filters that look beyond the node mind some pod of it, shape (n,)."""
+        assert self._minded is not None, "the caller asked before"
+        is_minded = self._minded.are_minded(self._pod.cluster.pods.class_id[potential.pods])
+        some: Bools = np.logical_or.reduceat(is_minded, potential.starts[:-1])
+        return some
+
+    def pruned(self, potential: PotentialVictims) -> PotentialVictims:
+        """Without the nodes that fail a filter that looks at the node alone even when all pods that
+        could go are gone. Nodes with nominated pods are left for a closer look."""
+        framework = settled_by_row(self._pod)
+        is_rejected = (
+            not self._pod.outcome.status.is_success
+        )  # Perhaps no more, with the pods gone.
+        if not len(potential.rows) or not framework.filters or is_rejected:
+            return potential
+        is_plain = ~self.have_nominated(potential.rows)
+        with WhatIf(self._pod.cluster, potential.rows, with_pods=self._reads_pods) as what_if:
+            what_if.take_off_all(potential.pods, potential.starts[:-1])
+            settled = self._pod._replace(framework=framework)
+            filtered = settled.run_filters(potential.rows[is_plain])
+        if filtered.passes.all():
+            return potential
+        self.failed.add(framework, filtered)
+        is_kept = np.ones(len(potential.rows), np.bool_)
+        is_kept[np.flatnonzero(is_plain)[~filtered.passes]] = False
+        return potential.kept(is_kept)
+
+    def select(self, potential: PotentialVictims, *, is_alone: bool = False) -> Candidates:
+        """The victims on each node. `is_alone`: it is a single node, and whoever goes from it may
+        change what filters say of others."""
+        return self._select(potential, is_alone=is_alone, apart=None)
+
+    def select_apart(self, potential: PotentialVictims) -> Candidates:
+        """The same with each node asked about apart; to none of them a pod is nominated."""
+        assert self._apart is not None, "the caller asked before"
+        return self._select(potential, is_alone=False, apart=self._apart)
+
+    def _select(
+        self, potential: PotentialVictims, *, is_alone: bool, apart: ApartFramework | None
+    ) -> Candidates:
+        is_victim = np.ones(len(potential.pods), np.bool_)
+        shift = self._shift
+        with WhatIf(
+            self._pod.cluster,
+            potential.rows,
+            with_pods=is_alone or self._reads_pods,
+            on_change=shift.move if is_alone and shift is not None else None,
+        ) as what_if:
+            what_if.take_off_all(potential.pods, potential.starts[:-1])
+            filtered = self._filter(potential, is_victim, potential.rows, apart, is_first=True)
+            fits = filtered.passes
+            self.failed.add(self._pod.framework, filtered)
+            counts = potential.counts
+            for rank in range(int(counts[fits].max(initial=0))):
+                asked = np.flatnonzero(fits & (counts > rank))
+                places = potential.starts[asked] + rank
+                what_if.put_back(potential.pods[places], one_each=True)
+                is_victim[places] = False
+                rows = potential.rows[asked]
+                again = self._filter(potential, is_victim, rows, apart, is_first=False)
+                still_fits = again.passes
+                is_victim[places] = ~still_fits
+                what_if.take_off(potential.pods[places[~still_fits]], one_each=True)
+        return self._with_victims(potential, fits, is_victim)
+
+    def _filter(
+        self,
+        potential: PotentialVictims,
+        is_gone: Bools,
+        rows: Rows,
+        apart: ApartFramework | None,
+        *,
+        is_first: bool,
+    ) -> FilterOutcome:
+        """Some of the nodes with some of their pods gone. All filters are asked at first."""
+        pod = self._pod
+        if apart is not None:
+            pods = potential.pods[is_gone]
+            node_of_pod = np.repeat(potential.rows, potential.counts)
+            gone = GonePods(pod.cluster.pods.class_id[pods], node_of_pod[is_gone])
+            return apart.filter(pod, rows, gone, moving_only=not is_first)
+        if not is_first:
+            pod = pod._replace(framework=moving_only(pod.framework))
+        return run_filters_with_nominated(pod, rows, self._shift)
+
+    def _with_victims(
+        self, potential: PotentialVictims, fits: Bools, is_victim: Bools
+    ) -> Candidates:
+        """The nodes with victims."""
+        spans = potential.starts[:-1]
+        counts = np.add.reduceat(is_victim, spans, dtype=np.int64)
+        violations = np.add.reduceat(is_victim & potential.violates, spans, dtype=np.int64)
+        for node in np.flatnonzero(fits & (counts == 0)).tolist():
+            row = int(potential.rows[node])
+            name = self._pod.cluster.nodes.name_of(row)
+            text = f'expected at least one victim pod on node "{name}"'
+            self.failed.add_error(row, text)
+        chosen = np.flatnonzero(fits & (counts > 0))
+        is_chosen = np.zeros(len(potential.rows), np.bool_)
+        is_chosen[chosen] = True
+        node_of_pod = np.repeat(np.arange(len(potential.rows)), potential.counts)
+        places = np.flatnonzero(is_victim & is_chosen[node_of_pod])
+        if violations.any():
+            places = places[np.lexsort((potential.importance[places], node_of_pod[places]))]
+        return Candidates(
+            potential.rows[chosen], violations[chosen], counts[chosen], potential.pods[places]
+        )
+
+
+def fits_without(pod: PreparedPod, row: int, victims: Rows) -> bool:
+    """Whether the pod passes every filter on one node once these pods of it are gone."""
+    if not _may_change_its_mind(pod):
+        return False
+    shift, rows = PodShift(pod), np.array([row], np.intp)
+    with WhatIf(pod.cluster, rows, with_pods=True, on_change=shift.move) as what_if:
+        what_if.take_off(victims)
+        return bool(run_filters_with_nominated(pod, rows, shift).passes[0])
+
+
+def victims_on(pod: PreparedPod, row: int) -> Rows:
+    """Rows of the pods that a search would have go from one node; none where it would not choose the
+    node."""
+    if not _may_change_its_mind(pod):
+        return NO_ROWS
+    selector = VictimSelector(pod)
+    potential = selector.potential(np.array([row], np.intp))
+    if not len(potential.rows):
+        return NO_ROWS
+    return selector.select(potential, is_alone=selector.looks_beyond).victims
+
+
+def _may_change_its_mind(pod: PreparedPod) -> bool:
+    """Of PreFilter: whether it takes the pod, or may with victims gone."""
+    status = pod.outcome.status
+    return status.is_success or status.code is Code.UNSCHEDULABLE
