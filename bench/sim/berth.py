@@ -53,6 +53,7 @@ class SimulatedChild:
 
     def __init__(self, berth: "Berth", life: Life) -> None:
         self.pid = life.number
+        self.create_time_s = berth.machine.clock.wall_s()
         self._berth = berth
         self._life = life
         self._process: Process | None = None

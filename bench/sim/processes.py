@@ -6,9 +6,10 @@ dead with all that it knew.
 
 import asyncio
 import signal
+import typing
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -48,6 +49,11 @@ from workers.scorer.extender_calls import ExtenderCaller
 
 ADDRESS: Final = "http://simulated:1"
 MAX_IN_FLIGHT: Final = 8
+
+
+setattr(typing, "_get_protocol_attrs", cache(getattr(typing, "_get_protocol_attrs")))  # noqa: B009, B010 # It is private.
+"""Python 3.11 works out anew at each `isinstance` what a protocol asks for. A process asks some hundreds
+of times when it starts, and a simulation starts thousands of processes."""
 
 
 class NoCollector(Collector):

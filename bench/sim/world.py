@@ -90,6 +90,8 @@ class World:
         self.broken_rules: list[tuple[str, str]] = []
         """(rule, detail) of what the witness saw; taken by the judge."""
         self._controllers = Controllers(self)
+        self._looked_at: dict[str, tuple[StoredObject | None, Json]] = {}
+        """By uid."""
         self._saved: list[tuple[Table, dict[str, StoredObject]]] = []
         self._saved_version = 0
 
@@ -110,11 +112,20 @@ class World:
         getattr(self, action.do)(**action.what)
 
     def objects(self, table: Table) -> Iterator[Json]:
-        """All of a kind, in the order of their names; without those that cannot be made sense of."""
+        """All of a kind, in the order of their names; without those that cannot be made sense of.
+        Nobody may change them: who asks again is given the same."""
         for key in table.sorted_keys():
             stored = table.objects[key]
             if not is_poison(stored.name):
-                yield stored.decoded()
+                yield self._decoded(stored)
+
+    def _decoded(self, stored: StoredObject) -> Json:
+        """Most are looked at many times before they change."""
+        of, decoded = self._looked_at.get(stored.uid, (None, {}))
+        if of is not stored:
+            decoded = stored.decoded()
+            self._looked_at[stored.uid] = stored, decoded
+        return decoded
 
     def kind(self, plural: str) -> Iterator[Json]:
         """All of a kind, by its plural."""

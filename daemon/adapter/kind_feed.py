@@ -9,7 +9,7 @@ resume from, or empty when only a new list helps.
 
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Final, assert_never
 
 import msgspec
@@ -47,6 +47,7 @@ _NAMED_WITHIN_BYTES: Final = 2048
 _NAMES: Final = re.compile(rb'"(name|namespace)": ?"([a-z0-9.:-]+)"')
 
 _encoder: Final = msgspec.msgpack.Encoder()
+_decoder_of: Final = cache(KindDecoder)
 
 
 class DamagedStreamError(OperationalError):
@@ -61,7 +62,7 @@ class KindFeed:
         self._kind = kind
         self._emit = emit
         self._in_hand = in_hand
-        self._decoder = KindDecoder(kind)
+        self._decoder = _decoder_of(kind)
         self._listed_version = ""
         self._is_listing = False
         self._recent = RecentEvents()

@@ -39,11 +39,9 @@ def _node_problems(cache: Cache, info: NodeInfo) -> list[str]:
         amounts = pod.pod_class.usage.amounts
         requested[: len(amounts)] += amounts
     found: list[str] = []
-    if not np.array_equal(requested, table.requested[:, row]):
-        wrong = [
-            table.resources.values[i]
-            for i in np.flatnonzero(requested != table.requested[:, row]).tolist()
-        ]
+    differs = requested != table.requested[:, row]
+    if differs.any():
+        wrong = [table.resources.values[i] for i in np.flatnonzero(differs).tolist()]
         found.append(f"node {info.name}: requested {', '.join(wrong)} is not its pods' sum")
     if table.pod_count[row] != len(info.pods):
         found.append(f"node {info.name}: counts {table.pod_count[row]} of {len(info.pods)} pods")

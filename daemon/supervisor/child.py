@@ -11,7 +11,8 @@ import msgspec
 from daemon.supervisor.children import ChildSpec
 from daemon.supervisor.deadly import Deadly
 from daemon.supervisor.launcher import Launch, Launched
-from daemon.supervisor.restart_policy import Exit
+from daemon.supervisor.process_list import ProcessEntry
+from daemon.supervisor.restart_policy import Exit, exit_text
 from daemon.supervisor.silence import Silence
 from shared import exit_codes
 from shared.in_hand import option_of
@@ -46,6 +47,21 @@ class Child:
     @property
     def name(self) -> str:
         return self.spec.name
+
+    def entry(self) -> ProcessEntry:
+        """For the list of processes."""
+        last_exit = exit_text(self.exits[-1].code) if self.exits else ""
+        process = self.process
+        if process is None:
+            return ProcessEntry(self.name, 0, 0.0, len(self.exits) - 1, last_exit)
+        return ProcessEntry(
+            self.name,
+            process.pid,
+            process.create_time_s,
+            len(self.exits),
+            last_exit,
+            self.problems,
+        )
 
     def send_signal(self, number: signal.Signals) -> None:
         if self.process is not None:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cached_property
 from typing import Protocol
 
 import psutil
@@ -24,6 +25,10 @@ class Launched(Protocol):
 
     @property
     def pid(self) -> int: ...
+
+    @property
+    def create_time_s(self) -> float:
+        """As the kernel has it, in seconds since 1970."""
 
     def send_signal(self, number: signal.Signals) -> None: ...
 
@@ -57,6 +62,11 @@ class SystemProcess:
             process.kill()
             process.wait()
             raise
+
+    @cached_property
+    def create_time_s(self) -> float:
+        """It was not reaped yet, so it is nobody else's."""
+        return psutil.Process(self.pid).create_time()
 
     def send_signal(self, number: signal.Signals) -> None:
         """Through the pidfd: it can never reach another process of the same id."""

@@ -8,7 +8,7 @@ again. Whether a supervisor is alive at all is told by its lock, which the kerne
 
 import fcntl
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -88,15 +88,13 @@ class SupervisorLock(RuntimeDirLock):
         super().__init__(runtime_dir, _LOCK_NAME, held)
 
 
-def entry_of(
-    name: str, pid: int, restart_count: int, last_exit: str, problems: Sequence[Problem] = ()
-) -> ProcessEntry:
+def entry_of(name: str, pid: int, restart_count: int, last_exit: str) -> ProcessEntry:
     """The entry of a process that runs now; with pid 0 if it has ended meanwhile."""
     try:
         create_time_s = psutil.Process(pid).create_time()
     except psutil.NoSuchProcess:
         return ProcessEntry(name, 0, 0.0, restart_count, last_exit)
-    return ProcessEntry(name, pid, create_time_s, restart_count, last_exit, list(problems))
+    return ProcessEntry(name, pid, create_time_s, restart_count, last_exit)
 
 
 TellList = Callable[[ProcessList], None]

@@ -148,6 +148,7 @@ class Supervisor:
         self._clock = outside.clock
         self._outside = outside
         self._children = [Child(spec, outside.launch) for spec in specs]
+        self._own_entry = entry_of("supervisor", os.getpid(), 0, "")
         self._state = State.STARTING
         self._exit_code = exit_codes.OK
         self._stop_asked = asyncio.Event()
@@ -254,12 +255,7 @@ class Supervisor:
         return [child for child in self._children if child.process is not None]
 
     def _write_list(self) -> None:
-        entries = [entry_of("supervisor", os.getpid(), 0, "")]
-        for child in self._children:
-            last_exit = exit_text(child.exits[-1].code) if child.exits else ""
-            pid = child.process.pid if child.process is not None else 0
-            restarts = len(child.exits) if child.process is not None else len(child.exits) - 1
-            entries.append(entry_of(child.name, pid, restarts, last_exit, child.problems))
+        entries = [self._own_entry, *(child.entry() for child in self._children)]
         try:
             listed = ProcessList(self._state, entries, self._reload_count, self._reload_problems)
             self._outside.tell_list(listed)

@@ -185,7 +185,7 @@ def _unknown_fields(parsed: object, given: object, path: str) -> list[str]:
         ]
     if not isinstance(parsed, msgspec.Struct) or not isinstance(given, dict):
         return []
-    fields = {f.encode_name: f.name for f in msgspec.structs.fields(parsed)}
+    fields = dict(zip(parsed.__struct_encode_fields__, parsed.__struct_fields__, strict=True))
     problems: list[str] = []
     for key, raw in given.items():
         where = f"{path}.{key}" if path else str(key)

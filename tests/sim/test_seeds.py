@@ -25,11 +25,12 @@ def test_what_must_hold_does_whatever_goes_wrong(first: int) -> None:
 
 
 def test_a_seed_plays_one_way_only() -> None:
-    """Also in processes whose sets of texts have other orders."""
+    """Also in processes whose sets of texts have other orders, and at another time. In
+    seeds 20 and 23 claims are allocated."""
     program = (
         "from bench.sim.plan import make_plan; from bench.sim.run import play\n"
         "print([(play(make_plan(seed)).digest, play(make_plan(seed)).events_count)"
-        " for seed in range(40, 44)])"
+        " for seed in (20, 23, 40, 41)])"
     )
     told = {
         subprocess.run(

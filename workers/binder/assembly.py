@@ -90,7 +90,9 @@ class BinderLife:
         pre_binders = (
             VolumePreBind(VolumeBinder(bind_api)),
             ClaimPreBind(
-                ClaimBinder(bind_api, self._recorder.pod_waits_for_devices, lines, tally=tally),
+                ClaimBinder(
+                    bind_api, self._recorder.pod_waits_for_devices, lines, clock, tally=tally
+                ),
                 ClaimFreer(bind_api, lines),
             ),
         )

@@ -23,7 +23,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from shared.clock import Clock, SystemClock
+from shared.clock import Clock
 from shared.dra.special_claim import ANNOTATION, ANNOTATION_VALUE
 from shared.kube.api_errors import (
     AlreadyExists,
@@ -62,7 +62,6 @@ BACKOFF_S: Final = 0.1
 BACKOFF_S_MAX: Final = 2.0
 
 _encoder: Final = msgspec.json.Encoder()
-_SYSTEM_CLOCK: Final = SystemClock()
 
 Json = dict[str, Any]
 
@@ -91,7 +90,7 @@ class ClaimBinder:
         api: ClaimApi,
         on_waiting: Callable[[BindPod], None],
         lines: ClaimLines,
-        clock: Clock = _SYSTEM_CLOCK,
+        clock: Clock,
         sleep: Sleep = asyncio.sleep,
         tally: Tally | None = None,
     ) -> None:
