@@ -15,15 +15,18 @@ import msgspec
 from bench.conformance.scenario import CorpusError
 from daemon.core.dump import by_place
 from daemon.core.pod_classes import PodClasses
-from daemon.core.queue.cluster_event import Action, ClusterEvent, Resource
-from daemon.core.queue.hints import default_registrations
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
-from daemon.core.queue.queued_pod import Place, PodView, QueuedPod
+from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import QueueSettings, SchedulingQueue
-from daemon.core.queue.wakeups import Change, ChangedObject, Wakeups
+from daemon.core.queue.wakeups import Wakeups
+from shared.columns.pods import PodTable
 from shared.columns.table import NodeTable
-from shared.framework.cluster_view import ObjectStore
+from shared.framework.cluster_event import Action, ClusterEvent, Resource
+from shared.framework.cluster_view import ClusterView, ObjectStore
 from shared.framework.pod_info import PodInfo
+from shared.framework.profiles import ProfileConfig
+from shared.framework.queueing_hints import Change, ChangedObject, PodView, registrations_of
+from shared.framework.registry import Registry
 from shared.kube.objects import (
     CsiDriver,
     CsiNode,
@@ -119,7 +122,7 @@ class QueueReplay:
     """A queue with a clock that the scenario sets."""
 
     def __init__(self, scenario: Json) -> None:
-        wakeups = Wakeups(default_registrations(store_of(scenario["objects"])))
+        wakeups = wakeups_of(store_of(scenario["objects"]))
         settings = QueueSettings(
             initial_backoff_s=scenario.get("initial_backoff_seconds", 1),
             max_backoff_s=scenario.get("max_backoff_seconds", 10),
@@ -219,6 +222,13 @@ def queue_differences(scenario: Json, expected: Json) -> list[str]:
     return []
 
 
+def wakeups_of(objects: ObjectStore) -> Wakeups:
+    """What the default profile's plugins register, with these objects to look up."""
+    built = Registry(entry_points=()).build(ProfileConfig())
+    cluster = ClusterView(NodeTable(), objects, PodTable(), {})
+    return Wakeups({built.scheduler_name: registrations_of(built.rejecting)}, cluster)
+
+
 # hints --------------------------------------------------------------------------------------------
 
 
@@ -253,7 +263,7 @@ def queued(view: PodView) -> QueuedPod:
 
 def hint_differences(scenario: Json, expected: Json) -> list[str]:
     """Where a plugin says something else of an event, or an event is taken for something else."""
-    wakeups = Wakeups(default_registrations(store_of(scenario["objects"])))
+    wakeups = wakeups_of(store_of(scenario["objects"]))
     views = [view_of(body) for body in scenario["pending"]]
     pending = {view.record.key: queued(view) for view in views if view is not None}
     found: list[str] = []

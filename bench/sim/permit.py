@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import Any, ClassVar, Final
 
+from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import WAIT, Handle, PermitResult, WaitingPod
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.registry import ENTRY_POINT_GROUP
 from shared.framework.status import SUCCESS, Status
 from shared.kube.pod_record import PodRecord
@@ -24,11 +26,16 @@ class SimulatedGroup:
     """Reserve and Permit."""
 
     NAME: ClassVar[str] = "SimulatedGroup"
-    events: ClassVar[tuple[tuple[str, str], ...]] = (("UnschedulablePod", "Add"), ("Node", "Add"))
     _handle: Handle
 
     def __init__(self, _: dict[str, Any]) -> None:
         """There is nothing to set."""
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return (
+            ClusterEventWithHint(Resource.UNSCHEDULABLE_POD, (Action.ADD,)),
+            ClusterEventWithHint(Resource.NODE, (Action.ADD,)),
+        )
 
     def use_handle(self, handle: Handle) -> None:
         self._handle = handle

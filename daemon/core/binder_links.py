@@ -7,8 +7,8 @@ from daemon.core.effects import Note, TellBinder
 from daemon.core.events import BinderSaid
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.outcomes import Outcomes
-from daemon.core.queue.queued_pod import PodView
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import PodView
 from shared.kube.pod_record import PodRecord, decode_template
 from shared.messages import to_binder
 from shared.messages.from_binder import (

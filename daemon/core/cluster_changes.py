@@ -14,7 +14,13 @@ from daemon.core.cache import Cache
 from daemon.core.counters import Counters
 from daemon.core.node_columns import RESOURCES_MAX
 from daemon.core.pod_lifecycle import CachedPod
-from daemon.core.queue.cluster_event import (
+from daemon.core.queue.object_changes import node_update_events, pod_update_events
+from daemon.core.queue.scheduling_queue import SchedulingQueue
+from daemon.core.snapshot_log import SnapshotLog
+from daemon.core.suspects import PARKED
+from daemon.core.verdicts import verdict_of
+from shared.errors import ObjectError
+from shared.framework.cluster_event import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     ASSIGNED_POD_UPDATE,
@@ -27,14 +33,7 @@ from daemon.core.queue.cluster_event import (
     ClusterEvent,
     Resource,
 )
-from daemon.core.queue.object_changes import node_update_events, pod_update_events
-from daemon.core.queue.queued_pod import PodView
-from daemon.core.queue.scheduling_queue import SchedulingQueue
-from daemon.core.queue.wakeups import ChangedObject
-from daemon.core.snapshot_log import SnapshotLog
-from daemon.core.suspects import PARKED
-from daemon.core.verdicts import verdict_of
-from shared.errors import ObjectError
+from shared.framework.queueing_hints import ChangedObject, PodView
 from shared.ids import PodUid
 from shared.kube.object_codec import decode_object
 from shared.kube.objects import Node

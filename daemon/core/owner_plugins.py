@@ -17,6 +17,7 @@ from shared.framework.plugin_api import (
     ReservePlugin,
 )
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import Registrations
 from shared.framework.status import SUCCESS, Code, Status
 from shared.kube.pod_record import PodRecord
 
@@ -30,6 +31,8 @@ class OwnerPlugins(NamedTuple):
     reserve: Mapping[str, tuple[ReservePlugin, ...]]
     permit: Mapping[str, tuple[PermitPlugin, ...]] = {}
     """Run by `waiting_pods.py`."""
+    registrations: Mapping[str, Registrations] = {}
+    """The events that help, of all plugins that may reject a pod."""
 
     def everyone(self) -> Iterator[object]:
         """Every plugin; one that takes part in several ways comes several times."""

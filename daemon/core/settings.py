@@ -2,7 +2,6 @@
 
 import msgspec
 
-from daemon.core.queue.hints import HintSettings
 from daemon.core.queue.scheduling_queue import QueueSettings
 from shared.extenders.extender_config import ExtenderConfig
 
@@ -16,7 +15,6 @@ class Settings(msgspec.Struct, frozen=True):
     """There is leader election: nothing is scheduled before `LeaseTaken`."""
     assumed_pod_ttl_s: float = 0.0
     queue: QueueSettings = QueueSettings()
-    hints: HintSettings = HintSettings()
     extenders: tuple[ExtenderConfig, ...] = ()
     annotates_decisions: bool = False
     """Bound pods say how their placement came about."""

@@ -51,10 +51,9 @@ from daemon.core.nominations import Evictions, NominationBook
 from daemon.core.outcomes import Outcomes, describe_decision
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.permit_stage import PermitStage
-from daemon.core.queue.hints import default_registrations
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
-from daemon.core.queue.wakeups import ANY_EVENT, GATED_BY_EVICTIONS, Wakeups
+from daemon.core.queue.wakeups import GATED_BY_EVICTIONS, Wakeups
 from daemon.core.scorer_links import ScorerLinks
 from daemon.core.settings import Settings
 from daemon.core.snapshot_log import SnapshotLog
@@ -65,6 +64,7 @@ from daemon.core.waiting_pods import WaitingPods
 from shared.engine.checker import Checker
 from shared.extenders.extender_verdicts import EXTENDER
 from shared.framework.cluster_view import ClusterView
+from shared.framework.queueing_hints import ANY_EVENT, ClusterEventWithHint
 from shared.framework.runtime import Framework
 from shared.in_hand import InHand
 from shared.messages.admin import StatusAnswer, StopRequest, TextAnswer
@@ -267,7 +267,7 @@ def _holdings(
     suspects = Suspects()
     evictions = Evictions(cache, is_async=settings.preempts_async)
     queue = SchedulingQueue(
-        _wakeups(settings, cache, counters),
+        _wakeups(settings, plugins, cache.view, counters),
         start_s=now_s,
         settings=settings.queue,
         pre_enqueue=partial(_gate_of, suspects, plugins, cache.view, counters, evictions),
@@ -319,13 +319,16 @@ def _holdings(
     return facts, outgoing
 
 
-def _wakeups(settings: Settings, cache: Cache, counters: Counters) -> Wakeups:
-    registrations = dict(default_registrations(cache.objects, settings.hints))
+def _wakeups(
+    settings: Settings, plugins: OwnerPlugins, cluster: ClusterView, counters: Counters
+) -> Wakeups:
+    beside: dict[str, tuple[ClusterEventWithHint, ...]] = {}
     if settings.extenders:
-        registrations[EXTENDER] = ANY_EVENT
+        beside[EXTENDER] = ANY_EVENT
     if settings.preempts_async:
-        registrations[DEFAULT_PREEMPTION] = GATED_BY_EVICTIONS
-    wakeups = Wakeups(registrations)
+        beside[DEFAULT_PREEMPTION] = GATED_BY_EVICTIONS
+    registrations = {name: {**of, **beside} for name, of in plugins.registrations.items()}
+    wakeups = Wakeups(registrations, cluster)
     wakeups.time_hints(counters.stopwatch, partial(counters.observe, "hint_s"))
     return wakeups
 

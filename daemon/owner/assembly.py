@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from daemon.core.owner_plugins import OwnerPlugins
-from daemon.core.queue.hints import HintSettings, registrations_of
 from daemon.core.queue.scheduling_queue import LEFTOVER_AFTER_S, QueueSettings
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
@@ -17,15 +16,13 @@ from shared.errors import ConfigurationError
 from shared.framework.feature_gates import (
     NOMINATED_NODE_NAME_FOR_EXPECTATION,
     SCHEDULER_ASYNC_PREEMPTION,
-    TAINT_TOLERATION_COMPARISON_OPERATORS,
     FeatureGates,
 )
 from shared.framework.plugin_api import QueueSortPlugin
 from shared.framework.plugin_times import IN_OWNER
+from shared.framework.queueing_hints import registrations_of
 from shared.framework.registry import BuiltProfile, Registry
 from shared.in_hand import InHand
-from shared.plugins.node.node_affinity import NodeAffinity
-from shared.plugins.spread.pod_topology_spread import PodTopologySpread
 
 
 class OwnerOptions(NamedTuple):
@@ -62,7 +59,6 @@ def make_state(
             max_backoff_s=config.pod_max_backoff_s,
             leftover_after_s=options.leftover_after_s,
         ),
-        hints=hint_settings(built, gates),
         extenders=config.extenders,
         annotates_decisions=options.annotates_decisions,
         announces_nodes=gates[NOMINATED_NODE_NAME_FOR_EXPECTATION],
@@ -74,6 +70,7 @@ def make_state(
         pre_enqueue={p.scheduler_name: p.plugins_at["preEnqueue"] for p in built},
         reserve={p.scheduler_name: p.plugins_at["reserve"] for p in built},
         permit={p.scheduler_name: p.plugins_at["permit"] for p in built},
+        registrations={p.scheduler_name: registrations_of(p.rejecting) for p in built},
     )
     frameworks = {profile.scheduler_name: profile.framework for profile in built}
     state = SchedulerState(epoch, settings, frameworks, plugins, now_s, in_hand, stopwatch)
@@ -82,27 +79,6 @@ def make_state(
         watched = itertools.chain(*several)
         state.counters.plugin_times.watch(profile.scheduler_name, watched, IN_OWNER)
     return state
-
-
-def hint_settings(built: list[BuiltProfile], gates: FeatureGates) -> HintSettings:
-    """Where profiles differ, hints take the weaker view: a pod tried in vain beats one forgotten."""
-    added = [
-        plugin.added_terms
-        for profile in built
-        for plugin in profile.framework.filters
-        if isinstance(plugin, NodeAffinity)
-    ]
-    is_common = bool(added) and all(terms == added[0] for terms in added)
-    return HintSettings(
-        added_affinity=added[0] if is_common else None,
-        has_hard_default_constraints=any(
-            isinstance(plugin, PodTopologySpread) and plugin.has_hard_defaults
-            for profile in built
-            for plugin in profile.framework.filters
-        ),
-        out_of_tree=registrations_of(p for profile in built for p in profile.out_of_tree),
-        has_toleration_comparison=gates[TAINT_TOLERATION_COMPARISON_OPERATORS],
-    )
 
 
 def _queue_sort(built: list[BuiltProfile]) -> QueueSortPlugin:

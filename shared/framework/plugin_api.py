@@ -468,14 +468,3 @@ class HandleUser(Protocol):
     def use_handle(self, handle: Handle) -> None:
         """Called once, before anything else."""
         ...
-
-
-@runtime_checkable
-class EventReader(Protocol):
-    """A plugin that says which changes of the cluster may turn its "no" into a "yes"; without it,
-    every change wakes the pods that it rejected."""
-
-    events: ClassVar[Sequence[tuple[str, str]]]
-    """(resource, action) as kube-scheduler calls them: ("Node", "Add"), ("AssignedPod", "Delete"),
-    ("Pod", "UpdatePodLabel"), ("storage.k8s.io/CSINode", "Update"). "Update" stands for every kind of
-    update of the resource."""

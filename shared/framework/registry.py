@@ -45,11 +45,16 @@ class BuiltProfile(NamedTuple):
     framework: Framework
     plugins_at: Mapping[str, tuple[Plugin, ...]]
     """Extension point -> plugins in the order in which they run."""
-    out_of_tree: tuple[Plugin, ...]
-    """Those of them that are somebody else's."""
     notes: tuple[str, ...]
     """Settings that were accepted and have no effect, each with the reason."""
     percentage_of_nodes_to_score: int | None
+
+    @property
+    def rejecting(self) -> list[Plugin]:
+        """The plugins that may keep a pod from being scheduled, each once, in the order in which they
+        run (shouldHaveEnqueueExtensions upstream)."""
+        points = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
+        return list(dict.fromkeys(plugin for point in points for plugin in self.plugins_at[point]))
 
     @property
     def queue_sort(self) -> Plugin:
@@ -118,7 +123,6 @@ class Registry:
             profile.scheduler_name,
             framework,
             plugins_at,
-            tuple(plugin for name, plugin in made.items() if name in self._out_of_tree),
             tuple(notes),
             profile.percentage_of_nodes_to_score,
         )

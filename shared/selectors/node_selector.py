@@ -18,7 +18,7 @@ import numpy as np
 from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools, Int32s
 from shared.columns.table import NodeTable
-from shared.kube.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from shared.kube.objects import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from shared.selectors.label_match import Numbers, has_label, numbers_in, value_in
 
 NAME_FIELD: Final = "metadata.name"
@@ -185,6 +185,41 @@ def match_term(term: Term, nodes: NodeTable, index: RowIndex, count: int) -> Boo
     """Rows for which every requirement of the term holds, shape (count,)."""
     matched = SelectedColumns(nodes, index, count).matched(term)
     return np.zeros(count, np.bool_) if matched is None else matched
+
+
+def selects_node(terms: Terms, node: Node) -> bool:
+    """Whether one of the terms picks a node that is in no table."""
+    return any(_picks(term, node) for term in terms)
+
+
+def _picks(term: Term, node: Node) -> bool:
+    if term.errors:
+        return False
+    labels = node.metadata.labels or {}
+    return all(
+        _holds(requirement, labels.get(requirement.key)) for requirement in term.labels
+    ) and all((node.metadata.name == name.name) is name.is_equal for name in term.names)
+
+
+def _holds(requirement: LabelRequirement, value: str | None) -> bool:
+    match requirement.operator:
+        case Operator.IN:
+            return value in requirement.values
+        case Operator.NOT_IN:
+            return value not in requirement.values
+        case Operator.EXISTS:
+            return value is not None
+        case Operator.DOES_NOT_EXIST:
+            return value is None
+        case Operator.GREATER | Operator.LESS:
+            number = parse_int64(value) if value is not None else None
+            if number is None:
+                return False
+            if requirement.operator is Operator.GREATER:
+                return number > requirement.bound
+            return number < requirement.bound
+        case _:
+            assert_never(requirement.operator)
 
 
 class SelectedColumns:

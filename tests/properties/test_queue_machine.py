@@ -15,7 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from daemon.core.pod_classes import PodClasses
-from daemon.core.queue.cluster_event import (
+from daemon.core.queue.queued_pod import Place
+from daemon.core.queue.scheduling_queue import REFUSALS_IN_A_ROW_MAX, QueueSettings, SchedulingQueue
+from shared.columns.table import NodeTable
+from shared.framework.cluster_event import (
     ASSIGNED_POD_ADD,
     NODE_ADD,
     NODE_DELETE,
@@ -23,14 +26,12 @@ from daemon.core.queue.cluster_event import (
     ClusterEvent,
     Resource,
 )
-from daemon.core.queue.queued_pod import Place
-from daemon.core.queue.scheduling_queue import REFUSALS_IN_A_ROW_MAX, QueueSettings, SchedulingQueue
-from daemon.core.queue.wakeups import Registered, Wakeups
-from shared.columns.table import NodeTable
+from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.kube.objects import PodSchedulingGate, PodSpec
 from shared.kube.pod_record import PodRecord, PodTemplate
 from shared.plugin_names import SCHEDULING_GATES
 from tests.support.builders import make_node
+from tests.support.wakeups import wakeups_of
 
 NODE = make_node("n1")
 UIDS = [f"u{i}" for i in range(8)]
@@ -41,12 +42,14 @@ INTERESTS: dict[str, list[ClusterEvent]] = {
     "Deaf": [],
 }
 REGISTRATIONS = {
-    "A": (Registered(Resource.NODE, (Action.ADD,)),),
+    "A": (ClusterEventWithHint(Resource.NODE, (Action.ADD,)),),
     "B": (
-        Registered(Resource.NODE, (Action.ADD,)),
-        Registered(Resource.ASSIGNED_POD, (Action.ADD,)),
+        ClusterEventWithHint(Resource.NODE, (Action.ADD,)),
+        ClusterEventWithHint(Resource.ASSIGNED_POD, (Action.ADD,)),
     ),
-    SCHEDULING_GATES: (Registered(Resource.POD, (Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED,)),),
+    SCHEDULING_GATES: (
+        ClusterEventWithHint(Resource.POD, (Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED,)),
+    ),
 }
 PLUGIN_SETS = st.frozensets(st.sampled_from(sorted(INTERESTS)), max_size=2)
 
@@ -239,7 +242,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.model = Model(*backoff)
         self.classes = PodClasses(NodeTable())
         self.queue = SchedulingQueue(
-            Wakeups(REGISTRATIONS),
+            wakeups_of(REGISTRATIONS),
             start_s=0.0,
             release=self.classes.release,
             settings=QueueSettings(initial_backoff_s=backoff[0], max_backoff_s=backoff[1]),

@@ -6,13 +6,12 @@ bound then, and left alone if that line is taken out of the table: so a line tha
 
 import pytest
 
-from daemon.core import state
-from daemon.core.queue.hints import HintSettings, default_registrations
 from daemon.core.queue.queued_pod import Place
-from daemon.core.queue.wakeups import Registered, Registrations
-from shared.framework.cluster_view import ObjectStore
+from shared.framework.queueing_hints import ClusterEventWithHint, Registrations
+from tests.support import pipeline
 from tests.support.pipeline import Pipeline
 from tests.support.wakeup_cases import NAME, WAKEUPS, Wakeup
+from tests.support.wakeups import default_registrations
 
 MAX_BACKOFF_S = 11.0
 Line = tuple[str, str]
@@ -23,7 +22,7 @@ def lines() -> list[Line]:
     """All that is registered, action by action."""
     return [
         (plugin, f"{line.resource}/{action}")
-        for plugin, registered in default_registrations(ObjectStore()).items()
+        for plugin, registered in default_registrations().items()
         for line in registered
         for action in line.actions
     ]
@@ -31,7 +30,7 @@ def lines() -> list[Line]:
 
 def without(registrations: Registrations, dropped: Line) -> Registrations:
     plugin, event = dropped
-    kept: list[Registered] = []
+    kept: list[ClusterEventWithHint] = []
     for line in registrations[plugin]:
         actions = tuple(a for a in line.actions if f"{line.resource}/{a}" != event)
         kept.append(line._replace(actions=actions))
@@ -40,18 +39,18 @@ def without(registrations: Registrations, dropped: Line) -> Registrations:
 
 def is_bound(case: Wakeup) -> bool:
     """Whether the pod is bound in the end; before the event it must not be."""
-    pipeline = Pipeline()
-    case.park(pipeline)
-    pipeline.run_until_quiet()
-    (pod,) = pipeline.state.queue
+    berth = Pipeline()
+    case.park(berth)
+    berth.run_until_quiet()
+    (pod,) = berth.state.queue
     assert pod.record.name == NAME
     assert pod.place is not Place.ACTIVE
     for step in case.wake:
-        step(pipeline)
-    pipeline.run_until_quiet()
-    pipeline.advance(MAX_BACKOFF_S)
-    pipeline.run_until_quiet()
-    return pod.record.uid in pipeline.bound
+        step(berth)
+    berth.run_until_quiet()
+    berth.advance(MAX_BACKOFF_S)
+    berth.run_until_quiet()
+    return pod.record.uid in berth.bound
 
 
 @pytest.mark.parametrize("case", WAKEUPS, ids=lambda case: f"{case.plugin} {case.event}")
@@ -61,10 +60,8 @@ def test_a_pod_is_woken_by_the_event_and_by_no_other_plugin(
     assert is_bound(case)
     line = case.plugin, case.event
 
-    def registrations(objects: ObjectStore, settings: HintSettings) -> Registrations:
-        return without(default_registrations(objects, settings), line)
-
-    monkeypatch.setattr(state, "default_registrations", registrations)
+    table = without(default_registrations(), line)
+    monkeypatch.setattr(pipeline, "registrations_of", lambda _: table)
     assert not is_bound(case)
 
 

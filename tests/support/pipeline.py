@@ -28,6 +28,7 @@ from daemon.core.state import SchedulerState
 from shared.extenders.extender_config import ExtenderConfig
 from shared.framework.plugin_api import PermitPlugin
 from shared.framework.profiles import ProfileConfig
+from shared.framework.queueing_hints import registrations_of
 from shared.framework.registry import BuiltProfile, Registry
 from shared.in_hand import InHand
 from shared.kube.object_codec import decode_object
@@ -114,6 +115,7 @@ class Pipeline:
             pre_enqueue={built.scheduler_name: built.plugins_at["preEnqueue"]},
             reserve={built.scheduler_name: built.plugins_at["reserve"]},
             permit={built.scheduler_name: tuple(permit)},
+            registrations={built.scheduler_name: registrations_of(built.rejecting)},
         )
         settings = Settings(
             profiles=frozenset(self.frameworks),

@@ -19,9 +19,10 @@ from typing import Final
 
 import msgspec
 
-from daemon.core.queue.cluster_event import ClusterEvent
 from daemon.core.queue.queued_pod import Place, QueuedPod
-from daemon.core.queue.wakeups import Change, Strategy, Wakeups
+from daemon.core.queue.wakeups import Strategy, Wakeups
+from shared.framework.cluster_event import ClusterEvent
+from shared.framework.queueing_hints import Change
 
 POD_POPPED: Final = "PodPopped"
 EVENT_COUNT_MAX: Final = 8192

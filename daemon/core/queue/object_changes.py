@@ -8,8 +8,8 @@ Rules: pkg/scheduler/framework/events.go {Node,Pod}SchedulingPropertiesChange, v
 a taint's timeAdded is not decoded, so a change of it alone is no event (no plugin reads it).
 """
 
-from daemon.core.queue.cluster_event import Action, ClusterEvent, Resource
-from daemon.core.queue.queued_pod import PodView
+from shared.framework.cluster_event import Action, ClusterEvent, Resource
+from shared.framework.queueing_hints import PodView
 from shared.kube import quantity
 from shared.kube.objects import Node, NodeCondition, PodStatus, ResourceList
 from shared.kube.pod_resources import PodRequests
@@ -40,23 +40,6 @@ def pod_update_events(old: PodView, new: PodView) -> list[ClusterEvent]:
     resource = Resource.ASSIGNED_POD if new.record.node_name else Resource.UNSCHEDULABLE_POD
     actions = [] if old.info is new.info else _template_changes(old, new)
     return [ClusterEvent(resource, action) for action in actions or [Action.UPDATE]]
-
-
-def is_scaled_down_in(wanted: PodRequests, old: PodRequests, new: PodRequests) -> bool:
-    """Whether a pod asks for less than before of something that is wanted."""
-    return (
-        (wanted.milli_cpu > 0 and old.milli_cpu > new.milli_cpu)
-        or (wanted.memory_bytes > 0 and old.memory_bytes > new.memory_bytes)
-        or (
-            wanted.ephemeral_storage_bytes > 0
-            and old.ephemeral_storage_bytes > new.ephemeral_storage_bytes
-        )
-        or any(
-            old.scalars.get(name, 0) > new.scalars.get(name, 0)
-            for name, amount in wanted.scalars.items()
-            if amount > 0
-        )
-    )
 
 
 def is_scaled_down(old: PodRequests, new: PodRequests) -> bool:

@@ -6,12 +6,13 @@ others read. Shape: QueuedPodInfo of pkg/scheduler/framework/types.go, v1.36.
 """
 
 import enum
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from daemon.core.pod_classes import PodClass
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import PodView
 from shared.ids import PodUid
 from shared.kube.pod_record import PodRecord
 
@@ -28,18 +29,6 @@ class Place(enum.Enum):
     IN_FLIGHT = "in_flight"
     GONE = "gone"
     """Bound or deleted; heaps may still hold an entry, which they skip."""
-
-
-class PodView(NamedTuple):
-    """A pod as an event shows it: what is its own, and its class's decoded template."""
-
-    record: PodRecord
-    info: PodInfo
-
-    @property
-    def holds_node(self) -> bool:
-        """Whether the pod counts on a node: bound, or nominated and counted as if it were."""
-        return bool(self.record.node_name or self.record.nominated_node_name)
 
 
 class QueuedPod(msgspec.Struct, eq=False, gc=False):

@@ -38,7 +38,15 @@ from daemon.core.queue.active import (
     scheduling_gates,
 )
 from daemon.core.queue.backoff import BackoffQueue
-from daemon.core.queue.cluster_event import (
+from daemon.core.queue.in_flight import Attempt, InFlight
+from daemon.core.queue.leftovers import LeftoverClock
+from daemon.core.queue.nominator import Nominator
+from daemon.core.queue.object_changes import pod_update_events
+from daemon.core.queue.queued_pod import NO_PLUGINS, Place, QueuedPod
+from daemon.core.queue.unschedulable import UnschedulablePods
+from daemon.core.queue.wakeups import Strategy, Wakeups
+from daemon.core.queue.woken import woken_by
+from shared.framework.cluster_event import (
     BACKOFF_COMPLETE,
     FORCE_ACTIVATE,
     POP_FROM_BACKOFF,
@@ -49,14 +57,7 @@ from daemon.core.queue.cluster_event import (
     UNSCHEDULED_POD_UPDATE,
     ClusterEvent,
 )
-from daemon.core.queue.in_flight import Attempt, InFlight
-from daemon.core.queue.leftovers import LeftoverClock
-from daemon.core.queue.nominator import Nominator
-from daemon.core.queue.object_changes import pod_update_events
-from daemon.core.queue.queued_pod import NO_PLUGINS, Place, PodView, QueuedPod
-from daemon.core.queue.unschedulable import UnschedulablePods
-from daemon.core.queue.wakeups import Change, ChangedObject, Strategy, Wakeups
-from daemon.core.queue.woken import woken_by
+from shared.framework.queueing_hints import Change, ChangedObject, PodView
 from shared.ids import NodeName
 from shared.kube.pod_record import PodRecord
 from shared.limits import POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S

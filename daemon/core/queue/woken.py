@@ -1,9 +1,10 @@
 """Which parked pods an event may help: hints are asked once for a group of pods."""
 
-from daemon.core.queue.cluster_event import ClusterEvent
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.unschedulable import Group, UnschedulablePods
-from daemon.core.queue.wakeups import Change, Strategy, Wakeups
+from daemon.core.queue.wakeups import Strategy, Wakeups
+from shared.framework.cluster_event import ClusterEvent
+from shared.framework.queueing_hints import Change
 
 
 def woken_by(

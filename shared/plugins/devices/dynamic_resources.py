@@ -52,6 +52,7 @@ from shared.framework.plugin_api import (
 from shared.framework.plugin_args import DynamicResourcesArgs
 from shared.framework.pod_info import PodInfo
 from shared.framework.post_filter import FailedAttempt, PostFilterResult
+from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import (
     MORE_REASONS,
     SUCCESS,
@@ -69,6 +70,7 @@ from shared.kube.objects import (
 )
 from shared.kube.pod_record import PodIdentity, PodRecord
 from shared.plugin_names import DYNAMIC_RESOURCES
+from shared.plugins.devices.claim_hints import EVENTS
 from shared.plugins.devices.device_allocation import (
     Names,
     PodClaims,
@@ -110,6 +112,9 @@ class DynamicResources:
         self._work_max = work_within(parse_duration(args.filter_timeout))
         self.binding_timeout_s = parse_duration(args.binding_timeout)
         """For the binder, which waits for devices to be ready."""
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return EVENTS
 
     # Before any node -------------------------------------------------------------------------------
 

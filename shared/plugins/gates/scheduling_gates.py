@@ -5,8 +5,16 @@ Rule: pkg/scheduler/framework/plugins/schedulinggates/scheduling_gates.go, v1.36
 
 from typing import ClassVar
 
+from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import (
+    Change,
+    ClusterEventWithHint,
+    PodView,
+    QueueingHint,
+    queue_if,
+)
 from shared.framework.status import SUCCESS, Code, Status
 from shared.plugin_names import SCHEDULING_GATES
 
@@ -23,3 +31,11 @@ class SchedulingGates:
         names = " ".join(gate.name for gate in gates)
         reason = f"waiting for scheduling gates: [{names}]"
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,), self.NAME)
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        eliminated = (Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED,)
+        return (ClusterEventWithHint(Resource.POD, eliminated, self._after_own_gates),)
+
+    def _after_own_gates(self, pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+        """The pod's own gates are gone."""
+        return queue_if(change.is_of(pod) and not pod.info.spec.scheduling_gates)

@@ -31,8 +31,10 @@ from shared.framework.plugin_api import (
 )
 from shared.framework.plugin_args import InterPodAffinityArgs
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import SKIP, SUCCESS, Code, Status, Verdicts, all_pass
 from shared.plugin_names import INTER_POD_AFFINITY
+from shared.plugins.interpod.affinity_hints import EVENTS
 from shared.plugins.interpod.matched_term_counts import (
     NO_SHARES,
     Shares,
@@ -194,6 +196,9 @@ class InterPodAffinity:
     def __init__(self, args: InterPodAffinityArgs) -> None:
         self._hard_weight = args.hard_pod_affinity_weight
         self._ignores_existing = args.ignore_preferred_terms_of_existing_pods
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return EVENTS
 
     # Filter ----------------------------------------------------------------------------------------
 

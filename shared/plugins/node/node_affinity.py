@@ -9,6 +9,8 @@ import numpy as np
 
 from shared.columns.rows import row_index
 from shared.columns.schema import Int64s, Rows
+from shared.errors import ObjectError
+from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import by_maximum, highest
 from shared.framework.plugin_api import (
@@ -21,21 +23,28 @@ from shared.framework.plugin_api import (
 )
 from shared.framework.plugin_args import NodeAffinityArgs
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import (
+    Change,
+    ClusterEventWithHint,
+    PodView,
+    QueueingHint,
+    queue_if,
+)
 from shared.framework.status import Code, Status, Verdicts
+from shared.kube.objects import Node, NodeSelectorTerm, PreferredSchedulingTerm
 from shared.kube.objects import NodeAffinity as NodeAffinitySpec
-from shared.kube.objects import NodeSelectorTerm, PreferredSchedulingTerm
 from shared.plugin_names import NODE_AFFINITY
 from shared.selectors.node_inclusion import RequiredNodeAffinity
 from shared.selectors.node_selector import (
     NAME_FIELD,
     SelectedColumns,
     Term,
-    Terms,
     is_empty,
     match_any,
     match_term,
     parse_selector,
     parse_term,
+    selects_node,
 )
 
 REASON_POD: Final = "node(s) didn't match Pod's node affinity/selector"
@@ -66,11 +75,6 @@ class NodeAffinity:
         self._added_preferences, errors = _parse_preferences(preferred)
         self._has_added_preferences = bool(preferred)
         assert not errors, "checked when the arguments were read"
-
-    @property
-    def added_terms(self) -> Terms | None:
-        """The required part of addedAffinity, for the queueing hint."""
-        return self._added_terms
 
     # Filter ----------------------------------------------------------------------------------------
 
@@ -133,6 +137,42 @@ class NodeAffinity:
 
     def normalize(self, raw: Int64s, normalization: int) -> Int64s:
         return by_maximum(raw, normalization, is_reversed=False)
+
+    # Events ----------------------------------------------------------------------------------------
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return (
+            ClusterEventWithHint(
+                Resource.NODE, (Action.ADD, Action.UPDATE_NODE_LABEL), self._after_node_change
+            ),
+        )
+
+    def _after_node_change(
+        self, pod: PodView, change: Change, cluster: ClusterView
+    ) -> QueueingHint:
+        """The node became one that the pod selects."""
+        was, now = change.both(Node)
+        if now is None or (
+            self._added_terms is not None and not selects_node(self._added_terms, now)
+        ):
+            return QueueingHint.SKIP
+        if not _wants(pod.info, now):
+            return QueueingHint.SKIP
+        return queue_if(was is None or not _wants(pod.info, was))
+
+
+def _wants(pod: PodInfo, node: Node) -> bool:
+    """Whether nodeSelector and required node affinity let the pod on the node."""
+    required = pod.required_nodes
+    if required.labels is not None and not selects_node((required.labels,), node):
+        return False
+    terms = required.terms
+    if terms is None or selects_node(terms, node):
+        return True
+    problems = [problem for term in terms for problem in term.errors]
+    if problems:
+        raise ObjectError("required node affinity", "; ".join(problems))
+    return False
 
 
 def _node_affinity(pod: PodInfo) -> NodeAffinitySpec:

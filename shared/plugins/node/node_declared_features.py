@@ -13,11 +13,19 @@ import numpy as np
 from shared.columns.answer_table import AnswerTable
 from shared.columns.rows import row_index
 from shared.columns.schema import Rows
+from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ON_NODE, SKIP_FILTER, Dependence, PreFilterResult
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import (
+    Change,
+    ClusterEventWithHint,
+    PodView,
+    QueueingHint,
+    queue_if,
+)
 from shared.framework.status import Code, Verdicts, single_reason
-from shared.kube.objects import PodSpec
+from shared.kube.objects import Node, PodSpec
 from shared.plugin_names import NODE_DECLARED_FEATURES
 
 REASON: Final = "node(s) didn't match Pod's required features"
@@ -46,6 +54,34 @@ class NodeDeclaredFeatures:
         lacking = (state or _lacking(required_features(pod.spec))).covering(nodes.features.values)
         failed = lacking[nodes.features_id[row_index(rows)]]
         return single_reason(failed, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return (
+            ClusterEventWithHint(
+                Resource.NODE,
+                (Action.ADD, Action.UPDATE_NODE_DECLARED_FEATURE),
+                self._after_node_change,
+            ),
+            ClusterEventWithHint(Resource.POD, (Action.UPDATE,), self._after_own_update),
+        )
+
+    def _after_node_change(
+        self, pod: PodView, change: Change, cluster: ClusterView
+    ) -> QueueingHint:
+        """The node is new or declares other features."""
+        was, now = change.both(Node)
+        if was is None or now is None:
+            return QueueingHint.QUEUE
+        return queue_if(
+            (was.status.declared_features or []) != (now.status.declared_features or [])
+        )
+
+    def _after_own_update(self, pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+        """The pod itself needs other features than before."""
+        was, now = change.both(PodView)
+        if was is None or now is None or not change.is_of(pod):
+            return QueueingHint.SKIP
+        return queue_if(required_features(was.info.spec) != required_features(now.info.spec))
 
 
 def required_features(spec: PodSpec) -> FeatureSet:

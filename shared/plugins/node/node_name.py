@@ -6,9 +6,11 @@ Rule: pkg/scheduler/framework/plugins/nodename/node_name.go, v1.36.2.
 from typing import ClassVar, Final
 
 from shared.columns.schema import Rows
+from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ON_NODE, SKIP_FILTER, Dependence, PreFilterResult
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import Code, Verdicts, single_reason
 from shared.plugin_names import NODE_NAME
 
@@ -33,3 +35,6 @@ class NodeName:
         if not wanted:
             failed[:] = False
         return single_reason(failed, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return (ClusterEventWithHint(Resource.NODE, (Action.ADD,)),)

@@ -12,6 +12,7 @@ from shared.columns.answer_table import AnswerTable
 from shared.columns.rows import row_index
 from shared.columns.schema import Rows
 from shared.columns.table import PortTuple
+from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
     SKIP_FILTER,
@@ -21,6 +22,14 @@ from shared.framework.plugin_api import (
     Scope,
 )
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import (
+    Change,
+    ClusterEventWithHint,
+    PodView,
+    QueueingHint,
+    as_kind,
+    queue_if,
+)
 from shared.framework.status import Code, Verdicts, single_reason
 from shared.plugin_names import NODE_PORTS
 from shared.plugins.node.host_ports import conflicts
@@ -51,6 +60,21 @@ class NodePorts:
         nodes = cluster.nodes
         taken = (state or _conflict_table(pod)).covering(nodes.ports.values)
         return single_reason(taken[nodes.ports_id[row_index(rows)]], Code.UNSCHEDULABLE, REASON)
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return (
+            ClusterEventWithHint(Resource.NODE, (Action.ADD,)),
+            ClusterEventWithHint(Resource.POD, (Action.DELETE,), self._after_pod_deleted),
+        )
+
+    def _after_pod_deleted(
+        self, pod: PodView, change: Change, cluster: ClusterView
+    ) -> QueueingHint:
+        """It held a host port that this pod wants."""
+        deleted = as_kind(PodView, change.old)
+        if deleted is None or not deleted.holds_node:
+            return QueueingHint.SKIP
+        return queue_if(conflicts(pod.info.host_ports, deleted.info.host_ports))
 
 
 def _conflict_table(pod: PodInfo) -> AnswerTable[frozenset[PortTuple]]:

@@ -8,11 +8,20 @@ from typing import ClassVar, Final
 from shared.columns.rows import row_index
 from shared.columns.schema import Rows
 from shared.columns.table import TaintTuple
+from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
 from shared.framework.plugin_api import ON_NODE, SKIP_FILTER, Dependence, PreFilterResult
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import (
+    Change,
+    ClusterEventWithHint,
+    PodView,
+    QueueingHint,
+    queue_if,
+)
 from shared.framework.status import Code, Verdicts, single_reason
+from shared.kube.objects import Node
 from shared.plugin_names import NODE_UNSCHEDULABLE
 from shared.selectors.tolerations import NO_SCHEDULE, tolerates, toleration_rules
 
@@ -45,6 +54,30 @@ class NodeUnschedulable:
         if state is None and self._tolerates(pod):
             failed = failed & False
         return single_reason(failed, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return (
+            ClusterEventWithHint(
+                Resource.NODE, (Action.ADD, Action.UPDATE_NODE_TAINT), self._after_node_change
+            ),
+            ClusterEventWithHint(
+                Resource.POD, (Action.UPDATE_POD_TOLERATION,), self._after_own_toleration
+            ),
+        )
+
+    def _after_node_change(
+        self, pod: PodView, change: Change, cluster: ClusterView
+    ) -> QueueingHint:
+        """The node is new, or was unschedulable, and is schedulable now."""
+        was, now = change.both(Node)
+        was_closed = was is None or was.spec.unschedulable
+        return queue_if(was_closed and now is not None and not now.spec.unschedulable)
+
+    def _after_own_toleration(
+        self, pod: PodView, change: Change, cluster: ClusterView
+    ) -> QueueingHint:
+        """The pod itself tolerates unschedulable nodes now."""
+        return queue_if(change.is_of(pod) and self._tolerates(pod.info))
 
     def _tolerates(self, pod: PodInfo) -> bool:
         rules = toleration_rules(pod.spec.tolerations, has_comparison=self._has_comparison)

@@ -12,12 +12,21 @@ from shared.columns.answer_table import AnswerTable
 from shared.columns.rows import row_index
 from shared.columns.schema import Int64s, Rows
 from shared.columns.table import TaintTuple
+from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
 from shared.framework.normalize import by_maximum, highest
 from shared.framework.plugin_api import ON_NODE, Dependence, PreFilterResult, PreScoreResult
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import (
+    Change,
+    ClusterEventWithHint,
+    PodView,
+    QueueingHint,
+    queue_if,
+)
 from shared.framework.status import Code, Verdicts, single_reason
+from shared.kube.objects import Node
 from shared.plugin_names import TAINT_TOLERATION
 from shared.selectors.tolerations import (
     TolerationRule,
@@ -73,6 +82,37 @@ class TaintToleration:
 
     def normalize(self, raw: Int64s, normalization: int) -> Int64s:
         return by_maximum(raw, normalization, is_reversed=True)
+
+    # Events ----------------------------------------------------------------------------------------
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return (
+            ClusterEventWithHint(
+                Resource.NODE, (Action.ADD, Action.UPDATE_NODE_TAINT), self._after_node_change
+            ),
+            ClusterEventWithHint(
+                Resource.POD, (Action.UPDATE_POD_TOLERATION,), self._after_own_toleration
+            ),
+        )
+
+    def _after_node_change(
+        self, pod: PodView, change: Change, cluster: ClusterView
+    ) -> QueueingHint:
+        """The node became one that the pod tolerates."""
+        was, now = change.both(Node)
+        is_welcome = now is not None and not self._repels(now, pod.info)
+        return queue_if(is_welcome and (was is None or self._repels(was, pod.info)))
+
+    def _after_own_toleration(
+        self, pod: PodView, change: Change, cluster: ClusterView
+    ) -> QueueingHint:
+        return queue_if(change.is_of(pod))
+
+    def _repels(self, node: Node, pod: PodInfo) -> bool:
+        taints = [(taint.key, taint.value, taint.effect) for taint in node.spec.taints or ()]
+        return bool(taints) and is_repelled(taints, self._rules(pod))
+
+    # Answers by set of taints ----------------------------------------------------------------------
 
     def _repelled(self, pod: PodInfo) -> AnswerTable[Taints]:
         return AnswerTable(partial(is_repelled, rules=self._rules(pod)), np.bool_)

@@ -43,11 +43,13 @@ from shared.framework.plugin_args import (
     ScoringStrategy,
 )
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.score_shape import ratio_table
 from shared.framework.status import Code, Verdicts
 from shared.kube import resource_names
 from shared.plugin_names import NODE_RESOURCES_FIT
 from shared.plugins.resources import resource_arrays as kernel
+from shared.plugins.resources.fit_hints import FitHints
 from shared.plugins.resources.kept_resources import KeptLeastAllocated, KeptScores
 
 TOO_MANY_PODS: Final = "Too many pods"
@@ -107,6 +109,7 @@ class NodeResourcesFit:
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._resources = _resources_or_default(strategy.resources)
         self._strategy = _strategy(strategy)
+        self._hints = FitHints()
         self._counts_devices = any(can_be_backed(resource.name) for resource in self._resources)
 
     @property
@@ -114,6 +117,9 @@ class NodeResourcesFit:
         """See `ResourceReader`. Not where devices may count: which there are on a node is no column.
         (When those change, DynamicResources has pods that ask for them evaluated anew.)"""
         return not self._counts_devices
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return self._hints.events_to_register()
 
     # Filter ----------------------------------------------------------------------------------------
 

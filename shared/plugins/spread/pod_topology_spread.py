@@ -35,6 +35,7 @@ from shared.framework.plugin_api import (
 )
 from shared.framework.plugin_args import PodTopologySpreadArgs
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import Code, Status, Verdicts, all_pass
 from shared.kube.objects import TopologySpreadConstraint
 from shared.plugin_names import POD_TOPOLOGY_SPREAD
@@ -56,6 +57,7 @@ from shared.plugins.spread.spread_counts import (
     by_range,
     rounded,
 )
+from shared.plugins.spread.spread_hints import SpreadHints
 from shared.plugins.spread.spread_inclusion import Inclusion
 from shared.plugins.spread.workload_selector import CONTROLLER_KINDS
 from shared.selectors.label_selector import SelectorError
@@ -113,11 +115,10 @@ class PodTopologySpread:
             SYSTEM_DEFAULTS if args.is_system_defaulting else args.constraints()
         )
         self._has_comparison = gates[TAINT_TOLERATION_COMPARISON_OPERATORS]
+        self._hints = SpreadHints(partial(self._constraints, action=HARD))
 
-    @property
-    def has_hard_defaults(self) -> bool:
-        """Whether pods without constraints of their own may be rejected."""
-        return any(c.when_unsatisfiable == HARD for c in self._defaults)
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return self._hints.events_to_register()
 
     # Filter ----------------------------------------------------------------------------------------
 

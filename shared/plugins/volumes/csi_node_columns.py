@@ -50,7 +50,7 @@ class CsiNodeColumns:
     def migrated(self, plugin: str) -> Bools:
         """Nodes where the CSI driver serves the volumes of an in-tree plugin."""
         return self._column(
-            ("migrated", plugin), np.bool_, False, lambda n: plugin in _migrated_plugins(n)
+            ("migrated", plugin), np.bool_, False, lambda n: plugin in migrated_plugins(n)
         )
 
     def catch_up(self) -> None:
@@ -115,5 +115,6 @@ def _has_limits(csi_node: CsiNode) -> bool:
     return any(d.allocatable is not None and d.allocatable.count is not None for d in drivers)
 
 
-def _migrated_plugins(csi_node: CsiNode) -> list[str]:
+def migrated_plugins(csi_node: CsiNode) -> list[str]:
+    """In-tree plugins whose volumes the CSI driver serves on the node."""
     return (csi_node.metadata.annotations or {}).get(_MIGRATED_PLUGINS, "").split(",")

@@ -13,6 +13,7 @@ from shared.columns.schema import Bools, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import NEVER_FILTERS, Dependence, PreFilterResult, Reads, Scope
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import Code, ReasonBits, Verdicts
 from shared.kube.pod_volumes import (
     Attachable,
@@ -23,6 +24,7 @@ from shared.kube.pod_volumes import (
 )
 from shared.plugin_names import NODE_VOLUME_LIMITS
 from shared.plugins.volumes.csi_node_columns import CsiNodeColumns, csi_node_columns
+from shared.plugins.volumes.volume_hints import LIMITS_EVENTS
 from shared.plugins.volumes.volume_index import CLAIMS, VolumeIndex, attachable_of, volume_index
 
 REASON: Final = "node(s) exceed max volume count"
@@ -41,6 +43,9 @@ class NodeVolumeLimits:
     filter_depends: ClassVar[Dependence] = Dependence(
         Reads.NODE | Reads.PODS | Reads.OBJECTS, Scope.ROW
     )
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return LIMITS_EVENTS
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         if not any(may_attach(volume) for volume in pod.spec.volumes or ()):

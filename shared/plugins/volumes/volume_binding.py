@@ -26,6 +26,7 @@ from shared.framework.plugin_api import (
 )
 from shared.framework.plugin_args import SHAPE_SCORE_MAX, VolumeBindingArgs
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.score_shape import ratio_table
 from shared.framework.status import SUCCESS, Code, ReasonBits, Status, Verdicts, all_pass
 from shared.kube.objects import ObjectReference, PersistentVolume, PersistentVolumeClaim
@@ -34,6 +35,7 @@ from shared.kube.pod_volumes import ownership_problem
 from shared.kube.volume_names import BOUND_BY_CONTROLLER, SELECTED_NODE
 from shared.plugin_names import VOLUME_BINDING
 from shared.plugins.volumes.storage_score import ClassTotals
+from shared.plugins.volumes.volume_hints import BINDING_EVENTS
 from shared.plugins.volumes.volume_rules import (
     CLAIM_LOST,
     WAIT_FOR_FIRST_CONSUMER,
@@ -84,6 +86,9 @@ class VolumeBinding:
             else None
         )
         self.bind_timeout_s = float(args.bind_timeout_seconds)
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return BINDING_EVENTS
 
     # Filter ----------------------------------------------------------------------------------------
 

@@ -19,9 +19,11 @@ from shared.framework.plugin_api import (
     Scope,
 )
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import SKIP, SUCCESS, Code, Status, Verdicts
 from shared.kube.pod_volumes import Disk, disks
 from shared.plugin_names import VOLUME_RESTRICTIONS
+from shared.plugins.volumes.volume_hints import RESTRICTIONS_EVENTS
 from shared.plugins.volumes.volume_index import CLAIMS, volume_index
 from shared.plugins.volumes.volume_rules import READ_WRITE_ONCE_POD
 
@@ -56,6 +58,9 @@ class VolumeRestrictions:
         Reads.OBJECTS | Reads.PODS | Reads.NODE, Scope.CLUSTER
     )
     filter_depends: ClassVar[Dependence] = Dependence(Reads.PODS, Scope.ROW)
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return RESTRICTIONS_EVENTS
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         if not pod.spec.volumes:

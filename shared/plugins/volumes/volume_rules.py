@@ -6,7 +6,7 @@ Rules: staging/src/k8s.io/component-helpers/storage/volume/{helpers.go,pv_helper
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools
 from shared.columns.table import NodeTable
 from shared.kube import quantity
+from shared.kube.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_SEPARATOR
 from shared.kube.objects import (
     CsiStorageCapacity,
     LabelSelector,
@@ -42,6 +43,14 @@ CLAIM_LOST: Final = "Lost"
 VOLUME_AVAILABLE: Final = "Available"
 FILESYSTEM: Final = "Filesystem"
 STORAGE: Final = "storage"
+TOPOLOGY_LABELS: Final = (BETA_ZONE, BETA_REGION, ZONE, REGION)
+
+
+class VolumeTopology(NamedTuple):
+    """One label of a volume: a node must have one of its values."""
+
+    key: str
+    values: tuple[str, ...]
 
 
 # Facts about one object ---------------------------------------------------------------------------
@@ -102,6 +111,18 @@ def volume_size_max(capacity: CsiStorageCapacity) -> int | None:
     if stated is None:
         stated = capacity.capacity
     return None if stated is None else quantity.value(stated)
+
+
+def volume_topologies(volume: PersistentVolume) -> list[VolumeTopology]:
+    """The zone and region labels of a volume; a label with an empty zone in it is ignored."""
+    labels = volume.metadata.labels or {}
+    found: list[VolumeTopology] = []
+    for key in TOPOLOGY_LABELS:
+        if key in labels:
+            zones = [zone.strip() for zone in labels[key].split(ZONE_SEPARATOR)]
+            if "" not in zones:
+                found.append(VolumeTopology(key, tuple(zones)))
+    return found
 
 
 def affinity_terms(required: NodeSelector | None) -> Terms | None:

@@ -4,7 +4,7 @@ Rules: pkg/scheduler/framework/plugins/volumezone/volume_zone.go, v1.36.2.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -21,23 +21,23 @@ from shared.framework.plugin_api import (
     Scope,
 )
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import Code, Status, Verdicts, single_reason
-from shared.kube.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_SEPARATOR
-from shared.kube.objects import PersistentVolume, PersistentVolumeClaim
+from shared.kube.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE
+from shared.kube.objects import PersistentVolumeClaim
 from shared.plugin_names import VOLUME_ZONE
-from shared.plugins.volumes.volume_rules import WAIT_FOR_FIRST_CONSUMER, claim_class
+from shared.plugins.volumes.volume_hints import ZONE_EVENTS
+from shared.plugins.volumes.volume_rules import (
+    TOPOLOGY_LABELS,
+    WAIT_FOR_FIRST_CONSUMER,
+    VolumeTopology,
+    claim_class,
+    volume_topologies,
+)
 from shared.selectors.label_match import has_label, value_in
 
 REASON: Final = "node(s) had no available volume zone"
-TOPOLOGY_LABELS: Final = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 GENERAL_LABEL: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION}
-
-
-class VolumeTopology(NamedTuple):
-    """One label of a volume: a node must have one of its values."""
-
-    key: str
-    values: tuple[str, ...]
 
 
 class VolumeZone:
@@ -51,6 +51,9 @@ class VolumeZone:
     )
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
     filter_depends: ClassVar[Dependence] = Dependence(Reads.NODE, Scope.ROW)
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return ZONE_EVENTS
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         if not pod.claim_keys:
@@ -86,18 +89,6 @@ class VolumeZone:
             state = self.pre_filter(pod, cluster).state or ()
         fits = match_volume_zones(state, cluster.nodes, row_index(rows), len(rows))
         return single_reason(~fits, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
-
-
-def volume_topologies(volume: PersistentVolume) -> list[VolumeTopology]:
-    """The zone and region labels of a volume; a label with an empty zone in it is ignored."""
-    labels = volume.metadata.labels or {}
-    found: list[VolumeTopology] = []
-    for key in TOPOLOGY_LABELS:
-        if key in labels:
-            zones = [zone.strip() for zone in labels[key].split(ZONE_SEPARATOR)]
-            if "" not in zones:
-                found.append(VolumeTopology(key, tuple(zones)))
-    return found
 
 
 def match_volume_zones(

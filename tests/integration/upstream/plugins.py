@@ -4,7 +4,6 @@ They stand for the plugins that upstream's tests register in the scheduler under
 as anybody's are: by entry point, in processes of their own.
 """
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -25,6 +24,7 @@ from shared.framework.plugin_api import (
 )
 from shared.framework.pod_info import PodInfo
 from shared.framework.post_filter import FailedAttempt, PostFilterResult
+from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import SUCCESS, Code, Status, Verdicts, single_reason
 from shared.kube.pod_record import PodRecord
 from tests.support.live import tell
@@ -317,9 +317,11 @@ class Job(Base):
 
     NAME: ClassVar[str] = "Job"
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(Reads.PODS, Scope.CLUSTER)
-    events: ClassVar[Sequence[tuple[str, str]]] = ()
-    """None helps: only `activate` does."""
     _handle: Handle
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        """None helps: only `activate` does."""
+        return ()
 
     def use_handle(self, handle: Handle) -> None:
         self._handle = handle

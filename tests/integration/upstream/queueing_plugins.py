@@ -3,23 +3,24 @@
 Apart from `plugins.py` because these have no arguments and say nothing of themselves.
 """
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from shared.columns.schema import Rows
+from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ON_NODE, Dependence
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import Code, Verdicts, single_reason
 
-WATCHED = [
-    "Node", "AssignedPod", "PersistentVolume", "PersistentVolumeClaim",
-    "storage.k8s.io/StorageClass", "storage.k8s.io/CSINode", "storage.k8s.io/CSIDriver",
-    "storage.k8s.io/CSIStorageCapacity", "storage.k8s.io/VolumeAttachment",
-    "resource.k8s.io/DeviceClass",
-]  # fmt: skip
+WATCHED = (
+    Resource.NODE, Resource.ASSIGNED_POD, Resource.PERSISTENT_VOLUME,
+    Resource.PERSISTENT_VOLUME_CLAIM, Resource.STORAGE_CLASS, Resource.CSI_NODE, Resource.CSI_DRIVER,
+    Resource.CSI_STORAGE_CAPACITY, Resource.VOLUME_ATTACHMENT, Resource.DEVICE_CLASS,
+)  # fmt: skip
+CHANGES = (Action.ADD, Action.UPDATE, Action.DELETE)
 
 
 class Watcher:
@@ -30,13 +31,15 @@ class Watcher:
 
     NAME: ClassVar[str] = "Watcher"
     filter_depends: ClassVar[Dependence] = ON_NODE
-    events: ClassVar[Sequence[tuple[str, str]]] = (
-        *((resource, action) for resource in WATCHED for action in ("Add", "Update", "Delete")),
-        ("Pod", "UpdatePodLabel"),
-    )
 
     def __init__(self, given: dict[str, Any]) -> None:
         assert not given
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return (
+            *(ClusterEventWithHint(resource, CHANGES) for resource in WATCHED),
+            ClusterEventWithHint(Resource.POD, (Action.UPDATE_POD_LABEL,)),
+        )
 
     def filter(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
         nowhere = np.ones(len(rows), np.bool_)
@@ -47,7 +50,9 @@ class Blocker(Watcher):
     """Refuses every node for good: what the plugins before it let pass stays in the queue."""
 
     NAME: ClassVar[str] = "Blocker"
-    events: ClassVar[Sequence[tuple[str, str]]] = ()
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return ()
 
 
 ENTRY_POINTS = {plugin.NAME: f"{__name__}:{plugin.__name__}" for plugin in (Watcher, Blocker)}

@@ -1,6 +1,5 @@
 """Plugins of the tests about the scheduler as a whole, as upstream's tests register them there."""
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -8,9 +7,11 @@ import numpy as np
 
 from shared.columns.schema import Rows
 from shared.framework.binding_api import ALLOWED, Allowed, Binding, Refused, Skipped
+from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ON_NODE, Dependence, PermitResult
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import Code, Status, Verdicts, single_reason
 from shared.kube.pod_record import PodRecord
 from tests.integration.upstream.plugins import Base, Binds
@@ -21,7 +22,9 @@ class Untainted(Base):
 
     NAME: ClassVar[str] = "Untainted"
     filter_depends: ClassVar[Dependence] = ON_NODE
-    events: ClassVar[Sequence[tuple[str, str]]] = (("Node", "UpdateNodeTaint"),)
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return (ClusterEventWithHint(Resource.NODE, (Action.UPDATE_NODE_TAINT,)),)
 
     def filter(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
         refused = cluster.nodes.taints_id[rows] != 0
@@ -49,8 +52,10 @@ class LabelPermits(Base):
     """Permit: pods wait, until one with the label `rejects` comes; changed labels of nodes help."""
 
     NAME: ClassVar[str] = "LabelPermits"
-    events: ClassVar[Sequence[tuple[str, str]]] = (("Node", "UpdateNodeLabel"),)
     _handle: Any
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return (ClusterEventWithHint(Resource.NODE, (Action.UPDATE_NODE_LABEL,)),)
 
     def use_handle(self, handle: Any) -> None:
         self._handle = handle

@@ -4,15 +4,16 @@ A pod of its profile stays in the queue for good: its attempts are what the plug
 `plugins.py` because it has no arguments, and reads objects.
 """
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from shared.columns.schema import Rows
+from shared.framework.cluster_event import Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Dependence, Reads, Scope
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import Verdicts
-from tests.integration.upstream.queueing_plugins import Blocker
+from tests.integration.upstream.queueing_plugins import CHANGES, Blocker
 from tests.support.live import tell
 
 VOLUMES = "persistentvolumes"
@@ -26,9 +27,9 @@ class VolumeObserver(Blocker):
     NAME: ClassVar[str] = "VolumeObserver"
     object_kinds: ClassVar[frozenset[str]] = frozenset({VOLUMES})
     filter_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
-    events: ClassVar[Sequence[tuple[str, str]]] = tuple(
-        ("PersistentVolume", action) for action in ("Add", "Update", "Delete")
-    )
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return (ClusterEventWithHint(Resource.PERSISTENT_VOLUME, CHANGES),)
 
     def filter(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
         for volume in cluster.objects.all(VOLUMES).values():

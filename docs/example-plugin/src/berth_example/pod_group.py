@@ -8,10 +8,12 @@ These run in the owner, which is one process, so a plugin may keep books there.
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import WAIT, Handle, PermitResult, WaitingPod
 from shared.framework.plugin_args import ArgsStruct, parse_args
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import SUCCESS, Code, Status
 from shared.kube.pod_record import PodRecord
 
@@ -35,12 +37,15 @@ class PodGroup:
     """Reserve and Permit."""
 
     NAME: ClassVar[str] = "PodGroup"
-    events: ClassVar[tuple[tuple[str, str], ...]] = (("UnschedulablePod", "Add"), ("Node", "Add"))
-    """What may help pods of a group that did not come together; without this, every event would."""
     _handle: Handle
 
     def __init__(self, given: dict[str, Any]) -> None:
         self._wait_s = parse_args(self.NAME, PodGroupArgs, given, problems).wait_seconds
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        """What may help pods of a group that did not come together; without this, every event would."""
+        resources = (Resource.UNSCHEDULABLE_POD, Resource.NODE)
+        return tuple(ClusterEventWithHint(resource, (Action.ADD,)) for resource in resources)
 
     def use_handle(self, handle: Handle) -> None:
         """Called once, in the owner only."""

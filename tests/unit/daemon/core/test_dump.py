@@ -2,7 +2,7 @@
 
 from daemon.core.cache import Cache
 from daemon.core.dump import by_place, dump_lines
-from daemon.core.queue.cluster_event import NODE_ADD
+from shared.framework.cluster_event import NODE_ADD
 from shared.plugin_names import NODE_NAME, SCHEDULING_GATES
 from tests.support.builders import make_node
 from tests.unit.daemon.core.queue.builders import GATED, Bench

@@ -13,7 +13,8 @@ from shared.columns.rows import row_index
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
 from shared.kube.objects import PersistentVolume
-from shared.plugins.volumes.volume_zone import VolumeZone, match_volume_zones, volume_topologies
+from shared.plugins.volumes.volume_rules import volume_topologies
+from shared.plugins.volumes.volume_zone import VolumeZone, match_volume_zones
 from tests.support.builders import make_node
 from tests.support.cluster import cluster_of, pod_with, rows_of
 from tests.support.slow_volumes import zones_fit

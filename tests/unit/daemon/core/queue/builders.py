@@ -5,15 +5,14 @@ from typing import Any
 
 from daemon.core.pod_classes import PodClasses
 from daemon.core.queue.active import PreEnqueue, QueueKey, priority_sort, scheduling_gates
-from daemon.core.queue.hints import default_registrations
-from daemon.core.queue.queued_pod import PodView, QueuedPod
+from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.scheduling_queue import QueueSettings, SchedulingQueue
-from daemon.core.queue.wakeups import Registrations, Wakeups
 from shared.columns.table import NodeTable
-from shared.framework.cluster_view import ObjectStore
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import PodView, Registrations
 from shared.kube.pod_record import PodRecord, decode_template
 from tests.support.builders import make_pod
+from tests.support.wakeups import default_registrations, wakeups_of
 
 GATED: dict[str, Any] = {"schedulingGates": [{"name": "example.com/wait"}]}
 
@@ -34,10 +33,9 @@ class Bench:
         pre_enqueue: PreEnqueue = scheduling_gates,
         queue_key: QueueKey = priority_sort,
     ) -> None:
-        self.objects = ObjectStore()
         self.classes = PodClasses(NodeTable())
-        self.wakeups = Wakeups(
-            default_registrations(self.objects) if registrations is None else registrations
+        self.wakeups = wakeups_of(
+            default_registrations() if registrations is None else registrations
         )
         self.queue = SchedulingQueue(
             self.wakeups,

@@ -5,15 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from daemon.core.queue.cluster_event import Action, ClusterEvent, Registration, Resource
-from daemon.core.queue.hints import default_registrations
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
-from daemon.core.queue.wakeups import Change, Hint, Registered, Wakeups, with_implied_taint
+from daemon.core.queue.wakeups import with_implied_taint
 from shared.errors import ObjectError
-from shared.framework.cluster_view import ObjectStore
+from shared.framework.cluster_event import Action, ClusterEvent, Registration, Resource
+from shared.framework.queueing_hints import Change, ClusterEventWithHint, QueueingHint
 from shared.kube.objects import Node
 from shared.plugin_names import DEFAULT_PLUGINS
 from tests.support.builders import make_pod
+from tests.support.wakeups import default_registrations, wakeups_of
 from tests.unit.daemon.core.queue.builders import Bench, view_of
 
 
@@ -127,9 +127,9 @@ def test_an_update_of_a_pod_is_told_by_what_changed(
 
 
 def test_plugins_that_wait_for_nodes_wait_for_taints_to_go_as_well() -> None:
-    asks = Registered(Resource.NODE, (Action.ADD,))
-    own = Registered(Resource.NODE, (Action.ADD, Action.UPDATE_NODE_TAINT))
-    other = Registered(Resource.CSI_NODE, (Action.ADD,))
+    asks = ClusterEventWithHint(Resource.NODE, (Action.ADD,))
+    own = ClusterEventWithHint(Resource.NODE, (Action.ADD, Action.UPDATE_NODE_TAINT))
+    other = ClusterEventWithHint(Resource.CSI_NODE, (Action.ADD,))
     assert len(with_implied_taint((asks,))) == 2
     assert with_implied_taint((own,)) == (own,)
     assert with_implied_taint((other,)) == (other,)
@@ -137,7 +137,7 @@ def test_plugins_that_wait_for_nodes_wait_for_taints_to_go_as_well() -> None:
 
 def test_every_registered_plugin_is_one_of_the_default_profile() -> None:
     known = {name for name, _ in DEFAULT_PLUGINS}
-    assert set(default_registrations(ObjectStore())) <= known
+    assert set(default_registrations()) <= known
 
 
 REGISTERED = """
@@ -184,17 +184,17 @@ def test_the_table_registers_what_kube_scheduler_registers() -> None:
             for line in with_implied_taint(lines)
             for action in line.actions
         }
-        for plugin, lines in default_registrations(ObjectStore()).items()
+        for plugin, lines in default_registrations().items()
     }
     assert actual == expected
 
 
 def test_a_hint_that_cannot_read_an_object_counts_as_queue() -> None:
-    def hint(*_: object) -> Hint:
+    def hint(*_: object) -> QueueingHint:
         raise ObjectError("node n1", "cpu is no quantity")
 
     event = ClusterEvent(Resource.NODE, Action.ADD)
-    bench = Bench(registrations={"P": (Registered(Resource.NODE, (Action.ADD,), hint),)})
+    bench = Bench(registrations={"P": (ClusterEventWithHint(Resource.NODE, (Action.ADD,), hint),)})
     bench.park("p", ["P"])
     assert bench.queue.move_all_to_active_or_backoff(event, None, node(), 20.0) == 1
     assert bench.wakeups.hint_error_count == 1
@@ -202,8 +202,10 @@ def test_a_hint_that_cannot_read_an_object_counts_as_queue() -> None:
 
 def test_what_a_plugin_says_can_be_asked_for_an_explanation() -> None:
     event = ClusterEvent(Resource.NODE, Action.ADD)
-    wakeups = Wakeups(default_registrations(ObjectStore()))
+    wakeups = wakeups_of(default_registrations())
     pod = Bench().add("p")
-    assert wakeups.hint_of("NodeName", pod, Change(event, None, node())) is Hint.QUEUE
-    assert wakeups.hint_of("NodeResourcesFit", pod, Change(event, None, node())) is Hint.SKIP
+    assert wakeups.hint_of("NodeName", pod, Change(event, None, node())) is QueueingHint.QUEUE
+    assert (
+        wakeups.hint_of("NodeResourcesFit", pod, Change(event, None, node())) is QueueingHint.SKIP
+    )
     assert wakeups.hint_of("ImageLocality", pod, Change(event, None, node())) is None

@@ -5,7 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from daemon.core.queue.cluster_event import (
+from daemon.core.cache import Cache
+from daemon.core.queue.queued_pod import QueuedPod
+from shared import plugin_names
+from shared.framework.cluster_event import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     NODE_ADD,
@@ -13,22 +16,22 @@ from daemon.core.queue.cluster_event import (
     ClusterEvent,
     Resource,
 )
-from daemon.core.queue.hints import HintSettings, default_registrations
-from daemon.core.queue.queued_pod import QueuedPod
-from daemon.core.queue.wakeups import Change, ChangedObject, Hint, Wakeups
-from shared import plugin_names
-from shared.framework.cluster_view import ObjectStore
+from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
+from shared.framework.queueing_hints import Change, ChangedObject, QueueingHint, Registrations
+from shared.framework.registry import Registry
 from shared.kube.objects import (
     CsiDriver,
     NodeSelector,
     Pod,
     ResourceClaim,
+    Service,
     VolumeAttachment,
 )
 from shared.kube.pod_record import split_pod
 from shared.selectors import node_inclusion
 from shared.selectors.node_selector import Terms, parse_selector
 from tests.support.builders import make_node, make_pod
+from tests.support.wakeups import default_registrations, registrations_with, wakeups_of
 from tests.unit.daemon.core.queue.builders import Bench, view_of
 
 CLAIM_ADDED = ClusterEvent(Resource.RESOURCE_CLAIM, Action.ADD)
@@ -41,10 +44,11 @@ RELABELLED = ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE_POD_LABEL)
 class Asking:
     """Asks one plugin's hint about events, for one pod."""
 
-    def __init__(self, plugin: str, settings: HintSettings | None = None) -> None:
-        self.objects = ObjectStore()
+    def __init__(self, plugin: str, registrations: Registrations | None = None) -> None:
+        cluster = Cache().view
+        self.objects = cluster.objects
         self._plugin = plugin
-        self._wakeups = Wakeups(default_registrations(self.objects, settings or HintSettings()))
+        self._wakeups = wakeups_of(registrations or default_registrations(), cluster)
 
     def __call__(
         self,
@@ -52,7 +56,7 @@ class Asking:
         event: ClusterEvent,
         old: ChangedObject | None,
         new: ChangedObject | None,
-    ) -> Hint | None:
+    ) -> QueueingHint | None:
         said = self._wakeups.hint_of(self._plugin, pod, Change(event, old, new))
         self.error_count = self._wakeups.hint_error_count
         return said
@@ -85,10 +89,10 @@ def test_the_pods_own_claim_helps_when_it_appears() -> None:
     ask = Asking(plugin_names.DYNAMIC_RESOURCES)
     pod = pod_with(spec=NAMED)
     mine, other = claim("mine"), claim("other")
-    assert ask(pod, CLAIM_ADDED, None, mine) is Hint.SKIP, "not in the store: still missing"
+    assert ask(pod, CLAIM_ADDED, None, mine) is QueueingHint.SKIP, "not in the store: still missing"
     ask.objects.put("resourceclaims", "default/mine", mine)
-    assert ask(pod, CLAIM_ADDED, None, mine) is Hint.QUEUE
-    assert ask(pod, CLAIM_ADDED, None, other) is Hint.SKIP
+    assert ask(pod, CLAIM_ADDED, None, mine) is QueueingHint.QUEUE
+    assert ask(pod, CLAIM_ADDED, None, other) is QueueingHint.SKIP
 
 
 def test_a_claim_helps_when_its_status_changes_or_any_claim_is_deallocated() -> None:
@@ -98,39 +102,43 @@ def test_a_claim_helps_when_its_status_changes_or_any_claim_is_deallocated() -> 
     ask.objects.put("resourceclaims", "default/mine", mine)
     relabelled = claim("mine", spec={"a": 1})
     reserved = claim("mine", status={"reservedFor": []})
-    assert ask(pod, CLAIM_UPDATED, mine, relabelled) is Hint.SKIP
-    assert ask(pod, CLAIM_UPDATED, mine, reserved) is Hint.QUEUE
-    assert ask(pod, CLAIM_UPDATED, claim("other", **ALLOCATED), claim("other")) is Hint.QUEUE
-    assert ask(pod, CLAIM_UPDATED, claim("other"), claim("other", **ALLOCATED)) is Hint.SKIP
+    assert ask(pod, CLAIM_UPDATED, mine, relabelled) is QueueingHint.SKIP
+    assert ask(pod, CLAIM_UPDATED, mine, reserved) is QueueingHint.QUEUE
+    assert (
+        ask(pod, CLAIM_UPDATED, claim("other", **ALLOCATED), claim("other")) is QueueingHint.QUEUE
+    )
+    assert ask(pod, CLAIM_UPDATED, claim("other"), claim("other", **ALLOCATED)) is QueueingHint.SKIP
 
 
 def test_a_claim_that_is_on_its_way_out_helps_nobody() -> None:
     ask = Asking(plugin_names.DYNAMIC_RESOURCES)
     leaving = claim("mine", deleted="2026-01-01T00:00:00Z")
     ask.objects.put("resourceclaims", "default/mine", leaving)
-    assert ask(pod_with(spec=NAMED), CLAIM_ADDED, None, leaving) is Hint.SKIP
+    assert ask(pod_with(spec=NAMED), CLAIM_ADDED, None, leaving) is QueueingHint.SKIP
 
 
 def test_a_pod_waits_until_its_generated_claims_are_named_and_its_own() -> None:
     ask = Asking(plugin_names.DYNAMIC_RESOURCES)
     event = ClusterEvent(Resource.UNSCHEDULABLE_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
     before = pod_with(spec=GENERATED)
-    assert ask(before, event, before.view, before.view) is Hint.SKIP
+    assert ask(before, event, before.view, before.view) is QueueingHint.SKIP
     after = _with_claim_status("mine")
-    assert ask(after, event, before.view, after.view) is Hint.SKIP, "the claim is not there yet"
+    assert ask(after, event, before.view, after.view) is QueueingHint.SKIP, (
+        "the claim is not there yet"
+    )
     ask.objects.put("resourceclaims", "default/mine", claim("mine", owner="somebody"))
-    assert ask(after, event, before.view, after.view) is Hint.SKIP
+    assert ask(after, event, before.view, after.view) is QueueingHint.SKIP
     ask.objects.put("resourceclaims", "default/mine", claim("mine", owner="p"))
-    assert ask(after, event, before.view, after.view) is Hint.QUEUE
+    assert ask(after, event, before.view, after.view) is QueueingHint.QUEUE
     stranger = Bench().add("stranger", spec=GENERATED)
-    assert ask(stranger, event, before.view, after.view) is Hint.SKIP
+    assert ask(stranger, event, before.view, after.view) is QueueingHint.SKIP
 
 
 def test_a_reference_for_which_no_claim_had_to_be_made_is_complete() -> None:
     ask = Asking(plugin_names.DYNAMIC_RESOURCES)
     event = ClusterEvent(Resource.UNSCHEDULABLE_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
     after = _with_claim_status(None)
-    assert ask(after, event, after.view, after.view) is Hint.QUEUE
+    assert ask(after, event, after.view, after.view) is QueueingHint.QUEUE
 
 
 def _with_claim_status(claim_name: str | None) -> QueuedPod:
@@ -155,16 +163,16 @@ def attachment(volume: str | None, attacher: str = "csi.example.com") -> VolumeA
 
 def test_any_detached_volume_may_help_a_pod_with_a_claim() -> None:
     ask = Asking(plugin_names.NODE_VOLUME_LIMITS)
-    assert ask(pod_with(claim="unknown"), DETACHED, attachment("pv1"), None) is Hint.QUEUE
-    assert ask(pod_with(), DETACHED, attachment("pv1"), None) is Hint.SKIP
+    assert ask(pod_with(claim="unknown"), DETACHED, attachment("pv1"), None) is QueueingHint.QUEUE
+    assert ask(pod_with(), DETACHED, attachment("pv1"), None) is QueueingHint.SKIP
 
 
 def test_a_detached_volume_helps_a_pod_with_an_inline_volume_of_the_migrated_driver() -> None:
     ask = Asking(plugin_names.NODE_VOLUME_LIMITS)
     disk = {"name": "d", "awsElasticBlockStore": {"volumeID": "v"}}
     pod = pod_with(spec={"volumes": [disk]})
-    assert ask(pod, DETACHED, attachment(None, "ebs.csi.aws.com"), None) is Hint.QUEUE
-    assert ask(pod, DETACHED, attachment(None, "pd.csi.storage.gke.io"), None) is Hint.SKIP
+    assert ask(pod, DETACHED, attachment(None, "ebs.csi.aws.com"), None) is QueueingHint.QUEUE
+    assert ask(pod, DETACHED, attachment(None, "pd.csi.storage.gke.io"), None) is QueueingHint.SKIP
 
 
 GCE = {"gcePersistentDisk": {"pdName": "a"}}
@@ -181,19 +189,19 @@ RBD_READ = {"rbd": {"monitors": ["m2"], "image": "i", "pool": "p", "readOnly": T
 @pytest.mark.parametrize(
     ("wanted", "held", "hint"),
     [
-        (GCE, GCE_READ, Hint.QUEUE),
-        (GCE_READ, GCE_READ, Hint.SKIP),
-        (EBS_READ, EBS_READ, Hint.QUEUE),
-        (EBS, GCE, Hint.SKIP),
-        (ISCSI, ISCSI_READ, Hint.QUEUE),
-        (ISCSI_READ, ISCSI_READ, Hint.SKIP),
-        (RBD, RBD_READ, Hint.QUEUE),
-        (RBD_READ, RBD_READ, Hint.SKIP),
-        (RBD, RBD_OTHER_MONITORS, Hint.SKIP),
+        (GCE, GCE_READ, QueueingHint.QUEUE),
+        (GCE_READ, GCE_READ, QueueingHint.SKIP),
+        (EBS_READ, EBS_READ, QueueingHint.QUEUE),
+        (EBS, GCE, QueueingHint.SKIP),
+        (ISCSI, ISCSI_READ, QueueingHint.QUEUE),
+        (ISCSI_READ, ISCSI_READ, QueueingHint.SKIP),
+        (RBD, RBD_READ, QueueingHint.QUEUE),
+        (RBD_READ, RBD_READ, QueueingHint.SKIP),
+        (RBD, RBD_OTHER_MONITORS, QueueingHint.SKIP),
     ],
 )
 def test_a_deleted_pod_helps_those_that_want_the_same_disk(
-    wanted: dict[str, Any], held: dict[str, Any], hint: Hint
+    wanted: dict[str, Any], held: dict[str, Any], hint: QueueingHint
 ) -> None:
     ask = Asking(plugin_names.VOLUME_RESTRICTIONS)
     pod = pod_with(spec={"volumes": [{"name": "v", **wanted}]})
@@ -201,7 +209,7 @@ def test_a_deleted_pod_helps_those_that_want_the_same_disk(
     deleted = view_of(make_pod("b", node_name="n1", spec=spec))
     assert ask(pod, ASSIGNED_POD_DELETE, deleted, None) is hint
     elsewhere = view_of(make_pod("b", namespace="other", node_name="n1", spec=spec))
-    assert ask(pod, ASSIGNED_POD_DELETE, elsewhere, None) is Hint.SKIP
+    assert ask(pod, ASSIGNED_POD_DELETE, elsewhere, None) is QueueingHint.SKIP
 
 
 def test_a_driver_that_stops_tracking_capacity_helps_pods_with_its_inline_volumes() -> None:
@@ -213,10 +221,10 @@ def test_a_driver_that_stops_tracking_capacity_helps_pods_with_its_inline_volume
         return msgspec.convert(body, CsiDriver)
 
     tracking, relaxed = driver("d", tracks=True), driver("d", tracks=False)
-    assert ask(pod, DRIVER_UPDATED, tracking, relaxed) is Hint.QUEUE
-    assert ask(pod, DRIVER_UPDATED, relaxed, tracking) is Hint.SKIP
+    assert ask(pod, DRIVER_UPDATED, tracking, relaxed) is QueueingHint.QUEUE
+    assert ask(pod, DRIVER_UPDATED, relaxed, tracking) is QueueingHint.SKIP
     other = driver("e", tracks=True), driver("e", tracks=False)
-    assert ask(pod, DRIVER_UPDATED, *other) is Hint.SKIP
+    assert ask(pod, DRIVER_UPDATED, *other) is QueueingHint.SKIP
 
 
 # Settings of the profile --------------------------------------------------------------------------
@@ -224,10 +232,13 @@ def test_a_driver_that_stops_tracking_capacity_helps_pods_with_its_inline_volume
 
 def test_nodes_outside_the_added_affinity_help_nobody() -> None:
     terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "pool", "operator": "Exists"}]}]}
-    parsed = parse_selector(msgspec.convert(terms, NodeSelector))
-    ask = Asking(plugin_names.NODE_AFFINITY, HintSettings(added_affinity=parsed))
-    assert ask(pod_with(), NODE_ADD, None, make_node("n")) is Hint.SKIP
-    assert ask(pod_with(), NODE_ADD, None, make_node("n", labels={"pool": "a"})) is Hint.QUEUE
+    added = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    table = registrations_with(NodeAffinity={"addedAffinity": added})
+    ask = Asking(plugin_names.NODE_AFFINITY, table)
+    assert ask(pod_with(), NODE_ADD, None, make_node("n")) is QueueingHint.SKIP
+    assert (
+        ask(pod_with(), NODE_ADD, None, make_node("n", labels={"pool": "a"})) is QueueingHint.QUEUE
+    )
 
 
 def test_what_a_pod_demands_of_nodes_is_read_once_for_all_events(
@@ -248,23 +259,31 @@ def test_what_a_pod_demands_of_nodes_is_read_once_for_all_events(
         }
     }
     ask, pod = Asking(plugin_names.NODE_AFFINITY), pod_with(spec=spec)
-    assert ask(pod, NODE_ADD, None, make_node("n")) is Hint.SKIP
-    assert ask(pod, NODE_ADD, None, make_node("m")) is Hint.SKIP
-    assert ask(pod, NODE_ADD, None, make_node("o", labels={"pool": "a"})) is Hint.QUEUE
+    assert ask(pod, NODE_ADD, None, make_node("n")) is QueueingHint.SKIP
+    assert ask(pod, NODE_ADD, None, make_node("m")) is QueueingHint.SKIP
+    assert ask(pod, NODE_ADD, None, make_node("o", labels={"pool": "a"})) is QueueingHint.QUEUE
     assert len(read) == 1
 
 
-def test_hard_default_constraints_wake_the_pods_that_have_none_of_their_own() -> None:
-    ask = Asking(plugin_names.POD_TOPOLOGY_SPREAD, HintSettings(has_hard_default_constraints=True))
-    bound = view_of(make_pod("b", node_name="n1", labels={"a": "1"}))
-    assert ask(pod_with(), ASSIGNED_POD_ADD, None, bound) is Hint.QUEUE
-    assert ask(pod_with(), NODE_ADD, None, make_node("n")) is Hint.QUEUE
-    own = {
-        "topologySpreadConstraints": [{"topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}]
-    }
-    assert ask(pod_with(spec=own), ASSIGNED_POD_ADD, None, bound) is Hint.SKIP
+def test_default_constraints_wake_the_pods_that_have_none_of_their_own() -> None:
+    hard = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    listed = {"defaultingType": "List", "defaultConstraints": [hard]}
+    ask = Asking(plugin_names.POD_TOPOLOGY_SPREAD, registrations_with(PodTopologySpread=listed))
+    body = {"metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": {"a": "1"}}}
+    ask.objects.put("services", "default/s", msgspec.convert(body, Service))
+    alike, other = (view_of(make_pod("b", node_name="n1", labels={"a": a})) for a in "12")
+    pod = pod_with(labels={"a": "1"})
+    assert ask(pod, ASSIGNED_POD_ADD, None, alike) is QueueingHint.QUEUE
+    assert ask(pod, ASSIGNED_POD_ADD, None, other) is QueueingHint.SKIP
+    assert ask(pod_with(), ASSIGNED_POD_ADD, None, alike) is QueueingHint.SKIP, "of no service"
+    zoned = make_node("n", labels={"zone": "a"})
+    assert ask(pod, NODE_ADD, None, zoned) is QueueingHint.QUEUE
+    assert ask(pod, NODE_ADD, None, make_node("n")) is QueueingHint.SKIP
+    own = {"topologySpreadConstraints": [{**hard, "labelSelector": {"matchLabels": {"a": "2"}}}]}
+    mine = pod_with(labels={"a": "1"}, spec=own)
+    assert ask(mine, ASSIGNED_POD_ADD, None, alike) is QueueingHint.SKIP
     plain = Asking(plugin_names.POD_TOPOLOGY_SPREAD)
-    assert plain(pod_with(), ASSIGNED_POD_ADD, None, bound) is Hint.SKIP
+    assert plain(pod, ASSIGNED_POD_ADD, None, alike) is QueueingHint.SKIP
 
 
 def test_comparing_tolerations_count_only_with_their_feature_gate() -> None:
@@ -272,9 +291,10 @@ def test_comparing_tolerations_count_only_with_their_feature_gate() -> None:
     taints = [{"key": "load", "value": "3", "effect": "NoSchedule"}]
     tainted = make_node("n", taints=taints)
     off = Asking(plugin_names.TAINT_TOLERATION)
-    on = Asking(plugin_names.TAINT_TOLERATION, HintSettings(has_toleration_comparison=True))
-    assert off(pod_with(spec=spec), NODE_ADD, None, tainted) is Hint.SKIP
-    assert on(pod_with(spec=spec), NODE_ADD, None, tainted) is Hint.QUEUE
+    gates = FeatureGates({TAINT_TOLERATION_COMPARISON_OPERATORS: True})
+    on = Asking(plugin_names.TAINT_TOLERATION, registrations_with(Registry(gates, entry_points=())))
+    assert off(pod_with(spec=spec), NODE_ADD, None, tainted) is QueueingHint.SKIP
+    assert on(pod_with(spec=spec), NODE_ADD, None, tainted) is QueueingHint.QUEUE
 
 
 # Bad input ----------------------------------------------------------------------------------------
@@ -290,15 +310,19 @@ def _affinity(operator: str) -> dict[str, Any]:
 def test_a_selector_that_cannot_be_understood_wakes_the_pod() -> None:
     ask = Asking(plugin_names.INTER_POD_AFFINITY)
     bound = view_of(make_pod("b", node_name="n1", labels={"app": "a"}))
-    assert ask(pod_with(spec=_affinity("Near")), ASSIGNED_POD_ADD, None, bound) is Hint.QUEUE
+    assert (
+        ask(pod_with(spec=_affinity("Near")), ASSIGNED_POD_ADD, None, bound) is QueueingHint.QUEUE
+    )
     assert ask.error_count == 1
-    assert ask(pod_with(spec=_affinity("NotIn")), ASSIGNED_POD_ADD, None, bound) is Hint.SKIP
-    assert ask(pod_with(spec=_affinity("In")), ASSIGNED_POD_ADD, None, bound) is Hint.QUEUE
+    assert (
+        ask(pod_with(spec=_affinity("NotIn")), ASSIGNED_POD_ADD, None, bound) is QueueingHint.SKIP
+    )
+    assert ask(pod_with(spec=_affinity("In")), ASSIGNED_POD_ADD, None, bound) is QueueingHint.QUEUE
 
 
 def test_an_allocatable_that_is_no_quantity_wakes_the_pod() -> None:
     ask = Asking(plugin_names.NODE_RESOURCES_FIT)
-    assert ask(pod_with(), NODE_ADD, None, make_node("n", cpu="a lot")) is Hint.QUEUE
+    assert ask(pod_with(), NODE_ADD, None, make_node("n", cpu="a lot")) is QueueingHint.QUEUE
     assert ask.error_count == 1
 
 
@@ -309,8 +333,8 @@ def test_a_relabelled_pod_that_leaves_the_anti_affinity_helps() -> None:
     pod = pod_with(spec={"affinity": {"podAntiAffinity": {required: [term]}}})
     matching = view_of(make_pod("b", node_name="n1", labels={"app": "a"}))
     other = view_of(make_pod("b", node_name="n1", labels={"app": "b"}))
-    assert ask(pod, RELABELLED, matching, other) is Hint.QUEUE
-    assert ask(pod, RELABELLED, other, matching) is Hint.SKIP
+    assert ask(pod, RELABELLED, matching, other) is QueueingHint.QUEUE
+    assert ask(pod, RELABELLED, other, matching) is QueueingHint.SKIP
 
 
 # Pods that are nominated --------------------------------------------------------------------------
@@ -341,5 +365,5 @@ def test_a_nominated_pod_that_goes_helps_as_one_on_a_node_does(
     labels = {"app": "web"}
     waiting = view_of(make_pod("q", labels=labels, host_port=80))
     nominated = view_of(make_pod("q", labels=labels, host_port=80, nominated_node_name="n1"))
-    assert ask(pod, ASSIGNED_POD_DELETE, waiting, None) is Hint.SKIP
-    assert ask(pod, ASSIGNED_POD_DELETE, nominated, None) is Hint.QUEUE
+    assert ask(pod, ASSIGNED_POD_DELETE, waiting, None) is QueueingHint.SKIP
+    assert ask(pod, ASSIGNED_POD_DELETE, nominated, None) is QueueingHint.QUEUE

@@ -3,23 +3,30 @@
 import sys
 
 from daemon.core.pod_classes import PodClasses
-from daemon.core.queue.cluster_event import NODE_ADD, Action, ClusterEvent, Resource
 from daemon.core.queue.in_flight import OWN_EVENT_COUNT_MAX, InFlight
 from daemon.core.queue.queued_pod import QueuedPod
-from daemon.core.queue.wakeups import Change, Hint, Registered, Strategy, Wakeups
+from daemon.core.queue.wakeups import Strategy
 from shared.columns.table import NodeTable
+from shared.framework.cluster_event import NODE_ADD, Action, ClusterEvent, Resource
+from shared.framework.cluster_view import ClusterView
+from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView, QueueingHint
 from tests.support.builders import make_node, make_pod
+from tests.support.wakeups import wakeups_of
 
 NODE = make_node("n1")
 REMOVED = ClusterEvent(Resource.NODE, Action.DELETE)
 
 
-def only_n2(pod: QueuedPod, change: Change) -> Hint:
-    return Hint.QUEUE if getattr(change.new, "metadata", NODE.metadata).name == "n2" else Hint.SKIP
+def only_n2(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+    return (
+        QueueingHint.QUEUE
+        if getattr(change.new, "metadata", NODE.metadata).name == "n2"
+        else QueueingHint.SKIP
+    )
 
 
 CLASSES = PodClasses(NodeTable())
-WAKEUPS = Wakeups({"P": (Registered(Resource.NODE, (Action.ADD,), only_n2),)})
+WAKEUPS = wakeups_of({"P": (ClusterEventWithHint(Resource.NODE, (Action.ADD,), only_n2),)})
 
 
 def queued(name: str, plugins: frozenset[str] = frozenset({"P"})) -> QueuedPod:

@@ -4,7 +4,9 @@ import math
 
 import pytest
 
-from daemon.core.queue.cluster_event import (
+from daemon.core.queue.queued_pod import Place, QueuedPod
+from daemon.core.queue.scheduling_queue import REFUSALS_IN_A_ROW_MAX, QueueSettings
+from shared.framework.cluster_event import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     NODE_ADD,
@@ -12,9 +14,14 @@ from daemon.core.queue.cluster_event import (
     ClusterEvent,
     Resource,
 )
-from daemon.core.queue.queued_pod import Place, QueuedPod
-from daemon.core.queue.scheduling_queue import REFUSALS_IN_A_ROW_MAX, QueueSettings
-from daemon.core.queue.wakeups import ANY_EVENT, Change, Hint, Registered
+from shared.framework.cluster_view import ClusterView
+from shared.framework.queueing_hints import (
+    ANY_EVENT,
+    Change,
+    ClusterEventWithHint,
+    PodView,
+    QueueingHint,
+)
 from shared.ids import NodeName
 from shared.messages.admin import QueueLengths
 from shared.plugin_names import (
@@ -467,14 +474,14 @@ def test_a_gated_pod_waits_until_its_last_gate_is_gone() -> None:
 def test_a_gated_pod_is_not_even_asked_about_events_that_its_gate_does_not_wait_for() -> None:
     asked: list[str] = []
 
-    def hint(pod: QueuedPod, change: Change) -> Hint:
+    def hint(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
         asked.append(pod.record.name)
-        return Hint.QUEUE
+        return QueueingHint.QUEUE
 
     bench = Bench(
         registrations={
-            "Gate": (Registered(Resource.NODE, (Action.DELETE,), hint),),
-            NODE_NAME: (Registered(Resource.NODE, (Action.ADD,), hint),),
+            "Gate": (ClusterEventWithHint(Resource.NODE, (Action.DELETE,), hint),),
+            NODE_NAME: (ClusterEventWithHint(Resource.NODE, (Action.ADD,), hint),),
         },
         pre_enqueue=lambda pod: "Gate" if pod.attempts else None,
     )
@@ -542,14 +549,14 @@ def test_an_event_may_be_kept_from_more_important_pods() -> None:
 def test_an_event_that_no_rejecting_plugin_registered_asks_nobody() -> None:
     asked: list[str] = []
 
-    def hint(pod: QueuedPod, change: Change) -> Hint:
+    def hint(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
         asked.append(pod.record.name)
-        return Hint.QUEUE
+        return QueueingHint.QUEUE
 
     bench = Bench(
         registrations={
-            "P": (Registered(Resource.NODE, (Action.ADD,), hint),),
-            "Q": (Registered(Resource.ASSIGNED_POD, (Action.ADD,), hint),),
+            "P": (ClusterEventWithHint(Resource.NODE, (Action.ADD,), hint),),
+            "Q": (ClusterEventWithHint(Resource.ASSIGNED_POD, (Action.ADD,), hint),),
         }
     )
     for i in range(10):
@@ -569,11 +576,11 @@ def test_a_plugin_that_does_not_say_what_helps_it_is_woken_by_everything() -> No
 def test_a_hint_is_asked_once_for_all_pods_of_a_class() -> None:
     asked: list[str] = []
 
-    def hint(pod: QueuedPod, change: Change) -> Hint:
+    def hint(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
         asked.append(pod.record.name)
-        return Hint.QUEUE if pod.record.name.startswith("a") else Hint.SKIP
+        return QueueingHint.QUEUE if pod.record.name.startswith("a") else QueueingHint.SKIP
 
-    registered = Registered(Resource.NODE, (Action.ADD,), hint)
+    registered = ClusterEventWithHint(Resource.NODE, (Action.ADD,), hint)
     bench = Bench(registrations={"P": (registered,)})
     for name in ("a1", "a2", "a3"):
         bench.park(name, ["P"], 0.0, labels={"app": "a"})
@@ -584,10 +591,10 @@ def test_a_hint_is_asked_once_for_all_pods_of_a_class() -> None:
 
 
 def test_pods_of_a_class_are_asked_one_by_one_when_a_hint_reads_their_names() -> None:
-    def hint(pod: QueuedPod, change: Change) -> Hint:
-        return Hint.QUEUE if pod.record.name == "a2" else Hint.SKIP
+    def hint(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+        return QueueingHint.QUEUE if pod.record.name == "a2" else QueueingHint.SKIP
 
-    registered = Registered(Resource.NODE, (Action.ADD,), hint, reads_identity=True)
+    registered = ClusterEventWithHint(Resource.NODE, (Action.ADD,), hint, reads_identity=True)
     bench = Bench(registrations={"P": (registered,)})
     for name in ("a1", "a2", "a3"):
         bench.park(name, ["P"])

@@ -1,0 +1,222 @@
+"""Events that help pods that the plugins of volumes rejected: a table for each plugin, at the end.
+
+Rules: `EventsToRegister` and the hints of volumebinding/volume_binding.go, volumezone/volume_zone.go,
+nodevolumelimits/csi.go and volumerestrictions/volume_restrictions.go under
+pkg/scheduler/framework/plugins, v1.36.2.
+"""
+
+from typing import Final
+
+from shared.framework.cluster_event import Action, Resource
+from shared.framework.cluster_view import ClusterView
+from shared.framework.queueing_hints import (
+    Change,
+    ClusterEventWithHint,
+    PodView,
+    QueueingHint,
+    as_kind,
+    queue_if,
+)
+from shared.kube.csi_translation import in_tree_plugin
+from shared.kube.objects import (
+    CsiDriver,
+    CsiNode,
+    CsiStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    Volume,
+    VolumeAttachment,
+)
+from shared.kube.pod_resources import claim_names
+from shared.kube.pod_volumes import disks, disks_conflict, may_attach
+from shared.plugins.volumes.csi_node_columns import migrated_plugins
+from shared.plugins.volumes.volume_rules import (
+    WAIT_FOR_FIRST_CONSUMER,
+    volume_size_max,
+    volume_topologies,
+)
+
+# Claims -------------------------------------------------------------------------------------------
+
+
+def after_own_claim(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+    """VolumeBinding, NodeVolumeLimits: a claim of the pod changed. Ephemeral volumes have claims that
+    are named after the pod."""
+    claim = as_kind(PersistentVolumeClaim, change.new)
+    if claim is None or claim.metadata.namespace != pod.record.namespace:
+        return QueueingHint.SKIP
+    return queue_if(claim.metadata.name in claim_names(pod.info.template, pod.record.name))
+
+
+def after_named_claim(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+    """VolumeZone, VolumeRestrictions: a claim that the pod names outright changed."""
+    claim = as_kind(PersistentVolumeClaim, change.new)
+    if claim is None:
+        return QueueingHint.SKIP
+    return queue_if(f"{claim.metadata.namespace}/{claim.metadata.name}" in pod.info.claim_keys)
+
+
+# VolumeBinding -----------------------------------------------------------------------------------
+
+
+def binding_after_storage_class(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+    """A class is new, or allows other topologies."""
+    was, now = change.both(StorageClass)
+    if was is None or now is None:
+        return QueueingHint.QUEUE
+    return queue_if((was.allowed_topologies or []) != (now.allowed_topologies or []))
+
+
+def binding_after_csi_node(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+    """A node's CSI information is new, or other in-tree plugins are migrated there."""
+    was, now = change.both(CsiNode)
+    if was is None or now is None:
+        return QueueingHint.QUEUE
+    return queue_if(migrated_plugins(was) != migrated_plugins(now))
+
+
+def binding_after_csi_driver(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+    """The driver of an inline volume of the pod no longer tracks capacity."""
+    was, now = change.both(CsiDriver)
+    if was is None or now is None:
+        return QueueingHint.SKIP
+    drivers = {v.csi.driver for v in pod.info.spec.volumes or () if v.csi is not None}
+    is_relaxed = bool(was.spec.storage_capacity) and not now.spec.storage_capacity
+    return queue_if(is_relaxed and now.metadata.name in drivers)
+
+
+def binding_after_storage_capacity(
+    pod: PodView, change: Change, cluster: ClusterView
+) -> QueueingHint:
+    """Capacity is new, or larger volumes than before fit into it."""
+    was, now = change.both(CsiStorageCapacity)
+    if was is None or now is None:
+        return QueueingHint.QUEUE
+    had, has = volume_size_max(was), volume_size_max(now)
+    return queue_if(has is not None and (had is None or has > had))
+
+
+# VolumeZone --------------------------------------------------------------------------------------
+
+
+def zone_after_storage_class(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+    """A class is new whose volumes wait for their pod."""
+    added = as_kind(StorageClass, change.new)
+    return queue_if(added is not None and added.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
+
+
+def zone_after_volume(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+    """A volume is new, or lies in other zones or regions than before."""
+    was, now = change.both(PersistentVolume)
+    if was is None or now is None:
+        return QueueingHint.QUEUE
+    had, has = (
+        {label.key: frozenset(label.values) for label in volume_topologies(volume)}
+        for volume in (was, now)
+    )
+    return queue_if(had != has)
+
+
+# NodeVolumeLimits --------------------------------------------------------------------------------
+
+
+def limits_after_csi_node(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+    """A driver of the node can attach more volumes than before."""
+    was, now = change.both(CsiNode)
+    if was is None or now is None:
+        return QueueingHint.QUEUE
+    had = _attach_limits(was)
+    return queue_if(any(limit > had.get(name, 0) for name, limit in _attach_limits(now).items()))
+
+
+def limits_after_pod_deleted(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+    """The deleted pod held a node and had volumes that may have been attached there."""
+    deleted = as_kind(PodView, change.old)
+    if deleted is None or not deleted.holds_node:
+        return QueueingHint.SKIP
+    return queue_if(any(may_attach(v) for v in deleted.info.spec.volumes or ()))
+
+
+def limits_after_detached(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+    """A volume was detached, and the pod has a claim (whichever: it is not looked up) or an inline
+    volume that the same driver serves."""
+    detached = as_kind(VolumeAttachment, change.old)
+    if detached is None:
+        return QueueingHint.SKIP
+    return queue_if(
+        any(
+            volume.persistent_volume_claim is not None
+            or _migrated_driver(volume) == detached.spec.attacher
+            for volume in pod.info.spec.volumes or ()
+        )
+    )
+
+
+def _attach_limits(csi_node: CsiNode) -> dict[str, int]:
+    return {
+        driver.name: driver.allocatable.count
+        for driver in csi_node.spec.drivers or ()
+        if driver.allocatable is not None and driver.allocatable.count is not None
+    }
+
+
+def _migrated_driver(volume: Volume) -> str | None:
+    """The CSI driver that serves an inline in-tree volume; None for any other volume."""
+    plugin = in_tree_plugin(volume)
+    return None if plugin is None else plugin.driver
+
+
+# VolumeRestrictions ------------------------------------------------------------------------------
+
+
+def restrictions_after_pod_deleted(
+    pod: PodView, change: Change, cluster: ClusterView
+) -> QueueingHint:
+    """The deleted pod used a disk or a claim that this pod wants."""
+    deleted = as_kind(PodView, change.old)
+    if deleted is None or deleted.record.namespace != pod.record.namespace:
+        return QueueingHint.SKIP
+    if not set(deleted.info.claim_keys).isdisjoint(pod.info.claim_keys):
+        return QueueingHint.QUEUE
+    held = disks(deleted.info.template)
+    return queue_if(
+        any(disks_conflict(mine, other) for mine in disks(pod.info.template) for other in held)
+    )
+
+
+# What each plugin registers -----------------------------------------------------------------------
+
+_CHANGED: Final = (Action.ADD, Action.UPDATE)
+
+BINDING_EVENTS: Final = (
+    ClusterEventWithHint(Resource.STORAGE_CLASS, _CHANGED, binding_after_storage_class),
+    ClusterEventWithHint(
+        Resource.PERSISTENT_VOLUME_CLAIM, _CHANGED, after_own_claim, reads_identity=True
+    ),
+    ClusterEventWithHint(Resource.PERSISTENT_VOLUME, _CHANGED),
+    ClusterEventWithHint(Resource.NODE, (Action.ADD, Action.UPDATE_NODE_LABEL)),
+    ClusterEventWithHint(Resource.CSI_NODE, _CHANGED, binding_after_csi_node),
+    ClusterEventWithHint(Resource.CSI_DRIVER, (Action.UPDATE,), binding_after_csi_driver),
+    ClusterEventWithHint(Resource.CSI_STORAGE_CAPACITY, _CHANGED, binding_after_storage_capacity),
+)
+ZONE_EVENTS: Final = (
+    ClusterEventWithHint(Resource.STORAGE_CLASS, (Action.ADD,), zone_after_storage_class),
+    ClusterEventWithHint(Resource.NODE, (Action.ADD, Action.UPDATE_NODE_LABEL)),
+    ClusterEventWithHint(Resource.PERSISTENT_VOLUME_CLAIM, _CHANGED, after_named_claim),
+    ClusterEventWithHint(Resource.PERSISTENT_VOLUME, _CHANGED, zone_after_volume),
+)
+LIMITS_EVENTS: Final = (
+    ClusterEventWithHint(Resource.CSI_NODE, (Action.ADD,)),
+    ClusterEventWithHint(Resource.CSI_NODE, (Action.UPDATE,), limits_after_csi_node),
+    ClusterEventWithHint(Resource.POD, (Action.DELETE,), limits_after_pod_deleted),
+    ClusterEventWithHint(
+        Resource.PERSISTENT_VOLUME_CLAIM, (Action.ADD,), after_own_claim, reads_identity=True
+    ),
+    ClusterEventWithHint(Resource.VOLUME_ATTACHMENT, (Action.DELETE,), limits_after_detached),
+)
+RESTRICTIONS_EVENTS: Final = (
+    ClusterEventWithHint(Resource.POD, (Action.DELETE,), restrictions_after_pod_deleted),
+    ClusterEventWithHint(Resource.NODE, (Action.ADD,)),
+    ClusterEventWithHint(Resource.PERSISTENT_VOLUME_CLAIM, (Action.ADD,), after_named_claim),
+)

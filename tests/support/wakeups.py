@@ -1,0 +1,28 @@
+"""Wakeups of one profile, in few words."""
+
+from functools import cache
+from typing import Any
+
+from daemon.core.cache import Cache
+from daemon.core.queue.wakeups import Wakeups
+from shared.framework.cluster_view import ClusterView
+from shared.framework.profiles import DEFAULT_SCHEDULER_NAME, ProfileConfig
+from shared.framework.queueing_hints import Registrations, registrations_of
+from shared.framework.registry import Registry
+
+
+def wakeups_of(registrations: Registrations, cluster: ClusterView | None = None) -> Wakeups:
+    """For pods of the default profile."""
+    return Wakeups({DEFAULT_SCHEDULER_NAME: registrations}, cluster or Cache().view)
+
+
+@cache
+def default_registrations() -> Registrations:
+    """What the plugins of the default profile register."""
+    return registrations_with()
+
+
+def registrations_with(registry: Registry | None = None, **args: dict[str, Any]) -> Registrations:
+    """The same with plugins that have these arguments."""
+    registry = registry or Registry(entry_points=())
+    return registrations_of(registry.build(ProfileConfig(plugin_config=args)).rejecting)
