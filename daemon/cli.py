@@ -100,6 +100,13 @@ def _show(lines: Iterable[str]) -> None:
         signal.signal(signal.SIGPIPE, before)
 
 
+def as_json(told: object) -> str:
+    """For programs."""
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(told), indent=2).decode()
+
+
 def _complain_of(error: ConfigurationError) -> None:
     _complain(f"{error.source} cannot be used:", *(f"  {one}" for one in error.problems))
 
@@ -167,6 +174,14 @@ def _parser() -> argparse.ArgumentParser:
         "--compare", action="store_true", help="look for contradictions; exit 1 if there are any"
     )
     dump.set_defaults(command=_dump)
+    explain = commands.add_parser(
+        "explain", help="why a pod of a running berth is where it is, or nowhere"
+    )
+    add_runtime_dir(explain)
+    explain.add_argument("pod", metavar="NAMESPACE/POD")
+    explain.add_argument("--node", default="", metavar="NAME", help="about this node alone")
+    _add_output(explain)
+    explain.set_defaults(command=_explain)
     compare = commands.add_parser(
         "compare", help="compare a running berth's cache and queue with the API server"
     )
@@ -184,6 +199,10 @@ def _parser() -> argparse.ArgumentParser:
         one.allow_abbrev = False
         one.set_defaults(parser=one)
     return parser
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
 
 
 class _Version(argparse.Action):
@@ -280,6 +299,14 @@ def _dump(parsed: argparse.Namespace) -> int:
     _show(lines)
     is_wrong = parsed.compare and lines != NO_CONTRADICTIONS
     return exit_codes.FAILED if is_wrong else exit_codes.OK
+
+
+def _explain(parsed: argparse.Namespace) -> int:
+    from daemon.commands.explain import explain, explanation_lines
+
+    found = explain(parsed.runtime_dir, parsed.pod, parsed.node)
+    _show([as_json(found)] if parsed.output == "json" else explanation_lines(found))
+    return exit_codes.OK
 
 
 def _compare(parsed: argparse.Namespace) -> int:

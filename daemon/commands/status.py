@@ -6,12 +6,13 @@ shares are of the second in which `berth status` looks twice, not averages since
 """
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 
+from daemon.commands.table import table
 from daemon.supervisor.children import LEADER
 from daemon.supervisor.process_list import ProcessUse, measure, read_list
 from shared.clock import SystemClock
@@ -174,7 +175,7 @@ def status_lines(status: Status) -> list[str]:
         for problem in one.problems
     ]
     rows = (_process_row(one, status.cpu_percent[one.name]) for one in status.processes)
-    lines += ["", *_table(_PROCESS_HEAD, rows)]
+    lines += ["", *table(_PROCESS_HEAD, rows)]
     if owner is not None and owner.counters:
         lines += ["", "since the owner's start:", *_counter_lines(owner.counters)]
     return lines
@@ -222,16 +223,3 @@ def _process_row(one: ProcessUse, cpu_percent: float) -> Sequence[str]:
 
 def _restarts(one: ProcessUse) -> str:
     return f"{one.restart_count}" + (f" ({one.last_exit})" if one.last_exit else "")
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Columns as wide as their widest cell: the first to the left, numbers to the right."""
-    every = [tuple(head), *(tuple(row) for row in rows)]
-    widths = [max(len(row[column]) for row in every) for column in range(len(head))]
-    return [
-        "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in every
-    ]

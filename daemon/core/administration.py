@@ -1,16 +1,20 @@
 """Answers to those who look in from outside: status, queue, nodes, cache, metrics. Changes nothing."""
 
+from msgspec.structs import replace
+
 from daemon.core.dump import (
     FOREIGN_NODES_MAX,
     cache_answer,
     dump_lines,
     metrics_answer,
     node_usages,
+    pending_pod,
     pending_pods,
 )
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.invariants import problems
 from daemon.core.pod_resources_page import pod_resources_page
+from daemon.core.queue.queued_pod import QueuedPod
 from shared.messages.admin import (
     AdminAnswer,
     CacheRequest,
@@ -19,6 +23,8 @@ from shared.messages.admin import (
     MetricsRequest,
     NodesAnswer,
     NodesRequest,
+    PendingDetails,
+    PendingPod,
     PodResourcesRequest,
     QueueAnswer,
     QueueRequest,
@@ -51,8 +57,11 @@ def answer_of(
             return TextAnswer(dump_lines(cache, queue))
         case CompareRequest():
             return TextAnswer(problems(cache, queue) or ["no contradictions"])
-        case QueueRequest():
-            pods = pending_pods(queue, facts.nominations)
+        case QueueRequest(key):
+            if key:
+                pods = [_detailed(facts, pod) for pod in queue if pod.key == key]
+            else:
+                pods = pending_pods(queue, facts.nominations)
             in_flight_count = outgoing.binders.in_flight_count()
             return QueueAnswer(pods, in_flight_count, outgoing.counters.plain())
         case NodesRequest(profile):
@@ -64,6 +73,21 @@ def answer_of(
         case MetricsRequest():
             status = status_of(facts, outgoing, is_standby=is_standby)
             return metrics_answer(status, outgoing.counters, queue)
+
+
+def _detailed(facts: ClusterFacts, pod: QueuedPod) -> PendingPod:
+    held, waiting = facts.cache.get_pod(pod.uid), facts.waiting.waiting_pod(pod.uid)
+    since_s = pod.timestamp_s if waiting is None else waiting.since_s
+    details = PendingDetails(
+        added_s=pod.added_s,
+        since_s=since_s,
+        backoff_until_s=pod.backoff_until_s,
+        leftover_s=pod.timestamp_s + facts.settings.queue.leftover_after_s,
+        woken_by=facts.queue.events_that_wake(pod),
+        node_name="" if held is None else held.node_name,
+        waits_for=[] if waiting is None else list(waiting.pending_plugins),
+    )
+    return replace(pending_pod(pod, facts.queue, facts.nominations), details=details)
 
 
 def _nodes(facts: ClusterFacts, profile: str) -> NodesAnswer:

@@ -68,20 +68,22 @@ def by_place(queue: SchedulingQueue) -> list[QueuedPod]:
 
 def pending_pods(queue: SchedulingQueue, nominations: NominationBook) -> list[PendingPod]:
     """Every pod of the queue, by place and key."""
-    return [
-        PendingPod(
-            key=pod.key,
-            uid=pod.uid,
-            place=pod.place.value,
-            attempts=pod.attempts,
-            unschedulable_plugins=sorted(pod.unschedulable_plugins),
-            pending_plugins=sorted(pod.pending_plugins),
-            gated_by=pod.gated_by,
-            nominated_node=queue.nominator.node_of(pod.uid) or "",
-            awaited_victims=nominations.awaited_victims(pod.uid),
-        )
-        for pod in by_place(queue)
-    ]
+    return [pending_pod(pod, queue, nominations) for pod in by_place(queue)]
+
+
+def pending_pod(pod: QueuedPod, queue: SchedulingQueue, nominations: NominationBook) -> PendingPod:
+    """One pod of the queue."""
+    return PendingPod(
+        key=pod.key,
+        uid=pod.uid,
+        place=pod.place.value,
+        attempts=pod.attempts,
+        unschedulable_plugins=sorted(pod.unschedulable_plugins),
+        pending_plugins=sorted(pod.pending_plugins),
+        gated_by=pod.gated_by,
+        nominated_node=queue.nominator.node_of(pod.uid) or "",
+        awaited_victims=nominations.awaited_victims(pod.uid),
+    )
 
 
 def node_usages(cache: Cache) -> list[NodeUsage]:

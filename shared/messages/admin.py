@@ -26,6 +26,9 @@ class StopRequest(_Message, frozen=True, tag="qx"):
 class QueueRequest(_Message, frozen=True, tag="qq"):
     """Every pending pod, for programs."""
 
+    key: str = ""
+    """Of one pod (`namespace/name`): then of it alone, with more that is known of it."""
+
 
 class NodesRequest(_Message, frozen=True, tag="qn"):
     """What is on each node, for programs, and how one profile weighs scores."""
@@ -112,6 +115,27 @@ class PendingPod(msgspec.Struct, array_like=True, frozen=True):
     nominated_node: str
     awaited_victims: list[str] = []
     """Uids of the pods on the nominated node that have to go before this one fits."""
+    details: "PendingDetails | None" = None
+    """Only where one pod was asked for."""
+
+
+class PendingDetails(msgspec.Struct, array_like=True, frozen=True):
+    """What is worked out for those who ask for one pod. Moments are of the machine's monotonic clock."""
+
+    added_s: float
+    """When the owner first saw it pending."""
+    since_s: float
+    """When it came to where it is now."""
+    backoff_until_s: float
+    """When the back-off of its last failure ends; 0: it has not failed."""
+    leftover_s: float
+    """When it is tried again without a reason, if nothing wakes it before."""
+    woken_by: list[str]
+    """Events of which one might let it fit, as its plugins registered them."""
+    node_name: str
+    """Where it is assumed; empty: nowhere."""
+    waits_for: list[str]
+    """Permit plugins that have not let it pass."""
 
 
 class QueueAnswer(_Message, frozen=True, tag="aq"):

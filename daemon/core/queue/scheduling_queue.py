@@ -145,6 +145,10 @@ class SchedulingQueue:
         """By label: see `InFlight.events_by_label`."""
         return self._in_flight.events_by_label()
 
+    def events_that_wake(self, pod: QueuedPod) -> list[str]:
+        """Labels of the events that those who rejected the pod registered."""
+        return self._wakeups.events_of(pod.unschedulable_plugins | pod.pending_plugins)
+
     def pending_lengths(self) -> QueueLengths:
         """Pods by place; gated ones are not counted as unschedulable."""
         return QueueLengths(

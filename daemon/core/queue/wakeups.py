@@ -72,6 +72,11 @@ class Wakeups:
         """The plugins of any profile that registered the event, in the order of the registrations."""
         return self._plugins.get(event, ())
 
+    def events_of(self, plugins: frozenset[str]) -> list[str]:
+        """Labels of the events that any of the plugins registered, sorted."""
+        interested = self._plugins.items()
+        return sorted(event.label for event, some in interested if not plugins.isdisjoint(some))
+
     def reads_identity(self, plugins: frozenset[str], event: ClusterEvent | None = None) -> bool:
         """Whether a hint of these plugins (for this event) tells pods of one class apart."""
         if event is None:

@@ -1,0 +1,202 @@
+"""`berth explain NAMESPACE/POD`: why a pod is where it is, or nowhere.
+
+Two are asked. The owner knows what became of the pod so far: where in the queue it is, what it waits
+for, what may wake it. What stands in its way is worked out here, in a trial of the cluster as the API
+server has it, so that nobody who schedules has anything to do with it. Of a pod that has a node the
+scores are those of now, as if it came now: nobody keeps those of then.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from daemon.commands.diagnosis import Diagnosis, diagnose_pod
+from daemon.commands.table import table
+from daemon.commands.trial_cluster import Subject, running_subject
+from daemon.owner.trial import Trial
+from shared.clock import SystemClock
+from shared.errors import OperationalError
+from shared.framework.pod_info import PodInfo
+from shared.kube.pod_record import PodRecord, decode_template
+from shared.messages.admin import PendingPod, QueueAnswer, QueueRequest
+from shared.messages.to_owner import PodChanged
+from shared.transport.admin_client import AdminClient
+from shared.transport.endpoints import Endpoints
+
+OWNER_TIMEOUT_S: Final = 5.0
+EVENTS_SHOWN_MAX: Final = 8
+
+
+class QueueFacts(msgspec.Struct, frozen=True):
+    """What the owner knows of a pod that waits. Times in seconds, from now."""
+
+    place: str
+    attempts: int
+    rejected_by: list[str]
+    gated_by: str
+    nominated_node: str
+    awaited_victim_count: int
+    pending_for_s: float
+    here_for_s: float
+    next_try_in_s: float | None
+    """At the latest, without any event; None: it has its turn, or is held by a gate."""
+    woken_by: list[str]
+    assumed_node: str
+    waits_for: list[str]
+    """Permit plugins."""
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    pod: str
+    node: str
+    """Empty: it has none."""
+    profile: str
+    queue: QueueFacts | None
+    """None: the owner has nothing to do with it (any more), or was not asked."""
+    diagnosis: Diagnosis
+
+
+def explain(runtime_dir: str, key: str, node: str = "") -> Explanation:
+    """Of a pod (`namespace/name`) of the berth that runs there; OperationalError if there is none."""
+    key = key if "/" in key else f"default/{key}"
+    subject = running_subject(runtime_dir)
+    with AdminClient(Endpoints(Path(runtime_dir))) as client:
+        answer = client.ask(QueueRequest(key), OWNER_TIMEOUT_S)
+    assert isinstance(answer, QueueAnswer), "the owner answers a question with its answer"
+    now_s = SystemClock().monotonic_s()
+    facts = [_facts(pod, now_s) for pod in answer.pods]
+    return explain_in(subject, key, node, facts[0] if facts else None)
+
+
+def explain_in(
+    subject: Subject, key: str, node: str = "", queue: QueueFacts | None = None
+) -> Explanation:
+    """The same of any cluster."""
+    record = _pod(subject, key)
+    trial = subject.trial(decides=False)
+    if node and trial.view.nodes.row_of(node) < 0:
+        raise OperationalError(f"there is no node {node}")
+    info = PodInfo(record.namespace, decode_template(record.template))
+    profile = info.spec.scheduler_name
+    if profile not in trial.frameworks:
+        mine = ", ".join(trial.frameworks)
+        raise OperationalError(f"{key} is for the scheduler {profile}; this berth is {mine}")
+    where = record.node_name or ("" if queue is None else queue.assumed_node)
+    diagnosis = _diagnosed(trial, record, info, where, node)
+    return Explanation(key, where, profile, queue, diagnosis)
+
+
+def _pod(subject: Subject, key: str) -> PodRecord:
+    for message in subject.messages:
+        if isinstance(message, PodChanged) and message.pod.key == key:
+            return message.pod
+    raise OperationalError(f"there is no pod {key}, or it has ended")
+
+
+def _diagnosed(trial: Trial, record: PodRecord, info: PodInfo, where: str, node: str) -> Diagnosis:
+    held = trial.state.cache.get_pod(record.uid)
+    if held is not None:
+        trial.state.cache.remove_pod(record.uid)  # Its own room is there for it.
+    nominated = record.nominated_node_name
+    evaluation = trial.engine.evaluate_alone(
+        info, info.spec.scheduler_name, record.uid if nominated else ""
+    )
+    return diagnose_pod(trial.engine, trial.view, evaluation, where, node)
+
+
+def _facts(pod: PendingPod, now_s: float) -> QueueFacts:
+    details = pod.details
+    assert details is not None, "one pod was asked for"
+    next_try_s = {"backoff": details.backoff_until_s, "unschedulable": details.leftover_s}
+    due_s = None if pod.gated_by else next_try_s.get(pod.place)
+    return QueueFacts(
+        place=pod.place,
+        attempts=pod.attempts,
+        rejected_by=sorted({*pod.unschedulable_plugins, *pod.pending_plugins}),
+        gated_by=pod.gated_by,
+        nominated_node=pod.nominated_node,
+        awaited_victim_count=len(pod.awaited_victims),
+        pending_for_s=round(now_s - details.added_s, 1),
+        here_for_s=round(now_s - details.since_s, 1),
+        next_try_in_s=None if due_s is None else round(max(0.0, due_s - now_s), 1),
+        woken_by=details.woken_by,
+        assumed_node=details.node_name,
+        waits_for=details.waits_for,
+    )
+
+
+# For people ------------------------------------------------------------------------------------------
+
+
+def explanation_lines(explanation: Explanation) -> list[str]:
+    """Tables."""
+    diagnosis, queue = explanation.diagnosis, explanation.queue
+    lines = [f"pod      {explanation.pod}, profile {explanation.profile}"]
+    if explanation.node:
+        lines.append(f"node     {explanation.node}")
+    if queue is not None:
+        lines += _queue_lines(queue)
+    lines.append(f"fits     {diagnosis.feasible_count} of {diagnosis.node_count} nodes")
+    if diagnosis.message:
+        lines.append(f"message  {diagnosis.message}")
+    if diagnosis.rejections:
+        head = ("REJECTED BY", "NODES", "ALONE", "FOR EXAMPLE")
+        rows = [
+            (
+                one.plugin,
+                f"{one.node_count}",
+                f"{one.alone_count}",
+                "; ".join(f"{each.node}: {each.reason}" for each in one.examples),
+            )
+            for one in diagnosis.rejections
+        ]
+        lines += ["", *table(head, rows, left={0, 3})]
+    if diagnosis.nearest:
+        nearest = [(one.node, one.reason) for one in diagnosis.nearest]
+        lines += ["", *table(("LEAST MISSING ON", "WHAT"), nearest, left={0, 1})]
+    if diagnosis.scores:
+        lines += ["", *_score_lines(diagnosis, explanation.node)]
+    return lines
+
+
+def _queue_lines(queue: QueueFacts) -> list[str]:
+    lines = [
+        f"queue    {queue.place} for {queue.here_for_s:.0f} s,"
+        f" pending for {queue.pending_for_s:.0f} s, {queue.attempts} attempt(s)"
+    ]
+    if queue.assumed_node:
+        lines.append(f"assumed  on {queue.assumed_node}, not bound yet")
+    if queue.waits_for:
+        lines.append(f"waits    for {', '.join(queue.waits_for)} to permit it")
+    if queue.gated_by:
+        lines.append(f"gated    by {queue.gated_by}")
+    if queue.rejected_by and not queue.gated_by:
+        lines.append(f"last     rejected by {', '.join(queue.rejected_by)}")
+    if queue.nominated_node:
+        victims = queue.awaited_victim_count
+        lines.append(f"room     is made on {queue.nominated_node}; {victims} pod(s) have to go")
+    if queue.next_try_in_s is not None:
+        lines.append(f"next     in {queue.next_try_in_s:.0f} s, or when an event wakes it")
+    if queue.woken_by and queue.place == "unschedulable":
+        some = ", ".join(queue.woken_by[:EVENTS_SHOWN_MAX])
+        more = len(queue.woken_by) - EVENTS_SHOWN_MAX
+        lines.append(f"events   {some}" + (f" and {more} more" if more > 0 else ""))
+    return lines
+
+
+def _score_lines(diagnosis: Diagnosis, own_node: str) -> list[str]:
+    plugins = sorted({name for one in diagnosis.scores for name in one.scores})
+    # What gives all of them the same decides nothing.
+    plugins = [
+        name for name in plugins if len({one.scores.get(name) for one in diagnosis.scores}) > 1
+    ] or plugins[:1]
+    rows = [
+        (
+            one.node + (" *" if one.node == own_node else ""),
+            f"{one.total}",
+            *(f"{one.scores.get(name, 0)}" for name in plugins),
+        )
+        for one in diagnosis.scores
+    ]
+    return table(("SCORES NOW", "TOTAL", *plugins), rows)
