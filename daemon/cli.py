@@ -29,41 +29,53 @@ from shared.errors import ConfigurationError, OperationalError
 from shared.telemetry.log import LEVELS
 
 
-class BenchCommand(NamedTuple):
-    """A subcommand that lives in `bench` and reads its own arguments."""
+class OtherCommand(NamedTuple):
+    """A subcommand of another package, which reads its own arguments."""
 
     module: str
     help: str
 
 
 BENCH_COMMANDS: Final = {
-    "demo": BenchCommand(
+    "demo": OtherCommand(
         "bench.demo.__main__", "run a cluster's trace through berth and a simulated API server"
     ),
-    "simulate": BenchCommand("bench.apiserver.__main__", "run the simulated API server alone"),
-    "bench": BenchCommand("bench.perf.__main__", "run benchmarks in scheduler_perf's format"),
-    "soak": BenchCommand(
+    "simulate": OtherCommand("bench.apiserver.__main__", "run the simulated API server alone"),
+    "bench": OtherCommand("bench.perf.__main__", "run benchmarks in scheduler_perf's format"),
+    "soak": OtherCommand(
         "bench.soak.__main__", "run berth under traffic for minutes, and look for drift and leaks"
     ),
-    "sim": BenchCommand(
+    "sim": OtherCommand(
         "bench.sim.__main__", "play all of berth under faults on a virtual clock, seed by seed"
     ),
-    "fuzz": BenchCommand(
+    "fuzz": OtherCommand(
         "bench.fuzz.__main__",
         "tell each part of berth what nobody would say, and look what it does",
     ),
-    "conformance": BenchCommand(
+    "conformance": OtherCommand(
         "bench.conformance.__main__", "compare berth's decisions with recorded ones"
     ),
 }
+
+
+OTHER_COMMANDS: Final = {
+    **BENCH_COMMANDS,
+    "explain": OtherCommand(
+        "trial.explain", "why a pod of a running berth is where it is, or nowhere"
+    ),
+    "what-if": OtherCommand(
+        "trial.what_if", "where pods would go if there were others, other nodes or settings"
+    ),
+}
+"""All that are imported only when they are asked for."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The console command; the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        if given and given[0] in BENCH_COMMANDS:
-            return _run_bench(given[0], given[1:])
+        if given and given[0] in OTHER_COMMANDS:
+            return _run_other(given[0], given[1:])
         if given and given[0] == "test":
             from daemon.commands.test import run_tests
 
@@ -90,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return exit_codes.FAILED
 
 
-def _show(lines: Iterable[str]) -> None:
+def show(lines: Iterable[str]) -> None:
     """What a command has found. Who reads it may stop early (`berth status | head`): then the command
     ends as other programs do, by the signal that Python ignores."""
     before = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -116,8 +128,8 @@ def _complain(*lines: str) -> None:
         print(shown.lines(f"berth: {line}"), file=sys.stderr)
 
 
-def _run_bench(name: str, arguments: Sequence[str]) -> int:
-    module_name = BENCH_COMMANDS[name].module
+def _run_other(name: str, arguments: Sequence[str]) -> int:
+    module_name = OTHER_COMMANDS[name].module
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -144,8 +156,8 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="schedule a cluster's pods, until told to stop")
     add_run_flags(run)
     run.set_defaults(command=_run)
-    for name, bench in BENCH_COMMANDS.items():
-        commands.add_parser(name, help=bench.help, add_help=False)
+    for name, other in OTHER_COMMANDS.items():
+        commands.add_parser(name, help=other.help, add_help=False)
     status = commands.add_parser("status", help="show the processes and queues of a running berth")
     add_runtime_dir(status)
     status.add_argument("--json", action="store_true", help="for programs: one JSON object")
@@ -174,14 +186,6 @@ def _parser() -> argparse.ArgumentParser:
         "--compare", action="store_true", help="look for contradictions; exit 1 if there are any"
     )
     dump.set_defaults(command=_dump)
-    explain = commands.add_parser(
-        "explain", help="why a pod of a running berth is where it is, or nowhere"
-    )
-    add_runtime_dir(explain)
-    explain.add_argument("pod", metavar="NAMESPACE/POD")
-    explain.add_argument("--node", default="", metavar="NAME", help="about this node alone")
-    _add_output(explain)
-    explain.set_defaults(command=_explain)
     compare = commands.add_parser(
         "compare", help="compare a running berth's cache and queue with the API server"
     )
@@ -201,7 +205,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_output(parser: argparse.ArgumentParser) -> None:
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """How the answer is written."""
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
 
 
@@ -242,7 +247,7 @@ def _add_worker(parser: argparse.ArgumentParser) -> None:
 def _keys(parsed: argparse.Namespace) -> int:
     from daemon.commands.keys import make_keys
 
-    _show(make_keys(parsed.output, parsed.name))
+    show(make_keys(parsed.output, parsed.name))
     return exit_codes.OK
 
 
@@ -268,14 +273,14 @@ def _status(parsed: argparse.Namespace) -> int:
     from daemon.commands.status import read_status, status_json, status_lines
 
     status = read_status(parsed.runtime_dir)
-    _show([status_json(status)] if parsed.json else status_lines(status))
+    show([status_json(status)] if parsed.json else status_lines(status))
     return exit_codes.OK
 
 
 def _reload(parsed: argparse.Namespace) -> int:
     from daemon.commands.reload import reload
 
-    _show(reload(parsed.runtime_dir))
+    show(reload(parsed.runtime_dir))
     return exit_codes.OK
 
 
@@ -287,7 +292,7 @@ def _check_config(parsed: argparse.Namespace) -> int:
         text = berths_manifest(parsed.from_manifest)
     else:
         text = effective_yaml("" if parsed.file == "-" else parsed.file, parsed.feature_gates)
-    _show(text.splitlines())
+    show(text.splitlines())
     return exit_codes.OK
 
 
@@ -296,17 +301,9 @@ def _dump(parsed: argparse.Namespace) -> int:
     from daemon.commands.status import ask_for_text
 
     lines = ask_for_text(parsed.runtime_dir, is_compare=parsed.compare)
-    _show(lines)
+    show(lines)
     is_wrong = parsed.compare and lines != NO_CONTRADICTIONS
     return exit_codes.FAILED if is_wrong else exit_codes.OK
-
-
-def _explain(parsed: argparse.Namespace) -> int:
-    from daemon.commands.explain import explain, explanation_lines
-
-    found = explain(parsed.runtime_dir, parsed.pod, parsed.node)
-    _show([as_json(found)] if parsed.output == "json" else explanation_lines(found))
-    return exit_codes.OK
 
 
 def _compare(parsed: argparse.Namespace) -> int:
@@ -316,12 +313,12 @@ def _compare(parsed: argparse.Namespace) -> int:
     if parsed.log:
         log_findings(comparison)
     else:
-        _show(comparison.lines())
+        show(comparison.lines())
     return exit_codes.FAILED if comparison.differences else exit_codes.OK
 
 
 def _version(_: argparse.Namespace) -> int:
-    _show([f"berth {_installed_version()}"])
+    show([f"berth {_installed_version()}"])
     return exit_codes.OK
 
 

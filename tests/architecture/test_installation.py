@@ -25,7 +25,7 @@ from tests.support.waiting import HANG_S
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_four_packages_are_ours_and_lie_side_by_side() -> None:
+def test_our_packages_are_ours_and_lie_side_by_side() -> None:
     assert installation_problems() == []
 
 

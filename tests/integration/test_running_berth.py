@@ -13,8 +13,12 @@ from pathlib import Path
 import pytest
 
 from daemon.commands.compare import compare
+from shared.messages.to_owner import PodChanged
 from tests.integration.test_leader import Stage, stage_in
 from tests.support.waiting import HANG_S
+from trial.explain import explain
+from trial.subject import running_subject
+from trial.what_if import Change, what_if
 
 pytestmark = pytest.mark.integration
 
@@ -88,9 +92,21 @@ async def a_berth_from_the_outside(folder: Path) -> None:
         comparison = await asyncio.to_thread(compare, f"{folder}/a/run")
         assert comparison.differences == []
         assert (comparison.node_count, comparison.pod_count) == (20, 50)
+        await explain_and_ask(f"{folder}/a/run")
         await reload_the_configuration(stage, port)
         await stage.create_pods(50)
         await stage.until_all_bound()
+
+
+async def explain_and_ask(runtime_dir: str) -> None:
+    subject = await asyncio.to_thread(running_subject, runtime_dir)
+    record = next(one.pod for one in subject.messages if isinstance(one, PodChanged))
+    explanation = await asyncio.to_thread(explain, runtime_dir, record.key)
+    assert explanation.node == record.node_name
+    assert record.node_name in [one.node for one in explanation.diagnosis.scores]
+    assert explanation.queue is None, "it is bound"
+    found = what_if(subject, Change(drained=[record.node_name]))
+    assert record.key in [one.pod for one in found.placed]
 
 
 async def reload_the_configuration(stage: Stage, port: int) -> None:

@@ -87,7 +87,8 @@ def diagnose_pod(
             for plugin in (framework.filters[index] for index in framework.plan(outcome).active)
         }
         rejections = _rejections(cluster, refused, said)
-        nearest = _nearest(info, cluster, refused, said)
+        if only_node or not fits.any():
+            nearest = _nearest(info, cluster, refused, said)
     is_refused = evaluation.feasible_count == 0 or not outcome.status.is_success
     return Diagnosis(
         len(cluster.nodes.order),

@@ -1,4 +1,4 @@
-"""Whose cluster a question is about: that of a berth that runs here, or a recording."""
+"""Whose cluster a question is about: that of a berth that runs here."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -7,7 +7,6 @@ import msgspec
 
 from daemon.adapter.listing import list_cluster
 from daemon.commands.check_config import check
-from daemon.owner.trial import Trial
 from daemon.supervisor.plan import FLAGZ_NAME, read_access
 from daemon.supervisor.process_list import read_list
 from shared.config import SchedulerConfiguration
@@ -16,6 +15,7 @@ from shared.faults import UNDECODABLE
 from shared.framework.feature_gates import FeatureGates, parse_feature_gates
 from shared.kube.kubeconfig import find_access
 from shared.messages.to_owner import AdapterMessage
+from trial.trial import Trial
 
 
 class Subject(NamedTuple):

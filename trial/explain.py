@@ -6,16 +6,19 @@ server has it, so that nobody who schedules has anything to do with it. Of a pod
 scores are those of now, as if it came now: nobody keeps those of then.
 """
 
+import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from daemon.commands.diagnosis import Diagnosis, diagnose_pod
+from daemon.cli import add_output, as_json, show
+from daemon.commands.run_flags import add_runtime_dir
 from daemon.commands.table import table
-from daemon.commands.trial_cluster import Subject, running_subject
-from daemon.owner.trial import Trial
+from shared import exit_codes
 from shared.clock import SystemClock
+from shared.engine.engine import Engine
 from shared.errors import OperationalError
 from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import PodRecord, decode_template
@@ -23,6 +26,9 @@ from shared.messages.admin import PendingPod, QueueAnswer, QueueRequest
 from shared.messages.to_owner import PodChanged
 from shared.transport.admin_client import AdminClient
 from shared.transport.endpoints import Endpoints
+from trial.diagnosis import Diagnosis, diagnose_pod
+from trial.subject import Subject, running_subject
+from trial.trial import Trial
 
 OWNER_TIMEOUT_S: Final = 5.0
 EVENTS_SHOWN_MAX: Final = 8
@@ -57,6 +63,19 @@ class Explanation(msgspec.Struct, frozen=True):
     diagnosis: Diagnosis
 
 
+def main(arguments: Sequence[str]) -> int:
+    """The command; the exit code."""
+    parser = argparse.ArgumentParser(prog="berth explain", allow_abbrev=False)
+    add_runtime_dir(parser)
+    parser.add_argument("pod", metavar="NAMESPACE/POD")
+    parser.add_argument("--node", default="", metavar="NAME", help="about this node alone")
+    add_output(parser)
+    parsed = parser.parse_args(arguments)
+    found = explain(parsed.runtime_dir, parsed.pod, parsed.node)
+    show([as_json(found)] if parsed.output == "json" else explanation_lines(found))
+    return exit_codes.OK
+
+
 def explain(runtime_dir: str, key: str, node: str = "") -> Explanation:
     """Of a pod (`namespace/name`) of the berth that runs there; OperationalError if there is none."""
     key = key if "/" in key else f"default/{key}"
@@ -65,7 +84,7 @@ def explain(runtime_dir: str, key: str, node: str = "") -> Explanation:
         answer = client.ask(QueueRequest(key), OWNER_TIMEOUT_S)
     assert isinstance(answer, QueueAnswer), "the owner answers a question with its answer"
     now_s = SystemClock().monotonic_s()
-    facts = [_facts(pod, now_s) for pod in answer.pods]
+    facts = [facts_of(pod, now_s) for pod in answer.pods]
     return explain_in(subject, key, node, facts[0] if facts else None)
 
 
@@ -98,14 +117,14 @@ def _diagnosed(trial: Trial, record: PodRecord, info: PodInfo, where: str, node:
     held = trial.state.cache.get_pod(record.uid)
     if held is not None:
         trial.state.cache.remove_pod(record.uid)  # Its own room is there for it.
-    nominated = record.nominated_node_name
-    evaluation = trial.engine.evaluate_alone(
-        info, info.spec.scheduler_name, record.uid if nominated else ""
-    )
-    return diagnose_pod(trial.engine, trial.view, evaluation, where, node)
+    engine = Engine(trial.view, trial.state.cache.journal, trial.frameworks)
+    own_uid = record.uid if record.nominated_node_name else ""
+    evaluation = engine.evaluate_alone(info, info.spec.scheduler_name, own_uid)
+    return diagnose_pod(engine, trial.view, evaluation, where, node)
 
 
-def _facts(pod: PendingPod, now_s: float) -> QueueFacts:
+def facts_of(pod: PendingPod, now_s: float) -> QueueFacts:
+    """As the owner told it at a moment of its clock."""
     details = pod.details
     assert details is not None, "one pod was asked for"
     next_try_s = {"backoff": details.backoff_until_s, "unschedulable": details.leftover_s}
@@ -188,9 +207,10 @@ def _queue_lines(queue: QueueFacts) -> list[str]:
 def _score_lines(diagnosis: Diagnosis, own_node: str) -> list[str]:
     plugins = sorted({name for one in diagnosis.scores for name in one.scores})
     # What gives all of them the same decides nothing.
-    plugins = [
-        name for name in plugins if len({one.scores.get(name) for one in diagnosis.scores}) > 1
-    ] or plugins[:1]
+    if len(diagnosis.scores) > 1:
+        plugins = [
+            name for name in plugins if len({one.scores.get(name) for one in diagnosis.scores}) > 1
+        ]
     rows = [
         (
             one.node + (" *" if one.node == own_node else ""),

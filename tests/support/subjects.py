@@ -1,0 +1,59 @@
+"""Clusters to ask about, without an API server: as an adapter would tell them."""
+
+from collections.abc import Iterable, Sequence
+
+import orjson
+
+from bench.demo.workload import openb_workload
+from daemon.adapter.kind_feed import KindFeed
+from shared.config import SchedulerConfiguration
+from shared.framework.feature_gates import FeatureGates
+from shared.kube.objects import Node
+from shared.kube.pod_record import PodRecord
+from shared.kube.resources import ALL_KINDS, NODES, PODS, ResourceKind
+from shared.messages.to_owner import (
+    AdapterMessage,
+    NodeChanged,
+    PodChanged,
+    SyncFinished,
+    SyncStarted,
+)
+from trial.subject import Subject
+
+
+def subject_with(
+    nodes: Sequence[Node], pods: Sequence[PodRecord], config: SchedulerConfiguration | None = None
+) -> Subject:
+    """These nodes and pods, and nothing else."""
+    return _subject(
+        [NodeChanged(node) for node in nodes], [PodChanged(pod) for pod in pods], config
+    )
+
+
+def openb_subject() -> Subject:
+    """The nodes and pods of the demo, none of them placed."""
+    workload = openb_workload()
+    pods = (pod.body for pod in workload.pods)
+    return _subject(_read(NODES, workload.nodes), _read(PODS, pods), None)
+
+
+def _subject(
+    nodes: list[AdapterMessage], pods: list[AdapterMessage], config: SchedulerConfiguration | None
+) -> Subject:
+    messages: list[AdapterMessage] = []
+    for kind in ALL_KINDS:
+        objects = {NODES.plural: nodes, PODS.plural: pods}.get(kind.plural, [])
+        messages += [SyncStarted(kind.plural), *objects, SyncFinished(kind.plural, "1")]
+    return Subject(config or SchedulerConfiguration(), FeatureGates(), messages)
+
+
+def _read(kind: ResourceKind, bodies: Iterable[bytes]) -> list[AdapterMessage]:
+    messages: list[AdapterMessage] = []
+    feed = KindFeed(kind, lambda message, _: messages.append(message))
+    for number, body in enumerate(bodies):
+        item = orjson.loads(body)
+        item["metadata"] |= {"uid": f"{kind.plural}-{number}", "resourceVersion": f"{number + 1}"}
+        if kind is PODS:
+            item["metadata"]["namespace"] = "default"
+        feed.line(orjson.dumps({"type": "ADDED", "object": item}))
+    return messages

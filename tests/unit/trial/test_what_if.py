@@ -1,0 +1,130 @@
+"""What would come out differently: pods that are not there, drains, nodes, another configuration."""
+
+from pathlib import Path
+
+import pytest
+
+from shared.config import parse_configuration
+from shared.errors import ConfigurationError, OperationalError
+from tests.support.builders import make_node, make_pod
+from tests.support.subjects import subject_with
+from trial import what_if as command
+from trial.manifests import nodes_of, pods_of
+from trial.what_if import Change, lines_of, what_if
+
+SCHEDULER = "default-scheduler"
+
+
+def manifest(folder: Path, text: str) -> str:
+    path = folder / "file.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def pods(folder: Path, count: int | None = None, cpu: str = "1", **fields: object) -> Change:
+    extra = "".join(f"  {name}: {value}\n" for name, value in fields.items())
+    text = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: new}\nspec:\n"
+        f"{extra}  containers: [{{name: c, image: i, resources: {{limits: {{cpu: '{cpu}'}}}}}}]\n"
+    )
+    return Change(pods_of(manifest(folder, text), count, SCHEDULER))
+
+
+def test_so_many_pods_are_placed_each_on_top_of_those_before(tmp_path: Path) -> None:
+    subject = subject_with([make_node("n1", cpu="2"), make_node("n2", cpu="1")], [])
+    found = what_if(subject, pods(tmp_path, 4))
+    assert sorted(one.node for one in found.placed) == ["n1", "n1", "n2"]
+    assert {one.was for one in found.placed} == {"new"}
+    (pending,) = found.pending
+    assert pending.message.startswith("0/2 nodes are available: 2 Insufficient cpu.")
+    assert lines_of(found)[0] == "3 pod(s) placed, 1 more pending, 0 evicted; 0 pending as it is"
+
+
+def test_who_would_have_to_go_is_named(tmp_path: Path) -> None:
+    subject = subject_with([make_node("n1", cpu="1")], [make_pod("p", cpu="1", node_name="n1")])
+    found = what_if(subject, pods(tmp_path, priority=10))
+    assert [(one.pod, one.node, one.preemptor) for one in found.evicted] == [
+        ("default/p", "n1", "default/new")
+    ]
+    assert [(one.pod, one.node) for one in found.placed] == [("default/new", "n1")]
+
+
+def test_pods_of_a_drained_node_go_elsewhere_but_for_those_of_daemon_sets() -> None:
+    daemon = {"kind": "DaemonSet", "apiVersion": "apps/v1", "name": "d"}
+    held = [
+        make_pod("a", cpu="1", node_name="n1"),
+        make_pod("b", cpu="1", node_name="n1"),
+        make_pod("c", node_name="n1", owner=daemon),
+        make_pod("d", node_name="n1", spec={"schedulerName": "someone"}),
+    ]
+    subject = subject_with([make_node("n1"), make_node("n2", cpu="1")], held)
+    found = what_if(subject, Change(drained=["n1"]))
+    assert [(one.pod, one.was, one.node) for one in found.placed] == [("default/a", "n1", "n2")]
+    assert [one.pod for one in found.pending] == ["default/b"]
+    assert found.left_alone == ["default/c", "default/d"]
+    with pytest.raises(OperationalError, match="there is no node n9"):
+        what_if(subject, Change(drained=["n9"]))
+
+
+def test_nodes_that_are_added_take_pods_that_wait(tmp_path: Path) -> None:
+    subject = subject_with([make_node("n1", cpu="1")], [make_pod(f"p{n}", cpu="1") for n in "123"])
+    text = (
+        "kind: Node\nmetadata: {name: new}\n"
+        "status: {allocatable: {cpu: '1', memory: 1Gi, pods: '9'}}\n"
+    )
+    found = what_if(subject, Change(nodes_of(manifest(tmp_path, text), 2)))
+    assert found.pending_as_it_is == 2
+    assert [one.was for one in found.placed] == ["pending", "pending"]
+    assert sorted(one.node for one in found.placed) == ["new-1", "new-2"]
+    assert found.pending == []
+
+
+def test_another_configuration_is_compared_with_the_one_in_use() -> None:
+    nodes = [make_node("n1"), make_node("n2")]
+    subject = subject_with(nodes, [make_pod("a", node_name="n1", cpu="2"), make_pod("p")])
+    packing = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+  plugins: {score: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
+"""
+    found = what_if(subject, Change(config=parse_configuration(packing, "packing")))
+    assert [(one.pod, one.was, one.node) for one in found.placed] == [("default/p", "n2", "n1")]
+    assert what_if(subject, Change(config=subject.config)).placed == []
+
+
+def test_the_pods_of_a_workload_are_its_replicas(tmp_path: Path) -> None:
+    text = (
+        "kind: Deployment\nmetadata: {name: web, namespace: shop}\nspec: {replicas: 3, template:"
+        " {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}\n"
+    )
+    path = manifest(tmp_path, text)
+    found = what_if(subject_with([make_node("n1")], []), Change(pods_of(path, None, SCHEDULER)))
+    assert [one.pod for one in found.placed] == ["shop/web-1", "shop/web-2", "shop/web-3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("kind: Service\nmetadata: {name: s}\n", "is a Service"),
+        ("kind: Pod\n", "metadata.name is missing"),
+        ("[1]", "is no manifest"),
+        ("{", "file.yaml"),
+        ("kind: Pod\nmetadata: {name: p}\nspec: {containers: 7}\n", "default/p"),
+    ],
+)
+def test_what_is_no_pod_is_refused_by_name(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        pods_of(manifest(tmp_path, text), None, SCHEDULER)
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["-f", "x", "--count", "0"], ["--drain", "n", "--count", "1"]]
+)
+def test_arguments_that_say_nothing_are_refused(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        command.main(arguments)
+    assert end.value.code == 2

@@ -1,0 +1,118 @@
+"""Objects of manifest files as an adapter would tell of them: pods and nodes that are not there."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any, Final
+
+import orjson
+import yaml
+
+from daemon.adapter.kind_feed import KindFeed
+from shared.config import read_text
+from shared.errors import ConfigurationError
+from shared.kube.resources import NODES, PODS, ResourceKind
+from shared.messages.to_owner import AdapterMessage, ObjectRejected
+from shared.yaml_fields import YAML_FAULTS, yaml_problem
+
+Json = dict[str, Any]
+
+_WORKLOADS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "Job", "ReplicationController")
+
+
+def pods_of(path: str, count: int | None, scheduler_name: str) -> list[AdapterMessage]:
+    """The pods of a file: of Pods, and of workloads that make them. `count`: so many of each; else one,
+    or as many as the workload has replicas."""
+    made: list[Json] = []
+    for document in _documents(path):
+        kind, name = document.get("kind"), _name(path, document)
+        if kind == "Pod":
+            replicas, pod = 1, document
+        elif kind in _WORKLOADS:
+            spec = document.get("spec") or {}
+            replicas = spec.get("replicas") or spec.get("parallelism") or 1
+            pod = {**(spec.get("template") or {}), "kind": "Pod"}
+            pod["metadata"] = {**(pod.get("metadata") or {}), "name": name}
+            pod["metadata"].setdefault("namespace", (document["metadata"]).get("namespace"))
+        else:
+            raise ConfigurationError(path, [f"is a {kind}; give a Pod, or one of {_WORKLOADS}"])
+        made += copies(_defaulted(pod, scheduler_name), replicas if count is None else count)
+    return told(path, PODS, made)
+
+
+def nodes_of(path: str, count: int | None) -> list[AdapterMessage]:
+    """The nodes of a file, `count` of each."""
+    made: list[Json] = []
+    for document in _documents(path):
+        _name(path, document)
+        if document.get("kind") != "Node":
+            raise ConfigurationError(path, [f"is a {document.get('kind')}; give a Node"])
+        for node in copies(document, count or 1):
+            labels = {**(node["metadata"].get("labels") or {})}
+            labels["kubernetes.io/hostname"] = node["metadata"]["name"]
+            node["metadata"]["labels"] = labels
+            made.append(node)
+    return told(path, NODES, made)
+
+
+def told(path: str, kind: ResourceKind, objects: list[Json]) -> list[AdapterMessage]:
+    """As the adapter would read them; ConfigurationError for what it would leave out."""
+    messages: list[AdapterMessage] = []
+    feed = KindFeed(kind, lambda message, _: messages.append(message))
+    for number, each in enumerate(objects):
+        each["metadata"] |= {"uid": f"what-if-{kind.plural}-{number}", "resourceVersion": "1"}
+        feed.line(orjson.dumps({"type": "ADDED", "object": each}))
+    rejected = [one for one in messages if isinstance(one, ObjectRejected)]
+    if rejected:
+        raise ConfigurationError(path, [f"{one.where}: {one.problem}" for one in rejected])
+    return messages
+
+
+def copies(document: Json, count: int) -> list[Json]:
+    """One as it is; several with numbers behind their names."""
+    made = [copy.deepcopy(document) for _ in range(count)]
+    for number, each in enumerate(made if count > 1 else [], start=1):
+        each["metadata"]["name"] = f"{document['metadata']['name']}-{number}"
+    return made
+
+
+def _documents(path: str) -> Iterator[Json]:
+    try:
+        documents = list(yaml.safe_load_all(read_text(path)))
+    except YAML_FAULTS as error:
+        raise ConfigurationError(path, [yaml_problem(error)]) from error
+    for document in documents:
+        if not isinstance(document, dict):
+            raise ConfigurationError(path, ["is no manifest"])
+        yield document
+
+
+def _name(path: str, document: Json) -> str:
+    meta = document.get("metadata")
+    name = meta.get("name") or meta.get("generateName") if isinstance(meta, dict) else None
+    if not isinstance(name, str) or not name:
+        raise ConfigurationError(path, ["metadata.name is missing"])
+    return name
+
+
+def _defaulted(pod: Json, scheduler_name: str) -> Json:
+    """With what the API server would write into it, as far as scheduling reads that. What is of another
+    shape stays as it is, for the decoder to name."""
+    meta = dict(pod["metadata"])
+    meta["namespace"] = meta.get("namespace") or "default"
+    spec = pod.get("spec")
+    if isinstance(spec, dict):
+        spec = {"schedulerName": scheduler_name, **spec}
+        for group in ("containers", "initContainers"):
+            if isinstance(spec.get(group), list):
+                spec[group] = [_with_requests(container) for container in spec[group]]
+    return {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
+
+
+def _with_requests(container: Any) -> Any:
+    """Who states limits alone asks for as much."""
+    resources = container.get("resources") if isinstance(container, dict) else None
+    if not isinstance(resources, dict) or not isinstance(resources.get("limits"), dict):
+        return container
+    limits: Json = resources["limits"]
+    requests = {**limits, **(resources.get("requests") or {})}
+    return {**container, "resources": {**resources, "requests": requests}}

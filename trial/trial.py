@@ -1,0 +1,193 @@
+"""A berth in one thread: the owner's core, a scorer with its copy, and a binder that says yes. Nothing
+leaves it.
+
+For whoever asks what berth would do: with a pod (`berth explain`), with another cluster or
+configuration (`berth what-if`), with a day that is over (`berth replay`). It is fed with an adapter's
+messages, from an API server or a recording. Owner and scorer are those of the processes, meet as
+messages, and decide as there; what differs: extenders are not asked, and bindings and victims take no
+time.
+
+Time is passed in, and is whatever the caller says.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from daemon.core.effects import AnswerAdmin, Effect, Publish, TellBinder, TellScorer
+from daemon.core.events import AdapterSaid, AdminAsked, BinderSaid, Event, ScorerSaid
+from daemon.owner.assembly import OwnerOptions, make_state
+from shared.config import SchedulerConfiguration
+from shared.framework.cluster_view import ClusterView
+from shared.framework.feature_gates import FeatureGates
+from shared.framework.registry import Registry
+from shared.kube.object_codec import decode_object
+from shared.messages.admin import AdminAnswer, AdminRequest
+from shared.messages.frames import PROTOCOL_VERSION
+from shared.messages.from_binder import (
+    BinderHeartbeat,
+    BinderHello,
+    BinderReady,
+    BindFinished,
+    BindReport,
+    VictimDone,
+    VictimReport,
+)
+from shared.messages.from_scorer import Proposals, ScorerHeartbeat, ScorerHello
+from shared.messages.to_binder import BindPods, PodVerdict, PreemptPods, ReportPods
+from shared.messages.to_owner import AdapterBatch, AdapterHello, AdapterMessage, PodDeleted
+from shared.messages.to_scorer import SchedulePods, SnapshotFull
+from workers.scorer.cycle import Cycle
+from workers.scorer.replica import Replica
+
+_PEER: Final = b"trial"
+_EPOCH: Final = 1
+
+
+class Placed(NamedTuple):
+    """A pod found its node."""
+
+    key: str
+    uid: str
+    node_name: str
+
+
+class Evicted(NamedTuple):
+    """A pod had to go."""
+
+    key: str
+    uid: str
+    node_name: str
+    preemptor: str
+    """The key of the pod that it made room for."""
+
+
+class Trial:
+    """One cluster, and what a configuration makes of it."""
+
+    def __init__(
+        self,
+        config: SchedulerConfiguration,
+        gates: FeatureGates,
+        now_s: float = 0.0,
+        *,
+        seed: int = 0,
+        decides: bool = True,
+    ) -> None:
+        """ConfigurationError where the configuration cannot be used. `seed`: as `berth run` has it.
+        Without `decides` pods are taken in, and nothing is done with them."""
+        registry = Registry(gates)
+        built = [registry.build(profile) for profile in config.profiles]
+        self.frameworks = {profile.scheduler_name: profile.framework for profile in built}
+        self.state = make_state(
+            replace(config, extenders=()), gates, registry, OwnerOptions(1), _EPOCH, now_s
+        )
+        self.placed: dict[str, Placed] = {}
+        """By uid: those that found a node here."""
+        self.evicted: list[Evicted] = []
+        self.verdicts: dict[str, PodVerdict] = {}
+        """By uid: what was last said of those that did not."""
+        self._replica = Replica(0, decode_object)
+        self._cycle = Cycle(
+            self._replica,
+            self.frameworks,
+            seed * 1_000_003,
+            reserves={profile.scheduler_name: profile.plugins_at["reserve"] for profile in built},
+        )
+        self._proposal_sequence = 0
+        self._decides = decides
+        events: list[Event] = [
+            AdapterSaid(_PEER, AdapterBatch(0, [AdapterHello(PROTOCOL_VERSION, "trial")])),
+            BinderSaid(_PEER, BinderHello(PROTOCOL_VERSION, 0, "trial")),
+            BinderSaid(_PEER, BinderReady(0, _EPOCH)),
+        ]
+        if decides:
+            events.append(ScorerSaid(_PEER, ScorerHello(PROTOCOL_VERSION, 0, "trial")))
+        self._settle(events, now_s)
+
+    @property
+    def view(self) -> ClusterView:
+        return self.state.cache.view
+
+    def tell(self, messages: Iterable[AdapterMessage], now_s: float) -> None:
+        """Changes of the cluster, and whatever follows from them at once."""
+        self._settle([AdapterSaid(_PEER, AdapterBatch(_EPOCH, list(messages)))], now_s)
+
+    def pass_time(self, now_s: float, until_s: float) -> float:
+        """Whatever would be tried until then; says when it is."""
+        while (due_s := self.state.next_wakeup_s()) <= until_s:
+            now_s = max(now_s, due_s)
+            self._settle([], now_s)
+        return now_s
+
+    def ask(self, request: AdminRequest, now_s: float) -> AdminAnswer:
+        """What the owner answers to a question."""
+        effects = self.state.handle([AdminAsked(_PEER, request)], now_s)
+        (answer,) = (effect.answer for effect in effects if isinstance(effect, AnswerAdmin))
+        return answer
+
+    # The other processes -------------------------------------------------------------------------
+
+    def _settle(self, events: Sequence[Event], now_s: float) -> None:
+        """Until nobody has anything to say any more."""
+        alive: list[Event] = [BinderSaid(_PEER, BinderHeartbeat(0, 0, 0))]
+        if self._decides:
+            alive.append(ScorerSaid(_PEER, ScorerHeartbeat(0, 0, 0)))
+        said = [*events, *alive]
+        while said:
+            said = [
+                reply for effect in self.state.handle(said, now_s) for reply in self._do(effect)
+            ]
+
+    def _do(self, effect: Effect) -> Iterable[Event]:
+        match effect:
+            case TellScorer(_, SnapshotFull() as full, buffers):
+                self._replica.apply_full(full, list(buffers))
+                self._cycle.start_over()
+            case Publish(delta, buffers):
+                self._replica.apply_delta(delta, list(buffers))
+            case TellScorer(_, SchedulePods() as work):
+                yield ScorerSaid(_PEER, self._proposals(work))
+            case TellBinder(_, BindPods(orders=orders)):
+                for order in orders:
+                    key = f"{order.namespace}/{order.name}"
+                    self.placed[order.uid] = Placed(key, order.uid, order.node_name)
+                    self.verdicts.pop(order.uid, None)
+                finished = [BindFinished(order.order_id) for order in orders]
+                yield BinderSaid(_PEER, BindReport(0, _EPOCH, finished, []))
+            case TellBinder(_, PreemptPods() as preempt):
+                yield from self._evict(preempt)
+            case TellBinder(_, ReportPods(verdicts=verdicts)):
+                self.verdicts |= {verdict.uid: verdict for verdict in verdicts}
+            case _:
+                pass  # Of copies, logs and questions nobody here wants to know.
+
+    def _evict(self, preempt: PreemptPods) -> Iterable[Event]:
+        gone: list[AdapterMessage] = []
+        for victim in preempt.victims:
+            key = f"{victim.namespace}/{victim.name}"
+            preemptor = f"{victim.preemptor_namespace}/{victim.preemptor_name}"
+            self.evicted.append(Evicted(key, victim.uid, victim.node_name, preemptor))
+            self.placed.pop(victim.uid, None)
+            held = self.state.cache.get_pod(victim.uid)
+            if held is not None:
+                gone.append(PodDeleted(held.record))
+        done = [VictimDone(victim.order_id) for victim in preempt.victims]
+        yield BinderSaid(_PEER, VictimReport(0, _EPOCH, done))
+        yield AdapterSaid(_PEER, AdapterBatch(_EPOCH, gone))
+
+    def _proposals(self, work: SchedulePods) -> Proposals:
+        self._proposal_sequence += 1
+        answers = self._cycle.run(work, self._proposal_sequence)
+        return Proposals(
+            worker_index=0,
+            epoch=_EPOCH,
+            batch_id=work.batch_id,
+            proposal_sequence=self._proposal_sequence,
+            generation=self._replica.generation,
+            is_last=True,
+            placements=answers.placements,
+            failures=answers.failures,
+            skipped=answers.skipped,
+        )
