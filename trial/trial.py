@@ -21,7 +21,6 @@ from daemon.owner.assembly import OwnerOptions, make_state
 from shared.config import SchedulerConfiguration
 from shared.framework.cluster_view import ClusterView
 from shared.framework.feature_gates import FeatureGates
-from shared.framework.registry import Registry
 from shared.kube.object_codec import decode_object
 from shared.messages.admin import AdminAnswer, AdminRequest
 from shared.messages.frames import PROTOCOL_VERSION
@@ -38,6 +37,7 @@ from shared.messages.from_scorer import Proposals, ScorerHeartbeat, ScorerHello
 from shared.messages.to_binder import BindPods, PodVerdict, PreemptPods, ReportPods
 from shared.messages.to_owner import AdapterBatch, AdapterHello, AdapterMessage, PodDeleted
 from shared.messages.to_scorer import SchedulePods, SnapshotFull
+from shared.plugins.in_tree import InTreeRegistry
 from workers.scorer.cycle import Cycle
 from workers.scorer.replica import Replica
 
@@ -77,7 +77,7 @@ class Trial:
     ) -> None:
         """ConfigurationError where the configuration cannot be used. `seed`: as `berth run` has it.
         Without `decides` pods are taken in, and nothing is done with them."""
-        registry = Registry(gates)
+        registry = InTreeRegistry(gates)
         built = [registry.build(profile) for profile in config.profiles]
         self.frameworks = {profile.scheduler_name: profile.framework for profile in built}
         self.state = make_state(

@@ -37,11 +37,11 @@ from shared.framework.diagnosis import node_verdicts
 from shared.framework.feature_gates import FeatureGates
 from shared.framework.outcomes import PreFilterOutcome
 from shared.framework.prepared_pod import prepared
-from shared.framework.registry import BuiltProfile, Registry
 from shared.framework.status import SUCCESS
 from shared.kube.pod_record import PodRecord, scheduler_name_of, split_pod
 from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.plugins.devices.dynamic_resources import DynamicResources
+from shared.plugins.in_tree import BuiltProfile, InTreeRegistry
 from workers.scorer.evaluator import post_filter
 
 Json = dict[str, Any]
@@ -104,7 +104,7 @@ def _profiles(scenario: Scenario) -> dict[str, BuiltProfile]:
     """By schedulerName, the first one first."""
     document = {"apiVersion": API_VERSION, "kind": KIND, **scenario.config}
     text = msgspec.json.encode(document).decode()  # JSON is YAML.
-    registry = Registry(FeatureGates(scenario.feature_gates), entry_points=())
+    registry = InTreeRegistry(FeatureGates(scenario.feature_gates), entry_points=())
     configured = parse_configuration(text, f"{scenario.name}.config").profiles
     built = [registry.build(profile) for profile in configured]
     return {each.scheduler_name: each for each in built}

@@ -14,7 +14,7 @@ from bench.conformance.scenario import Configuration
 from shared.config import API_VERSION, KIND, parse_configuration
 from shared.errors import ConfigurationError
 from shared.framework.feature_gates import FeatureGates
-from shared.framework.registry import Registry
+from shared.plugins.in_tree import InTreeRegistry
 
 NEVER_RETRIED_S: Final = 3600
 """Attempts are made when the scenario says so; no pod may be tried again by itself."""
@@ -72,7 +72,7 @@ class ProfileBook:
 
     def _made(self, configuration: Configuration) -> Profile:
         gates = tuple(sorted(configuration.feature_gates.items()))
-        registry = Registry(FeatureGates(configuration.feature_gates))
+        registry = InTreeRegistry(FeatureGates(configuration.feature_gates))
         others = sorted(configuration.config.keys() - {"profiles"})
         if others:
             told = "only profiles can differ from one scenario to the next here"

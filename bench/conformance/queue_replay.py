@@ -26,7 +26,6 @@ from shared.framework.cluster_view import ClusterView, ObjectStore
 from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig
 from shared.framework.queueing_hints import Change, ChangedObject, PodView, registrations_of
-from shared.framework.registry import Registry
 from shared.kube.objects import (
     CsiDriver,
     CsiNode,
@@ -40,6 +39,7 @@ from shared.kube.objects import (
     VolumeAttachment,
 )
 from shared.kube.pod_record import decode_template, split_pod
+from shared.plugins.in_tree import InTreeRegistry
 
 Json = dict[str, Any]
 
@@ -224,7 +224,7 @@ def queue_differences(scenario: Json, expected: Json) -> list[str]:
 
 def wakeups_of(objects: ObjectStore) -> Wakeups:
     """What the default profile's plugins register, with these objects to look up."""
-    built = Registry(entry_points=()).build(ProfileConfig())
+    built = InTreeRegistry(entry_points=()).build(ProfileConfig())
     cluster = ClusterView(NodeTable(), objects, PodTable(), {})
     return Wakeups({built.scheduler_name: registrations_of(built.rejecting)}, cluster)
 

@@ -20,10 +20,8 @@ from daemon.adapter.line_splitter import LineSplitter
 from daemon.core.invariants import problems
 from shared.config import SchedulerConfiguration
 from shared.errors import OperationalError
-from shared.framework.registry import Registry
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS
-from shared.messages import codec
 from shared.messages.frames import PROTOCOL_VERSION, Buffer
 from shared.messages.from_binder import (
     BinderHeartbeat,
@@ -36,14 +34,16 @@ from shared.messages.from_binder import (
     VictimDone,
     VictimReport,
 )
-from shared.messages.to_binder import BindPods, PreemptPods, Welcome
+from shared.messages.to_binder import TO_BINDER, BindPods, PreemptPods, Welcome
 from shared.messages.to_owner import (
+    TO_ADAPTER,
     AdapterBatch,
     AdapterHello,
     AdapterMessage,
     PodChanged,
     PodDeleted,
 )
+from shared.plugins.in_tree import InTreeRegistry
 from shared.transport.adapter_link import NO_EPOCH
 from shared.transport.channels import Channel
 from shared.transport.heartbeat import Heartbeat
@@ -82,7 +82,7 @@ class PlayedAdapter(PeerEnd):
         self.tell(AdapterHello(PROTOCOL_VERSION, "played"))
 
     def arrive(self, parts: list[Buffer]) -> None:
-        self.epoch = codec.TO_ADAPTER.decode(parts)[0].epoch
+        self.epoch = TO_ADAPTER.decode(parts)[0].epoch
         for plural in self._feeds:
             self._list(plural)
 
@@ -152,7 +152,7 @@ class PlayedBinder(PeerEnd):
         self.carry_up(BinderHeartbeat(0, 0, 0))
 
     def arrive(self, parts: list[Buffer]) -> None:
-        message = codec.TO_BINDER.decode(parts)[0]
+        message = TO_BINDER.decode(parts)[0]
         if isinstance(message, Welcome):
             self.carry_up(BinderReady(0, message.epoch))
         elif isinstance(message, BindPods):
@@ -183,7 +183,7 @@ class PlayedBinder(PeerEnd):
 
 def machine_of(simulation: Simulation, network: Network, links: Links) -> Machine:
     """For one berth without an election."""
-    clock, registry = MachineClock(simulation), Registry(entry_points=())
+    clock, registry = MachineClock(simulation), InTreeRegistry(entry_points=())
     return Machine(simulation, network, links, clock, registry, "", 1, None, Path(os.devnull))
 
 

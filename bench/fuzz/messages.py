@@ -39,8 +39,15 @@ from shared.config import SchedulerConfiguration
 from shared.config_digest import scoring_digest
 from shared.framework.feature_gates import FeatureGates
 from shared.limits import PROCESSES_MAX
-from shared.messages import admin, codec, from_scorer, to_binder, to_scorer
+from shared.messages import admin, from_scorer, to_binder, to_scorer
+from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST
+from shared.messages.codec import Codec
 from shared.messages.frames import PROTOCOL_VERSION, Buffer, seal, unseal
+from shared.messages.from_binder import FROM_BINDER
+from shared.messages.from_scorer import FROM_SCORER
+from shared.messages.to_binder import TO_BINDER
+from shared.messages.to_owner import FROM_ADAPTER
+from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER
 from shared.transport.channels import Channel
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.owner_sockets import Received
@@ -56,16 +63,16 @@ STORY_MAX: Final = 60
 DAMAGED_SHARE: Final = 0.25
 """Of messages whose bytes are changed, and not what they say."""
 
-TO_OWNER: Final[Mapping[str, tuple[Channel, codec.Codec[Any]]]] = {
-    "adapter": (Channel.ADAPTER, codec.FROM_ADAPTER),
-    "scorer": (Channel.SCORERS, codec.FROM_SCORER),
-    "binder": (Channel.BINDERS, codec.FROM_BINDER),
-    "admin": (Channel.ADMIN, codec.ADMIN_REQUEST),
-    "far": (Channel.SCORERS, codec.FROM_SCORER),
+TO_OWNER: Final[Mapping[str, tuple[Channel, Codec[Any]]]] = {
+    "adapter": (Channel.ADAPTER, FROM_ADAPTER),
+    "scorer": (Channel.SCORERS, FROM_SCORER),
+    "binder": (Channel.BINDERS, FROM_BINDER),
+    "admin": (Channel.ADMIN, ADMIN_REQUEST),
+    "far": (Channel.SCORERS, FROM_SCORER),
 }
-_FROM_OWNER: Final[Mapping[Channel, codec.Codec[Any]]] = {
-    Channel.SCORERS: codec.TO_SCORER,
-    Channel.ADMIN: codec.ADMIN_ANSWER,
+_FROM_OWNER: Final[Mapping[Channel, Codec[Any]]] = {
+    Channel.SCORERS: TO_SCORER,
+    Channel.ADMIN: ADMIN_ANSWER,
 }
 GROUPS: Final = (
     ("adapter", "scorer", "binder", "admin", "far"),
@@ -226,9 +233,9 @@ class _Berth:
 
     def _as_next(self, parts: list[Buffer]) -> list[Buffer]:
         replica = self.cluster.scorer.loop.replica
-        delta, buffers = codec.SNAPSHOTS.decode(parts)
+        delta, buffers = SNAPSHOTS.decode(parts)
         delta = msgspec.structs.replace(delta, epoch=EPOCH, sequence=(replica.sequence + 1) % 2**64)
-        return _whole(codec.SNAPSHOTS.encode(delta, buffers))
+        return _whole(SNAPSHOTS.encode(delta, buffers))
 
     def finish(self) -> None:
         if self.has_only_far_said:
@@ -288,7 +295,7 @@ class LoneBinder(_Lone):
 
     def _greet(self, end: AsyncEnd) -> None:
         super()._greet(end)
-        end.arrive(_whole(codec.TO_BINDER.encode(to_binder.Welcome(EPOCH))))
+        end.arrive(_whole(TO_BINDER.encode(to_binder.Welcome(EPOCH))))
 
 
 @cache

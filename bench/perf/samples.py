@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from shared.messages.admin import HistogramState
+from shared.messages.measured import HistogramState
 from shared.telemetry.metrics import HISTOGRAMS
 
 INTERVALS_S: Final = (1.0, 0.25, 0.05, 0.01)

@@ -33,7 +33,7 @@ from daemon.supervisor.run import Outside, Supervisor
 from daemon.supervisor.silence import Use
 from shared.config import SchedulerConfiguration, parse_configuration
 from shared.errors import ConfigurationError
-from shared.framework.registry import Registry
+from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
@@ -144,7 +144,7 @@ class Berth:
             network=network,
             links=self.links,
             clock=MachineClock(simulation),
-            registry=Registry(entry_points=PLUGINS),
+            registry=InTreeRegistry(entry_points=PLUGINS),
             prefix=prefix,
             binder_count=binder_count,
             election=election,

@@ -17,9 +17,14 @@ from typing import Any, Final
 from bench.sim.schedule import Latency, Process, Simulation
 from bench.sim.virtual_loop import VirtualLoop
 from shared.errors import FrameError
-from shared.messages import codec
+from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST
+from shared.messages.codec import Codec
 from shared.messages.frames import Buffer
-from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
+from shared.messages.from_binder import FROM_BINDER
+from shared.messages.from_scorer import FROM_SCORER
+from shared.messages.to_binder import TO_BINDER
+from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER
+from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, SnapshotDelta, SnapshotFull
 from shared.transport.channels import Channel
 from shared.transport.connection import Connected
 from shared.transport.owner_sockets import PeerGone, Received
@@ -33,17 +38,17 @@ UNNOTICED_SHARE: Final = 0.3
 QUEUE_MAX: Final = 32
 """Batches on the way from the adapter before it has to wait."""
 
-_TO_OWNER: Final[dict[Channel, codec.Codec[Any]]] = {
-    Channel.BINDERS: codec.FROM_BINDER,
-    Channel.SCORERS: codec.FROM_SCORER,
-    Channel.ADAPTER: codec.FROM_ADAPTER,
-    Channel.ADMIN: codec.ADMIN_REQUEST,
+_TO_OWNER: Final[dict[Channel, Codec[Any]]] = {
+    Channel.BINDERS: FROM_BINDER,
+    Channel.SCORERS: FROM_SCORER,
+    Channel.ADAPTER: FROM_ADAPTER,
+    Channel.ADMIN: ADMIN_REQUEST,
 }
-_FROM_OWNER: Final[dict[Channel, codec.Codec[Any]]] = {
-    Channel.BINDERS: codec.TO_BINDER,
-    Channel.SCORERS: codec.TO_SCORER,
-    Channel.ADAPTER: codec.TO_ADAPTER,
-    Channel.ADMIN: codec.ADMIN_ANSWER,
+_FROM_OWNER: Final[dict[Channel, Codec[Any]]] = {
+    Channel.BINDERS: TO_BINDER,
+    Channel.SCORERS: TO_SCORER,
+    Channel.ADAPTER: TO_ADAPTER,
+    Channel.ADMIN: ADMIN_ANSWER,
 }
 _ORDER: Final = (Channel.ADMIN, Channel.BINDERS, Channel.SCORERS, Channel.ADAPTER)
 """In which the owner reads them."""
@@ -156,7 +161,7 @@ class OwnerEnd:
         del handed_over
         if not self.process.may_send():
             return
-        parts = _whole(codec.SNAPSHOTS.encode(message, buffers))
+        parts = _whole(SNAPSHOTS.encode(message, buffers))
         self.links.sent(message, parts)
         if self.links.on_snapshot is not None:
             self.links.on_snapshot(message)
@@ -376,13 +381,13 @@ class ScorerEnd(PeerEnd):
             self.snapshots_to_damage -= 1
             parts = [parts[0], bytes(part ^ 255 for part in parts[1]), *parts[2:]]
         try:
-            self._snapshots.append(FromOwner(*codec.SNAPSHOTS.decode(parts)))
+            self._snapshots.append(FromOwner(*SNAPSHOTS.decode(parts)))
         except FrameError as error:
             self._snapshots.append(FromOwner(SnapshotDamaged(str(error)), ()))
         self.process.wake()
 
     def arrive(self, parts: list[Buffer]) -> None:
-        self._inbox.append(FromOwner(*codec.TO_SCORER.decode(parts)))
+        self._inbox.append(FromOwner(*TO_SCORER.decode(parts)))
         self.process.wake()
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from bench.apiserver.server import ApiServer
 from bench.sim.links import AsyncEnd, Links, OwnerEnd, Pause, ScorerEnd
+from bench.sim.permit import PLUGINS
 from bench.sim.schedule import MachineClock, Process, SimulatedFailure, Simulation
 from bench.sim.virtual_loop import Network, VirtualLoop
 from daemon.adapter.api_source import ApiSource
@@ -29,9 +30,9 @@ from shared.collector import Collector
 from shared.config import LeaderElection, SchedulerConfiguration
 from shared.errors import OperationalError
 from shared.framework.feature_gates import FeatureGates
-from shared.framework.registry import Registry
 from shared.in_hand import InHand
 from shared.kube.cluster_access import access_by_url
+from shared.plugins.in_tree import InTreeRegistry
 from shared.transport.adapter_link import AdapterLink
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
@@ -74,7 +75,7 @@ class Machine:
     network: Network
     links: Links
     clock: MachineClock
-    registry: Registry
+    registry: InTreeRegistry
     prefix: str
     """Of the names of its processes."""
     binder_count: int
@@ -330,7 +331,7 @@ def start_binder(machine: Machine, life: Life) -> AsyncProcess:
             limits,
             MAX_IN_FLIGHT,
             settings,
-            partial(plugins_by_profile, life.config, machine.registry, None),
+            partial(plugins_by_profile, life.config, None, entry_points=PLUGINS),
         )
         process.add_signal_handler(signal.SIGTERM, binder.drain)
         await binder.run()

@@ -21,7 +21,7 @@ from shared.extenders.extender_config import shown_extender
 from shared.framework.extension_points import takes_part
 from shared.framework.feature_gates import parse_feature_gates
 from shared.framework.profiles import MULTI_POINT, ProfileConfig
-from shared.framework.registry import BuiltProfile, Registry
+from shared.plugins.in_tree import BuiltProfile, InTreeRegistry
 
 _EVERYTHING: Final = [{"name": "*"}]
 
@@ -41,7 +41,7 @@ def check(path: str, feature_gates: str = "") -> Checked:
 def check_text(text: str, source: str, feature_gates: str) -> Checked:
     """As `check`, of text; `source` stands in the errors."""
     configuration = parse_configuration(text, source)
-    registry = Registry(parse_feature_gates(feature_gates))
+    registry = InTreeRegistry(parse_feature_gates(feature_gates))
     built: list[BuiltProfile] = []
     problems: list[str] = []
     for profile in configuration.profiles:

@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from shared.framework.plugin_times import PluginTimes
 from shared.framework.runtime import Framework
-from shared.messages.admin import HistogramState, LabelledCount
-from shared.messages.measured import Measured, add_to, told
+from shared.messages.measured import HistogramState, LabelledCount, Measured, add_to, told
 from shared.telemetry.metrics import Count
 from shared.telemetry.tally import Labels, Tally
 

@@ -17,12 +17,12 @@ from shared.messages.admin import (
     CacheAnswer,
     HeldNode,
     HeldPod,
-    LabelledCount,
     MetricsAnswer,
     NodeUsage,
     PendingPod,
     StatusAnswer,
 )
+from shared.messages.measured import LabelledCount
 
 FOREIGN_NODES_MAX: Final = 10
 """Nodes with the most foreign pods that are told: one line, and few series."""

@@ -62,7 +62,7 @@ from daemon.core.syncs import Syncs
 from daemon.core.verdicts import Verdicts
 from daemon.core.waiting_pods import WaitingPods
 from shared.engine.checker import Checker
-from shared.extenders.extender_verdicts import EXTENDER
+from shared.extenders.extender_config import EXTENDER
 from shared.framework.cluster_view import ClusterView
 from shared.framework.queueing_hints import ANY_EVENT, ClusterEventWithHint
 from shared.framework.runtime import Framework

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from daemon.supervisor.process_list import ProcessUse
-from shared.messages.admin import HistogramState, LabelledCount, MetricsAnswer, StatusAnswer
+from shared.messages.admin import MetricsAnswer, StatusAnswer
+from shared.messages.measured import HistogramState, LabelledCount
 from shared.telemetry.metrics import (
     FAMILY_SENTENCES,
     HISTOGRAMS,

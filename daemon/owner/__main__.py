@@ -14,8 +14,8 @@ from shared.clock import SystemClock
 from shared.config import load_configuration
 from shared.errors import ConfigurationError, OperationalError
 from shared.framework.feature_gates import parse_feature_gates
-from shared.framework.registry import Registry
 from shared.in_hand import InHand, add_option
+from shared.plugins.in_tree import InTreeRegistry
 from shared.telemetry.log import EventLog, start_logging
 from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
@@ -58,7 +58,7 @@ def _run(options: argparse.Namespace) -> int:
         options.annotate_decisions,
         options.leftover_after_s,
     )
-    registry = Registry(gates)
+    registry = InTreeRegistry(gates)
     now_s = clock.monotonic_s()
     state = make_state(
         config, gates, registry, core, epoch, now_s, in_hand, stopwatch=time.perf_counter

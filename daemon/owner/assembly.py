@@ -21,8 +21,8 @@ from shared.framework.feature_gates import (
 from shared.framework.plugin_api import QueueSortPlugin
 from shared.framework.plugin_times import IN_OWNER
 from shared.framework.queueing_hints import registrations_of
-from shared.framework.registry import BuiltProfile, Registry
 from shared.in_hand import InHand
+from shared.plugins.in_tree import BuiltProfile, InTreeRegistry
 
 
 class OwnerOptions(NamedTuple):
@@ -39,7 +39,7 @@ class OwnerOptions(NamedTuple):
 def make_state(
     config: SchedulerConfiguration,
     gates: FeatureGates,
-    registry: Registry,
+    registry: InTreeRegistry,
     options: OwnerOptions,
     epoch: int,
     now_s: float,

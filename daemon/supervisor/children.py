@@ -56,8 +56,7 @@ def child_specs(
         *("--log-level", options.log_level),
     )
     config: tuple[str, ...] = ("--config", options.config) if options.config else ()
-    if options.feature_gates:
-        config += ("--feature-gates", options.feature_gates)
+    gates = ("--feature-gates", options.feature_gates) if options.feature_gates else ()
     # With neither, the child looks where every Kubernetes client looks (`shared/kube/kubeconfig.py`).
     server: tuple[str, ...] = ()
     if options.server:
@@ -66,7 +65,7 @@ def child_specs(
         server += ("--kubeconfig", options.kubeconfig)
     seed = ("--seed", str(options.seed))
     elect = ("--elect-leader",) if election is not None else ()
-    owner = _owner(options, common, (*config, *seed, *elect))
+    owner = _owner(options, common, (*config, *gates, *seed, *elect))
     adapter = ChildSpec(
         ADAPTER,
         "daemon.adapter",
@@ -79,7 +78,7 @@ def child_specs(
         ChildSpec(
             f"scorer-{index}",
             "workers.scorer",
-            (*common, "--index", str(index), *server, *config, *seed, *sampling),
+            (*common, "--index", str(index), *server, *config, *gates, *seed, *sampling),
             reads_configuration=True,
         )
         for index in range(options.workers)

@@ -5,13 +5,19 @@ import os
 import secrets
 from collections.abc import Callable
 
-from shared.messages.admin import AdminAnswer, AdminRequest
+from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST, AdminAnswer, AdminRequest
 from shared.transport.admin_client import NoAnswerError
-from shared.transport.async_peer import AsyncPeer, admin_peer
+from shared.transport.async_peer import AsyncPeer
+from shared.transport.channels import Channel
 from shared.transport.connection import Connected
 from shared.transport.endpoints import Endpoints
 
 OpenPeer = Callable[[Endpoints, str], AsyncPeer[AdminRequest, AdminAnswer]]
+
+
+def admin_peer(endpoints: Endpoints, identity: str) -> AsyncPeer[AdminRequest, AdminAnswer]:
+    """A connection for questions to the owner."""
+    return AsyncPeer(endpoints, Channel.ADMIN, identity, ADMIN_REQUEST, ADMIN_ANSWER)
 
 
 class OwnerLink:

@@ -28,6 +28,10 @@ _VERB: Final = re.compile(r"[!-~]*")
 DurationReader = Callable[[Field, float], float]
 """Reads a duration of the file in seconds; the number is the fallback."""
 
+EXTENDER: Final = "Extender"
+"""Stands among the plugins that rejected a pod if an extender refused a node (framework.ExtenderName):
+any event may help then."""
+
 
 class ExtenderTls(msgspec.Struct, frozen=True, kw_only=True):
     """Certificates: `...File` are paths, `...data` the contents in PEM."""

@@ -7,17 +7,12 @@ The HTTP calls are made elsewhere; nothing here waits. Rules: pkg/scheduler/exte
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 import msgspec
 
 from shared.extenders.extender_config import ExtenderConfig
 from shared.framework.pod_info import PodInfo
 from shared.kube.objects import Container
-
-EXTENDER: Final = "Extender"
-"""Stands among the plugins that rejected a pod if an extender refused a node (framework.ExtenderName):
-any event may help then."""
 
 
 def is_interested(extender: ExtenderConfig, pod: PodInfo) -> bool:

@@ -1,17 +1,16 @@
-"""Plugins by name, and profiles made of them.
+"""Plugins by name: which of them a profile has, made and in order.
 
-In-tree plugins stand in a table (`in_tree.py`); others come from installed packages through the entry
-point group `berth.plugins` (name = plugin name, object = a callable that takes the arguments as a dict
-and returns the plugin). Which plugin runs where: `extension_points.py`.
+How in-tree plugins are made the caller says (`shared/plugins/in_tree.py`; a binder, which carries them
+out itself, needs their names alone). Others come from installed packages through the entry point group
+`berth.plugins` (name = plugin name, object = a callable that takes the arguments as a dict and returns
+the plugin). Which plugin runs where: `extension_points.py`.
 
-Rules: `NewFramework` in pkg/scheduler/framework/runtime/framework.go, v1.36.2. One departure: a plugin
-of `score` has its PreScore run whatever `preScore` says, as it does not score without what that
-computed.
+Rules: `NewFramework` in pkg/scheduler/framework/runtime/framework.go, v1.36.2.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from shared.errors import ConfigurationError
 from shared.framework.extension_points import (
@@ -22,11 +21,10 @@ from shared.framework.extension_points import (
     weights,
 )
 from shared.framework.feature_gates import FeatureGates
-from shared.framework.in_tree import IN_TREE, Args
-from shared.framework.pre_score_alone import PreScoreAlone
 from shared.framework.profiles import EXTENSION_POINTS, MULTI_POINT, PluginSet, ProfileConfig
-from shared.framework.runtime import Framework, ScoreEntry
 
+Args = dict[str, Any]
+Factory = Callable[[Args, FeatureGates], Plugin]
 ENTRY_POINT_GROUP: Final = "berth.plugins"
 
 _DECLARATIONS: Final[Mapping[str, str]] = {
@@ -38,27 +36,14 @@ _DECLARATIONS: Final[Mapping[str, str]] = {
 """Method -> the declaration that must stand beside it."""
 
 
-class BuiltProfile(NamedTuple):
+class ProfilePlugins(NamedTuple):
     """A profile's plugins, made and in order."""
 
-    scheduler_name: str
-    framework: Framework
     plugins_at: Mapping[str, tuple[Plugin, ...]]
     """Extension point -> plugins in the order in which they run."""
+    score_weights: Mapping[str, int]
     notes: tuple[str, ...]
     """Settings that were accepted and have no effect, each with the reason."""
-    percentage_of_nodes_to_score: int | None
-
-    @property
-    def rejecting(self) -> list[Plugin]:
-        """The plugins that may keep a pod from being scheduled, each once, in the order in which they
-        run (shouldHaveEnqueueExtensions upstream)."""
-        points = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
-        return list(dict.fromkeys(plugin for point in points for plugin in self.plugins_at[point]))
-
-    @property
-    def queue_sort(self) -> Plugin:
-        return self.plugins_at["queueSort"][0]
 
 
 class Registry:
@@ -66,18 +51,16 @@ class Registry:
 
     def __init__(
         self,
+        in_tree: Mapping[str, Factory],
         gates: FeatureGates | None = None,
         entry_points: Iterable[metadata.EntryPoint] | None = None,
-        *,
-        samples_compatibly: bool = False,
     ) -> None:
-        """`samples_compatibly`: see `node_sample.py`."""
+        self._in_tree = in_tree
         self._gates = gates or FeatureGates()
-        self._samples_compatibly = samples_compatibly
         if entry_points is None:
             entry_points = metadata.entry_points(group=ENTRY_POINT_GROUP)
         self._out_of_tree = {point.name: point for point in entry_points}
-        taken = sorted(set(self._out_of_tree) & set(IN_TREE))
+        taken = sorted(set(self._out_of_tree) & set(in_tree))
         if taken:
             problems = [
                 f"{name}: is the name of an in-tree plugin; choose another" for name in taken
@@ -86,10 +69,13 @@ class Registry:
 
     def names(self) -> list[str]:
         """Every plugin that a profile may enable."""
-        return sorted((*IN_TREE, *self._out_of_tree))
+        return sorted((*self._in_tree, *self._out_of_tree))
 
-    def build(self, profile: ProfileConfig) -> BuiltProfile:
-        """The profile's plugins; ConfigurationError names everything that is wrong with it."""
+    def plugins_of(
+        self, profile: ProfileConfig, points: Iterable[str] = EXTENSION_POINTS
+    ) -> ProfilePlugins:
+        """The profile's plugins at these extension points; ConfigurationError names everything that is
+        wrong with it there."""
         problems, notes = self._name_problems(profile)
         _raise_if(problems, profile)
         sets = {point: profile.plugins.get(point, PluginSet()) for point in EXTENSION_POINTS}
@@ -97,10 +83,9 @@ class Registry:
         made = self._make_all(profile, sets, multi_point, problems)
         _raise_if(problems, profile)
         plugins_at = {
-            point: expanded(point, sets[point], multi_point, made, problems)
-            for point in EXTENSION_POINTS
+            point: expanded(point, sets[point], multi_point, made, problems) for point in points
         }
-        if len(plugins_at["queueSort"]) != 1:
+        if len(plugins_at.get("queueSort", (None,))) != 1:
             found = ", ".join(p.NAME for p in plugins_at["queueSort"]) or "none"
             problems.append(f"plugins.queueSort: exactly one plugin is needed, not {found}")
         if not plugins_at["bind"]:
@@ -110,22 +95,8 @@ class Registry:
             notes.append(
                 "plugins.preScore: no effect on plugins of score: their PreScore runs always"
             )
-        framework = Framework(
-            profile.scheduler_name,
-            plugins_at["preFilter"],
-            plugins_at["filter"],
-            _score_entries(plugins_at, weights((*sets["score"].enabled, *multi_point))),
-            plugins_at["postFilter"],
-            profile.percentage_of_nodes_to_score,
-            samples_compatibly=self._samples_compatibly,
-        )
-        return BuiltProfile(
-            profile.scheduler_name,
-            framework,
-            plugins_at,
-            tuple(notes),
-            profile.percentage_of_nodes_to_score,
-        )
+        score_weights = weights((*sets["score"].enabled, *multi_point))
+        return ProfilePlugins(plugins_at, score_weights, tuple(notes))
 
     # Names -----------------------------------------------------------------------------------------
 
@@ -154,7 +125,7 @@ class Registry:
         return problems, notes
 
     def _knows(self, name: str) -> bool:
-        return name in IN_TREE or name in self._out_of_tree
+        return name in self._in_tree or name in self._out_of_tree
 
     def _unknown(self, name: str) -> str:
         return f"there is no plugin {name}; there are {', '.join(self.names())}"
@@ -182,7 +153,7 @@ class Registry:
         return made
 
     def _make(self, name: str, given: Args) -> Plugin:
-        factory = IN_TREE.get(name)
+        factory = self._in_tree.get(name)
         if factory is not None:
             return factory(given, self._gates)
         point = self._out_of_tree[name]
@@ -205,20 +176,6 @@ class Registry:
         if problems:
             raise ConfigurationError(source, problems)
         return plugin
-
-
-def _score_entries(
-    plugins_at: Mapping[str, tuple[Plugin, ...]], weights: Mapping[str, int]
-) -> list[ScoreEntry]:
-    """The plugins of score, each with its PreScore, after those that take part in preScore alone."""
-    scores = plugins_at["score"]
-    alone = [
-        plugin
-        for plugin in plugins_at["preScore"]
-        if not hasattr(plugin, "score") and hasattr(plugin, "pre_score")
-    ]
-    entries = [ScoreEntry(PreScoreAlone(plugin), 0) for plugin in alone]
-    return entries + [ScoreEntry(plugin, weights[plugin.NAME]) for plugin in scores]
 
 
 def _raise_if(problems: list[str], profile: ProfileConfig) -> None:

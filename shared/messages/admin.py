@@ -1,6 +1,11 @@
 """Questions that the command line and the supervisor put to the owner, and the answers."""
 
+from typing import Final
+
 import msgspec
+
+from shared.messages.codec import Codec
+from shared.messages.measured import HistogramState, LabelledCount
 
 
 class _Message(msgspec.Struct, array_like=True, frozen=True):
@@ -204,21 +209,6 @@ class CacheAnswer(_Message, frozen=True, tag="aa"):
     """Pods of these schedulerNames wait in the queue until they have a node."""
 
 
-class LabelledCount(msgspec.Struct, array_like=True, frozen=True):
-    name: str
-    labels: list[str]
-    """Values, in the order in which `shared/telemetry/metrics.py` names the labels."""
-    count: int
-
-
-class HistogramState(msgspec.Struct, array_like=True, frozen=True):
-    name: str
-    labels: list[str]
-    counts: list[int]
-    """Of each bucket alone; the last is for what is above all bounds."""
-    sum: float
-
-
 class MetricsAnswer(_Message, frozen=True, tag="am"):
     status: StatusAnswer
     labelled: list[LabelledCount]
@@ -262,3 +252,6 @@ AdminAnswer = (
     | MetricsAnswer
     | PodResources
 )
+
+ADMIN_REQUEST: Final[Codec[AdminRequest]] = Codec("admin", AdminRequest)
+ADMIN_ANSWER: Final[Codec[AdminAnswer]] = Codec("admin", AdminAnswer)

@@ -1,4 +1,4 @@
-"""Messages to frames and back: one codec for each direction of each channel, made once.
+"""Messages to frames and back: one codec for each direction of each channel, beside its messages.
 
 Apart from the transport so that bytes can be made and read without a socket (recordings, tests).
 `decode` either returns a message of the channel's type or raises `FrameError` that names the
@@ -12,13 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from shared.faults import UNDECODABLE
-from shared.messages.admin import AdminAnswer, AdminRequest
 from shared.messages.frames import Buffer, damaged, seal, unseal
-from shared.messages.from_binder import FromBinder
-from shared.messages.from_scorer import FromScorer
-from shared.messages.to_binder import ToBinder
-from shared.messages.to_owner import AdapterBatch, ToAdapter
-from shared.messages.to_scorer import Published, ToScorer
 
 M = TypeVar("M")
 
@@ -45,14 +39,3 @@ class Codec(Generic[M]):
         except UNDECODABLE as error:
             raise damaged(self.channel, f"cannot be decoded: {error}", parts) from error
         return message, buffers
-
-
-FROM_ADAPTER: Final[Codec[AdapterBatch]] = Codec("adapter", AdapterBatch)
-TO_ADAPTER: Final[Codec[ToAdapter]] = Codec("adapter", ToAdapter)
-FROM_SCORER: Final[Codec[FromScorer]] = Codec("scorers", FromScorer)
-TO_SCORER: Final[Codec[ToScorer]] = Codec("scorers", ToScorer)
-SNAPSHOTS: Final[Codec[Published]] = Codec("snapshots", Published)
-FROM_BINDER: Final[Codec[FromBinder]] = Codec("binders", FromBinder)
-TO_BINDER: Final[Codec[ToBinder]] = Codec("binders", ToBinder)
-ADMIN_REQUEST: Final[Codec[AdminRequest]] = Codec("admin", AdminRequest)
-ADMIN_ANSWER: Final[Codec[AdminAnswer]] = Codec("admin", AdminAnswer)

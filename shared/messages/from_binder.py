@@ -1,9 +1,11 @@
 """What binders report to the owner."""
 
 import enum
+from typing import Final
 
 import msgspec
 
+from shared.messages.codec import Codec
 from shared.messages.measured import NOTHING, Measured
 
 
@@ -87,3 +89,5 @@ class BinderHeartbeat(_Message, frozen=True, tag="vH"):
 
 
 FromBinder = BinderHello | BinderReady | BindReport | VictimReport | BinderHeartbeat
+
+FROM_BINDER: Final[Codec[FromBinder]] = Codec("binders", FromBinder)

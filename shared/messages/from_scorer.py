@@ -4,6 +4,7 @@ from typing import Final
 
 import msgspec
 
+from shared.messages.codec import Codec
 from shared.messages.measured import NOTHING, Measured
 
 FORESEEN_MAX: Final = 32
@@ -126,3 +127,5 @@ class ScorerHeartbeat(_Message, frozen=True, tag="wb"):
 
 
 FromScorer = ScorerHello | ResyncRequest | Proposals | Forecast | AskForPods | ScorerHeartbeat
+
+FROM_SCORER: Final[Codec[FromScorer]] = Codec("scorers", FromScorer)

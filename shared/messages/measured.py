@@ -5,9 +5,23 @@ from typing import Final
 
 import msgspec
 
-from shared.messages.admin import HistogramState, LabelledCount
 from shared.telemetry.metrics import HISTOGRAMS, LABELLED
 from shared.telemetry.tally import Tally
+
+
+class LabelledCount(msgspec.Struct, array_like=True, frozen=True):
+    name: str
+    labels: list[str]
+    """Values, in the order in which `shared/telemetry/metrics.py` names the labels."""
+    count: int
+
+
+class HistogramState(msgspec.Struct, array_like=True, frozen=True):
+    name: str
+    labels: list[str]
+    counts: list[int]
+    """Of each bucket alone; the last is for what is above all bounds."""
+    sum: float
 
 
 class Measured(msgspec.Struct, array_like=True, frozen=True):

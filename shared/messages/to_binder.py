@@ -1,5 +1,7 @@
 """What the owner orders from the binder pool."""
 
+from typing import Final
+
 import msgspec
 
 from shared.kube.objects import (
@@ -7,6 +9,7 @@ from shared.kube.objects import (
     ContainerExtendedResourceRequest,
     ResourceClaimSpec,
 )
+from shared.messages.codec import Codec
 
 
 class _Message(msgspec.Struct, array_like=True, frozen=True):
@@ -206,3 +209,5 @@ class Welcome(_Message, frozen=True, tag="bW"):
 
 
 ToBinder = BindPods | ReportPods | PreemptPods | Welcome | Drain
+
+TO_BINDER: Final[Codec[ToBinder]] = Codec("binders", ToBinder)

@@ -5,6 +5,8 @@ what the owner held of that kind and did not see in between is gone, so a re-lis
 difference and a missed delete is repaired. Between syncs single changes follow.
 """
 
+from typing import Final
+
 import msgspec
 
 from shared.kube.objects import (
@@ -27,6 +29,7 @@ from shared.kube.objects import (
     VolumeAttachment,
 )
 from shared.kube.pod_record import PodRecord
+from shared.messages.codec import Codec
 from shared.messages.measured import Measured
 
 
@@ -170,3 +173,6 @@ class StartSync(_Message, frozen=True, tag="as"):
 
 
 ToAdapter = StartSync
+
+FROM_ADAPTER: Final[Codec[AdapterBatch]] = Codec("adapter", AdapterBatch)
+TO_ADAPTER: Final[Codec[ToAdapter]] = Codec("adapter", ToAdapter)

@@ -5,9 +5,11 @@ generation it may be done at: a worker that is behind first waits for the deltas
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
+
+from shared.messages.codec import Codec
 
 
 class _Message(msgspec.Struct, array_like=True, frozen=True):
@@ -147,3 +149,6 @@ ToScorer = (
 
 Published = SnapshotDelta
 """Over PUB/SUB."""
+
+TO_SCORER: Final[Codec[ToScorer]] = Codec("scorers", ToScorer)
+SNAPSHOTS: Final[Codec[Published]] = Codec("snapshots", Published)

@@ -13,13 +13,26 @@ from typing import Final, Self
 
 from shared.errors import OperationalError
 from shared.messages.frames import PROTOCOL_VERSION
-from shared.messages.to_owner import AdapterBatch, AdapterHello, AdapterMessage, ToAdapter
-from shared.transport.async_peer import AsyncPeer, adapter_peer
+from shared.messages.to_owner import (
+    FROM_ADAPTER,
+    TO_ADAPTER,
+    AdapterBatch,
+    AdapterHello,
+    AdapterMessage,
+    ToAdapter,
+)
+from shared.transport.async_peer import AsyncPeer
+from shared.transport.channels import Channel
 from shared.transport.connection import Connected
 from shared.transport.endpoints import Endpoints
 
 NO_EPOCH: Final = 0
 AdapterPeer = AsyncPeer[AdapterBatch, ToAdapter]
+
+
+def adapter_peer(endpoints: Endpoints, identity: str) -> AdapterPeer:
+    """The watch adapter's connection. To be made inside an event loop."""
+    return AsyncPeer(endpoints, Channel.ADAPTER, identity, FROM_ADAPTER, TO_ADAPTER)
 
 
 class EventsLostError(OperationalError):

@@ -7,8 +7,7 @@ from typing import Final, Self
 import zmq
 
 from shared.errors import OperationalError
-from shared.messages import codec
-from shared.messages.admin import AdminAnswer, AdminRequest
+from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST, AdminAnswer, AdminRequest
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.sockets import RawSocket, new_socket, receive_now, send_now
@@ -32,7 +31,7 @@ class AdminClient:
         """The answer; NoAnswerError after `timeout_s`."""
         timeout_ms = int(timeout_s * 1000)
         is_sent = self._socket.poll(timeout_ms, zmq.POLLOUT) and send_now(
-            self._socket, codec.ADMIN_REQUEST.encode(request)
+            self._socket, ADMIN_REQUEST.encode(request)
         )
         if not is_sent:
             raise NoAnswerError(f"no owner at {self._address}; is berth running there?")
@@ -41,7 +40,7 @@ class AdminClient:
             self._socket.close(0)
             self._socket = self._connect()
             raise NoAnswerError(f"the owner at {self._address} gave no answer in {timeout_s:g} s")
-        answer, _ = codec.ADMIN_ANSWER.decode(receive_now(self._socket))
+        answer, _ = ADMIN_ANSWER.decode(receive_now(self._socket))
         return answer
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""AsyncPeer: a connection to the owner for asyncio processes (adapter, binder, command line).
+"""AsyncPeer: a connection to the owner for asyncio processes (adapter, binder, supervisor).
 
 ZeroMQ's file descriptor tells only that *something* changed, once; whether one may read or write
 has to be asked again after every use of the socket. pyzmq's own asyncio sockets do this with a
@@ -14,11 +14,7 @@ from typing import Any, Final, Generic, Self, TypeVar
 import zmq
 
 from shared.errors import FrameError
-from shared.messages import codec
-from shared.messages.admin import AdminAnswer, AdminRequest
-from shared.messages.from_binder import FromBinder
-from shared.messages.to_binder import ToBinder
-from shared.messages.to_owner import AdapterBatch, ToAdapter
+from shared.messages.codec import Codec
 from shared.transport.channels import LIMITS, Channel
 from shared.transport.connection import Connected, ConnectionWatch
 from shared.transport.endpoints import Endpoints
@@ -47,8 +43,8 @@ class AsyncPeer(Generic[Out, In]):
         endpoints: Endpoints,
         channel: Channel,
         identity: str,
-        outgoing: codec.Codec[Out],
-        incoming: codec.Codec[In],
+        outgoing: Codec[Out],
+        incoming: Codec[In],
     ) -> None:
         """To be made inside a running event loop. `identity` names this life of this process."""
         self._loop = asyncio.get_running_loop()
@@ -168,19 +164,3 @@ def _fd(socket: RawSocket) -> int:
 def _wake(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
-
-
-def adapter_peer(endpoints: Endpoints, identity: str) -> AsyncPeer[AdapterBatch, ToAdapter]:
-    """The watch adapter's connection."""
-    codecs = codec.FROM_ADAPTER, codec.TO_ADAPTER
-    return AsyncPeer(endpoints, Channel.ADAPTER, identity, *codecs)
-
-
-def binder_peer(endpoints: Endpoints, identity: str) -> AsyncPeer[FromBinder, ToBinder]:
-    """A binder's connection."""
-    return AsyncPeer(endpoints, Channel.BINDERS, identity, codec.FROM_BINDER, codec.TO_BINDER)
-
-
-def admin_peer(endpoints: Endpoints, identity: str) -> AsyncPeer[AdminRequest, AdminAnswer]:
-    """For asyncio processes with questions to the owner; others use `admin_client.py`."""
-    return AsyncPeer(endpoints, Channel.ADMIN, identity, codec.ADMIN_REQUEST, codec.ADMIN_ANSWER)

@@ -14,14 +14,14 @@ from typing import Any, Final, NamedTuple, Self
 import zmq
 
 from shared.errors import FrameError, ProtocolVersionError
-from shared.messages import codec
-from shared.messages.admin import AdminAnswer, AdminRequest
+from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST, AdminAnswer, AdminRequest
+from shared.messages.codec import Codec
 from shared.messages.frames import Buffer
-from shared.messages.from_binder import FromBinder
-from shared.messages.from_scorer import FromScorer
-from shared.messages.to_binder import ToBinder
-from shared.messages.to_owner import AdapterBatch, ToAdapter
-from shared.messages.to_scorer import Drain, Published, ToScorer
+from shared.messages.from_binder import FROM_BINDER, FromBinder
+from shared.messages.from_scorer import FROM_SCORER, FromScorer
+from shared.messages.to_binder import TO_BINDER, ToBinder
+from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER, AdapterBatch, ToAdapter
+from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, Drain, Published, ToScorer
 from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
 from shared.transport.endpoints import AddressInUseError, Endpoints, OwnerLock
 from shared.transport.gatekeeper import Gatekeeper
@@ -168,7 +168,7 @@ class OwnerSockets:
         self, message: Published, buffers: Sequence[Buffer] = (), *, handed_over: bool = False
     ) -> None:
         """To all scorers. One that is too slow loses it and notices by the sequence."""
-        parts = codec.SNAPSHOTS.encode(message, buffers)
+        parts = SNAPSHOTS.encode(message, buffers)
         sent = send_now(self._sockets[Channel.SNAPSHOTS], parts, handed_over=handed_over)
         assert sent, "XPUB drops, it does not block"
 
@@ -251,15 +251,15 @@ _ORDER: Final = (
     Channel.ADAPTER,
 )
 
-_INCOMING: Final[dict[Channel, codec.Codec[Any]]] = {
-    Channel.ADMIN: codec.ADMIN_REQUEST,
-    Channel.BINDERS: codec.FROM_BINDER,
-    Channel.SCORERS: codec.FROM_SCORER,
-    Channel.ADAPTER: codec.FROM_ADAPTER,
+_INCOMING: Final[dict[Channel, Codec[Any]]] = {
+    Channel.ADMIN: ADMIN_REQUEST,
+    Channel.BINDERS: FROM_BINDER,
+    Channel.SCORERS: FROM_SCORER,
+    Channel.ADAPTER: FROM_ADAPTER,
 }
-_OUTGOING: Final[dict[Channel, tuple[Any, codec.Codec[Any]]]] = {
-    Channel.ADMIN: (AdminAnswer, codec.ADMIN_ANSWER),
-    Channel.BINDERS: (ToBinder, codec.TO_BINDER),
-    Channel.SCORERS: (ToScorer, codec.TO_SCORER),
-    Channel.ADAPTER: (ToAdapter, codec.TO_ADAPTER),
+_OUTGOING: Final[dict[Channel, tuple[Any, Codec[Any]]]] = {
+    Channel.ADMIN: (AdminAnswer, ADMIN_ANSWER),
+    Channel.BINDERS: (ToBinder, TO_BINDER),
+    Channel.SCORERS: (ToScorer, TO_SCORER),
+    Channel.ADAPTER: (ToAdapter, TO_ADAPTER),
 }

@@ -15,10 +15,9 @@ from typing import Final, NamedTuple, Protocol, Self
 import zmq
 
 from shared.errors import FrameError, OperationalError, ProtocolVersionError
-from shared.messages import codec
 from shared.messages.frames import MAGIC, Buffer
-from shared.messages.from_scorer import FromScorer
-from shared.messages.to_scorer import Published, ToScorer
+from shared.messages.from_scorer import FROM_SCORER, FromScorer
+from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, Published, ToScorer
 from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
 from shared.transport.connection import Connected, ConnectionWatch
 from shared.transport.sockets import (
@@ -135,7 +134,7 @@ class ScorerSockets:
 
         Waits up to `timeout_ms` (-1: for ever) for room in the queue, but not for an owner.
         """
-        parts = codec.FROM_SCORER.encode(message)
+        parts = FROM_SCORER.encode(message)
         if send_now(self._work, parts):
             return True
         room_or_news: list[tuple[RawSocket | int, int]] = [
@@ -167,7 +166,7 @@ class ScorerSockets:
         limit = LIMITS[Channel.SNAPSHOTS].drained_per_poll
         for parts in messages_now(self._snapshots, limit, receive_large_now):
             try:
-                received.append(FromOwner(*codec.SNAPSHOTS.decode(parts)))
+                received.append(FromOwner(*SNAPSHOTS.decode(parts)))
             except ProtocolVersionError:
                 raise
             except FrameError as error:
@@ -178,7 +177,7 @@ class ScorerSockets:
         limit = LIMITS[Channel.SCORERS].drained_per_poll
         for parts in messages_now(self._work, limit, receive_large_now):
             try:
-                received.append(FromOwner(*codec.TO_SCORER.decode(parts)))
+                received.append(FromOwner(*TO_SCORER.decode(parts)))
             except ProtocolVersionError:
                 raise
             except FrameError as error:

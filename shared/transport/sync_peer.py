@@ -9,10 +9,10 @@ from typing import Generic, Self, TypeVar
 import zmq
 
 from shared.errors import FrameError, OperationalError
-from shared.messages import codec
-from shared.messages.from_binder import FromBinder
-from shared.messages.to_binder import ToBinder
-from shared.messages.to_owner import AdapterBatch, ToAdapter
+from shared.messages.codec import Codec
+from shared.messages.from_binder import FROM_BINDER, FromBinder
+from shared.messages.to_binder import TO_BINDER, ToBinder
+from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER, AdapterBatch, ToAdapter
 from shared.transport.channels import Channel
 from shared.transport.connection import Connected, ConnectionWatch
 from shared.transport.endpoints import Endpoints
@@ -41,8 +41,8 @@ class SyncPeer(Generic[Out, In]):
         endpoints: Endpoints,
         channel: Channel,
         identity: str,
-        outgoing: codec.Codec[Out],
-        incoming: codec.Codec[In],
+        outgoing: Codec[Out],
+        incoming: Codec[In],
     ) -> None:
         """`identity` names this life of this process."""
         self._address = endpoints.address(channel)
@@ -105,11 +105,11 @@ class SyncPeer(Generic[Out, In]):
 
 def sync_adapter_peer(endpoints: Endpoints, identity: str) -> SyncPeer[AdapterBatch, ToAdapter]:
     """The connection of who plays the watch adapter."""
-    codecs = codec.FROM_ADAPTER, codec.TO_ADAPTER
+    codecs = FROM_ADAPTER, TO_ADAPTER
     return SyncPeer(endpoints, Channel.ADAPTER, identity, *codecs)
 
 
 def sync_binder_peer(endpoints: Endpoints, identity: str) -> SyncPeer[FromBinder, ToBinder]:
     """The connection of who plays the binder."""
-    codecs = codec.FROM_BINDER, codec.TO_BINDER
+    codecs = FROM_BINDER, TO_BINDER
     return SyncPeer(endpoints, Channel.BINDERS, identity, *codecs)

@@ -146,9 +146,9 @@ def test_the_tests_that_show_them_are_there() -> None:
 
 def test_plugins_take_part_here_where_they_do_not_upstream() -> None:
     from shared.framework.profiles import ProfileConfig
-    from shared.framework.registry import Registry
+    from shared.plugins.in_tree import InTreeRegistry
 
-    built = Registry().build(ProfileConfig())
+    built = InTreeRegistry().build(ProfileConfig())
     by_name = {plugin.NAME: plugin for each in built.plugins_at.values() for plugin in each}
     for method, names in UPSTREAMS.items():
         assert all(hasattr(by_name[name], method) for name in names)

@@ -16,12 +16,17 @@ import zmq
 
 from shared.errors import ConfigurationError
 from shared.kube.objects import Node, ObjectMeta
-from shared.messages import codec
-from shared.messages.admin import StatusRequest, TextAnswer
+from shared.messages.admin import ADMIN_REQUEST, StatusRequest, TextAnswer
 from shared.messages.frames import PROTOCOL_VERSION
-from shared.messages.from_binder import BinderHello, BindFinished, BindReport
+from shared.messages.from_binder import (
+    FROM_BINDER,
+    BinderHello,
+    BindFinished,
+    BindReport,
+    FromBinder,
+)
 from shared.messages.from_scorer import ResyncRequest, ScorerHeartbeat, ScorerHello
-from shared.messages.to_binder import BindPods, Welcome
+from shared.messages.to_binder import TO_BINDER, BindPods, ToBinder, Welcome
 from shared.messages.to_owner import (
     AdapterBatch,
     AdapterHello,
@@ -30,10 +35,10 @@ from shared.messages.to_owner import (
     NodeDeleted,
     StartSync,
 )
-from shared.messages.to_scorer import Drain, SnapshotDelta, SnapshotFull
-from shared.transport.adapter_link import AdapterLink, EventsLostError
+from shared.messages.to_scorer import SNAPSHOTS, Drain, SnapshotDelta, SnapshotFull
+from shared.transport.adapter_link import AdapterLink, EventsLostError, adapter_peer
 from shared.transport.admin_client import AdminClient, NoAnswerError
-from shared.transport.async_peer import adapter_peer, binder_peer
+from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import LIMITS, Channel
 from shared.transport.connection import Connected
 from shared.transport.endpoints import AddressInUseError, Endpoints
@@ -48,6 +53,10 @@ WAIT_MS = int(HANG_S * 1000)
 EMPTY = msgspec.Raw(msgspec.msgpack.encode({}))
 FULL = SnapshotFull(epoch=1, sequence=0, generation=1, settled={}, body=EMPTY, next_ticket=1)
 WORK = Drain()
+
+
+def binder_peer(endpoints: Endpoints, identity: str) -> AsyncPeer[FromBinder, ToBinder]:
+    return AsyncPeer(endpoints, Channel.BINDERS, identity, FROM_BINDER, TO_BINDER)
 
 
 @pytest.fixture
@@ -208,7 +217,7 @@ class TestScorers:
         try:
             with ScorerSockets(endpoints, "scorer-0-a") as scorer:
                 publisher.recv()
-                good = codec.SNAPSHOTS.encode(delta(1))
+                good = SNAPSHOTS.encode(delta(1))
                 publisher.send_multipart([good[0], bytes(good[1]) + b"x"])
                 got = [m.message for m in scorer_receive(scorer, 2)]
                 assert Connected() in got
@@ -258,11 +267,11 @@ class TestOwner:
         dealer = context.socket(zmq.DEALER)
         dealer.connect(endpoints.address(Channel.BINDERS))
         try:
-            good = codec.FROM_BINDER.encode(BinderHello(PROTOCOL_VERSION, 1, "x"))
+            good = FROM_BINDER.encode(BinderHello(PROTOCOL_VERSION, 1, "x"))
             dealer.send(b"alone")
             dealer.send_multipart([b"GET / HTTP/1.1", b""])
             dealer.send_multipart([good[0], bytes(good[1])[:-1] + b"?"])
-            dealer.send_multipart(codec.ADMIN_REQUEST.encode(StatusRequest()))
+            dealer.send_multipart(ADMIN_REQUEST.encode(StatusRequest()))
             dealer.send_multipart(good)
             assert one(owner).message == BinderHello(PROTOCOL_VERSION, 1, "x")
             assert owner.damage.count == 4

@@ -23,10 +23,10 @@ from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGate
 from shared.framework.plugin_api import Dependence, ObjectReader, Reads, Scope
 from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig
-from shared.framework.registry import Registry
 from shared.framework.runtime import Framework
 from shared.framework.status import SUCCESS
 from shared.kube.objects import Namespace, Node
+from shared.plugins.in_tree import InTreeRegistry
 from tests.properties.test_engine_exactness import CLUSTERS, NODE_NAMES, NODES, SHAPES, service
 from tests.support.builders import make_pod
 from tests.support.dependence_cases import CASES, Case
@@ -43,9 +43,9 @@ from tests.support.volumes import (
 
 GATES = FeatureGates({STORAGE_CAPACITY_SCORING: True})
 """So that VolumeBinding scores."""
-BUILT = Registry(GATES, entry_points=()).build(ProfileConfig())
+BUILT = InTreeRegistry(GATES, entry_points=()).build(ProfileConfig())
 HARD = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
-WITH_HARD_DEFAULTS = Registry(GATES, entry_points=()).build(
+WITH_HARD_DEFAULTS = InTreeRegistry(GATES, entry_points=()).build(
     ProfileConfig(
         plugin_config={
             "PodTopologySpread": {"defaultingType": "List", "defaultConstraints": [HARD]}

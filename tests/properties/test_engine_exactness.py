@@ -36,10 +36,10 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.prepared_pod import prepared
 from shared.framework.profiles import ProfileConfig
-from shared.framework.registry import Registry
 from shared.kube.object_codec import decode_object
 from shared.kube.objects import Namespace, Node, PodDisruptionBudget, Service
 from shared.kube.pod_record import PodRecord, decode_template
+from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_pod
 from tests.support.devices import allocated, make_claim
 from tests.support.storage_and_devices import put_storage_and_devices
@@ -47,7 +47,7 @@ from workers.scorer.replica import Replica
 from workers.scorer.tie_break import by_seed
 
 PROFILE = "default-scheduler"
-FRAMEWORKS = {PROFILE: Registry(entry_points=()).build(ProfileConfig()).framework}
+FRAMEWORKS = {PROFILE: InTreeRegistry(entry_points=()).build(ProfileConfig()).framework}
 NODE_NAMES = tuple(f"n{i}" for i in range(7))
 WEB = {"matchLabels": {"app": "web"}}
 DB = {"matchLabels": {"app": "db"}}

@@ -22,15 +22,15 @@ from shared.framework.post_filter import (
 )
 from shared.framework.prepared_pod import prepared
 from shared.framework.profiles import ProfileConfig
-from shared.framework.registry import Registry
 from shared.framework.status import Code
 from shared.kube.objects import PodDisruptionBudget
 from shared.kube.pod_record import PodRecord
+from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.storage_and_devices import put_storage_and_devices
 from workers.scorer.evaluator import PreemptionEvaluator
 
-FRAMEWORK = Registry().build(ProfileConfig()).framework
+FRAMEWORK = InTreeRegistry().build(ProfileConfig()).framework
 NODES = 3
 ZONES = 2
 STARTS = ["", "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"]

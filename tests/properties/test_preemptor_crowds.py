@@ -17,13 +17,13 @@ from shared.engine.engine import Engine
 from shared.framework.diagnosis import filter_candidates
 from shared.framework.prepared_pod import prepared
 from shared.framework.profiles import ProfileConfig
-from shared.framework.registry import Registry
 from shared.kube.objects import PodDisruptionBudget
+from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from workers.scorer.evaluator import post_filter
 
 NODES = 5
-BUILT = Registry().build(
+BUILT = InTreeRegistry().build(
     ProfileConfig(
         plugin_config={
             "DefaultPreemption": {"minCandidateNodesPercentage": 10, "minCandidateNodesAbsolute": 2}

@@ -16,7 +16,7 @@ from shared.engine.engine import Engine
 from shared.framework.nominated_pods import passing
 from shared.framework.prepared_pod import prepared
 from shared.framework.profiles import ProfileConfig
-from shared.framework.registry import Registry
+from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.volumes import (
     ZONE,
@@ -27,7 +27,7 @@ from tests.support.volumes import (
     put_volume,
 )
 
-BUILT = Registry(entry_points=()).build(ProfileConfig())
+BUILT = InTreeRegistry(entry_points=()).build(ProfileConfig())
 FRAMEWORKS = {BUILT.scheduler_name: BUILT.framework}
 NODES = ("n0", "n1", "n2")
 EBS = {"driver": "ebs.csi.aws.com"}

@@ -1,7 +1,8 @@
 """Answers of an owner that has one scorer, one binder and nothing unusual to tell."""
 
 from daemon.core.counters import Counters
-from shared.messages.admin import LabelledCount, MetricsAnswer, QueueLengths, StatusAnswer
+from shared.messages.admin import MetricsAnswer, QueueLengths, StatusAnswer
+from shared.messages.measured import LabelledCount
 
 
 def status_answer(

@@ -40,10 +40,10 @@ from bench.sim.schedule import EPOCH_WALL_S, MachineClock, Process, Simulation
 from bench.sim.virtual_loop import Network
 from daemon.adapter.process import Adapter
 from shared.config import parse_configuration
-from shared.framework.registry import Registry
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
 from shared.messages.admin import StatusAnswer
+from shared.plugins.in_tree import InTreeRegistry
 from shared.telemetry.metrics import Count
 from shared.transport.adapter_link import AdapterLink
 from shared.transport.channels import Channel
@@ -109,7 +109,7 @@ def _decisions(plan: Plan, simulation: Simulation) -> Played:
     network, links = Network(simulation), Links(simulation)
     clock, config = MachineClock(simulation), parse_configuration(_configuration(plan), "workload")
     machine = Machine(
-        simulation, network, links, clock, Registry(entry_points=()), "", 1, None, Path()
+        simulation, network, links, clock, InTreeRegistry(entry_points=()), "", 1, None, Path()
     )
     owner = OwnerProcess(machine, Life("owner-0", 1, config, Heartbeat()))
     processes = _SimulatedProcesses(owner)

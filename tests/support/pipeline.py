@@ -29,7 +29,6 @@ from shared.extenders.extender_config import ExtenderConfig
 from shared.framework.plugin_api import PermitPlugin
 from shared.framework.profiles import ProfileConfig
 from shared.framework.queueing_hints import registrations_of
-from shared.framework.registry import BuiltProfile, Registry
 from shared.in_hand import InHand
 from shared.kube.object_codec import decode_object
 from shared.kube.objects import Node
@@ -66,6 +65,7 @@ from shared.messages.to_owner import (
     SyncStarted,
 )
 from shared.messages.to_scorer import SchedulePods, SnapshotDelta, SnapshotFull
+from shared.plugins.in_tree import BuiltProfile, InTreeRegistry
 from shared.telemetry.metrics import Count
 from workers.scorer.cycle import Cycle
 from workers.scorer.replica import Replica
@@ -77,7 +77,7 @@ BINDER = b"binder-0"
 
 def default_profile() -> BuiltProfile:
     """The default profile, made."""
-    return Registry().build(ProfileConfig())
+    return InTreeRegistry().build(ProfileConfig())
 
 
 @dataclass

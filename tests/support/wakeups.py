@@ -8,7 +8,7 @@ from daemon.core.queue.wakeups import Wakeups
 from shared.framework.cluster_view import ClusterView
 from shared.framework.profiles import DEFAULT_SCHEDULER_NAME, ProfileConfig
 from shared.framework.queueing_hints import Registrations, registrations_of
-from shared.framework.registry import Registry
+from shared.plugins.in_tree import InTreeRegistry
 
 
 def wakeups_of(registrations: Registrations, cluster: ClusterView | None = None) -> Wakeups:
@@ -22,7 +22,9 @@ def default_registrations() -> Registrations:
     return registrations_with()
 
 
-def registrations_with(registry: Registry | None = None, **args: dict[str, Any]) -> Registrations:
+def registrations_with(
+    registry: InTreeRegistry | None = None, **args: dict[str, Any]
+) -> Registrations:
     """The same with plugins that have these arguments."""
-    registry = registry or Registry(entry_points=())
+    registry = registry or InTreeRegistry(entry_points=())
     return registrations_of(registry.build(ProfileConfig(plugin_config=args)).rejecting)

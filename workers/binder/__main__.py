@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING
 
 from shared.clock import SystemClock
 from shared.errors import OperationalError
-from shared.framework.feature_gates import FeatureGates, parse_feature_gates
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.kubeconfig import find_access
+from shared.messages.from_binder import FROM_BINDER
+from shared.messages.to_binder import TO_BINDER
 from shared.telemetry.log import LEVELS, EventLog, start_logging
-from shared.transport.async_peer import binder_peer
+from shared.transport.async_peer import AsyncPeer
+from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
@@ -45,7 +47,6 @@ def parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--server", default="", help="URL of the API server, without credentials")
     parser.add_argument("--kubeconfig", default="", help="how to reach the API server")
     parser.add_argument("--config", default="", help="KubeSchedulerConfiguration file")
-    parser.add_argument("--feature-gates", default="", help="Name=true,Name=false,...")
     parser.add_argument("--pool-size", type=_positive, default=1, help="binders that share limits")
     parser.add_argument("--max-in-flight", type=_positive, default=64, help="bindings at once")
     parser.add_argument(
@@ -68,7 +69,6 @@ def parse_options(arguments: Sequence[str]) -> argparse.Namespace:
 
 async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
     """The process's life; returns its exit status."""
-    gates = parse_feature_gates(options.feature_gates)
     loop = asyncio.get_running_loop()
     heartbeat = Heartbeat(options.heartbeat_fd)
     heartbeat.keep(loop)
@@ -86,7 +86,8 @@ async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
     problems = ConnectionProblems(EventLog("binder"), clock.wall_s, heartbeat.write_note)
     around = Surroundings(access, clock, loop, socket.gethostname(), gate, problems)
     name = f"binder-{options.index}-{instance}"
-    with binder_peer(Endpoints(options.runtime_dir), name) as peer:
+    endpoints = Endpoints(options.runtime_dir)
+    with AsyncPeer(endpoints, Channel.BINDERS, name, FROM_BINDER, TO_BINDER) as peer:
         life = BinderLife(
             Identity(options.index, instance),
             peer,
@@ -94,7 +95,7 @@ async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
             limits,
             options.max_in_flight,
             settings,
-            _make_profiles(configuration, gates, problems),
+            _make_profiles(configuration, problems),
         )
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, life.drain)
@@ -139,15 +140,13 @@ def _limits(configuration: "SchedulerConfiguration | None", pool_size: int) -> L
 
 def _make_profiles(
     configuration: "SchedulerConfiguration | None",
-    gates: FeatureGates,
     problems: ConnectionProblems,
 ) -> MakeProfiles | None:
     if configuration is None:
         return None
-    from shared.framework.registry import Registry
     from workers.binder.profiles import plugins_by_profile
 
-    return partial(plugins_by_profile, configuration, Registry(gates), problems)
+    return partial(plugins_by_profile, configuration, problems)
 
 
 def _positive(text: str) -> int:

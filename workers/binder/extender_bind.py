@@ -12,8 +12,7 @@ from typing import ClassVar
 
 from shared.errors import OperationalError
 from shared.extenders.extender_client import ExtenderClient
-from shared.extenders.extender_config import ExtenderConfig
-from shared.extenders.extender_verdicts import EXTENDER
+from shared.extenders.extender_config import EXTENDER, ExtenderConfig
 from shared.extenders.extender_wire import ExtenderError, PodName, bind_args, check_bind_result
 from shared.framework.binding_api import SKIPPED, Skipped
 from shared.kube.connection_problems import ConnectionProblems

@@ -1,20 +1,24 @@
 """Which plugins take part in the binding of a profile's pods, by the configuration file.
 
-Apart because it pulls in the plugin registry, and numpy with it, which a binder without a
-configuration file does without: then every profile binds with DefaultBinder alone.
+In-tree plugins are known by their names: what they do in a binding is the binder's own code
+(`pre_binders`, `bind_call.py`), so that a binder needs none of what they decide with, nor numpy.
 
-A plugin's object comes from the registry; here its methods `pre_bind`, `bind` and `post_bind` are
-called as `shared/framework/binding_api.py` describes them. A plugin at the bind point without a `bind`
-method names a way of binding that we know (`binder_name`).
+Of plugins of other packages the methods `pre_bind`, `bind` and `post_bind` are called as
+`shared/framework/binding_api.py` describes them. A plugin at the bind point without a `bind` method
+names a way of binding that we know (`binder_name`).
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from functools import partial
+from importlib import metadata
+from typing import Any, Final
 
+from shared import plugin_names
 from shared.config import SchedulerConfiguration
 from shared.errors import ConfigurationError
 from shared.framework.binding_api import ApiUser
-from shared.framework.registry import Registry
+from shared.framework.feature_gates import FeatureGates
+from shared.framework.registry import Args, Factory, Registry
 from shared.kube.api_client import ApiClient
 from shared.kube.connection_problems import ConnectionProblems
 from workers.binder.bind_call import DefaultBinder
@@ -25,24 +29,25 @@ from workers.binder.extender_bind import ExtenderBinder
 
 def plugins_by_profile(
     configuration: SchedulerConfiguration,
-    registry: Registry,
     problems: ConnectionProblems | None,
     api: ApiClient,
     binder: DefaultBinder,
     pre_binders: Iterable[PreBinder],
+    entry_points: Iterable[metadata.EntryPoint] | None = None,
 ) -> dict[str, BindingPlugins]:
     """Profile (schedulerName) -> plugins; ConfigurationError names what is wrong.
 
     `problems` is told of extenders that do not answer; `pre_binders` stand for the in-tree plugins of
     their names.
     """
+    registry = Registry(_IN_TREE, entry_points=entry_points)
     ours = {each.NAME: each for each in pre_binders}
     found: dict[str, BindingPlugins] = {}
     first: tuple[Binder, ...] = ()
     if any(extender.bind_verb for extender in configuration.extenders):
         first = (ExtenderBinder(configuration.extenders, binder, problems),)
     for profile in configuration.profiles:
-        at = registry.build(profile).plugins_at
+        at = registry.plugins_of(profile, _POINTS).plugins_at
         for plugin in {id(p): p for point in _POINTS for p in at[point]}.values():
             if isinstance(plugin, ApiUser):
                 plugin.use_api(api)
@@ -55,6 +60,25 @@ def plugins_by_profile(
 
 
 _POINTS = ("preBind", "bind", "postBind")
+
+
+class _InTree:
+    """An in-tree plugin in a binder: its name, and whether it binds."""
+
+    def __init__(self, name: str, args: Args, gates: FeatureGates) -> None:  # noqa: ARG002  # A Factory.
+        self.NAME = name
+
+
+class _InTreeBinder(_InTree):
+    def binder_name(self) -> str:
+        return self.NAME
+
+
+_IN_TREE: Final[Mapping[str, Factory]] = {
+    name: partial(_InTreeBinder if name == plugin_names.DEFAULT_BINDER else _InTree, name)
+    for name, _ in plugin_names.DEFAULT_PLUGINS
+}
+"""Their arguments were checked before any binder was started."""
 
 
 def _bind_plugin(plugin: Any, binder: DefaultBinder) -> Binder:

@@ -15,9 +15,9 @@ from shared.config import SchedulerConfiguration, load_configuration
 from shared.config_digest import scoring_digest
 from shared.errors import ConfigurationError, OperationalError
 from shared.framework.feature_gates import parse_feature_gates
-from shared.framework.registry import Registry
 from shared.kube.kubeconfig import find_access
 from shared.limits import PROCESSES_MAX
+from shared.plugins.in_tree import InTreeRegistry
 from shared.telemetry.log import EventLog, start_logging
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
@@ -68,7 +68,7 @@ def _run(options: argparse.Namespace) -> int:
         loop = make_loop(
             sockets,
             config,
-            Registry(gates, samples_compatibly=options.compatible_sampling),
+            InTreeRegistry(gates, samples_compatibly=options.compatible_sampling),
             ScorerIdentity(index, instance, options.seed, options.tie_break),
             SystemClock(),
             heartbeat,

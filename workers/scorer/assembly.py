@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from shared.clock import Clock
 from shared.config import SchedulerConfiguration
 from shared.framework.plugin_times import IN_SCORERS, PluginTimes
-from shared.framework.registry import Registry
 from shared.kube.object_codec import decode_object
+from shared.plugins.in_tree import InTreeRegistry
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.scorer_sockets import ScorerSockets
 from workers.scorer.extender_calls import ExtenderCaller
@@ -32,7 +32,7 @@ class ScorerIdentity(NamedTuple):
 def make_loop(
     sockets: ScorerSockets,
     config: SchedulerConfiguration,
-    registry: Registry,
+    registry: InTreeRegistry,
     identity: ScorerIdentity,
     clock: Clock,
     heartbeat: Heartbeat,

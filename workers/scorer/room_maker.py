@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from shared.columns.nominations import Nomination
 from shared.columns.schema import NO_ROWS, Rows
 from shared.engine.engine import ClassEvaluation, Engine
-from shared.extenders.extender_verdicts import EXTENDER
+from shared.extenders.extender_config import EXTENDER
 from shared.faults import changing
 from shared.framework.diagnosis import FitError
 from shared.framework.post_filter import PostFilterResult

@@ -11,7 +11,7 @@ from bench.perf.samples import (
     throughput,
     total,
 )
-from shared.messages.admin import HistogramState
+from shared.messages.measured import HistogramState
 from shared.telemetry.metrics import HISTOGRAMS
 
 

@@ -22,8 +22,8 @@ from daemon.adapter.process import Adapter
 from shared.errors import OperationalError
 from shared.kube.objects import Node, ObjectMeta, Pod, PodMeta
 from shared.kube.resources import ALL_KINDS
-from shared.messages.codec import FROM_ADAPTER
 from shared.messages.to_owner import (
+    FROM_ADAPTER,
     AdapterBatch,
     AdapterHello,
     AdapterMessage,

@@ -7,7 +7,7 @@ from daemon.core.counters import Counters
 from daemon.core.pod_classes import PodClasses
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.columns.table import NodeTable
-from shared.messages.admin import HistogramState
+from shared.messages.measured import HistogramState
 from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline

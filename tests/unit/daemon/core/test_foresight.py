@@ -9,13 +9,13 @@ from daemon.core.events import AdapterSaid, AdminAsked, ScorerSaid
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig
-from shared.framework.registry import BuiltProfile, Registry
 from shared.framework.status import SUCCESS, Status
 from shared.kube.pod_record import PodRecord
 from shared.messages.admin import StopRequest
 from shared.messages.from_scorer import Forecast
 from shared.messages.to_binder import BindPods
 from shared.messages.to_owner import AdapterBatch, PodChanged
+from shared.plugins.in_tree import BuiltProfile, InTreeRegistry
 from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import ADAPTER, EPOCH, Pipeline
@@ -366,7 +366,7 @@ def test_a_sample_of_nodes_is_not_looked_at_ahead(monkeypatch: pytest.MonkeyPatc
     """Looking moves on where the next sample begins, and decisions would be others."""
 
     def sampling() -> BuiltProfile:
-        return Registry().build(ProfileConfig(percentage_of_nodes_to_score=50))
+        return InTreeRegistry().build(ProfileConfig(percentage_of_nodes_to_score=50))
 
     monkeypatch.setattr("tests.support.pipeline.default_profile", sampling)
     pipeline = calm()

@@ -8,7 +8,6 @@ import pytest
 from daemon.core.effects import TellScorer
 from daemon.core.events import ScorerSaid
 from shared.limits import PROCESSES_MAX
-from shared.messages.admin import HistogramState, LabelledCount
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_scorer import (
     AskForPods,
@@ -22,7 +21,7 @@ from shared.messages.from_scorer import (
     ScorerHeartbeat,
     ScorerHello,
 )
-from shared.messages.measured import Measured
+from shared.messages.measured import HistogramState, LabelledCount, Measured
 from shared.messages.to_scorer import GreetAgain, Refused
 from shared.telemetry.metrics import HISTOGRAMS, Count
 from tests.support.builders import make_node, make_pod

@@ -5,12 +5,12 @@ import numpy as np
 from shared.columns.schema import Rows
 from shared.engine.checker import FAMILIES_KEPT_MAX, ROWS_LIKE_ONE_CALL, Checker
 from shared.framework.profiles import ProfileConfig
-from shared.framework.registry import Registry
+from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, rows_of
 
 PROFILE = "default-scheduler"
-FRAMEWORKS = {PROFILE: Registry(entry_points=()).build(ProfileConfig()).framework}
+FRAMEWORKS = {PROFILE: InTreeRegistry(entry_points=()).build(ProfileConfig()).framework}
 NODE_COUNT = 6 * ROWS_LIKE_ONE_CALL
 SSD = {"nodeSelector": {"disk": "ssd"}}
 

@@ -12,13 +12,13 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ON_NODE, Dependence, NormalizeScorePlugin
 from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig
-from shared.framework.registry import Registry
 from shared.framework.runtime import Framework, ScoreEntry
+from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of
 
 PROFILE: Final = "default-scheduler"
-DEFAULT: Final = Registry(entry_points=()).build(ProfileConfig()).framework
+DEFAULT: Final = InTreeRegistry(entry_points=()).build(ProfileConfig()).framework
 DECLARED: Final[list[NormalizeScorePlugin]] = [
     plugin
     for plugin, _ in DEFAULT.scores

@@ -8,7 +8,7 @@ from shared.columns import rows
 from shared.config import SchedulerConfiguration
 from shared.engine.engine import Engine
 from shared.framework.feature_gates import parse_feature_gates
-from shared.framework.registry import Registry
+from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node
 from tests.support.cluster import cluster_of, pod_with
 
@@ -43,7 +43,7 @@ def mixed_cluster() -> Cache:
 
 
 def totals(cache: Cache, spec: dict[str, object]) -> tuple[list[bool], list[int]]:
-    profile = Registry(parse_feature_gates("")).build(SchedulerConfiguration().profiles[0])
+    profile = InTreeRegistry(parse_feature_gates("")).build(SchedulerConfiguration().profiles[0])
     engine = Engine(cache.view, cache.journal, {"p": profile.framework})
     evaluation = engine.evaluate(1, pod_with(spec), "p")
     scores = engine.scores_of(evaluation)

@@ -13,15 +13,15 @@ from shared.engine.families import ALONE_MAX, Families, family_key
 from shared.engine.lone_pods import LonePods
 from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig
-from shared.framework.registry import Registry
 from shared.kube.objects import Node
 from shared.kube.pod_record import decode_template
+from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_pod
 from tests.support.devices import CLASS, allocated, device, make_claim, make_class, make_slice
 from tests.support.volumes import claim_volumes, put_claim, put_csi_node, put_volume
 
 PROFILE = "default-scheduler"
-FRAMEWORKS = {PROFILE: Registry(entry_points=()).build(ProfileConfig()).framework}
+FRAMEWORKS = {PROFILE: InTreeRegistry(entry_points=()).build(ProfileConfig()).framework}
 
 
 def node(name: str, cpu: int, soft_taint_count: int, zone: str = "a", memory: str = "8Gi") -> Node:

@@ -15,14 +15,14 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ON_NODE, ON_USAGE, Dependence
 from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig
-from shared.framework.registry import Registry
 from shared.framework.runtime import Framework, ScoreEntry
 from shared.framework.score_range import INVALID, weighted
+from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info
 from tests.support.pipeline import Pipeline
 
-DEFAULT = Registry(entry_points=()).build(ProfileConfig()).framework
+DEFAULT = InTreeRegistry(entry_points=()).build(ProfileConfig()).framework
 PROFILE = "default-scheduler"
 TOLD = (
     'applying score defaultWeights on Score plugins: plugin "{}" returns an invalid score {}, '

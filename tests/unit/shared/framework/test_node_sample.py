@@ -18,7 +18,7 @@ from shared.framework.node_sample import (
     sampling_of,
 )
 from shared.framework.profiles import ProfileConfig
-from shared.framework.registry import Registry
+from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info
 
@@ -119,7 +119,7 @@ def test_among_equals_the_heap_decides(scores: list[int]) -> None:
 
 
 def compatible_engine(cache: Cache) -> Engine:
-    registry = Registry(entry_points=(), samples_compatibly=True)
+    registry = InTreeRegistry(entry_points=(), samples_compatibly=True)
     return Engine(cache.view, cache.journal, {PROFILE: registry.build(ProfileConfig()).framework})
 
 
@@ -176,7 +176,7 @@ def test_a_pod_that_fits_nowhere_moves_the_next_search_on_if_its_nodes_are_named
 def test_the_best_of_the_sample_is_chosen() -> None:
     """The one node that is better than all others is not in the first sample."""
     profile = ProfileConfig(percentage_of_nodes_to_score=10)
-    frameworks = {PROFILE: Registry(entry_points=()).build(profile).framework}
+    frameworks = {PROFILE: InTreeRegistry(entry_points=()).build(profile).framework}
     nodes = [make_node(f"n{i:03}", cpu="64" if i == 150 else "4") for i in range(200)]
     cache = cluster_of(nodes, [])
     engine = Engine(cache.view, cache.journal, frameworks)

@@ -8,7 +8,7 @@ from daemon.core.cache import Cache
 from shared.columns.nominations import Nomination
 from shared.engine.engine import Engine
 from shared.framework.profiles import PluginSet, ProfileConfig
-from shared.framework.registry import Registry
+from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 
 HOST = "kubernetes.io/hostname"
@@ -41,7 +41,7 @@ class World:
         self.cache = Cache()
         for name in ("a", "b"):
             self.cache.add_node(make_node(name, cpu="4"))
-        built = Registry().build(config)
+        built = InTreeRegistry().build(config)
         self.profile = built.scheduler_name
         view, journal = self.cache.view, self.cache.journal
         self.engine = Engine(view, journal, {self.profile: built.framework})

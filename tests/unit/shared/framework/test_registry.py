@@ -9,12 +9,11 @@ from shared import plugin_names
 from shared.errors import ConfigurationError
 from shared.framework import registry
 from shared.framework.feature_gates import FeatureGates
-from shared.framework.in_tree import IN_TREE
 from shared.framework.outcomes import PreScoreError
 from shared.framework.plugin_api import ON_NODE, Dependence, PreScoreResult
 from shared.framework.profiles import EXTENSION_POINTS, PluginSet, ProfileConfig
-from shared.framework.registry import BuiltProfile, Registry
 from shared.framework.status import Code, Status
+from shared.plugins.in_tree import IN_TREE, BuiltProfile, InTreeRegistry
 from tests.support.builders import make_node
 from tests.support.cluster import cluster_of, pod_with
 
@@ -28,12 +27,12 @@ FILTERS = ["NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "
 
 
 def build(**plugins: PluginSet) -> BuiltProfile:
-    return Registry(entry_points=()).build(ProfileConfig(plugins=plugins))
+    return InTreeRegistry(entry_points=()).build(ProfileConfig(plugins=plugins))
 
 
 def problems_of(profile: ProfileConfig, **given: Any) -> list[str]:
     with pytest.raises(ConfigurationError) as caught:
-        Registry(**{"entry_points": (), **given}).build(profile)
+        InTreeRegistry(**{"entry_points": (), **given}).build(profile)
     assert caught.value.source == f"profile {profile.scheduler_name}"
     return caught.value.problems
 
@@ -93,7 +92,7 @@ def test_arguments_reach_their_plugin() -> None:
     term = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
     added = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     config: dict[str, dict[str, Any]] = {"NodeAffinity": {"addedAffinity": added}}
-    built = Registry(entry_points=()).build(ProfileConfig(plugin_config=config))
+    built = InTreeRegistry(entry_points=()).build(ProfileConfig(plugin_config=config))
     affinity = next(p for p in built.framework.filters if p.NAME == "NodeAffinity")
     assert vars(affinity)["_added_terms"] != ()
 
@@ -122,7 +121,7 @@ def test_a_profile_that_cannot_be_built_is_refused_with_the_place(
 
 def test_arguments_of_a_plugin_that_is_not_there_are_named_as_without_effect() -> None:
     """As in kube-scheduler, which keeps them without looking at them."""
-    built = Registry(entry_points=()).build(ProfileConfig(plugin_config={"Nope": {"x": 1}}))
+    built = InTreeRegistry(entry_points=()).build(ProfileConfig(plugin_config={"Nope": {"x": 1}}))
     assert "pluginConfig: Nope: no effect; there is no such plugin" in built.notes
 
 
@@ -180,7 +179,7 @@ def test_a_plugin_of_another_package_runs_with_its_arguments(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(metadata.EntryPoint, "load", lambda _self: Quiet)
-    own = Registry(entry_points=[entry_point("Quiet", "Quiet")])
+    own = InTreeRegistry(entry_points=[entry_point("Quiet", "Quiet")])
     built = own.build(enabling("Quiet", {"a": 1}))
     assert scores_of(built)[-1] == ("Quiet", 4)
     assert built.plugins_at["score"][-1].args == {"a": 1}
@@ -208,7 +207,7 @@ def test_a_plugin_that_cannot_be_imported_is_named() -> None:
 
 def test_nobody_takes_the_name_of_an_in_tree_plugin() -> None:
     with pytest.raises(ConfigurationError, match="NodePorts: is the name of an in-tree plugin"):
-        Registry(entry_points=[entry_point("NodePorts", "Quiet")])
+        InTreeRegistry(entry_points=[entry_point("NodePorts", "Quiet")])
 
 
 def test_a_gate_that_nothing_obeys_is_refused() -> None:
@@ -239,7 +238,7 @@ UPSTREAM_POINTS = {
 def test_a_plugin_may_be_enabled_by_name_at_each_of_its_points(point: str) -> None:
     for name in UPSTREAM_POINTS[point]:
         plugins = {point: PluginSet(enabled=[(name, 0)], disabled=["*"])}
-        built = Registry(entry_points=()).build(ProfileConfig(plugins=plugins))
+        built = InTreeRegistry(entry_points=()).build(ProfileConfig(plugins=plugins))
         assert [plugin.NAME for plugin in built.plugins_at[point]] == [name]
 
 
@@ -272,7 +271,7 @@ def test_a_plugin_of_pre_score_alone_is_asked_and_never_scores(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(metadata.EntryPoint, "load", lambda _self: LooksOnly)
-    own = Registry(entry_points=[entry_point("LooksOnly", "LooksOnly")])
+    own = InTreeRegistry(entry_points=[entry_point("LooksOnly", "LooksOnly")])
     framework = own.build(enabling("LooksOnly")).framework
     view = cluster_of([make_node("n0")]).view
     with pytest.raises(PreScoreError, match='running PreScore plugin "LooksOnly": no'):

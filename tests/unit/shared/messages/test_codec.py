@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from shared.errors import FrameError
-from shared.messages import codec
 from shared.messages.admin import (
+    ADMIN_ANSWER,
+    ADMIN_REQUEST,
     CompareRequest,
     DumpRequest,
     QueueLengths,
@@ -16,8 +17,10 @@ from shared.messages.admin import (
     StopRequest,
     TextAnswer,
 )
+from shared.messages.codec import Codec
 from shared.messages.frames import seal
 from shared.messages.from_binder import (
+    FROM_BINDER,
     BinderHeartbeat,
     BinderHello,
     BinderReady,
@@ -27,6 +30,7 @@ from shared.messages.from_binder import (
     BindReport,
 )
 from shared.messages.from_scorer import (
+    FROM_SCORER,
     AskForPods,
     Failure,
     Placements,
@@ -36,6 +40,7 @@ from shared.messages.from_scorer import (
     ScorerHello,
 )
 from shared.messages.to_binder import (
+    TO_BINDER,
     BindPod,
     BindPods,
     Drain,
@@ -44,6 +49,8 @@ from shared.messages.to_binder import (
     Welcome,
 )
 from shared.messages.to_owner import (
+    FROM_ADAPTER,
+    TO_ADAPTER,
     AdapterBatch,
     AdapterHello,
     KindUnavailable,
@@ -54,6 +61,7 @@ from shared.messages.to_owner import (
     SyncStarted,
 )
 from shared.messages.to_scorer import (
+    TO_SCORER,
     ExtendedTask,
     GreetAgain,
     PodOnNode,
@@ -65,28 +73,28 @@ from shared.messages.to_scorer import (
 )
 
 BINDER_MESSAGES = [
-    (codec.FROM_BINDER, BinderHello(1, 0, "a")),
-    (codec.FROM_BINDER, BinderReady(0, 2)),
+    (FROM_BINDER, BinderHello(1, 0, "a")),
+    (FROM_BINDER, BinderReady(0, 2)),
     (
-        codec.FROM_BINDER,
+        FROM_BINDER,
         BindReport(0, 2, [BindFinished(1)], [BindFailed(2, BindFailureReason.GONE, "x")]),
     ),
-    (codec.FROM_BINDER, BinderHeartbeat(0, 1, 2)),
-    (codec.TO_BINDER, BindPods(1, [BindPod(1, "p", "ns", "n", "u", "node", look_first=True)])),
+    (FROM_BINDER, BinderHeartbeat(0, 1, 2)),
+    (TO_BINDER, BindPods(1, [BindPod(1, "p", "ns", "n", "u", "node", look_first=True)])),
     (
-        codec.TO_BINDER,
+        TO_BINDER,
         ReportPods(1, [PodVerdict("p", "ns", "n", "u", "Unschedulable", "no", True, "7", 3)]),
     ),
-    (codec.TO_BINDER, Welcome(9)),
-    (codec.TO_BINDER, Drain()),
+    (TO_BINDER, Welcome(9)),
+    (TO_BINDER, Drain()),
 ]
 OTHER_MESSAGES = [
-    (codec.FROM_SCORER, ScorerHello(1, 0, "a")),
-    (codec.FROM_SCORER, ResyncRequest(0, "gap")),
-    (codec.TO_SCORER, GreetAgain()),
-    (codec.TO_SCORER, Refused("why")),
+    (FROM_SCORER, ScorerHello(1, 0, "a")),
+    (FROM_SCORER, ResyncRequest(0, "gap")),
+    (TO_SCORER, GreetAgain()),
+    (TO_SCORER, Refused("why")),
     (
-        codec.FROM_SCORER,
+        FROM_SCORER,
         Proposals(
             worker_index=0,
             epoch=1,
@@ -99,14 +107,14 @@ OTHER_MESSAGES = [
             skipped=[2],
         ),
     ),
-    (codec.FROM_SCORER, ScorerHeartbeat(0, 1, 2)),
-    (codec.FROM_SCORER, AskForPods(0, 1, 2, 3, [4, 5])),
-    (codec.TO_SCORER, SchedulePods(1, 2, 3, 4, [TaskRun(5, 6), TaskRun(5, 1, "u")])),
-    (codec.TO_SCORER, ScheduleExtended(1, 2, [ExtendedTask(3, 4, True, "ns", "n", "u")])),
-    (codec.TO_SCORER, PodsOnNodes(1, 2, [PodOnNode(3, 4, "ns", "n", "u")])),
-    (codec.TO_ADAPTER, StartSync(4)),
+    (FROM_SCORER, ScorerHeartbeat(0, 1, 2)),
+    (FROM_SCORER, AskForPods(0, 1, 2, 3, [4, 5])),
+    (TO_SCORER, SchedulePods(1, 2, 3, 4, [TaskRun(5, 6), TaskRun(5, 1, "u")])),
+    (TO_SCORER, ScheduleExtended(1, 2, [ExtendedTask(3, 4, True, "ns", "n", "u")])),
+    (TO_SCORER, PodsOnNodes(1, 2, [PodOnNode(3, 4, "ns", "n", "u")])),
+    (TO_ADAPTER, StartSync(4)),
     (
-        codec.FROM_ADAPTER,
+        FROM_ADAPTER,
         AdapterBatch(
             3,
             [
@@ -119,22 +127,20 @@ OTHER_MESSAGES = [
             ],
         ),
     ),
-    (codec.ADMIN_REQUEST, StatusRequest()),
-    (codec.ADMIN_REQUEST, DumpRequest()),
-    (codec.ADMIN_REQUEST, CompareRequest()),
-    (codec.ADMIN_REQUEST, StopRequest()),
-    (codec.ADMIN_ANSWER, TextAnswer(["line"])),
+    (ADMIN_REQUEST, StatusRequest()),
+    (ADMIN_REQUEST, DumpRequest()),
+    (ADMIN_REQUEST, CompareRequest()),
+    (ADMIN_REQUEST, StopRequest()),
+    (ADMIN_ANSWER, TextAnswer(["line"])),
     (
-        codec.ADMIN_ANSWER,
+        ADMIN_ANSWER,
         StatusAnswer(1, 2, True, 3, 4, 5, QueueLengths(1, 2, 3, 4, 5), 1, 1, 0, {"scheduled": 4}),
     ),
 ]
 
 
 @pytest.mark.parametrize(("channel", "message"), BINDER_MESSAGES + OTHER_MESSAGES)
-def test_a_message_comes_out_as_it_went_in(
-    channel: codec.Codec[Any], message: msgspec.Struct
-) -> None:
+def test_a_message_comes_out_as_it_went_in(channel: Codec[Any], message: msgspec.Struct) -> None:
     decoded, buffers = channel.decode(channel.encode(message, [b"column"]))
     assert decoded == message
     assert list(buffers) == [b"column"]
@@ -143,16 +149,16 @@ def test_a_message_comes_out_as_it_went_in(
 @pytest.mark.parametrize(
     ("channel", "message", "problem"),
     [
-        (codec.TO_BINDER, BinderHello(1, 0, "a"), "Invalid value 'vh'"),
-        (codec.FROM_BINDER, StatusRequest(), "Invalid value 'qs'"),
-        (codec.FROM_ADAPTER, [AdapterHello(1, "a")], "cannot be decoded"),
+        (TO_BINDER, BinderHello(1, 0, "a"), "Invalid value 'vh'"),
+        (FROM_BINDER, StatusRequest(), "Invalid value 'qs'"),
+        (FROM_ADAPTER, [AdapterHello(1, "a")], "cannot be decoded"),
     ],
 )
 def test_a_message_of_another_channel_is_refused(
-    channel: codec.Codec[Any], message: object, problem: str
+    channel: Codec[Any], message: object, problem: str
 ) -> None:
     with pytest.raises(FrameError, match=problem) as refused:
-        channel.decode(codec.Codec[Any]("x", object).encode(message))
+        channel.decode(Codec[Any]("x", object).encode(message))
     assert f"channel {channel.channel}: cannot be decoded" in str(refused.value)
 
 
@@ -169,6 +175,6 @@ def test_a_message_of_another_channel_is_refused(
     ],
 )
 def test_bytes_that_are_no_message_are_refused_however_they_are_broken(body: bytes) -> None:
-    for channel in (codec.TO_BINDER, codec.FROM_BINDER, codec.FROM_ADAPTER):
+    for channel in (TO_BINDER, FROM_BINDER, FROM_ADAPTER):
         with pytest.raises(FrameError, match="cannot be decoded"):
             channel.decode(seal(body))

@@ -3,9 +3,8 @@
 import msgspec
 import pytest
 
-from shared.messages.admin import HistogramState, LabelledCount
 from shared.messages.from_binder import BinderHeartbeat
-from shared.messages.measured import NOTHING, Measured, add_to, told
+from shared.messages.measured import NOTHING, HistogramState, LabelledCount, Measured, add_to, told
 from shared.telemetry.metrics import HISTOGRAMS
 from shared.telemetry.tally import OTHER, SERIES_MAX, Tally, request_observer
 

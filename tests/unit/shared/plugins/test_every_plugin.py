@@ -9,9 +9,9 @@ from daemon.core.cache import Cache
 from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig
-from shared.framework.registry import Registry
 from shared.framework.runtime import Framework
 from shared.plugin_names import VOLUME_BINDING
+from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info, rows_of
 
@@ -83,7 +83,7 @@ def demanding_pod() -> PodInfo:
 
 
 def framework() -> Framework:
-    return Registry(entry_points=()).build(ProfileConfig()).framework
+    return InTreeRegistry(entry_points=()).build(ProfileConfig()).framework
 
 
 FILTERS = [plugin.NAME for plugin in framework().filters]

@@ -11,8 +11,9 @@ from shared.framework.extension_points import METHODS
 from shared.framework.nominated_pods import passing
 from shared.framework.prepared_pod import prepared
 from shared.framework.profiles import PluginSet, ProfileConfig
-from shared.framework.registry import ENTRY_POINT_GROUP, Registry
+from shared.framework.registry import ENTRY_POINT_GROUP
 from shared.framework.status import Code
+from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info, pod_with
 
@@ -35,7 +36,7 @@ def test_the_example_filters_and_scores_in_a_profile(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(metadata.EntryPoint, "load", lambda _self: plugin)
     point = metadata.EntryPoint("GoldTier", "your_package.gold_tier:GoldTier", ENTRY_POINT_GROUP)
     profile = ProfileConfig(plugins={"multiPoint": PluginSet(enabled=[("GoldTier", 2)])})
-    framework = Registry(entry_points=[point]).build(profile).framework
+    framework = InTreeRegistry(entry_points=[point]).build(profile).framework
     nodes = [make_node("n0"), make_node("n1", labels={"tier": "gold"}),
              make_node("n2", labels={"tier": "gold"})]  # fmt: skip
     cache = cluster_of(nodes, [make_pod("a", node_name="n1")])

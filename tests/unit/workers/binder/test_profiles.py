@@ -6,7 +6,6 @@ import pytest
 
 from shared.config import load_configuration
 from shared.errors import ConfigurationError
-from shared.framework.registry import Registry
 from tests.unit.workers.binder.fake_api import FakeApi
 from workers.binder import profiles
 from workers.binder.bind_call import DefaultBinder
@@ -41,7 +40,7 @@ class ByName:
 def made(path: Path, binder: DefaultBinder) -> dict[str, BindingPlugins]:
     pre_binders = (VolumePreBind(None), ClaimPreBind(None, None))  # type: ignore[arg-type]  # Not called.
     configuration = load_configuration(str(path))
-    return plugins_by_profile(configuration, Registry(), None, FakeApi(), binder, pre_binders)  # type: ignore[arg-type]  # A fake.
+    return plugins_by_profile(configuration, None, FakeApi(), binder, pre_binders)  # type: ignore[arg-type]  # A fake.
 
 
 def test_profiles_bind_with_the_default_binder_unless_they_say_otherwise(tmp_path: Path) -> None:

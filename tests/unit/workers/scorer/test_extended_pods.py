@@ -6,14 +6,14 @@ import pytest
 
 from shared.columns.nominations import Nomination
 from shared.columns.schema import CPU
-from shared.extenders.extender_config import ExtenderConfig
-from shared.extenders.extender_verdicts import EXTENDER, ExtenderVerdicts
+from shared.extenders.extender_config import EXTENDER, ExtenderConfig
+from shared.extenders.extender_verdicts import ExtenderVerdicts
 from shared.extenders.extender_wire import MetaPod, MetaVictims
 from shared.framework.profiles import ProfileConfig
-from shared.framework.registry import Registry
 from shared.ids import PodUid
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_scorer import ExtendedTask, PodOnNode, PodsOnNodes
+from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
 from workers.scorer.extended_cycle import ExtendedCycle
@@ -66,7 +66,7 @@ class World:
         self.caller = FakeCaller(*extenders)
         self.asked_for: list[tuple[int, int, list[int]]] = []
         self.sequence = 0
-        built = Registry().build(ProfileConfig(percentage_of_nodes_to_score=percentage))
+        built = InTreeRegistry().build(ProfileConfig(percentage_of_nodes_to_score=percentage))
         self.cycle = ExtendedCycle(self.replica, {built.scheduler_name: built.framework}, 0)
         self.extended = ExtendedPods(
             self.cycle, self.replica, self.caller, self._ask_for_pods, self._next_sequence

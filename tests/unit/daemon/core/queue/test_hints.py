@@ -18,7 +18,6 @@ from shared.framework.cluster_event import (
 )
 from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
 from shared.framework.queueing_hints import Change, ChangedObject, QueueingHint, Registrations
-from shared.framework.registry import Registry
 from shared.kube.objects import (
     CsiDriver,
     NodeSelector,
@@ -28,6 +27,7 @@ from shared.kube.objects import (
     VolumeAttachment,
 )
 from shared.kube.pod_record import split_pod
+from shared.plugins.in_tree import InTreeRegistry
 from shared.selectors import node_inclusion
 from shared.selectors.node_selector import Terms, parse_selector
 from tests.support.builders import make_node, make_pod
@@ -292,7 +292,9 @@ def test_comparing_tolerations_count_only_with_their_feature_gate() -> None:
     tainted = make_node("n", taints=taints)
     off = Asking(plugin_names.TAINT_TOLERATION)
     gates = FeatureGates({TAINT_TOLERATION_COMPARISON_OPERATORS: True})
-    on = Asking(plugin_names.TAINT_TOLERATION, registrations_with(Registry(gates, entry_points=())))
+    on = Asking(
+        plugin_names.TAINT_TOLERATION, registrations_with(InTreeRegistry(gates, entry_points=()))
+    )
     assert off(pod_with(spec=spec), NODE_ADD, None, tainted) is QueueingHint.SKIP
     assert on(pod_with(spec=spec), NODE_ADD, None, tainted) is QueueingHint.QUEUE
 

@@ -23,7 +23,7 @@ from shared.framework.queueing_hints import (
     QueueingHint,
     registrations_of,
 )
-from shared.framework.registry import Registry
+from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node
 from tests.support.wakeups import registrations_with, wakeups_of
 from tests.unit.daemon.core.queue.builders import Bench
@@ -76,7 +76,7 @@ def test_what_can_never_happen_is_refused_with_the_plugins_name(
 
 
 def test_only_plugins_that_may_reject_a_pod_are_asked() -> None:
-    built = Registry(entry_points=()).build(ProfileConfig())
+    built = InTreeRegistry(entry_points=()).build(ProfileConfig())
     names = [plugin.NAME for plugin in built.rejecting]
     assert len(names) == len(set(names))
     assert {"SchedulingGates", "NodeResourcesFit", "DynamicResources"} <= set(names)

@@ -6,8 +6,8 @@ import pytest
 from daemon.core.cache import Cache
 from shared.framework.prepared_pod import prepared
 from shared.framework.profiles import ProfileConfig
-from shared.framework.registry import Registry
 from shared.kube.pod_record import PodRecord
+from shared.plugins.in_tree import InTreeRegistry
 from shared.plugins.preemption.filters_asked_again import (
     MindedClasses,
     moving_only,
@@ -17,7 +17,7 @@ from shared.plugins.preemption.filters_asked_again import (
 from tests.support.builders import make_node, make_pod
 from tests.support.volumes import put_claim, put_volume
 
-FRAMEWORK = Registry().build(ProfileConfig()).framework
+FRAMEWORK = InTreeRegistry().build(ProfileConfig()).framework
 SELECTOR = {"matchLabels": {"app": "a"}}
 SPREAD = {
     "topologySpreadConstraints": [

@@ -1,15 +1,21 @@
-"""The in-tree plugins: how each is made of its arguments.
+"""The in-tree plugins: how each is made of its arguments, and profiles made of these and others.
 
-Rules: pkg/scheduler/framework/plugins/registry.go, v1.36.2.
+Rules: pkg/scheduler/framework/plugins/registry.go, v1.36.2. One departure: a plugin of `score` has its
+PreScore run whatever `preScore` says, as it does not score without what that computed.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from importlib import metadata
+from typing import Final, NamedTuple
 
 from shared import plugin_names
 from shared.framework import plugin_args as args
 from shared.framework.extension_points import Plugin
 from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
+from shared.framework.pre_score_alone import PreScoreAlone
+from shared.framework.profiles import ProfileConfig
+from shared.framework.registry import Args, Factory, Registry
+from shared.framework.runtime import Framework, ScoreEntry
 from shared.plugins.binding.default_binder import DefaultBinder
 from shared.plugins.devices.dynamic_resources import DynamicResources
 from shared.plugins.gates.priority_sort import PrioritySort
@@ -33,12 +39,9 @@ from shared.plugins.volumes.volume_binding import VolumeBinding
 from shared.plugins.volumes.volume_restrictions import VolumeRestrictions
 from shared.plugins.volumes.volume_zone import VolumeZone
 
-Args = dict[str, Any]
-Factory = Callable[[Args, FeatureGates], Plugin]
-
 
 def _without_args(plugin: type[Plugin]) -> Factory:
-    def make(given: Args, gates: FeatureGates) -> Plugin:  # noqa: ARG001  # A Factory's signature.
+    def make(given: Args, gates: FeatureGates) -> Plugin:  # A Factory's signature.
         args.parse_args(plugin.NAME, args.NoArgs, given)
         return plugin()
 
@@ -56,7 +59,7 @@ def _with_gates(plugin: type[Plugin]) -> Factory:
 def _with_args(
     plugin: type[Plugin], kind: type[args.A], check: Callable[[args.A], list[str]]
 ) -> Factory:
-    def make(given: Args, gates: FeatureGates) -> Plugin:  # noqa: ARG001  # A Factory's signature.
+    def make(given: Args, gates: FeatureGates) -> Plugin:  # A Factory's signature.
         return plugin(args.parse_args(plugin.NAME, kind, given, check))
 
     return make
@@ -117,3 +120,70 @@ IN_TREE: Final[Mapping[str, Factory]] = {
     ),
     plugin_names.NODE_DECLARED_FEATURES: _without_args(NodeDeclaredFeatures),
 }
+
+
+class BuiltProfile(NamedTuple):
+    """A profile's plugins, made and in order."""
+
+    scheduler_name: str
+    framework: Framework
+    plugins_at: Mapping[str, tuple[Plugin, ...]]
+    """Extension point -> plugins in the order in which they run."""
+    notes: tuple[str, ...]
+    """Settings that were accepted and have no effect, each with the reason."""
+    percentage_of_nodes_to_score: int | None
+
+    @property
+    def rejecting(self) -> list[Plugin]:
+        """The plugins that may keep a pod from being scheduled, each once, in the order in which they
+        run (shouldHaveEnqueueExtensions upstream)."""
+        points = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
+        return list(dict.fromkeys(plugin for point in points for plugin in self.plugins_at[point]))
+
+    @property
+    def queue_sort(self) -> Plugin:
+        return self.plugins_at["queueSort"][0]
+
+
+class InTreeRegistry(Registry):
+    """All plugins that can be named in a profile, and what a profile of them does."""
+
+    def __init__(
+        self,
+        gates: FeatureGates | None = None,
+        entry_points: Iterable[metadata.EntryPoint] | None = None,
+        *,
+        samples_compatibly: bool = False,
+    ) -> None:
+        """`samples_compatibly`: see `node_sample.py`."""
+        super().__init__(IN_TREE, gates, entry_points)
+        self._samples_compatibly = samples_compatibly
+
+    def build(self, profile: ProfileConfig) -> BuiltProfile:
+        """ConfigurationError names everything that is wrong with the profile."""
+        plugins_at, score_weights, notes = self.plugins_of(profile)
+        framework = Framework(
+            profile.scheduler_name,
+            plugins_at["preFilter"],
+            plugins_at["filter"],
+            _score_entries(plugins_at, score_weights),
+            plugins_at["postFilter"],
+            profile.percentage_of_nodes_to_score,
+            samples_compatibly=self._samples_compatibly,
+        )
+        percentage = profile.percentage_of_nodes_to_score
+        return BuiltProfile(profile.scheduler_name, framework, plugins_at, notes, percentage)
+
+
+def _score_entries(
+    plugins_at: Mapping[str, tuple[Plugin, ...]], weights: Mapping[str, int]
+) -> list[ScoreEntry]:
+    """The plugins of score, each with its PreScore, after those that take part in preScore alone."""
+    scores = plugins_at["score"]
+    alone = [
+        plugin
+        for plugin in plugins_at["preScore"]
+        if not hasattr(plugin, "score") and hasattr(plugin, "pre_score")
+    ]
+    entries = [ScoreEntry(PreScoreAlone(plugin), 0) for plugin in alone]
+    return entries + [ScoreEntry(plugin, weights[plugin.NAME]) for plugin in scores]

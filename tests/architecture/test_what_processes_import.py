@@ -1,0 +1,53 @@
+"""A process imports what it needs: a binder is small, the owner knows nothing of the scorers' search."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from tests.support.waiting import HANG_S
+
+ROOT: Final = Path(__file__).parents[2]
+BINDER: Final = ("workers.binder.__main__", "workers.binder.profiles")
+"""What it starts as, and what it adds where there is a configuration."""
+BINDER_LINES_MAX: Final = 12_500
+"""Of ours. 3,500 are its own; a client of the API server with kubeconfig, messages and transport are the
+most of the rest."""
+ASK: Final = """
+import importlib, json, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+print(json.dumps({name: getattr(module, "__file__", None) for name, module in sys.modules.items()}))
+"""
+
+
+def imported(*names: str) -> dict[str, str | None]:
+    """Every module that is there once these are imported -> its file."""
+    done = subprocess.run(
+        [sys.executable, "-c", ASK, *names],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=True,
+    )
+    found: dict[str, str | None] = json.loads(done.stdout)
+    return found
+
+
+def test_a_binder_imports_little_and_no_numpy() -> None:
+    modules = imported(*BINDER)
+    ours = [path for name, path in modules.items() if path and name.partition(".")[0] in OURS]
+    line_count = sum(len(Path(path).read_text("utf-8").splitlines()) for path in ours)
+    assert line_count <= BINDER_LINES_MAX
+    assert "numpy" not in modules
+    assert not [name for name in modules if name.startswith(("shared.columns", "shared.plugins"))]
+
+
+def test_the_owner_imports_nothing_of_the_scorers_search() -> None:
+    modules = imported("daemon.owner.__main__")
+    assert not [name for name in modules if name.startswith("workers")]
+
+
+OURS: Final = ("daemon", "workers", "shared", "bench")
