@@ -9,8 +9,35 @@ from typing import Final
 import numpy as np
 
 from shared.columns.schema import Int64s
+from shared.framework.plugin_args import ArgsStruct
 
 UTILIZATION_MAX: Final = 100
+SHAPE_SCORE_MAX: Final = 10
+"""MaxCustomPriorityScore upstream: shape scores are 0..10 and are scaled to 0..100."""
+
+
+class UtilizationShapePoint(ArgsStruct):
+    utilization: int
+    """Percent of the capacity in use."""
+    score: int
+    """0..10."""
+
+
+def shape_problems(shape: list[UtilizationShapePoint], path: str) -> list[str]:
+    """What is wrong with a shape that stands at `path`."""
+    if not shape:
+        return [f"{path}: at least one point is needed"]
+    problems = []
+    for i, point in enumerate(shape):
+        if i and shape[i - 1].utilization >= point.utilization:
+            problems.append(f"{path}[{i}].utilization: must be above that of the point before")
+        if not 0 <= point.utilization <= UTILIZATION_MAX:
+            problems.append(
+                f"{path}[{i}].utilization: {point.utilization} is not in 0..{UTILIZATION_MAX}"
+            )
+        if not 0 <= point.score <= SHAPE_SCORE_MAX:
+            problems.append(f"{path}[{i}].score: {point.score} is not in 0..{SHAPE_SCORE_MAX}")
+    return problems
 
 
 def ratio_table(shape: Sequence[tuple[int, int]]) -> Int64s:

@@ -9,40 +9,63 @@ from importlib import metadata
 from typing import Final, NamedTuple
 
 from shared import plugin_names
-from shared.framework import plugin_args as args
 from shared.framework.extension_points import Plugin
 from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
+from shared.framework.plugin_args import A, NoArgs, parse_args
 from shared.framework.pre_score_alone import PreScoreAlone
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Args, Factory, Registry
 from shared.framework.runtime import Framework, ScoreEntry
 from shared.plugins.binding.default_binder import DefaultBinder
-from shared.plugins.devices.dynamic_resources import DynamicResources
+from shared.plugins.devices.dynamic_resources import (
+    DynamicResources,
+    DynamicResourcesArgs,
+    dynamic_resources_problems,
+)
 from shared.plugins.gates.priority_sort import PrioritySort
 from shared.plugins.gates.scheduling_gates import SchedulingGates
 from shared.plugins.images.image_locality import ImageLocality
-from shared.plugins.interpod.inter_pod_affinity import InterPodAffinity
-from shared.plugins.node.node_affinity import NodeAffinity
+from shared.plugins.interpod.inter_pod_affinity import (
+    InterPodAffinity,
+    InterPodAffinityArgs,
+    interpod_problems,
+)
+from shared.plugins.node.node_affinity import NodeAffinity, NodeAffinityArgs, affinity_problems
 from shared.plugins.node.node_declared_features import NodeDeclaredFeatures
 from shared.plugins.node.node_name import NodeName
 from shared.plugins.node.node_ports import NodePorts
 from shared.plugins.node.node_unschedulable import NodeUnschedulable
 from shared.plugins.node.taint_toleration import TaintToleration
-from shared.plugins.preemption.default_preemption import DefaultPreemption
+from shared.plugins.preemption.default_preemption import (
+    DefaultPreemption,
+    DefaultPreemptionArgs,
+    preemption_problems,
+)
 from shared.plugins.resources.node_resources_balanced_allocation import (
     NodeResourcesBalancedAllocation,
 )
 from shared.plugins.resources.node_resources_fit import NodeResourcesFit
+from shared.plugins.resources.resource_args import (
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    balanced_problems,
+    fit_problems,
+)
 from shared.plugins.spread.pod_topology_spread import PodTopologySpread
+from shared.plugins.spread.spread_args import PodTopologySpreadArgs, spread_problems
 from shared.plugins.volumes.node_volume_limits import NodeVolumeLimits
-from shared.plugins.volumes.volume_binding import VolumeBinding
+from shared.plugins.volumes.volume_binding import (
+    VolumeBinding,
+    VolumeBindingArgs,
+    volume_binding_problems,
+)
 from shared.plugins.volumes.volume_restrictions import VolumeRestrictions
 from shared.plugins.volumes.volume_zone import VolumeZone
 
 
 def _without_args(plugin: type[Plugin]) -> Factory:
     def make(given: Args, gates: FeatureGates) -> Plugin:  # A Factory's signature.
-        args.parse_args(plugin.NAME, args.NoArgs, given)
+        parse_args(plugin.NAME, NoArgs, given)
         return plugin()
 
     return make
@@ -50,35 +73,33 @@ def _without_args(plugin: type[Plugin]) -> Factory:
 
 def _with_gates(plugin: type[Plugin]) -> Factory:
     def make(given: Args, gates: FeatureGates) -> Plugin:
-        args.parse_args(plugin.NAME, args.NoArgs, given)
+        parse_args(plugin.NAME, NoArgs, given)
         return plugin(gates)
 
     return make
 
 
-def _with_args(
-    plugin: type[Plugin], kind: type[args.A], check: Callable[[args.A], list[str]]
-) -> Factory:
+def _with_args(plugin: type[Plugin], kind: type[A], check: Callable[[A], list[str]]) -> Factory:
     def make(given: Args, gates: FeatureGates) -> Plugin:  # A Factory's signature.
-        return plugin(args.parse_args(plugin.NAME, kind, given, check))
+        return plugin(parse_args(plugin.NAME, kind, given, check))
 
     return make
 
 
 def _with_args_and_gates(
-    plugin: type[Plugin], kind: type[args.A], check: Callable[[args.A], list[str]]
+    plugin: type[Plugin], kind: type[A], check: Callable[[A], list[str]]
 ) -> Factory:
     def make(given: Args, gates: FeatureGates) -> Plugin:
-        return plugin(args.parse_args(plugin.NAME, kind, given, check), gates)
+        return plugin(parse_args(plugin.NAME, kind, given, check), gates)
 
     return make
 
 
 def _volume_binding(given: Args, gates: FeatureGates) -> Plugin:
-    def check(parsed: args.VolumeBindingArgs) -> list[str]:
-        return args.volume_binding_problems(parsed, scores=gates[STORAGE_CAPACITY_SCORING])
+    def check(parsed: VolumeBindingArgs) -> list[str]:
+        return volume_binding_problems(parsed, scores=gates[STORAGE_CAPACITY_SCORING])
 
-    parsed = args.parse_args(VolumeBinding.NAME, args.VolumeBindingArgs, given, check)
+    parsed = parse_args(VolumeBinding.NAME, VolumeBindingArgs, given, check)
     return VolumeBinding(parsed, gates)
 
 
@@ -88,12 +109,10 @@ IN_TREE: Final[Mapping[str, Factory]] = {
     plugin_names.NODE_UNSCHEDULABLE: _with_gates(NodeUnschedulable),
     plugin_names.NODE_NAME: _without_args(NodeName),
     plugin_names.TAINT_TOLERATION: _with_gates(TaintToleration),
-    plugin_names.NODE_AFFINITY: _with_args(
-        NodeAffinity, args.NodeAffinityArgs, args.affinity_problems
-    ),
+    plugin_names.NODE_AFFINITY: _with_args(NodeAffinity, NodeAffinityArgs, affinity_problems),
     plugin_names.NODE_PORTS: _without_args(NodePorts),
     plugin_names.NODE_RESOURCES_FIT: _with_args(
-        NodeResourcesFit, args.NodeResourcesFitArgs, args.fit_problems
+        NodeResourcesFit, NodeResourcesFitArgs, fit_problems
     ),
     plugin_names.VOLUME_RESTRICTIONS: _without_args(VolumeRestrictions),
     plugin_names.NODE_VOLUME_LIMITS: _without_args(NodeVolumeLimits),
@@ -101,22 +120,22 @@ IN_TREE: Final[Mapping[str, Factory]] = {
     plugin_names.VOLUME_ZONE: _without_args(VolumeZone),
     plugin_names.NODE_RESOURCES_BALANCED_ALLOCATION: _with_args(
         NodeResourcesBalancedAllocation,
-        args.NodeResourcesBalancedAllocationArgs,
-        args.balanced_problems,
+        NodeResourcesBalancedAllocationArgs,
+        balanced_problems,
     ),
     plugin_names.POD_TOPOLOGY_SPREAD: _with_args_and_gates(
-        PodTopologySpread, args.PodTopologySpreadArgs, args.spread_problems
+        PodTopologySpread, PodTopologySpreadArgs, spread_problems
     ),
     plugin_names.INTER_POD_AFFINITY: _with_args(
-        InterPodAffinity, args.InterPodAffinityArgs, args.interpod_problems
+        InterPodAffinity, InterPodAffinityArgs, interpod_problems
     ),
     plugin_names.DYNAMIC_RESOURCES: _with_args(
-        DynamicResources, args.DynamicResourcesArgs, args.dynamic_resources_problems
+        DynamicResources, DynamicResourcesArgs, dynamic_resources_problems
     ),
     plugin_names.IMAGE_LOCALITY: _without_args(ImageLocality),
     plugin_names.DEFAULT_BINDER: _without_args(DefaultBinder),
     plugin_names.DEFAULT_PREEMPTION: _with_args(
-        DefaultPreemption, args.DefaultPreemptionArgs, args.preemption_problems
+        DefaultPreemption, DefaultPreemptionArgs, preemption_problems
     ),
     plugin_names.NODE_DECLARED_FEATURES: _without_args(NodeDeclaredFeatures),
 }

@@ -49,7 +49,7 @@ from shared.framework.plugin_api import (
     Reads,
     Scope,
 )
-from shared.framework.plugin_args import DynamicResourcesArgs
+from shared.framework.plugin_args import ArgsStruct
 from shared.framework.pod_info import PodInfo
 from shared.framework.post_filter import FailedAttempt, PostFilterResult
 from shared.framework.queueing_hints import ClusterEventWithHint
@@ -92,6 +92,29 @@ DEALLOCATED: Final = "deallocation of ResourceClaim completed"
 STATE_MISSING: Final = "not found"
 ALTERNATIVES_MAX: Final = 8
 """FirstAvailableDeviceRequestMaxSize: the first alternative of a request scores this much."""
+
+
+class DynamicResourcesArgs(ArgsStruct):
+    filter_timeout: str = "10s"
+    """How long to search devices. Here a search ends after as much work, not time
+    (`dra/search_work.py`)."""
+    binding_timeout: str = "600s"
+    """How long the binder waits for devices to be ready."""
+
+
+def dynamic_resources_problems(args: DynamicResourcesArgs) -> list[str]:
+    """What is wrong with DynamicResources' arguments."""
+    problems = []
+    for name, text, least_s in (
+        ("filterTimeout", args.filter_timeout, 0),
+        ("bindingTimeout", args.binding_timeout, 1),
+    ):
+        try:
+            if parse_duration(text) < least_s:
+                problems.append(f"{name}: must be at least {least_s}s")
+        except ValueError as error:
+            problems.append(f"{name}: {error}")
+    return problems
 
 
 class DynamicResources:

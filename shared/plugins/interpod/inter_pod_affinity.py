@@ -29,7 +29,7 @@ from shared.framework.plugin_api import (
     Reads,
     Scope,
 )
-from shared.framework.plugin_args import InterPodAffinityArgs
+from shared.framework.plugin_args import WEIGHT_MAX, ArgsStruct
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import SKIP, SUCCESS, Code, Status, Verdicts, all_pass
@@ -173,6 +173,21 @@ class ScoreState:
     def __init__(self, shares: "ClassValues[PodInfo, Shares]", counts: TermCounts) -> None:
         self.shares = shares
         self.counts = counts
+
+
+class InterPodAffinityArgs(ArgsStruct):
+    hard_pod_affinity_weight: int = 1
+    """The score of a required affinity term of a pod on a node that means the incoming pod."""
+    ignore_preferred_terms_of_existing_pods: bool = False
+    """Preferred terms of pods on nodes do not count for a pod without preferred terms."""
+
+
+def interpod_problems(args: InterPodAffinityArgs) -> list[str]:
+    """What is wrong with InterPodAffinity's arguments."""
+    weight = args.hard_pod_affinity_weight
+    if 0 <= weight <= WEIGHT_MAX:
+        return []
+    return [f"hardPodAffinityWeight: {weight} is not in 0..{WEIGHT_MAX}"]
 
 
 class InterPodAffinity:

@@ -21,7 +21,7 @@ from shared.framework.plugin_api import (
     PreFilterResult,
     PreScoreResult,
 )
-from shared.framework.plugin_args import NodeAffinityArgs
+from shared.framework.plugin_args import QUALIFIED_NAME, ArgsStruct
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import (
     Change,
@@ -53,6 +53,41 @@ REASON_CONFLICT: Final = "pod affinity terms conflict"
 TEXTS: Final = (REASON_ENFORCED, REASON_POD)
 
 WeightedTerms = tuple[tuple[int, Term], ...]
+
+
+class NodeAffinityArgs(ArgsStruct):
+    added_affinity: NodeAffinitySpec | None = None
+    """Applies to every pod of the profile, beside the pod's own."""
+
+
+def affinity_problems(args: NodeAffinityArgs) -> list[str]:
+    """What is wrong with NodeAffinity's arguments."""
+    added = args.added_affinity
+    if added is None:
+        return []
+    problems: list[str] = []
+    required = added.required_during_scheduling_ignored_during_execution
+    if required is not None:
+        path = "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution."
+        for term in parse_selector(required, path):
+            problems += term.errors
+        for i, stated in enumerate(required.node_selector_terms or ()):
+            problems += _key_problems(stated, f"{path}nodeSelectorTerms[{i}]")
+    preferred = added.preferred_during_scheduling_ignored_during_execution or ()
+    for i, entry in enumerate(preferred):
+        path = f"addedAffinity.preferredDuringSchedulingIgnoredDuringExecution[{i}].preference"
+        if entry.weight and not is_empty(entry.preference):
+            problems += parse_term(entry.preference, path).errors
+        problems += _key_problems(entry.preference, path)
+    return problems
+
+
+def _key_problems(term: NodeSelectorTerm, path: str) -> list[str]:
+    return [
+        f"{path}.matchExpressions[{i}].key: {each.key!r} cannot be the key of a label"
+        for i, each in enumerate(term.match_expressions or ())
+        if QUALIFIED_NAME.fullmatch(each.key) is None
+    ]
 
 
 class NodeAffinity:

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from shared.framework.outcomes import FilterOutcome, PreFilterOutcome
-from shared.framework.plugin_args import DefaultPreemptionArgs
+from shared.framework.plugin_args import ArgsStruct
 from shared.framework.post_filter import FailedAttempt, PostFilterResult, Preemption
 from shared.framework.prepared_pod import PreparedPod
 from shared.framework.status import Code, Status
@@ -19,6 +19,31 @@ NEVER: Final = "Never"
 """The preemptionPolicy of pods that make nobody go."""
 NEVER_POLICY: Final = "not eligible due to preemptionPolicy=Never."
 VICTIMS_TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
+
+
+PERCENTAGE_MAX: Final = 100
+
+
+class DefaultPreemptionArgs(ArgsStruct):
+    min_candidate_nodes_percentage: int = 10
+    """Of the nodes that may help, so many percent are tried ..."""
+    min_candidate_nodes_absolute: int = 100
+    """... but not fewer than this."""
+
+
+def preemption_problems(args: DefaultPreemptionArgs) -> list[str]:
+    """What is wrong with DefaultPreemption's arguments."""
+    percentage, absolute = args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
+    problems = []
+    if not 0 <= percentage <= PERCENTAGE_MAX:
+        problems.append(f"minCandidateNodesPercentage: {percentage} is not in 0..{PERCENTAGE_MAX}")
+    if absolute < 0:
+        problems.append(f"minCandidateNodesAbsolute: {absolute} must not be negative")
+    if percentage == 0 and absolute == 0:
+        problems.append(
+            "minCandidateNodesPercentage: this and minCandidateNodesAbsolute cannot both be 0"
+        )
+    return problems
 
 
 class DefaultPreemption:

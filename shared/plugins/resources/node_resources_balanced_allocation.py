@@ -24,12 +24,12 @@ from shared.dra.extended import can_be_backed
 from shared.framework.cluster_view import ClusterView
 from shared.framework.kept_answers import KeptScore
 from shared.framework.plugin_api import ON_USAGE, SKIP_SCORE, Dependence, PreScoreResult
-from shared.framework.plugin_args import NodeResourcesBalancedAllocationArgs
 from shared.framework.pod_info import PodInfo
 from shared.kube import resource_names
 from shared.plugin_names import NODE_RESOURCES_BALANCED_ALLOCATION
 from shared.plugins.resources import resource_arrays as kernel
 from shared.plugins.resources.kept_resources import KeptBalance
+from shared.plugins.resources.resource_args import NodeResourcesBalancedAllocationArgs
 
 _NO_CHANGE: Final = 75
 """What balance_change gives where no resource counts."""

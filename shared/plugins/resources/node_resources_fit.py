@@ -36,21 +36,20 @@ from shared.framework.plugin_api import (
     Reads,
     Scope,
 )
-from shared.framework.plugin_args import (
-    SHAPE_SCORE_MAX,
-    NodeResourcesFitArgs,
-    ResourceSpec,
-    ScoringStrategy,
-)
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
-from shared.framework.score_shape import ratio_table
+from shared.framework.score_shape import SHAPE_SCORE_MAX, ratio_table
 from shared.framework.status import Code, Verdicts
 from shared.kube import resource_names
 from shared.plugin_names import NODE_RESOURCES_FIT
 from shared.plugins.resources import resource_arrays as kernel
 from shared.plugins.resources.fit_hints import FitHints
 from shared.plugins.resources.kept_resources import KeptLeastAllocated, KeptScores
+from shared.plugins.resources.resource_args import (
+    NodeResourcesFitArgs,
+    ResourceSpec,
+    ScoringStrategy,
+)
 
 TOO_MANY_PODS: Final = "Too many pods"
 _UNRESOLVABLE: Final = np.uint8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)

@@ -24,10 +24,15 @@ from shared.framework.plugin_api import (
     Reads,
     Scope,
 )
-from shared.framework.plugin_args import SHAPE_SCORE_MAX, VolumeBindingArgs
+from shared.framework.plugin_args import ArgsStruct
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
-from shared.framework.score_shape import ratio_table
+from shared.framework.score_shape import (
+    SHAPE_SCORE_MAX,
+    UtilizationShapePoint,
+    ratio_table,
+    shape_problems,
+)
 from shared.framework.status import SUCCESS, Code, ReasonBits, Status, Verdicts, all_pass
 from shared.kube.objects import ObjectReference, PersistentVolume, PersistentVolumeClaim
 from shared.kube.pod_record import PodRecord
@@ -60,6 +65,25 @@ CLAIMS: Final = "persistentvolumeclaims"
 VOLUMES: Final = "persistentvolumes"
 DEFAULT_SHAPE: Final = [(0, SHAPE_SCORE_MAX), (100, 0)]
 """(utilization, score): the emptier, the better."""
+
+
+class VolumeBindingArgs(ArgsStruct):
+    bind_timeout_seconds: int = 600
+    """How long the binder waits for the volumes of a pod."""
+    shape: list[UtilizationShapePoint] = msgspec.field(default_factory=list)
+    """Score by how full the storage would be; only with the gate StorageCapacityScoring."""
+
+
+def volume_binding_problems(args: VolumeBindingArgs, *, scores: bool) -> list[str]:
+    """What is wrong with VolumeBinding's arguments; `scores`: StorageCapacityScoring is on."""
+    problems = []
+    if args.bind_timeout_seconds < 0:
+        problems.append(f"bindTimeoutSeconds: {args.bind_timeout_seconds} must not be negative")
+    if args.shape and not scores:
+        problems.append("shape: remove it, or turn on the feature gate StorageCapacityScoring")
+    elif args.shape:
+        problems += shape_problems(args.shape, "shape")
+    return problems
 
 
 class VolumeBinding:

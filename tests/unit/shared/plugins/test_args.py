@@ -5,15 +5,22 @@ from typing import Any
 import pytest
 
 from shared.errors import ConfigurationError
-from shared.framework import plugin_args as args
+from shared.framework.plugin_args import NoArgs, parse_args
+from shared.plugins.node.node_affinity import NodeAffinityArgs, affinity_problems
+from shared.plugins.resources.resource_args import (
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    balanced_problems,
+    fit_problems,
+)
 
-FIT = ("NodeResourcesFit", args.NodeResourcesFitArgs, args.fit_problems)
+FIT = ("NodeResourcesFit", NodeResourcesFitArgs, fit_problems)
 BALANCED = (
     "NodeResourcesBalancedAllocation",
-    args.NodeResourcesBalancedAllocationArgs,
-    args.balanced_problems,
+    NodeResourcesBalancedAllocationArgs,
+    balanced_problems,
 )
-AFFINITY = ("NodeAffinity", args.NodeAffinityArgs, args.affinity_problems)
+AFFINITY = ("NodeAffinity", NodeAffinityArgs, affinity_problems)
 RATIO = {"type": "RequestedToCapacityRatio"}
 
 
@@ -56,7 +63,7 @@ def shaped(*points: tuple[int, int]) -> dict[str, Any]:
 def test_what_is_wrong_is_named_with_its_path(kind: Any, given: Any, problem: str) -> None:
     plugin, struct, check = kind
     with pytest.raises(ConfigurationError) as caught:
-        args.parse_args(plugin, struct, given, check)
+        parse_args(plugin, struct, given, check)
     assert caught.value.source == f"pluginConfig[{plugin}].args"
     assert any(problem in found for found in caught.value.problems), caught.value.problems
 
@@ -64,7 +71,7 @@ def test_what_is_wrong_is_named_with_its_path(kind: Any, given: Any, problem: st
 def test_all_problems_are_reported_at_once() -> None:
     given = {"ignoredResources": ["-"], "scoringStrategy": {"type": "Least"}}
     with pytest.raises(ConfigurationError) as caught:
-        args.parse_args(*FIT[:2], given, FIT[2])
+        parse_args(*FIT[:2], given, FIT[2])
     assert len(caught.value.problems) == 2
 
 
@@ -72,6 +79,6 @@ def test_valid_arguments_pass() -> None:
     plugin, struct, check = FIT
     given = {"ignoredResources": ["a.io/x", "plain"], "ignoredResourceGroups": ["a.io"],
              **shaped((0, 0), (100, 10))}  # fmt: skip
-    parsed = args.parse_args(plugin, struct, given, check)
+    parsed = parse_args(plugin, struct, given, check)
     assert parsed.scoring_strategy is not None
-    assert args.parse_args("X", args.NoArgs, {}) == args.NoArgs()
+    assert parse_args("X", NoArgs, {}) == NoArgs()

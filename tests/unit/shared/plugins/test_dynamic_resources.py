@@ -11,23 +11,26 @@ from daemon.core.cache import Cache
 from shared.dra.allocator import INVALID_POOLS
 from shared.dra.device_index import CLAIMS, device_index
 from shared.framework.plugin_api import SCORE_MAX
-from shared.framework.plugin_args import (
-    DynamicResourcesArgs,
-    NodeResourcesBalancedAllocationArgs,
-    NodeResourcesFitArgs,
-    ResourceSpec,
-    ScoringStrategy,
-)
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import MORE_REASONS, REASONS_MAX, Code
 from shared.kube.objects import DeviceClass, ResourceClaim, ResourceSlice
 from shared.kube.pod_record import PodRecord
 from shared.plugins.devices.device_allocation import CANNOT_ALLOCATE
-from shared.plugins.devices.dynamic_resources import NOT_AVAILABLE, DynamicResources
+from shared.plugins.devices.dynamic_resources import (
+    NOT_AVAILABLE,
+    DynamicResources,
+    DynamicResourcesArgs,
+)
 from shared.plugins.resources.node_resources_balanced_allocation import (
     NodeResourcesBalancedAllocation,
 )
 from shared.plugins.resources.node_resources_fit import NodeResourcesFit
+from shared.plugins.resources.resource_args import (
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    ResourceSpec,
+    ScoringStrategy,
+)
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info, rows_of
 from tests.support.devices import (

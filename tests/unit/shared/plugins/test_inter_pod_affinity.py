@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bench.sim import slow_topology as slow
 from daemon.core.cache import Cache
 from shared.errors import ConfigurationError
-from shared.framework.plugin_args import InterPodAffinityArgs, interpod_problems, parse_args
+from shared.framework.plugin_args import parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
 from shared.plugins.interpod.inter_pod_affinity import (
@@ -18,6 +18,8 @@ from shared.plugins.interpod.inter_pod_affinity import (
     REASON_ANTI_AFFINITY,
     REASON_EXISTING,
     InterPodAffinity,
+    InterPodAffinityArgs,
+    interpod_problems,
 )
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, filter_reasons, pod_info, pod_with

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from shared.framework.plugin_args import NodeAffinityArgs, affinity_problems, parse_args
+from shared.framework.plugin_args import parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
-from shared.plugins.node.node_affinity import NodeAffinity
+from shared.plugins.node.node_affinity import NodeAffinity, NodeAffinityArgs, affinity_problems
 from tests.support.builders import make_node
 from tests.support.cluster import cluster_of, pod_with, rows_of
 

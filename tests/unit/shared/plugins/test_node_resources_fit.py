@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from shared.framework.plugin_args import NodeResourcesFitArgs, fit_problems, parse_args
+from shared.framework.plugin_args import parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
 from shared.plugins.resources.node_resources_fit import NodeResourcesFit
+from shared.plugins.resources.resource_args import NodeResourcesFitArgs, fit_problems
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_with, rows_of
 

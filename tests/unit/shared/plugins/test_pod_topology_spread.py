@@ -11,10 +11,11 @@ from bench.sim import slow_topology as slow
 from daemon.core.cache import Cache
 from shared.errors import ConfigurationError
 from shared.framework.feature_gates import FeatureGates
-from shared.framework.plugin_args import PodTopologySpreadArgs, parse_args, spread_problems
+from shared.framework.plugin_args import parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
 from shared.plugins.spread.pod_topology_spread import REASON_LABEL, REASON_SKEW, PodTopologySpread
+from shared.plugins.spread.spread_args import PodTopologySpreadArgs, spread_problems
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, filter_reasons, pod_info, pod_with
 from tests.support.topology_strategies import cache_of, clusters, pod_record, pods

@@ -3,7 +3,6 @@
 import pytest
 
 from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
-from shared.framework.plugin_args import NodeResourcesBalancedAllocationArgs
 from shared.framework.status import Code
 from shared.plugins.binding.default_binder import DefaultBinder
 from shared.plugins.gates.priority_sort import PrioritySort
@@ -17,6 +16,7 @@ from shared.plugins.node.taint_toleration import TaintToleration
 from shared.plugins.resources.node_resources_balanced_allocation import (
     NodeResourcesBalancedAllocation,
 )
+from shared.plugins.resources.resource_args import NodeResourcesBalancedAllocationArgs
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info, pod_with, rows_of
 

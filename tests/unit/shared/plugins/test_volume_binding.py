@@ -7,10 +7,9 @@ import pytest
 
 from daemon.core.cache import Cache
 from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
-from shared.framework.plugin_args import VolumeBindingArgs
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
-from shared.plugins.volumes.volume_binding import VolumeBinding
+from shared.plugins.volumes.volume_binding import VolumeBinding, VolumeBindingArgs
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info, pod_with, rows_of
 from tests.support.volumes import (
