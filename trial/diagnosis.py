@@ -13,7 +13,8 @@ import numpy as np
 from shared.columns.rows import rows_where
 from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Bools, Rows
 from shared.columns.usage import PodUsage, usage_of
-from shared.engine.engine import ClassEvaluation, Engine
+from shared.engine.engine import Engine
+from shared.engine.evaluation import Evaluation
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Verdicts
@@ -65,7 +66,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 def diagnose_pod(
     engine: Engine,
     cluster: ClusterView,
-    evaluation: ClassEvaluation,
+    evaluation: Evaluation,
     own_node: str = "",
     only_node: str = "",
 ) -> Diagnosis:
@@ -179,7 +180,7 @@ def amount_text(resource: int, amount: int) -> str:
 
 
 def _scores(
-    evaluation: ClassEvaluation, cluster: ClusterView, rows: Rows, own_node: str
+    evaluation: Evaluation, cluster: ClusterView, rows: Rows, own_node: str
 ) -> list[NodeScore]:
     if not len(rows):
         return []

@@ -117,7 +117,7 @@ def _diagnosed(trial: Trial, record: PodRecord, info: PodInfo, where: str, node:
     held = trial.state.cache.get_pod(record.uid)
     if held is not None:
         trial.state.cache.remove_pod(record.uid)  # Its own room is there for it.
-    engine = Engine(trial.view, trial.state.cache.journal, trial.frameworks)
+    engine = Engine(trial.view, trial.frameworks)
     own_uid = record.uid if record.nominated_node_name else ""
     evaluation = engine.evaluate_alone(info, info.spec.scheduler_name, own_uid)
     return diagnose_pod(engine, trial.view, evaluation, where, node)

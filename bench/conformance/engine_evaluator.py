@@ -32,7 +32,8 @@ from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.config import API_VERSION, KIND, parse_configuration
 from shared.engine.best_rows import Ties
-from shared.engine.engine import Choice, ClassEvaluation, Engine
+from shared.engine.engine import Choice, Engine
+from shared.engine.evaluation import Evaluation
 from shared.framework.diagnosis import node_verdicts
 from shared.framework.feature_gates import FeatureGates
 from shared.framework.outcomes import PreFilterOutcome
@@ -132,7 +133,7 @@ class _Session:
         self._profiles = profiles
         self._first = next(iter(profiles))
         frameworks = {name: profile.framework for name, profile in profiles.items()}
-        self._engine = Engine(cache.view, cache.journal, frameworks)
+        self._engine = Engine(cache.view, frameworks)
         self._uids = {
             pod_key(pod): pod.metadata.uid for pod in (*scenario.objects.pods, *scenario.pending)
         }
@@ -296,7 +297,7 @@ class _Session:
 
     def _engines_choice(
         self, record: PodRecord, pod_class: PodClass
-    ) -> tuple[ClassEvaluation, Choice | None]:
+    ) -> tuple[Evaluation, Choice | None]:
         """What the engine makes of the same pod."""
         info, profile = pod_class.info, self._profile_of(record).scheduler_name
         evaluation = self._engine.evaluate(pod_class.class_id, info, profile)

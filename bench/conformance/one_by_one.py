@@ -14,7 +14,8 @@ import numpy as np
 from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.engine.best_rows import Ties
-from shared.engine.engine import Choice, ClassEvaluation, Engine
+from shared.engine.engine import Choice, Engine
+from shared.engine.evaluation import Evaluation
 from shared.framework.diagnosis import (
     FitError,
     diagnose,
@@ -209,7 +210,7 @@ def disagreements(
 
 
 def _failed_otherwise(
-    slow: SlowAttempt, engine: Engine, evaluation: ClassEvaluation, *, seeks_room: bool
+    slow: SlowAttempt, engine: Engine, evaluation: Evaluation, *, seeks_room: bool
 ) -> list[str]:
     failure = engine.failure(evaluation)
     if slow.error or failure.error:

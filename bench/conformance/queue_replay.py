@@ -19,6 +19,7 @@ from daemon.core.queue.object_changes import node_update_events, pod_update_even
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import QueueSettings, SchedulingQueue
 from daemon.core.queue.wakeups import Wakeups
+from shared.columns.journal import Journal
 from shared.columns.pods import PodTable
 from shared.columns.table import NodeTable
 from shared.framework.cluster_event import Action, ClusterEvent, Resource
@@ -225,7 +226,7 @@ def queue_differences(scenario: Json, expected: Json) -> list[str]:
 def wakeups_of(objects: ObjectStore) -> Wakeups:
     """What the default profile's plugins register, with these objects to look up."""
     built = InTreeRegistry(entry_points=()).build(ProfileConfig())
-    cluster = ClusterView(NodeTable(), objects, PodTable(), {})
+    cluster = ClusterView(NodeTable(), objects, PodTable(), {}, Journal())
     return Wakeups({built.scheduler_name: registrations_of(built.rejecting)}, cluster)
 
 

@@ -36,7 +36,7 @@ def allocated_claims(
     for each in listed["nodes"]:
         cache.add_node(_decoded("nodes", each))
     nodes = sorted(_name(each) for each in listed["nodes"])
-    index = DeviceIndex(cache.objects)
+    index = DeviceIndex(cache.view)
     for claim in listed[CLAIMS]:
         status = claim.get("status") or {}
         if namespace in ("", claim["metadata"]["namespace"]) and "allocation" not in status:

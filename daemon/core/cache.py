@@ -46,7 +46,9 @@ class Cache(CachedNodes):
         self.objects = ObjectStore()
         self.pod_table = PodTable()
         self.classes = PodClasses(self.nodes)
-        self.view = ClusterView(self.nodes, self.objects, self.pod_table, self.classes.infos)
+        self.view = ClusterView(
+            self.nodes, self.objects, self.pod_table, self.classes.infos, self.journal
+        )
         self.disagreements: list[Disagreement] = []
         """For the caller to take, log and count."""
         self.nomination_news: dict[str, Nomination] = {}

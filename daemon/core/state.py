@@ -296,7 +296,7 @@ def _holdings(
         queue=queue,
         syncs=Syncs(),
         changes=changes,
-        checker=Checker(cache.view, cache.journal, frameworks),
+        checker=Checker(cache.view, frameworks),
         nominations=NominationBook(cache, queue, frameworks, epoch, waiting.preempt, evictions),
         waiting=waiting,
     )

@@ -11,13 +11,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.schema import Rows
+from shared.columns.schema import NO_ROWS, Rows
 
 ENTRIES_MAX: Final = 1 << 18
 """At 8 bytes each 2 MB; 262,144 changes are more than one full evaluation is worth."""
-
-
-_NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
 
 
 class RowLog:
@@ -51,7 +48,7 @@ class RowLog:
             return None
         tail = self._entries[start:]
         if not tail:
-            return _NO_ROWS
+            return NO_ROWS
         return np.array(sorted(set(tail)) if len(tail) > 1 else tail, np.intp)
 
 

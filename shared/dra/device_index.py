@@ -25,7 +25,8 @@ from shared.dra.requests import class_selectors
 from shared.dra.resource_slices import DeviceId, NodeMatch, PoolId, SliceView
 from shared.dra.search_work import Work
 from shared.dra.special_claim import pod_uid_of
-from shared.framework.cluster_view import ClusterView, ObjectStore
+from shared.framework.cluster_view import ClusterView
+from shared.framework.follower import Follower
 from shared.framework.pod_info import PodInfo
 from shared.kube.objects import DeviceClass, ResourceClaim
 from shared.selectors.node_selector import match_any
@@ -52,8 +53,9 @@ class Groups(NamedTuple):
 class DeviceIndex:
     """See the module. Read after `catch_up`."""
 
-    def __init__(self, objects: ObjectStore) -> None:
-        self._objects = objects
+    def __init__(self, cluster: ClusterView) -> None:
+        self._objects = cluster.objects
+        self._follower = Follower(cluster)
         self._start_over()
 
     def _start_over(self) -> None:
@@ -78,25 +80,25 @@ class DeviceIndex:
         """Nodes with slices of their own whose signature is to be made."""
         self._signatures: Int64s = np.zeros(0, np.int64)
         """By id of the node's name."""
-        self.version = self._objects.version
         for key in self._objects.all(SLICES):
             self._see_slice(key)
         for key in (*self._objects.all(CLAIMS), *self._objects.assumed(CLAIMS)):
             self._see_claim(key)
         self._see_classes()
+        self._follower.note()
 
     # Catching up -------------------------------------------------------------------------------
 
     def catch_up(self) -> None:
         """Takes over what changed since the last time."""
-        if self.version == self._objects.version:
+        if self._follower.saw_objects:
             return
-        changes = self._objects.changes_since(self.version)
+        changes = self._follower.objects()
         if changes is None:
             self._start_over()
             return
-        self.version = self._objects.version
-        for kind, key in dict.fromkeys(changes):
+        self._follower.note()
+        for kind, key in changes:
             if kind == CLAIMS:
                 self._see_claim(key)
             elif kind == SLICES:
@@ -301,7 +303,7 @@ def device_index(cluster: ClusterView) -> DeviceIndex:
     """The index of a view, up to date."""
     index = cluster.kept.get(_KEY)
     if not isinstance(index, DeviceIndex):
-        index = cluster.kept[_KEY] = DeviceIndex(cluster.objects)
+        index = cluster.kept[_KEY] = DeviceIndex(cluster)
     index.catch_up()
     return index
 

@@ -5,14 +5,17 @@ changes; *moving* ones read what a placement changes on the row itself; *wide* o
 elsewhere. A placement asks the moving filters again about its row, and each wide filter about the
 rows that it names itself (`UpdatableFilter`), usually few or none. A wide filter that cannot name
 them makes the caller start afresh.
+
+Where only a few rows are ever asked about (`passing`), what the fixed filters say of these is all that
+is kept; the arrays are filled when somebody wants to know of all rows (`fill`).
 """
 
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.rows import parts_of, row_index
-from shared.columns.schema import Bools, Rows
+from shared.columns.rows import parts_of, row_index, rows_where
+from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.engine.row_states import RowStates
 from shared.framework.nominated_pods import passing_with_nominated
 from shared.framework.plugin_api import Delta
@@ -20,6 +23,8 @@ from shared.framework.prepared_pod import PreparedPod
 
 FEW_ROWS: Final = 16
 """Up to so many rows a set is cheaper than a mask."""
+ROWS_LIKE_ONE_CALL: Final = 256
+"""A call of all fixed filters costs about 25 us, and about 0.1 us for each further row."""
 
 
 class Refiltered(NamedTuple):
@@ -34,11 +39,11 @@ class Refiltered(NamedTuple):
 class ClassFilters:
     """Arrays have the table's capacity."""
 
-    __slots__ = ("_cluster", "_fixed", "_prepared", "_wide", "feasible", "feasible_count", "framework",
-                 "moving", "moving_ok", "outcome", "pod", "static_ok", "updatable",
-                 "wide_ok")  # fmt: skip
+    __slots__ = ("_asked_count", "_cluster", "_fixed", "_known", "_prepared", "_wide", "feasible",
+                 "feasible_count", "framework", "moving", "moving_ok", "outcome", "pod", "static_ok",
+                 "updatable", "wide_ok")  # fmt: skip
 
-    def __init__(self, pod: PreparedPod, states: RowStates) -> None:
+    def __init__(self, pod: PreparedPod) -> None:
         self._prepared = pod
         framework, self.pod, cluster, outcome, _ = pod
         self.framework = framework
@@ -48,20 +53,70 @@ class ClassFilters:
         """Indices of the framework's filters."""
         self.updatable = framework.updatable_filters(outcome)
         """The plugins that follow changes, with their state."""
-        capacity = cluster.nodes.capacity
-        self.static_ok: Bools = np.zeros(capacity, np.bool_)
+        self.static_ok: Bools = np.zeros(cluster.nodes.capacity, np.bool_)
         """Passes the fixed filters."""
-        self.moving_ok: Bools = np.zeros(capacity, np.bool_)
+        self._known: Bools | None = np.zeros(cluster.nodes.capacity, np.bool_)
+        """Rows of which that is known; None: of all, and the other arrays are filled."""
+        self._asked_count = 0
+        """Calls of the fixed filters since they were last asked about all rows."""
+        self.moving_ok: Bools = _NOTHING
         """Passes these and the moving ones."""
-        self.wide_ok: Bools = np.ones(capacity, np.bool_)
+        self.wide_ok: Bools = _NOTHING
         """Passes the wide ones; True wherever nobody asked them."""
-        self.feasible: Bools = np.zeros(capacity, np.bool_)
+        self.feasible: Bools = _NOTHING
         """Passes all, with and without nominated pods."""
         self.feasible_count = 0
-        if outcome.status.is_success:
-            self._start(states)
 
-    def _start(self, states: RowStates) -> None:
+    @property
+    def is_whole(self) -> bool:
+        """All rows are known."""
+        return self._known is None
+
+    # A few rows ----------------------------------------------------------------------------------
+
+    def passing(self, rows: Rows, own_uid: str = "") -> Bools:
+        """Shape (n,): the pod may be placed on the row. Rows must be distinct. `own_uid` names a pod
+        that is nominated itself."""
+        if not self.outcome.status.is_success:
+            return np.zeros(len(rows), np.bool_)
+        if self._known is not None:
+            unknown = rows[~self._known[rows]]
+            if len(unknown):
+                self._learn(self._known, unknown)
+        passes = self.static_ok[rows]
+        if passes.any():
+            passes &= self._passing(self.moving + self._wide, rows)
+            pod = self._prepared._replace(own_uid=own_uid) if own_uid else self._prepared
+            passes = passing_with_nominated(pod, rows, passes)
+        return passes
+
+    def _learn(self, known: Bools, rows: Rows) -> None:
+        """Asks the fixed filters about `rows`; about all that are left once so many calls were made
+        that one about all is cheaper."""
+        present = self._cluster.nodes.present
+        self._asked_count += 1
+        if self._asked_count > len(present) // ROWS_LIKE_ONE_CALL:
+            self._asked_count = 0
+            wanted = present & ~known
+            wanted[rows] = True
+            rows = rows_where(wanted)
+        self._ask_fixed(rows)
+        if self.outcome.node_names is not None:
+            allowed = self.framework.candidate_rows(self.outcome, self._cluster)
+            self.static_ok[rows] &= np.isin(rows, allowed)
+        known[rows] = True
+
+    # All rows ------------------------------------------------------------------------------------
+
+    def fill(self, states: RowStates) -> None:
+        """Asks about all rows."""
+        capacity = self._cluster.nodes.capacity
+        self._known = None
+        self.moving_ok = np.zeros(capacity, np.bool_)
+        self.wide_ok = np.ones(capacity, np.bool_)
+        self.feasible = np.zeros(capacity, np.bool_)
+        if not self.outcome.status.is_success:
+            return
         rows = self.framework.candidate_rows(self.outcome, self._cluster)
         fixed = [self._passing(self._fixed, rows[part]) for part in parts_of(len(rows))]
         rows = _picked(rows, np.concatenate(fixed)) if fixed else rows
@@ -82,12 +137,15 @@ class ClassFilters:
         touched = self._update_wide(delta)
         if touched is None:
             return None
+        if self._known is not None:
+            self._known[delta.node_rows] = False
+            return NOTHING_REFILTERED
         if not self.outcome.status.is_success:
             return NOTHING_REFILTERED
         rows = usage_rows
         if len(delta.node_rows):
             rows = np.union1d(usage_rows, delta.node_rows)
-            self._refilter_fixed(delta.node_rows)
+            self._ask_fixed(delta.node_rows)
             touched.append(delta.node_rows)
         passes = self.static_ok[rows]
         if np.count_nonzero(passes):
@@ -137,7 +195,7 @@ class ClassFilters:
                 touched.append(rows)
         return touched
 
-    def _refilter_fixed(self, rows: Rows) -> None:
+    def _ask_fixed(self, rows: Rows) -> None:
         passes = self._passing(self._fixed, rows)
         self.static_ok[rows] = passes & self._cluster.nodes.present[rows]
 
@@ -181,5 +239,5 @@ def _picked(rows: Rows, passes: Bools) -> Rows:
     return rows if passes.all() else rows[passes]
 
 
-NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
+_NOTHING: Final[Bools] = np.zeros(0, np.bool_)
 NOTHING_REFILTERED: Final = Refiltered(NO_ROWS, NO_ROWS)

@@ -5,7 +5,7 @@ included. What is saved is the way there: a placement takes what the lookahead k
 place of asking the plugins, and is written to the columns together with others. Plugins that look at
 pods elsewhere still follow each pod.
 
-Not every class can be placed so (`run_of`), and a run may end early (`is_over`); then pods are placed
+Not every class can be placed so (`can_run`), and a run may end early (`is_over`); then pods are placed
 one by one.
 """
 
@@ -16,14 +16,13 @@ import numpy as np
 
 from shared.columns.pod_log import PodChange
 from shared.columns.rows import rows_where
-from shared.columns.schema import Rows
+from shared.columns.schema import NO_ROWS
 from shared.columns.usage import PodUsage
 from shared.dra.device_index import takes_devices
+from shared.engine.ahead import Ahead
 from shared.engine.best_rows import RowSet, Ties
 from shared.engine.class_filters import ClassFilters
 from shared.engine.class_scores import ClassScores
-from shared.engine.class_shift import ClassShift
-from shared.engine.lookahead import Ahead, Asked
 from shared.engine.row_states import RowStates
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Delta, Reads
@@ -41,8 +40,7 @@ SHARED_ROWS_LIKE_ONE: Final = 10
 SMALL: Final = 1 << 13
 """Up to so many rows are looked at ahead at once, without waiting for signs of use."""
 _ROW_ONLY: Final = Reads.NODE | Reads.USAGE
-_NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
-_NO_PODS: Final = Delta(_NO_ROWS, ())
+_NO_PODS: Final = Delta(NO_ROWS, ())
 
 
 class ClassRun:
@@ -50,28 +48,30 @@ class ClassRun:
 
     def __init__(
         self,
-        asked: Asked,
         class_id: int,
-        states: RowStates,
+        usage: PodUsage,
         filters: ClassFilters,
         scores: ClassScores,
-        ahead: Ahead,
-        is_followed: bool,
+        states: RowStates,
         tie_break: RunTieBreak,
         put: Put,
+        *,
+        is_followed: bool,
     ) -> None:
-        self._asked = asked
+        """`is_followed`: some plugin minds where pods of the class itself are."""
         self._class_id = class_id
-        self._states = states
+        self._usage = usage
         self._filters = filters
         self._scores = scores
-        self._ahead = ahead
+        if scores.ahead is None:
+            scores.ahead = Ahead(scores.moving, len(scores.total))
+        self._ahead = scores.ahead
+        self._states = states
         self._tie_break = tie_break
         self._put = put
         self._pending: list[int] = []
         """Placed, and not yet written to the columns; distinct."""
         self._is_followed = is_followed
-        """Some plugin minds where pods of the class itself are."""
         self.is_over = False
         """What is kept of the class is of no use any more."""
 
@@ -120,7 +120,7 @@ class ClassRun:
         """The row takes no more, or others are affected too."""
         delta = _NO_PODS
         if self._is_followed:
-            delta = Delta(_NO_ROWS, (PodChange(self._class_id, row, False, 1),))
+            delta = Delta(NO_ROWS, (PodChange(self._class_id, row, False, 1),))
         ahead = self._ahead
         refiltered = self._filters.place(row, fits=ahead.fits.item(row), delta=delta)
         if refiltered is None or not self._scores.place(row, ahead, delta, refiltered):
@@ -145,39 +145,23 @@ class ClassRun:
             wanted &= ~ahead.known
             wanted[rows] = True
             rows = rows_where(wanted)
-        ahead.learn(self._asked, self._states, rows)
+        ahead.learn(self._filters, self._usage, self._states, rows)
         ahead.stale.clear()
 
 
-def run_of(
-    class_id: int,
-    cluster: ClusterView,
-    states: RowStates,
-    filters: ClassFilters,
-    scores: ClassScores,
-    shift: ClassShift,
-    usage: PodUsage,
-    tie_break: RunTieBreak,
-    put: Put,
-) -> ClassRun | None:
-    """A run, or None where pods of the class have to be placed one by one: nominated pods, host
-    ports, or a plugin that looks at more of the row than usage."""
-    framework, pod = filters.framework, filters.pod
-    if usage.ports or pod.takes_claims or len(cluster.nominations):
-        return None
-    if takes_devices(pod, cluster):
-        return None
-    for index in filters.moving:
-        if framework.filters[index].filter_depends.reads & ~_ROW_ONLY:
-            return None
-    moving = scores.moving
-    for entry in moving:
-        if entry.normalizer is not None or entry.plugin.score_depends.reads & ~_ROW_ONLY:
-            return None
-    if scores.ahead is None:
-        scores.ahead = Ahead(moving, len(scores.total))
-    asked = Asked(framework, pod, filters.outcome, filters.moving, usage)
-    is_followed = shift.minds_any({class_id})
-    return ClassRun(
-        asked, class_id, states, filters, scores, scores.ahead, is_followed, tie_break, put
+def can_run(
+    cluster: ClusterView, usage: PodUsage, filters: ClassFilters, scores: ClassScores
+) -> bool:
+    """False where pods have to be placed one by one: nominated pods, host ports, or a plugin that
+    looks at more of the row than usage."""
+    if usage.ports or filters.pod.takes_claims or len(cluster.nominations):
+        return False
+    if takes_devices(filters.pod, cluster):
+        return False
+    plugins = filters.framework.filters
+    return not any(
+        plugins[index].filter_depends.reads & ~_ROW_ONLY for index in filters.moving
+    ) and not any(
+        entry.normalizer is not None or entry.plugin.score_depends.reads & ~_ROW_ONLY
+        for entry in scores.moving
     )

@@ -10,49 +10,46 @@ from typing import Final
 
 import numpy as np
 
-from shared.columns.journal import Journal
 from shared.columns.schema import Bools, Int32s, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
+from shared.framework.follower import Follower
 from shared.framework.post_filter import Candidates
 from shared.plugins.preemption.potential_victims import BUDGETS
 
-POD_CHANGES_MAX: Final = 4096
-"""After so many, asking all nodes again is quicker."""
 VICTIMS_WIDTH: Final = 4
 """Room for so many victims a node at first."""
+_KINDS: Final = frozenset({BUDGETS})
 
 
 class DryRuns:
     """Of one class of pods, in one state of everything but nodes, pods and nominations. Arrays have
     the node table's capacity."""
 
-    def __init__(self, cluster: ClusterView, journal: Journal) -> None:
+    def __init__(self, cluster: ClusterView) -> None:
         self._cluster = cluster
-        self._journal = journal
+        self._follower = Follower(cluster)
         self._victims: Int32s = np.zeros((0, VICTIMS_WIDTH), np.int32)
         """Shape (capacity, the most victims of a node)."""
         self._forget_all()
-        self._note_position()
 
     def catch_up(self) -> None:
         """Forgets the nodes on which something changed."""
-        cluster = self._cluster
-        changes = self._journal.since(self._position)
-        pods = cluster.pod_log.since(self._pod_position, POD_CHANGES_MAX)
-        objects = cluster.objects.changes_since(self._objects_version)
+        follower = self._follower
+        usage_rows, node_rows = follower.usage_rows(), follower.node_rows()
+        pods = follower.pods()
         if (
-            changes is None
+            usage_rows is None
+            or node_rows is None
             or pods is None
-            or objects is None
-            or len(self._known) != cluster.nodes.capacity
-            or any(kind == BUDGETS for kind, _ in objects)
+            or len(self._known) != self._cluster.nodes.capacity
+            or follower.concerns(_KINDS)
         ):
             self._forget_all()
         else:
-            self._known[changes.usage_rows] = False
-            self._known[changes.node_rows] = False
+            self._known[usage_rows] = False
+            self._known[node_rows] = False
             self._known[[change.node_row for change in pods]] = False
-        self._note_position()
+        follower.note()
 
     def unknown(self, rows: Rows) -> Rows:
         """Those of the nodes that are to be tried."""
@@ -92,8 +89,3 @@ class DryRuns:
         self._violations = np.zeros(capacity, np.int64)
         self._counts = np.zeros(capacity, np.int64)
         self._victims = np.zeros((capacity, VICTIMS_WIDTH), np.int32)
-
-    def _note_position(self) -> None:
-        self._position = self._journal.position
-        self._pod_position = self._cluster.pod_log.position
-        self._objects_version = self._cluster.objects.version

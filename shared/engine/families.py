@@ -3,7 +3,7 @@
 Where every pod asks for another amount, or has a volume or devices of its own, every pod is a class of
 its own, though nearly all else about them is equal. Plugins say whether they ignore requests
 (`RequestsIgnorer`) and whether they read claims (`ClaimsReader`); what those say that look at neither is
-the same for a whole family, and is kept for it as it is for a class, under the number that it has here.
+the same for a whole family, and is kept for it as it is for a class.
 Only the others are asked for each pod, and about claims only where it has some.
 """
 
@@ -14,6 +14,8 @@ import msgspec
 
 from shared.columns.schema import Bools, Rows
 from shared.dra.device_index import takes_devices
+from shared.engine.evaluation import Evaluation, Evaluations
+from shared.engine.row_states import RowStates
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Scope
 from shared.framework.pod_info import PodInfo
@@ -21,7 +23,10 @@ from shared.framework.runtime import Framework
 from shared.kube.objects import Container
 
 FAMILIES_MAX: Final = 1 << 14
-"""So many are told apart before all are forgotten; of most there is no more than a number."""
+"""So many are told apart before all are forgotten; of most there is no more than the key."""
+FAMILIES_BYTES_MAX: Final = 16 << 20
+"""Of all that is kept: nobody says when the last pod of a family is gone, and where pods have labels of
+their own (a batch, a release) new families come for ever. 50 with scores at 5,000 nodes."""
 ALONE_MAX: Final = 4
 """So many pods of a class may each be looked at as if it were the only one; with more, keeping what is
 known of the class pays."""
@@ -41,46 +46,47 @@ class Halves(NamedTuple):
 
 
 class Families:
-    """The families of the pods that were asked about lately."""
+    """The families of the pods that were asked about lately, each with what its pods have in common."""
 
-    def __init__(self, frameworks: dict[str, Framework]) -> None:
+    def __init__(
+        self,
+        cluster: ClusterView,
+        frameworks: dict[str, Framework],
+        row_bytes: int,
+        states: RowStates | None = None,
+    ) -> None:
+        """`row_bytes` and `states` as of `Evaluations`."""
+        self._cluster = cluster
         self.halves = {
             profile: halves
             for profile, framework in frameworks.items()
             if (halves := _halves(framework)) is not None
         }
         """By profile; without those of which pods have to be looked at one by one."""
-        self._ids: dict[bytes, int] = {}
-        self._next_id = 0
+        self.kept = Evaluations(cluster, row_bytes, FAMILIES_BYTES_MAX, states)
+        self._seen: set[bytes] = set()
         self._alone: dict[int, int] = {}
         """How many pods of a class were looked at as if they had no like."""
 
-    @property
-    def shared(self) -> dict[str, Framework]:
-        """The plugins that ignore requests and claims."""
-        return {profile: halves.shared for profile, halves in self.halves.items()}
-
-    def of(self, class_id: int, info: PodInfo, profile: str, cluster: ClusterView) -> int | None:
-        """The number of the pod's family; None where the pod had better be looked at by its class:
+    def of(self, class_id: int, info: PodInfo, profile: str) -> Evaluation | None:
+        """What is known of the pod's family; None where the pod had better be looked at by its class:
         somebody nominated some pod, devices provide what others like it want, too, there were more
         like it, or it is the first of its family."""
-        if profile not in self.halves or len(cluster.nominations):
+        if profile not in self.halves or len(self._cluster.nominations):
             return None
         count = self._alone.get(class_id, 0)
-        if count >= ALONE_MAX or takes_devices(info, cluster):
+        if count >= ALONE_MAX or takes_devices(info, self._cluster):
             return None
         key = family_key(info, profile)
-        found = self._ids.get(key)
-        if found is None:
-            if len(self._ids) >= FAMILIES_MAX:
-                self._ids.clear()
-            self._ids[key] = self._next_id
-            self._next_id += 1
+        if key not in self._seen:
+            if len(self._seen) >= FAMILIES_MAX:
+                self._seen.clear()
+            self._seen.add(key)
             return None
         if len(self._alone) >= FAMILIES_MAX:
             self._alone.clear()
         self._alone[class_id] = count + 1
-        return found
+        return self.kept.of(key, _without_claims(info), self.halves[profile].shared)
 
 
 def family_key(info: PodInfo, profile: str) -> bytes:
@@ -100,7 +106,7 @@ def family_key(info: PodInfo, profile: str) -> bytes:
     return _encoder.encode((profile, info.namespace, info.requests.scalars, rest))
 
 
-def without_claims(info: PodInfo) -> PodInfo:
+def _without_claims(info: PodInfo) -> PodInfo:
     """What speaks for its family: the pod without what is its own, which goes when the pod goes."""
     if info.template.identity is None:
         return info

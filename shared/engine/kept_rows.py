@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.journal import Journal
 from shared.columns.rows import row_index, rows_between
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
+from shared.framework.follower import Follower
 from shared.framework.kept_answers import KeptScore, RoomAsked, RoomFilter, ScoreKeeper
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
@@ -53,33 +53,28 @@ class KeptRows:
     def __init__(
         self,
         cluster: ClusterView,
-        journal: Journal,
         filters: Sequence[RoomFilter],
         scores: Sequence[_Kept],
     ) -> None:
         self._cluster = cluster
-        self._journal = journal
         self._filters = filters
         self._room = KeptRoom()
         self._scores = scores
-        self._usage_position = self._node_position = 0
+        self._follower = Follower(cluster)
         self._capacity = -1
         self._total: Floats = np.zeros(0)
 
     def follow(self) -> None:
         """Takes in what changed. To be called before anything is asked."""
-        usage, node = self._journal.usage, self._journal.node
-        if self._capacity != self._cluster.nodes.capacity:
+        follower = self._follower
+        usage_rows, node_rows = follower.usage_rows(), follower.node_rows()
+        is_other = self._capacity != self._cluster.nodes.capacity
+        if usage_rows is None or node_rows is None or is_other:
             self._start_over()
         else:
-            for log, position in ((usage, self._usage_position), (node, self._node_position)):
-                if log.position != position:
-                    rows = log.since(position)
-                    if rows is None:
-                        self._start_over()
-                        break
-                    self._write(rows)
-        self._usage_position, self._node_position = usage.position, node.position
+            self._write(usage_rows)
+            self._write(node_rows)
+        follower.note()
 
     def _start_over(self) -> None:
         nodes = self._cluster.nodes
@@ -161,7 +156,7 @@ def _has_left_out(scores: KeptScores, feasible: Bools | None, count: int) -> boo
     return bool((out if feasible is None else out & feasible).any())
 
 
-def kept_rows(cluster: ClusterView, journal: Journal, framework: Framework) -> KeptRows | None:
+def kept_rows(cluster: ClusterView, framework: Framework) -> KeptRows | None:
     """None where some plugin of the framework has to be asked about each row."""
     filters = room_filters(framework)
     if filters is None:
@@ -175,7 +170,7 @@ def kept_rows(cluster: ClusterView, journal: Journal, framework: Framework) -> K
         if score is None:
             return None
         scores.append(_Kept(keeper, weight, score))
-    return KeptRows(cluster, journal, filters, scores)
+    return KeptRows(cluster, filters, scores)
 
 
 def room_filters(framework: Framework) -> list[RoomFilter] | None:

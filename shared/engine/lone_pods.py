@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.journal import Journal
 from shared.columns.rows import row_index, rows_between, rows_where
-from shared.columns.schema import Bools, Int64s, Rows
-from shared.engine.engine import Choice, ClassEvaluation, Engine, TieBreak
-from shared.engine.families import Families, may_have_claims, passing_with_claims, without_claims
+from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
+from shared.engine.engine import Choice, TieBreak, row_bytes_of
+from shared.engine.evaluation import Evaluation
+from shared.engine.families import Families, may_have_claims, passing_with_claims
 from shared.engine.kept_rows import KeptRows, kept_rows
 from shared.engine.row_states import RowStates, rated
 from shared.framework.cluster_view import ClusterView
@@ -33,9 +33,6 @@ differ, each makes another row unlike all others."""
 KEPT_ROWS_A_FEASIBLE_MAX: Final = 8
 """What is kept is looked at for all rows. Where so few take a pod of the family, asking about these is
 quicker."""
-KEPT_BYTES_MAX: Final = 16 << 20
-"""Of all families: nobody says when the last pod of one is gone, and where pods have labels of their own
-(a batch, a release) new families come for ever. 50 of them at 5,000 nodes."""
 
 
 class _Best(NamedTuple):
@@ -52,16 +49,15 @@ class LonePods:
     def __init__(
         self,
         cluster: ClusterView,
-        journal: Journal,
         frameworks: dict[str, Framework],
         states: RowStates,
     ) -> None:
         self._cluster = cluster
         self._states = states
-        self._families = Families(frameworks)
-        self._engine = Engine(cluster, journal, self._families.shared, states, KEPT_BYTES_MAX)
+        row_bytes = row_bytes_of(frameworks.values())
+        self._families = Families(cluster, frameworks, row_bytes, states)
         self._kept = {
-            profile: kept_rows(cluster, journal, halves.own)
+            profile: kept_rows(cluster, halves.own)
             for profile, halves in self._families.halves.items()
         }
 
@@ -69,16 +65,15 @@ class LonePods:
         self, class_id: int, info: PodInfo, profile: str, tie_break: TieBreak
     ) -> Choice | None:
         """The best node for a pod that nobody nominated; None: evaluate its class to know."""
-        family_id = self._families.of(class_id, info, profile, self._cluster)
-        if family_id is None:
+        family = self._families.of(class_id, info, profile)
+        if family is None:
             return None
-        family = self._engine.evaluate(family_id, without_claims(info), profile)
         if not family.outcome.status.is_success or family.framework.has_failed(family.outcome):
             return None
         feasible = family.feasible[: self._cluster.nodes.row_count]
         count = family.feasible_count
         halves = self._families.halves[profile]
-        shared = _Shared(self._cluster, self._engine, family, info, None)
+        shared = _Shared(self._cluster, self._states, family, info, None)
         if may_have_claims(info):
             shared = shared._replace(claims=halves.claims)
             among = self._with_claims(feasible, halves.claims, info)
@@ -156,7 +151,7 @@ class LonePods:
         cluster = self._cluster
         outcome = own.run_pre_filters(info, cluster)
         if not outcome.status.is_success or outcome.node_names is not None:
-            return _NO_ROWS
+            return NO_ROWS
         is_all = count == cluster.nodes.row_count
         rows = rows_between(0, count) if is_all else rows_where(feasible)
         filters = own.plan(outcome).active
@@ -172,15 +167,12 @@ class LonePods:
         return rated(active, info, self._cluster, rows)
 
 
-_NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
-
-
 class _Shared(NamedTuple):
     """What is said of a pod by plugins that ignore requests."""
 
     cluster: ClusterView
-    engine: Engine
-    family: ClassEvaluation
+    states: RowStates
+    family: Evaluation
     info: PodInfo
     claims: Framework | None
     """None for a pod that has none."""
@@ -188,8 +180,9 @@ class _Shared(NamedTuple):
     def scores(self, rows: Rows) -> Int64s | None:
         """By row, if these rows, of those that take the family, are all that take the pod; of no meaning
         for others. None where a plugin cannot make sense of the pod."""
-        scores = self.engine.scores_of(self.family)
-        if scores is None:
+        try:
+            scores = self.family.scored(self.states)
+        except PreScoreError:
             return None
         is_all = len(rows) == self.family.feasible_count
         total = scores.total if is_all else scores.among(rows)

@@ -17,13 +17,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.columns.journal import Journal, Position
 from shared.columns.pods import PodTable
 from shared.columns.rows import RowIndex, row_index, rows_between
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, add_usage
 from shared.framework.cluster_view import ClusterView
+from shared.framework.follower import Follower
 from shared.framework.outcomes import ActiveScore, PreFilterOutcome
 from shared.framework.plugin_api import FilterPlugin, ScorePlugin
 from shared.framework.pod_info import PodInfo
@@ -48,10 +48,9 @@ _MULTIPLIERS: Final = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111E
 class RowStates:
     """Of one table; caught up at each `view`."""
 
-    def __init__(self, cluster: ClusterView, journal: Journal) -> None:
+    def __init__(self, cluster: ClusterView) -> None:
         self._cluster = cluster
-        self._journal = journal
-        self._position: Position | None = None
+        self._follower = Follower(cluster)
         self.version = 0
         """Counts how often states got new numbers."""
         self._ids: dict[bytes, int] = {}
@@ -71,10 +70,10 @@ class RowStates:
         return self._view
 
     def _follow(self) -> None:
-        position = self._journal.position
-        if self._position != position or self._shape != self._shape_now():
+        follower = self._follower
+        if not (follower.saw_usage and follower.saw_nodes) or self._shape != self._shape_now():
             self._catch_up()
-            self._position = position
+            follower.note()
 
     def of(self, rows: list[int]) -> list[int]:
         """The states of some rows, by number."""
@@ -144,9 +143,7 @@ class RowStates:
         nodes = self._cluster.nodes
         if self._shape != self._shape_now() or self.count * ROWS_A_STATE_MIN <= nodes.row_count:
             return False
-        assert self._position is not None, "there is a state"
-        news = self._journal.usage.position - self._position.usage
-        return news < max(NEW_STATES_MIN, nodes.row_count // 4)
+        return self._follower.usage_count < max(NEW_STATES_MIN, nodes.row_count // 4)
 
     @contextmanager
     def one_more(
@@ -172,14 +169,14 @@ class RowStates:
 
     def _catch_up(self) -> None:
         nodes = self._cluster.nodes
-        changes = None if self._position is None else self._journal.since(self._position)
+        rows, node_rows = self._follower.usage_rows(), self._follower.node_rows()
         most = self._built_count + max(NEW_STATES_MIN, nodes.row_count // 16)
-        if changes is None or self._shape != self._shape_now() or self.count > most:
+        is_other = self._shape != self._shape_now() or self.count > most
+        if rows is None or node_rows is None or is_other:
             self._start_over()
             return
-        rows = changes.usage_rows
-        if len(changes.node_rows):
-            rows = np.union1d(rows, changes.node_rows)
+        if len(node_rows):
+            rows = np.union1d(rows, node_rows)
         if len(rows) <= FEW_ROWS:
             for row in rows.tolist():
                 self._assign_one(row)
@@ -194,7 +191,9 @@ class RowStates:
         table.resources = nodes.resources
         table.reserve_resources(len(nodes.requested))
         cluster = self._cluster
-        self._view = ClusterView(table, cluster.objects, PodTable(), cluster.classes)
+        self._view = ClusterView(
+            table, cluster.objects, PodTable(), cluster.classes, cluster.journal
+        )
         self._shape = self._shape_now()
         self._ids.clear()
         self.version += 1

@@ -5,6 +5,7 @@ Plugins never write it. The owner has one over its cache, each scoring worker on
 
 from typing import Any, Final, NamedTuple
 
+from shared.columns.journal import Journal
 from shared.columns.nominations import Nominations
 from shared.columns.pods import PodTable
 from shared.columns.table import NodeTable
@@ -175,8 +176,11 @@ class ClusterView:
         objects: ObjectStore,
         pods: PodTable,
         classes: dict[int, PodInfo],
+        journal: Journal,
     ) -> None:
         self.nodes = nodes
+        self.journal = journal
+        """Which rows changed."""
         self.objects = objects
         self.pods = pods
         """Pods on nodes, assumed ones included."""

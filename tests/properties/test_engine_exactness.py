@@ -24,7 +24,6 @@ from bench.conformance.one_by_one import SlowAttempt, disagreements
 from bench.sim.slow_topology import HOST_NAME, PREFERRED, REQUIRED, ZONE
 from daemon.core.cache import Cache
 from daemon.core.snapshot_log import SnapshotLog
-from shared.columns.journal import Journal
 from shared.columns.nominations import Nomination
 from shared.columns.schema import Rows
 from shared.engine import lone_pods
@@ -231,9 +230,9 @@ def _nodes_share_states(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, size)
 
 
-def engine_without_memory(view: ClusterView, journal: Journal) -> Engine:
+def engine_without_memory(view: ClusterView) -> Engine:
     """One that asks about each node by itself."""
-    engine = Engine(view, journal, FRAMEWORKS)
+    engine = Engine(view, FRAMEWORKS)
     engine.states.view = lambda: None
     return engine
 
@@ -275,8 +274,8 @@ class EngineMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.cache = Cache()
-        self.engine = Engine(self.cache.view, self.cache.journal, FRAMEWORKS)
-        self.checker = Checker(self.cache.view, self.cache.journal, FRAMEWORKS)
+        self.engine = Engine(self.cache.view, FRAMEWORKS)
+        self.checker = Checker(self.cache.view, FRAMEWORKS)
         self.tracked: list[int] = []
         self.number = 0
         self.alive: list[PodRecord] = []
@@ -431,13 +430,13 @@ class EngineMachine(RuleBasedStateMachine):
         self.nothing_is_remembered_wrong(self.tracked)
 
     def nothing_is_remembered_wrong(self, shapes: list[int]) -> None:
-        view, journal = self.cache.view, self.cache.journal
+        view = self.cache.view
         for shape in shapes:
             pod_class = self.classes[shape]
             assert_equal_to_slow(self.engine, view, pod_class.class_id, pod_class.info)
             rows = view.nodes.present_rows()
             key = (pod_class.class_id, pod_class.info, PROFILE)
-            fresh = Checker(view, journal, FRAMEWORKS)
+            fresh = Checker(view, FRAMEWORKS)
             passes = self.checker.passing(*key, rows)
             assert passes.tolist() == fresh.passing(*key, rows).tolist()
             assert self.checker.is_wide(*key) is fresh.is_wide(*key)
@@ -490,9 +489,9 @@ class ReplicaMachine(RuleBasedStateMachine):
         self.publish()
         full = self.log.full({0: self.settled}, next_ticket=1)
         self.replica.apply_full(full.message, full.buffers)
-        view, journal = self.replica.view, self.replica.journal
-        self.engine = Engine(view, journal, FRAMEWORKS)
-        self.lone_pods = LonePods(view, journal, FRAMEWORKS, self.engine.states)
+        view = self.replica.view
+        self.engine = Engine(view, FRAMEWORKS)
+        self.lone_pods = LonePods(view, FRAMEWORKS, self.engine.states)
 
     @rule()
     def publish(self) -> None:
@@ -557,7 +556,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         known = twin.classes[class_id]
         rows: list[int] = []
         for ticket in range(count):
-            engine = engine_without_memory(twin.view, twin.journal)
+            engine = engine_without_memory(twin.view)
             evaluation = engine.evaluate(class_id, known.info, PROFILE)
             choice = engine.choose(evaluation, partial(by_seed, seed=seed, ticket=ticket))
             if choice is None:
@@ -589,7 +588,7 @@ class ReplicaMachine(RuleBasedStateMachine):
 
     def fits_somewhere(self, class_id: int) -> bool:
         known = self.replica.classes[class_id]
-        fresh = engine_without_memory(self.replica.view, self.replica.journal)
+        fresh = engine_without_memory(self.replica.view)
         return fresh.evaluate(class_id, known.info, PROFILE).feasible_count > 0
 
     @rule(
@@ -607,7 +606,7 @@ class ReplicaMachine(RuleBasedStateMachine):
             cpu_shape = {**SHAPES[shape], "cpu": cpu}
             record = make_pod("keeper", **cpu_shape)
             info = PodInfo(record.namespace, decode_template(record.template))
-            fresh = engine_without_memory(self.replica.view, self.replica.journal)
+            fresh = engine_without_memory(self.replica.view)
             wanted = fresh.choose(fresh.evaluate(1, info, PROFILE), tie_break)
             self.number += 1
             for _ in range(2):  # The first of a family is refused.

@@ -127,7 +127,7 @@ def test_the_last_of_a_crowd_is_told_what_the_first_would_be_told(
 ) -> None:
     world = World()
     cache = world.cache
-    engine = Engine(cache.view, cache.journal, {PROFILE: FRAMEWORK})
+    engine = Engine(cache.view, {PROFILE: FRAMEWORK})
     for number, (what, *args) in enumerate(steps):
         if what != "preempt":
             world.take(what, *args)
@@ -137,7 +137,7 @@ def test_the_last_of_a_crowd_is_told_what_the_first_would_be_told(
         class_id, info = pod_class.class_id, pod_class.info
         found = []
         preemption = None
-        for each in (engine, Engine(cache.view, cache.journal, {PROFILE: FRAMEWORK})):
+        for each in (engine, Engine(cache.view, {PROFILE: FRAMEWORK})):
             evaluation = each.evaluate(class_id, info, PROFILE)
             if evaluation.feasible_count:
                 break

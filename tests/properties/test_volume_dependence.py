@@ -128,12 +128,12 @@ class World:
 def test_what_is_kept_is_what_a_new_evaluation_finds(steps: list[tuple[Any, ...]]) -> None:
     world = World()
     cache, profile = world.cache, BUILT.scheduler_name
-    engine = Engine(cache.view, cache.journal, FRAMEWORKS)
-    checker = Checker(cache.view, cache.journal, FRAMEWORKS)
+    engine = Engine(cache.view, FRAMEWORKS)
+    checker = Checker(cache.view, FRAMEWORKS)
     classes = [cache.classes.acquire(make_pod(f"new {k}", spec=KINDS[k])) for k in KINDS]
     for step in steps:
         world.take(*step)
-        fresh = Engine(cache.view, cache.journal, FRAMEWORKS)
+        fresh = Engine(cache.view, FRAMEWORKS)
         for each in classes:
             kept = engine.evaluate(each.class_id, each.info, profile)
             new = fresh.evaluate(each.class_id, each.info, profile)

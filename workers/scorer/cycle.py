@@ -10,7 +10,8 @@ import msgspec
 
 from shared.dra.device_index import takes_devices
 from shared.engine.best_rows import Ties
-from shared.engine.engine import Choice, ClassEvaluation, Engine
+from shared.engine.engine import Choice, Engine
+from shared.engine.evaluation import Evaluation
 from shared.engine.lone_pods import LonePods
 from shared.errors import ObjectError
 from shared.faults import changing, reading
@@ -78,9 +79,9 @@ class Cycle:
 
     def start_over(self) -> None:
         """The replica was replaced as a whole."""
-        view, journal = self._replica.view, self._replica.journal
-        self._engine = Engine(view, journal, self._frameworks, sample=self._sample)
-        self._lone_pods = LonePods(view, journal, self._frameworks, self._engine.states)
+        view = self._replica.view
+        self._engine = Engine(view, self._frameworks, sample=self._sample)
+        self._lone_pods = LonePods(view, self._frameworks, self._engine.states)
 
     def run(self, batch: SchedulePods, proposal_sequence: int) -> Answers:
         """An answer to every task."""
@@ -259,7 +260,7 @@ class Cycle:
     def _room_maker(self, proposal_sequence: int) -> RoomMaker:
         return RoomMaker(self._engine, self._replica, self._seed, proposal_sequence, self._among)
 
-    def _evaluated(self, task: PodTask, pod_class: ReplicaClass) -> ClassEvaluation:
+    def _evaluated(self, task: PodTask, pod_class: ReplicaClass) -> Evaluation:
         """Of the class, or for a nominated pod of the pod alone."""
         if task.uid:
             return self._engine.evaluate_alone(pod_class.info, pod_class.profile, task.uid)
@@ -267,10 +268,10 @@ class Cycle:
 
     def _place(
         self, task: PodTask, pod_class: ReplicaClass, proposal_sequence: int
-    ) -> int | ClassEvaluation:
+    ) -> int | Evaluation:
         """The row of the node, or, where the pod fits nowhere, the evaluation that says why."""
         choice = self._choice(task, pod_class)
-        if isinstance(choice, ClassEvaluation):
+        if isinstance(choice, Evaluation):
             return choice
         self._put(task, pod_class, choice.row, proposal_sequence)
         return choice.row
@@ -299,7 +300,7 @@ class Cycle:
             if not plugin.reserve(record, pod_class.info, self._replica.view, row).is_success:
                 return
 
-    def _choice(self, task: PodTask, pod_class: ReplicaClass) -> Choice | ClassEvaluation:
+    def _choice(self, task: PodTask, pod_class: ReplicaClass) -> Choice | Evaluation:
         def tie_break(ties: Ties) -> int:
             return self._among(ties, task.ticket)
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from shared.columns.schema import NO_ROWS, Rows
 from shared.engine.dry_runs import DryRuns
-from shared.engine.engine import ClassEvaluation, Engine
+from shared.engine.engine import Engine
+from shared.engine.evaluation import Evaluation
 from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import FitError
 from shared.framework.post_filter import (
@@ -46,7 +47,7 @@ TieBreak = Callable[[Rows], int]
 
 def post_filter(
     engine: Engine,
-    evaluation: ClassEvaluation,
+    evaluation: Evaluation,
     tie_break: TieBreak,
     offset: int = 0,
     refused: Rows = NO_ROWS,

@@ -12,7 +12,7 @@ import numpy as np
 
 from shared.columns.schema import Int64s, Rows
 from shared.engine.class_scores import ClassScores
-from shared.engine.engine import ClassEvaluation
+from shared.engine.evaluation import Evaluation
 from shared.extenders.extender_verdicts import ExtenderVerdicts
 from shared.framework.diagnosis import FitError, plugin_error
 from shared.framework.outcomes import PreScoreError
@@ -124,14 +124,14 @@ class ExtendedCycle(Cycle):
             return False
         return fits_without(evaluation.pod, row, victims)
 
-    def _evaluation(self, task: ExtendedTask) -> ClassEvaluation:
+    def _evaluation(self, task: ExtendedTask) -> Evaluation:
         return self._evaluated(_plain(task), self._replica.classes[task.class_id])
 
     def _take(self, task: ExtendedTask, row: int, proposal_sequence: int) -> None:
         pod_class = self._replica.classes[task.class_id]
         self._put(_plain(task), pod_class, row, proposal_sequence)
 
-    def _totals(self, evaluation: ClassEvaluation, rows: Rows, *, are_bare: bool) -> Int64s:
+    def _totals(self, evaluation: Evaluation, rows: Rows, *, are_bare: bool) -> Int64s:
         """What the plugins say of these rows, normalised over them alone."""
         scores, view = evaluation.scores, self._replica.view
         if scores is None or are_bare or len(rows) != evaluation.feasible_count:
@@ -150,7 +150,7 @@ class ExtendedCycle(Cycle):
         totals: Int64s = scores.total[rows]
         return totals
 
-    def _refusals(self, evaluation: ClassEvaluation, verdicts: ExtenderVerdicts) -> Refusals:
+    def _refusals(self, evaluation: Evaluation, verdicts: ExtenderVerdicts) -> Refusals:
         nodes = self._replica.nodes
         rows = np.flatnonzero(evaluation.feasible).tolist()
         names = [nodes.name_of(row) for row in rows]

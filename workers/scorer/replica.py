@@ -90,8 +90,8 @@ class Replica:
         self.pods = PodTable()
         self.classes.clear()
         self._infos: dict[int, PodInfo] = {}
-        self.view = ClusterView(self.nodes, self.objects, self.pods, self._infos)
         self.journal = Journal()
+        self.view = ClusterView(self.nodes, self.objects, self.pods, self._infos, self.journal)
 
     # Snapshots -----------------------------------------------------------------------------------
 

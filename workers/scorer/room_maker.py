@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 
 from shared.columns.nominations import Nomination
 from shared.columns.schema import NO_ROWS, Rows
-from shared.engine.engine import ClassEvaluation, Engine
+from shared.engine.engine import Engine
+from shared.engine.evaluation import Evaluation
 from shared.extenders.extender_config import EXTENDER
 from shared.faults import changing
 from shared.framework.diagnosis import FitError
@@ -78,7 +79,7 @@ class RoomMaker:
         return self._found_count >= SEARCHES_MAX
 
     def attempt(
-        self, task: PodTask, evaluation: ClassEvaluation, refusals: Refusals | None = None
+        self, task: PodTask, evaluation: Evaluation, refusals: Refusals | None = None
     ) -> RoomSearch:
         """Looks for room, and takes none yet. `refusals`: what extenders had against nodes that pass
         the filters."""
@@ -101,7 +102,7 @@ class RoomMaker:
         )
         return RoomSearch(fit_error, result)
 
-    def conclude(self, task: PodTask, evaluation: ClassEvaluation, search: RoomSearch) -> Failure:
+    def conclude(self, task: PodTask, evaluation: Evaluation, search: RoomSearch) -> Failure:
         """What the owner is told; the room that was found is kept from the pods that follow."""
         fit_error, result = search.fit_error, search.result
         plugins, pending = sorted(fit_error.plugins), sorted(fit_error.pending_plugins)

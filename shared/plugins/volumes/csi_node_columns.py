@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from shared.columns.schema import Bools, Int64s
 from shared.framework.cluster_view import ClusterView
+from shared.framework.follower import Follower
 from shared.kube.objects import CsiNode
 
 CSI_NODES: Final = "csinodes"
@@ -32,7 +33,7 @@ class CsiNodeColumns:
     def __init__(self, cluster: ClusterView) -> None:
         self._cluster = cluster
         self._columns: dict[tuple[str, str], tuple[NDArray[Any], Callable[[CsiNode], Any]]] = {}
-        self._objects_version = -1
+        self._follower = Follower(cluster)
         self._nodes_version = (-1, -1)
 
     def limits(self, driver: str) -> Int64s:
@@ -55,15 +56,16 @@ class CsiNodeColumns:
 
     def catch_up(self) -> None:
         """Brings the columns to the view's present state."""
-        nodes, objects = self._cluster.nodes, self._cluster.objects
+        nodes = self._cluster.nodes
         nodes_version = (nodes.topology_version, nodes.capacity)
-        changed = objects.changes_since(self._objects_version) if self._columns else None
+        changed = self._follower.objects() if self._columns else None
         if changed is None or nodes_version != self._nodes_version:
             self._columns.clear()
         else:
-            for name in {key for kind, key in changed if kind == CSI_NODES}:
-                self._rewrite(name)
-        self._objects_version = objects.version
+            for kind, name in changed:
+                if kind == CSI_NODES:
+                    self._rewrite(name)
+        self._follower.note()
         self._nodes_version = nodes_version
 
     def _rewrite(self, name: str) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from shared.columns.schema import Bools, Int64s
 from shared.errors import ObjectError
 from shared.framework.cluster_view import ClusterView
+from shared.framework.follower import Follower
 from shared.kube import quantity
 from shared.kube.objects import CsiStorageCapacity
 from shared.plugins.volumes.affinity_columns import AffinityColumns
@@ -63,7 +64,7 @@ class VolumeCatalog:
 
     def __init__(self, cluster: ClusterView) -> None:
         self._objects = cluster.objects
-        self._version = -1
+        self._follower = Follower(cluster)
         self._pools: dict[str, VolumePool] = {}
         self._no_pool = VolumePool()
         self._class_of: dict[str, str] = {}
@@ -85,7 +86,7 @@ class VolumeCatalog:
 
     def catch_up(self) -> None:
         """Brings the catalog to the store's present state."""
-        changed = self._objects.changes_since(self._version) if self._version >= 0 else None
+        changed = self._follower.objects()
         if changed is None:
             self._pools.clear()
             self._class_of.clear()
@@ -94,12 +95,12 @@ class VolumeCatalog:
             for name in self._objects.all(VOLUMES):
                 self._read_volume(name)
         else:
-            for kind, key in dict.fromkeys(changed):
+            for kind, key in changed:
                 if kind == VOLUMES:
                     self._read_volume(key)
                 elif kind == CAPACITIES:
                     self._read_capacity(key)
-        self._version = self._objects.version
+        self._follower.note()
 
     def _read_volume(self, name: str) -> None:
         volume = self._objects.latest(VOLUMES, name)

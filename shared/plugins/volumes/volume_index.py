@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from shared.columns.pod_log import PodChange
 from shared.framework.cluster_view import ClusterView, ObjectStore
+from shared.framework.follower import Follower
 from shared.framework.pod_info import PodInfo
 from shared.kube.csi_translation import (
     Untranslatable,
@@ -83,11 +84,10 @@ class VolumeIndex:
 
     def __init__(self, cluster: ClusterView) -> None:
         self._cluster = cluster
+        self._follower = Follower(cluster)
         self._start_over()
 
     def _start_over(self) -> None:
-        self._pods_position = -1
-        self._objects_version = -1
         self._topology_version = -1
         self._classes: dict[int, _ClassVolumes] = {}
         self._class_counts: Counter[int] = Counter()
@@ -127,21 +127,18 @@ class VolumeIndex:
 
     def catch_up(self) -> None:
         """Brings everything to the view's present state."""
-        cluster = self._cluster
-        objects, log = cluster.objects, cluster.pod_log
-        pods = log.since(self._pods_position, CATCH_UP_MAX) if self._pods_position >= 0 else None
-        changed = objects.changes_since(self._objects_version) if pods is not None else None
+        pods, changed = self._follower.pods(CATCH_UP_MAX), self._follower.objects()
         if pods is None or changed is None:
             self._start_over()
             self._count_all()
         else:
             self._apply_objects(changed)
             self._apply_pods(_without_phase(pods))
-        if self._topology_version != cluster.nodes.topology_version:
-            self._place_attachments(objects.all(ATTACHMENTS))
-            self._topology_version = cluster.nodes.topology_version
-        self._pods_position = log.position
-        self._objects_version = objects.version
+        topology_version = self._cluster.nodes.topology_version
+        if self._topology_version != topology_version:
+            self._place_attachments(self._cluster.objects.all(ATTACHMENTS))
+            self._topology_version = topology_version
+        self._follower.note()
 
     def _count_all(self) -> None:
         for table in self._cluster.pod_tables:
@@ -225,7 +222,7 @@ class VolumeIndex:
     def _apply_objects(self, changed: Iterable[ObjectKey]) -> None:
         attachments: dict[str, None] = {}
         volumes: list[str] = []
-        for object_key in dict.fromkeys(changed):
+        for object_key in changed:
             kind, key = object_key
             if kind == ATTACHMENTS:
                 attachments[key] = None

@@ -1,9 +1,12 @@
 """The owner's checker: what it remembers of rows, on a cluster large enough for both ways."""
 
 import numpy as np
+import pytest
 
 from shared.columns.schema import Rows
-from shared.engine.checker import FAMILIES_KEPT_MAX, ROWS_LIKE_ONE_CALL, Checker
+from shared.engine import families
+from shared.engine.checker import Checker
+from shared.engine.class_filters import ROWS_LIKE_ONE_CALL
 from shared.framework.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
@@ -27,7 +30,7 @@ def test_rows_asked_about_one_by_one_are_answered_as_rows_asked_about_together()
     def wanted(rows: Rows) -> list[bool]:
         return [bool(row % 3 and row % 5) for row in rows.tolist()]
 
-    checker = Checker(cache.view, cache.journal, FRAMEWORKS)
+    checker = Checker(cache.view, FRAMEWORKS)
     # More calls than it takes for the checker to ask about all rows.
     for row in range(0, NODE_COUNT, 37):
         assert checker.passing(*key, rows_of(row)).tolist() == wanted(rows_of(row))
@@ -39,16 +42,20 @@ def test_rows_asked_about_one_by_one_are_answered_as_rows_asked_about_together()
     assert not checker.passing(*key, rows_of(2))[0]
 
 
-def test_only_so_many_families_are_kept_and_those_forgotten_are_answered_as_before() -> None:
+def test_only_so_many_families_are_kept_and_those_forgotten_are_answered_as_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(families, "FAMILIES_BYTES_MAX", 1 << 18)
     zones = ("a", "b", "c")
     nodes = [
         make_node(f"n{i}", labels={"zone": zones[i % 3]}, cpu=str(1 + i % 4)) for i in range(12)
     ]
     cache = cluster_of(nodes)
-    checker = Checker(cache.view, cache.journal, FRAMEWORKS)
+    checker = Checker(cache.view, FRAMEWORKS)
     everything = np.arange(len(nodes))
     class_ids = iter(range(1, 1 << 20))
-    families_kept = checker._by_family._kept
+    families_kept = checker._families.kept
+    kept_max = families_kept.count_max
 
     def ask(family: int, cpu: int) -> None:
         record = make_pod(
@@ -64,19 +71,19 @@ def test_only_so_many_families_are_kept_and_those_forgotten_are_answered_as_befo
         assert passes.tolist() == wanted
 
     occupied: set[int] = set()
-    count = FAMILIES_KEPT_MAX + 20
+    count = kept_max + 20
     for family in range(count):
         ask(family, 1)
         ask(family, 2)
-        assert len(families_kept) <= FAMILIES_KEPT_MAX
-    assert len(families_kept) == FAMILIES_KEPT_MAX, "families were asked"
+        assert len(families_kept) <= kept_max
+    assert len(families_kept) == kept_max, "families were asked"
     for row in (3, 7, 9):
         cache.add_pod(make_pod(f"on-{row}", node_name=f"n{row}", cpu="1"))
         occupied.add(row)
-    for family in (0, 1, 2, count - 1, count - FAMILIES_KEPT_MAX, 0):
+    for family in (0, 1, 2, count - 1, count - kept_max, 0):
         for cpu in (1, 2, 3, 4):
             ask(family, cpu)
-        assert len(families_kept) <= FAMILIES_KEPT_MAX
+        assert len(families_kept) <= kept_max
 
 
 def test_pods_that_have_no_like_find_the_same_room_on_few_rows_as_on_many() -> None:
@@ -84,7 +91,7 @@ def test_pods_that_have_no_like_find_the_same_room_on_few_rows_as_on_many() -> N
     nodes.append(make_node("gpu", extra={"example.com/gpu": "1"}))
     cache = cluster_of(nodes)
     cache.add_pod(make_pod("there", node_name="n7", cpu="1"))
-    checker = Checker(cache.view, cache.journal, FRAMEWORKS)
+    checker = Checker(cache.view, FRAMEWORKS)
     everything = np.arange(len(nodes))
 
     def free(row: int, cpu: int, gpus: int) -> bool:

@@ -18,14 +18,14 @@ def test_a_class_takes_over_what_others_placed(monkeypatch: pytest.MonkeyPatch) 
     for number in range(64):
         cache.add_node(make_node(f"n{number}"))
     kinds = [cache.classes.acquire(make_pod("keeper", cpu=cpu)) for cpu in ("100m", "300m")]
-    engine = Engine(cache.view, cache.journal, FRAMEWORKS)
+    engine = Engine(cache.view, FRAMEWORKS)
     for kind in kinds:
         engine.choose(engine.evaluate(kind.class_id, kind.info, PROFILE), lambda ties: ties[0])
     monkeypatch.delattr(ClassFilters, "update")  # The usual way.
     for number in range(12):
         kind = kinds[number % 2]
         kept = engine.evaluate(kind.class_id, kind.info, PROFILE)
-        fresh = Engine(cache.view, cache.journal, FRAMEWORKS)
+        fresh = Engine(cache.view, FRAMEWORKS)
         anew = fresh.evaluate(kind.class_id, kind.info, PROFILE)
         choice = engine.choose(kept, lambda ties: ties[-1])
         assert choice is not None
@@ -43,13 +43,13 @@ def test_sums_beyond_64_bits_are_the_same_one_by_one_and_all_at_once() -> None:
     for number in range(8):
         cache.add_node(make_node(f"n{number}", cpu="8", memory="7Ei" if number % 2 else "8Gi"))
     kinds = [cache.classes.acquire(make_pod("keeper", cpu=cpu)) for cpu in ("100m", "300m")]
-    engine = Engine(cache.view, cache.journal, FRAMEWORKS)
+    engine = Engine(cache.view, FRAMEWORKS)
     for number in range(16):
         asked: dict[str, Any] = {"cpu": "9Ei"} if number % 3 else {"memory": "5E"}
         cache.add_pod(make_pod(f"p{number}", node_name=f"n{number % 8}", **asked))
         for kind in kinds:
             kept = engine.evaluate(kind.class_id, kind.info, PROFILE)
-            fresh = Engine(cache.view, cache.journal, FRAMEWORKS)
+            fresh = Engine(cache.view, FRAMEWORKS)
             anew = fresh.evaluate(kind.class_id, kind.info, PROFILE)
             assert kept.feasible.tolist() == anew.feasible.tolist()
             chosen = engine.choose(kept, lambda ties: ties[-1])
@@ -81,7 +81,7 @@ class Watched:
         for number in range(8):
             self.cache.add_node(make_node(f"n{number}", labels={"zone": str(number % 2)}))
         self.kind = self.cache.classes.acquire(make_pod("keeper", **shape))
-        self.engine = Engine(self.cache.view, self.cache.journal, FRAMEWORKS)
+        self.engine = Engine(self.cache.view, FRAMEWORKS)
         self.number = 0
 
     def put(self, node: int, **shape: Any) -> str:
@@ -94,7 +94,7 @@ class Watched:
     def check(self) -> None:
         key = (self.kind.class_id, self.kind.info, PROFILE)
         kept = self.engine.evaluate(*key)
-        fresh = Engine(self.cache.view, self.cache.journal, FRAMEWORKS)
+        fresh = Engine(self.cache.view, FRAMEWORKS)
         anew = fresh.evaluate(*key)
         assert kept.feasible.tolist() == anew.feasible.tolist()
         first = self.engine.choose(kept, lambda ties: ties[0])

@@ -70,7 +70,7 @@ class World:
     def engine_with(self, plugin: ByPodLimit) -> Engine:
         scores = [ScoreEntry(plugin, 1)]
         framework = Framework(PROFILE, DEFAULT.pre_filters, DEFAULT.filters, scores)
-        return Engine(self.cache.view, self.cache.journal, {PROFILE: framework})
+        return Engine(self.cache.view, {PROFILE: framework})
 
     def totals(self, engine: Engine) -> list[int]:
         evaluation = engine.evaluate(self.pod_class.class_id, self.pod_class.info, PROFILE)

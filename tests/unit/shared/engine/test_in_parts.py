@@ -44,7 +44,7 @@ def mixed_cluster() -> Cache:
 
 def totals(cache: Cache, spec: dict[str, object]) -> tuple[list[bool], list[int]]:
     profile = InTreeRegistry(parse_feature_gates("")).build(SchedulerConfiguration().profiles[0])
-    engine = Engine(cache.view, cache.journal, {"p": profile.framework})
+    engine = Engine(cache.view, {"p": profile.framework})
     evaluation = engine.evaluate(1, pod_with(spec), "p")
     scores = engine.scores_of(evaluation)
     assert scores is not None

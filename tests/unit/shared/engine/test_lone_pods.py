@@ -7,7 +7,7 @@ import pytest
 
 from daemon.core.cache import Cache
 from shared.columns.nominations import Nomination
-from shared.engine import lone_pods
+from shared.engine import families, lone_pods
 from shared.engine.engine import Choice, Engine
 from shared.engine.families import ALONE_MAX, Families, family_key
 from shared.engine.lone_pods import LonePods
@@ -49,8 +49,8 @@ class World:
         self.cache = Cache()
         for each in (node("n0", 2, 4), node("n1", 4, 2), node("n2", 4, 1), node("n3", 8, 2, "b")):
             self.cache.add_node(each)
-        engine = Engine(self.cache.view, self.cache.journal, FRAMEWORKS)
-        self.lone_pods = LonePods(self.cache.view, self.cache.journal, FRAMEWORKS, engine.states)
+        engine = Engine(self.cache.view, FRAMEWORKS)
+        self.lone_pods = LonePods(self.cache.view, FRAMEWORKS, engine.states)
         self.number = 0
 
     def alone(self, info: PodInfo) -> Choice | None:
@@ -58,7 +58,7 @@ class World:
         return self.lone_pods.choose(self.number, info, PROFILE, lambda ties: ties[0])
 
     def by_class(self, info: PodInfo) -> Choice | None:
-        engine = Engine(self.cache.view, self.cache.journal, FRAMEWORKS)
+        engine = Engine(self.cache.view, FRAMEWORKS)
         return engine.choose(engine.evaluate(1, info, PROFILE), lambda ties: ties[0])
 
 
@@ -180,11 +180,10 @@ def test_rows_are_asked_about_where_one_that_takes_the_pod_cannot_be_kept(
 def test_only_so_many_families_are_kept_and_those_forgotten_are_answered_as_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    probe = World()
-    engine_of = probe.lone_pods._engine
-    engine_of.evaluate(1, info_of(), PROFILE)
     kept_max = 5
-    monkeypatch.setattr(lone_pods, "KEPT_BYTES_MAX", kept_max * engine_of.class_bytes)
+    kept = World().lone_pods._families.kept
+    each = kept._bytes_max // kept.count_max
+    monkeypatch.setattr(families, "FAMILIES_BYTES_MAX", kept_max * each)
     world = World()
     count = 4 * kept_max
 
@@ -195,13 +194,12 @@ def test_only_so_many_families_are_kept_and_those_forgotten_are_answered_as_befo
         assert world.alone(family(number, "1")) is None
         assert world.alone(family(number, "2")) == world.by_class(family(number, "2"))
         world.cache.add_pod(make_pod(f"p{number}", node_name=f"n{number % 4}", cpu="100m"))
-    engine = world.lone_pods._engine
-    assert [engine.knows(number) for number in range(count)] == (
-        [False] * (count - kept_max) + [True] * kept_max
-    )
+    kept = world.lone_pods._families.kept
+    keys = [family_key(family(number, "1"), PROFILE) for number in range(count)]
+    assert [key in kept for key in keys] == [False] * (count - kept_max) + [True] * kept_max
     for number in (0, count - 1, 1, count - kept_max, 0):
         assert world.alone(family(number, "3")) == world.by_class(family(number, "3"))
-    assert sum(engine.knows(number) for number in range(count)) == kept_max
+    assert len(kept) == kept_max
 
 
 def test_nothing_is_said_of_lone_pods_while_others_are_nominated(world: World) -> None:
@@ -214,12 +212,12 @@ def test_nothing_is_said_of_lone_pods_while_others_are_nominated(world: World) -
 
 
 def test_pods_that_differ_in_claims_alone_are_a_family(world: World) -> None:
-    families, view = Families(FRAMEWORKS), world.cache.view
-    assert families.of(1, info_of(), PROFILE, view) is None, "the first of its family"
-    family_id = families.of(2, info_of(cpu="2"), PROFILE, view)
-    assert family_id is not None
+    found = Families(world.cache.view, FRAMEWORKS, row_bytes=2)
+    assert found.of(1, info_of(), PROFILE) is None, "the first of its family"
+    family = found.of(2, info_of(cpu="2"), PROFILE)
+    assert family is not None
     for number, claim in enumerate(("data", "logs"), 3):
-        assert families.of(number, info_of(claim=claim), PROFILE, view) == family_id
+        assert found.of(number, info_of(claim=claim), PROFILE) is family
 
 
 DRIVER = "csi.example.com"

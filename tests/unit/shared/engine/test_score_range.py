@@ -83,7 +83,7 @@ def nodes_rated(*scores: int, **others: Any) -> Cache:
 
 def chosen(cache: Cache, framework: Framework, info: PodInfo) -> Choice | str:
     """The choice for a pod, or why there is none."""
-    engine = Engine(cache.view, cache.journal, {PROFILE: framework})
+    engine = Engine(cache.view, {PROFILE: framework})
     evaluation = engine.evaluate(1, info, PROFILE)
     choice = engine.choose(evaluation, lambda ties: ties[0])
     return choice or engine.failure(evaluation).error
@@ -148,7 +148,7 @@ def test_who_promises_to_keep_the_range_is_not_looked_at() -> None:
 
 def test_the_attempt_after_the_node_is_gone_is_none_the_worse() -> None:
     cache = nodes_rated(100, 101, 99)
-    engine = Engine(cache.view, cache.journal, {PROFILE: framework_with(ByLabel())})
+    engine = Engine(cache.view, {PROFILE: framework_with(ByLabel())})
     assert engine.choose(engine.evaluate(1, POD, PROFILE), lambda ties: ties[0]) is None
     cache.add_node(make_node("n1", labels={"score": "98"}))
     evaluation = engine.evaluate(1, POD, PROFILE)
@@ -160,7 +160,7 @@ def test_the_attempt_after_the_node_is_gone_is_none_the_worse() -> None:
 def test_a_run_ends_before_the_pod_whose_score_is_out_of_range() -> None:
     cache = nodes_rated(100, 60)
     framework = framework_with(ByCount())
-    engine = Engine(cache.view, cache.journal, {PROFILE: framework})
+    engine = Engine(cache.view, {PROFILE: framework})
     pod_class = cache.classes.acquire(make_pod("p"))
 
     def put(rows: list[int]) -> None:
@@ -182,8 +182,8 @@ def test_a_run_ends_before_the_pod_whose_score_is_out_of_range() -> None:
 def test_a_lone_pod_is_left_to_its_class() -> None:
     cache = nodes_rated(100, 101)
     frameworks = {PROFILE: framework_with(ByLabel())}
-    engine = Engine(cache.view, cache.journal, frameworks)
-    lone_pods = LonePods(cache.view, cache.journal, frameworks, engine.states)
+    engine = Engine(cache.view, frameworks)
+    lone_pods = LonePods(cache.view, frameworks, engine.states)
     for number, cpu in enumerate(("100m", "200m", "300m")):
         info = pod_info(make_pod("p", cpu=cpu))
         assert lone_pods.choose(number, info, PROFILE, lambda ties: ties[0]) is None

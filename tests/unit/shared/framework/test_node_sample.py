@@ -120,7 +120,7 @@ def test_among_equals_the_heap_decides(scores: list[int]) -> None:
 
 def compatible_engine(cache: Cache) -> Engine:
     registry = InTreeRegistry(entry_points=(), samples_compatibly=True)
-    return Engine(cache.view, cache.journal, {PROFILE: registry.build(ProfileConfig()).framework})
+    return Engine(cache.view, {PROFILE: registry.build(ProfileConfig()).framework})
 
 
 def choices_of(cache: Cache, engine: Engine, count: int, **fields: Any) -> list[str]:
@@ -179,7 +179,7 @@ def test_the_best_of_the_sample_is_chosen() -> None:
     frameworks = {PROFILE: InTreeRegistry(entry_points=()).build(profile).framework}
     nodes = [make_node(f"n{i:03}", cpu="64" if i == 150 else "4") for i in range(200)]
     cache = cluster_of(nodes, [])
-    engine = Engine(cache.view, cache.journal, frameworks)
+    engine = Engine(cache.view, frameworks)
     pod = pod_info(make_pod("p", cpu="1"))
     choices: list[Choice] = []
     for _ in range(2):

@@ -43,8 +43,8 @@ class World:
             self.cache.add_node(make_node(name, cpu="4"))
         built = InTreeRegistry().build(config)
         self.profile = built.scheduler_name
-        view, journal = self.cache.view, self.cache.journal
-        self.engine = Engine(view, journal, {self.profile: built.framework})
+        view = self.cache.view
+        self.engine = Engine(view, {self.profile: built.framework})
         self.pod_class = self.cache.classes.acquire(make_pod("p", **pod))
         self.waiting_class = self.cache.classes.acquire(make_pod("w", priority=10, **waiting))
 

@@ -1,4 +1,4 @@
-"""Lookahead: what rows would be like with one more pod of a class, found for many rows at once.
+"""Ahead: what rows would be like with one more pod of a class, found for many rows at once.
 
 A run of equal pods asks after each placement what became of its row. Asked one by one, most of the
 time goes into calling the plugins; asked in advance, of all rows that are likely to be next, it costs
@@ -7,29 +7,15 @@ scores that do not normalise.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from shared.columns.rows import row_index
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.usage import PodUsage
+from shared.engine.class_filters import ClassFilters
 from shared.engine.row_states import RowStates
-from shared.framework.outcomes import ActiveScore, PreFilterOutcome
-from shared.framework.pod_info import PodInfo
-from shared.framework.runtime import Framework
-
-
-class Asked(NamedTuple):
-    """Who is asked, about which pods."""
-
-    framework: Framework
-    pod: PodInfo
-    outcome: PreFilterOutcome
-    filters: Sequence[int]
-    """The moving filters, as indices."""
-    usage: PodUsage
-    """Of one pod; without ports."""
+from shared.framework.outcomes import ActiveScore
 
 
 class Ahead:
@@ -58,14 +44,15 @@ class Ahead:
             self.known[known] = False
             self.stale.update(known.tolist())
 
-    def learn(self, asked: Asked, states: RowStates, rows: Rows) -> None:
-        """Asks about `rows`, distinct. The columns are as they were afterwards."""
+    def learn(self, filters: ClassFilters, usage: PodUsage, states: RowStates, rows: Rows) -> None:
+        """Asks about `rows`, distinct, with one more pod each that takes `usage`, without ports. The
+        columns are as they were afterwards."""
         index = row_index(rows)
-        filters = [asked.framework.filters[i] for i in asked.filters]
-        rating = [entry.plugin for entry in self.scores]
-        with states.one_more(rows, asked.usage, [*filters, *rating]):
+        framework = filters.framework
+        plugins = [framework.filters[i] for i in filters.moving]
+        with states.one_more(rows, usage, [*plugins, *(entry.plugin for entry in self.scores)]):
             self.fits[index] = states.passing(
-                asked.framework, asked.filters, asked.pod, asked.outcome, rows
+                framework, filters.moving, filters.pod, filters.outcome, rows
             )
-            self.moving[index] = states.rated(self.scores, asked.pod, rows)
+            self.moving[index] = states.rated(self.scores, filters.pod, rows)
         self.known[index] = True

@@ -1,0 +1,270 @@
+"""Evaluation: what the plugins say of all nodes for pods that are alike, kept from one pod to the next.
+
+The simple way evaluates every node for every pod; at 5,000 nodes that is most of a scheduler's time,
+and nearly all of it repeats what was computed for the pod before. Here the results for a class of pods,
+or for what a family of them has in common, stay in arrays. A placement changes one row; the logs say
+which, and only the plugins that read what changed are asked again, for that row alone. A plugin that
+computes its answer from more than the row (`Scope`) names the rows to ask again, or makes the evaluation
+start afresh, so that a plugin can be right without being clever.
+
+Scorers have evaluations of all rows, with scores; the owner asks about the few rows that were proposed,
+and its evaluations know these and no others. It is the same object, and the same changes make it stale.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from typing import Final
+
+from shared.columns.pod_log import PodChange
+from shared.columns.schema import NO_ROWS, Bools, Rows
+from shared.engine.class_filters import ClassFilters
+from shared.engine.class_scores import ClassScores
+from shared.engine.class_shift import ClassShift
+from shared.engine.dry_runs import DryRuns
+from shared.engine.row_states import RowStates
+from shared.framework.cluster_view import ClusterView
+from shared.framework.diagnosis import FitError
+from shared.framework.follower import Follower
+from shared.framework.nominated_pods import counting_own_node
+from shared.framework.outcomes import FilterOutcome
+from shared.framework.plans import EDITED_BITS, MOVING_BITS
+from shared.framework.plugin_api import Delta, Reads
+from shared.framework.pod_info import PodInfo
+from shared.framework.prepared_pod import prepared
+from shared.framework.runtime import Framework
+
+EVALUATION_BYTES: Final = 8 << 10
+"""About what an evaluation takes beside its arrays."""
+OUTDATED_MAX: Final = 64
+"""So many times an evaluation is brought up to date without being asked why pods fit nowhere."""
+_PODS: Final = Reads.PODS.value
+
+
+class Evaluation:
+    """Of pods that are alike to a framework's plugins. Arrays have the table's capacity."""
+
+    __slots__ = ("_cluster", "_follower", "_is_of_nodes", "_shift", "dry_runs", "failure",
+                 "filtered", "filters", "framework", "info", "is_wide", "object_kinds", "outcome",
+                 "outdated", "pod", "scores", "stale_by")  # fmt: skip
+
+    def __init__(
+        self, info: PodInfo, framework: Framework, cluster: ClusterView, own_uid: str = ""
+    ) -> None:
+        self._cluster = cluster
+        pod = prepared(framework, info, cluster, own_uid)
+        self.pod = counting_own_node(pod) if own_uid else pod
+        """With `own_uid` of a pod that is evaluated by itself, as its own nomination does not count."""
+        self.info = info
+        self.framework = framework
+        self.outcome = self.pod.outcome
+        self.filters = ClassFilters(self.pod)
+        plan = self.pod.plan
+        self.stale_by: int = plan.stale_by.value
+        """Changes after which to start afresh, as bits of Reads."""
+        self.object_kinds = plan.object_kinds
+        """The same for objects; None: of any kind."""
+        self._is_of_nodes = not self.stale_by & MOVING_BITS and not self.filters.updatable
+        """No pod that comes or goes changes what is known of a few rows."""
+        self.is_wide = plan.is_wide
+        """Pods elsewhere matter: a verdict holds until the next pod is placed."""
+        self.scores: ClassScores | None = None
+        """None until a pod has two feasible nodes to choose from."""
+        self._shift: ClassShift | None = None
+        self.failure: FitError | None = None
+        """The diagnosis, as long as nothing changed since."""
+        self.filtered: FilterOutcome | None = None
+        """What the diagnosis sums up, but for the rows in `outdated`."""
+        self.outdated: list[Rows] = []
+        self.dry_runs: DryRuns | None = None
+        """What is known of making room for such pods."""
+        self._follower = Follower(cluster)
+        self._follower.note()
+
+    @property
+    def feasible(self) -> Bools:
+        return self.filters.feasible
+
+    @property
+    def feasible_count(self) -> int:
+        return self.filters.feasible_count
+
+    @property
+    def is_current(self) -> bool:
+        return self._follower.saw_all
+
+    def scored(self, states: RowStates) -> ClassScores:
+        """Of pods with two feasible nodes. Raises PreScoreError where a plugin cannot rate them."""
+        if self.scores is None:
+            filters = self.filters
+            self.scores = ClassScores(
+                self.framework,
+                self.info,
+                self._cluster,
+                filters.static_ok,
+                filters.feasible,
+                states,
+            )
+        return self.scores
+
+    def shift(self, scores: ClassScores, states: RowStates) -> ClassShift:
+        """What follows placements as long as the scores are these."""
+        shift = self._shift
+        if shift is None or shift.scores is not scores:
+            shift = self._shift = ClassShift(self._cluster, states, self.filters, scores)
+        return shift
+
+    def placed(self) -> None:
+        """What happened last is contained already."""
+        self._follower.note()
+        self.failure = self.filtered = None
+
+    def catch_up(self, states: RowStates | None) -> bool:
+        """Brings everything up to date; False where that takes a new evaluation."""
+        follower = self._follower
+        if follower.saw_all:
+            return True
+        capacity = self._cluster.nodes.capacity
+        if len(self.filters.static_ok) != capacity:
+            return False
+        if not follower.saw_objects and not self._objects_caught_up():
+            return False
+        if self._is_of_nodes and follower.saw_nodes and not self.filters.is_whole:
+            follower.note()  # What is known of rows holds whatever pods there are.
+            return True
+        shift = None if states is None else self._shift_of(states)
+        if shift is not None and self._is_shifted(shift):
+            return True
+        usage_rows = follower.usage_rows() if self.filters.is_whole else NO_ROWS
+        node_rows = NO_ROWS if follower.saw_nodes else follower.node_rows()
+        pods: Sequence[PodChange] | None = ()
+        if shift is None and (self.filters.is_whole or self.filters.updatable):
+            pods = follower.pods()
+        if (
+            usage_rows is None
+            or node_rows is None
+            or pods is None
+            or len(usage_rows) + len(node_rows) > capacity // 4
+            or (self.outcome.node_names is not None and len(node_rows))
+        ):
+            return False
+        reads = _reads_changed(follower)
+        if self.stale_by & reads:
+            return False
+        follower.note()
+        self.failure = None
+        delta = Delta(node_rows, pods)
+        refiltered = self.filters.update(usage_rows, delta)
+        if refiltered is None:
+            return False
+        if self.filtered is not None:
+            self.outdated.append(refiltered.rows)
+            if self.is_wide or len(node_rows) or len(self.outdated) > OUTDATED_MAX:
+                self.filtered = None
+                self.outdated.clear()
+        scores = self.scores
+        if scores is not None and (
+            scores.stale_by & reads or not scores.update(usage_rows, delta, refiltered)
+        ):
+            self.scores = None
+        return True
+
+    def _objects_caught_up(self) -> bool:
+        """False where an object changed that the filters read; drops the scores for theirs."""
+        if self._follower.concerns(self.object_kinds):
+            return False
+        if self.scores is not None and self._follower.concerns(self.scores.object_kinds):
+            self.scores = None
+        self._follower.note_objects()
+        return True
+
+    def _shift_of(self, states: RowStates) -> ClassShift | None:
+        """None unless all that happened is that pods came and went that matter by the room they take
+        alone."""
+        scores, follower = self.scores, self._follower
+        if scores is None or not follower.saw_nodes:
+            return None
+        if (self.stale_by | scores.stale_by) & MOVING_BITS:
+            return None
+        class_ids = follower.classes()
+        if class_ids is None:
+            return None
+        shift = self.shift(scores, states)
+        return None if shift.minds_any(class_ids) else shift
+
+    def _is_shifted(self, shift: ClassShift) -> bool:
+        """Takes over a few placements."""
+        if self.filtered is not None or not shift.is_worth_it:
+            return False
+        rows = self._follower.usage_rows()
+        if rows is None or not shift.follow(rows.tolist()):
+            return False
+        self._follower.note()
+        self.failure = None
+        return True
+
+
+def _reads_changed(follower: Follower) -> int:
+    """Bits of Reads."""
+    if not follower.saw_nodes:
+        return EDITED_BITS
+    if not follower.saw_usage:
+        return MOVING_BITS
+    return 0 if follower.saw_pods else _PODS
+
+
+class Evaluations:
+    """Those in use, up to date when they are asked for: the least recently used go first, and one is
+    always kept."""
+
+    def __init__(
+        self,
+        cluster: ClusterView,
+        row_bytes: int,
+        bytes_max: int,
+        states: RowStates | None = None,
+    ) -> None:
+        """`row_bytes`: of an evaluation, of each row; `bytes_max`: about what all may take. `states`:
+        evaluations are of all rows; without, of those that are asked about."""
+        self._cluster = cluster
+        self._row_bytes = row_bytes
+        self._bytes_max = bytes_max
+        self._states = states
+        self._kept: OrderedDict[Hashable, Evaluation] = OrderedDict()
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._kept
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def of(self, key: Hashable, info: PodInfo, framework: Framework) -> Evaluation:
+        """The up-to-date evaluation of pods like this one. `key`: of these and no others."""
+        kept = self._kept
+        found = kept.get(key)
+        if found is None:
+            while len(kept) >= self.count_max:
+                kept.popitem(last=False)
+        else:
+            kept.move_to_end(key)
+        if found is None or not found.catch_up(self._states):
+            found = kept[key] = self.alone(info, framework)
+        return found
+
+    def alone(self, info: PodInfo, framework: Framework, own_uid: str = "") -> Evaluation:
+        """A new one that is not kept."""
+        made = Evaluation(info, framework, self._cluster, own_uid)
+        if self._states is not None:
+            made.filters.fill(self._states)
+        return made
+
+    @property
+    def count_max(self) -> int:
+        """So many are kept."""
+        each = EVALUATION_BYTES + self._row_bytes * self._cluster.nodes.capacity
+        return max(1, self._bytes_max // each)
+
+    def forget(self, key: Hashable) -> None:
+        self._kept.pop(key, None)
+
+    def forget_all(self) -> None:
+        self._kept.clear()
