@@ -21,8 +21,9 @@ from shared.framework.follower import Follower
 from shared.framework.kept_answers import KeptScore, RoomAsked, RoomFilter, ScoreKeeper
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
+from shared.plugins.resources.balance import Floats
 from shared.plugins.resources.kept_resources import AMOUNT_MAX, KeptRoom, KeptScores
-from shared.plugins.resources.resource_arrays import BLOCK, Floats
+from shared.plugins.resources.resource_arrays import BLOCK
 
 FEW_ROWS: Final = 8
 """So many are written one by one in plain numbers, which is quicker."""

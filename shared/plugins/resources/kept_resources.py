@@ -20,10 +20,17 @@ import numpy as np
 from shared.columns.rows import RowIndex
 from shared.columns.schema import BASE_RESOURCES, INT64_MAX, Bools, Int64s, wrap_int64
 from shared.columns.table import NodeTable
-from shared.plugins.resources.resource_arrays import BLOCK, SCORE_MAX, Columns, Floats
+from shared.plugins.resources.balance import (
+    SCORE_MAX,
+    Floats,
+    balance_of_node,
+    balance_of_two,
+)
+from shared.plugins.resources.resource_arrays import BLOCK, Columns
 
 AMOUNT_MAX: Final = ((1 << 53) - 1) // (SCORE_MAX + 1)
 """A hundred times as much, and as much again, is below 2^53. In bytes, 80 TiB."""
+_EVEN: Final = SCORE_MAX + SCORE_MAX // 2
 
 
 class KeptRoom:
@@ -216,7 +223,7 @@ class KeptBalance(KeptScores):
             shares /= self._sizes[i, rows]
             if self._least_free[i] < amounts[i]:
                 np.minimum(shares, 1.0, out=shares)
-        change = _balanced(share, other)
+        change = balance_of_two(share, other)
         change += self._unbalanced[rows]
         change *= 0.5
         return np.floor(change, out=change)
@@ -224,22 +231,8 @@ class KeptBalance(KeptScores):
     def _keep(self, index: RowIndex, used: Floats, sizes: Floats) -> None:
         self._amounts[:, index] = used
         shares = np.minimum(used / sizes, 1.0)
-        self._unbalanced[index] = _EVEN - _balanced(shares[0], shares[1])
+        self._unbalanced[index] = _EVEN - balance_of_two(shares[0], shares[1])
 
     def _keep_one(self, row: int, used: Sequence[int], sizes: Sequence[int]) -> None:
         self._amounts[0, row], self._amounts[1, row] = used
-        gap = abs(min(used[0] / sizes[0], 1.0) - min(used[1] / sizes[1], 1.0))
-        self._unbalanced[row] = _EVEN - int((2.0 - gap) * (SCORE_MAX / 2))
-
-
-_EVEN: Final = SCORE_MAX + SCORE_MAX // 2
-
-
-def _balanced(share: Floats, other: Floats) -> Floats:
-    """100 x (1 - half the distance of two used shares), truncated. Takes `share` over. As doubling a
-    float is exact, so is taking half of the whole at the end."""
-    share -= other
-    np.abs(share, out=share)
-    np.subtract(2.0, share, out=share)
-    share *= SCORE_MAX / 2
-    return np.floor(share, out=share)
+        self._unbalanced[row] = _EVEN - balance_of_node(used, sizes)

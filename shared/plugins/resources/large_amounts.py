@@ -10,13 +10,9 @@ requested_to_capacity_ratio,balanced_allocation}.go, v1.36.2.
 """
 
 from collections.abc import Sequence
-from typing import Final
 
-from shared.columns.schema import INT64_MAX, wrap_int64
-from shared.plugins.resources.deviation import deviation_of
-
-SCORE_MAX: Final = 100
-_INT64_MIN: Final = -INT64_MAX - 1
+from shared.columns.schema import wrap_int64
+from shared.plugins.resources.balance import SCORE_MAX, balance_of_node
 
 
 def least_allocated(
@@ -55,7 +51,9 @@ def balance_change(used: Sequence[int], amounts: Sequence[int], capacity: Sequen
     """How much better balanced a node is with the pod than without; 75 is no change."""
     with_pod = [wrap_int64(u + amount) for u, amount in zip(used, amounts, strict=True)]
     half = SCORE_MAX // 2
-    change = wrap_int64(half + _balanced(with_pod, capacity) - _balanced(used, capacity))
+    change = wrap_int64(
+        half + balance_of_node(with_pod, capacity) - balance_of_node(used, capacity)
+    )
     return wrap_int64(half + _quotient(change, 2))
 
 
@@ -79,14 +77,6 @@ def _mean(shares: Sequence[int], capacity: Sequence[int], weights: Sequence[int]
             total = wrap_int64(total + wrap_int64(share * resource_weight))
             weight += resource_weight
     return _quotient(total, weight) if weight else 0
-
-
-def _balanced(requested: Sequence[int], capacity: Sequence[int]) -> int:
-    """100 x (1 - standard deviation of the used shares), over resources present."""
-    present = zip(requested, capacity, strict=True)
-    shares = [min(float(used) / float(size), 1.0) for used, size in present if size != 0]
-    balance = (1.0 - deviation_of(shares)) * float(SCORE_MAX)
-    return int(balance) if balance > _INT64_MIN else _INT64_MIN
 
 
 def _quotient(dividend: int, divisor: int) -> int:

@@ -43,6 +43,7 @@ from shared.framework.status import Code, Verdicts
 from shared.kube import resource_names
 from shared.plugin_names import NODE_RESOURCES_FIT
 from shared.plugins.resources import resource_arrays as kernel
+from shared.plugins.resources.balance import SCORE_MAX
 from shared.plugins.resources.fit_hints import FitHints
 from shared.plugins.resources.kept_resources import KeptLeastAllocated, KeptScores
 from shared.plugins.resources.resource_args import (
@@ -323,6 +324,6 @@ def _strategy(strategy: ScoringStrategy) -> Strategy:
             return _MostAllocated()
         case _:
             assert strategy.requested_to_capacity_ratio is not None, "checked with the arguments"
-            scale = kernel.SCORE_MAX // SHAPE_SCORE_MAX
+            scale = SCORE_MAX // SHAPE_SCORE_MAX
             shape = strategy.requested_to_capacity_ratio.shape
             return _RequestedToCapacityRatio([(p.utilization, p.score * scale) for p in shape])

@@ -18,14 +18,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shared.columns.schema import INT64_MAX, Bools, Int64s, wrap_int64
 from shared.framework.score_shape import UTILIZATION_MAX
 from shared.plugins.resources import large_amounts
-from shared.plugins.resources.deviation import deviation_of
+from shared.plugins.resources.balance import (
+    SCORE_MAX,
+    Floats,
+    balance_of_any,
+    balance_of_node,
+    balance_of_two,
+)
 
-SCORE_MAX: Final = 100
 REASON_BIT_MAX: Final = 61
 """Resources beyond share this bit: a mask is an int64 (`shared.framework.status.REASONS_MAX`)."""
 
@@ -38,7 +42,6 @@ BLOCK: Final = 1 << 13
 FEW_ROWS: Final = 256
 """Up to so many, doing something for each row costs less than finding out that it is not needed."""
 
-Floats = NDArray[np.float64]
 Columns = Sequence[Int64s]
 """One array of shape (n,) for each resource."""
 
@@ -317,104 +320,33 @@ def balance_change(used: Columns, amounts: Sequence[int], capacity: Columns) -> 
             amounts,
         )
     found = np.empty(len(capacity[0]), np.int64)
+    half = SCORE_MAX // 2
     for block in _blocks(len(found)):
         sizes = [column[block] for column in capacity]
         before = [column[block] for column in used]
-        if len(sizes) == 2 and all(_same_number(size) or size.all() for size in sizes):
-            found[block] = _balance_change_of_two(before, amounts, sizes)
-        else:
-            found[block] = _balance_change_of_any(before, amounts, sizes)
+        present = [size != 0 for size in sizes]
+        has_all = len(sizes) == 2 and all(has.all() for has in present)
+        divisors = [_same_number(size) or np.maximum(size, 1).astype(np.float64) for size in sizes]
+        with_pod = [column + amount for column, amount in zip(before, amounts, strict=True)]
+        change = _balance(with_pod, divisors, None if has_all else present)
+        change -= _balance(before, divisors, None if has_all else present)
+        change += half
+        change *= 0.5
+        np.trunc(change, out=change)
+        change += half
+        found[block] = change
     return found
 
 
-def _balance_change_of_two(used: Columns, amounts: Sequence[int], capacity: Columns) -> Floats:
-    """The usual case: two resources that every node has."""
-    first, second = (_same_number(size) or size.astype(np.float64) for size in capacity)
-    after = _balanced_of_two(used[0] + amounts[0], used[1] + amounts[1], first, second)
-    before = _balanced_of_two(used[0], used[1], first, second)
-    after -= before
-    after += SCORE_MAX // 2
-    after *= 0.5
-    np.floor(after, out=after)
-    after += SCORE_MAX // 2
-    return after
-
-
-def _balanced_of_two(
-    first_used: Int64s, second_used: Int64s, first: Floats | int, second: Floats | int
+def _balance(
+    used: Columns, sizes: Sequence[Floats | int], present: Sequence[Bools] | None
 ) -> Floats:
-    """As `_balanced`, in whole numbers that are still floats."""
-    share: Floats = first_used / first
-    other: Floats = second_used / second
-    for each in (share, other):
-        if len(each) <= FEW_ROWS or each.max() > 1.0:
-            np.minimum(each, 1.0, out=each)
-    share -= other
-    share *= 0.5  # Exact, as by two.
-    np.abs(share, out=share)
-    np.subtract(1.0, share, out=share)
-    share *= float(SCORE_MAX)
-    return np.floor(share, out=share)
-
-
-def _balance_change_of_any(used: Columns, amounts: Sequence[int], capacity: Columns) -> Int64s:
-    with_pod = [column + amount for column, amount in zip(used, amounts, strict=True)]
-    present = [size != 0 for size in capacity]
-    sizes = [np.maximum(size, 1).astype(np.float64) for size in capacity]
-    change = _balanced(with_pod, sizes, present)
-    change -= _balanced(used, sizes, present)
-    change += SCORE_MAX // 2
-    change -= change >> 63  # Truncated, as Go does: shifting rounds down.
-    change >>= 1
-    change += SCORE_MAX // 2
-    return change
-
-
-def _balanced(requested: Columns, sizes: Sequence[Floats], present: Sequence[Bools]) -> Int64s:
-    """100 x (1 - standard deviation of the used shares), truncated; over resources present."""
-    shares: list[Floats] = []
-    for used, size in zip(requested, sizes, strict=True):
-        share = used / size
-        np.minimum(share, 1.0, out=share)
-        shares.append(share)
-    if len(shares) == 2:  # The usual case. In place, as memory costs more than sums.
-        deviation = shares[0]
-        deviation -= shares[1]
-        deviation /= 2
-        np.abs(deviation, out=deviation)
-        deviation[~(present[0] & present[1])] = 0.0
-    elif len(shares) > 2:
-        deviation = _deviation_of_present(shares, present)
-    else:
-        deviation = np.zeros(len(shares[0]))
-    np.subtract(1.0, deviation, out=deviation)
-    deviation *= float(SCORE_MAX)
-    return deviation.astype(np.int64)
-
-
-def _deviation_of_present(shares: Sequence[Floats], present: Sequence[Bools]) -> Floats:
-    """Deviation over those shares that count, which differ from node to node.
-
-    Adding 0.0 for the others changes no sum, so the order of additions is upstream's.
-    """
-    count = np.zeros(len(shares[0]), np.int64)
-    total = np.zeros(len(shares[0]))
-    for share, counts in zip(shares, present, strict=True):
-        count += counts
-        total += share * counts
-    divisor = np.maximum(count, 1)
-    mean = total / divisor
-    squares = np.zeros(len(total))
-    highest = np.zeros(len(total))
-    lowest = np.full(len(total), np.inf)
-    for share, counts in zip(shares, present, strict=True):
-        difference = share - mean
-        squares += difference * difference * counts
-        highest = np.where(counts, np.maximum(highest, share), highest)
-        lowest = np.where(counts, np.minimum(lowest, share), lowest)
-    deviation = np.sqrt(squares / divisor)
-    # With two, upstream takes half the difference, which rounds otherwise. With one it is 0.
-    return np.where(count == 2, np.abs((highest - lowest) / 2), deviation)
+    """`present`: whether a node has the resource; None: there are two, and every node has both."""
+    shares: list[Floats] = [amount / size for amount, size in zip(used, sizes, strict=True)]
+    for share in shares:
+        if len(share) <= FEW_ROWS or share.max() > 1.0:
+            np.minimum(share, 1.0, out=share)
+    return balance_of_two(*shares) if present is None else balance_of_any(shares, present)
 
 
 def balance_change_one(used: Sequence[int], amounts: Sequence[int], capacity: Sequence[int]) -> int:
@@ -426,15 +358,5 @@ def balance_change_one(used: Sequence[int], amounts: Sequence[int], capacity: Se
         if before < 0 or after > SUM_MAX or size > SUM_MAX:
             return large_amounts.balance_change(used, amounts, capacity)
     half = SCORE_MAX // 2
-    change = _balanced_one(with_pod, capacity) - _balanced_one(used, capacity)
+    change = balance_of_node(with_pod, capacity) - balance_of_node(used, capacity)
     return half + (half + change) // 2
-
-
-def _balanced_one(requested: Sequence[int], capacity: Sequence[int]) -> int:
-    """`_balanced` of one node."""
-    shares: list[float] = []
-    for used, size in zip(requested, capacity, strict=True):
-        if size:
-            share = float(used) / float(size)
-            shares.append(min(share, 1.0))
-    return int((1.0 - deviation_of(shares)) * float(SCORE_MAX))
