@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from bench.apiserver.store import Table
 from bench.sim.berth import Berth
 from bench.sim.copies import differences
+from bench.sim.draw import Json
 from bench.sim.leaks import holders
 from bench.sim.links import PeerEnd
 from bench.sim.oracle import (
@@ -22,7 +23,6 @@ from bench.sim.oracle import (
     why_not,
 )
 from bench.sim.permit import GROUP
-from bench.sim.plan import Json
 from bench.sim.poison import is_poison
 from bench.sim.processes import OwnerProcess, ScorerProcess
 from bench.sim.schedule import Process, SimulatedFailure

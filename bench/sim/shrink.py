@@ -8,7 +8,8 @@ party draws from a generator of its own, so the rest goes on much as before.
 from collections.abc import Callable
 from typing import Final
 
-from bench.sim.plan import Action, Plan
+from bench.sim.draw import Action
+from bench.sim.plan import Plan
 
 TRIALS_MAX: Final = 400
 """At about a quarter of a second each: two minutes."""

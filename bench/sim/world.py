@@ -24,7 +24,7 @@ from bench.apiserver.store import StoredObject, Table
 from bench.apiserver.watching import WatchCursor, WatchStart
 from bench.sim.berth import Berth
 from bench.sim.controllers import Controllers
-from bench.sim.plan import Action, Json
+from bench.sim.draw import Action, Json
 from bench.sim.poison import is_poison
 from bench.sim.processes import ScorerProcess, new_process, start_api_server
 from bench.sim.schedule import EPOCH_WALL_S, KILLED, MachineClock, Process, Simulation

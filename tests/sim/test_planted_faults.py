@@ -5,7 +5,8 @@ from itertools import chain
 
 import pytest
 
-from bench.sim.plan import Action, Plan
+from bench.sim.draw import Action
+from bench.sim.plan import Plan
 from bench.sim.run import play, play_seed
 from bench.sim.shrink import shrink
 from tests.sim.planting import planted

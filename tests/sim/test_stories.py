@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from bench.sim.plan import Action, Plan
+from bench.sim.draw import Action
+from bench.sim.plan import Plan
 from bench.sim.run import play
 from tests.sim.planting import planted
 

@@ -1,0 +1,179 @@
+"""Volumes and devices of a plan: what there is of them, who wants them, and what becomes of them."""
+
+from typing import Final
+
+from bench.sim.draw import Action, Draw, Json, create
+from bench.sim.objects import DRIVER, on_node
+
+STORAGE: Final = "/apis/storage.k8s.io/v1"
+DEVICES: Final = "/apis/resource.k8s.io/v1"
+VOLUMES: Final = "/api/v1/persistentvolumes"
+DISKS: Final = "/api/v1/namespaces/default/persistentvolumeclaims"
+CLAIMS: Final = f"{DEVICES}/namespaces/default/resourceclaims"
+SLICES: Final = f"{DEVICES}/resourceslices"
+GPU_DRIVER: Final = "gpu.example.com"
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+SHARED: Final = ("a", "b")
+"""Ends of names of claims that many pods want."""
+
+
+def storage(draw: Draw) -> list[Action]:
+    """Classes of storage, a few volumes that are there already, and how many a node can attach."""
+    rng = draw.rng
+    made = [
+        create(f"{STORAGE}/storageclasses", name, provisioner=provisioner, volumeBindingMode=mode)
+        for name, provisioner, mode in (
+            ("late", DRIVER, "WaitForFirstConsumer"),
+            ("now", DRIVER, "Immediate"),
+            ("local", NO_PROVISIONER, "WaitForFirstConsumer"),
+        )
+    ]
+    for number in draw.some(4):
+        node = rng.choice(draw.nodes)
+        spec = {
+            "storageClassName": "local",
+            "accessModes": ["ReadWriteOnce", "ReadWriteOncePod"],
+            "capacity": {"storage": rng.choice(("1Gi", "5Gi"))},
+            "local": {"path": "/disk"},
+            "nodeAffinity": on_node(node),
+        }
+        made.append(create(VOLUMES, f"local-{number}", spec=spec))
+    for node in draw.nodes:
+        if rng.random() < 0.6:
+            limit = {
+                "name": DRIVER,
+                "nodeID": node,
+                "allocatable": {"count": rng.randint(0, 2)},
+            }
+            made.append(create(f"{STORAGE}/csinodes", node, spec={"drivers": [limit]}))
+    return made
+
+
+def _claim_spec(draw: Draw) -> Json:
+    rng = draw.rng
+    return {
+        "storageClassName": rng.choice(("late", "late", "now", "local", "local")),
+        "accessModes": [rng.choice(("ReadWriteOnce", "ReadWriteOnce", "ReadWriteOncePod"))],
+        "resources": {"requests": {"storage": rng.choice(("1Gi", "3Gi"))}},
+    }
+
+
+def add_claims(draw: Draw, spec: Json, at_s: float) -> list[Action]:
+    """Has some pods want volumes and devices, their own and ones that they share; what they want
+    may come later than they, or not at all."""
+    rng, made = draw.rng, []
+    volumes, wanted = [], []
+    if "volumes" in draw.features and rng.random() < 0.5:
+        if rng.random() < 0.2:
+            template = {"volumeClaimTemplate": {"spec": _claim_spec(draw)}}
+            volumes.append({"name": "own", "ephemeral": template})
+        for _ in range(rng.choice((1, 1, 2))):
+            name = _claim_name(draw, "disk")
+            volumes.append({"name": name, "persistentVolumeClaim": {"claimName": name}})
+            if rng.random() < 0.9:
+                made.append(create(DISKS, name, draw.late_s(at_s), spec=_claim_spec(draw)))
+    if "devices" in draw.features and rng.random() < 0.5:
+        if rng.random() < 0.5:
+            wanted.append({"name": "own", "resourceClaimTemplateName": rng.choice(("one", "two"))})
+        else:
+            name = _claim_name(draw, "claim")
+            wanted.append({"name": "shared", "resourceClaimName": name})
+            devices = _devices_spec(draw, rng.choice((1, 1, 2)))
+            made.append(create(CLAIMS, name, draw.late_s(at_s), spec={"devices": devices}))
+    if volumes:
+        spec["volumes"] = volumes
+    if wanted:
+        spec["resourceClaims"] = wanted
+    return made
+
+
+def _claim_name(draw: Draw, kind: str) -> str:
+    """Often one that another pod has, too."""
+    if draw.rng.random() < 0.4:
+        return f"{kind}-{draw.rng.choice(SHARED)}"
+    return f"{kind}-{len(draw.pods)}"
+
+
+def device_pools(draw: Draw) -> list[Action]:
+    """A class, templates for claims, and what each node has."""
+    expression = f'device.driver == "{GPU_DRIVER}"'
+    selectors = [{"cel": {"expression": expression}}]
+    made = [create(f"{DEVICES}/deviceclasses", "gpu", spec={"selectors": selectors})]
+    for name, count in (("one", 1), ("two", 2)):
+        spec = {"spec": {"devices": _devices_spec(draw, count)}}
+        path = f"{DEVICES}/namespaces/default/resourceclaimtemplates"
+        made.append(create(path, name, spec=spec))
+    return made + [create(SLICES, node, spec=_pool(draw, node)) for node in draw.nodes]
+
+
+def _pool(draw: Draw, node: str) -> Json:
+    rng = draw.rng
+    devices = [
+        {"name": f"gpu-{number}", "attributes": {"model": {"string": rng.choice(("a", "b"))}}}
+        for number in range(rng.randint(0, 3))
+    ]
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    return {"driver": GPU_DRIVER, "nodeName": node, "pool": pool, "devices": devices}
+
+
+def _devices_spec(draw: Draw, count: int) -> Json:
+    exactly: Json = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+    if draw.rng.random() < 0.3:
+        model = f'device.attributes["{GPU_DRIVER}"].model == "a"'
+        exactly["selectors"] = [{"cel": {"expression": model}}]
+    return {"requests": [{"name": "r", "exactly": exactly}]}
+
+
+def volumes(draw: Draw) -> list[Action]:
+    """What becomes of claims and volumes later."""
+    rng, made = draw.rng, []
+    for _ in draw.some(4):
+        disk = f"{DISKS}/disk-{rng.choice((*SHARED, *range(len(draw.pods))))}"
+        node = rng.choice(draw.nodes)
+        at_s = draw.time_s()
+        choice = rng.random()
+        if choice < 0.4:
+            made.append(Action(at_s, "delete", {"path": disk}))
+            if rng.random() < 0.7:
+                name = disk.rpartition("/")[2]
+                made.append(create(DISKS, name, at_s + rng.random(), spec=_claim_spec(draw)))
+        elif choice < 0.6:
+            made.append(Action(at_s, "delete", {"path": f"{VOLUMES}/local-{rng.randint(0, 3)}"}))
+        elif choice < 0.8:
+            made.append(Action(at_s, "delete", {"path": f"{STORAGE}/csinodes/{node}"}))
+        else:
+            limit = {
+                "name": DRIVER,
+                "nodeID": node,
+                "allocatable": {"count": rng.randint(0, 3)},
+            }
+            spec = {"drivers": [limit]}
+            made.append(create(f"{STORAGE}/csinodes", node, at_s, spec=spec))
+    return made
+
+
+def devices(draw: Draw) -> list[Action]:
+    """What becomes of devices later."""
+    rng, made = draw.rng, []
+    for _ in draw.some(4):
+        node, at_s = rng.choice(draw.nodes), draw.time_s()
+        choice = rng.random()
+        if choice < 0.4:
+            spec = _pool(draw, node)
+            spec["pool"]["generation"] = 2
+            made.append(
+                Action(at_s, "change", {"path": f"{SLICES}/{node}", "body": {"spec": spec}})
+            )
+        elif choice < 0.6:
+            made.append(Action(at_s, "delete", {"path": f"{SLICES}/{node}"}))
+            again_s = at_s + rng.random() * 3
+            made.append(create(SLICES, node, again_s, spec=_pool(draw, node)))
+        else:
+            name = f"claim-{rng.choice((*SHARED, *range(len(draw.pods))))}"
+            made.append(Action(at_s, "delete", {"path": f"{CLAIMS}/{name}"}))
+    return made
+
+
+def controllers(draw: Draw) -> Action:
+    """What makes volumes for claims and claims of templates."""
+    return Action(0.0, "start_controllers", {"period_s": draw.rng.choice((0.1, 0.5, 2.0))})
