@@ -2,9 +2,9 @@
 
 `schedule.py` has the clock and the one list of what happens next; `virtual_loop.py` runs asyncio code
 and its connections on it, `links.py` the channels between processes, `processes.py` the real code of
-each process, `berth.py` the supervisor that starts them. `plan.py` and `plan_*.py` draw from a seed what happens to
-the cluster and what goes wrong (`poison.py`: objects that should not be), `world.py` does it, and
-`controllers.py` what a cluster's controllers would. `judge.py` looks after each step, `oracle.py` is the
-slow second opinion on every placement, `run.py` plays a seed, `shrink.py` makes the story of one that
-failed short.
+each process, `berth.py` the supervisor that starts them. `plan.py` and `plan_*.py` draw from a seed
+what happens to the cluster and what goes wrong (`poison.py`: objects that should not be, `deadly.py`:
+pods that no process survives), `world.py` does it, and `controllers.py` what a cluster's controllers
+would. `judge.py` looks after each step, `oracle.py` is the slow second opinion on every placement,
+`run.py` plays a seed, `shrink.py` makes the story of one that failed short.
 """

@@ -4,13 +4,14 @@ The supervisor lives on the virtual clock as the others do and finds simulated p
 would give it real ones. When it dies its children die with it, and a service manager starts it anew.
 """
 
+import math
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, cast
 
+from bench.sim import deadly, permit
 from bench.sim.links import Links
-from bench.sim.permit import PLUGINS
 from bench.sim.processes import (
     ADDRESS,
     AsyncProcess,
@@ -96,11 +97,18 @@ class SimulatedChild:
         assert self._exit_code is not None, "only those are reaped that have ended"
         return self._exit_code
 
-    def abandon(self) -> None:
-        """Its supervisor is dead."""
+    def abandon(self, for_s: float) -> None:
+        """Its supervisor is dead, which it notices after so long. Nobody is told of its end any more.
+        The owner has lost its sockets to the next one by then."""
         self._exit_code = KILLED
-        if self._process is not None:
-            self._process.kill()
+        process = self._process
+        if process is None:
+            return
+        process.on_end = None
+        if for_s and not isinstance(process, OwnerProcess):
+            self._berth.simulation.after(for_s, process.kill)
+        else:
+            process.kill()
 
 
 class Berth:
@@ -134,6 +142,8 @@ class Berth:
         self._identity = ""
         self.children: list[SimulatedChild] = []
         """Those that have not ended."""
+        self.linger_s = 0.0
+        """So long children may take to notice that their supervisor is gone."""
         self._parsed: dict[int, SchedulerConfiguration] = {}
         first = parse_configuration(configurations[0], "first")
         election = first.leader_election if first.leader_election.leader_elect else None
@@ -144,7 +154,7 @@ class Berth:
             network=network,
             links=self.links,
             clock=MachineClock(simulation),
-            registry=InTreeRegistry(entry_points=PLUGINS),
+            registry=InTreeRegistry(entry_points=(permit.PLUGIN, deadly.PLUGIN)),
             prefix=prefix,
             binder_count=binder_count,
             election=election,
@@ -183,6 +193,22 @@ class Berth:
         found = self.processes.get(name)
         if found is not None:
             found.end(KILLED)
+
+    def sleep(self, for_s: float) -> None:
+        """The machine sleeps: nothing is done on it, and its monotonic clock stands still."""
+        clock = self.machine.clock
+        if not clock.is_asleep:
+            clock.fall_asleep()
+            for process in self.processes.values():
+                process.stop_until(math.inf)
+            self.simulation.after(for_s, self.wake)
+
+    def wake(self) -> None:
+        """The machine sleeps no more."""
+        if self.machine.clock.is_asleep:
+            self.machine.clock.wake()
+            for process in self.processes.values():
+                process.start_again()
 
     def reload(self, configuration: int) -> None:
         """Its file is changed, and it is told so."""
@@ -230,16 +256,21 @@ class Berth:
 
         process.on_end = self._supervisor_ended
         process.start(main)
+        self._has_come(process)
+
+    def _has_come(self, process: Process) -> None:
+        if self.machine.clock.is_asleep:
+            process.stop_until(math.inf)
 
     def _take_list(self, told: ProcessList) -> None:
         self.told = told
 
     def _supervisor_ended(self, _: int) -> None:
-        for child in self.children:
-            child.abandon()
-        self.children = []
         rng = self.simulation.rng(f"service manager {self._lives}")
         self.simulation.after(rng.random() * START_S_MAX, self._start_supervisor)
+        for child in self.children:
+            child.abandon(rng.random() * self.linger_s)
+        self.children = []
 
     def _specs(self) -> list[ChildSpec]:
         """ConfigurationError where the current one cannot be used."""
@@ -298,6 +329,7 @@ class Berth:
             case _:
                 process = start_binder(self.machine, life)
         self.processes[life.name] = process
+        self._has_come(process)
         if self.on_start is not None:
             self.on_start(process)
         return process

@@ -16,7 +16,7 @@ import msgspec
 
 from bench.sim import slow_pods, slow_storage
 from bench.sim import slow_topology as slow
-from bench.sim.slow_claims import claims_verdict, refuse_extended
+from bench.sim.slow_claims import backing_class, claims_verdict, shared_devices
 from bench.sim.slow_pods import Amounts, Verdict
 from bench.sim.slow_storage import Storage, VolumePod
 
@@ -190,12 +190,11 @@ def why_not(
 def _why_not(
     pod: OraclePod, node: OracleNode, cluster: OracleCluster, before: OracleCluster
 ) -> Verdict | None:
-    refuse_extended(pod.spec, pod.status, cluster)
     beside = cluster.on(node)
     return (
         _early_verdict(pod, node)
         or _ports(pod, beside)
-        or _room(pod, node, beside)
+        or _room(pod, node, beside, cluster)
         or _volumes(pod, node, cluster, before)
         or _topology(pod, node, cluster, before)
         or claims_verdict(pod.uid, pod.namespace, pod.spec, pod.status, node, cluster)
@@ -214,13 +213,15 @@ def overcommitted(cluster: OracleCluster) -> list[tuple[str, str]]:
     for node in cluster.nodes:
         pods = cluster.on(node)
         for name, wanted in _sum(pods).items():
-            if wanted > _there(node, name):
+            if wanted > _there(node, name) and not backing_class(name, node, cluster):
                 found.append((node.name, f"{wanted} of {name} are asked for"))
         ports = [port for pod in pods for port in pod.host_ports]
         if any(slow_pods.ports_clash(a, b) for i, a in enumerate(ports) for b in ports[:i]):
             found.append((node.name, "a host port is used twice"))
         if len(pods) > _there(node, "pods"):
             found.append((node.name, f"{len(pods)} pods"))
+    for _, pool, device in shared_devices(cluster.latest.get("resourceclaims", {}).values()):
+        found.append((pool, f"two claims have device {device}"))
     return found
 
 
@@ -265,14 +266,20 @@ def _sum(pods: Iterable[OraclePod]) -> Amounts:
     return total
 
 
-def _room(pod: OraclePod, node: OracleNode, beside: Sequence[OraclePod]) -> Verdict | None:
+def _room(
+    pod: OraclePod, node: OracleNode, beside: Sequence[OraclePod], cluster: OracleCluster
+) -> Verdict | None:
     wrong, is_final = [], False
     if len(beside) + 1 > _there(node, "pods"):
         wrong.append("Too many pods")
     taken = _sum(beside)
     for name, wanted in pod.requests.items():
         there = _there(node, name)
-        if wanted and wanted + taken.get(name, 0) > there:
+        if (
+            wanted
+            and wanted + taken.get(name, 0) > there
+            and not backing_class(name, node, cluster)
+        ):
             wrong.append(f"Insufficient {name}")
             is_final |= wanted > there
     return Verdict("NodeResourcesFit", ", ".join(wrong), is_final) if wrong else None

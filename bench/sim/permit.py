@@ -71,6 +71,6 @@ class SimulatedGroup:
                 yield peer
 
 
-PLUGINS: Final = (
-    metadata.EntryPoint(SimulatedGroup.NAME, "bench.sim.permit:SimulatedGroup", ENTRY_POINT_GROUP),
+PLUGIN: Final = metadata.EntryPoint(
+    SimulatedGroup.NAME, "bench.sim.permit:SimulatedGroup", ENTRY_POINT_GROUP
 )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Container
 from typing import Final, NamedTuple
 
 from bench.sim import plan_claims, plan_cluster, plan_faults
+from bench.sim.deadly import SimulatedDeath
 from bench.sim.draw import Action, Draw
 from bench.sim.permit import SimulatedGroup
 
@@ -26,6 +27,12 @@ RARE: Final = {
     "groups": 0.2, "devices": 0.3, "volumes": 0.3, "poison": 0.3,
 }  # fmt: skip
 """How likely a feature is; one half where nothing is said."""
+LATER: Final = {
+    "asleep": 0.1, "deadly": 0.1, "device_resources": 0.15, "lingering": 0.1, "matched": 0.1,
+    "poison_bound": 0.1,
+}  # fmt: skip
+"""Features that are drawn after all that is above, from a generator of their own: seeds without them are
+what they were before there were these."""
 
 PLAIN: Final = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -64,8 +71,14 @@ def make_plan(seed: int) -> Plan:
     rng = random.Random(f"plan/{seed}")
     features = tuple(each for each in FEATURES if rng.random() < RARE.get(each, 0.5))
     draw = Draw(rng, frozenset(features))
-    actions = tuple(sorted(_actions(draw), key=lambda action: action.at_s))
+    made = _actions(draw)
     counts = rng.choice((1, 2, 2, 3)), rng.choice((1, 1, 2))
+    draw.rng = more = random.Random(f"plan/{seed}/later")
+    later = tuple(each for each, chance in LATER.items() if more.random() < chance)
+    for each in later:
+        made += MAKERS_LATER[each](draw)
+    features += later
+    actions = tuple(sorted(made, key=lambda action: action.at_s))
     berth_count = 2 if "election" in features else 1
     return Plan(seed, features, *counts, actions, configurations(features), berth_count)
 
@@ -75,9 +88,11 @@ def configurations(features: Container[str]) -> tuple[str, ...]:
     first = PLAIN
     if "election" in features:
         first = first.replace("{leaderElect: false}", "{leaderElect: true}")
-    if "groups" in features:
-        enabled = f"{{enabled: [{{name: {SimulatedGroup.NAME}}}]}}"
-        first += f"profiles: [{{plugins: {{multiPoint: {enabled}}}}}]\n"
+    plugins = {"groups": SimulatedGroup.NAME, "deadly": SimulatedDeath.NAME}
+    enabled = [f"{{name: {name}}}" for feature, name in plugins.items() if feature in features]
+    if enabled:
+        told = f"{{enabled: [{', '.join(enabled)}]}}"
+        first += f"profiles: [{{plugins: {{multiPoint: {told}}}}}]\n"
     return first, *(f"{first}{more}\n" for more in OTHERWISE)
 
 
@@ -129,3 +144,11 @@ MAKERS: Final[dict[str, Callable[[Draw], list[Action]]]] = {
     "reloads": plan_cluster.reloads,
 }
 """In this order: what is drawn later is another for each that is drawn before."""
+MAKERS_LATER: Final[dict[str, Callable[[Draw], list[Action]]]] = {
+    "asleep": plan_faults.asleep,
+    "deadly": plan_cluster.deadly,
+    "device_resources": plan_claims.device_resources,
+    "lingering": plan_faults.lingering,
+    "matched": plan_claims.matched,
+    "poison_bound": plan_cluster.poison_bound,
+}

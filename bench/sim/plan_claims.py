@@ -11,6 +11,8 @@ VOLUMES: Final = "/api/v1/persistentvolumes"
 DISKS: Final = "/api/v1/namespaces/default/persistentvolumeclaims"
 CLAIMS: Final = f"{DEVICES}/namespaces/default/resourceclaims"
 SLICES: Final = f"{DEVICES}/resourceslices"
+CARD: Final = "example.com/card"
+DEVICE: Final = "example.com/device"
 GPU_DRIVER: Final = "gpu.example.com"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 SHARED: Final = ("a", "b")
@@ -177,3 +179,62 @@ def devices(draw: Draw) -> list[Action]:
 def controllers(draw: Draw) -> Action:
     """What makes volumes for claims and claims of templates."""
     return Action(0.0, "start_controllers", {"period_s": draw.rng.choice((0.1, 0.5, 2.0))})
+
+
+def device_resources(draw: Draw) -> list[Action]:
+    """Devices that pods ask for as an amount: by a name that their class has, maybe one that nodes know
+    otherwise, too, or by the class itself."""
+    rng = draw.rng
+    name = rng.choice((CARD, CARD, DEVICE))
+    made = _devices_of_class(draw, "card", extendedResourceName=name)
+    for _ in draw.some(6):
+        asked = rng.choice((name, name, "deviceclass.resource.kubernetes.io/card"))
+        amounts = {asked: str(rng.choice((1, 1, 2)))}
+        spec = dict(rng.choice(draw.shapes)["spec"])
+        (container,) = spec["containers"]
+        requests = {**container["resources"]["requests"], **amounts}
+        limits = {**container["resources"].get("limits", {}), **amounts}
+        resources = {"requests": requests, "limits": limits}
+        made += _alike(draw, spec | {"containers": [{**container, "resources": resources}]})
+    return made
+
+
+def matched(draw: Draw) -> list[Action]:
+    """Claims of which all devices have to be of one model."""
+    rng = draw.rng
+    made = _devices_of_class(draw, "matched")
+    same = [{"matchAttribute": f"{GPU_DRIVER}/model"}]
+    for number in draw.some(4):
+        requests = [
+            {
+                "name": f"r{each}",
+                "exactly": {"deviceClassName": "matched", "count": rng.randint(1, 2)},
+            }
+            for each in draw.some(2)
+        ]
+        template = {"spec": {"devices": {"requests": requests, "constraints": same}}}
+        path = f"{DEVICES}/namespaces/default/resourceclaimtemplates"
+        made.append(create(path, f"matched-{number}", spec=template))
+        wanted = [{"name": "own", "resourceClaimTemplateName": f"matched-{number}"}]
+        made += _alike(draw, {**rng.choice(draw.shapes)["spec"], "resourceClaims": wanted})
+    return made
+
+
+def _devices_of_class(draw: Draw, name: str, **fields: str) -> list[Action]:
+    selectors = [{"cel": {"expression": f'device.driver == "{GPU_DRIVER}"'}}]
+    made = [create(f"{DEVICES}/deviceclasses", name, spec={"selectors": selectors, **fields})]
+    if "devices" not in draw.features:
+        made += [create(SLICES, node, spec=_pool(draw, node)) for node in draw.nodes]
+    if not {"volumes", "devices"} & draw.features:
+        made.append(controllers(draw))
+    return made
+
+
+def _alike(draw: Draw, spec: Json) -> list[Action]:
+    """A few pods of one spec at a time."""
+    at_s, made = draw.time_s(), []
+    for _ in draw.some(3):
+        pod: Json = {"namespace": "default", "name": f"p{len(draw.pods)}"}
+        draw.pods.append(pod)
+        made.append(Action(at_s, "create_pod", {**pod, "labels": {"app": "a"}, "spec": spec}))
+    return made

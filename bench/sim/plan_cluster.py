@@ -3,14 +3,15 @@
 from typing import Final
 
 from bench.sim import plan_claims
+from bench.sim.deadly import DEADLY, OWNER, SCORER
 from bench.sim.draw import STARTS_S, Action, Draw, Json
 from bench.sim.objects import HOST
 from bench.sim.permit import GROUP
 from bench.sim.permit import SIZE as GROUP_SIZE
+from bench.sim.poison import PREFIX, poisonous_pod
 from bench.sim.poison import poison as poisonous
 
 ZONE: Final = "topology.kubernetes.io/zone"
-DEVICE: Final = "example.com/device"
 APPS: Final = ("a", "b")
 NAMESPACES: Final = ("default", "other")
 CONFIGURATIONS: Final = 5
@@ -32,7 +33,7 @@ def new_node(draw: Draw, name: str) -> Json:
         "pods": str(rng.choice((3, 110))),
     }
     if "extended" in draw.features and rng.random() < 0.6:
-        room[DEVICE] = str(rng.randint(1, 3))
+        room[plan_claims.DEVICE] = str(rng.randint(1, 3))
     taints: list[Json] = []
     if "taints" in draw.features and rng.random() < 0.3:
         effect = rng.choice(("NoSchedule", "NoExecute", "PreferNoSchedule"))
@@ -56,8 +57,8 @@ def shape(draw: Draw) -> Json:
     }
     if "extended" in features and rng.random() < 0.5:
         count = str(rng.randint(1, 2))
-        requests[DEVICE] = count
-        container["resources"]["limits"] = {DEVICE: count}
+        requests[plan_claims.DEVICE] = count
+        container["resources"]["limits"] = {plan_claims.DEVICE: count}
     if "ports" in features and rng.random() < 0.4:
         container["ports"] = [{"containerPort": 80, "hostPort": rng.choice((80, 81))}]
     if "preemption" in features:
@@ -203,7 +204,7 @@ def _swap(draw: Draw, burst_s: float) -> list[Action]:
     to it: the next one takes its row."""
     old, new = (new_node(draw, f"n{len(draw.nodes)}") for _ in range(2))
     for node in (old, new):
-        node["room"] = {"cpu": "6", "memory": "8Gi", "pods": "110", DEVICE: "3"}
+        node["room"] = {"cpu": "6", "memory": "8Gi", "pods": "110", plan_claims.DEVICE: "3"}
         node["taints"], node["unschedulable"] = [], False
         node["labels"] = {HOST: node["name"], ZONE: "z1", "disk": "ssd"}
     at_s = burst_s + 10 ** draw.rng.uniform(-3.7, -2)
@@ -234,3 +235,27 @@ def reloads(draw: Draw) -> list[Action]:
         )
         for _ in draw.some(3)
     ]
+
+
+def deadly(draw: Draw) -> list[Action]:
+    """Pods that a process does not survive. They fit nowhere, if anybody gets so far."""
+    made = []
+    for number in draw.some(2):
+        spec = {"nodeSelector": {"nowhere": "x"}, "containers": [{"name": "c", "image": "i"}]}
+        labels = {DEADLY: draw.rng.choice((OWNER, SCORER))}
+        what = {"namespace": "default", "name": f"{PREFIX}deadly-{number}", "labels": labels}
+        made.append(Action(draw.time_s(), "create_pod", {**what, "spec": spec}))
+    return made
+
+
+def poison_bound(draw: Draw) -> list[Action]:
+    """Pods that should not be, on a node without room."""
+    rng = draw.rng
+    room = {"cpu": "0", "memory": "0", "pods": "0"}
+    node: Json = {"metadata": {"name": f"{PREFIX}home"}, "status": {"allocatable": room}}
+    made = [Action(0.0, "put_raw", {"plural": "nodes", "body": node})]
+    for number in draw.some(6):
+        body = poisonous_pod(rng, f"bound-{number}")
+        body["spec"]["nodeName"] = f"{PREFIX}home"
+        made.append(Action(draw.time_s(), "put_raw", {"plural": "pods", "body": body}))
+    return made

@@ -162,3 +162,17 @@ def clock(draw: Draw) -> list[Action]:
     by_s = draw.rng.choice((-3600.0, -5.0, 5.0, 86400.0))
     berth = draw.rng.choice((0, 0, 1))
     return [Action(draw.time_s(), "set_clock", {"berth": berth, "by_s": by_s})]
+
+
+def asleep(draw: Draw) -> list[Action]:
+    """A machine sleeps for a while; longer than a lease lasts, sometimes."""
+    rng = draw.rng
+    what = {"berth": rng.choice((0, 0, 1)), "for_s": round(10 ** rng.uniform(-1, 1.6), 3)}
+    return [Action(draw.time_s(), "sleep_machine", what) for _ in draw.some(2)]
+
+
+def lingering(draw: Draw) -> list[Action]:
+    """A supervisor that dies, of which its children hear late."""
+    linger = Action(0.0, "linger", {"for_s": round(10 ** draw.rng.uniform(-3, 0.7), 3)})
+    dies: Json = {"process": "supervisor", "sends": 0}
+    return [linger, *(Action(draw.time_s(), "kill", dict(dies)) for _ in draw.some(2))]

@@ -44,6 +44,12 @@ def poison(rng: random.Random, number: int) -> tuple[str, Json]:
     return plural, _filled(body, rng)
 
 
+def poisonous_pod(rng: random.Random, name: str) -> Json:
+    """A pod with a spec that can be put more into."""
+    meta: Json = {"name": f"{PREFIX}{name}", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return _pod(rng, meta | {"namespace": "default"})
+
+
 def _filled(value: Any, rng: random.Random) -> Any:
     """With what harms in the places that are left for it."""
     if isinstance(value, dict):

@@ -142,7 +142,7 @@ class OwnerProcess(LoopProcess):
             machine.registry,
             options,
             self.epoch,
-            self.simulation.now_s,
+            self.clock.monotonic_s(),
             life.in_hand,
         )
         self.sockets = OwnerEnd(machine.links, self)

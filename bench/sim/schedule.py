@@ -14,6 +14,7 @@ import signal
 from collections.abc import Callable
 from typing import Final
 
+from bench.sim.deadly import Death
 from bench.sim.work import CALLS_MAX, EACH, CallCounter
 
 EPOCH_WALL_S: Final = 1_760_000_000.0
@@ -51,9 +52,13 @@ class Simulation:
 
     def turn_of(self, process: Process) -> float:
         """Lets a process take its turn, which may be no longer than turns may be."""
-        if self._counter is None:
-            return process.turn()
-        again_s, count = self._counter.counted(process.turn)
+        try:
+            if self._counter is None:
+                return process.turn()
+            again_s, count = self._counter.counted(process.turn)
+        except Death:
+            process.exit_code = KILLED
+            return math.inf
         if count > CALLS_MAX:
             raise SimulatedFailure(
                 "long turn", f"{process.name} called {count} functions in one turn"
@@ -109,14 +114,31 @@ class Latency:
 
 
 class MachineClock:
-    """The clocks of a machine (`shared.clock.SystemClock`); the wall's may be set."""
+    """The clocks of a machine (`shared.clock.SystemClock`); the wall's may be set. While the machine
+    sleeps the monotonic one stands still, and only that."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
         self.wall_offset_s = 0.0
+        self.slept_s = 0.0
+        """Before it woke last."""
+        self._asleep_since_s: float | None = None
+
+    @property
+    def is_asleep(self) -> bool:
+        return self._asleep_since_s is not None
+
+    def fall_asleep(self) -> None:
+        self._asleep_since_s = self._simulation.now_s
+
+    def wake(self) -> None:
+        if self._asleep_since_s is not None:
+            self.slept_s += self._simulation.now_s - self._asleep_since_s
+            self._asleep_since_s = None
 
     def monotonic_s(self) -> float:
-        return self._simulation.now_s
+        now_s = self._simulation.now_s if self._asleep_since_s is None else self._asleep_since_s
+        return now_s - self.slept_s
 
     def boot_s(self) -> float:
         return self._simulation.now_s

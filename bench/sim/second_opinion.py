@@ -39,6 +39,8 @@ class ScorerOpinion:
         self._count = count
         self._own_uid = ""
         """Of the nominated pod that is being placed."""
+        self._before: OracleCluster | None = None
+        """As it was before anything was reserved for the pod that is being placed."""
         self._judged: set[tuple[object, ...]] = set()
         cycle = scorer.loop._cycle  # noqa: SLF001 # To listen.
         self._listen_to_placements(cycle)
@@ -59,14 +61,14 @@ class ScorerOpinion:
             place_many(class_id, rows, *rest)
 
         def put_one(task: PodTask, *rest: Any) -> None:
-            self._own_uid = task.uid
+            self._own_uid, self._before = task.uid, self._cluster()
             put(task, *rest)
-            self._own_uid = ""
+            self._own_uid, self._before = "", None
 
         replica.place, replica.place_many, cycle._put = placed, placed_many, put_one  # noqa: SLF001 # The same.
 
     def _judge_placements(self, class_id: int, rows: list[int]) -> None:
-        cluster = self._cluster()
+        cluster = self._before or self._cluster()
         for number, row in enumerate(rows):
             name = self._replica.nodes.name_of(row)
             pod = self._states.of_class(self._replica.epoch, class_id, self._own_uid)

@@ -1,16 +1,16 @@
 """Resource claims said slowly: devices are tried out one after the other until all requests have some.
 
 Written from upstream's rules over plain dictionaries as the API has them, as `slow_topology.py` is. Of
-selectors it knows comparisons joined by &&; of what else there is (constraints, alternatives,
-partitions, shares, device taints, extended resources that devices provide) it says nothing:
-`CannotTell`.
+selectors it knows comparisons joined by &&, of constraints that an attribute is the same; of what else
+there is (alternatives, partitions, shares, device taints) it says nothing: `CannotTell`.
 
 Rules: pkg/scheduler/framework/plugins/dynamicresources and dynamic-resource-allocation/structured,
 v1.36.2.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from bench.sim.slow_pods import Verdict, quantity, requests_of, terms_mean
@@ -19,6 +19,8 @@ from bench.sim.slow_storage import CannotTell
 Json = Mapping[str, Any]
 CLAIMS = "DynamicResources"
 RESERVED_MAX = 256
+IMPLICIT = "deviceclass.resource.kubernetes.io/"
+EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 DeviceId = tuple[str, str, str]
 """(driver, pool, device)"""
 
@@ -28,6 +30,8 @@ class Node(Protocol):
     def name(self) -> str: ...
     @property
     def labels(self) -> Mapping[str, str]: ...
+    @property
+    def allocatable(self) -> Json: ...
 
 
 class Cluster(Protocol):
@@ -35,6 +39,13 @@ class Cluster(Protocol):
     def told(self) -> Mapping[str, Mapping[str, Json]]: ...
     @property
     def latest(self) -> Mapping[str, Mapping[str, Json]]: ...
+
+
+class Alike(NamedTuple):
+    """A constraint: devices at these places have the same value of an attribute."""
+
+    places: frozenset[int]
+    values: Mapping[DeviceId, Json | None]
 
 
 class Device(NamedTuple):
@@ -66,21 +77,56 @@ def claims_verdict(
         users = [each.get("uid") for each in told.get("reservedFor") or []]
         if uid not in users and len(users) >= RESERVED_MAX:
             return Verdict(CLAIMS, "resourceclaim in use", is_final=True)
+    wanted += _extended(uid, spec, status, node, cluster)
     if wanted and not _can_allocate(wanted, node, cluster):
         return Verdict(CLAIMS, "cannot allocate all claims", is_final=True)
     return None
 
 
-def refuse_extended(spec: Json, status: Json, cluster: Cluster) -> None:
-    """`CannotTell` of a pod that asks for extended resources which devices provide."""
-    provided = set()
-    for name, found in cluster.told.get("deviceclasses", {}).items():
-        provided |= {
-            found["spec"].get("extendedResourceName"),
-            f"deviceclass.resource.kubernetes.io/{name}",
-        }
-    if provided & set(requests_of(spec, status)):
-        raise CannotTell("extended resources that devices provide")
+def backing_class(resource: str, node: Node, cluster: Cluster) -> str:
+    """The device class that provides an extended resource on a node; empty where none does, or where
+    the node has the resource itself."""
+    if quantity(str(node.allocatable.get(resource, "0"))) > 0:
+        return ""
+    return _class_of(resource, cluster)
+
+
+def _class_of(resource: str, cluster: Cluster) -> str:
+    classes = cluster.told.get("deviceclasses", {})
+    named = [
+        n for n, each in classes.items() if each["spec"].get("extendedResourceName") == resource
+    ]
+    if len(named) > 1:
+        raise CannotTell("an extended resource of several classes")
+    implicit = resource.removeprefix(IMPLICIT)
+    return named[0] if named else implicit if implicit != resource and implicit in classes else ""
+
+
+def _extended(uid: str, spec: Json, status: Json, node: Node, cluster: Cluster) -> list[Json]:
+    """The claim for the extended resources that a pod has to be given as devices on a node, if any."""
+    amounts = requests_of(spec, status)
+    if not any(_class_of(name, cluster) for name, count in amounts.items() if count):
+        return []
+    if len(spec["containers"]) > 1 or spec.get("initContainers"):
+        raise CannotTell("extended resources of several containers")
+    for claim in cluster.latest.get("resourceclaims", {}).values():
+        meta = claim["metadata"]
+        is_special = (meta.get("annotations") or {}).get(EXTENDED_CLAIM) == "true"
+        if is_special and uid in [each["uid"] for each in meta.get("ownerReferences") or []]:
+            raise CannotTell("what an earlier attempt has left")
+    backed = {name: backing_class(name, node, cluster) for name, count in amounts.items() if count}
+    requests = [
+        {"exactly": {"deviceClassName": found, "count": int(amounts[name])}}
+        for name, found in backed.items()
+        if found
+    ]
+    return [{"spec": {"devices": {"requests": requests}}}] if requests else []
+
+
+def shared_devices(claims: Iterable[Json]) -> list[DeviceId]:
+    """Devices that two claims have."""
+    held = Counter(device for claim in claims for device in _held(claim))
+    return [device for device, count in held.items() if count > 1]
 
 
 def _claim(reference: Json, namespace: str, status: Json, cluster: Cluster) -> Json | None:
@@ -104,27 +150,80 @@ def _is_within(selector: Json | None, node: Node) -> bool:
 def _can_allocate(claims: Sequence[Json], node: Node, cluster: Cluster) -> bool:
     devices = _devices_of(node, cluster)
     taken = {
-        (each["driver"], each["pool"], each["device"])
+        device
         for claim in cluster.latest.get("resourceclaims", {}).values()
-        for each in _results((claim.get("status") or {}).get("allocation") or {})
-        if not each.get("adminAccess")
+        for device in _held(claim)
     }
     needs: list[list[DeviceId]] = []
+    alike: list[Alike] = []
     for claim in claims:
         asked = claim["spec"].get("devices") or {}
-        if asked.get("constraints"):
-            raise CannotTell("constraints")
+        places: dict[str, list[int]] = {}
         for request in asked.get("requests") or []:
             meant = _meant(request, devices, cluster)
             exactly = request.get("exactly") or request
             mode = exactly.get("allocationMode") or "ExactCount"
+            first = len(needs)
             if mode == "ExactCount":
                 needs += [meant] * int(exactly.get("count") or 1)
             elif not meant:
                 return False
             else:  # All of them.
                 needs += [[device] for device in meant]
+            places.setdefault(request.get("name", ""), []).extend(range(first, len(needs)))
+        alike += [_alike(each, places, devices) for each in asked.get("constraints") or []]
+    if alike:
+        return _assign_alike(needs, taken, alike, [])
     return _assign(needs, taken)
+
+
+def _held(claim: Json) -> list[DeviceId]:
+    return [
+        (each["driver"], each["pool"], each["device"])
+        for each in _results((claim.get("status") or {}).get("allocation") or {})
+        if not each.get("adminAccess")
+    ]
+
+
+def _alike(constraint: Json, places: Mapping[str, list[int]], devices: Sequence[Device]) -> Alike:
+    """Which needs must have devices of one value, and what each device has."""
+    attribute = constraint.get("matchAttribute")
+    if attribute is None:
+        raise CannotTell("constraints of other kinds")
+    domain, _, name = attribute.rpartition("/")
+    names = constraint.get("requests") or list(places)
+    values = {
+        each.device_id: _named(each.attributes, each.device_id[0], domain, name) for each in devices
+    }
+    return Alike(frozenset(place for each in names for place in places[each]), values)
+
+
+def _assign_alike(
+    needs: Sequence[Sequence[DeviceId]],
+    taken: set[DeviceId],
+    alike: Sequence[Alike],
+    given: list[DeviceId],
+) -> bool:
+    """As `_assign`, one after the other and back again."""
+    place = len(given)
+    if place == len(needs):
+        return True
+    for device in needs[place]:
+        if device in taken or device in given:
+            continue
+        if all(_is_alike(each, place, device, given) for each in alike) and _assign_alike(
+            needs, taken, alike, [*given, device]
+        ):
+            return True
+    return False
+
+
+def _is_alike(alike: Alike, place: int, device: DeviceId, given: Sequence[DeviceId]) -> bool:
+    if place not in alike.places:
+        return True
+    value = alike.values[device]
+    others = [alike.values[given[other]] for other in alike.places if other < place]
+    return value is not None and all(value == other for other in others)
 
 
 def _assign(needs: Sequence[Sequence[DeviceId]], taken: set[DeviceId]) -> bool:

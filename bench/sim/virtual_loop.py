@@ -55,13 +55,13 @@ class VirtualLoop(asyncio.AbstractEventLoop, Process):
     # The process ------------------------------------------------------------------------------------
 
     def turn(self) -> float:
-        now_s = self.simulation.now_s
+        now_s = self.time()
         while self._timers and self._timers[0][0] <= now_s:
             self._ready.append(heapq.heappop(self._timers)[2])
         self._run_ready()
         while self._timers and self._timers[0][2].cancelled():
             heapq.heappop(self._timers)
-        return self._timers[0][0] if self._timers else math.inf
+        return self._timers[0][0] + self.clock.slept_s if self._timers else math.inf
 
     def kill(self) -> None:
         """Connections break as the system closes them; nothing that the code does in its last throes
@@ -111,7 +111,7 @@ class VirtualLoop(asyncio.AbstractEventLoop, Process):
     # What asyncio asks ------------------------------------------------------------------------------
 
     def time(self) -> float:
-        return self.simulation.now_s
+        return self.clock.monotonic_s()
 
     def get_debug(self) -> bool:
         return False
@@ -143,7 +143,7 @@ class VirtualLoop(asyncio.AbstractEventLoop, Process):
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         self._timer_count += 1
         heapq.heappush(self._timers, (when, self._timer_count, handle))
-        self.wake(when)
+        self.wake(when + self.clock.slept_s)
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:

@@ -330,6 +330,16 @@ class World:
                 if process.is_alive:
                     process.stop_until(self.simulation.now_s + for_s)
 
+    def sleep_machine(self, berth: int, for_s: float) -> None:
+        """Everything on it stands still, and its monotonic clock as well."""
+        if berth < len(self.berths):
+            self.berths[berth].sleep(for_s)
+
+    def linger(self, for_s: float) -> None:
+        """Children that are so busy that they notice late when their supervisor is gone."""
+        for berth in self.berths:
+            berth.linger_s = for_s
+
     def reload(self, berth: int, configuration: int) -> None:
         if berth < len(self.berths):
             self.berths[berth].reload(configuration)
@@ -435,6 +445,8 @@ class World:
         self.simulation.tell("everything works again")
         self.faults.clear()
         self.network.stalled_until_s.clear()
+        for berth in self.berths:
+            berth.wake()
         for process in self._all_processes():
             process.start_again()
         self.break_connections()
