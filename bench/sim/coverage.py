@@ -13,7 +13,13 @@ from typing import Any, Final, NamedTuple
 from bench.sim.run import Outcome, play_seed
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-FOLDERS: Final = ("daemon/core", "workers", "shared/framework")
+FOLDERS: Final = (
+    "daemon/core",
+    "workers",
+    "shared/engine",
+    "shared/framework",
+    "shared/plugins/preemption",
+)
 
 Lines = dict[str, set[int]]
 """File, as from the root of the project -> numbers of lines."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
 from typing import Final
 
-from bench.sim.coverage import Function, Lines, functions, ranges, unreached
+from bench.sim.coverage import FOLDERS, Function, Lines, functions, ranges, unreached
 
 _EXTENDERS: Final = "no extender is simulated"
 _MAIN: Final = "the simulation puts processes together itself"
@@ -37,11 +37,12 @@ def table(reached: Lines, seeds: str) -> str:
     by_reason: dict[str, list[Function]] = {}
     for function in found:
         by_reason.setdefault(_why(function), []).append(function)
+    folders = ", ".join(f"`{folder}`" for folder in FOLDERS)
     told = [
         "# Lines that no seed reaches",
         "",
         f"Made by `berth sim --coverage --seeds {seeds}`: of {line_count} lines in functions of"
-        f" `daemon/core`, `workers` and `shared/framework`, {left_count} were not reached.",
+        f" {folders}, {left_count} were not reached.",
     ]
     for why, functions_left in sorted(by_reason.items(), key=lambda item: item[0] != UNKNOWN):
         count = sum(len(each.lines) for each in functions_left)
