@@ -363,7 +363,7 @@ class Judge:
                 self.counts["untold"] += 1
                 continue
             if problem is None or problem.plugin in (SPREAD, AFFINITY):
-                continue  # Whoever has come to another node since the victims were chosen counts there, too.
+                continue  # Whoever has come to another node since then counts, too.
             if node.name not in self._world.spoilt_nodes:
                 told = f"{order.namespace}/{order.name} goes from {node.name} for"
                 raise SimulatedFailure("eviction in vain", f"{told} {queued.key}: {problem}")
