@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, cast
 
-from bench.sim import deadly, permit
 from bench.sim.links import Links
 from bench.sim.processes import (
     ADDRESS,
+    PLUGINS,
     AsyncProcess,
     Life,
     Machine,
@@ -154,7 +154,7 @@ class Berth:
             network=network,
             links=self.links,
             clock=MachineClock(simulation),
-            registry=InTreeRegistry(entry_points=(permit.PLUGIN, deadly.PLUGIN)),
+            registry=InTreeRegistry(entry_points=PLUGINS),
             prefix=prefix,
             binder_count=binder_count,
             election=election,

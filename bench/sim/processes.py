@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from bench.apiserver.server import ApiServer
+from bench.sim import deadly, permit
 from bench.sim.links import AsyncEnd, Links, OwnerEnd, Pause, ScorerEnd
-from bench.sim.permit import PLUGINS
 from bench.sim.schedule import MachineClock, Process, SimulatedFailure, Simulation
 from bench.sim.virtual_loop import Network, VirtualLoop
 from daemon.adapter.api_source import ApiSource
@@ -50,6 +50,8 @@ from workers.scorer.extender_calls import ExtenderCaller
 
 ADDRESS: Final = "http://simulated:1"
 MAX_IN_FLIGHT: Final = 8
+PLUGINS: Final = (permit.PLUGIN, deadly.PLUGIN)
+"""Of packages that are not ours, as it were."""
 
 
 setattr(typing, "_get_protocol_attrs", cache(getattr(typing, "_get_protocol_attrs")))  # noqa: B009, B010 # It is private.
