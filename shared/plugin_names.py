@@ -22,6 +22,7 @@ NODE_RESOURCES_BALANCED_ALLOCATION: Final = "NodeResourcesBalancedAllocation"
 IMAGE_LOCALITY: Final = "ImageLocality"
 DEFAULT_BINDER: Final = "DefaultBinder"
 NODE_DECLARED_FEATURES: Final = "NodeDeclaredFeatures"
+GANG_SCHEDULING: Final = "GangScheduling"
 
 DEFAULT_PLUGINS: Final[tuple[tuple[str, int], ...]] = (
     (SCHEDULING_GATES, 0),

@@ -192,6 +192,17 @@ PRIORITY_CLASSES: Final = Resource(
     zero_value=b'"value":0',
     has_generation=True,
 )
+# kube-apiserver serves it only where --runtime-config says so.
+POD_GROUPS: Final = Resource(
+    group="scheduling.k8s.io",
+    version="v1alpha2",
+    plural="podgroups",
+    kind="PodGroup",
+    subresources=(_status("PodGroup"),),
+    zero_value=b'"spec":{"schedulingPolicy":{}},"status":{}',
+    has_generation=True,
+    resets_status=True,
+)
 DISRUPTION_BUDGETS: Final = Resource(
     group="policy",
     plural="poddisruptionbudgets",
@@ -349,6 +360,7 @@ RESOURCES: Final[tuple[Resource, ...]] = (
     DISRUPTION_BUDGETS,
     *_STORAGE,
     PRIORITY_CLASSES,
+    POD_GROUPS,
     Resource(
         group="coordination.k8s.io",
         plural="leases",

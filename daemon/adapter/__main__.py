@@ -20,6 +20,7 @@ from daemon.adapter.process import Adapter
 from daemon.adapter.recording import FileRecorder, RecordedSource
 from shared.clock import SystemClock
 from shared.errors import OperationalError
+from shared.framework.feature_gates import kinds_watched, parse_feature_gates
 from shared.in_hand import InHand, add_option
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.kubeconfig import find_access
@@ -53,6 +54,7 @@ def parse_options(arguments: list[str]) -> argparse.Namespace:
         default=True,
         help="list by watches (sendInitialEvents) where the server knows how, else by pages",
     )
+    parser.add_argument("--feature-gates", default="", help="Name=true,Name=false,...")
     parser.add_argument("--seed", type=int, help="of the jitter in delays; default: a random one")
     return parser.parse_args(arguments)
 
@@ -126,6 +128,7 @@ def _source(
         access,
         seed=seed,
         settings=settings,
+        kinds=kinds_watched(parse_feature_gates(options.feature_gates)),
         recorder=recorder,
         problems=problems,
         in_hand=in_hand,

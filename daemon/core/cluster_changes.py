@@ -13,6 +13,7 @@ import msgspec
 from daemon.core.cache import Cache
 from daemon.core.counters import Counters
 from daemon.core.node_columns import RESOURCES_MAX
+from daemon.core.pod_groups import PodGroups
 from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
 from daemon.core.queue.scheduling_queue import SchedulingQueue
@@ -38,7 +39,9 @@ from shared.ids import PodUid
 from shared.kube.object_codec import decode_object
 from shared.kube.objects import Node
 from shared.kube.pod_record import PodRecord, scheduler_name_of
+from shared.kube.resources import POD_GROUPS
 from shared.messages.to_binder import PodVerdict
+from shared.plugin_names import GANG_SCHEDULING
 from shared.telemetry.metrics import Count
 
 _RESOURCES: Final = {
@@ -52,6 +55,7 @@ _RESOURCES: Final = {
     "resourceclaims": Resource.RESOURCE_CLAIM,
     "resourceslices": Resource.RESOURCE_SLICE,
     "deviceclasses": Resource.DEVICE_CLASS,
+    POD_GROUPS.plural: Resource.POD_GROUP,
 }
 """Kinds whose changes may wake pods."""
 
@@ -70,6 +74,7 @@ class ClusterChanges:
         report: Callable[[PodVerdict], None],
         profiles: frozenset[str],
         reject_waiting: Callable[[str], bool],
+        groups: PodGroups,
     ) -> None:
         """`reject_waiting` has a pod (uid) that waits on Permit, and is being deleted, give its place
         up; says whether it was waiting."""
@@ -80,6 +85,7 @@ class ClusterChanges:
         self._report = report
         self._profiles = profiles
         self._reject_waiting = reject_waiting
+        self._groups = groups
         self._events: Counter[str] = Counter()
         """By label, since `take_events`."""
 
@@ -131,6 +137,8 @@ class ClusterChanges:
     # Pods ----------------------------------------------------------------------------------------
 
     def pod_changed(self, record: PodRecord, now_s: float) -> None:
+        if record.group:
+            record = self._groups.known(record)
         if record.node_name:
             self._assigned_pod_changed(record, now_s)
             return
@@ -180,6 +188,8 @@ class ClusterChanges:
         old = None if held is None else PodView(held.record, held.pod_class.info)
         node_name = record.node_name if held is None else held.node_name
         self._cache.add_pod(record)
+        mates = self._groups.add(record)
+        self._queue.let_in(mates, GANG_SCHEDULING, ASSIGNED_POD_ADD.label, now_s)
         if old is not None and node_name != record.node_name:
             self.wake_for_room(old, node_name, now_s)
         if held is None and self._queue.contains(record.uid):
@@ -217,7 +227,9 @@ class ClusterChanges:
             self._counters[Count.FOREIGN_PODS] += 1
             return
         if known is None:
+            mates = self._groups.add(record)
             self._queue.add(record, pod_class, now_s)
+            self._queue.let_in(mates, GANG_SCHEDULING, UNSCHEDULED_POD_ADD, now_s)
             return
         old_class = known.pod_class
         pod = self._queue.update(record, pod_class, now_s, is_assumed=is_assumed)
@@ -228,6 +240,7 @@ class ClusterChanges:
         """A pending pod cannot be looked at as it is now, and the world is told. As it was before it is
         not to be placed either."""
         self._queue.delete(record.uid)
+        self._groups.remove(record)
         if profile in self._profiles:
             self._report(verdict_of(record, profile, problem, is_error=True))
 
@@ -235,6 +248,9 @@ class ClusterChanges:
         node_name = self._queue.nominator.node_of(PodUid(uid)) or ""
         queued = self._queue.delete(uid)
         removed = self._cache.remove_pod(uid)
+        gone = queued or removed
+        if gone is not None:
+            self._groups.remove(gone.record)
         if queued is not None:
             self._events[UNSCHEDULED_POD_DELETE] += 1
         if removed is not None:
@@ -272,6 +288,9 @@ class ClusterChanges:
         if resource is not None:
             action = Action.ADD if old is None else Action.UPDATE
             self._wake(ClusterEvent(resource, action), old, value, now_s)
+        if kind == POD_GROUPS.plural and old is None:
+            label = ClusterEvent(Resource.POD_GROUP, Action.ADD).label
+            self._queue.let_in(self._groups.uids(key), GANG_SCHEDULING, label, now_s)
 
     def object_deleted(self, kind: str, key: str, now_s: float) -> None:
         old = self._cache.objects.get(kind, key)

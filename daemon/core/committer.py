@@ -17,7 +17,7 @@ from daemon.core.proposals import Judgement, forget_worked_out, in_order, judge
 from shared.errors import ObjectError
 from shared.extenders.extender_verdicts import asked_of_scorers, binders_of
 from shared.framework.status import CODE_NAMES, SUCCESS
-from shared.messages.from_scorer import Failure, Placements, Proposals
+from shared.messages.from_scorer import Failure, Placements, PreemptionProposal, Proposals
 from shared.telemetry.metrics import Count
 
 
@@ -48,11 +48,12 @@ class Committer:
         accepted_count = refused_count = 0
         for placements, preemption in in_order(proposals):
             if placements.tickets:
-                judgement = self._judge(scorer, placements, proposals.generation, now_s)
+                judgement = self.judge(scorer, placements, proposals.generation)
+                self.carry_out(judgement, now_s)
                 accepted_count += len(judgement.accepted) + len(judgement.not_reserved)
                 refused_count += len(judgement.rejected)
             if preemption is not None:
-                self._settle_failure(scorer, preemption, proposals.generation, now_s)
+                self.settle_failure(scorer, preemption, proposals.generation, now_s)
         scorer.judged(accepted_count, refused_count, proposals.batch_id)
         for ticket in proposals.skipped:
             skipped = scorer.settle(ticket)
@@ -61,7 +62,7 @@ class Committer:
                 self._outcomes.try_again(skipped, now_s, is_refused=False)
         for failure in proposals.failures:
             if failure.preemption is None:
-                self._settle_failure(scorer, failure, proposals.generation, now_s)
+                self.settle_failure(scorer, failure, proposals.generation, now_s)
 
     def commit_checked(self, attempt: Attempt, node_row: int, now_s: float) -> None:
         """Settles a placement that nothing has happened since its check."""
@@ -72,10 +73,8 @@ class Committer:
         counters.took("Reserve", attempt.pod_class.profile, counters.stopwatch() - begun_s)
         self._bind(attempt, node_name, now_s)
 
-    def _judge(
-        self, scorer: Scorer, placements: Placements, generation: int, now_s: float
-    ) -> Judgement:
-        """Placements that nothing else came between, and what comes of them."""
+    def judge(self, scorer: Scorer, placements: Placements, generation: int) -> Judgement:
+        """Checks placements that nothing else came between; what passes is assumed."""
         counters = self._outgoing.counters
         begun_s = counters.stopwatch()
         judgement = judge(
@@ -85,6 +84,12 @@ class Committer:
         self._time_reserve(judgement, counters.stopwatch() - begun_s)
         if judgement.any_refused:
             scorer.refused_generation = self._facts.cache.generation
+        self._outgoing.counters[Count.PROPOSALS_REJECTED] += len(judgement.rejected)
+        self._outgoing.counters[Count.PROPOSALS_STALE] += judgement.stale_count
+        return judgement
+
+    def carry_out(self, judgement: Judgement, now_s: float) -> None:
+        """What comes of placements that were checked."""
         for attempt, node_name in judgement.accepted:
             self._bind(attempt, node_name, now_s)
         for rejected in judgement.rejected:
@@ -93,9 +98,6 @@ class Committer:
             self._outcomes.fail(refused.attempt, refusal(refused.status), now_s)
         for unreadable, error in judgement.unreadable:
             self._outcomes.fail(unreadable, left_out(error), now_s)
-        self._outgoing.counters[Count.PROPOSALS_REJECTED] += len(judgement.rejected)
-        self._outgoing.counters[Count.PROPOSALS_STALE] += judgement.stale_count
-        return judgement
 
     def _time_reserve(self, judgement: Judgement, took_s: float) -> None:
         """The check on the newest state and all that is done to assume pods is what Reserve is here."""
@@ -106,7 +108,7 @@ class Committer:
             share_s = took_s * count / len(reserved)
             self._outgoing.counters.took("Reserve", profile, share_s, count, CODE_NAMES[code])
 
-    def _settle_failure(
+    def settle_failure(
         self, scorer: Scorer, failure: Failure, generation: int, now_s: float
     ) -> None:
         """On a copy from before a refusal, only what was refused may have kept the pod away."""
@@ -151,12 +153,7 @@ class Committer:
             self._outgoing.counters[Count.PREEMPTION_ATTEMPTS] += 1
         if failure.preemption is not None:
             try:
-                # Whom extenders want to go, no search of ours can tell.
-                extenders = self._facts.settings.extenders
-                is_believed = not scorer.key_name or asked_of_scorers(extenders, info)
-                victim_count = self._facts.nominations.commit(
-                    attempt, failure.preemption, generation, is_believed=is_believed
-                )
+                victim_count = self.nominate(scorer, attempt, failure.preemption, generation)
             except ObjectError as error:
                 forget_worked_out(self._facts.cache, self._facts.checker)
                 self._outcomes.fail(attempt, left_out(error), now_s)
@@ -171,3 +168,14 @@ class Committer:
         elif failure.ends_nomination and self._facts.nominations.own_uid(pod.record.uid):
             self._facts.nominations.end(pod)
         self._outcomes.fail(attempt, failure, now_s)
+
+    def nominate(
+        self, scorer: Scorer, attempt: Attempt, proposal: PreemptionProposal, generation: int
+    ) -> int | None:
+        """Keeps room for a pod; as `NominationBook.commit`."""
+        # Whom extenders want to go, no search of ours can tell.
+        extenders = self._facts.settings.extenders
+        is_believed = not scorer.key_name or asked_of_scorers(extenders, attempt.pod_class.info)
+        return self._facts.nominations.commit(
+            attempt, proposal, generation, is_believed=is_believed
+        )

@@ -23,7 +23,13 @@ from daemon.core.effects import Effect, TellScorer
 from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.columns.journal import Position
-from shared.messages.to_scorer import ExtendedTask, ScheduleExtended, SchedulePods, TaskRun
+from shared.messages.to_scorer import (
+    ExtendedTask,
+    GroupTask,
+    ScheduleExtended,
+    SchedulePods,
+    TaskRun,
+)
 
 BATCH_PODS_MAX: Final = 256
 """Owner and worker spend about 6 and 60 us a pod: a batch is some milliseconds, beside which the cost
@@ -68,7 +74,7 @@ class Foreseen(msgspec.Struct, frozen=True, gc=False):
 class Scorer:
     """One connected worker."""
 
-    __slots__ = ("attempts", "extended", "foreseen", "instance", "is_ready", "key_name",
+    __slots__ = ("attempts", "extended", "foreseen", "groups", "instance", "is_ready", "key_name",
                  "last_batch_id", "last_heard_s", "peer", "proposal_sequence", "refused_generation",
                  "shrunk_at_batch", "window", "worker_index")  # fmt: skip
 
@@ -87,6 +93,8 @@ class Scorer:
         """By ticket: what it has in hand."""
         self.extended: set[int] = set()
         """Tickets, among those, of pods that wait for extenders. They take nobody's place."""
+        self.groups: dict[int, str] = {}
+        """Batch id -> key of the pod group that the batch is."""
         self.proposal_sequence = 0
         """Of its last proposals that were settled here."""
         self.refused_generation = 0
@@ -248,6 +256,21 @@ class ScorerFleet:
                 effects.append(TellScorer(scorer.peer, work))
         return effects
 
+    def hand_out_group(
+        self,
+        pods: list[QueuedPod],
+        group: GroupTask,
+        min_sequence: int,
+        own_uid: Callable[[str], str],
+    ) -> list[Effect]:
+        """Gives all pods of a group, however many, to one worker."""
+        scorer = self._by_class.get(pods[0].class_id)
+        if scorer is None or self._credit(scorer) <= 0:
+            scorer = max(self.ready(), key=lambda s: (self._credit(s), -s.worker_index))
+        work = self._work(scorer, pods, min_sequence, own_uid, group)
+        scorer.groups[work.batch_id] = pods[0].record.group_key
+        return [TellScorer(scorer.peer, work)]
+
     def hand_out_extended(
         self,
         pods: list[QueuedPod],
@@ -298,6 +321,7 @@ class ScorerFleet:
         batch: list[QueuedPod],
         min_sequence: int,
         own_uid: Callable[[str], str],
+        group: GroupTask | None = None,
     ) -> SchedulePods:
         batch_id = self._next_batch_id
         self._next_batch_id += 1
@@ -320,4 +344,4 @@ class ScorerFleet:
         if run_length:
             runs.append(TaskRun(run_class_id, run_length))
         self._next_ticket = ticket
-        return SchedulePods(self._epoch, batch_id, min_sequence, first_ticket, runs)
+        return SchedulePods(self._epoch, batch_id, min_sequence, first_ticket, runs, group)

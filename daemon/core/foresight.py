@@ -73,6 +73,8 @@ class Foresight:
         foreseen = None if scorer is None else scorer.foreseen
         if scorer is None or foreseen is None or not is_wanted(pod, self._facts.cache):
             return False
+        if pod.record.group:
+            return False
         if not self._is_now(foreseen.sequence, foreseen.position):
             return False
         self._facts.queue.pop_batch(1, now_s)

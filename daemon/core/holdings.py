@@ -17,6 +17,7 @@ from daemon.core.dispatch import ScorerFleet
 from daemon.core.effects import Effect
 from daemon.core.nominations import NominationBook
 from daemon.core.owner_plugins import OwnerPlugins
+from daemon.core.pod_groups import PodGroups
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.settings import Settings
 from daemon.core.snapshot_log import SnapshotLog
@@ -41,6 +42,7 @@ class ClusterFacts(NamedTuple):
     checker: Checker
     nominations: NominationBook
     waiting: WaitingPods
+    groups: PodGroups
 
 
 class OutgoingWork(NamedTuple):

@@ -9,9 +9,11 @@ from daemon.core.dispatch import NO_BATCH, Attempt
 from daemon.core.effects import Note, Publish, TellScorer
 from daemon.core.events import ScorerSaid
 from daemon.core.foresight import Foresight
+from daemon.core.group_commits import GroupCommits
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.outcomes import Outcomes
 from daemon.core.peer_checks import hello_problem, message_problem
+from daemon.core.pod_groups import Unit
 from daemon.core.proposals import is_wanted
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.extenders.extender_verdicts import asked_of_scorers
@@ -29,6 +31,7 @@ from shared.telemetry.metrics import Count
 
 SENT_AWAY_MAX: Final = 1024
 """Connections; the oldest, which are closed by then, are forgotten."""
+NO_EXTENDERS: Final = "extenders cannot be asked about the pods of a group"
 SCORER_SILENCE_MAX_S: Final = 60.0
 """A worker says something each second, except while it places a batch: 256 pods of as many classes on
 a million nodes take about 10 s. One that is silent for so long is stuck; others get its pods."""
@@ -49,6 +52,7 @@ class ScorerLinks:
         self._outgoing = outgoing
         self._outcomes = outcomes
         self._committer = committer
+        self._group_commits = GroupCommits(facts, outgoing, outcomes, committer)
         self._foresight = foresight
         self._resyncs: dict[bytes, str] = {}
         """Who needs everything, and why."""
@@ -87,7 +91,8 @@ class ScorerLinks:
                     )
                 else:
                     in_hand = dict(scorer.attempts) if self._outgoing.suspects.is_careful else {}
-                    self._committer.commit(scorer, message, now_s)
+                    if not self._group_commits.commit(scorer, message, now_s):
+                        self._committer.commit(scorer, message, now_s)
                     for ticket in in_hand.keys() - scorer.attempts.keys():
                         self._outgoing.suspects.clear(in_hand[ticket].pod_class.class_id)
             case Forecast():
@@ -169,6 +174,9 @@ class ScorerLinks:
                 self._park(attempt, now_s)
             else:
                 self._outcomes.try_again(attempt, now_s, is_refused=False)
+        records = [attempt.pod.record for attempt in attempts]
+        groups = dict.fromkeys(record.group_key for record in records if record.group)
+        self._group_commits.release(groups, now_s)
 
     def _park(self, attempt: Attempt, now_s: float) -> None:
         self._outgoing.counters[Count.PODS_PARKED] += 1
@@ -233,8 +241,17 @@ class ScorerLinks:
         if credit <= 0 or not self._facts.queue.poppable_count:
             return
         pods: list[QueuedPod] = []
+        groups = self._facts.groups
         while popped := self._facts.queue.pop_batch(credit - len(pods), now_s):
             pods += [pod for pod in popped if self._is_tried(pod, now_s)]
+        for unit in groups.units(pods) if groups.is_used else [Unit(pods)]:
+            if unit.key:
+                self._hand_out_group(unit, now_s)
+            else:
+                self._hand_out_pods(unit.pods)
+
+    def _hand_out_pods(self, pods: list[QueuedPod]) -> None:
+        scorers = self._outgoing.scorers
         sequence, own_uid = self._outgoing.snapshots.sequence, self._facts.nominations.own_uid
         extenders = self._facts.settings.extenders
         if extenders and pods:
@@ -244,6 +261,22 @@ class ScorerLinks:
             pods = [each for each in pods if id(each) not in waiting]
         if pods:
             self._outgoing.effects.extend(scorers.hand_out(pods, sequence, own_uid))
+
+    def _hand_out_group(self, unit: Unit, now_s: float) -> None:
+        groups, scorers = self._facts.groups, self._outgoing.scorers
+        mates = self._facts.queue.pop_these(groups.uids(unit.key), now_s)
+        unit.pods += [pod for pod in mates if self._is_tried(pod, now_s)]
+        problem = groups.problem_of(unit)
+        if any(asked_of_scorers(self._facts.settings.extenders, pod.info) for pod in unit.pods):
+            problem = NO_EXTENDERS
+        if problem:
+            failure = Failure([], problem, [], [], True)
+            for pod in unit.pods:
+                self._outcomes.fail(Attempt(NO_BATCH, NO_BATCH, pod, pod.pod_class), failure, now_s)
+            return
+        task = groups.begin(unit)
+        sequence, own_uid = self._outgoing.snapshots.sequence, self._facts.nominations.own_uid
+        self._outgoing.effects.extend(scorers.hand_out_group(unit.pods, task, sequence, own_uid))
 
     def _is_tried(self, pod: QueuedPod, now_s: float) -> bool:
         if not is_wanted(pod, self._facts.cache):

@@ -51,6 +51,7 @@ from daemon.core.nominations import Evictions, NominationBook
 from daemon.core.outcomes import Outcomes, describe_decision
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.permit_stage import PermitStage
+from daemon.core.pod_groups import PodGroups
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.queue.wakeups import GATED_BY_EVICTIONS, Wakeups
@@ -67,6 +68,7 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.queueing_hints import ANY_EVENT, ClusterEventWithHint
 from shared.framework.runtime import Framework
 from shared.in_hand import InHand
+from shared.kube.resources import ALL_KINDS
 from shared.messages.admin import StatusAnswer, StopRequest, TextAnswer
 from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.telemetry.metrics import Count
@@ -265,12 +267,13 @@ def _holdings(
     begin_at_zero(counters, frameworks)
     cache = Cache(settings.assumed_pod_ttl_s)
     suspects = Suspects()
+    groups = PodGroups(cache, settings.groups)
     evictions = Evictions(cache, is_async=settings.preempts_async)
     queue = SchedulingQueue(
         _wakeups(settings, plugins, cache.view, counters),
         start_s=now_s,
         settings=settings.queue,
-        pre_enqueue=partial(_gate_of, suspects, plugins, cache.view, counters, evictions),
+        pre_enqueue=partial(_gate_of, suspects, plugins, cache.view, counters, evictions, groups),
         queue_key=plugins.queue_sort.queue_key,
         release=cache.classes.release,
     )
@@ -287,6 +290,7 @@ def _holdings(
         verdicts.add,
         settings.profiles,
         waiting.reject_deleted,
+        groups,
     )
     facts = ClusterFacts(
         settings=settings,
@@ -294,11 +298,12 @@ def _holdings(
         plugins=plugins,
         cache=cache,
         queue=queue,
-        syncs=Syncs(),
+        syncs=Syncs(kind for kind in ALL_KINDS if settings.groups or not kind.feature_gate),
         changes=changes,
         checker=Checker(cache.view, frameworks),
         nominations=NominationBook(cache, queue, frameworks, epoch, waiting.preempt, evictions),
         waiting=waiting,
+        groups=groups,
     )
     outgoing = OutgoingWork(
         epoch=epoch,
@@ -339,6 +344,7 @@ def _gate_of(
     cluster: ClusterView,
     counters: Counters,
     evictions: Evictions,
+    groups: PodGroups,
     pod: QueuedPod,
 ) -> str | None:
     """What keeps the pod from being tried, if anything does."""
@@ -348,6 +354,8 @@ def _gate_of(
     gate = plugins.gate_of(pod, cluster)
     if gate is None and evictions.holds_back(pod.record.uid):
         gate = DEFAULT_PREEMPTION
+    if gate is None:
+        gate = groups.gate_of(pod)
     # Success whatever came of it, as upstream (runPreEnqueuePlugins).
     took_s = counters.stopwatch() - begun_s
     counters.took("PreEnqueue", pod.info.spec.scheduler_name, took_s)

@@ -4,14 +4,16 @@ A kind is synced by difference: what was held of it and not seen between `SyncSt
 is gone, which repairs missed deletes.
 """
 
-from shared.kube.resources import ALL_KINDS
+from collections.abc import Iterable
+
+from shared.kube.resources import ResourceKind
 
 
 class Syncs:
-    """Of all kinds."""
+    """Of the kinds that are watched."""
 
-    def __init__(self) -> None:
-        self._awaited = {kind.plural for kind in ALL_KINDS}
+    def __init__(self, kinds: Iterable[ResourceKind]) -> None:
+        self._awaited = {kind.plural for kind in kinds}
         self._seen: dict[str, set[str]] = {}
         """Kinds being listed -> uids (pods), names (nodes) or keys seen so far."""
         self.adapter_told_s = 0.0

@@ -1,9 +1,11 @@
-"""What is told of a pod that was not placed: its PodScheduled condition and event."""
+"""What is told of a pod that was not placed (its PodScheduled condition and event), and of a pod group
+(its PodGroupScheduled condition)."""
 
 from typing import Final
 
+from shared.kube.objects import PodGroup
 from shared.kube.pod_record import PodRecord
-from shared.messages.to_binder import PodVerdict
+from shared.messages.to_binder import POD_GROUP_SCHEDULED, PodVerdict
 
 VERDICTS_MAX: Final = 1 << 16
 """Kept while no binder is there: about 1 kB each, with its message, so at most some 64 MB. The pod's
@@ -49,3 +51,33 @@ def verdict_of(record: PodRecord, profile: str, message: str, *, is_error: bool)
         resource_version=record.resource_version,
         observed_generation=record.generation,
     )
+
+
+def group_verdict(
+    group: PodGroup, message: str, *, is_scheduled: bool, is_error: bool = False
+) -> PodVerdict | None:
+    """Of a group that was tried. None where its condition says so already, or says that it was scheduled
+    before, which later pods of it do not take back (updatePodGroupCondition in
+    pkg/scheduler/schedule_one_podgroup.go, v1.36.2)."""
+    meta = group.metadata
+    verdict = PodVerdict(
+        profile="",
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        reason="Scheduled" if is_scheduled else "SchedulerError" if is_error else "Unschedulable",
+        message=message[:MESSAGE_LENGTH_MAX],
+        write_event=False,
+        observed_generation=meta.generation,
+        is_group=True,
+        is_scheduled=is_scheduled,
+    )
+    for held in group.status.conditions or ():
+        if held.type == POD_GROUP_SCHEDULED:
+            is_same = (held.reason, held.message) == (verdict.reason, verdict.message)
+            is_same &= (held.observed_generation or 0) == meta.generation
+            if held.status == ("True" if is_scheduled else "False") and is_same:
+                return None
+            if held.status == "True" and not is_scheduled:
+                return None
+    return verdict

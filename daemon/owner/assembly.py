@@ -4,16 +4,19 @@ it, too.
 
 import itertools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from daemon.core.owner_plugins import OwnerPlugins
+from daemon.core.pod_groups import GroupSettings
 from daemon.core.queue.scheduling_queue import LEFTOVER_AFTER_S, QueueSettings
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
 from shared.config import SchedulerConfiguration
 from shared.config_digest import scoring_digest
 from shared.errors import ConfigurationError
+from shared.framework.extension_points import CARRIED_OUT_BY_NAME
 from shared.framework.feature_gates import (
+    GENERIC_WORKLOAD,
     NOMINATED_NODE_NAME_FOR_EXPECTATION,
     SCHEDULER_ASYNC_PREEMPTION,
     FeatureGates,
@@ -22,6 +25,7 @@ from shared.framework.plugin_api import QueueSortPlugin
 from shared.framework.plugin_times import IN_OWNER
 from shared.framework.queueing_hints import registrations_of
 from shared.in_hand import InHand
+from shared.plugin_names import GANG_SCHEDULING
 from shared.plugins.in_tree import BuiltProfile, InTreeRegistry
 
 
@@ -63,13 +67,14 @@ def make_state(
         annotates_decisions=options.annotates_decisions,
         announces_nodes=gates[NOMINATED_NODE_NAME_FOR_EXPECTATION],
         preempts_async=gates[SCHEDULER_ASYNC_PREEMPTION],
+        groups=_group_settings(built, gates),
         configuration=scoring_digest(config, gates),
     )
     plugins = OwnerPlugins(
         queue_sort=_queue_sort(built),
-        pre_enqueue={p.scheduler_name: p.plugins_at["preEnqueue"] for p in built},
+        pre_enqueue={p.scheduler_name: _with_method(p, "preEnqueue") for p in built},
         reserve={p.scheduler_name: p.plugins_at["reserve"] for p in built},
-        permit={p.scheduler_name: p.plugins_at["permit"] for p in built},
+        permit={p.scheduler_name: _with_method(p, "permit") for p in built},
         registrations={p.scheduler_name: registrations_of(p.rejecting) for p in built},
     )
     frameworks = {profile.scheduler_name: profile.framework for profile in built}
@@ -79,6 +84,23 @@ def make_state(
         watched = itertools.chain(*several)
         state.counters.plugin_times.watch(profile.scheduler_name, watched, IN_OWNER)
     return state
+
+
+def _with_method(profile: BuiltProfile, point: str) -> tuple[Any, ...]:
+    """The plugins of an extension point but those that are carried out by name."""
+    by_name = CARRIED_OUT_BY_NAME[point]
+    return tuple(each for each in profile.plugins_at[point] if each.NAME not in by_name)
+
+
+def _group_settings(built: list[BuiltProfile], gates: FeatureGates) -> GroupSettings | None:
+    if not gates[GENERIC_WORKLOAD]:
+        return None
+    gangs = (
+        profile.scheduler_name
+        for profile in built
+        if any(each.NAME == GANG_SCHEDULING for each in profile.plugins_at["preEnqueue"])
+    )
+    return GroupSettings(frozenset(gangs))
 
 
 def _queue_sort(built: list[BuiltProfile]) -> QueueSortPlugin:

@@ -69,7 +69,7 @@ def child_specs(
     adapter = ChildSpec(
         ADAPTER,
         "daemon.adapter",
-        (*common, *server),
+        (*common, *server, *gates),
         can_be_careful=True,
         environment=STREAMING_MEMORY,
     )

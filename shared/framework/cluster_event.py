@@ -29,6 +29,7 @@ class Resource(enum.StrEnum):
     RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
     RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
     DEVICE_CLASS = "resource.k8s.io/DeviceClass"
+    POD_GROUP = "scheduling.k8s.io/PodGroup"
     POD = "Pod"
     """In registrations only: pods with a node and pods without."""
     WILDCARD = "*"

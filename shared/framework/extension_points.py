@@ -35,9 +35,11 @@ METHODS: Final[Mapping[str, tuple[str, ...]]] = {
 
 CARRIED_OUT_BY_NAME: Final[Mapping[str, frozenset[str]]] = {
     "preBind": frozenset((plugin_names.VOLUME_BINDING, plugin_names.DYNAMIC_RESOURCES)),
+    "preEnqueue": frozenset((plugin_names.GANG_SCHEDULING,)),
+    "permit": frozenset((plugin_names.GANG_SCHEDULING,)),
 }
 """Extension point -> in-tree plugins that take part in it without a method: who runs the point knows
-them by name (`workers/binder/binding_cycle.py`)."""
+them by name (`workers/binder/binding_cycle.py`; `daemon/core/pod_groups.py`)."""
 
 
 def takes_part(plugin: Plugin, point: str) -> bool:
@@ -47,13 +49,15 @@ def takes_part(plugin: Plugin, point: str) -> bool:
     return any(hasattr(plugin, method) for method in METHODS[point])
 
 
-def merged_with_default(custom: PluginSet) -> list[tuple[str, int]]:
+def merged_with_default(
+    custom: PluginSet, defaults: Iterable[tuple[str, int]] = plugin_names.DEFAULT_PLUGINS
+) -> list[tuple[str, int]]:
     """multiPoint: the default plugins that are not disabled, then the profile's own."""
     replacements = {name: (index, weight) for index, (name, weight) in enumerate(custom.enabled)}
     replaced: set[int] = set()
     merged: list[tuple[str, int]] = []
     if "*" not in custom.disabled:
-        for name, weight in plugin_names.DEFAULT_PLUGINS:
+        for name, weight in defaults:
             if name in custom.disabled:
                 continue
             if name in replacements:

@@ -10,11 +10,14 @@ from typing import Final
 
 from shared.errors import ConfigurationError
 from shared.framework.known_gates import KNOWN_GATES, Stage
+from shared.kube.resources import ALL_KINDS, POD_GROUPS, ResourceKind
 
 TAINT_TOLERATION_COMPARISON_OPERATORS: Final = "TaintTolerationComparisonOperators"
 STORAGE_CAPACITY_SCORING: Final = "StorageCapacityScoring"
 NOMINATED_NODE_NAME_FOR_EXPECTATION: Final = "NominatedNodeNameForExpectation"
 SCHEDULER_ASYNC_PREEMPTION: Final = "SchedulerAsyncPreemption"
+GENERIC_WORKLOAD: Final = POD_GROUPS.feature_gate
+GANG_SCHEDULING: Final = "GangScheduling"
 
 OBEYED: Final = frozenset(
     {
@@ -22,8 +25,12 @@ OBEYED: Final = frozenset(
         STORAGE_CAPACITY_SCORING,
         NOMINATED_NODE_NAME_FOR_EXPECTATION,
         SCHEDULER_ASYNC_PREEMPTION,
+        GENERIC_WORKLOAD,
+        GANG_SCHEDULING,
     }
 )
+_NEEDS: Final[Mapping[str, str]] = {GANG_SCHEDULING: GENERIC_WORKLOAD}
+"""Gate -> the one that has to be on with it (pkg/features/kube_features.go, v1.36.2)."""
 _WHOLE_STAGES: Final = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 _COMPONENT: Final = "kube"
 _BOOLEANS: Final[Mapping[str, bool]] = {
@@ -47,6 +54,13 @@ class FeatureGates:
                 of_stage = (name for name, gate in KNOWN_GATES.items() if gate.stage is stage)
                 wanted = {**dict.fromkeys(of_stage, is_on), **wanted}
         self._gates = {name: wanted.get(name, KNOWN_GATES[name].is_on) for name in OBEYED}
+        lacking = [
+            f"{name}: needs {needed}=true"
+            for name, needed in _NEEDS.items()
+            if self._gates[name] and not self._gates[needed]
+        ]
+        if lacking:
+            raise ConfigurationError("featureGates", lacking)
         self.without_effect: list[str] = [
             f"{name}={str(is_on).lower()}"
             for name, is_on in wanted.items()
@@ -57,6 +71,11 @@ class FeatureGates:
     def __getitem__(self, name: str) -> bool:
         """Of a gate in `OBEYED`."""
         return self._gates[name]
+
+
+def kinds_watched(gates: FeatureGates) -> tuple[ResourceKind, ...]:
+    """What adapter and owner ask the API server for."""
+    return tuple(kind for kind in ALL_KINDS if not kind.feature_gate or gates[kind.feature_gate])
 
 
 def _problems(wanted: Mapping[str, bool]) -> Iterable[str]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from typing import Any, Final, NamedTuple, cast
 
+from shared import plugin_names
 from shared.errors import ConfigurationError
 from shared.framework.extension_points import (
     METHODS,
@@ -20,7 +21,7 @@ from shared.framework.extension_points import (
     merged_with_default,
     weights,
 )
-from shared.framework.feature_gates import FeatureGates
+from shared.framework.feature_gates import GANG_SCHEDULING, FeatureGates
 from shared.framework.profiles import EXTENSION_POINTS, MULTI_POINT, PluginSet, ProfileConfig
 
 Args = dict[str, Any]
@@ -57,6 +58,9 @@ class Registry:
     ) -> None:
         self._in_tree = in_tree
         self._gates = gates or FeatureGates()
+        gated = [(plugin_names.GANG_SCHEDULING, 0)] if self._gates[GANG_SCHEDULING] else []
+        self._default_plugins = (*plugin_names.DEFAULT_PLUGINS, *gated)
+        """With those that a gate adds (pkg/scheduler/apis/config/v1/default_plugins.go, v1.36.2)."""
         if entry_points is None:
             entry_points = metadata.entry_points(group=ENTRY_POINT_GROUP)
         self._out_of_tree = {point.name: point for point in entry_points}
@@ -79,7 +83,8 @@ class Registry:
         problems, notes = self._name_problems(profile)
         _raise_if(problems, profile)
         sets = {point: profile.plugins.get(point, PluginSet()) for point in EXTENSION_POINTS}
-        multi_point = merged_with_default(profile.plugins.get(MULTI_POINT, PluginSet()))
+        custom = profile.plugins.get(MULTI_POINT, PluginSet())
+        multi_point = merged_with_default(custom, self._default_plugins)
         made = self._make_all(profile, sets, multi_point, problems)
         _raise_if(problems, profile)
         plugins_at = {

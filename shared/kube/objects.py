@@ -87,6 +87,7 @@ from shared.kube.api_objects.pods import PodOs as PodOs
 from shared.kube.api_objects.pods import PodResourceClaim as PodResourceClaim
 from shared.kube.api_objects.pods import PodResourceClaimStatus as PodResourceClaimStatus
 from shared.kube.api_objects.pods import PodSchedulingGate as PodSchedulingGate
+from shared.kube.api_objects.pods import PodSchedulingGroup as PodSchedulingGroup
 from shared.kube.api_objects.pods import PodSpec as PodSpec
 from shared.kube.api_objects.pods import PodStatus as PodStatus
 from shared.kube.api_objects.selectors import LabelSelector as LabelSelector
@@ -141,6 +142,7 @@ from shared.kube.api_objects.workloads import Namespace as Namespace
 from shared.kube.api_objects.workloads import PodDisruptionBudget as PodDisruptionBudget
 from shared.kube.api_objects.workloads import PodDisruptionBudgetSpec as PodDisruptionBudgetSpec
 from shared.kube.api_objects.workloads import PodDisruptionBudgetStatus as PodDisruptionBudgetStatus
+from shared.kube.api_objects.workloads import PodGroup as PodGroup
 from shared.kube.api_objects.workloads import ReplicaSet as ReplicaSet
 from shared.kube.api_objects.workloads import ReplicationController as ReplicationController
 from shared.kube.api_objects.workloads import ReplicationControllerSpec as ReplicationControllerSpec
@@ -165,6 +167,7 @@ ApiObject = (
     | CsiStorageCapacity
     | VolumeAttachment
     | PodDisruptionBudget
+    | PodGroup
     | ResourceClaim
     | DeviceClass
     | ResourceSlice

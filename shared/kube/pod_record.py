@@ -72,10 +72,17 @@ class PodRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Has the condition that a scheduler preempted it (it goes once `deleted` is set)."""
     generation: int = 0
     """Of its spec, as conditions name it; 0: the API server states none."""
+    group: str = ""
+    """spec.schedulingGroup.podGroupName. Not of the template: members of several groups may be alike."""
 
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def group_key(self) -> str:
+        """Of the PodGroup that the pod names."""
+        return f"{self.namespace}/{self.group}"
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -87,6 +94,7 @@ def split_pod(pod: Pod) -> PodRecord:
     meta, spec, status = pod.metadata, pod.spec, pod.status
     node_name = spec.node_name
     spec.node_name = ""
+    group, spec.scheduling_group = spec.scheduling_group, None
     if spec.volumes is not None:
         spec.volumes = [v for v in spec.volumes if _is_read(v)] or None
     template = PodTemplate(
@@ -110,6 +118,7 @@ def split_pod(pod: Pod) -> PodRecord:
         template=msgspec.Raw(_encoder.encode(template)),
         is_preempted=_is_preempted(status),
         generation=meta.generation,
+        group=(group.pod_group_name or "") if group is not None else "",
     )
 
 

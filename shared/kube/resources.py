@@ -21,6 +21,7 @@ from shared.kube.objects import (
     PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
+    PodGroup,
     ReplicaSet,
     ReplicationController,
     ResourceClaim,
@@ -48,6 +49,8 @@ class ResourceKind(msgspec.Struct, frozen=True):
     """Limits list and watch, as kube-scheduler limits them."""
     older_api_path: str = ""
     """Group and version that older servers serve in its place, where what berth reads is the same."""
+    feature_gate: str = ""
+    """Watched only where this is on."""
 
     @property
     def is_required(self) -> bool:
@@ -83,6 +86,15 @@ _NO_DEVICES: Final = "pods with resource claims wait"
 
 PODS: Final = ResourceKind("pods", "Pod", _CORE, Pod, True, field_selector=_UNFINISHED)
 NODES: Final = ResourceKind("nodes", "Node", _CORE, Node, False)
+POD_GROUPS: Final = ResourceKind(
+    "podgroups",
+    "PodGroup",
+    "/apis/scheduling.k8s.io/v1alpha2",
+    PodGroup,
+    True,
+    without_it="pods of groups wait",
+    feature_gate="GenericWorkload",
+)
 
 # In the order in which they are started: what scheduling cannot begin without comes first.
 ALL_KINDS: Final[tuple[ResourceKind, ...]] = (
@@ -136,6 +148,7 @@ ALL_KINDS: Final[tuple[ResourceKind, ...]] = (
     ResourceKind(
         "resourceslices", "ResourceSlice", _DRA, ResourceSlice, False, without_it=_NO_DEVICES
     ),
+    POD_GROUPS,
 )
 
 KINDS_BY_PLURAL: Final = MappingProxyType({kind.plural: kind for kind in ALL_KINDS})

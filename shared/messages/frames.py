@@ -22,7 +22,7 @@ from typing import Final
 
 from shared.errors import FrameError, ProtocolVersionError
 
-PROTOCOL_VERSION: Final = 7
+PROTOCOL_VERSION: Final = 8
 """Raised by each change of what any message looks like in bytes. All processes of one berth speak
 the same; there is no negotiation: the supervisor starts them all from one installation, and a worker of
 another host that has another version is told so and ends."""

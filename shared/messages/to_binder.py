@@ -11,6 +11,9 @@ from shared.kube.objects import (
 )
 from shared.messages.codec import Codec
 
+POD_GROUP_SCHEDULED: Final = "PodGroupScheduled"
+"""The condition of a pod group that a scheduler writes."""
+
 
 class _Message(msgspec.Struct, array_like=True, frozen=True):
     """Base: positional on the wire, immutable in hand."""
@@ -119,7 +122,8 @@ class BindPods(_Message, frozen=True, tag="bB"):
 
 
 class PodVerdict(msgspec.Struct, array_like=True, frozen=True):
-    """A pod that could not be scheduled, for the PodScheduled condition and the event."""
+    """A pod that could not be scheduled, for the PodScheduled condition and the event; or what became
+    of a pod group, for its condition."""
 
     profile: str
     namespace: str
@@ -134,6 +138,9 @@ class PodVerdict(msgspec.Struct, array_like=True, frozen=True):
     """The pod's, as it was tried; named in the event. Empty: left out there."""
     observed_generation: int = 0
     """metadata.generation of the pod as it was tried; 0: left out of the condition."""
+    is_group: bool = False
+    is_scheduled: bool = False
+    """Only of a group."""
 
 
 class ReportPods(_Message, frozen=True, tag="bR"):

@@ -19,6 +19,7 @@ from shared.kube.objects import (
     PersistentVolume,
     PersistentVolumeClaim,
     PodDisruptionBudget,
+    PodGroup,
     ReplicaSet,
     ReplicationController,
     ResourceClaim,
@@ -78,6 +79,7 @@ OtherObject = (
     | CsiStorageCapacity
     | VolumeAttachment
     | PodDisruptionBudget
+    | PodGroup
     | ResourceClaim
     | DeviceClass
     | ResourceSlice

@@ -62,6 +62,13 @@ class PodTask(NamedTuple):
     """As in `TaskRun`."""
 
 
+class GroupTask(msgspec.Struct, array_like=True, frozen=True):
+    """The batch is what is to be placed of one pod group: as a whole, or not at all."""
+
+    needed: int
+    """So many of its pods, at least one, have to find a node."""
+
+
 class SchedulePods(_Message, frozen=True, tag="sP"):
     """Work. Runs are in queue order and must be placed in this order, each pod on top of the last."""
 
@@ -73,6 +80,7 @@ class SchedulePods(_Message, frozen=True, tag="sP"):
     """Tickets number the attempts within an epoch; those of a batch are consecutive, in the order of
     its pods. The answer carries them back."""
     runs: list[TaskRun]
+    group: GroupTask | None = None
 
     @property
     def tasks(self) -> Iterator[PodTask]:

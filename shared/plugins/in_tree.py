@@ -22,6 +22,7 @@ from shared.plugins.devices.dynamic_resources import (
     DynamicResourcesArgs,
     dynamic_resources_problems,
 )
+from shared.plugins.gates.gang_scheduling import GangScheduling
 from shared.plugins.gates.priority_sort import PrioritySort
 from shared.plugins.gates.scheduling_gates import SchedulingGates
 from shared.plugins.images.image_locality import ImageLocality
@@ -138,6 +139,7 @@ IN_TREE: Final[Mapping[str, Factory]] = {
         DefaultPreemption, DefaultPreemptionArgs, preemption_problems
     ),
     plugin_names.NODE_DECLARED_FEATURES: _without_args(NodeDeclaredFeatures),
+    plugin_names.GANG_SCHEDULING: _without_args(GangScheduling),
 }
 
 

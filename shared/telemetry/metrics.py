@@ -169,6 +169,18 @@ HISTOGRAMS: Final[dict[str, HistogramMetric]] = {
         _doubling(0.001, 15),
         "The scoring worker's own time for a pod.",
     ),
+    "podgroup_attempt_s": HistogramMetric(
+        "scheduler_podgroup_scheduling_attempt_duration_seconds",
+        ("result", "profile"),
+        _doubling(0.001, 15),
+        "From a pod group's being handed out to what became of it.",
+    ),
+    "podgroup_algorithm_s": HistogramMetric(
+        "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+        (),
+        _doubling(0.001, 15),
+        "The scoring worker's own time for a pod group.",
+    ),
     "extension_point_s": HistogramMetric(
         "scheduler_framework_extension_point_duration_seconds",
         ("extension_point", "status", "profile"),
@@ -226,6 +238,12 @@ class LabelledMetric(NamedTuple):
 
 
 LABELLED: Final[dict[str, LabelledMetric]] = {
+    "podgroup_attempts": LabelledMetric(
+        "scheduler_podgroup_schedule_attempts_total",
+        ("result", "profile"),
+        Kind.COUNTER,
+        "Attempts to place a pod group, by what became of them.",
+    ),
     "queue_incoming": LabelledMetric(
         "scheduler_queue_incoming_pods_total",
         ("queue", "event"),

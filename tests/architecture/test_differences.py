@@ -7,6 +7,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "differences.md"
 SAMPLE: Final = "unit/shared/framework/test_node_sample.py"
+GROUPS: Final = "unit/daemon/core/test_pod_groups.py"
 THEIRS: Final = "it is about what kube-scheduler does; here there is nothing of the kind"
 LINES: Final[dict[str, str]] = {
     "`percentageOfNodesToScore` not set, or 0": (
@@ -25,7 +26,19 @@ LINES: Final[dict[str, str]] = {
         "unit/shared/framework/test_feature_gates.py"
         "::test_a_gate_that_is_not_obeyed_is_named_where_its_value_is_not_the_default"
     ),
-    "pod groups (GenericWorkload, GangScheduling, TopologyAwareWorkloadScheduling)": THEIRS,
+    "pod groups: TopologyAwareWorkloadScheduling": THEIRS,
+    "pod groups: a member that fits once others have gone": (
+        f"{GROUPS}::test_victims_stay_where_the_group_could_not_be_placed_even_without_them"
+    ),
+    "pod groups: back-off of a group that was not placed": (
+        f"{GROUPS}::test_a_group_waits_out_its_back_off_though_there_is_nothing_else_to_try"
+    ),
+    "pod groups: pods of which an extender has a say": (
+        f"{GROUPS}::test_pods_of_a_group_are_not_placed_without_the_extender_that_has_a_say"
+    ),
+    "pod groups: Permit plugins of others": (
+        f"{GROUPS}::test_a_pod_that_a_permit_plugin_refuses_goes_back_alone"
+    ),
     "DRA: selectors": "unit/shared/dra/test_cel.py::test_what_is_no_selector_does_not_compile",
     "DRA: `filterTimeout`": (
         "unit/shared/plugins/test_dynamic_resources.py"

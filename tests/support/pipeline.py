@@ -22,6 +22,7 @@ from daemon.core.effects import (
 from daemon.core.events import AdapterSaid, BinderSaid, Event, ScorerGone, ScorerSaid
 from daemon.core.invariants import problems
 from daemon.core.owner_plugins import OwnerPlugins
+from daemon.core.pod_groups import GroupSettings
 from daemon.core.queue.queued_pod import Place
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
@@ -106,16 +107,18 @@ class Pipeline:
         announces_nodes: bool = False,
         preempts_async: bool = True,
         in_hand: InHand | None = None,
+        groups: GroupSettings | None = None,
+        schedulers: Sequence[str] = ("default-scheduler",),
     ) -> None:
         self.now_s = 1000.0
         built = default_profile()
-        self.frameworks = {built.scheduler_name: built.framework}
+        self.frameworks = dict.fromkeys(schedulers, built.framework)
         self.plugins = OwnerPlugins(
             queue_sort=built.queue_sort,
-            pre_enqueue={built.scheduler_name: built.plugins_at["preEnqueue"]},
-            reserve={built.scheduler_name: built.plugins_at["reserve"]},
-            permit={built.scheduler_name: tuple(permit)},
-            registrations={built.scheduler_name: registrations_of(built.rejecting)},
+            pre_enqueue=dict.fromkeys(schedulers, built.plugins_at["preEnqueue"]),
+            reserve=dict.fromkeys(schedulers, built.plugins_at["reserve"]),
+            permit=dict.fromkeys(schedulers, tuple(permit)),
+            registrations=dict.fromkeys(schedulers, registrations_of(built.rejecting)),
         )
         settings = Settings(
             profiles=frozenset(self.frameworks),
@@ -124,6 +127,7 @@ class Pipeline:
             extenders=extenders,
             announces_nodes=announces_nodes,
             preempts_async=preempts_async,
+            groups=groups,
         )
         self.state = SchedulerState(
             EPOCH, settings, self.frameworks, self.plugins, self.now_s, in_hand

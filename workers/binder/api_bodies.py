@@ -13,6 +13,7 @@ import msgspec
 
 from shared.kube.objects import ApiStruct
 from shared.kube.pod_record import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
+from shared.messages.to_binder import POD_GROUP_SCHEDULED, PodVerdict
 
 EVENTS_API: Final = "events.k8s.io/v1"
 NOTE_BYTES_MAX: Final = 1024
@@ -255,24 +256,22 @@ def series_patch(series: Series) -> bytes:
     return _encoder.encode(_SeriesPatch(series=series))
 
 
-def condition_patch(
-    uid: str, reason: str, message: str, observed_generation: int, transition_s: float | None
-) -> bytes:
-    """A strategic-merge patch of pods/status: PodScheduled is False, and why.
+def condition_patch(verdict: PodVerdict, transition_s: float | None) -> bytes:
+    """A strategic-merge patch of pods/status: PodScheduled is False, and why; or of podgroups/status.
 
     The UID is a precondition: the API server refuses the patch for another pod of the same name.
-    `transition_s` None leaves lastTransitionTime as it is: the status was False before.
+    `transition_s` None leaves lastTransitionTime as it is: the status was the same before.
     """
     condition = _Condition(
-        type="PodScheduled",
-        status="False",
-        reason=reason,
-        message=message,
+        type=POD_GROUP_SCHEDULED if verdict.is_group else "PodScheduled",
+        status="True" if verdict.is_scheduled else "False",
+        reason=verdict.reason,
+        message=verdict.message,
         last_transition_time=None if transition_s is None else second_time(transition_s),
-        observed_generation=observed_generation,
+        observed_generation=verdict.observed_generation,
     )
     return _encoder.encode(
-        _StatusPatch(metadata=_UidMeta(uid=uid), status=_Status(conditions=[condition]))
+        _StatusPatch(metadata=_UidMeta(uid=verdict.uid), status=_Status(conditions=[condition]))
     )
 
 

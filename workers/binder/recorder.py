@@ -36,6 +36,7 @@ from shared.kube.api_errors import (
     TransportError,
 )
 from shared.kube.rate_limit import RateLimit
+from shared.kube.resources import POD_GROUPS
 from shared.messages.to_binder import BindPod, DeleteVictim, PodVerdict
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import (
@@ -136,6 +137,7 @@ class _WrittenCondition(NamedTuple):
     reason: str
     message: str
     observed_generation: int
+    is_scheduled: bool
 
 
 _SeriesKey = Event
@@ -427,15 +429,12 @@ class Recorder:
     async def _patch_condition(
         self, verdict: PodVerdict, tries: int, write: _ConditionWrite
     ) -> None:
-        is_first = verdict.uid not in self._written
-        body = condition_patch(
-            verdict.uid,
-            verdict.reason,
-            verdict.message,
-            verdict.observed_generation,
-            self._clock.wall_s() if is_first else None,
-        )
+        before = self._written.get(verdict.uid)
+        is_turn = before is None or before.is_scheduled is not verdict.is_scheduled
+        body = condition_patch(verdict, self._clock.wall_s() if is_turn else None)
         path = pod_path(verdict.namespace, verdict.name) + "/status"
+        if verdict.is_group:
+            path = POD_GROUPS.object_path(verdict.namespace, verdict.name, "status")
         try:
             await self._api.patch(path, body, timeout_s=TIMEOUT_S)
         except (NotFound, Conflict):
@@ -521,7 +520,8 @@ class Recorder:
 
 
 def _condition_of(verdict: PodVerdict) -> _WrittenCondition:
-    return _WrittenCondition(verdict.reason, verdict.message, verdict.observed_generation)
+    said = verdict.reason, verdict.message, verdict.observed_generation
+    return _WrittenCondition(*said, verdict.is_scheduled)
 
 
 def _series_key(event: Event) -> _SeriesKey:

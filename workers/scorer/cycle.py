@@ -22,7 +22,7 @@ from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Failure, Placements
 from shared.messages.to_scorer import PodTask, SchedulePods, TaskRun
 from workers.scorer.replica import Replica, ReplicaClass
-from workers.scorer.room_maker import RoomMaker
+from workers.scorer.room_maker import SEARCHES_MAX, WIDE_SEARCH_WEIGHT, RoomMaker
 from workers.scorer.tie_break import BY_NAME, BY_SEED, by_seed, first_by_name
 
 _NO_TEMPLATE: Final = msgspec.Raw(b"")
@@ -84,7 +84,22 @@ class Cycle:
         self._lone_pods = LonePods(view, self._frameworks, self._engine.states)
 
     def run(self, batch: SchedulePods, proposal_sequence: int) -> Answers:
-        """An answer to every task."""
+        """An answer to every task. Of a group that cannot be placed as a whole, or has to wait for room,
+        nothing stays on the copy."""
+        if batch.group is None:
+            return self._run(batch, proposal_sequence)
+        mark = self._replica.mark()
+        answers = self._run(
+            batch, proposal_sequence, searches_max=WIDE_SEARCH_WEIGHT * batch.pod_count
+        )
+        is_going = len(answers.placements.tickets) >= batch.group.needed
+        if not is_going or any(each.is_error or each.preemption for each in answers.failures):
+            self._replica.roll_back(mark)
+        return answers
+
+    def _run(
+        self, batch: SchedulePods, proposal_sequence: int, searches_max: int = SEARCHES_MAX
+    ) -> Answers:
         if batch.runs:
             self._last_class_id = batch.runs[-1].class_id
         self._forget_retired()
@@ -92,7 +107,7 @@ class Cycle:
         answers = Answers(placements, [], [])
         failed: dict[int, Failure] = {}
         open_classes: set[int] = set()
-        room_maker = self._room_maker(proposal_sequence)
+        room_maker = self._room_maker(proposal_sequence, searches_max)
         for task in self._one_by_one(batch, placements, proposal_sequence):
             self.began(task.ticket)
             pod_class = self._replica.classes.get(task.class_id)
@@ -108,7 +123,7 @@ class Cycle:
             except ObjectError as error:
                 failure = self.left_out(task.ticket, error)
                 answers.failures.append(failure)
-                room_maker = self._room_maker(proposal_sequence)
+                room_maker = self._room_maker(proposal_sequence, searches_max)
             if failure is not None and failure.preemption is None and not task.uid:
                 failed[task.class_id] = failure
         return answers
@@ -191,9 +206,10 @@ class Cycle:
             return None  # Looking at nodes moves on the place where the next look begins.
         ticket = self._replica.next_ticket
         if count > 1:
+            mark = self._replica.mark()
             placements = Placements([], [])
             self._place_run(TaskRun(class_id, count), ticket, placements, NO_PROPOSAL)
-            self._replica.take_back()
+            self._replica.roll_back(mark)
             if placements.node_rows:
                 return Foreseen(class_id, placements.node_rows)
             evaluation = self._engine.evaluate(class_id, pod_class.info, pod_class.profile)
@@ -257,8 +273,10 @@ class Cycle:
             ticket += len(rows)
         return ticket
 
-    def _room_maker(self, proposal_sequence: int) -> RoomMaker:
-        return RoomMaker(self._engine, self._replica, self._seed, proposal_sequence, self._among)
+    def _room_maker(self, proposal_sequence: int, searches_max: int = SEARCHES_MAX) -> RoomMaker:
+        return RoomMaker(
+            self._engine, self._replica, self._seed, proposal_sequence, self._among, searches_max
+        )
 
     def _evaluated(self, task: PodTask, pod_class: ReplicaClass) -> Evaluation:
         """Of the class, or for a nominated pod of the pod alone."""

@@ -297,7 +297,10 @@ class ScorerLoop:
         self._plugin_times.begin_round()
         begun_s = self._clock.monotonic_s()
         answers = self._cycle.run(batch, sequence)
-        self._time(answers, self._clock.monotonic_s() - begun_s)
+        took_s = self._clock.monotonic_s() - begun_s
+        self._time(answers, took_s)
+        if batch.group is not None:
+            self._tally.observe("podgroup_algorithm_s", (), took_s, 1)
         self._time_points(self._outcomes(batch, answers))
         self._propose(answers, batch.batch_id, sequence, self._replica.generation)
 

@@ -25,7 +25,7 @@ from shared.columns.journal import Journal
 from shared.columns.nominations import NO_NODE as NOT_NOMINATED
 from shared.columns.nominations import Nomination
 from shared.columns.pods import NEVER_STARTED, PodTable
-from shared.columns.schema import USAGE_COLUMNS, Rows
+from shared.columns.schema import USAGE_COLUMNS, Int32s, Rows
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, add_usage, add_usages, usage_of
 from shared.faults import UNDECODABLE
@@ -53,6 +53,15 @@ class Tentative(NamedTuple):
     class_id: int
     uid: str = ""
     """Under which this placement's assumptions about objects are held; empty where there are none."""
+
+
+class Mark(NamedTuple):
+    """How much is laid on top of the owner's columns."""
+
+    tentative_count: int
+    nomination_count: int
+    ports_id: Int32s
+    """Of all rows: what was taken of sets of ports cannot be taken out of them."""
 
 
 DecodeObject = Callable[[str, msgspec.Raw], object]
@@ -177,14 +186,24 @@ class Replica:
         self._write_tentative_pods_from(first)
         self.journal.usage.extend(rows)
 
-    def take_back(self) -> None:
-        """All placements since everything was settled were only thought of; of classes without host
-        ports or claims."""
-        for tentative in self._tentative:
+    def mark(self) -> Mark:
+        """What is laid on top at this moment, for `roll_back`; of no use after the next delta."""
+        return Mark(len(self._tentative), len(self._own_nominations), self.nodes.ports_id.copy())
+
+    def roll_back(self, mark: Mark) -> None:
+        """All that was laid on top since was only thought of."""
+        taken_back = self._tentative[mark.tentative_count :]
+        for tentative in taken_back:
             add_usage(self.nodes, tentative.row, tentative.usage, -1)
+            self.nodes.ports_id[tentative.row] = mark.ports_id[tentative.row]
             self.journal.usage_changed(tentative.row)
-        self._tentative.clear()
-        self._write_tentative_pods()
+            self._forget_assumed(tentative)
+        del self._tentative[mark.tentative_count :]
+        if taken_back:
+            self._write_tentative_pods()
+        if len(self._own_nominations) > mark.nomination_count:
+            del self._own_nominations[mark.nomination_count :]
+            self._show_nominations()
 
     def take_nomination(self, uid: str, proposal_sequence: int) -> None:
         """A nominated pod was placed: the room that was kept for it is taken now."""

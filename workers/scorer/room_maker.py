@@ -65,18 +65,20 @@ class RoomMaker:
         seed: int,
         proposal_sequence: int,
         among_ties: AmongTies,
+        searches_max: int = SEARCHES_MAX,
     ) -> None:
         self._engine = engine
         self._replica = replica
         self._seed = seed
         self.proposal_sequence = proposal_sequence
         self._among_ties = among_ties
+        self._searches_max = searches_max
         self._found_count = 0
 
     @property
     def is_tired(self) -> bool:
         """So much was looked for and found that the owner should hear of it first."""
-        return self._found_count >= SEARCHES_MAX
+        return self._found_count >= self._searches_max
 
     def attempt(
         self, task: PodTask, evaluation: Evaluation, refusals: Refusals | None = None

@@ -5,7 +5,8 @@ and a pod leaves once that second is over: so whole seconds of pods leave togeth
 importance rather than by milliseconds (SEMANTICS of v1.36: the pod moves at most one second later).
 
 Pods that failed with an error wait in a queue of their own: the other one may be emptied early, when
-nothing else is left to try, but hammering an API server that is in trouble helps nobody.
+nothing else is left to try, but hammering an API server that is in trouble helps nobody. So do pods of
+groups: whatever happens they come back here (upstream tries them on and on while nothing else is left).
 
 Rules: pkg/scheduler/backend/queue/backoff_queue.go, v1.36.
 """
@@ -77,7 +78,7 @@ class BackoffQueue:
     def push(self, pod: QueuedPod) -> None:
         pod.place = Place.BACKOFF
         entry = (pod.backoff_until_s, -pod.priority, pod.timestamp_s, pod.arrival, pod)
-        if pod.is_error:
+        if pod.waits_in_full:
             heapq.heappush(self._errors, entry)
             self._error_count += 1
         else:
@@ -88,7 +89,7 @@ class BackoffQueue:
         """Takes a pod out; the caller gives it its next place."""
         assert pod.place is Place.BACKOFF, "only a pod in back-off leaves the back-off queue"
         pod.place = Place.GONE
-        if pod.is_error:
+        if pod.waits_in_full:
             self._error_count -= 1
             self._errors = _compacted(self._errors, self._error_count)
         else:

@@ -91,5 +91,10 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
         return not self.unschedulable_plugins and not self.pending_plugins
 
     @property
+    def waits_in_full(self) -> bool:
+        """Its back-off is not cut short when there is nothing else to try."""
+        return self.is_error or bool(self.record.group)
+
+    @property
     def view(self) -> PodView:
         return PodView(self.record, self.pod_class.info)

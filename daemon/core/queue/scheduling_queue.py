@@ -223,12 +223,26 @@ class SchedulingQueue:
             pod = self._active.pop() or self._pop_from_backoff()
             if pod is None:
                 break
-            pod.attempts += 1
-            pod.popped_s = now_s
-            pod.unschedulable_plugins = NO_PLUGINS
-            pod.pending_plugins = NO_PLUGINS
-            self._in_flight.start(pod)
+            self._begin_attempt(pod, now_s)
             popped.append(pod)
+        return popped
+
+    def pop_these(self, uids: Iterable[str], now_s: float) -> list[QueuedPod]:
+        """Of these pods all that wait anywhere here and may be tried, back-off or not; each is in flight
+        from now on (PopSpecificPod upstream)."""
+        popped: list[QueuedPod] = []
+        for uid in uids:
+            pod = self._pods.get(uid)
+            if pod is None or pod.place is Place.IN_FLIGHT:
+                continue
+            if pod.place is not Place.ACTIVE:
+                self.activate((uid,), now_s)
+            if pod.place is Place.ACTIVE:
+                self._active.discard(pod)
+                # Another object, so that the entry in the line is dead for good.
+                pod = self._pods[uid] = msgspec.structs.replace(pod)
+                self._begin_attempt(pod, now_s)
+                popped.append(pod)
         return popped
 
     def requeue_unschedulable(
@@ -370,6 +384,15 @@ class SchedulingQueue:
         self._in_flight.record(change)
         return moved_count
 
+    def let_in(self, uids: Iterable[str], gate: str, label: str, now_s: float) -> None:
+        """Something happened (the event's `label`) after which the plugin `gate` is asked again about
+        those of these pods that it keeps out."""
+        for uid in uids:
+            pod = self._pods.get(uid)
+            if pod is not None and pod.gated_by == gate:
+                self._parked.remove(pod)
+                self._requeue(pod, Strategy.AFTER_BACKOFF, now_s, label)
+
     def flush(self, now_s: float) -> int:
         """Does what time alone brings about; how many pods moved. Call at `next_wakeup_s`.
 
@@ -482,9 +505,18 @@ class SchedulingQueue:
         """Ends an attempt of which the pod says who rejected it; of an error, nobody."""
         pod = attempt.pod
         self._punish(pod, now_s)
-        strategy = self._in_flight.strategy(attempt)
+        # Events are of pods: what may help a group, none says (determineSchedulingHintForInFlightPod).
+        is_member = bool(pod.record.group)
+        strategy = Strategy.AFTER_BACKOFF if is_member else self._in_flight.strategy(attempt)
         self._in_flight.finish(pod.uid)
         return self._requeue(pod, strategy, now_s, label)
+
+    def _begin_attempt(self, pod: QueuedPod, now_s: float) -> None:
+        pod.attempts += 1
+        pod.popped_s = now_s
+        pod.unschedulable_plugins = NO_PLUGINS
+        pod.pending_plugins = NO_PLUGINS
+        self._in_flight.start(pod)
 
     def _pop_from_backoff(self) -> QueuedPod | None:
         pod = self._backoff.pop_early()

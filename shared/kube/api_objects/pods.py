@@ -23,6 +23,10 @@ class PodOs(ApiStruct):
     name: str = ""
 
 
+class PodSchedulingGroup(ApiStruct):
+    pod_group_name: str | None = None
+
+
 class PodSpec(ApiStruct):
     node_name: str = ""
     scheduler_name: str = "default-scheduler"
@@ -46,6 +50,7 @@ class PodSpec(ApiStruct):
     resource_claims: list[PodResourceClaim] | None = None
     restart_policy: str | None = None
     termination_grace_period_seconds: Int64 | None = None
+    scheduling_group: PodSchedulingGroup | None = None
 
 
 class PodCondition(ApiStruct):

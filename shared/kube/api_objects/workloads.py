@@ -4,6 +4,7 @@ import msgspec
 
 from shared.kube.api_objects.base import ApiStruct, Int32
 from shared.kube.api_objects.metadata import ObjectMeta
+from shared.kube.api_objects.pods import PodCondition
 from shared.kube.api_objects.selectors import LabelSelector
 
 
@@ -56,3 +57,36 @@ class PodDisruptionBudget(ApiStruct):
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: PodDisruptionBudgetSpec = msgspec.field(default_factory=PodDisruptionBudgetSpec)
     status: PodDisruptionBudgetStatus = msgspec.field(default_factory=PodDisruptionBudgetStatus)
+
+
+class GangSchedulingPolicy(ApiStruct):
+    min_count: Int32 = 0
+
+
+class PodGroupSchedulingPolicy(ApiStruct):
+    gang: GangSchedulingPolicy | None = None  # Else `basic`, of which nothing is read.
+
+
+class TopologyConstraint(ApiStruct):
+    key: str = ""
+
+
+class PodGroupSchedulingConstraints(ApiStruct):
+    topology: list[TopologyConstraint] | None = None
+
+
+class PodGroupSpec(ApiStruct):
+    scheduling_policy: PodGroupSchedulingPolicy = msgspec.field(
+        default_factory=PodGroupSchedulingPolicy
+    )
+    scheduling_constraints: PodGroupSchedulingConstraints | None = None
+
+
+class PodGroupStatus(ApiStruct):
+    conditions: list[PodCondition] | None = None
+
+
+class PodGroup(ApiStruct):
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
+    status: PodGroupStatus = msgspec.field(default_factory=PodGroupStatus)

@@ -8,7 +8,7 @@ import pytest
 from shared import plugin_names
 from shared.errors import ConfigurationError
 from shared.framework import registry
-from shared.framework.feature_gates import FeatureGates
+from shared.framework.feature_gates import FeatureGates, parse_feature_gates
 from shared.framework.outcomes import PreScoreError
 from shared.framework.plugin_api import ON_NODE, Dependence, PreScoreResult
 from shared.framework.profiles import EXTENSION_POINTS, PluginSet, ProfileConfig
@@ -57,7 +57,24 @@ def test_the_default_profile_runs_upstreams_plugins_in_upstreams_order() -> None
 
 
 def test_every_default_plugin_is_built() -> None:
-    assert {name for name, _ in plugin_names.DEFAULT_PLUGINS} == set(IN_TREE)
+    by_gate = {plugin_names.GANG_SCHEDULING}
+    assert {name for name, _ in plugin_names.DEFAULT_PLUGINS} | by_gate == set(IN_TREE)
+
+
+def test_gang_scheduling_is_a_default_plugin_with_its_gate() -> None:
+    gates = parse_feature_gates("GenericWorkload=true,GangScheduling=true")
+    for point in ("preEnqueue", "permit"):
+        plugins = InTreeRegistry(gates, ()).build(ProfileConfig()).plugins_at[point]
+        assert plugins[-1].NAME == plugin_names.GANG_SCHEDULING
+        assert (
+            plugins[-1]
+            not in InTreeRegistry(entry_points=()).build(ProfileConfig()).plugins_at[point]
+        )
+
+
+def test_gang_scheduling_needs_generic_workload() -> None:
+    with pytest.raises(ConfigurationError, match="GangScheduling: needs GenericWorkload=true"):
+        parse_feature_gates("GangScheduling=true")
 
 
 def test_a_score_that_is_disabled_and_enabled_again_comes_last_with_its_new_weight() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from shared.messages.to_binder import PodVerdict
 from workers.binder.api_bodies import (
     NOTE_BYTES_MAX,
     Event,
@@ -81,14 +82,37 @@ def test_a_name_that_would_be_too_long_is_replaced() -> None:
     assert len(event_name("p" * 237, 1.8e9)) == 36
 
 
+def _verdict(uid: str, message: str, generation: int) -> PodVerdict:
+    return PodVerdict(
+        "p", "ns", "n", uid, "Unschedulable", message, True, observed_generation=generation
+    )
+
+
+def test_the_condition_of_a_group_says_whether_it_is_scheduled() -> None:
+    verdict = PodVerdict(
+        "", "ns", "g", "u", "Scheduled", "", False,
+        observed_generation=3, is_group=True, is_scheduled=True,
+    )  # fmt: skip
+    assert json.loads(condition_patch(verdict, 1795225036.9))["status"] == {
+        "conditions": [
+            {
+                "type": "PodGroupScheduled",
+                "status": "True",
+                "reason": "Scheduled",
+                "message": "",
+                "lastTransitionTime": "2026-11-21T01:37:16Z",
+                "observedGeneration": 3,
+            }
+        ]
+    }
+
+
 @pytest.mark.parametrize("name", ["selector", "toobig"])
 def test_the_condition_has_the_fields_and_values_that_kube_scheduler_writes(name: str) -> None:
     pod = PODS[name]
     recorded = pod["status"]["conditions"][0]
     patch = json.loads(
-        condition_patch(
-            pod["metadata"]["uid"], "Unschedulable", recorded["message"], 1, 1795225036.9
-        )
+        condition_patch(_verdict(pod["metadata"]["uid"], recorded["message"], 1), 1795225036.9)
     )
     assert patch["metadata"] == {"uid": pod["metadata"]["uid"]}
     ours = patch["status"]["conditions"][0]
@@ -97,7 +121,7 @@ def test_the_condition_has_the_fields_and_values_that_kube_scheduler_writes(name
 
 
 def test_a_later_condition_leaves_the_time_of_transition_alone() -> None:
-    patch = json.loads(condition_patch("u", "Unschedulable", "m", 0, None))
+    patch = json.loads(condition_patch(_verdict("u", "m", 0), None))
     assert patch["status"] == {
         "conditions": [
             {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}

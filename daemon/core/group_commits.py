@@ -1,0 +1,231 @@
+"""What becomes of a pod group that a worker has tried: all of it that found a place passes, or nothing.
+
+The worker says where each pod would go and which fit nowhere; what that comes to is decided here, on
+the newest state: as many pods as Permit wants have to find a place (`PodGroups.needed`), and each has to
+pass the check that all placements pass. What was assumed before one too many failed is taken off again
+in the same turn, so nobody else ever sees half a gang.
+
+A pod that fits only once others have gone makes the whole group wait for that. Differs from upstream:
+nobody is asked to go where the group could not be placed even so (there each pod's preemption begins as
+soon as it is found, whatever becomes of the others).
+
+Rules: pkg/scheduler/schedule_one_podgroup.go `podGroupSchedulingDefaultAlgorithm`,
+`submitPodGroupAlgorithmResult`, v1.36.2.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from daemon.core.committer import Committer
+from daemon.core.dispatch import NO_BATCH, Attempt, Scorer
+from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.outcomes import Outcomes
+from daemon.core.proposals import Judgement
+from daemon.core.verdicts import group_verdict
+from shared.ids import NodeName
+from shared.messages.from_scorer import Failure, PreemptionProposal, Proposals
+from shared.plugins.gates.gang_scheduling import WAITING_FOR_OTHERS
+
+UNSCHEDULABLE: Final = "pod group is unschedulable"
+WAITING_FOR_PREEMPTION: Final = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
+OTHER_FAILED: Final = "failed to schedule other pod from a pod group: "
+
+
+class GroupCommits:
+    """Settles the answers about groups."""
+
+    def __init__(
+        self,
+        facts: ClusterFacts,
+        outgoing: OutgoingWork,
+        outcomes: Outcomes,
+        committer: Committer,
+    ) -> None:
+        self._facts = facts
+        self._outgoing = outgoing
+        self._outcomes = outcomes
+        self._committer = committer
+
+    def commit(self, scorer: Scorer, proposals: Proposals, now_s: float) -> bool:
+        """Whether the answer was one about a group; then it is settled."""
+        key = scorer.groups.pop(proposals.batch_id, "")
+        if key:
+            self._facts.nominations.refresh()
+            scorer.proposal_sequence = proposals.proposal_sequence
+            if self._first(scorer, proposals) is not None:
+                self._settle(key, scorer, proposals, now_s)
+            self.release((key,), now_s)
+        return bool(key)
+
+    def release(self, keys: Iterable[str], now_s: float) -> None:
+        """Groups are not out with a worker any more: pods of them that came since are tried."""
+        for key in keys:
+            for pod in self._facts.groups.settled(key):
+                late = Attempt(NO_BATCH, NO_BATCH, pod, pod.pod_class)
+                self._outcomes.try_again(late, now_s, is_refused=False)
+
+    def _first(self, scorer: Scorer, proposals: Proposals) -> Attempt | None:
+        return next(
+            (each for each in scorer.attempts.values() if each.batch_id == proposals.batch_id), None
+        )
+
+    def _settle(self, key: str, scorer: Scorer, proposals: Proposals, now_s: float) -> None:
+        first = self._first(scorer, proposals)
+        assert first is not None, "asked before"
+        needed = self._facts.groups.needed(key, first.pod)
+        failures = proposals.failures
+        found_count = len(proposals.placements.tickets)
+        found_count += sum(failure.preemption is not None for failure in failures)
+        error = next((failure.message for failure in failures if failure.is_error), "")
+        is_too_old = proposals.generation < scorer.refused_generation
+        if error:
+            result, message = "error", OTHER_FAILED + error
+            self._fail_all(scorer, proposals, message, now_s)
+        elif found_count < needed and (proposals.skipped or is_too_old):
+            # What kept pods away may be gone, or has yet to be said.
+            self._try_all_again(scorer, proposals, now_s, is_refused=is_too_old)
+            return
+        elif found_count < needed:
+            result, message = "unschedulable", UNSCHEDULABLE
+            self._refuse_all(scorer, proposals, now_s)
+        elif found_count > len(proposals.placements.tickets):
+            result, message = "waiting_on_preemption", WAITING_FOR_PREEMPTION
+            self._wait_for_room(scorer, proposals, now_s)
+        elif self._is_placed(needed, scorer, proposals, now_s):
+            result, message = "scheduled", ""
+        else:
+            return
+        self._tell(key, first, result, message, now_s)
+
+    def _tell(self, key: str, first: Attempt, result: str, message: str, now_s: float) -> None:
+        """Condition and metrics."""
+        labels = (result, first.pod_class.profile)
+        self._outgoing.counters.count("podgroup_attempts", labels)
+        self._outgoing.counters.observe("podgroup_attempt_s", labels, now_s - first.pod.popped_s)
+        group = self._facts.groups.of(key)
+        if group is None:
+            return  # Gone meanwhile, and with it who could be told.
+        verdict = group_verdict(
+            group, message, is_scheduled=result == "scheduled", is_error=result == "error"
+        )
+        if verdict is not None:
+            self._outgoing.verdicts.add(verdict)
+
+    # A group that is placed ----------------------------------------------------------------------
+
+    def _is_placed(self, needed: int, scorer: Scorer, proposals: Proposals, now_s: float) -> bool:
+        """Assumes what passes, if that is enough; else everything is as before, and tried again."""
+        nominator = self._facts.queue.nominator
+        nominated: dict[str, NodeName] = {}
+        if len(nominator):
+            for attempt in scorer.attempts.values():
+                node_name = nominator.node_of(attempt.pod.uid)
+                if node_name is not None:
+                    nominated[attempt.pod.uid] = node_name
+        generation = proposals.generation
+        judgement = self._committer.judge(scorer, proposals.placements, generation)
+        accepted_count = len(judgement.accepted)
+        is_placed = accepted_count >= needed
+        settled_count = accepted_count if is_placed else 0
+        refused_count = len(judgement.accepted) + len(judgement.rejected) - settled_count
+        scorer.judged(settled_count, refused_count, proposals.batch_id)
+        if is_placed:
+            self._committer.carry_out(judgement, now_s)
+            self._try_again(scorer, proposals.skipped, now_s, is_refused=False)
+            for failure in proposals.failures:
+                self._committer.settle_failure(scorer, failure, generation, now_s)
+            return True
+        self._take_off(judgement, nominated)
+        scorer.refused_generation = self._facts.cache.generation
+        for attempt in self._taken_off(judgement):
+            self._outcomes.try_again(attempt, now_s)
+        self._committer.carry_out(judgement._replace(accepted=[], rejected=[]), now_s)
+        self._try_all_again(scorer, proposals, now_s, is_refused=True)
+        return False
+
+    def _take_off(self, judgement: Judgement, nominated: dict[str, NodeName]) -> None:
+        for attempt, node_name in judgement.accepted:
+            record = attempt.pod.record
+            self._outcomes.take_off(record, attempt.pod_class.info, node_name)
+            if record.uid in nominated:
+                self._facts.queue.nominator.nominate(attempt.pod.uid, nominated[record.uid])
+
+    def _taken_off(self, judgement: Judgement) -> list[Attempt]:
+        taken = [attempt for attempt, _ in judgement.accepted]
+        return taken + [rejected.attempt for rejected in judgement.rejected]
+
+    # A group that is not -------------------------------------------------------------------------
+
+    def _try_all_again(
+        self, scorer: Scorer, proposals: Proposals, now_s: float, *, is_refused: bool
+    ) -> None:
+        self._try_again(scorer, _tickets(proposals), now_s, is_refused=is_refused)
+
+    def _try_again(
+        self, scorer: Scorer, tickets: Iterable[int], now_s: float, *, is_refused: bool
+    ) -> None:
+        for ticket in tickets:
+            attempt = scorer.settle(ticket)
+            if attempt is not None:
+                self._outcomes.try_again(attempt, now_s, is_refused=is_refused)
+
+    def _fail_all(self, scorer: Scorer, proposals: Proposals, told: str, now_s: float) -> None:
+        """With the error of one of them."""
+        own = {
+            ticket: failure.message
+            for failure in proposals.failures
+            if failure.is_error
+            for ticket in failure.tickets
+        }
+        for ticket in _tickets(proposals):
+            self._reject(scorer, ticket, own.get(ticket, told), now_s, is_error=True)
+
+    def _refuse_all(self, scorer: Scorer, proposals: Proposals, now_s: float) -> None:
+        """Pods that have a place, and pods for which one could be made, wait for the others."""
+        told = f"{UNSCHEDULABLE}, {WAITING_FOR_OTHERS}"
+        for ticket in proposals.placements.tickets:
+            self._reject(scorer, ticket, told, now_s)
+        for failure in proposals.failures:
+            if failure.preemption is None:
+                self._committer.settle_failure(scorer, failure, proposals.generation, now_s)
+                continue
+            for ticket in failure.tickets:
+                self._reject(scorer, ticket, told, now_s)
+
+    def _reject(
+        self, scorer: Scorer, ticket: int, told: str, now_s: float, *, is_error: bool = False
+    ) -> None:
+        attempt = scorer.settle(ticket)
+        if attempt is None:
+            return
+        if self._facts.nominations.own_uid(attempt.pod.uid):
+            self._facts.nominations.end(attempt.pod)
+        self._outcomes.fail(attempt, Failure([], told, [], [], is_error), now_s)
+
+    def _wait_for_room(self, scorer: Scorer, proposals: Proposals, now_s: float) -> None:
+        """Each keeps the place that it has found, and who is in the way has to go."""
+        generation = proposals.generation
+        placements = proposals.placements
+        rows = dict(zip(placements.tickets, placements.node_rows, strict=True))
+        failing = {ticket: each for each in proposals.failures for ticket in each.tickets}
+        told = Failure([], WAITING_FOR_PREEMPTION, [], [], False)
+        for ticket in sorted(rows | dict.fromkeys(failing, 0)):
+            if ticket in failing:
+                alone = msgspec.structs.replace(failing[ticket], tickets=[ticket])
+                self._committer.settle_failure(scorer, alone, generation, now_s)
+                continue
+            attempt = scorer.settle(ticket)
+            if attempt is not None:
+                place = PreemptionProposal(rows[ticket], [])
+                # Where that is not to be had any more, the next attempt finds another.
+                self._committer.nominate(scorer, attempt, place, generation)
+                self._outcomes.fail(attempt, told, now_s)
+        self._try_again(scorer, proposals.skipped, now_s, is_refused=False)
+
+
+def _tickets(proposals: Proposals) -> list[int]:
+    """Of all pods of the batch."""
+    failing = [ticket for failure in proposals.failures for ticket in failure.tickets]
+    return [*proposals.placements.tickets, *failing, *proposals.skipped]

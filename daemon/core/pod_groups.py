@@ -1,0 +1,154 @@
+"""Pod groups: whose pods are tried together, and when.
+
+A group is a unit of work. When a pod of it is popped, all of it that waits leaves the queue with it and
+goes to one worker as one batch (`units`), and the committer lets all of that pass or none
+(`group_commits.py`). So nobody waits at Permit for others, and two gangs never hold half of what each
+needs. Pods that come while their group is out with a worker wait until that is settled.
+
+What is known of a group here is which pods name it. The rest is asked when it is needed: the cache says
+who has a node, the PodGroup how many are wanted.
+
+Rules: pkg/scheduler/schedule_one_podgroup.go, backend/cache/podgroupstate.go, v1.36.2.
+"""
+
+from collections.abc import Collection, Iterable
+
+import msgspec
+
+from daemon.core.cache import Cache
+from daemon.core.queue.queued_pod import QueuedPod
+from shared.kube.objects import PodGroup
+from shared.kube.pod_record import PodRecord
+from shared.kube.resources import POD_GROUPS
+from shared.messages.to_scorer import GroupTask
+from shared.plugin_names import GANG_SCHEDULING
+from shared.plugins.gates.gang_scheduling import needed, pre_enqueue, quorum
+
+
+class GroupSettings(msgspec.Struct, frozen=True):
+    """With the gate GenericWorkload."""
+
+    gang_profiles: frozenset[str] = frozenset()
+    """Those with the plugin GangScheduling: in others no pod waits for a quorum."""
+
+
+class Unit(msgspec.Struct):
+    """Pods that are tried in one go, in order."""
+
+    pods: list[QueuedPod]
+    key: str = ""
+    """Of their group; empty for pods that are in none."""
+
+
+class PodGroups:
+    """Of all pods that we place, and of those on nodes."""
+
+    def __init__(self, cache: Cache, settings: GroupSettings | None) -> None:
+        """`settings`: None where groups are not looked at."""
+        self._cache = cache
+        self._settings = settings
+        self._pods: dict[str, dict[str, None]] = {}
+        """Key -> uids."""
+        self._late: dict[str, list[QueuedPod]] = {}
+        """Key of a group that is out with a worker -> pods of it that came since."""
+
+    # Who is in which group -----------------------------------------------------------------------
+
+    @property
+    def is_used(self) -> bool:
+        """Whether any pod is in a group."""
+        return bool(self._pods)
+
+    def of(self, key: str) -> PodGroup | None:
+        """The object, if it is there."""
+        group: PodGroup | None = self._cache.objects.get(POD_GROUPS.plural, key)
+        return group
+
+    def known(self, record: PodRecord) -> PodRecord:
+        """The pod as it is to be looked at: in no group where groups are not looked at."""
+        if not record.group or self._settings is not None:
+            return record
+        return msgspec.structs.replace(record, group="")
+
+    def add(self, record: PodRecord) -> Collection[str]:
+        """A pod is there. Returns the pods (uids) that it may let in: all, if it completes a quorum."""
+        if not record.group:
+            return ()
+        pods = self._pods.setdefault(record.group_key, {})
+        if record.uid in pods:
+            return ()
+        pods[record.uid] = None
+        return pods if len(pods) == quorum(self.of(record.group_key)) else ()
+
+    def remove(self, record: PodRecord) -> None:
+        """A pod is gone."""
+        pods = self._pods.get(record.group_key) if record.group else None
+        if pods is not None:
+            pods.pop(record.uid, None)
+            if not pods:
+                del self._pods[record.group_key]
+
+    def uids(self, key: str) -> Collection[str]:
+        return self._pods.get(key, {})
+
+    def gate_of(self, pod: QueuedPod) -> str | None:
+        """GangScheduling, if it keeps the pod out."""
+        record = pod.record
+        if not record.group or not self._has_quorums(pod):
+            return None
+        key = record.group_key
+        status = pre_enqueue(record.group, self.of(key), len(self.uids(key)))
+        return None if status.is_success else GANG_SCHEDULING
+
+    def _has_quorums(self, pod: QueuedPod) -> bool:
+        settings = self._settings
+        return settings is not None and pod.pod_class.profile in settings.gang_profiles
+
+    # Trying them ---------------------------------------------------------------------------------
+
+    def units(self, popped: Iterable[QueuedPod]) -> list[Unit]:
+        """Pods as they were popped, those of a group where the first of it was. What is left out are
+        pods of groups that are out with a worker: they are told of by `settled`."""
+        units: list[Unit] = []
+        by_key: dict[str, Unit] = {}
+        for pod in popped:
+            key = pod.record.group_key if pod.record.group else ""
+            if key in self._late:
+                self._late[key].append(pod)
+            elif key in by_key:
+                by_key[key].pods.append(pod)
+            elif not key and units and not units[-1].key:
+                units[-1].pods.append(pod)
+            else:
+                units.append(Unit([pod], key))
+                if key:
+                    by_key[key] = units[-1]
+        return units
+
+    def problem_of(self, unit: Unit) -> str:
+        """Why a group cannot be tried as a whole; empty if it can."""
+        profiles = dict.fromkeys(pod.pod_class.profile for pod in unit.pods)
+        if len(profiles) < 2:
+            return ""
+        first, second, *_ = profiles
+        told = "all pods in a single pod group should have the same .spec.schedulerName set"
+        return f'{told}, got: "{first}" and "{second}"'
+
+    def begin(self, unit: Unit) -> GroupTask:
+        """A group goes out with a worker, its pods in the order of podGroupInfoForPod upstream."""
+        unit.pods.sort(key=lambda pod: (-pod.priority, pod.initial_attempt_s or 0.0))
+        self._late[unit.key] = []
+        return GroupTask(self.needed(unit.key, unit.pods[0]))
+
+    def needed(self, key: str, pod: QueuedPod) -> int:
+        """So many of the pods of `pod`'s group have to find a place now."""
+        group = self.of(key) if self._has_quorums(pod) else None
+        return needed(group, self.scheduled_count(key))
+
+    def scheduled_count(self, key: str) -> int:
+        """Pods of a group that are on a node, or assumed."""
+        return sum(self._cache.get_pod(uid) is not None for uid in self.uids(key))
+
+    def settled(self, key: str) -> list[QueuedPod]:
+        """A group is not out with a worker any more. Returns the pods that waited for that."""
+        return self._late.pop(key, [])

@@ -1,0 +1,44 @@
+"""GangScheduling: pods of a gang are tried once so many of them are there, and placed together.
+
+Its Permit is a number here: a group is tried as a whole, so nobody has to wait at Permit for others
+(`daemon/core/pod_groups.py`).
+
+Rule: pkg/scheduler/framework/plugins/gangscheduling/gangscheduling.go, v1.36.2.
+"""
+
+from typing import ClassVar, Final
+
+from shared.framework.status import SUCCESS, Code, Status
+from shared.kube.objects import PodGroup
+from shared.plugin_names import GANG_SCHEDULING
+
+WAITING_FOR_OTHERS: Final = "waiting for minCount pods from a gang to be scheduled"
+"""Of a pod that found a place in a group that did not."""
+
+
+class GangScheduling:
+    """Takes part in PreEnqueue and Permit by its name."""
+
+    NAME: ClassVar[str] = GANG_SCHEDULING
+
+
+def quorum(group: PodGroup | None) -> int:
+    """minCount of a gang; 0 of a group whose pods are placed one by one, or that is not known."""
+    gang = None if group is None else group.spec.scheduling_policy.gang
+    return 0 if gang is None else gang.min_count
+
+
+def pre_enqueue(name: str, group: PodGroup | None, pod_count: int) -> Status:
+    """Whether a pod of the group `name` may be tried; `pod_count`: so many pods of it are known."""
+    if group is None:
+        text = f'waiting for pods\'s pod group "{name}" to appear in scheduling queue'
+    elif pod_count < quorum(group):
+        text = "waiting for minCount pods from a gang to appear in scheduling queue"
+    else:
+        return SUCCESS
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), GANG_SCHEDULING)
+
+
+def needed(group: PodGroup | None, scheduled_count: int) -> int:
+    """How many pods more have to find a place for Permit to let those that did pass; at least one."""
+    return max(1, quorum(group) - scheduled_count)

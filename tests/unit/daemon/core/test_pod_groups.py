@@ -1,0 +1,382 @@
+"""Pod groups from their pods' arrival to bindings: upstream's cases by name, then what is berth's own.
+
+The first part mirrors TestPodGroupScheduling in test/integration/scheduler/podgroup/podgroup_test.go,
+v1.36.2: the same steps, with the owner's core and scorers in one process.
+"""
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, Final
+
+import msgspec
+import pytest
+
+from daemon.core.pod_groups import GroupSettings
+from daemon.core.queue.queued_pod import Place
+from shared.extenders.extender_config import ExtenderConfig
+from shared.framework.cluster_view import ClusterView
+from shared.framework.plugin_api import PermitResult
+from shared.framework.pod_info import PodInfo
+from shared.framework.status import SUCCESS, Code, Status
+from shared.kube.objects import Node, PodGroup
+from shared.kube.pod_record import PodRecord
+from shared.messages.to_binder import PodVerdict
+from shared.messages.to_owner import ObjectChanged, ObjectDeleted
+from tests.support.builders import make_node, make_pod
+from tests.support.pipeline import Pipeline
+
+NO_QUORUM: Final = (
+    "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled"
+)
+
+
+def group_object(name: str, min_count: int = 0, **spec: Any) -> PodGroup:
+    policy: dict[str, Any] = {"gang": {"minCount": min_count}} if min_count else {"basic": {}}
+    body = {
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}", "generation": 1},
+        "spec": {"schedulingPolicy": policy, **spec},
+    }
+    return msgspec.convert(body, PodGroup)
+
+
+def member(name: str, group: str, cpu: str = "1", priority: int = 0, **more: Any) -> PodRecord:
+    spec = {"schedulingGroup": {"podGroupName": group}, **more.pop("spec", {})}
+    return make_pod(name, cpu=cpu, memory=None, priority=priority, spec=spec, **more)
+
+
+class Gangs(Pipeline):
+    """A pipeline with the gates on, and what upstream's steps wait for."""
+
+    def __init__(
+        self,
+        nodes: list[Node] | None = None,
+        worker_count: int = 1,
+        schedulers: tuple[str, ...] = ("default-scheduler",),
+        **more: Any,
+    ) -> None:
+        settings = GroupSettings(frozenset(schedulers))
+        super().__init__(worker_count, groups=settings, schedulers=schedulers, **more)
+        self.sync([make_node("node", cpu="4")] if nodes is None else nodes, [])
+        self.run_until_quiet()
+
+    def add_group(self, name: str, min_count: int = 0, **spec: Any) -> None:
+        group = group_object(name, min_count, **spec)
+        body = msgspec.Raw(msgspec.msgpack.encode(group))
+        self.tell(ObjectChanged("podgroups", f"default/{name}", body))
+        self.run_until_quiet()
+
+    def add(self, *pods: PodRecord) -> None:
+        for pod in pods:
+            self.add_pod(pod)
+        self.settle()
+
+    def run_until_quiet(self, steps_max: int = 500) -> None:
+        super().run_until_quiet(steps_max)
+
+    def settle(self) -> None:
+        self.run_until_quiet()
+        self.check()
+
+    def wait(self) -> None:
+        """Longer than any back-off."""
+        self.advance(11.0)
+        self.handle()
+        self.settle()
+
+    def bound_names(self) -> set[str]:
+        return {self._name(uid) for uid in self.bound}
+
+    def gated(self) -> set[str]:
+        return {pod.record.name for pod in self.state.queue if pod.gated_by == "GangScheduling"}
+
+    def waiting(self) -> set[str]:
+        """Pods that were tried and are pending."""
+        return {pod.record.name for pod in self.state.queue if pod.place is Place.BACKOFF}
+
+    def told(self, name: str) -> str:
+        """What was last said of a pod or group."""
+        return self._verdicts(name)[-1].message
+
+    def condition(self, group: str) -> tuple[bool, str, str]:
+        last = [each for each in self._verdicts(group) if each.is_group][-1]
+        return last.is_scheduled, last.reason, last.message
+
+    def _verdicts(self, name: str) -> list[PodVerdict]:
+        return [v for report in self.verdicts for v in report.verdicts if v.name == name]
+
+    @staticmethod
+    def _name(uid: str) -> str:
+        return uid.removeprefix("uid-")
+
+
+def gang(*names: str, group: str = "pg1", **more: Any) -> list[PodRecord]:
+    return [member(name, group, uid=f"uid-{name}", **more) for name in names]
+
+
+def lone(name: str, cpu: str, priority: int = 100) -> PodRecord:
+    return make_pod(name, uid=f"uid-{name}", cpu=cpu, memory=None, priority=priority)
+
+
+def names(pods: Iterable[PodRecord]) -> set[str]:
+    return {pod.name for pod in pods}
+
+
+# Upstream's cases --------------------------------------------------------------------------------
+
+
+def test_gang_schedules_when_pod_group_and_resources_are_available() -> None:
+    berth = Gangs()
+    berth.add_group("pg1", 3)
+    berth.add(*gang("p1", "p2", "p3", priority=100))
+    assert berth.bound_names() == {"p1", "p2", "p3"}
+    assert berth.condition("pg1") == (True, "Scheduled", "")
+
+
+def test_gang_waits_for_quorum_to_start_then_schedules() -> None:
+    berth = Gangs()
+    berth.add_group("pg1", 3)
+    berth.add(*gang("p1", "p2"))
+    assert berth.gated() == {"p1", "p2"}
+    berth.add(*gang("p3"))
+    assert berth.bound_names() == {"p1", "p2", "p3"}
+
+
+def test_gang_waits_for_pod_group_then_for_resources_then_schedules() -> None:
+    berth = Gangs()
+    blocker = lone("blocker", "2")
+    berth.add(blocker)
+    assert berth.bound_names() == {"blocker"}
+    berth.add(*gang("p1", "p2", "p3"))
+    assert berth.gated() == {"p1", "p2", "p3"}
+    berth.add_group("pg1", 3)
+    assert berth.waiting() == {"p1", "p2", "p3"}
+    assert berth.told("p1") == NO_QUORUM
+    assert berth.told("p3").startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    assert berth.condition("pg1") == (False, "Unschedulable", "pod group is unschedulable")
+    berth.delete_pod(blocker)
+    berth.wait()
+    assert berth.bound_names() >= {"p1", "p2", "p3"}
+    assert berth.condition("pg1") == (True, "Scheduled", "")
+
+
+def test_min_count_is_scheduled_but_one_pod_remains_until_the_blocked_resources_are_released() -> (
+    None
+):
+    berth = Gangs()
+    blocker = lone("small-blocker", "1")
+    berth.add(blocker)
+    berth.add(*gang("p1", "p2", "p3", "p4"))
+    berth.add_group("pg1", 3)
+    scheduled = berth.bound_names() - {"small-blocker"}
+    assert len(scheduled) == 3
+    assert berth.waiting() == {"p1", "p2", "p3", "p4"} - scheduled
+    berth.delete_pod(blocker)
+    berth.wait()
+    assert berth.bound_names() >= {"p1", "p2", "p3", "p4"}
+
+
+@pytest.mark.parametrize("is_reversed", [True, False])
+def test_two_gangs_competing_for_the_same_resources_should_not_deadlock(is_reversed: bool) -> None:
+    berth = Gangs()
+    berth.add_group("pg1", 3)
+    berth.add_group("pg2", 3)
+    mine = gang("p1", "p2", "p3", priority=100)
+    others = gang("other-p1", "other-p2", "other-p3", group="pg2", priority=100)
+    pods = [pod for pair in zip(mine, others, strict=True) for pod in pair]
+    for pod in reversed(pods) if is_reversed else pods:
+        berth.add_pod(pod)
+    berth.settle()
+    winners, losers = (others, mine) if is_reversed else (mine, others)
+    assert berth.bound_names() == names(winners)
+    assert berth.waiting() == names(losers)
+
+
+def test_gang_schedules_with_preemption() -> None:
+    berth = Gangs()
+    berth.add(lone("low-priority-blocker", "2", priority=10))
+    berth.add_group("pg1", 3)
+    berth.add(*gang("p1", "p2", "p3", "p4", priority=100))
+    assert berth.evicted == {"uid-low-priority-blocker"}
+    berth.wait()
+    assert berth.bound_names() == {"p1", "p2", "p3", "p4"}
+    assert berth.condition("pg1") == (True, "Scheduled", "")
+
+
+def test_basic_group_schedules_without_gang_enforcement() -> None:
+    berth = Gangs()
+    berth.add_group("pg1")
+    berth.add(*gang("p1"))
+    assert berth.bound_names() == {"p1"}
+    berth.add(*gang("p2", "p3"))
+    assert berth.bound_names() == {"p1", "p2", "p3"}
+
+
+def test_basic_group_waits_for_pod_group_part_of_it_waits_for_resources_then_schedules() -> None:
+    berth = Gangs()
+    blocker = lone("blocker", "2")
+    berth.add(blocker)
+    berth.add(*gang("p1", "p2", "p3"))
+    assert berth.gated() == {"p1", "p2", "p3"}
+    berth.add_group("pg1")
+    assert len(berth.bound_names()) == 3
+    assert len(berth.waiting()) == 1
+    berth.delete_pod(blocker)
+    berth.wait()
+    assert berth.bound_names() >= {"p1", "p2", "p3"}
+
+
+def test_basic_group_schedules_with_preemption() -> None:
+    berth = Gangs()
+    berth.add(*(lone(f"low-p{n}", "1", priority=10) for n in range(4)))
+    berth.add_group("pg1")
+    berth.add(*gang("p1", "p2", "p3", priority=100))
+    berth.wait()
+    assert berth.bound_names() >= {"p1", "p2", "p3"}
+    assert len(berth.evicted) == 3
+
+
+# What is berth's own -----------------------------------------------------------------------------
+
+
+def test_with_the_gate_off_pods_are_placed_one_by_one_whatever_group_they_name() -> None:
+    berth = Pipeline()
+    berth.sync([make_node("node", cpu="4")], gang("p1", "p2"))
+    berth.run_until_quiet()
+    assert set(berth.bound) == {"uid-p1", "uid-p2"}
+
+
+def test_a_group_without_room_for_all_leaves_no_trace_for_those_that_come_after() -> None:
+    berth = Gangs([make_node("n1", cpu="4"), make_node("n2", cpu="4")])
+    berth.add_group("pg1", 9)
+    berth.add_group("pg2", 8)
+    berth.add(*gang(*(f"a{n}" for n in range(9))), *gang(*(f"b{n}" for n in range(8)), group="pg2"))
+    assert berth.bound_names() == {f"b{n}" for n in range(8)}
+
+
+def test_several_workers_never_place_half_a_gang() -> None:
+    berth = Gangs([make_node(f"n{n}", cpu="4") for n in range(6)], worker_count=3)
+    groups = {f"pg{g}": [f"g{g}p{n}" for n in range(7)] for g in range(6)}
+    for name in groups:
+        berth.add_group(name, 7)
+    for name, pods in groups.items():
+        for pod in gang(*pods, group=name):
+            berth.add_pod(pod)
+    berth.settle()
+    placed = [g for g, pods in groups.items() if set(pods) & berth.bound_names()]
+    assert len(placed) == 3
+    for name in placed:
+        assert set(groups[name]) <= berth.bound_names()
+
+
+def test_a_worker_that_dies_with_a_group_in_hand_loses_none_of_it() -> None:
+    berth = Gangs(worker_count=1)
+    berth.add_group("pg1", 3)
+    for pod in gang("p1", "p2", "p3"):
+        berth.add_pod(pod)
+    berth.lose_scorer(0)
+    berth.add_pod(gang("p4")[0])
+    while berth.step_owner():
+        pass
+    berth.start_scorer(0)
+    berth.settle()
+    assert berth.bound_names() == {"p1", "p2", "p3", "p4"}
+
+
+def test_a_pod_that_comes_while_its_group_is_out_is_tried_when_that_is_settled() -> None:
+    berth = Gangs()
+    berth.add_group("pg1", 2)
+    for pod in gang("p1", "p2"):
+        berth.add_pod(pod)
+    late = gang("p3")[0]
+    berth.add_pod(late)
+    queued = berth.state.queue.get(late.uid)
+    assert queued is not None
+    assert queued.place is Place.IN_FLIGHT
+    berth.settle()
+    assert berth.bound_names() == {"p1", "p2", "p3"}
+
+
+def test_a_binding_that_fails_for_one_member_is_tried_again_and_the_rest_is_not_stranded() -> None:
+    berth = Gangs()
+    berth.add_group("pg1", 3)
+    for pod in gang("p1", "p2", "p3"):
+        berth.add_pod(pod)
+    while not berth.orders:
+        berth.step_owner()
+        berth.step_scorer(0)
+    berth.step_binder(fails=True)
+    berth.settle()
+    assert len(berth.bound_names()) == 2
+    berth.wait()
+    assert berth.bound_names() == {"p1", "p2", "p3"}
+
+
+def test_pods_of_a_group_with_several_scheduler_names_are_told_so() -> None:
+    berth = Gangs(schedulers=("default-scheduler", "other"))
+    berth.add_group("pg1", 2)
+    berth.add(*gang("p1"), *gang("p2", spec={"schedulerName": "other"}))
+    assert not berth.bound
+    told = "all pods in a single pod group should have the same .spec.schedulerName set, got: "
+    assert berth.told("p1") == f'{told}"default-scheduler" and "other"'
+
+
+def test_a_group_that_is_gone_leaves_nothing_behind() -> None:
+    berth = Gangs()
+    berth.add_group("pg1", 3)
+    pods = gang("p1", "p2")
+    berth.add(*pods)
+    for pod in pods:
+        berth.delete_pod(pod)
+    berth.tell(ObjectDeleted("podgroups", "default/pg1"))
+    berth.settle()
+    assert not berth.state._facts.groups.is_used
+    assert len(berth.state.queue) == 0
+
+
+def test_victims_stay_where_the_group_could_not_be_placed_even_without_them() -> None:
+    berth = Gangs()
+    berth.add(lone("low", "2", priority=10), lone("high", "1", priority=1000))
+    berth.add_group("pg1", 4)
+    berth.add(*gang("p1", "p2", "p3", "p4", priority=100))
+    assert not berth.evicted
+    assert berth.waiting() == {"p1", "p2", "p3", "p4"}
+
+
+def test_a_group_waits_out_its_back_off_though_there_is_nothing_else_to_try() -> None:
+    berth = Gangs()
+    berth.add_group("pg1", 5)
+    berth.add(*gang("p1", "p2", "p3", "p4", "p5"))
+    tried = [pod.attempts for pod in berth.state.queue]
+    assert tried == [1] * 5
+    berth.handle()
+    berth.settle()
+    assert [pod.attempts for pod in berth.state.queue] == tried
+    berth.wait()
+    assert [pod.attempts for pod in berth.state.queue] == [2] * 5
+
+
+def test_pods_of_a_group_are_not_placed_without_the_extender_that_has_a_say() -> None:
+    extender = ExtenderConfig(url_prefix="http://127.0.0.1:1", filter_verb="filter")
+    berth = Gangs(extenders=(extender,))
+    berth.add_group("pg1", 2)
+    berth.add(*gang("p1", "p2"))
+    assert not berth.bound
+    assert berth.told("p1") == "extenders cannot be asked about the pods of a group"
+
+
+class RefusesSecond:
+    """Permit for all but one pod."""
+
+    NAME: ClassVar[str] = "RefusesSecond"
+
+    def permit(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> Any:
+        if record.name == "p2":
+            return PermitResult(Status(Code.UNSCHEDULABLE, ("not p2",), self.NAME), 0.0)
+        return PermitResult(SUCCESS, 0.0)
+
+
+def test_a_pod_that_a_permit_plugin_refuses_goes_back_alone() -> None:
+    berth = Gangs(permit=[RefusesSecond()])
+    berth.add_group("pg1", 2)
+    berth.add(*gang("p1", "p2", "p3"))
+    assert berth.bound_names() == {"p1", "p3"}
+    assert berth.waiting() == {"p2"}
