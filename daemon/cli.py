@@ -64,7 +64,7 @@ OTHER_COMMANDS: Final = {
         "trial.explain", "why a pod of a running berth is where it is, or nowhere"
     ),
     "what-if": OtherCommand(
-        "trial.what_if", "where pods would go if there were others, other nodes or settings"
+        "trial.what_if_command", "where pods would go if there were others, other nodes or settings"
     ),
 }
 """All that are imported only when they are asked for."""
@@ -245,7 +245,7 @@ def _add_worker(parser: argparse.ArgumentParser) -> None:
 
 
 def _keys(parsed: argparse.Namespace) -> int:
-    from daemon.commands.keys import make_keys
+    from daemon.commands.make_keys import make_keys
 
     show(make_keys(parsed.output, parsed.name))
     return exit_codes.OK
@@ -260,7 +260,7 @@ def _worker(parsed: argparse.Namespace) -> int:
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    from daemon.commands.run import run_berth, write_configuration
+    from daemon.commands.run_berth import run_berth, write_configuration
 
     options = options_of(parsed)
     if parsed.write_config_to:
@@ -270,7 +270,7 @@ def _run(parsed: argparse.Namespace) -> int:
 
 
 def _status(parsed: argparse.Namespace) -> int:
-    from daemon.commands.status import read_status, status_json, status_lines
+    from daemon.commands.show_status import read_status, status_json, status_lines
 
     status = read_status(parsed.runtime_dir)
     show([status_json(status)] if parsed.json else status_lines(status))
@@ -297,8 +297,8 @@ def _check_config(parsed: argparse.Namespace) -> int:
 
 
 def _dump(parsed: argparse.Namespace) -> int:
-    from daemon.commands.compare import NO_CONTRADICTIONS
-    from daemon.commands.status import ask_for_text
+    from daemon.commands.compare_caches import NO_CONTRADICTIONS
+    from daemon.commands.show_status import ask_for_text
 
     lines = ask_for_text(parsed.runtime_dir, is_compare=parsed.compare)
     show(lines)
@@ -307,7 +307,7 @@ def _dump(parsed: argparse.Namespace) -> int:
 
 
 def _compare(parsed: argparse.Namespace) -> int:
-    from daemon.commands.compare import compare, log_findings
+    from daemon.commands.compare_caches import compare, log_findings
 
     comparison = compare(parsed.runtime_dir)
     if parsed.log:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from daemon.core.effects import AnswerAdmin, Effect, Publish, TellBinder, TellScorer
 from daemon.core.events import AdapterSaid, AdminAsked, BinderSaid, Event, ScorerSaid
-from daemon.owner.assembly import OwnerOptions, make_state
+from daemon.owner.owner_assembly import OwnerOptions, make_state
 from shared.config import SchedulerConfiguration
 from shared.framework.cluster_view import ClusterView
 from shared.framework.feature_gates import FeatureGates

@@ -1,7 +1,7 @@
 """A simulated kube-apiserver in a process of its own: real HTTP, objects in memory.
 
 Start reading in `router.py` (what a request turns into) and `store.py` (versions, history, 410).
-Everything below `http_protocol.py` and `server.py` is free of I/O and clocks: time is an argument.
+Everything below `http_protocol.py` and `http_server.py` is free of I/O and clocks: time is an argument.
 `tests/wire` compares its answers with those of a kube-apiserver v1.36.2.
 
 Not there: HTTP/2, protobuf, YAML and tables (clients that offer JSON as well get JSON), server-side

@@ -21,10 +21,10 @@ from typing import Final
 
 import orjson
 
+from bench.apiserver.api_cluster import ADMISSION_PLUGINS, OFF_BY_DEFAULT, ClusterOptions
 from bench.apiserver.client_file import write_kubeconfig
-from bench.apiserver.cluster import ADMISSION_PLUGINS, OFF_BY_DEFAULT, ClusterOptions
 from bench.apiserver.fault_plan import read_plan
-from bench.apiserver.server import ApiServer, ServerOptions
+from bench.apiserver.http_server import ApiServer, ServerOptions
 from bench.watched.server_pace import add_pace_options, pace_of
 from shared.certificates import Authority
 from shared.clock import SystemClock

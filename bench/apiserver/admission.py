@@ -9,8 +9,8 @@ StorageObjectInUseProtection are not there: they need controllers to undo what t
 from collections.abc import Mapping
 from typing import Final
 
-from bench.apiserver import status
-from bench.apiserver.cluster import (
+from bench.apiserver import api_status as status
+from bench.apiserver.api_cluster import (
     DEFAULT_TOLERATIONS_PLUGIN,
     NAMESPACE_PLUGIN,
     PRIORITY_PLUGIN,
@@ -19,7 +19,7 @@ from bench.apiserver.cluster import (
     Cluster,
 )
 from bench.apiserver.json_objects import JsonObject, child
-from bench.apiserver.resources import NODES, PODS, PRIORITY_CLASSES, Resource
+from bench.apiserver.served_resources import NODES, PODS, PRIORITY_CLASSES, Resource
 
 _TOPOLOGY_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _NOT_READY: Final = "node.kubernetes.io/not-ready"

@@ -7,14 +7,14 @@ the node's topology labels end on the pod, its PodScheduled condition becomes Tr
 nomination is cleared.
 """
 
-from bench.apiserver import status
+from bench.apiserver import api_status as status
 from bench.apiserver.admission import topology_labels
-from bench.apiserver.cluster import Cluster
+from bench.apiserver.api_cluster import Cluster
 from bench.apiserver.deletion import delete_object, parse_delete_options
 from bench.apiserver.json_objects import JsonObject, child
 from bench.apiserver.reads import Answer
-from bench.apiserver.resources import DISRUPTION_BUDGETS, PODS
 from bench.apiserver.selection import kept_fields, label_selector_matches
+from bench.apiserver.served_resources import DISRUPTION_BUDGETS, PODS
 from bench.apiserver.store import StoredObject
 from bench.apiserver.validation import required, unsupported_value
 from bench.apiserver.writes import (

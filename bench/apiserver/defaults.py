@@ -10,8 +10,7 @@ from decimal import Decimal
 from typing import Final
 
 from bench.apiserver.json_objects import JsonObject, child, children
-from bench.apiserver.quantities import quantity_of
-from bench.apiserver.resources import (
+from bench.apiserver.served_resources import (
     DISRUPTION_BUDGETS,
     NAMESPACES,
     NODES,
@@ -19,6 +18,7 @@ from bench.apiserver.resources import (
     PRIORITY_CLASSES,
     Resource,
 )
+from bench.apiserver.stored_quantities import quantity_of
 
 _NODE_INFO: Final = (
     "machineID",

@@ -12,13 +12,13 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from bench.apiserver import status
-from bench.apiserver.cluster import Cluster
+from bench.apiserver import api_status as status
+from bench.apiserver.api_cluster import Cluster
 from bench.apiserver.json_objects import JsonObject, UnreadableJsonError, child, decode_json
 from bench.apiserver.reads import Answer, ListOptions
 from bench.apiserver.representation import representation_of
-from bench.apiserver.resources import NAMESPACES, PODS, Resource
 from bench.apiserver.selection import kept_fields
+from bench.apiserver.served_resources import NAMESPACES, PODS, Resource
 from bench.apiserver.store import StoredObject, item_at_version
 
 

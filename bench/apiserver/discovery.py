@@ -12,7 +12,7 @@ import orjson
 from bench.apiserver import openapi
 from bench.apiserver.json_objects import JsonObject
 from bench.apiserver.reads import Answer
-from bench.apiserver.resources import GROUPS, RESOURCES, Resource
+from bench.apiserver.served_resources import GROUPS, RESOURCES, Resource
 
 _TEXT: Final = b"text/plain; charset=utf-8"
 _VERSION: Final = {

@@ -37,8 +37,8 @@ from typing import Annotated, Final, Literal
 import msgspec
 import orjson
 
-from bench.apiserver import status
-from bench.apiserver.faults import (
+from bench.apiserver import api_status as status
+from bench.apiserver.api_faults import (
     AnswerFault,
     CutAnswer,
     CutEvent,

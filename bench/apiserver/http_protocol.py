@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, assert_never, cast
 
 import httptools
 
-from bench.apiserver import status
-from bench.apiserver.faults import (
+from bench.apiserver import api_status as status
+from bench.apiserver.api_faults import (
     REPEATABLE_EVENTS,
     AnswerFault,
     CutAnswer,
@@ -43,7 +43,7 @@ from bench.apiserver.watching import WatchCursor, WatchStart
 from bench.apiserver.wire_format import CONTINUE, LAST_CHUNK
 
 if TYPE_CHECKING:
-    from bench.apiserver.server import ApiServer
+    from bench.apiserver.http_server import ApiServer
 
 # kube-apiserver's limit on request bodies.
 BODY_BYTES_MAX: Final = 3 * 1024 * 1024

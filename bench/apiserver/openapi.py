@@ -11,7 +11,7 @@ from typing import Final
 import orjson
 
 from bench.apiserver.json_objects import JsonObject
-from bench.apiserver.resources import RESOURCES, Resource
+from bench.apiserver.served_resources import RESOURCES, Resource
 
 ROOT: Final = "/openapi/v3"
 

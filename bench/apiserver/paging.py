@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import orjson
 
-from bench.apiserver import status
+from bench.apiserver import api_status as status
 from bench.apiserver.json_objects import UnreadableJsonError, decode_json
 
 _TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 - the name of a format, not a secret

@@ -7,7 +7,7 @@ not served. Each function may change and return the document that it is given.
 
 from typing import Any, Final
 
-from bench.apiserver import status
+from bench.apiserver import api_status as status
 from bench.apiserver.json_objects import JsonObject
 
 MERGE_PATCH: Final = "application/merge-patch+json"

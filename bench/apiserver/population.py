@@ -5,8 +5,8 @@ They are made by the very handlers that serve a POST, so they look like any othe
 
 import time
 
-from bench.apiserver.cluster import Cluster
-from bench.apiserver.resources import NODES, PODS
+from bench.apiserver.api_cluster import Cluster
+from bench.apiserver.served_resources import NODES, PODS
 from bench.apiserver.writes import create
 from bench.demo.workload import NAMESPACE, synthetic_workload
 

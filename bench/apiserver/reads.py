@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from bench.apiserver import status
-from bench.apiserver.cluster import Cluster
+from bench.apiserver import api_status as status
+from bench.apiserver.api_cluster import Cluster
 from bench.apiserver.paging import Continuation, decode_continue, encode_continue
 from bench.apiserver.representation import Representation, representation_of
-from bench.apiserver.resources import Resource
 from bench.apiserver.selection import Selection, parse_fields, parse_labels
+from bench.apiserver.served_resources import Resource
 from bench.apiserver.store import HistoryGoneError, StoredObject, Table
 
 _EXACT: Final = "Exact"

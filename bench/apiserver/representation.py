@@ -13,7 +13,7 @@ import orjson
 
 from bench.apiserver.event_forms import core_form
 from bench.apiserver.json_objects import JsonObject
-from bench.apiserver.resources import CORE_EVENTS, Resource
+from bench.apiserver.served_resources import CORE_EVENTS, Resource
 from bench.apiserver.store import Change, ChangeKind, StoredObject, item_at_version
 
 _PARTIAL_HEAD: Final = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",'

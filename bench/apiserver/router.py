@@ -12,13 +12,13 @@ from urllib.parse import parse_qsl, unquote
 
 import orjson
 
-from bench.apiserver import status
+from bench.apiserver import api_status as status
+from bench.apiserver.api_cluster import Cluster
 from bench.apiserver.binding import bind, bind_by_body, evict
-from bench.apiserver.cluster import Cluster
 from bench.apiserver.deletion import delete_collection, delete_object, read_delete_options
 from bench.apiserver.discovery import NOT_FOUND, answer_discovery
 from bench.apiserver.reads import Answer, get_object, is_true, list_objects, parse_list_options
-from bench.apiserver.resources import BY_PATH, NAMESPACES, PODS, Resource
+from bench.apiserver.served_resources import BY_PATH, NAMESPACES, PODS, Resource
 from bench.apiserver.watching import WatchStart, start_watch
 from bench.apiserver.writes import create, patch, replace
 

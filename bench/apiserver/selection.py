@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from bench.apiserver import status
+from bench.apiserver import api_status as status
 from bench.apiserver.json_objects import JsonObject, child
-from bench.apiserver.resources import CORE_EVENTS, EVENTS, NAMESPACES, NODES, PODS, Resource
+from bench.apiserver.served_resources import CORE_EVENTS, EVENTS, NAMESPACES, NODES, PODS, Resource
 from bench.apiserver.store import StoredObject
 
 _TOKEN: Final = re.compile(r"\s*(!=|==|=|!|\(|\)|,|<|>|[^\s!=(),<>]+)\s*")

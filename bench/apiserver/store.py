@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import orjson
 
 from bench.apiserver.json_objects import JsonObject
-from bench.apiserver.resources import Resource
+from bench.apiserver.served_resources import Resource
 
 # A larger write would not fit etcd's default request size either.
 OBJECT_BYTES_MAX: Final = 1_536 * 1024

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import orjson
 
-from bench.apiserver import status
+from bench.apiserver import api_status as status
+from bench.apiserver.api_status import Cause
 from bench.apiserver.event_forms import core_name
 from bench.apiserver.json_objects import JsonObject, child, children
-from bench.apiserver.quantities import BAD_QUANTITY, quantity_of
-from bench.apiserver.resources import (
+from bench.apiserver.served_resources import (
     CORE_EVENTS,
     DISRUPTION_BUDGETS,
     EVENTS,
@@ -24,7 +24,7 @@ from bench.apiserver.resources import (
     PRIORITY_CLASSES,
     Resource,
 )
-from bench.apiserver.status import Cause
+from bench.apiserver.stored_quantities import BAD_QUANTITY, quantity_of
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_LABEL: Final = re.compile(f"^{_LABEL}$")

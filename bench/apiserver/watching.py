@@ -9,12 +9,12 @@ dropped, as kube-apiserver drops a watcher that does not keep up.
 from collections import deque
 from typing import Final, NamedTuple
 
-from bench.apiserver import status
-from bench.apiserver.cluster import Cluster
+from bench.apiserver import api_status as status
+from bench.apiserver.api_cluster import Cluster
 from bench.apiserver.reads import ListOptions, parse_version
 from bench.apiserver.representation import Representation, error_frame, representation_of
-from bench.apiserver.resources import Resource
 from bench.apiserver.selection import Selection
+from bench.apiserver.served_resources import Resource
 from bench.apiserver.store import Change, ChangeKind, HistoryGoneError, StoredObject, Table
 
 _FORBIDDEN_MATCH: Final = (

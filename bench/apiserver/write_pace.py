@@ -8,8 +8,8 @@ it comes, and what is slow is what a scheduler makes of it.
 
 from typing import Final
 
-from bench.apiserver.resources import CORE_EVENTS, EVENTS
 from bench.apiserver.router import Request, parse_path
+from bench.apiserver.served_resources import CORE_EVENTS, EVENTS
 from bench.watched.server_pace import PaceOptions
 
 _READING: Final = frozenset({"GET", "HEAD"})

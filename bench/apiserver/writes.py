@@ -7,9 +7,10 @@ nothing writes nothing and gets no new version.
 
 from typing import Any, Final
 
-from bench.apiserver import patches, status
+from bench.apiserver import api_status as status
+from bench.apiserver import patches
 from bench.apiserver.admission import admit_changed_pod, admit_new, check_priority_class
-from bench.apiserver.cluster import Cluster
+from bench.apiserver.api_cluster import Cluster
 from bench.apiserver.defaults import (
     apply_defaults,
     apply_zero_values,
@@ -27,7 +28,8 @@ from bench.apiserver.json_objects import (
 )
 from bench.apiserver.reads import Answer
 from bench.apiserver.representation import representation_of
-from bench.apiserver.resources import (
+from bench.apiserver.selection import kept_fields
+from bench.apiserver.served_resources import (
     CORE_EVENTS,
     DISRUPTION_BUDGETS,
     EVENTS,
@@ -37,7 +39,6 @@ from bench.apiserver.resources import (
     PRIORITY_CLASSES,
     Resource,
 )
-from bench.apiserver.selection import kept_fields
 from bench.apiserver.store import StoredObject, item_at_version
 from bench.apiserver.validation import (
     check_quantities,

@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from bench.conformance.claims import bind_claims
-from bench.conformance.evaluator import Outcome
-from bench.conformance.nominated_pods import NominatedPods, status_shape
+from bench.conformance.corpus_evaluator import Outcome
+from bench.conformance.nominated_family import NominatedPods, status_shape
 from bench.conformance.one_by_one import SlowAttempt, disagreements
 from bench.conformance.scenario import (
     Change,
@@ -36,7 +36,7 @@ from shared.engine.engine import Choice, Engine
 from shared.engine.evaluation import Evaluation
 from shared.framework.diagnosis import node_verdicts
 from shared.framework.feature_gates import FeatureGates
-from shared.framework.outcomes import PreFilterOutcome
+from shared.framework.filter_outcomes import PreFilterOutcome
 from shared.framework.prepared_pod import prepared
 from shared.framework.status import SUCCESS
 from shared.kube.pod_record import PodRecord, scheduler_name_of, split_pod

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from bench.conformance.compare import as_upstream_shows
+from bench.conformance.compare_decisions import as_upstream_shows
 from bench.conformance.engine_evaluator import EngineEvaluator
 from bench.conformance.generate import scenario
 from bench.conformance.scenario import Scenario

@@ -22,13 +22,13 @@ from shared.framework.diagnosis import (
     node_verdicts,
     rows_without_verdict,
 )
-from shared.framework.nominated_pods import counting_own_node, run_filters_with_nominated
-from shared.framework.outcomes import (
+from shared.framework.filter_outcomes import (
     ActiveScore,
     FilterOutcome,
     FilterVerdicts,
     PreScoreError,
 )
+from shared.framework.nominated_pods import counting_own_node, run_filters_with_nominated
 from shared.framework.plugin_api import UNRATED
 from shared.framework.post_filter import (
     Candidate,

@@ -23,7 +23,7 @@ from typing import Any, Final, assert_never
 import msgspec
 
 from bench.conformance.claims import shown_claims, written_claim
-from bench.conformance.evaluator import UNSEEN, Outcome, Unseen
+from bench.conformance.corpus_evaluator import UNSEEN, Outcome, Unseen
 from bench.conformance.pipeline_processes import PipelineError, PipelineProcesses
 from bench.conformance.pipeline_profiles import Gates, Profile, ProfileBook
 from bench.conformance.scenario import (

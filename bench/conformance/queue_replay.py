@@ -20,7 +20,7 @@ from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import QueueSettings, SchedulingQueue
 from daemon.core.queue.wakeups import Wakeups
 from shared.columns.journal import Journal
-from shared.columns.pods import PodTable
+from shared.columns.pod_table import PodTable
 from shared.columns.table import NodeTable
 from shared.framework.cluster_event import Action, ClusterEvent, Resource
 from shared.framework.cluster_view import ClusterView, ObjectStore

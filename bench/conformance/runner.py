@@ -17,9 +17,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench.conformance import compare, quantities
+from bench.conformance import compare_decisions as compare
+from bench.conformance import quantities
+from bench.conformance.corpus_evaluator import Evaluator, Outcome
 from bench.conformance.engine_evaluator import EngineEvaluator
-from bench.conformance.evaluator import Evaluator, Outcome
 from bench.conformance.generated import differing
 from bench.conformance.pipeline_evaluator import PipelineEvaluator
 from bench.conformance.pipeline_profiles import ProfileBook

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import matplotlib as mpl
 
-from bench.demo.figures import table
+from bench.demo.demo_figures import table
+from bench.demo.demo_run import DemoOptions, run_demo
 from bench.demo.progress import Progress
-from bench.demo.run import DemoOptions, run_demo
 from bench.demo.workload import Workload, openb_workload, synthetic_workload
 from bench.watched.berth_options import add_berth_options
 from bench.watched.output_file import OutputFile, figures_json

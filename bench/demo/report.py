@@ -13,8 +13,8 @@ from typing import Any, Final
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 
-from bench.demo.figures import SHOWN_RESOURCES, Figures, amount, percentile, verdict
-from bench.demo.run import Outcome
+from bench.demo.demo_figures import SHOWN_RESOURCES, Figures, amount, percentile, verdict
+from bench.demo.demo_run import Outcome
 
 _STYLE: Final = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem;

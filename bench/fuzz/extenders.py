@@ -8,10 +8,10 @@ import json
 import random
 from typing import Any, Final, cast
 
-from bench.fuzz.cluster import SmallCluster
+from bench.fuzz.fuzz_cluster import SmallCluster
+from bench.fuzz.fuzz_objects import clusters, told
 from bench.fuzz.harness import Story, Surface, Target
 from bench.fuzz.mutation import mutated, mutated_bytes
-from bench.fuzz.objects import clusters, told
 from shared.errors import OperationalError
 from shared.extenders.extender_config import ExtenderConfig
 from shared.extenders.extender_verdicts import ExtenderVerdicts

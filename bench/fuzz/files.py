@@ -16,12 +16,13 @@ from typing import Any, Final
 import yaml
 
 from bench.conformance.scenario import read_configurations
+from bench.fuzz.fuzz_objects import CORPUS
 from bench.fuzz.harness import Story, Surface, Target, WrongError
 from bench.fuzz.mutation import mutated, mutated_bytes
-from bench.fuzz.objects import CORPUS
 from daemon import cli
-from daemon.commands import check_config, run
-from daemon.supervisor import run as supervisor
+from daemon.commands import check_config
+from daemon.commands import run_berth as run
+from daemon.supervisor import supervise as supervisor
 from shared.config import API_VERSION, KIND, load_configuration
 from shared.errors import ConfigurationError
 from shared.extenders.extender_client import ExtenderClient

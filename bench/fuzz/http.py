@@ -8,13 +8,13 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, cast
 
-from bench.apiserver.server import ApiServer, ServerOptions
+from bench.apiserver.http_server import ApiServer, ServerOptions
+from bench.fuzz.fuzz_objects import clusters
 from bench.fuzz.harness import Story, Surface, Target, WrongError
 from bench.fuzz.messages import LoneBinder, recorded_orders
 from bench.fuzz.mutation import mutated, mutated_bytes
-from bench.fuzz.objects import clusters
-from bench.sim.processes import ADDRESS, AsyncProcess, new_process, start_api_server
 from bench.sim.schedule import EPOCH_WALL_S, MachineClock, Simulation
+from bench.sim.sim_processes import ADDRESS, AsyncProcess, new_process, start_api_server
 from bench.sim.virtual_loop import Network, VirtualLoop
 from daemon.adapter.kind_feed import KindFeed
 from daemon.adapter.line_splitter import LineSplitter

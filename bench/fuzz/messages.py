@@ -19,13 +19,14 @@ from typing import Any, Final
 
 import msgspec
 
-from bench.apiserver.server import ApiServer, ServerOptions
-from bench.fuzz.cluster import EPOCH, SmallCluster, machine_of
+from bench.apiserver.http_server import ApiServer, ServerOptions
+from bench.fuzz.fuzz_cluster import EPOCH, SmallCluster, machine_of
+from bench.fuzz.fuzz_objects import clusters, told
 from bench.fuzz.harness import Story, Surface, Target
 from bench.fuzz.mutation import mutated, mutated_bytes
-from bench.fuzz.objects import clusters, told
 from bench.sim.links import AsyncEnd, Links, PeerEnd
-from bench.sim.processes import (
+from bench.sim.schedule import EPOCH_WALL_S, MachineClock, Process, Simulation
+from bench.sim.sim_processes import (
     AsyncProcess,
     Life,
     new_process,
@@ -33,7 +34,6 @@ from bench.sim.processes import (
     start_api_server,
     start_binder,
 )
-from bench.sim.schedule import EPOCH_WALL_S, MachineClock, Process, Simulation
 from bench.sim.virtual_loop import Network
 from shared.config import SchedulerConfiguration
 from shared.config_digest import scoring_digest

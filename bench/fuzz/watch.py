@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from bench.fuzz.cluster import SmallCluster
+from bench.fuzz.fuzz_cluster import SmallCluster
+from bench.fuzz.fuzz_objects import watch_lines
 from bench.fuzz.harness import Surface, Target
-from bench.fuzz.objects import watch_lines
 
 
 def _start() -> Target:

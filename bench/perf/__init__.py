@@ -1,6 +1,6 @@
 """Benchmarks: workloads in the format of kube-scheduler's scheduler_perf, run against berth.
 
-Start reading in `run.py` (one run, in order), then `executor.py` (what each opcode does). Where the
+Start reading in `perf_run.py` (one run, in order), then `executor.py` (what each opcode does). Where the
 objects go is behind `cluster_api.py`: into a feeder that speaks to owner and scorers directly
 (`memory_cluster.py`), or to an API server (`http_cluster.py`). Results are in `result.py`, how
 throughput is sampled in `samples.py`.

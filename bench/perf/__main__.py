@@ -7,12 +7,12 @@ from contextlib import ExitStack
 from math import inf
 from pathlib import Path
 
-from bench.demo.figures import columns
+from bench.demo.demo_figures import columns
 from bench.perf.comparison import comparison, read_result
 from bench.perf.config_file import OUR_FILES, Plan, chosen, plan_of, topic_of
+from bench.perf.perf_run import MODES, RunOptions, run_benchmark
 from bench.perf.plot import plot_svg
 from bench.perf.result import Result
-from bench.perf.run import MODES, RunOptions, run_benchmark
 from bench.perf.scale import scale_report
 from bench.perf.suite import SUITE, keep, known_outcome, markdown, run_row
 from bench.watched.output_file import OutputFile, figures_json, output_folder, put_file

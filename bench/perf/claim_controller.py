@@ -12,7 +12,7 @@ from typing import Final
 import orjson
 
 from bench.perf.object_template import JsonObject
-from bench.perf.pod_claims import generated_claim
+from bench.perf.perf_claims import generated_claim
 from bench.watched.pod_events import PodClaim, PodEvent, PodStatus, WatchedPod
 from shared.kube.api_client import STRATEGIC_MERGE_PATCH, ApiClient
 from shared.kube.api_errors import AlreadyExists, Conflict, NotFound

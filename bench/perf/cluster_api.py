@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from bench.apiserver.resources import Resource
+from bench.apiserver.served_resources import Resource
 from bench.perf.book import PodBook
 from bench.perf.object_template import JsonObject, Series
 from bench.perf.samples import Buckets

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench.demo.figures import columns
+from bench.demo.demo_figures import columns
 from bench.perf.result import FORMAT, Result
 from shared.errors import ConfigurationError
 

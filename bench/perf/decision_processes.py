@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from bench.perf.owner_metrics import owner_histogram
 from bench.perf.samples import Buckets
 from bench.watched.owner_status import owner_status
-from bench.watched.processes import ProcessFailedError
+from bench.watched.watched_processes import ProcessFailedError
 from daemon.adapter.event_source import EventSource
 from daemon.adapter.link import OwnerLink
 from daemon.adapter.process import Adapter

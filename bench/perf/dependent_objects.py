@@ -6,7 +6,7 @@ test/integration/scheduler_perf/dra.go make them, v1.36.2. MARK stands for the n
 
 from typing import Final
 
-from bench.apiserver.resources import BY_PATH
+from bench.apiserver.served_resources import BY_PATH
 from bench.perf.object_template import MARK, JsonObject, ObjectTemplate, Series
 from bench.perf.operations import NodeAllocatableStrategy
 

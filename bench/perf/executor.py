@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, assert_never
 
 import orjson
 
-from bench.apiserver.resources import BY_PATH
+from bench.apiserver.served_resources import BY_PATH
 from bench.demo.workload import Workload as Trace
 from bench.demo.workload import openb_workload
 from bench.perf import operations as ops

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from bench.apiserver.resources import Resource
+from bench.apiserver.served_resources import Resource
 from bench.perf.book import PodBook
 from bench.perf.claim_controller import ClaimController
 from bench.perf.cluster_api import Prepared, labels_of
@@ -31,7 +31,7 @@ from bench.perf.samples import Buckets
 from bench.watched.owner_status import owner_status
 from bench.watched.pod_events import PodEvent
 from bench.watched.pod_watch import PodWatch
-from bench.watched.processes import WatchedProcess, start_berth
+from bench.watched.watched_processes import WatchedProcess, start_berth
 from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.process_list import NotRunningError, ProcessEntry, entry_of, read_list
 from shared.clock import Clock

@@ -19,15 +19,15 @@ import msgspec
 import orjson
 
 from bench.apiserver import writes
-from bench.apiserver.cluster import Cluster, ClusterOptions
-from bench.apiserver.resources import Resource
+from bench.apiserver.api_cluster import Cluster, ClusterOptions
+from bench.apiserver.served_resources import Resource
 from bench.null_binder import Bound, Evicted, Line, Nominated, Refused, Released
 from bench.perf.book import PodBook
 from bench.perf.cluster_api import Prepared, labels_of
 from bench.perf.decision_processes import DecisionProcesses
 from bench.perf.executor import CLAIMS, PODS
 from bench.perf.object_template import MARK, JsonObject, Series
-from bench.perf.pod_claims import (
+from bench.perf.perf_claims import (
     POD_MARK,
     POD_UID_MARK,
     generated_claim,

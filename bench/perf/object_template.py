@@ -19,7 +19,7 @@ import msgspec
 import orjson
 import yaml
 
-from bench.apiserver.resources import RESOURCES, Resource
+from bench.apiserver.served_resources import RESOURCES, Resource
 from bench.perf.go_template import Value, has_actions, render
 from shared.errors import ConfigurationError
 from shared.kube.resources import ALL_KINDS

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from bench.perf.comparison import read_result
 from bench.perf.config_file import OUR_FILES, chosen, plan_of
+from bench.perf.perf_run import Mode, RunOptions, run_benchmark
 from bench.perf.result import Result
-from bench.perf.run import Mode, RunOptions, run_benchmark
 from bench.watched.output_file import figures_json, put_file
 from bench.watched.server_pace import PaceOptions
 from shared.errors import ConfigurationError, OperationalError

@@ -10,9 +10,9 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from bench.sim.coverage import Lines, merge, play_traced
-from bench.sim.plan import Plan, make_plan
-from bench.sim.run import Outcome, play, play_seed
 from bench.sim.shrink import shrink
+from bench.sim.sim_plan import Plan, make_plan
+from bench.sim.sim_run import Outcome, play, play_seed
 from bench.sim.unreached import table
 from shared import exit_codes
 

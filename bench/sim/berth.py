@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Final, cast
 
 from bench.sim.links import Links
-from bench.sim.processes import (
+from bench.sim.schedule import KILLED, MachineClock, Process, SimulatedFailure, Simulation
+from bench.sim.sim_processes import (
     ADDRESS,
     PLUGINS,
     AsyncProcess,
@@ -24,14 +25,13 @@ from bench.sim.processes import (
     start_binder,
     start_leader,
 )
-from bench.sim.schedule import KILLED, MachineClock, Process, SimulatedFailure, Simulation
 from bench.sim.virtual_loop import Network
 from daemon.supervisor.children import ChildSpec, child_specs
 from daemon.supervisor.launcher import Launched
 from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.process_list import ProcessList
-from daemon.supervisor.run import Outside, Supervisor
 from daemon.supervisor.silence import Use
+from daemon.supervisor.supervise import Outside, Supervisor
 from shared.config import SchedulerConfiguration, parse_configuration
 from shared.errors import ConfigurationError
 from shared.plugins.in_tree import InTreeRegistry

@@ -8,8 +8,8 @@ time a little after something has changed.
 
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.apiserver.quantities import parse_quantity
-from bench.sim.objects import DRIVER, on_node
+from bench.apiserver.stored_quantities import parse_quantity
+from bench.sim.sim_objects import DRIVER, on_node
 
 if TYPE_CHECKING:
     from bench.sim.world import World

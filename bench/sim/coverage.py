@@ -10,7 +10,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
 
-from bench.sim.run import Outcome, play_seed
+from bench.sim.sim_run import Outcome, play_seed
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDERS: Final = (

@@ -26,9 +26,9 @@ from bench.sim.oracle import (
 )
 from bench.sim.permit import GROUP
 from bench.sim.poison import is_poison
-from bench.sim.processes import OwnerProcess, ScorerProcess
 from bench.sim.schedule import Process, SimulatedFailure
 from bench.sim.second_opinion import ScorerOpinion
+from bench.sim.sim_processes import OwnerProcess, ScorerProcess
 from bench.sim.slow_pods import PORTS
 from bench.sim.slow_preemption import candidates
 from bench.sim.slow_storage import CannotTell

@@ -3,7 +3,7 @@
 from typing import Final
 
 from bench.sim.draw import Action, Draw, Json, create
-from bench.sim.objects import DRIVER, on_node
+from bench.sim.sim_objects import DRIVER, on_node
 
 STORAGE: Final = "/apis/storage.k8s.io/v1"
 DEVICES: Final = "/apis/resource.k8s.io/v1"

@@ -5,11 +5,11 @@ from typing import Final
 from bench.sim import plan_claims
 from bench.sim.deadly import DEADLY, OWNER, SCORER
 from bench.sim.draw import STARTS_S, Action, Draw, Json
-from bench.sim.objects import HOST
 from bench.sim.permit import GROUP
 from bench.sim.permit import SIZE as GROUP_SIZE
 from bench.sim.poison import PREFIX, poisonous_pod
 from bench.sim.poison import poison as poisonous
+from bench.sim.sim_objects import HOST
 
 ZONE: Final = "topology.kubernetes.io/zone"
 APPS: Final = ("a", "b")

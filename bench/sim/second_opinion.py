@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from bench.sim.oracle import OracleCluster, OraclePod, why_not
-from bench.sim.processes import ScorerProcess
 from bench.sim.schedule import SimulatedFailure
+from bench.sim.sim_processes import ScorerProcess
 from bench.sim.slow_pods import PORTS
 from bench.sim.slow_preemption import best_of, candidates, may_preempt
 from bench.sim.slow_storage import CannotTell

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from bench.sim.draw import Action
-from bench.sim.plan import Plan
+from bench.sim.sim_plan import Plan
 
 TRIALS_MAX: Final = 400
 """At about a quarter of a second each: two minutes."""

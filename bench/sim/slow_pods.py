@@ -9,7 +9,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from bench.apiserver.quantities import parse_quantity
+from bench.apiserver.stored_quantities import parse_quantity
 
 Json = Mapping[str, Any]
 Labels = Mapping[str, str]

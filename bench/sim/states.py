@@ -20,7 +20,7 @@ from bench.sim.oracle import (
 )
 from daemon.core.cache import Cache
 from daemon.core.pod_lifecycle import CachedPod
-from shared.columns.nominations import NO_NODE, Nomination
+from shared.columns.nomination_columns import NO_NODE, Nomination
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS
 from workers.scorer.replica import Replica

@@ -9,25 +9,25 @@ from typing import Any, Final
 
 import orjson
 
-from bench.apiserver.cluster import (
+from bench.apiserver.api_cluster import (
     DEFAULT_TOLERATIONS_PLUGIN,
     PRIORITY_PLUGIN,
     TOPOLOGY_LABELS_PLUGIN,
     ClusterOptions,
 )
+from bench.apiserver.api_faults import AnswerFault, Refuse, RequestFault, WatchFault
 from bench.apiserver.fault_plan import Rule, RulePlan
-from bench.apiserver.faults import AnswerFault, Refuse, RequestFault, WatchFault
-from bench.apiserver.resources import CORE_EVENTS, RESOURCES, Resource
+from bench.apiserver.http_server import ApiServer, ServerOptions
 from bench.apiserver.router import Request
-from bench.apiserver.server import ApiServer, ServerOptions
+from bench.apiserver.served_resources import CORE_EVENTS, RESOURCES, Resource
 from bench.apiserver.store import StoredObject, Table
 from bench.apiserver.watching import WatchCursor, WatchStart
 from bench.sim.berth import Berth
 from bench.sim.controllers import Controllers
 from bench.sim.draw import Action, Json
 from bench.sim.poison import is_poison
-from bench.sim.processes import ScorerProcess, new_process, start_api_server
 from bench.sim.schedule import EPOCH_WALL_S, KILLED, MachineClock, Process, Simulation
+from bench.sim.sim_processes import ScorerProcess, new_process, start_api_server
 from bench.sim.virtual_loop import Network, VirtualLoop
 
 _OFF: Final = frozenset([DEFAULT_TOLERATIONS_PLUGIN, PRIORITY_PLUGIN, TOPOLOGY_LABELS_PLUGIN])

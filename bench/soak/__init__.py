@@ -1,1 +1,1 @@
-"""`berth soak`: a whole berth under traffic for minutes or days. Start reading in `run.py`."""
+"""`berth soak`: a whole berth under traffic for minutes or days. Start reading in `soak_run.py`."""

@@ -9,8 +9,8 @@ from math import inf
 from pathlib import Path
 
 from bench.soak.disturbance import CHILDREN, KILLABLE
-from bench.soak.figures import table
-from bench.soak.run import SoakOptions, run_soak
+from bench.soak.soak_figures import table
+from bench.soak.soak_run import SoakOptions, run_soak
 from bench.watched.berth_options import add_berth_options
 from bench.watched.output_file import OutputFile, figures_json
 from shared import exit_codes

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from bench.watched.processes import core_count
+from bench.watched.watched_processes import core_count
 from daemon.supervisor.process_list import NotRunningError, ProcessEntry, read_list
 from shared.clock import Clock
 

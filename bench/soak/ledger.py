@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from bench.soak.pods import KINDS, NODE_CPU_MILLI, NODE_PODS, Kind, apart_group, kind_of
+from bench.soak.soak_pods import KINDS, NODE_CPU_MILLI, NODE_PODS, Kind, apart_group, kind_of
 
 CLOSED_S_MAX: Final = 15.0
 """A binding may have been under way when its node was closed to it, but not for so long, unless

@@ -13,9 +13,9 @@ import orjson
 
 from bench.soak.ledger import Ledger
 from bench.soak.patient import send
-from bench.soak.pods import MAIN, ROUND_LABEL, node_body
+from bench.soak.soak_pods import MAIN, ROUND_LABEL, node_body
 from bench.soak.traffic import Traffic
-from bench.watched.listing import NODES_PATH
+from bench.watched.watched_listing import NODES_PATH
 from shared.clock import Clock
 from shared.kube.api_client import MERGE_PATCH, ApiClient
 

@@ -12,9 +12,9 @@ import orjson
 
 from bench.soak.ledger import Ledger
 from bench.soak.patient import send
-from bench.soak.pods import STORAGE_CLASS, ZONE_LABEL
+from bench.soak.soak_pods import STORAGE_CLASS, ZONE_LABEL
 from bench.soak.traffic import CLAIMS
-from bench.watched.listing import NODES_PATH, all_items
+from bench.watched.watched_listing import NODES_PATH, all_items
 from shared.kube.api_client import MERGE_PATCH, ApiClient
 from shared.kube.api_errors import ApiError, TransportError
 

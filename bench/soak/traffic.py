@@ -14,7 +14,7 @@ import orjson
 from bench.demo.workload import NAMESPACE
 from bench.soak.ledger import Ledger
 from bench.soak.patient import send
-from bench.soak.pods import KINDS, PodMaker, claim_body, kind_of
+from bench.soak.soak_pods import KINDS, PodMaker, claim_body, kind_of
 from shared.clock import Clock
 from shared.kube.api_client import MERGE_PATCH, ApiClient
 

@@ -11,9 +11,9 @@ from typing import Final
 import msgspec
 
 from bench.soak.ledger import Ledger
-from bench.watched.listing import PODS_PATH
 from bench.watched.pod_events import PodEvent, PodList, PodStatus, WatchedPod
 from bench.watched.pod_watch import PodWatch, WatchBrokenError
+from bench.watched.watched_listing import PODS_PATH
 from shared.clock import Clock
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, Expired, TransportError

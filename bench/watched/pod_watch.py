@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 import orjson
 
-from bench.watched.listing import PODS_PATH
 from bench.watched.pod_events import PodEvent
+from bench.watched.watched_listing import PODS_PATH
 from shared.clock import Clock
 from shared.errors import OperationalError
 from shared.kube.api_client import ApiClient

@@ -31,11 +31,11 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from daemon.adapter.backoff import Backoff
 from daemon.adapter.event_source import MessageSink
 from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
 from daemon.adapter.line_splitter import LineSplitter
 from daemon.adapter.unavailable_kinds import UnavailableKinds
+from daemon.adapter.watch_backoff import Backoff
 from shared.errors import OperationalError
 from shared.in_hand import InHand
 from shared.kube.api_client import ApiClient

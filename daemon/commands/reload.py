@@ -13,7 +13,7 @@ from typing import Final
 import psutil
 
 from daemon.supervisor.process_list import NotRunningError, ProcessList, read_list
-from daemon.supervisor.run import State
+from daemon.supervisor.supervise import State
 from shared.clock import SystemClock
 from shared.errors import ConfigurationError, OperationalError
 

@@ -19,8 +19,8 @@ from daemon.core.cached_nodes import NO_CLAIMS, CachedNodes, NodeInfo, take_rows
 from daemon.core.pod_classes import PodClass, PodClasses
 from daemon.core.pod_lifecycle import NEVER, CachedPod, Cause, PodPhase, Story, next_phase
 from shared.columns.journal import Changes
-from shared.columns.nominations import Nomination
-from shared.columns.pods import PodTable, name_hash, start_time_s
+from shared.columns.nomination_columns import Nomination
+from shared.columns.pod_table import PodTable, name_hash, start_time_s
 from shared.columns.schema import Rows
 from shared.columns.usage import add_usage, add_usages
 from shared.framework.cluster_view import ClusterView, ObjectStore

@@ -23,7 +23,7 @@ from daemon.core.effects import Effect, TellBinder
 from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
-from shared.columns.nominations import Nomination
+from shared.columns.nomination_columns import Nomination
 from shared.faults import reading
 from shared.framework.prepared_pod import prepared
 from shared.framework.runtime import Framework

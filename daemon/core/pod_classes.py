@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from shared.columns.delta import ClassDefinition
-from shared.columns.pods import start_time_s
+from shared.columns.pod_table import start_time_s
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, usage_of
 from shared.faults import reading

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from daemon.leader.assembly import Candidate
 from daemon.leader.election import Terms
+from daemon.leader.leader_assembly import Candidate
 from shared import exit_codes
 from shared.clock import SystemClock
 from shared.config import LeaderElection

@@ -1,4 +1,4 @@
 """The cache-owner process, I/O half: sockets and timers around `daemon.core`. Decides nothing.
 
-Start reading in `loop.py`.
+Start reading in `owner_loop.py`.
 """

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from daemon.core.queue.scheduling_queue import LEFTOVER_AFTER_S
-from daemon.owner.assembly import OwnerOptions, make_state
-from daemon.owner.loop import OwnerLoop
+from daemon.owner.owner_assembly import OwnerOptions, make_state
+from daemon.owner.owner_loop import OwnerLoop
 from shared import exit_codes
 from shared.clock import SystemClock
 from shared.config import load_configuration

@@ -1,4 +1,4 @@
 """The parent process: starts, watches, restarts and stops the others. Never imports core.
 
-Start reading in `run.py`; which processes there are and with which arguments is in `children.py`.
+Start reading in `supervise.py`; which processes there are and with which arguments is in `children.py`.
 """

@@ -9,7 +9,7 @@ import signal
 import msgspec
 
 from daemon.supervisor.children import ChildSpec
-from daemon.supervisor.deadly import Deadly
+from daemon.supervisor.deadly_objects import Deadly
 from daemon.supervisor.launcher import Launch, Launched
 from daemon.supervisor.process_list import ProcessEntry
 from daemon.supervisor.restart_policy import Exit, exit_text

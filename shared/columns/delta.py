@@ -1,7 +1,7 @@
 """Deltas and full snapshots: the rows that changed, as raw arrays, and the dictionaries' news.
 
 A delta holds three groups of rows: those of nodes whose usage changed, those whose node columns
-changed (`schema.py`), and those of pods (`pods.py`). It carries absolute values, so applying one
+changed (`schema.py`), and those of pods (`pod_table.py`). It carries absolute values, so applying one
 twice is harmless and a full snapshot is simply the delta of all rows. Ids are interned by the owner;
 what was interned since the last delta travels in front.
 
@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.columns.journal import Changes
-from shared.columns.nominations import Nomination
-from shared.columns.pods import PodTable
+from shared.columns.nomination_columns import Nomination
+from shared.columns.pod_table import PodTable
 from shared.columns.schema import NODE_COLUMNS, USAGE_COLUMNS, Int32s, Rows
 from shared.columns.table import NodeTable, PortTuple, TaintTuple
 from shared.errors import FrameError

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from shared.columns.pods import NO_NODE, PodTable
+from shared.columns.pod_table import NO_NODE, PodTable
 from shared.columns.schema import Bools, Int32s, Int64s, Rows
 from shared.columns.table import NodeTable
 

@@ -15,7 +15,7 @@ from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.usage import PodUsage
 from shared.engine.class_filters import ClassFilters
 from shared.engine.row_states import RowStates
-from shared.framework.outcomes import ActiveScore
+from shared.framework.filter_outcomes import ActiveScore
 
 
 class Ahead:

@@ -19,7 +19,7 @@ from shared.engine.best_rows import BestRows
 from shared.engine.class_filters import Refiltered
 from shared.engine.row_states import RowStates, rated
 from shared.framework.cluster_view import ClusterView
-from shared.framework.outcomes import ActiveScore
+from shared.framework.filter_outcomes import ActiveScore
 from shared.framework.plans import MOVING
 from shared.framework.plugin_api import Delta, PreScorePlugin, Reads, UpdatableScore
 from shared.framework.pod_info import PodInfo

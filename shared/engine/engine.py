@@ -21,9 +21,9 @@ from shared.engine.filter_update import refreshed, rows_within
 from shared.engine.row_states import RowStates
 from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import FitError, diagnose, filter_candidates, plugin_error
+from shared.framework.filter_outcomes import FilterOutcome, PreScoreError
 from shared.framework.node_sample import NodeSample, Sampling, first_in_heap
 from shared.framework.nominated_pods import passing, run_filters_with_nominated
-from shared.framework.outcomes import FilterOutcome, PreScoreError
 from shared.framework.plans import MOVING_BITS
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework

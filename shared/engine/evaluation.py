@@ -24,9 +24,9 @@ from shared.engine.dry_runs import DryRuns
 from shared.engine.row_states import RowStates
 from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import FitError
+from shared.framework.filter_outcomes import FilterOutcome
 from shared.framework.follower import Follower
 from shared.framework.nominated_pods import counting_own_node
-from shared.framework.outcomes import FilterOutcome
 from shared.framework.plans import EDITED_BITS, MOVING_BITS
 from shared.framework.plugin_api import Delta, Reads
 from shared.framework.pod_info import PodInfo

@@ -7,7 +7,7 @@ each is told why, node by node; from one to the next the answers about a few nod
 import numpy as np
 
 from shared.columns.schema import Bools, Rows
-from shared.framework.outcomes import FilterOutcome, FilterVerdicts
+from shared.framework.filter_outcomes import FilterOutcome, FilterVerdicts
 from shared.framework.status import Verdicts
 
 

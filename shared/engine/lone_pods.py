@@ -22,7 +22,7 @@ from shared.engine.families import Families, may_have_claims, passing_with_claim
 from shared.engine.kept_rows import KeptRows, kept_rows
 from shared.engine.row_states import RowStates, rated
 from shared.framework.cluster_view import ClusterView
-from shared.framework.outcomes import ActiveScore, PreScoreError
+from shared.framework.filter_outcomes import ActiveScore, PreScoreError
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
 from shared.framework.score_range import INVALID

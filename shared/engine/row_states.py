@@ -17,14 +17,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.columns.pods import PodTable
+from shared.columns.pod_table import PodTable
 from shared.columns.rows import RowIndex, row_index, rows_between
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, add_usage
 from shared.framework.cluster_view import ClusterView
+from shared.framework.filter_outcomes import ActiveScore, PreFilterOutcome
 from shared.framework.follower import Follower
-from shared.framework.outcomes import ActiveScore, PreFilterOutcome
 from shared.framework.plugin_api import FilterPlugin, ScorePlugin
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework

@@ -6,8 +6,8 @@ Plugins never write it. The owner has one over its cache, each scoring worker on
 from typing import Any, Final, NamedTuple
 
 from shared.columns.journal import Journal
-from shared.columns.nominations import Nominations
-from shared.columns.pods import PodTable
+from shared.columns.nomination_columns import Nominations
+from shared.columns.pod_table import PodTable
 from shared.columns.table import NodeTable
 from shared.columns.topology import Topology, make_topology
 from shared.framework.class_index import ClassIndex

@@ -9,8 +9,13 @@ from typing import NamedTuple
 
 from shared.columns.schema import Rows
 from shared.framework.cluster_view import ClusterView
+from shared.framework.filter_outcomes import (
+    FilterOutcome,
+    FilterVerdicts,
+    NodeVerdict,
+    PreFilterOutcome,
+)
 from shared.framework.nominated_pods import run_filters_with_nominated
-from shared.framework.outcomes import FilterOutcome, FilterVerdicts, NodeVerdict, PreFilterOutcome
 from shared.framework.prepared_pod import PreparedPod
 from shared.framework.runtime import Framework
 from shared.framework.status import Code, Status

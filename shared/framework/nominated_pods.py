@@ -9,7 +9,7 @@ asks here; `Framework` alone knows nothing of nominations.
 import numpy as np
 
 from shared.columns.schema import NO_ROWS, Bools, Rows
-from shared.framework.outcomes import FilterOutcome, FilterVerdicts
+from shared.framework.filter_outcomes import FilterOutcome, FilterVerdicts
 from shared.framework.prepared_pod import PodShift, PreparedPod
 from shared.framework.status import Code
 from shared.framework.what_if import WhatIf

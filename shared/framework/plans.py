@@ -8,7 +8,7 @@ what the plugins declare (`plugin_api.py`) alone; nobody is asked here.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from shared.framework.outcomes import PreFilterOutcome
+from shared.framework.filter_outcomes import PreFilterOutcome
 from shared.framework.plugin_api import (
     Dependence,
     FilterPlugin,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from shared.columns.pod_log import PodChange
 from shared.columns.schema import NO_ROWS, Rows
 from shared.framework.cluster_view import ClusterView
-from shared.framework.outcomes import FilterOutcome, PreFilterOutcome
+from shared.framework.filter_outcomes import FilterOutcome, PreFilterOutcome
 from shared.framework.plans import FilterPlan, PodCountingFilter
 from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo

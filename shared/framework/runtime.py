@@ -14,8 +14,7 @@ import numpy as np
 from shared.columns.rows import rows_where
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
-from shared.framework.node_sample import sampling_of
-from shared.framework.outcomes import (
+from shared.framework.filter_outcomes import (
     ActiveScore,
     FilterOutcome,
     FilterVerdicts,
@@ -23,6 +22,7 @@ from shared.framework.outcomes import (
     PreparedScores,
     PreScoreError,
 )
+from shared.framework.node_sample import sampling_of
 from shared.framework.plans import FilterPlan, FilterPlans, ScorePlan, as_scorer, score_plan
 from shared.framework.plugin_api import (
     UNRATED,

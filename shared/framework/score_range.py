@@ -15,8 +15,8 @@ import numpy as np
 
 from shared.columns.schema import Int64s, Rows
 from shared.framework.cluster_view import ClusterView
+from shared.framework.filter_outcomes import ActiveScore
 from shared.framework.normalize import SCORE_MAX
-from shared.framework.outcomes import ActiveScore
 from shared.framework.plugin_api import ScorePlugin
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework

@@ -20,7 +20,7 @@ from typing import Self
 import numpy as np
 
 from shared.columns.pod_log import PodChange
-from shared.columns.pods import NEVER_STARTED
+from shared.columns.pod_table import NEVER_STARTED
 from shared.columns.schema import Int32s, Int64s, Rows
 from shared.columns.usage import add_to
 from shared.framework.class_usages import EXTRA_COLUMNS

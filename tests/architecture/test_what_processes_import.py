@@ -9,7 +9,7 @@ from typing import Final
 from tests.support.waiting import HANG_S
 
 ROOT: Final = Path(__file__).parents[2]
-BINDER: Final = ("workers.binder.__main__", "workers.binder.profiles")
+BINDER: Final = ("workers.binder.__main__", "workers.binder.binding_profiles")
 """What it starts as, and what it adds where there is a configuration."""
 BINDER_LINES_MAX: Final = 12_500
 """Of ours. 3,500 are its own; a client of the API server with kubeconfig, messages and transport are the

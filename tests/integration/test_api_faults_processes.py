@@ -12,8 +12,8 @@ import orjson
 import pytest
 
 from bench.demo.cluster_check import check_cluster
-from bench.watched.listing import NODES_PATH, PODS_PATH, all_items
-from bench.watched.processes import WatchedProcess, start_berth
+from bench.watched.watched_listing import NODES_PATH, PODS_PATH, all_items
+from bench.watched.watched_processes import WatchedProcess, start_berth
 from shared.kube.api_client import ApiClient
 from shared.kube.kubeconfig import load_kubeconfig
 from tests.support.waiting import HANG_S

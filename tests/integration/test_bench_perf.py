@@ -9,8 +9,8 @@ import pytest
 
 from bench.perf.config_file import OUR_FILES, chosen, plan_of
 from bench.perf.executor import WorkloadFailedError
-from bench.perf.run import RunOptions, run_benchmark
-from bench.watched.processes import start_api_server
+from bench.perf.perf_run import RunOptions, run_benchmark
+from bench.watched.watched_processes import start_api_server
 from daemon import cli
 from shared import exit_codes
 from tests.support.kubeconfigs import kubeconfig_of

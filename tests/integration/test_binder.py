@@ -12,8 +12,8 @@ import tempfile
 
 import pytest
 
-from bench.apiserver import status
-from bench.apiserver.faults import Disconnect, Refuse
+from bench.apiserver import api_status as status
+from bench.apiserver.api_faults import Disconnect, Refuse
 from shared.messages.from_binder import (
     BinderReady,
     BindFailureReason,

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from bench.apiserver.faults import Disconnect
+from bench.apiserver.api_faults import Disconnect
 from shared.kube.objects import (
     AllocatedDevice,
     AllocationResult,

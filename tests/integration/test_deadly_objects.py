@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.watched.processes import WatchedProcess, start_berth
+from bench.watched.watched_processes import WatchedProcess, start_berth
 from daemon.supervisor.process_list import read_list
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo

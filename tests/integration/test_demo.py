@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.demo.demo_run import DemoFailedError, DemoOptions, run_demo
 from bench.demo.progress import Progress
-from bench.demo.run import DemoFailedError, DemoOptions, run_demo
 from bench.demo.workload import Workload, synthetic_workload
 from daemon import cli
 from shared import exit_codes

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from bench.apiserver import status
-from bench.apiserver.faults import Disconnect, Refuse
+from bench.apiserver import api_status as status
+from bench.apiserver.api_faults import Disconnect, Refuse
 from shared.messages.from_binder import VictimDone, VictimReport
 from shared.messages.to_binder import DeleteVictim, PreemptPods, SetNomination
 from tests.support.binder_stage import EPOCH, Stage, World

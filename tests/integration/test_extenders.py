@@ -11,7 +11,7 @@ import orjson
 import pytest
 import yaml
 
-from bench.watched.processes import WatchedProcess, start_api_server, start_berth
+from bench.watched.watched_processes import WatchedProcess, start_api_server, start_berth
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
 from tests.support.fake_extender import FakeExtender, keeping, names_in, preferring

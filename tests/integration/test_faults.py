@@ -17,9 +17,9 @@ from bench.demo.cluster_check import check_cluster
 from bench.demo.pod_book import PodBook
 from bench.demo.watcher import pod_watcher
 from bench.demo.workload import NAMESPACE, Workload, synthetic_workload
-from bench.watched.listing import NODES_PATH, PODS_PATH, all_items
-from bench.watched.load import create_all
-from bench.watched.processes import WatchedProcess, start_api_server, start_berth
+from bench.watched.watched_listing import NODES_PATH, PODS_PATH, all_items
+from bench.watched.watched_load import create_all
+from bench.watched.watched_processes import WatchedProcess, start_api_server, start_berth
 from daemon.supervisor.process_list import ProcessEntry, read_list
 from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient

@@ -16,9 +16,9 @@ import psutil
 import pytest
 
 from bench.demo.workload import NAMESPACE, synthetic_workload
-from bench.watched.load import create_all
-from bench.watched.processes import WatchedProcess, start_api_server
-from daemon.commands.status import Status, read_status
+from bench.watched.watched_load import create_all
+from bench.watched.watched_processes import WatchedProcess, start_api_server
+from daemon.commands.show_status import Status, read_status
 from daemon.leader.election import Election, Follow, Terms, Update
 from daemon.leader.lease_object import LeaseObject, micro_time
 from daemon.supervisor.process_list import NotRunningError

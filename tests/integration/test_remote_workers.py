@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from bench.demo.workload import NAMESPACE, Workload, synthetic_workload
-from bench.watched.load import create_all
-from bench.watched.processes import WatchedProcess, start_berth
+from bench.watched.watched_load import create_all
+from bench.watched.watched_processes import WatchedProcess, start_berth
 from daemon.supervisor.process_list import read_list
 from shared.transport.keys import write_keys
 from tests.integration.test_faults import Run

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from daemon.commands.compare import compare
+from daemon.commands.compare_caches import compare
 from shared.messages.to_owner import PodChanged
 from tests.integration.test_leader import Stage, stage_in
 from tests.support.waiting import HANG_S
 from trial.explain import explain
 from trial.subject import running_subject
-from trial.what_if import Change, what_if
+from trial.what_if_command import Change, what_if
 
 pytestmark = pytest.mark.integration
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.soak.run import SoakOptions, run_soak
+from bench.soak.soak_run import SoakOptions, run_soak
 from daemon import cli
 from shared import exit_codes
 

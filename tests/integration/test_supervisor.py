@@ -18,9 +18,9 @@ import psutil
 import pytest
 
 from daemon.commands.reload import reload
-from daemon.commands.status import read_status, status_json, status_lines
+from daemon.commands.show_status import read_status, status_json, status_lines
 from daemon.supervisor.process_list import NotRunningError, read_list
-from daemon.supervisor.run import SIGNAL_ECHO_S
+from daemon.supervisor.supervise import SIGNAL_ECHO_S
 from shared import exit_codes
 from shared.errors import ConfigurationError
 from shared.kube.connection_problems import Problem

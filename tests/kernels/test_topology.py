@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.columns.pods import NEVER_STARTED, PodTable
+from shared.columns.pod_table import NEVER_STARTED, PodTable
 from shared.columns.table import NodeTable
 from shared.columns.topology import (
     NO_DOMAIN,

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from daemon.core.cache import Cache
 from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.delta import apply_delta
-from shared.columns.pods import PodTable
+from shared.columns.pod_table import PodTable
 from shared.columns.schema import COMMON_COLUMNS, NODE_COLUMNS, USAGE_COLUMNS
 from shared.columns.table import NodeTable
 from shared.kube.pod_record import PodRecord

@@ -24,7 +24,7 @@ from bench.conformance.one_by_one import SlowAttempt, disagreements
 from bench.sim.slow_topology import HOST_NAME, PREFERRED, REQUIRED, ZONE
 from daemon.core.cache import Cache
 from daemon.core.snapshot_log import SnapshotLog
-from shared.columns.nominations import Nomination
+from shared.columns.nomination_columns import Nomination
 from shared.columns.schema import Rows
 from shared.engine import lone_pods
 from shared.engine.best_rows import Ties

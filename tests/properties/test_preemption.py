@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
-from shared.columns.nominations import Nomination
+from shared.columns.nomination_columns import Nomination
 from shared.framework.diagnosis import filter_candidates
 from shared.framework.post_filter import (
     Candidate,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bench.conformance.one_by_one import said
 from daemon.core.cache import Cache
-from shared.columns.nominations import Nomination
+from shared.columns.nomination_columns import Nomination
 from shared.engine.engine import Engine
 from shared.framework.diagnosis import filter_candidates
 from shared.framework.prepared_pod import prepared

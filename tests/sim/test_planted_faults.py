@@ -6,9 +6,9 @@ from itertools import chain
 import pytest
 
 from bench.sim.draw import Action
-from bench.sim.plan import Plan
-from bench.sim.run import play, play_seed
 from bench.sim.shrink import shrink
+from bench.sim.sim_plan import Plan
+from bench.sim.sim_run import play, play_seed
 from tests.sim.planting import planted
 from tests.sim.plants import PLANTS
 from tests.sim.test_stories import node, pod, story

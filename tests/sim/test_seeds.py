@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from bench.sim.plan import make_plan
-from bench.sim.run import play
+from bench.sim.sim_plan import make_plan
+from bench.sim.sim_run import play
 
 SEEDS = 300
 """About 0.2 s each; `berth sim` plays as many as one likes."""
@@ -28,7 +28,7 @@ def test_a_seed_plays_one_way_only() -> None:
     """Also in processes whose sets of texts have other orders, and at another time. In
     seeds 20 and 23 claims are allocated."""
     program = (
-        "from bench.sim.plan import make_plan; from bench.sim.run import play\n"
+        "from bench.sim.sim_plan import make_plan; from bench.sim.sim_run import play\n"
         "print([(play(make_plan(seed)).digest, play(make_plan(seed)).events_count)"
         " for seed in (20, 23, 40, 41)])"
     )

@@ -3,8 +3,8 @@
 from typing import Any
 
 from bench.sim.draw import Action
-from bench.sim.plan import Plan
-from bench.sim.run import play
+from bench.sim.sim_plan import Plan
+from bench.sim.sim_run import play
 from tests.sim.planting import planted
 
 
@@ -35,7 +35,7 @@ def test_the_last_delta_for_a_long_time_is_lost() -> None:
     outcome = play(plan)
     assert outcome.failure is None
     assert outcome.bound_count == 1
-    with planted("workers.scorer.loop", "        self._look_for_lost_deltas()\n", ""):
+    with planted("workers.scorer.scorer_loop", "        self._look_for_lost_deltas()\n", ""):
         failure = play(plan).failure
     assert failure is not None
     assert failure.kind == "no rest"
@@ -97,7 +97,7 @@ def test_the_owner_dies_while_it_drains_for_a_reload() -> None:
     assert outcome.failure is None
     assert outcome.bound_count == 2
     with planted(
-        "daemon.supervisor.run",
+        "daemon.supervisor.supervise",
         "        while child.process is process:\n",
         "        while True:\n",
     ):

@@ -16,7 +16,7 @@ from tests.support.subjects import openb_subject
 from trial.explain import explain_in, explanation_lines, facts_of
 from trial.manifests import pods_of
 from trial.subject import Subject
-from trial.what_if import Change, lines_of, what_if
+from trial.what_if_command import Change, lines_of, what_if
 
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "asking.md"
 ASKED_AT_S: Final = 12.0

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bench.apiserver.faults import AnswerFault, Hold, RequestFault, WatchFault
+from bench.apiserver.api_faults import AnswerFault, Hold, RequestFault, WatchFault
 from bench.apiserver.router import Request
 from bench.apiserver.watching import WatchCursor
 from shared.messages.frames import PROTOCOL_VERSION

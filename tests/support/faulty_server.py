@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from bench.apiserver.fault_plan import Rule, RulePlan
+from bench.apiserver.http_server import ApiServer, ServerOptions
 from bench.apiserver.reads import Answer
 from bench.apiserver.router import Request, respond
-from bench.apiserver.server import ApiServer, ServerOptions
 from shared.messages.to_owner import (
     AdapterMessage,
     KindUnavailable,

@@ -38,7 +38,7 @@ from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
-from bench.apiserver.faults import FaultPlan
+from bench.apiserver.api_faults import FaultPlan
 from bench.unsupervised import UnsupervisedProcesses
 from shared.messages.admin import (
     AdminRequest,

@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from bench.apiserver.cluster import ClusterOptions
-from bench.apiserver.faults import FaultPlan
-from bench.apiserver.server import ApiServer, ServerOptions
+from bench.apiserver.api_cluster import ClusterOptions
+from bench.apiserver.api_faults import FaultPlan
+from bench.apiserver.http_server import ApiServer, ServerOptions
 from tests.support.waiting import HANG_S, Fields, condition_of, fields_of
 
 CHECK_S: Final = 1.0

@@ -8,7 +8,7 @@ from shared.framework.runtime import Framework
 from shared.kube.object_codec import decode_object
 from shared.messages.from_scorer import FromScorer
 from shared.transport.scorer_sockets import FromOwner, ScorerSockets
-from workers.scorer.loop import ScorerLoop
+from workers.scorer.scorer_loop import ScorerLoop
 from workers.scorer.tie_break import BY_SEED
 
 

@@ -14,8 +14,8 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 import msgspec
 
-from bench.apiserver.cluster import DEFAULT_TOLERATIONS_PLUGIN, PRIORITY_PLUGIN, ClusterOptions
-from bench.apiserver.server import ApiServer, ServerOptions
+from bench.apiserver.api_cluster import DEFAULT_TOLERATIONS_PLUGIN, PRIORITY_PLUGIN, ClusterOptions
+from bench.apiserver.http_server import ApiServer, ServerOptions
 from bench.null_binder import BEAT_MS, NullBinder
 from bench.perf.config_file import Plan
 from bench.perf.decision_processes import CountedLink, DecisionProcesses
@@ -25,8 +25,9 @@ from bench.perf.memory_cluster import FeederSource, MemoryCluster
 from bench.perf.samples import Buckets
 from bench.sim.berth import Berth
 from bench.sim.links import AsyncEnd, Links
-from bench.sim.plan import PLAIN
-from bench.sim.processes import (
+from bench.sim.schedule import EPOCH_WALL_S, MachineClock, Process, Simulation
+from bench.sim.sim_plan import PLAIN
+from bench.sim.sim_processes import (
     ADDRESS,
     AsyncProcess,
     Life,
@@ -36,7 +37,6 @@ from bench.sim.processes import (
     new_process,
     start_api_server,
 )
-from bench.sim.schedule import EPOCH_WALL_S, MachineClock, Process, Simulation
 from bench.sim.virtual_loop import Network
 from daemon.adapter.process import Adapter
 from shared.config import parse_configuration

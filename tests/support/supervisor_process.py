@@ -13,7 +13,7 @@ from typing import Any
 
 from daemon.supervisor.children import ChildSpec
 from daemon.supervisor.process_list import SupervisorLock
-from daemon.supervisor.run import supervise
+from daemon.supervisor.supervise import supervise
 from shared.errors import ConfigurationError
 from shared.limits import SILENCE_S
 from shared.runtime_options import RuntimeOptions

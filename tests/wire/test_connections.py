@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import pytest
 
-from bench.apiserver import status
-from bench.apiserver.cluster import ClusterOptions
-from bench.apiserver.faults import (
+from bench.apiserver import api_status as status
+from bench.apiserver.api_cluster import ClusterOptions
+from bench.apiserver.api_faults import (
     AnswerFault,
     Delay,
     Disconnect,
@@ -24,8 +24,8 @@ from bench.apiserver.faults import (
     WatchFault,
 )
 from bench.apiserver.http_protocol import BODY_BYTES_MAX, HEAD_BYTES_MAX
+from bench.apiserver.http_server import ApiServer, ServerOptions
 from bench.apiserver.router import Request
-from bench.apiserver.server import ApiServer, ServerOptions
 from bench.apiserver.watching import WatchCursor
 from bench.apiserver.wire_format import LAST_CHUNK
 from bench.apiserver.write_pace import WritePace

@@ -74,7 +74,7 @@ def test_standard_input_must_be_something_that_ends() -> None:
 
 def test_the_load_runs_to_its_end() -> None:
     finished = subprocess.run(
-        [sys.executable, "-m", "bench.apiserver.load", "--bindings=50", "--watchers=2"],
+        [sys.executable, "-m", "bench.apiserver.api_load", "--bindings=50", "--watchers=2"],
         capture_output=True,
         text=True,
         timeout=HANG_S,

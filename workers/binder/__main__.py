@@ -29,9 +29,9 @@ from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
 from shared.transport.parent import Lifeline, add_options
-from workers.binder.assembly import BinderLife, MakeProfiles, Surroundings
-from workers.binder.limits import Limits, limits_of
-from workers.binder.loop import Identity
+from workers.binder.binder_assembly import BinderLife, MakeProfiles, Surroundings
+from workers.binder.binder_limits import Limits, limits_of
+from workers.binder.binder_loop import Identity
 from workers.binder.recorder import RecorderSettings
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _make_profiles(
 ) -> MakeProfiles | None:
     if configuration is None:
         return None
-    from workers.binder.profiles import plugins_by_profile
+    from workers.binder.binding_profiles import plugins_by_profile
 
     return partial(plugins_by_profile, configuration, problems)
 

@@ -26,8 +26,8 @@ from shared.transport.parent import Lifeline, add_options
 from shared.transport.remote import RemoteOwner
 from shared.transport.scorer_sockets import ScorerSockets
 from shared.transport.stop import StopSignals
-from workers.scorer.assembly import ScorerIdentity, make_loop
 from workers.scorer.extender_calls import ExtenderCaller
+from workers.scorer.scorer_assembly import ScorerIdentity, make_loop
 from workers.scorer.tie_break import BY_SEED, TIE_BREAKS
 
 log = EventLog("scorer")

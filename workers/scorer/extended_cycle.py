@@ -15,7 +15,7 @@ from shared.engine.class_scores import ClassScores
 from shared.engine.evaluation import Evaluation
 from shared.extenders.extender_verdicts import ExtenderVerdicts
 from shared.framework.diagnosis import FitError, plugin_error
-from shared.framework.outcomes import PreScoreError
+from shared.framework.filter_outcomes import PreScoreError
 from shared.framework.pod_info import PodInfo
 from shared.framework.post_filter import Candidate, Candidates
 from shared.framework.score_range import INVALID, invalid_score

@@ -22,9 +22,9 @@ import numpy as np
 
 from shared.columns.delta import AppliedDelta, Buffer, apply_delta
 from shared.columns.journal import Journal
-from shared.columns.nominations import NO_NODE as NOT_NOMINATED
-from shared.columns.nominations import Nomination
-from shared.columns.pods import NEVER_STARTED, PodTable
+from shared.columns.nomination_columns import NO_NODE as NOT_NOMINATED
+from shared.columns.nomination_columns import Nomination
+from shared.columns.pod_table import NEVER_STARTED, PodTable
 from shared.columns.schema import USAGE_COLUMNS, Int32s, Rows
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, add_usage, add_usages, usage_of

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from shared.columns.nominations import Nomination
+from shared.columns.nomination_columns import Nomination
 from shared.columns.schema import NO_ROWS, Rows
 from shared.engine.engine import Engine
 from shared.engine.evaluation import Evaluation

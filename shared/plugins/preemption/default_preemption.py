@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from shared.framework.outcomes import FilterOutcome, PreFilterOutcome
+from shared.framework.filter_outcomes import FilterOutcome, PreFilterOutcome
 from shared.framework.plugin_args import ArgsStruct
 from shared.framework.post_filter import FailedAttempt, PostFilterResult, Preemption
 from shared.framework.prepared_pod import PreparedPod

@@ -12,7 +12,7 @@ import numpy as np
 
 from shared.columns.schema import Rows
 from shared.framework.diagnosis import filter_error, node_verdicts
-from shared.framework.outcomes import FilterOutcome, NodeVerdict
+from shared.framework.filter_outcomes import FilterOutcome, NodeVerdict
 from shared.framework.runtime import Framework
 from shared.framework.status import Code, Status
 

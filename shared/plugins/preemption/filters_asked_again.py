@@ -17,7 +17,7 @@ import numpy as np
 
 from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
-from shared.framework.outcomes import FilterOutcome
+from shared.framework.filter_outcomes import FilterOutcome
 from shared.framework.plans import MOVING
 from shared.framework.plugin_api import (
     ApartFilter,

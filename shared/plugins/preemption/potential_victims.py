@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.pods import name_hash
+from shared.columns.pod_table import name_hash
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.kube.objects import PodDisruptionBudget

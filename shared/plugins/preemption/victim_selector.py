@@ -15,8 +15,8 @@ pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go, v1.36.2
 import numpy as np
 
 from shared.columns.schema import NO_ROWS, Bools, Rows
+from shared.framework.filter_outcomes import FilterOutcome
 from shared.framework.nominated_pods import run_filters_with_nominated
-from shared.framework.outcomes import FilterOutcome
 from shared.framework.plugin_api import GonePods
 from shared.framework.post_filter import Candidates
 from shared.framework.prepared_pod import PodShift, PreparedPod

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import pytest
 
-from bench.apiserver import status
-from bench.apiserver.faults import AnswerFault, Refuse, RequestFault, WatchFault
+from bench.apiserver import api_status as status
+from bench.apiserver.api_faults import AnswerFault, Refuse, RequestFault, WatchFault
 from bench.apiserver.router import Request
 from bench.apiserver.watching import WatchCursor
 from shared.messages.admin import PendingPod

@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
-from bench.apiserver.cluster import Cluster, ClusterOptions
+from bench.apiserver.api_cluster import Cluster, ClusterOptions
 from bench.apiserver.reads import Answer, parse_list_options
-from bench.apiserver.resources import BY_PATH, PODS, Resource
 from bench.apiserver.router import Request, respond
+from bench.apiserver.served_resources import BY_PATH, PODS, Resource
 from bench.apiserver.watching import WatchCursor, WatchStart, start_watch
 
 START_S = 1_800_000_000.0

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bench.apiserver.deletion import run_due
-from bench.apiserver.resources import NAMESPACES
+from bench.apiserver.served_resources import NAMESPACES
 from tests.unit.bench.apiserver.api_caller import (
     MERGE,
     ApiCaller,

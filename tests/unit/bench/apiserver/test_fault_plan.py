@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from bench.apiserver.api_faults import Delay, Disconnect, Refuse
 from bench.apiserver.fault_plan import Rule, RulePlan, read_plan
-from bench.apiserver.faults import Delay, Disconnect, Refuse
 from bench.apiserver.router import Request
 
 BINDING = "/api/v1/namespaces/ns/pods/p/binding"

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from bench.apiserver.api_status import ApiError
 from bench.apiserver.patches import apply_json_patch, apply_merge_patch, apply_strategic_patch
-from bench.apiserver.status import ApiError
 
 
 @pytest.mark.parametrize(

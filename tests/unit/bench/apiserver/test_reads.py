@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from bench.apiserver.api_status import ApiError
 from bench.apiserver.paging import decode_continue, encode_continue
-from bench.apiserver.status import ApiError
 from tests.unit.bench.apiserver.api_caller import ApiCaller, pods_path
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from bench.apiserver.resources import NODES, PODS
+from bench.apiserver.api_status import ApiError
 from bench.apiserver.selection import label_selector_matches, parse_fields, parse_labels
-from bench.apiserver.status import ApiError
+from bench.apiserver.served_resources import NODES, PODS
 from tests.unit.bench.apiserver.api_caller import ApiCaller
 
 _LABELS = {"app": "a", "tier": "web", "size": "10"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.apiserver.resources import NODES, PODS, RESOURCES, Resource
+from bench.apiserver.served_resources import NODES, PODS, RESOURCES, Resource
 from bench.apiserver.store import ChangeKind, HistoryGoneError, Store, StoredObject
 
 

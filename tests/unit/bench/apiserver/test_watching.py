@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.apiserver.resources import CORE_EVENTS, EVENTS, PODS
-from bench.apiserver.status import ApiError
+from bench.apiserver.api_status import ApiError
+from bench.apiserver.served_resources import CORE_EVENTS, EVENTS, PODS
 from tests.unit.bench.apiserver.api_caller import (
     ApiCaller,
     events_of,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bench.apiserver.resources import EVENTS, NODES, RESOURCES
+from bench.apiserver.served_resources import EVENTS, NODES, RESOURCES
 from tests.unit.bench.apiserver.api_caller import (
     JSON_PATCH,
     MERGE,

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from bench.conformance import compare, runner
-from bench.conformance.evaluator import Outcome
+from bench.conformance import compare_decisions as compare
+from bench.conformance import runner
+from bench.conformance.corpus_evaluator import Outcome
 from bench.conformance.scenario import Expected, Scenario
 
 FIT = "NodeResourcesFit"

@@ -7,10 +7,17 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
-from bench.demo.figures import Figures, ProcessFigures, ResourceFigures, amount, percentile, table
+from bench.demo.demo_figures import (
+    Figures,
+    ProcessFigures,
+    ResourceFigures,
+    amount,
+    percentile,
+    table,
+)
+from bench.demo.demo_run import Outcome
 from bench.demo.progress import Moment, Progress, line
 from bench.demo.report import report_html
-from bench.demo.run import Outcome
 
 FIGURES = Figures(
     workload="a <small> cluster",

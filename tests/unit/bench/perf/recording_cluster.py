@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import orjson
 
-from bench.apiserver.resources import Resource
+from bench.apiserver.served_resources import Resource
 from bench.perf.book import PodBook
 from bench.perf.cluster_api import Prepared
 from bench.perf.executor import PODS

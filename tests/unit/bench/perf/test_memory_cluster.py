@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bench.apiserver import status
+from bench.apiserver import api_status as status
 from bench.null_binder import Bound, Evicted, Line, Nominated, Refused
 from bench.perf.decision_processes import DecisionOptions, DecisionProcesses
 from bench.perf.executor import DEFAULT_NODE, DEFAULT_POD, HOSTNAME, NODES, PODS

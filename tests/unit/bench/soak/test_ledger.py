@@ -3,7 +3,7 @@
 import pytest
 
 from bench.soak.ledger import CLOSED_S_MAX, Ledger
-from bench.soak.pods import APART_GROUPS, NODE_CPU_MILLI, NODE_PODS
+from bench.soak.soak_pods import APART_GROUPS, NODE_CPU_MILLI, NODE_PODS
 
 
 def bound(ledger: Ledger, name: str, node: str, cpu_milli: int = 100, now_s: float = 1.0) -> None:

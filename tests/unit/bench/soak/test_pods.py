@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from bench.soak.pods import KINDS, MAIN, NODE_CPU_MILLI, PodMaker, kind_of, node_body
+from bench.soak.soak_pods import KINDS, MAIN, NODE_CPU_MILLI, PodMaker, kind_of, node_body
 
 
 def test_shares_are_of_one_whole() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from daemon import cli
 from daemon.commands.check_config import check, effective_yaml
-from daemon.commands.run import (
+from daemon.commands.run_berth import (
     check_endpoints,
     make_plan,
     shares_foreign_lease,

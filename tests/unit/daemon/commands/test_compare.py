@@ -1,6 +1,6 @@
 """What counts as a difference between a berth and the API server."""
 
-from daemon.commands.compare import TOLD_MAX, Comparison, Shown, differences
+from daemon.commands.compare_caches import TOLD_MAX, Comparison, Shown, differences
 from shared.messages.admin import CacheAnswer, HeldNode, HeldPod
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from daemon import cli
-from daemon.commands.run import make_plan, read_configuration
+from daemon.commands.run_berth import make_plan, read_configuration
 from daemon.commands.run_flags import (
     _WITHOUT_EFFECT,
     add_run_flags,

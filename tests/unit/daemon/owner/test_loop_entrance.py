@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, cast
 
-from daemon.owner.loop import OwnerLoop
+from daemon.owner.owner_loop import OwnerLoop
 from shared.transport.channels import Channel
 from shared.transport.keys import KeyPair
 from shared.transport.remote import WorkersEntrance

@@ -102,7 +102,7 @@ def test_children_keep_their_assertions_and_one_thread_for_arithmetic() -> None:
 def test_whoever_runs_plugins_learns_the_feature_gates() -> None:
     options = RuntimeOptions(runtime_dir="/d", feature_gates="A=true")
     told = [s.name for s in child_specs(options, 5) if "--feature-gates" in s.arguments]
-    assert told == ["owner", "scorer-0"], "a binder carries in-tree plugins out itself"
+    assert told == ["owner", "adapter", "scorer-0"], "a binder carries in-tree plugins out itself"
     assert not any("--feature-gates" in s.arguments for s in child_specs(OPTIONS, 5))
 
 

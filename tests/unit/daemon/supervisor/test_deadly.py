@@ -1,6 +1,6 @@
 """Which objects a child has died of."""
 
-from daemon.supervisor.deadly import KNOWN_MAX, LEFT_OUT_S, Deadly
+from daemon.supervisor.deadly_objects import KNOWN_MAX, LEFT_OUT_S, Deadly
 
 
 def test_the_second_death_with_the_same_object_has_it_left_out() -> None:

@@ -7,7 +7,7 @@ from daemon.core.cache import Cache
 from shared.columns.delta import NOTHING_SENT, apply_delta, make_delta
 from shared.columns.interning import Interner
 from shared.columns.journal import ENTRIES_MAX, Journal
-from shared.columns.pods import PodTable
+from shared.columns.pod_table import PodTable
 from shared.columns.table import NodeTable
 from shared.errors import FrameError
 from tests.support.builders import make_node

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from shared.columns import pod_log
 from shared.columns.pod_log import PodLog
-from shared.columns.pods import NEVER_STARTED, NO_NODE, PodTable
+from shared.columns.pod_table import NEVER_STARTED, NO_NODE, PodTable
 
 OPERATIONS = st.lists(
     st.tuples(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from daemon.core.cache import Cache
-from shared.columns.nominations import Nomination
+from shared.columns.nomination_columns import Nomination
 from shared.engine import row_states
 from shared.engine.class_filters import ClassFilters
 from shared.engine.engine import Engine

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from daemon.core.cache import Cache
-from shared.columns.nominations import Nomination
+from shared.columns.nomination_columns import Nomination
 from shared.engine import families, lone_pods
 from shared.engine.engine import Choice, Engine
 from shared.engine.families import ALONE_MAX, Families, family_key

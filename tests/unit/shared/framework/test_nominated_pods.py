@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from daemon.core.cache import Cache
-from shared.columns.nominations import Nomination
+from shared.columns.nomination_columns import Nomination
 from shared.engine.engine import Engine
 from shared.framework.profiles import PluginSet, ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry

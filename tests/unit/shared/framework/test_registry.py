@@ -9,7 +9,7 @@ from shared import plugin_names
 from shared.errors import ConfigurationError
 from shared.framework import registry
 from shared.framework.feature_gates import FeatureGates, parse_feature_gates
-from shared.framework.outcomes import PreScoreError
+from shared.framework.filter_outcomes import PreScoreError
 from shared.framework.plugin_api import ON_NODE, Dependence, PreScoreResult
 from shared.framework.profiles import EXTENSION_POINTS, PluginSet, ProfileConfig
 from shared.framework.status import Code, Status

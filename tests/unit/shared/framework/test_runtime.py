@@ -6,7 +6,7 @@ import pytest
 
 from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import diagnose, filter_candidates
-from shared.framework.outcomes import PreScoreError
+from shared.framework.filter_outcomes import PreScoreError
 from shared.framework.plugin_api import ON_NODE, Dependence, PreFilterResult, PreScoreResult
 from shared.framework.pod_info import PodInfo
 from shared.framework.prepared_pod import prepared

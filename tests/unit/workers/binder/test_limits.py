@@ -2,7 +2,7 @@
 
 import pytest
 
-from workers.binder.limits import RECORDS_BURST, RECORDS_PER_S, limits_of
+from workers.binder.binder_limits import RECORDS_BURST, RECORDS_PER_S, limits_of
 
 
 def test_without_a_setting_only_conditions_and_events_are_limited() -> None:

@@ -20,10 +20,10 @@ from shared.transport.connection import Connected
 from tests.unit.workers.binder.fake_api import FakeApi, make_order, make_verdict
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
 from workers.binder.bind_call import BOUND, NotBound, Outcome
+from workers.binder.binder_loop import REPORT_HELD_MAX, REPORT_HELD_S, Binder, Identity
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins
 from workers.binder.evictions import Evictor
 from workers.binder.fences import Fences
-from workers.binder.loop import REPORT_HELD_MAX, REPORT_HELD_S, Binder, Identity
 from workers.binder.recorder import Recorder, RecorderSettings
 
 M = TypeVar("M", bound=FromBinder)

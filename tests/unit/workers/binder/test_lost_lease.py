@@ -9,8 +9,8 @@ import msgspec
 from shared.messages.to_binder import BindPods, PodVerdict, ReportPods
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
 from tests.unit.workers.binder.test_loop import Stage, orders, play
+from workers.binder.binder_loop import TICK_S
 from workers.binder.lease_hold import LeaseHold
-from workers.binder.loop import TICK_S
 
 Scene = Callable[[Stage, LeaseGate], Awaitable[None]]
 

@@ -7,11 +7,11 @@ import pytest
 from shared.config import load_configuration
 from shared.errors import ConfigurationError
 from tests.unit.workers.binder.fake_api import FakeApi
-from workers.binder import profiles
+from workers.binder import binding_profiles as profiles
 from workers.binder.bind_call import DefaultBinder
 from workers.binder.binding_cycle import BindingPlugins, ClaimPreBind, VolumePreBind
+from workers.binder.binding_profiles import plugins_by_profile
 from workers.binder.custom_bind import CustomBind
-from workers.binder.profiles import plugins_by_profile
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1

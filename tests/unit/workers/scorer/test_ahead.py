@@ -8,7 +8,7 @@ from shared.transport.scorer_sockets import FromOwner
 from tests.support.builders import make_node, make_pod
 from tests.support.lone_scorer import loop_on
 from tests.support.pipeline import Pipeline
-from workers.scorer.loop import CALM_MS, HEARTBEAT_S
+from workers.scorer.scorer_loop import CALM_MS, HEARTBEAT_S
 
 
 class Polls:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from shared.columns.nominations import Nomination
+from shared.columns.nomination_columns import Nomination
 from shared.columns.schema import CPU
 from shared.extenders.extender_config import EXTENDER, ExtenderConfig
 from shared.extenders.extender_verdicts import ExtenderVerdicts

@@ -12,7 +12,7 @@ from tests.support.builders import make_node, make_pod
 from tests.support.lone_scorer import loop_on
 from tests.support.pipeline import Pipeline
 from tests.unit.workers.scorer.test_ahead import Line
-from workers.scorer.loop import HEARTBEAT_S
+from workers.scorer.scorer_loop import HEARTBEAT_S
 
 PROFILE = "default-scheduler"
 

@@ -2,7 +2,7 @@
 
 from daemon.core.cache import Cache
 from daemon.core.snapshot_log import Snapshot, SnapshotLog
-from shared.columns.nominations import Nomination
+from shared.columns.nomination_columns import Nomination
 from shared.kube.object_codec import decode_object
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node, make_pod

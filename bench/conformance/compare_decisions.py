@@ -7,7 +7,7 @@ counted by field (`LeftOut`) and printed by the runner.
 from collections import Counter
 from typing import Any, Final, NamedTuple
 
-from bench.conformance.evaluator import UNSEEN, Outcome
+from bench.conformance.corpus_evaluator import UNSEEN, Outcome
 from bench.conformance.scenario import Expected
 from shared import plugin_names
 

@@ -13,7 +13,7 @@ from shared.plugins.in_tree import InTreeRegistry
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.scorer_sockets import ScorerSockets
 from workers.scorer.extender_calls import ExtenderCaller
-from workers.scorer.loop import ScorerLoop
+from workers.scorer.scorer_loop import ScorerLoop
 from workers.scorer.tie_break import BY_SEED
 
 _POINTS: Final = ("preFilter", "filter", "postFilter", "preScore", "score")

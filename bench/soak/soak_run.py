@@ -21,12 +21,13 @@ from typing import Any, Final, NamedTuple, Self
 from bench.demo.cluster_check import check_cluster
 from bench.demo.workload import NAMESPACE
 from bench.soak.disturbance import CHILDREN, ENDPOINTS, LEADER, Disturbance
-from bench.soak.figures import SoakFigures, latency_ms, leaks
 from bench.soak.ledger import Ledger
 from bench.soak.memory import MemoryMeter
 from bench.soak.node_churn import NodeChurn
 from bench.soak.patient import send
-from bench.soak.pods import (
+from bench.soak.provisioner import Provisioner, disk_problems
+from bench.soak.soak_figures import SoakFigures, latency_ms, leaks
+from bench.soak.soak_pods import (
     MAIN,
     TIGHT,
     budget_body,
@@ -35,14 +36,14 @@ from bench.soak.pods import (
     storage_class_body,
     tight_node_count,
 )
-from bench.soak.provisioner import Provisioner, disk_problems
 from bench.soak.traffic import PODS, Traffic
 from bench.soak.witness import Witness
 from bench.watched.berth_options import BerthOptions
-from bench.watched.listing import NODES_PATH, PODS_PATH, all_items
-from bench.watched.load import create_all
 from bench.watched.owner_status import owner_status
-from bench.watched.processes import (
+from bench.watched.run_folder import run_folder
+from bench.watched.watched_listing import NODES_PATH, PODS_PATH, all_items
+from bench.watched.watched_load import create_all
+from bench.watched.watched_processes import (
     UseMeter,
     WatchedProcess,
     core_count,
@@ -50,8 +51,7 @@ from bench.watched.processes import (
     start_api_server,
     start_berth,
 )
-from bench.watched.run_folder import run_folder
-from daemon.commands.compare import Comparison, compare
+from daemon.commands.compare_caches import Comparison, compare
 from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.process_list import NotRunningError, ProcessEntry, entry_of, read_list
 from shared.clock import Clock, SystemClock

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from bench.apiserver import status
-from bench.apiserver.cluster import Cluster, ClusterOptions
+from bench.apiserver import api_status as status
+from bench.apiserver.api_cluster import Cluster, ClusterOptions
+from bench.apiserver.api_faults import FaultPlan, NoFaults
 from bench.apiserver.deletion import run_due
 from bench.apiserver.discovery import PUBLIC_PATHS
-from bench.apiserver.faults import FaultPlan, NoFaults
 from bench.apiserver.http_protocol import WATCH_WRITE_BYTES, HttpProtocol, WatchStream
 from bench.apiserver.reads import Answer
 from bench.apiserver.router import Request, respond

@@ -1,4 +1,4 @@
-"""`python -m bench.apiserver.load`: how much CPU the simulated API server takes per operation.
+"""`python -m bench.apiserver.api_load`: how much CPU the simulated API server takes per operation.
 
 Starts a server process and a process with the watchers, creates nodes and pods, binds the pods and
 creates events over keep-alive connections with one request in flight each. What counts is the
@@ -269,7 +269,7 @@ def measure(bindings: int, watchers: int, connections: int) -> list[dict[str, An
         if watchers:
             watching = _start(
                 [
-                    "bench.apiserver.load",
+                    "bench.apiserver.api_load",
                     f"--watch-port={port}",
                     f"--watchers={watchers}",
                     f"--bindings={bindings}",
@@ -302,7 +302,7 @@ def _stop(process: "subprocess.Popen[str]") -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print, and tell by the exit code whether the mark was met."""
-    parser = argparse.ArgumentParser(prog="python -m bench.apiserver.load", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.apiserver.api_load", description=__doc__)
     parser.add_argument("--bindings", type=int, default=10_000)
     parser.add_argument("--watchers", type=int, default=10)
     parser.add_argument("--connections", type=int, default=64)

@@ -34,9 +34,9 @@ from bench.perf.result import (
     summary_of,
     threshold_problems,
 )
-from bench.watched.processes import ProcessFailedError, start_api_server
 from bench.watched.run_folder import run_folder
 from bench.watched.server_pace import PaceOptions
+from bench.watched.watched_processes import ProcessFailedError, start_api_server
 from shared.clock import Clock, SystemClock
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url

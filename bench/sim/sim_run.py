@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from bench.sim.berth import Berth
 from bench.sim.judge import Judge
-from bench.sim.plan import Plan, make_plan
 from bench.sim.schedule import Process, SimulatedFailure, Simulation
+from bench.sim.sim_plan import Plan, make_plan
 from bench.sim.virtual_loop import Network
 from bench.sim.world import World
 from daemon.core import bindings

@@ -15,7 +15,7 @@ from daemon.commands.check_config import (
     shown,
 )
 from daemon.endpoints.tls import PairFiles, server_context
-from daemon.supervisor import run as supervisor
+from daemon.supervisor import supervise as supervisor
 from daemon.supervisor.plan import Plan
 from shared.config import LeaderElection, SchedulerConfiguration, overridden, read_text
 from shared.errors import ConfigurationError

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from bench.apiserver.json_objects import JsonObject
-from bench.apiserver.resources import (
+from bench.apiserver.selection import kept_fields
+from bench.apiserver.served_resources import (
     EVENTS,
     NAMESPACES,
     NODES,
@@ -22,7 +23,6 @@ from bench.apiserver.resources import (
     RESOURCES,
     Resource,
 )
-from bench.apiserver.selection import kept_fields
 from bench.apiserver.store import Store, StoredObject, Table
 
 DEFAULT_TOLERATIONS_PLUGIN: Final = "DefaultTolerationSeconds"

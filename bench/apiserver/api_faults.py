@@ -10,8 +10,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from bench.apiserver.api_status import ApiError
 from bench.apiserver.router import Request
-from bench.apiserver.status import ApiError
 from bench.apiserver.watching import WatchCursor
 
 

@@ -16,6 +16,8 @@ from shared.kube.rate_limit import RateLimit
 from shared.telemetry.tally import Tally, request_observer
 from shared.transport.lease_gate import LeaseGate
 from workers.binder.bind_call import DefaultBinder
+from workers.binder.binder_limits import Limits
+from workers.binder.binder_loop import RECORDER_DRAIN_S, Binder, Identity, OwnerPeer
 from workers.binder.binding_cycle import (
     BindingCycle,
     BindingPlugins,
@@ -29,15 +31,13 @@ from workers.binder.claim_lines import ClaimLines
 from workers.binder.evictions import Evictor
 from workers.binder.fences import FencedClient, Fences
 from workers.binder.lease_hold import LeaseHold
-from workers.binder.limits import Limits
-from workers.binder.loop import RECORDER_DRAIN_S, Binder, Identity, OwnerPeer
 from workers.binder.recorder import Recorder, RecorderSettings
 from workers.binder.volume_bind import VolumeBinder
 
 MakeProfiles = Callable[
     [ApiClient, DefaultBinder, tuple[PreBinder, ...]], dict[str, BindingPlugins]
 ]
-"""The plugins of each profile, of those that write by this client (`profiles.py`)."""
+"""The plugins of each profile, of those that write by this client (`binding_profiles.py`)."""
 
 
 class Surroundings(NamedTuple):

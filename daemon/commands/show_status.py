@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from daemon.commands.table import table
+from daemon.commands.text_table import table
 from daemon.supervisor.children import LEADER
 from daemon.supervisor.process_list import ProcessUse, measure, read_list
 from shared.clock import SystemClock

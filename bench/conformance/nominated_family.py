@@ -11,7 +11,7 @@ import msgspec
 from daemon.core.cache import Cache
 from daemon.core.pod_classes import PodClass
 from daemon.core.pod_lifecycle import CachedPod
-from shared.columns.nominations import Nomination
+from shared.columns.nomination_columns import Nomination
 from shared.framework.post_filter import Preemption
 from shared.framework.status import CODE_NAMES, SUCCESS, Status
 from shared.kube.pod_record import PodRecord

@@ -17,16 +17,18 @@ from typing import Final
 import msgspec
 
 from bench.demo.cluster_check import PROBLEMS_SHOWN_MAX, CheckResult, check_cluster
-from bench.demo.figures import Figures, latency_ms, process_figures, resource_figures
+from bench.demo.demo_figures import Figures, latency_ms, process_figures, resource_figures
 from bench.demo.pod_book import PodBook
 from bench.demo.progress import Moment, Progress
 from bench.demo.watcher import pod_watcher
 from bench.demo.workload import NAMESPACE, Workload
 from bench.watched.berth_options import BerthOptions
-from bench.watched.listing import NODES_PATH, PODS_PATH, all_items
-from bench.watched.load import create_all
 from bench.watched.owner_status import owner_status
-from bench.watched.processes import (
+from bench.watched.run_folder import run_folder
+from bench.watched.server_pace import PaceOptions
+from bench.watched.watched_listing import NODES_PATH, PODS_PATH, all_items
+from bench.watched.watched_load import create_all
+from bench.watched.watched_processes import (
     ProcessFailedError,
     UseMeter,
     WatchedProcess,
@@ -34,8 +36,6 @@ from bench.watched.processes import (
     start_api_server,
     start_berth,
 )
-from bench.watched.run_folder import run_folder
-from bench.watched.server_pace import PaceOptions
 from daemon.supervisor.owner_link import OwnerLink
 from shared.clock import Clock, SystemClock
 from shared.errors import OperationalError

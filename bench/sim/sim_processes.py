@@ -13,7 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
-from bench.apiserver.server import ApiServer
+from bench.apiserver.http_server import ApiServer
 from bench.sim import deadly, permit
 from bench.sim.links import AsyncEnd, Links, OwnerEnd, Pause, ScorerEnd
 from bench.sim.schedule import MachineClock, Process, SimulatedFailure, Simulation
@@ -21,10 +21,10 @@ from bench.sim.virtual_loop import Network, VirtualLoop
 from daemon.adapter.api_source import ApiSource
 from daemon.adapter.kind_watch import WatchSettings
 from daemon.adapter.process import Adapter
-from daemon.leader.assembly import Candidate
 from daemon.leader.election import Terms
-from daemon.owner.assembly import OwnerOptions, make_state
-from daemon.owner.loop import OwnerLoop
+from daemon.leader.leader_assembly import Candidate
+from daemon.owner.owner_assembly import OwnerOptions, make_state
+from daemon.owner.owner_loop import OwnerLoop
 from shared import exit_codes
 from shared.collector import Collector
 from shared.config import LeaderElection, SchedulerConfiguration
@@ -40,13 +40,13 @@ from shared.transport.heartbeat import Heartbeat
 from shared.transport.lease_gate import LeaseGate
 from shared.transport.owner_sockets import OwnerSockets
 from shared.transport.scorer_sockets import ScorerSockets
-from workers.binder.assembly import BinderLife, Surroundings
-from workers.binder.limits import limits_of
-from workers.binder.loop import Identity
-from workers.binder.profiles import plugins_by_profile
+from workers.binder.binder_assembly import BinderLife, Surroundings
+from workers.binder.binder_limits import limits_of
+from workers.binder.binder_loop import Identity
+from workers.binder.binding_profiles import plugins_by_profile
 from workers.binder.recorder import RecorderSettings
-from workers.scorer.assembly import ScorerIdentity, make_loop
 from workers.scorer.extender_calls import ExtenderCaller
+from workers.scorer.scorer_assembly import ScorerIdentity, make_loop
 
 ADDRESS: Final = "http://simulated:1"
 MAX_IN_FLIGHT: Final = 8

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from daemon.cli import add_output, as_json, show
 from daemon.commands.check_config import check
 from daemon.commands.run_flags import add_runtime_dir
-from daemon.commands.table import table
+from daemon.commands.text_table import table
 from shared import exit_codes
 from shared.config import SchedulerConfiguration
 from shared.errors import OperationalError

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from bench.demo.figures import PERCENTILES, columns, percentile
+from bench.demo.demo_figures import PERCENTILES, columns, percentile
 from bench.soak.memory import GROWTH_MAX, MemoryFigures
 
 PROBLEMS_SHOWN_MAX: Final = 30

@@ -12,8 +12,8 @@ import msgspec
 
 from bench.fuzz.harness import WrongError
 from bench.sim.links import Links, PeerEnd
-from bench.sim.processes import Life, Machine, OwnerProcess, ScorerProcess
 from bench.sim.schedule import EPOCH_WALL_S, MachineClock, Process, SimulatedFailure, Simulation
+from bench.sim.sim_processes import Life, Machine, OwnerProcess, ScorerProcess
 from bench.sim.virtual_loop import Network
 from daemon.adapter.kind_feed import KindFeed
 from daemon.adapter.line_splitter import LineSplitter
