@@ -104,7 +104,7 @@ class ClassRun:
         if self._is_followed or not ahead.fits.item(row):
             self._settle(row)
         else:
-            scores.shift(row, ahead.moving.item(row))
+            scores.take_over(row, ahead.moving.item(row))
         return row
 
     def _write(self) -> None:

@@ -229,7 +229,7 @@ class ClassScores:
         self._plain_sum[row] = ahead.moving.item(row)
         return self._follow(NO_ROWS, delta, refiltered)
 
-    def shift(self, row: int, moving: int) -> None:
+    def take_over(self, row: int, moving: int) -> None:
         """The same where the row goes on being feasible, or not feasible, and no plugin minds pods
         elsewhere. `moving`: what the moving plugins say now, together."""
         change = moving - self._plain_sum.item(row)

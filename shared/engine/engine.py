@@ -194,10 +194,10 @@ class Engine:
             put(rows)
             evaluation.placed()
 
-        shift = evaluation.shift(scores, self.states)
+        answers = evaluation.answers(scores, self.states)
         return ClassRun(
             class_id, usage, evaluation.filters, scores, self.states, tie_break, put_and_note,
-            is_followed=shift.minds_any({class_id}),
+            is_followed=answers.minds_any({class_id}),
         )  # fmt: skip
 
     def failure(self, evaluation: Evaluation) -> FitError:

@@ -19,9 +19,9 @@ from shared.columns.pod_log import PodChange
 from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.engine.class_filters import ClassFilters
 from shared.engine.class_scores import ClassScores
-from shared.engine.class_shift import ClassShift
 from shared.engine.dry_runs import DryRuns
 from shared.engine.row_states import RowStates
+from shared.engine.state_answers import StateAnswers
 from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import FitError
 from shared.framework.filter_outcomes import FilterOutcome
@@ -43,7 +43,7 @@ _PODS: Final = Reads.PODS.value
 class Evaluation:
     """Of pods that are alike to a framework's plugins. Arrays have the table's capacity."""
 
-    __slots__ = ("_cluster", "_follower", "_is_of_nodes", "_shift", "dry_runs", "failure",
+    __slots__ = ("_answers", "_cluster", "_follower", "_is_of_nodes", "dry_runs", "failure",
                  "filtered", "filters", "framework", "info", "is_wide", "object_kinds", "outcome",
                  "outdated", "pod", "scores", "stale_by")  # fmt: skip
 
@@ -69,7 +69,7 @@ class Evaluation:
         """Pods elsewhere matter: a verdict holds until the next pod is placed."""
         self.scores: ClassScores | None = None
         """None until a pod has two feasible nodes to choose from."""
-        self._shift: ClassShift | None = None
+        self._answers: StateAnswers | None = None
         self.failure: FitError | None = None
         """The diagnosis, as long as nothing changed since."""
         self.filtered: FilterOutcome | None = None
@@ -106,12 +106,12 @@ class Evaluation:
             )
         return self.scores
 
-    def shift(self, scores: ClassScores, states: RowStates) -> ClassShift:
+    def answers(self, scores: ClassScores, states: RowStates) -> StateAnswers:
         """What follows placements as long as the scores are these."""
-        shift = self._shift
-        if shift is None or shift.scores is not scores:
-            shift = self._shift = ClassShift(self._cluster, states, self.filters, scores)
-        return shift
+        answers = self._answers
+        if answers is None or answers.scores is not scores:
+            answers = self._answers = StateAnswers(self._cluster, states, self.filters, scores)
+        return answers
 
     def placed(self) -> None:
         """What happened last is contained already."""
@@ -131,13 +131,13 @@ class Evaluation:
         if self._is_of_nodes and follower.saw_nodes and not self.filters.is_whole:
             follower.note()  # What is known of rows holds whatever pods there are.
             return True
-        shift = None if states is None else self._shift_of(states)
-        if shift is not None and self._is_shifted(shift):
+        answers = None if states is None else self._answers_of(states)
+        if answers is not None and self._took_over(answers):
             return True
         usage_rows = follower.usage_rows() if self.filters.is_whole else NO_ROWS
         node_rows = NO_ROWS if follower.saw_nodes else follower.node_rows()
         pods: Sequence[PodChange] | None = ()
-        if shift is None and (self.filters.is_whole or self.filters.updatable):
+        if answers is None and (self.filters.is_whole or self.filters.updatable):
             pods = follower.pods()
         if (
             usage_rows is None
@@ -177,7 +177,7 @@ class Evaluation:
         self._follower.note_objects()
         return True
 
-    def _shift_of(self, states: RowStates) -> ClassShift | None:
+    def _answers_of(self, states: RowStates) -> StateAnswers | None:
         """None unless all that happened is that pods came and went that matter by the room they take
         alone."""
         scores, follower = self.scores, self._follower
@@ -188,15 +188,15 @@ class Evaluation:
         class_ids = follower.classes()
         if class_ids is None:
             return None
-        shift = self.shift(scores, states)
-        return None if shift.minds_any(class_ids) else shift
+        answers = self.answers(scores, states)
+        return None if answers.minds_any(class_ids) else answers
 
-    def _is_shifted(self, shift: ClassShift) -> bool:
+    def _took_over(self, answers: StateAnswers) -> bool:
         """Takes over a few placements."""
-        if self.filtered is not None or not shift.is_worth_it:
+        if self.filtered is not None or not answers.is_worth_it:
             return False
         rows = self._follower.usage_rows()
-        if rows is None or not shift.follow(rows.tolist()):
+        if rows is None or not answers.follow(rows.tolist()):
             return False
         self._follower.note()
         self.failure = None

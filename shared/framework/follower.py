@@ -41,29 +41,26 @@ class Follower:
         """Every object up to now is."""
         self._objects = self._object_log.version
 
+    # Whether nothing happened to: what pods take of nodes, Node objects, pods, objects of other kinds.
+
     @property
     def saw_usage(self) -> bool:
-        """Nothing happened to what pods take of nodes."""
         return self._usage == self._usage_log.position
 
     @property
     def saw_nodes(self) -> bool:
-        """No Node object was written."""
         return self._node == self._node_log.position
 
     @property
     def saw_pods(self) -> bool:
-        """No pod came or went."""
         return self._pods == self._pod_log.position
 
     @property
     def saw_objects(self) -> bool:
-        """No object of another kind changed."""
         return self._objects == self._object_log.version
 
     @property
     def saw_all(self) -> bool:
-        """Nothing happened at all."""
         return (
             self._usage == self._usage_log.position
             and self._pods == self._pod_log.position

@@ -7,6 +7,8 @@ from shared.columns.schema import Rows
 from shared.engine import families
 from shared.engine.checker import Checker
 from shared.engine.class_filters import ROWS_LIKE_ONE_CALL
+from shared.engine.evaluation import Evaluation
+from shared.engine.row_states import RowStates
 from shared.framework.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
@@ -108,3 +110,18 @@ def test_pods_that_have_no_like_find_the_same_room_on_few_rows_as_on_many() -> N
             for rows in (everything, everything[:1], everything[5:8], everything[-1:]):
                 passes = checker.passing(pod_class.class_id, pod_class.info, PROFILE, rows)
                 assert passes.tolist() == [free(row, cpu, gpus) for row in rows.tolist()]
+
+
+def test_what_a_few_rows_were_asked_becomes_an_evaluation_of_all() -> None:
+    nodes = [make_node(f"n{i}", labels={"disk": "ssd"} if i % 2 else {}) for i in range(9)]
+    cache = cluster_of(nodes)
+    info = cache.classes.acquire(make_pod("p", cpu="3", spec=SSD)).info
+    evaluation = Evaluation(info, FRAMEWORKS[PROFILE], cache.view)
+    assert evaluation.filters.passing(rows_of(1)).tolist() == [True]
+    cache.add_pod(make_pod("there", node_name="n3", cpu="2"))
+    cache.add_node(make_node("n5"))
+    assert evaluation.catch_up(None)
+    assert evaluation.filters.passing(rows_of(1, 3, 5)).tolist() == [True, False, False]
+    evaluation.filters.fill(RowStates(cache.view))
+    assert evaluation.feasible.nonzero()[0].tolist() == [1, 7]
+    assert evaluation.feasible_count == 2

@@ -1,4 +1,4 @@
-"""ClassShift: a class of pods follows a few placements of others, row by row in plain numbers.
+"""StateAnswers: a class of pods follows a few placements of others, row by row in plain numbers.
 
 Where the pods of several classes come in turn, each class finds a few rows changed since its pod
 before. Asking the plugins about these takes longer than anything else, though nodes that are alike in
@@ -26,7 +26,7 @@ ANSWERS_MAX: Final = 1 << 14
 """About 100 bytes each."""
 
 
-class ClassShift:
+class StateAnswers:
     """Of one evaluation, as long as its filters and scores are the same objects."""
 
     __slots__ = ("_answers", "_can_tell", "_cluster", "_filters", "_followers", "_is_possible",
@@ -88,7 +88,7 @@ class ClassShift:
         if len(rows) > ROWS_MAX:
             return False
         filters, scores = self._filters, self.scores
-        shifted: list[tuple[int, int]] = []
+        taken: list[tuple[int, int]] = []
         for row, state in zip(rows, self._states.of(rows), strict=True):
             if not filters.static_ok.item(row):
                 continue
@@ -96,9 +96,9 @@ class ClassShift:
             takes = fits and filters.wide_ok.item(row)
             if takes is not filters.feasible.item(row) or fits is not filters.moving_ok.item(row):
                 return False
-            shifted.append((row, moving))
-        for row, moving in shifted:
-            scores.shift(row, moving)
+            taken.append((row, moving))
+        for row, moving in taken:
+            scores.take_over(row, moving)
         if scores.ahead is not None:
             scores.ahead.forget(np.array(rows, np.intp))
         return True
