@@ -87,7 +87,7 @@ class EngineEvaluator:
     def run(self, scenario: Scenario, *, is_compact: bool) -> Outcome:
         """Decides all attempts of a scenario."""
         profiles = _profiles(scenario)
-        cache = _filled_cache(scenario.objects)
+        cache = filled_cache(scenario.objects)
         session = _Session(cache, profiles, scenario)
         decisions = []
         for number, key in enumerate(scenario.order):
@@ -111,7 +111,7 @@ def _profiles(scenario: Scenario) -> dict[str, BuiltProfile]:
     return {each.scheduler_name: each for each in built}
 
 
-def _filled_cache(objects: ClusterObjects) -> Cache:
+def filled_cache(objects: ClusterObjects) -> Cache:
     cache = Cache()
     for field, key, item in other_objects(objects):
         cache.objects.put(object_kind(field), key, item)

@@ -1,0 +1,109 @@
+"""A plugin says of a pod what it says of one that differs in what the plugin claims to ignore.
+
+The engine evaluates pods together that differ in requests, volumes and resource claims alone, going by
+`ignores_requests` and `reads_claims` of each plugin; one that claims too much would place pods wrongly.
+Each plugin of the default profile is asked by itself, node by node, on clusters made up at random.
+"""
+
+import copy
+from typing import Any
+
+import msgspec
+import pytest
+
+from bench.conformance.engine_evaluator import filled_cache
+from bench.conformance.generate import scenario
+from bench.conformance.one_by_one import SlowAttempt
+from bench.conformance.scenario import Scenario
+from daemon.core.cache import Cache
+from shared.framework.prepared_pod import prepared
+from shared.framework.profiles import ProfileConfig
+from shared.framework.runtime import Framework
+from shared.kube.objects import Pod
+from shared.kube.pod_record import split_pod
+from shared.plugins.in_tree import InTreeRegistry
+
+FRAMEWORK = InTreeRegistry(entry_points=()).build(ProfileConfig()).framework
+CLUSTERS = 40
+OTHER_REQUESTS = {"cpu": "777m", "memory": "77Mi"}
+
+
+def alone(plugin: Any) -> Framework:
+    """A framework of this plugin only."""
+    return Framework(
+        FRAMEWORK.profile_name,
+        [each for each in FRAMEWORK.pre_filters if each is plugin],
+        [each for each in FRAMEWORK.filters if each is plugin],
+        [each for each in FRAMEWORK.scores if each.plugin is plugin],
+    )
+
+
+EVERY = {id(each): each for each in FRAMEWORK.filters} | {
+    id(each.plugin): each.plugin for each in FRAMEWORK.scores
+}
+IGNORERS = {each.NAME: each for each in EVERY.values() if getattr(each, "ignores_requests", False)}
+READERS = {name for name, each in IGNORERS.items() if getattr(each, "reads_claims", False)}
+
+
+def with_other_requests(pod: dict[str, Any]) -> dict[str, Any]:
+    """What is asked for by extended names stays."""
+    twin = copy.deepcopy(pod)
+    for container in (*twin["spec"]["containers"], *twin["spec"].get("initContainers", ())):
+        requests = container.setdefault("resources", {}).setdefault("requests", {})
+        requests |= OTHER_REQUESTS
+    return twin
+
+
+def without_claims(pod: dict[str, Any]) -> dict[str, Any]:
+    """No volumes, no claims, and nothing that devices might provide."""
+    twin = copy.deepcopy(pod)
+    twin["spec"].pop("volumes", None)
+    twin["spec"].pop("resourceClaims", None)
+    for container in (*twin["spec"]["containers"], *twin["spec"].get("initContainers", ())):
+        for amounts in container.get("resources", {}).values():
+            for name in [name for name in amounts if "/" in name]:
+                del amounts[name]
+    return twin
+
+
+def said(plugin: Any, cache: Cache, pod: dict[str, Any]) -> tuple[Any, ...]:
+    """All that comes of a plugin for a pod."""
+    pod_class = cache.classes.acquire(split_pod(msgspec.convert(pod, Pod)))
+    framework = alone(plugin)
+    attempt = SlowAttempt(
+        prepared(framework, pod_class.info, cache.view), lambda rows: int(rows[0])
+    )
+    status = attempt.pod.outcome.status
+    if not status.is_success:
+        return (status.code, status.reasons)
+    failed = attempt.filtered.failed_by.tolist()
+    if not len(attempt.feasible):
+        return (failed,)
+    rated = attempt.scored
+    raws = [each.tolist() for each in rated.raws]
+    return failed, raws, [each.tolist() for each in rated.normalized], rated.skipped
+
+
+@pytest.mark.parametrize("name", sorted(IGNORERS))
+def test_a_plugin_ignores_what_it_says_it_does(name: str) -> None:
+    plugin = IGNORERS[name]
+    for number in range(CLUSTERS):
+        document = scenario(11, number)
+        cache = filled_cache(msgspec.convert(document, Scenario).objects)
+        for pod in document["pending"]:
+            of_pod = said(plugin, cache, pod)
+            assert said(plugin, cache, with_other_requests(pod)) == of_pod, (number, pod)
+            if name not in READERS:
+                assert said(plugin, cache, without_claims(pod)) == of_pod, (number, pod)
+
+
+@pytest.mark.parametrize("name", sorted(READERS))
+def test_a_plugin_that_reads_claims_says_nothing_of_a_pod_without(name: str) -> None:
+    plugin = IGNORERS[name]
+    for number in range(CLUSTERS):
+        document = scenario(11, number)
+        cache = filled_cache(msgspec.convert(document, Scenario).objects)
+        for pod in document["pending"]:
+            failed, raws, *_ = said(plugin, cache, without_claims(pod))
+            assert set(failed) <= {-1}
+            assert all(len(set(raw)) == 1 for raw in raws), "each node is rated alike"
