@@ -112,6 +112,7 @@ def _profiles(scenario: Scenario) -> dict[str, BuiltProfile]:
 
 
 def filled_cache(objects: ClusterObjects) -> Cache:
+    """The owner's cache of a scenario, before its first attempt."""
     cache = Cache()
     for field, key, item in other_objects(objects):
         cache.objects.put(object_kind(field), key, item)
