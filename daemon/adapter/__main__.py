@@ -20,10 +20,11 @@ from daemon.adapter.process import Adapter
 from daemon.adapter.recording import FileRecorder, RecordedSource
 from shared.clock import SystemClock
 from shared.errors import OperationalError
-from shared.framework.feature_gates import kinds_watched, parse_feature_gates
+from shared.framework.feature_gates import parse_feature_gates
 from shared.in_hand import InHand, add_option
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.kubeconfig import find_access
+from shared.kube.resources import ALL_KINDS
 from shared.telemetry.log import LEVELS, EventLog, start_logging
 from shared.transport.adapter_link import AdapterLink
 from shared.transport.endpoints import Endpoints
@@ -123,12 +124,13 @@ def _source(
     )
     seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(8))
     log.info("api_server", url=access.url, source=access.source, seed=seed)
+    gates = parse_feature_gates(options.feature_gates)
     settings = WatchSettings(use_watch_list=options.watch_list)
     return ApiSource(
         access,
         seed=seed,
         settings=settings,
-        kinds=kinds_watched(parse_feature_gates(options.feature_gates)),
+        kinds=[kind for kind in ALL_KINDS if not kind.feature_gate or gates[kind.feature_gate]],
         recorder=recorder,
         problems=problems,
         in_hand=in_hand,

@@ -88,7 +88,7 @@ class GroupCommits:
             self._try_all_again(scorer, proposals, now_s, is_refused=is_too_old)
             return
         elif found_count < needed:
-            result, message = "unschedulable", UNSCHEDULABLE
+            result, message = "unschedulable", proposals.group_message or UNSCHEDULABLE
             self._refuse_all(scorer, proposals, now_s)
         elif found_count > len(proposals.placements.tickets):
             result, message = "waiting_on_preemption", WAITING_FOR_PREEMPTION

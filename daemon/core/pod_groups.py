@@ -20,9 +20,14 @@ from daemon.core.queue.queued_pod import QueuedPod
 from shared.kube.objects import PodGroup
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import POD_GROUPS
-from shared.messages.to_scorer import GroupTask
+from shared.messages.to_scorer import GroupTask, PlacementTask
 from shared.plugin_names import GANG_SCHEDULING
-from shared.plugins.gates.gang_scheduling import needed, pre_enqueue, quorum
+from shared.plugins.gates.gang_scheduling import (
+    needed,
+    pre_enqueue,
+    quorum,
+    topology_key_of,
+)
 
 
 class GroupSettings(msgspec.Struct, frozen=True):
@@ -30,6 +35,8 @@ class GroupSettings(msgspec.Struct, frozen=True):
 
     gang_profiles: frozenset[str] = frozenset()
     """Those with the plugin GangScheduling: in others no pod waits for a quorum."""
+    has_placements: bool = False
+    """Topology constraints count (the gate TopologyAwareWorkloadScheduling)."""
 
 
 class Unit(msgspec.Struct):
@@ -129,7 +136,10 @@ class PodGroups:
         """Why a group cannot be tried as a whole; empty if it can."""
         profiles = dict.fromkeys(pod.pod_class.profile for pod in unit.pods)
         if len(profiles) < 2:
-            return ""
+            key = topology_key_of(self.of(unit.key)) if self._has_placements else ""
+            _, problem = self._domain(unit.key, key)
+            told = "cannot determine domain for already scheduled pods: "
+            return f"{told}{problem}" if problem else ""
         first, second, *_ = profiles
         told = "all pods in a single pod group should have the same .spec.schedulerName set"
         return f'{told}, got: "{first}" and "{second}"'
@@ -138,7 +148,33 @@ class PodGroups:
         """A group goes out with a worker, its pods in the order of podGroupInfoForPod upstream."""
         unit.pods.sort(key=lambda pod: (-pod.priority, pod.initial_attempt_s or 0.0))
         self._late[unit.key] = []
-        return GroupTask(self.needed(unit.key, unit.pods[0]))
+        return GroupTask(self.needed(unit.key, unit.pods[0]), self._placements(unit.key))
+
+    def _placements(self, key: str) -> PlacementTask | None:
+        if not self._has_placements:
+            return None
+        topology_key = topology_key_of(self.of(key))
+        domain, _ = self._domain(key, topology_key)
+        return PlacementTask(topology_key, domain, self.scheduled_count(key))
+
+    def _domain(self, key: str, topology_key: str) -> tuple[str | None, str]:
+        """Where the pods of a group are that have a node (getScheduledPodsTopologyDomain upstream); or
+        why that cannot be said."""
+        domain: str | None = None
+        for held in filter(None, map(self._cache.get_pod, self.uids(key) if topology_key else ())):
+            info = self._cache.node_info(held.node_name)
+            labels = None if info is None or info.node is None else info.node.metadata.labels
+            found = (labels or {}).get(topology_key)
+            if found is None:
+                return None, f"no topology domain found for pod {held.record.key}"
+            if domain not in (None, found):
+                return None, f"more than 1 domain found for pod group: {domain}, {found}"
+            domain = found
+        return domain, ""
+
+    @property
+    def _has_placements(self) -> bool:
+        return self._settings is not None and self._settings.has_placements
 
     def needed(self, key: str, pod: QueuedPod) -> int:
         """So many of the pods of `pod`'s group have to find a place now."""

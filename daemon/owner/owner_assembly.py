@@ -19,6 +19,7 @@ from shared.framework.feature_gates import (
     GENERIC_WORKLOAD,
     NOMINATED_NODE_NAME_FOR_EXPECTATION,
     SCHEDULER_ASYNC_PREEMPTION,
+    TOPOLOGY_AWARE_WORKLOAD_SCHEDULING,
     FeatureGates,
 )
 from shared.framework.plugin_api import QueueSortPlugin
@@ -100,7 +101,7 @@ def _group_settings(built: list[BuiltProfile], gates: FeatureGates) -> GroupSett
         for profile in built
         if any(each.NAME == GANG_SCHEDULING for each in profile.plugins_at["preEnqueue"])
     )
-    return GroupSettings(frozenset(gangs))
+    return GroupSettings(frozenset(gangs), gates[TOPOLOGY_AWARE_WORKLOAD_SCHEDULING])
 
 
 def _queue_sort(built: list[BuiltProfile]) -> QueueSortPlugin:

@@ -53,14 +53,19 @@ class Engine:
         cluster: ClusterView,
         frameworks: dict[str, Framework],
         sample: NodeSample | None = None,
+        states: RowStates | None = None,
     ) -> None:
-        """`sample`: of the engine before this one, to go on where it ended."""
+        """`sample`: of the engine before this one, to go on where it ended. `states`: of another engine
+        of the same cluster, to share them."""
         self._cluster = cluster
         self._frameworks = frameworks
         self._sample = sample or NodeSample()
-        self.states = RowStates(cluster)
+        self.states = states or RowStates(cluster)
         row_bytes = row_bytes_of(frameworks.values())
         self._classes = Evaluations(cluster, row_bytes, EVALUATIONS_BYTES_MAX, self.states)
+
+    def framework(self, profile: str) -> Framework:
+        return self._frameworks[profile]
 
     def knows(self, class_id: int) -> bool:
         """Whether an evaluation of the class is kept."""
@@ -81,6 +86,8 @@ class Engine:
         if row < 0 or not self._cluster.nodes.present[row]:
             return False
         if not evaluation.outcome.status.is_success:
+            return False
+        if self._cluster.placement is not None and row not in self._cluster.placement:
             return False
         rows = np.array([row], np.intp)
         return bool(passing(evaluation.pod._replace(own_uid=own_uid), rows)[0])
@@ -125,7 +132,7 @@ class Engine:
         """The rows to score, in the order in which they were looked at."""
         framework, outcome, cluster = evaluation.framework, evaluation.outcome, self._cluster
         candidates: Bools | None = None
-        if outcome.node_names is not None:
+        if outcome.node_names is not None or cluster.placement is not None:
             candidates = np.zeros(cluster.nodes.capacity, np.bool_)
             candidates[framework.candidate_rows(outcome, cluster)] = True
         order, feasible = cluster.nodes.order, evaluation.feasible

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from shared.columns.journal import Journal
 from shared.columns.nomination_columns import Nominations
 from shared.columns.pod_table import PodTable
+from shared.columns.schema import Rows
 from shared.columns.table import NodeTable
 from shared.columns.topology import Topology, make_topology
 from shared.framework.class_index import ClassIndex
@@ -196,6 +197,8 @@ class ClusterView:
         self.class_index = ClassIndex(classes)
         self._topologies: dict[str, tuple[tuple[int, int], Topology]] = {}
         """Label key -> the version of the nodes for which it was last looked at, and the answer."""
+        self.placement: Rows | None = None
+        """The nodes that a pod may go to at this moment; None: all. Who counts pods counts them all."""
         self.kept: dict[str, Any] = {}
         """What plugins have derived from this view and bring up to date themselves, by a name of
         their own. Never a source: it may be dropped at any time."""
@@ -205,6 +208,11 @@ class ClusterView:
         self.usages.start_over()
         self.kept.clear()
         self._topologies.clear()
+
+    @property
+    def node_count(self) -> int:
+        """Of those that a pod may go to."""
+        return len(self.nodes.order if self.placement is None else self.placement)
 
     @property
     def pod_tables(self) -> tuple[PodTable, PodTable]:

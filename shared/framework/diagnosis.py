@@ -56,7 +56,7 @@ def filter_candidates(pod: PreparedPod) -> FilterOutcome:
 def diagnose(pod: PreparedPod, filtered: FilterOutcome) -> FitError:
     """Sums up the reasons of all candidate nodes, `filtered`."""
     outcome, cluster = pod.outcome, pod.cluster
-    node_count = len(cluster.nodes.order)
+    node_count = cluster.node_count
     if not outcome.status.is_success:
         return _rejected_by_pre_filter(outcome, node_count)
     reasons: Counter[str] = Counter()
@@ -86,7 +86,7 @@ def diagnose(pod: PreparedPod, filtered: FilterOutcome) -> FitError:
 
 def plugin_error(cluster: ClusterView, message: str) -> FitError:
     """The attempt ended because a plugin failed, not because it refused."""
-    node_count = len(cluster.nodes.order)
+    node_count = cluster.node_count
     return FitError(node_count, "", Counter(), frozenset(), frozenset(), message)
 
 

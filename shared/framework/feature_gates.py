@@ -10,7 +10,7 @@ from typing import Final
 
 from shared.errors import ConfigurationError
 from shared.framework.known_gates import KNOWN_GATES, Stage
-from shared.kube.resources import ALL_KINDS, POD_GROUPS, ResourceKind
+from shared.kube.resources import POD_GROUPS
 
 TAINT_TOLERATION_COMPARISON_OPERATORS: Final = "TaintTolerationComparisonOperators"
 STORAGE_CAPACITY_SCORING: Final = "StorageCapacityScoring"
@@ -18,6 +18,7 @@ NOMINATED_NODE_NAME_FOR_EXPECTATION: Final = "NominatedNodeNameForExpectation"
 SCHEDULER_ASYNC_PREEMPTION: Final = "SchedulerAsyncPreemption"
 GENERIC_WORKLOAD: Final = POD_GROUPS.feature_gate
 GANG_SCHEDULING: Final = "GangScheduling"
+TOPOLOGY_AWARE_WORKLOAD_SCHEDULING: Final = "TopologyAwareWorkloadScheduling"
 
 OBEYED: Final = frozenset(
     {
@@ -27,9 +28,12 @@ OBEYED: Final = frozenset(
         SCHEDULER_ASYNC_PREEMPTION,
         GENERIC_WORKLOAD,
         GANG_SCHEDULING,
+        TOPOLOGY_AWARE_WORKLOAD_SCHEDULING,
     }
 )
-_NEEDS: Final[Mapping[str, str]] = {GANG_SCHEDULING: GENERIC_WORKLOAD}
+_NEEDS: Final[Mapping[str, str]] = dict.fromkeys(
+    (GANG_SCHEDULING, TOPOLOGY_AWARE_WORKLOAD_SCHEDULING), GENERIC_WORKLOAD
+)
 """Gate -> the one that has to be on with it (pkg/features/kube_features.go, v1.36.2)."""
 _WHOLE_STAGES: Final = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 _COMPONENT: Final = "kube"
@@ -71,11 +75,6 @@ class FeatureGates:
     def __getitem__(self, name: str) -> bool:
         """Of a gate in `OBEYED`."""
         return self._gates[name]
-
-
-def kinds_watched(gates: FeatureGates) -> tuple[ResourceKind, ...]:
-    """What adapter and owner ask the API server for."""
-    return tuple(kind for kind in ALL_KINDS if not kind.feature_gate or gates[kind.feature_gate])
 
 
 def _problems(wanted: Mapping[str, bool]) -> Iterable[str]:

@@ -127,9 +127,12 @@ class Framework:
         """The rows that Filter has to look at."""
         nodes = cluster.nodes
         if outcome.node_names is None:
+            if cluster.placement is not None:
+                return cluster.placement
             return rows_where(nodes.present[: nodes.row_count])
-        rows = (nodes.row_of(name) for name in sorted(outcome.node_names))
-        return np.array([row for row in rows if row >= 0 and nodes.present[row]], np.intp)
+        named = (nodes.row_of(name) for name in sorted(outcome.node_names))
+        rows = np.array([row for row in named if row >= 0 and nodes.present[row]], np.intp)
+        return rows if cluster.placement is None else rows[np.isin(rows, cluster.placement)]
 
     def updatable_filters(self, outcome: PreFilterOutcome) -> list[tuple[UpdatableFilter, Any]]:
         """The plugins, skipped ones included, that bring their PreFilter state up to date."""

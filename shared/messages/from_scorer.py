@@ -88,6 +88,8 @@ class Proposals(_Message, frozen=True, tag="wp"):
     """Tickets that were not tried: the class was retired before the worker came to them (their pods
     are gone or changed), room would have to be made for more pods than one answer should wait for, or
     pods that this worker placed itself are in the way and would have to go."""
+    group_message: str = ""
+    """Of a group that has no place: what its condition says, where that follows from placements."""
 
 
 class Forecast(_Message, frozen=True, tag="wf"):

@@ -62,11 +62,23 @@ class PodTask(NamedTuple):
     """As in `TaskRun`."""
 
 
+class PlacementTask(msgspec.Struct, array_like=True, frozen=True):
+    """Where a group may go: with the gate TopologyAwareWorkloadScheduling."""
+
+    topology_key: str = ""
+    """All pods to nodes with one value of this label; empty: anywhere."""
+    required_domain: str | None = None
+    """The value on the nodes of pods that are placed already; None: there are none."""
+    scheduled_count: int = 0
+    """Of these."""
+
+
 class GroupTask(msgspec.Struct, array_like=True, frozen=True):
     """The batch is what is to be placed of one pod group: as a whole, or not at all."""
 
     needed: int
     """So many of its pods, at least one, have to find a node."""
+    placements: PlacementTask | None = None
 
 
 class SchedulePods(_Message, frozen=True, tag="sP"):

@@ -272,6 +272,7 @@ class Pipeline:
             answers.placements,
             answers.failures,
             answers.skipped,
+            answers.group_message,
         )
         self.to_owner.append(ScorerSaid(scorer.peer, proposals))
 

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from shared.columns.schema import Rows
 from shared.dra.device_index import takes_devices
 from shared.engine.best_rows import Ties
 from shared.engine.engine import Choice, Engine
@@ -21,9 +22,11 @@ from shared.framework.runtime import Framework
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Failure, Placements
 from shared.messages.to_scorer import PodTask, SchedulePods, TaskRun
+from workers.scorer.answers import Answers
+from workers.scorer.group_cycle import GroupCycle
 from workers.scorer.replica import Replica, ReplicaClass
-from workers.scorer.room_maker import SEARCHES_MAX, WIDE_SEARCH_WEIGHT, RoomMaker
-from workers.scorer.tie_break import BY_NAME, BY_SEED, by_seed, first_by_name
+from workers.scorer.room_maker import NO_LIMITS, WIDE_SEARCH_WEIGHT, RoomMaker, SearchLimits
+from workers.scorer.tie_break import BY_NAME, BY_SEED, by_seed, first_by_name, mix
 
 _NO_TEMPLATE: Final = msgspec.Raw(b"")
 
@@ -33,17 +36,6 @@ RUN_PODS_MIN: Final = 4
 NO_PROPOSAL: Final = 0
 """Of what is only thought of."""
 NO_NODES: Final = "no nodes available to schedule pods"
-
-
-class Answers(NamedTuple):
-    """What became of a batch."""
-
-    placements: Placements
-    """In task order."""
-    failures: list[Failure]
-    """One for all tickets of a class that fit nowhere."""
-    skipped: list[int]
-    """Tickets whose class is not known any more."""
 
 
 class Foreseen(NamedTuple):
@@ -87,19 +79,39 @@ class Cycle:
         """An answer to every task. Of a group that cannot be placed as a whole, or has to wait for room,
         nothing stays on the copy."""
         if batch.group is None:
-            return self._run(batch, proposal_sequence)
-        mark = self._replica.mark()
-        answers = self._run(
-            batch, proposal_sequence, searches_max=WIDE_SEARCH_WEIGHT * batch.pod_count
-        )
-        is_going = len(answers.placements.tickets) >= batch.group.needed
-        if not is_going or any(each.is_error or each.preemption for each in answers.failures):
-            self._replica.roll_back(mark)
-        return answers
+            return self._run(batch, proposal_sequence, NO_LIMITS)
+        return GroupCycle(
+            batch,
+            proposal_sequence,
+            self._replica,
+            self._engine,
+            self._place_group,
+            self._choose_one,
+        ).run()
 
-    def _run(
-        self, batch: SchedulePods, proposal_sequence: int, searches_max: int = SEARCHES_MAX
+    def _place_group(
+        self, batch: SchedulePods, proposal_sequence: int, rows: Rows | None, forbidden: str
     ) -> Answers:
+        """As `Place` has it."""
+        limits = SearchLimits(WIDE_SEARCH_WEIGHT * batch.pod_count, forbidden)
+        view, outer = self._replica.view, self._engine
+        if rows is None:
+            return self._run(batch, proposal_sequence, limits)
+        view.placement = rows
+        within = self._engine = Engine(view, self._frameworks, self._sample, outer.states)
+        try:
+            return self._run(batch, proposal_sequence, limits)
+        finally:
+            view.placement = None
+            if self._engine is within:
+                self._engine = outer
+            else:
+                self.start_over()  # Something could not be evaluated.
+
+    def _choose_one(self, count: int, ticket: int) -> int:
+        return 0 if self._tie_break == BY_NAME else mix(self._seed, ticket) % count
+
+    def _run(self, batch: SchedulePods, proposal_sequence: int, limits: SearchLimits) -> Answers:
         if batch.runs:
             self._last_class_id = batch.runs[-1].class_id
         self._forget_retired()
@@ -107,7 +119,7 @@ class Cycle:
         answers = Answers(placements, [], [])
         failed: dict[int, Failure] = {}
         open_classes: set[int] = set()
-        room_maker = self._room_maker(proposal_sequence, searches_max)
+        room_maker = self._room_maker(proposal_sequence, limits)
         for task in self._one_by_one(batch, placements, proposal_sequence):
             self.began(task.ticket)
             pod_class = self._replica.classes.get(task.class_id)
@@ -123,7 +135,7 @@ class Cycle:
             except ObjectError as error:
                 failure = self.left_out(task.ticket, error)
                 answers.failures.append(failure)
-                room_maker = self._room_maker(proposal_sequence, searches_max)
+                room_maker = self._room_maker(proposal_sequence, limits)
             if failure is not None and failure.preemption is None and not task.uid:
                 failed[task.class_id] = failure
         return answers
@@ -147,7 +159,7 @@ class Cycle:
             answers.placements.tickets.append(task.ticket)
             answers.placements.node_rows.append(placed)
             return None
-        if not len(self._replica.nodes.order):
+        if not self._replica.view.node_count:
             # Nobody rejected it, so no plugin is asked what would help (ErrNoNodesAvailable).
             failure = Failure([task.ticket], NO_NODES, [], [], False, ends_nomination=True)
         elif known is not None:
@@ -273,9 +285,9 @@ class Cycle:
             ticket += len(rows)
         return ticket
 
-    def _room_maker(self, proposal_sequence: int, searches_max: int = SEARCHES_MAX) -> RoomMaker:
+    def _room_maker(self, proposal_sequence: int, limits: SearchLimits = NO_LIMITS) -> RoomMaker:
         return RoomMaker(
-            self._engine, self._replica, self._seed, proposal_sequence, self._among, searches_max
+            self._engine, self._replica, self._seed, proposal_sequence, self._among, limits
         )
 
     def _evaluated(self, task: PodTask, pod_class: ReplicaClass) -> Evaluation:
@@ -322,7 +334,8 @@ class Cycle:
         def tie_break(ties: Ties) -> int:
             return self._among(ties, task.ticket)
 
-        if not task.uid and not self._engine.knows(task.class_id):
+        is_anywhere = self._replica.view.placement is None
+        if not task.uid and is_anywhere and not self._engine.knows(task.class_id):
             choice = self._lone_pods.choose(
                 task.class_id, pod_class.info, pod_class.profile, tie_break
             )

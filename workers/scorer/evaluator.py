@@ -51,13 +51,14 @@ def post_filter(
     tie_break: TieBreak,
     offset: int = 0,
     refused: Rows = NO_ROWS,
+    forbidden: str = "",
 ) -> PostFilterResult:
     """Whether room can be made for a pod of a class that fits nowhere; `refused` as in
     `FailedAttempt`."""
     attempt = FailedAttempt(
         evaluation.pod,
         engine.filtered(evaluation),
-        PreemptionEvaluator(tie_break, offset, engine.dry_runs(evaluation)),
+        PreemptionEvaluator(tie_break, offset, engine.dry_runs(evaluation), forbidden),
         refused,
     )
     return run_post_filters(evaluation.pod.framework.post_filters, attempt)
@@ -71,10 +72,14 @@ class PreemptionEvaluator(NamedTuple):
     """Where among the nodes to begin."""
     dry_runs: DryRuns | None = None
     """What is known from other pods of the class, if somebody keeps it."""
+    forbidden: str = ""
+    """Why nobody has to go; empty: somebody may."""
 
     def preempt(
         self, attempt: FailedAttempt, candidates_wanted: Callable[[int], int]
     ) -> Preemption:
+        if self.forbidden:
+            return Preemption(refusal(self.forbidden), ends_nomination=True)
         pod = attempt.pod
         potential = potential_nodes(attempt)
         if len(potential):
@@ -143,7 +148,7 @@ def _no_candidate(cluster: ClusterView, failed: FailedNodes) -> tuple[Status, bo
         text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
         return Status(Code.ERROR, (f"preemption: {text}",), DEFAULT_PREEMPTION), False
     reasons = failed.reasons()
-    node_count = len(cluster.nodes.order)
+    node_count = cluster.node_count
     if len(failed) < node_count:
         reasons[NOT_HELPFUL] += node_count - len(failed)
     error = FitError(node_count, "", reasons, frozenset(), frozenset())

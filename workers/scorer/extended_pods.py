@@ -31,7 +31,7 @@ from shared.framework.status import SUCCESS, Code, Status
 from shared.messages.from_scorer import Failure, Placements
 from shared.messages.to_scorer import ExtendedTask, PodOnNode, PodsOnNodes
 from shared.plugin_names import DEFAULT_PREEMPTION
-from workers.scorer.cycle import Answers
+from workers.scorer.answers import Answers
 from workers.scorer.extended_cycle import NO_CANDIDATE, ExtendedCycle
 from workers.scorer.extender_questions import Answer, FilterQuestion, PreemptQuestion, Question
 from workers.scorer.replica import Replica

@@ -28,6 +28,17 @@ older is likely to be refused."""
 WIDE_SEARCH_WEIGHT: Final = 8
 """A search for a pod for which pods elsewhere count takes 6 to 30 ms, and is so many."""
 
+
+class SearchLimits(NamedTuple):
+    """What a batch may ask for."""
+
+    searches_max: int = SEARCHES_MAX
+    forbidden: str = ""
+    """Why nobody has to go for its pods; empty: somebody may."""
+
+
+NO_LIMITS: Final = SearchLimits()
+"""But those of any batch."""
 AmongTies = Callable[[Rows, int], int]
 """Rows that are equally good, and the ticket -> one of the rows."""
 
@@ -65,20 +76,20 @@ class RoomMaker:
         seed: int,
         proposal_sequence: int,
         among_ties: AmongTies,
-        searches_max: int = SEARCHES_MAX,
+        limits: SearchLimits = NO_LIMITS,
     ) -> None:
         self._engine = engine
         self._replica = replica
         self._seed = seed
         self.proposal_sequence = proposal_sequence
         self._among_ties = among_ties
-        self._searches_max = searches_max
+        self._limits = limits
         self._found_count = 0
 
     @property
     def is_tired(self) -> bool:
         """So much was looked for and found that the owner should hear of it first."""
-        return self._found_count >= self._searches_max
+        return self._found_count >= self._limits.searches_max
 
     def attempt(
         self, task: PodTask, evaluation: Evaluation, refusals: Refusals | None = None
@@ -91,7 +102,7 @@ class RoomMaker:
                 reasons=fit_error.reasons + refusals.reasons,
                 plugins=fit_error.plugins | {EXTENDER},
             )
-        has_search = evaluation.framework.post_filters and len(self._replica.nodes.order)
+        has_search = evaluation.framework.post_filters and self._replica.view.node_count
         if fit_error.error or not has_search:
             return RoomSearch(fit_error)
         result = post_filter(
@@ -101,6 +112,7 @@ class RoomMaker:
             # Another place to begin for each pod, so that they do not all meet on the same nodes.
             offset=(self._seed + task.ticket) * 7919,
             refused=NO_ROWS if refusals is None else refusals.rows,
+            forbidden=self._limits.forbidden,
         )
         return RoomSearch(fit_error, result)
 

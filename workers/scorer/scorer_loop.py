@@ -45,7 +45,7 @@ from shared.transport.scorer_sockets import (
     ScorerSockets,
     SnapshotDamaged,
 )
-from workers.scorer.cycle import Answers
+from workers.scorer.answers import Answers
 from workers.scorer.extended_cycle import ExtendedCycle
 from workers.scorer.extended_pods import ExtendedPods
 from workers.scorer.extender_calls import ExtenderCaller
@@ -362,6 +362,7 @@ class ScorerLoop:
                 placements=answers.placements,
                 failures=answers.failures,
                 skipped=answers.skipped,
+                group_message=answers.group_message,
             )
         )
 

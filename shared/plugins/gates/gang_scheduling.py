@@ -42,3 +42,11 @@ def pre_enqueue(name: str, group: PodGroup | None, pod_count: int) -> Status:
 def needed(group: PodGroup | None, scheduled_count: int) -> int:
     """How many pods more have to find a place for Permit to let those that did pass; at least one."""
     return max(1, quorum(group) - scheduled_count)
+
+
+def topology_key_of(group: PodGroup | None) -> str:
+    """The label of which all of a group's nodes have to have one value; empty for none. Of several the
+    first counts (TopologyPlacementGenerator)."""
+    constraints = None if group is None else group.spec.scheduling_constraints
+    topology = None if constraints is None else constraints.topology
+    return topology[0].key if topology else ""

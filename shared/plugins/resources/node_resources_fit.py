@@ -19,9 +19,10 @@ from shared.columns.resource_columns import (
     requested_and_allocatable,
     requested_and_allocatable_one,
 )
-from shared.columns.rows import row_index
+from shared.columns.rows import row_index, rows_where
 from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable
+from shared.columns.topology import Topology, sum_by_domain
 from shared.dra.device_counts import count_devices
 from shared.dra.device_index import CLASSES as DEVICE_CLASSES
 from shared.dra.device_index import device_index
@@ -215,6 +216,28 @@ class NodeResourcesFit:
             count_devices(names, cluster, rows, columns, capacities)
         with_pods = [u + amount for u, amount in zip(columns, amounts, strict=True)]
         return self._strategy.many(with_pods, capacities, weights)
+
+    def placement_scores(
+        self, asked: Sequence[tuple[PodInfo, Int64s]], cluster: ClusterView, topology: Topology
+    ) -> Int64s:
+        """MostAllocated of whole domains, if each takes so many pods (by domain) of these classes
+        (`ScorePlacement` of fit.go)."""
+        slots = topology.domain_count + 1
+        used: list[Int64s] = []
+        sizes: list[Int64s] = []
+        rows = rows_where(topology.domain_of_row >= 0)
+        domains = topology.domain_of_row[rows]
+        for resource in self._resources:
+            name, total = resource.name, topology.by_domain()
+            for info, counts in asked:
+                total += counts * info.fit_score_requests.of(name)
+            (taken,), (capacity,) = nonzero_used(cluster.nodes, (name,), row_index(rows))
+            size = sum_by_domain(domains, slots, capacity)
+            if not counts_in_score(name, 0):
+                size[total == 0] = 0
+            used.append(total + sum_by_domain(domains, slots, np.where(capacity == 0, 0, taken)))
+            sizes.append(size)
+        return kernel.most_allocated(used, sizes, [each.weight for each in self._resources])
 
     def keep_score(self) -> KeptScore | None:
         """See `ScoreKeeper`."""

@@ -51,9 +51,10 @@ class Gangs(Pipeline):
         nodes: list[Node] | None = None,
         worker_count: int = 1,
         schedulers: tuple[str, ...] = ("default-scheduler",),
+        has_placements: bool = False,
         **more: Any,
     ) -> None:
-        settings = GroupSettings(frozenset(schedulers))
+        settings = GroupSettings(frozenset(schedulers), has_placements)
         super().__init__(worker_count, groups=settings, schedulers=schedulers, **more)
         self.sync([make_node("node", cpu="4")] if nodes is None else nodes, [])
         self.run_until_quiet()

@@ -1,0 +1,213 @@
+"""The scheduling cycle of a pod group: all of its pods on one copy, and of what it may try the best.
+
+Pods are placed as those of any batch, each on top of the last. What is not to stay is taken back: a
+group of which too few pods find a node, one that has to wait for room, and what was only tried.
+
+A placement is what upstream calls so: the nodes that share a value of the group's topology key, and all
+pods go to one of them. Filters see the whole cluster all the same (`ClusterView.placement`). Upstream
+tries all placements. Here the room of each node is counted in one pass over the columns and added up by
+placement, and both scores follow from the sums, so that only the winner is tried. Where pods differ, or
+more than room on the node decides, the sums still say which placements need not be tried.
+
+Rules: pkg/scheduler/schedule_one_podgroup.go `podGroupSchedulingPlacementAlgorithm`,
+framework/plugins/{topologyaware,podgrouppodscount}, v1.36.2.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+
+from shared.columns.schema import Int64s, Rows
+from shared.columns.topology import Topology, sum_by_domain
+from shared.engine.engine import Engine
+from shared.framework.plugin_api import SCORE_MAX
+from shared.framework.runtime import Framework
+from shared.messages.from_scorer import Failure, Placements
+from shared.messages.to_scorer import PlacementTask, SchedulePods
+from shared.plugins.resources.node_resources_fit import NodeResourcesFit
+from workers.scorer.answers import Answers
+from workers.scorer.placement_room import room_by_row
+from workers.scorer.replica import Replica
+
+NO_PLACEMENTS: Final = "no feasible placements found"
+NOT_ELIGIBLE: Final = "not eligible due to placement-based pod group scheduling limitation"
+"""What preemption says of pods whose group has a topology constraint."""
+
+
+class Place(Protocol):
+    """Places the pods of a batch on the copy, on these rows alone or on any; `forbidden`: why nobody is
+    to make room for them."""
+
+    def __call__(
+        self, batch: SchedulePods, proposal_sequence: int, rows: Rows | None, forbidden: str
+    ) -> Answers: ...
+
+
+class Placement(NamedTuple):
+    name: str
+    rows: Rows | None
+    """None: all."""
+    domain: int = 0
+
+
+class GroupCycle:
+    """Of one batch that is a group."""
+
+    def __init__(
+        self,
+        batch: SchedulePods,
+        proposal_sequence: int,
+        replica: Replica,
+        engine: Engine,
+        place: Place,
+        choose: Callable[[int, int], int],
+    ) -> None:
+        """`choose` takes one of so many that are equally good, by ticket."""
+        assert batch.group is not None, "a group"
+        self._batch = batch
+        self._group = batch.group
+        self._sequence = proposal_sequence
+        self._replica = replica
+        self._engine = engine
+        self._place = place
+        self._choose = choose
+        self._class_counts = Counter[int]()
+        for run in batch.runs:
+            self._class_counts[run.class_id] += run.count
+
+    def run(self) -> Answers:
+        """An answer to every task."""
+        task = self._group.placements
+        if task is None:
+            return self._tried(Placement("", None), stays=True)
+        placements = self._placements(task)
+        if not placements:
+            first = self._batch.first_ticket
+            tickets = list(range(first, first + self._batch.pod_count))
+            failure = Failure(tickets, NO_PLACEMENTS, [], [], False, ends_nomination=True)
+            return Answers(Placements([], []), [failure], [], NO_PLACEMENTS)
+        answers = self._tried(self._best(task, placements), stays=True)
+        if answers.found_count >= self._group.needed:
+            return answers
+        told = f"0/{len(placements)} placements are available, first placement status: "
+        return answers._replace(group_message=f"{told}pod group is unschedulable")
+
+    def _tried(self, placement: Placement, *, stays: bool = False) -> Answers:
+        """Nothing is left of it on the copy, unless it `stays` and all is well."""
+        mark = self._replica.mark()
+        task = self._group.placements
+        forbidden = NOT_ELIGIBLE if task is not None and task.topology_key else ""
+        answers = self._place(self._batch, self._sequence, placement.rows, forbidden)
+        is_going = len(answers.placements.tickets) >= self._group.needed
+        is_going &= answers.found_count == len(answers.placements.tickets)
+        if not stays or not is_going or answers.is_error:
+            self._replica.roll_back(mark)
+        return answers
+
+    # Placements ----------------------------------------------------------------------------------
+
+    def _topology(self, task: PlacementTask) -> Topology:
+        return self._replica.view.topology(task.topology_key)
+
+    def _placements(self, task: PlacementTask) -> list[Placement]:
+        """By name."""
+        if not task.topology_key:
+            return [Placement("", None)]
+        nodes, topology = self._replica.nodes, self._topology(task)
+        column = nodes.label_column(task.topology_key)
+        found: list[Placement] = []
+        for domain in range(topology.domain_count):
+            rows = topology.rows_of(domain)
+            assert column is not None, "somebody has the label"
+            name = nodes.value_text(int(column[rows[0]]))
+            if task.required_domain is None or name == task.required_domain:
+                found.append(Placement(name, rows, domain))
+        return sorted(found, key=lambda placement: placement.name)
+
+    def _best(self, task: PlacementTask, placements: list[Placement]) -> Placement:
+        """The one to go to; where the group fits into none, the one that it is told of."""
+        if len(placements) == 1:
+            return placements[0]
+        topology, needed = self._topology(task), self._group.needed
+        rooms, is_exact = self._rooms(topology)
+        bounds = sum(rooms.values(), start=topology.by_domain())
+        if not is_exact:
+            likely = [each for each in placements if bounds[each.domain] >= needed]
+            rooms, is_any_error = self._counted(topology, likely)
+            if is_any_error is not None:
+                return is_any_error
+            bounds = sum(rooms.values(), start=topology.by_domain())
+        successful = [each for each in placements if bounds[each.domain] >= needed]
+        if not successful:
+            return max(placements, key=lambda each: int(bounds[each.domain]))
+        scores = self._scores(task, topology, rooms, successful)
+        best = max(scores[each.domain] for each in successful)
+        equal = [each for each in successful if scores[each.domain] == best]
+        return equal[self._choose(len(equal), self._batch.first_ticket)]
+
+    def _rooms(self, topology: Topology) -> tuple[dict[int, Int64s], bool]:
+        """Class -> how many of its pods each domain takes, at most; and whether it takes as many."""
+        rooms: dict[int, Int64s] = {}
+        is_exact = len(self._class_counts) == 1 and not any(run.uid for run in self._batch.runs)
+        for class_id, count in self._class_counts.items():
+            pod_class = self._replica.classes.get(class_id)
+            by_domain = topology.by_domain() + count
+            by_row: Int64s | None = None
+            if pod_class is not None:
+                evaluation = self._engine.evaluate(class_id, pod_class.info, pod_class.profile)
+                by_row = room_by_row(evaluation, pod_class.usage, self._replica.view)
+            if by_row is not None:
+                slots = len(by_domain)
+                by_row = np.minimum(by_row, count)
+                room = sum_by_domain(topology.domain_of_row, slots, by_row)
+                by_domain = np.minimum(by_domain, room)
+            is_exact &= by_row is not None
+            rooms[class_id] = by_domain
+        return rooms, is_exact
+
+    def _counted(
+        self, topology: Topology, placements: list[Placement]
+    ) -> tuple[dict[int, Int64s], Placement | None]:
+        """The same, found by trying; and where that came to an error."""
+        class_of = [run.class_id for run in self._batch.runs for _ in range(run.count)]
+        first = self._batch.first_ticket
+        counts = {class_id: topology.by_domain() for class_id in self._class_counts}
+        for placement in placements:
+            answers = self._tried(placement)
+            if answers.is_error:
+                return counts, placement
+            waiting = [each.tickets for each in answers.failures if each.preemption is not None]
+            for tickets in (answers.placements.tickets, *waiting):
+                for ticket in tickets:
+                    counts[class_of[ticket - first]][placement.domain] += 1
+        return counts, None
+
+    def _scores(
+        self,
+        task: PlacementTask,
+        topology: Topology,
+        counts: dict[int, Int64s],
+        successful: list[Placement],
+    ) -> Int64s:
+        """Of each domain, by so many pods of each class: PodGroupPodsCount, with its weight of 1, and
+        NodeResourcesFit."""
+        total = sum(counts.values(), start=topology.by_domain()) + task.scheduled_count
+        most = max(int(total[each.domain]) for each in successful)
+        scores: Int64s = total * SCORE_MAX // most
+        classes = self._replica.classes
+        framework = self._engine.framework(classes[next(iter(counts))].profile)
+        fit, weight = _fit_of(framework)
+        if fit is not None:
+            asked = [(classes[class_id].info, count) for class_id, count in counts.items()]
+            scores += weight * fit.placement_scores(asked, self._replica.view, topology)
+        return scores
+
+
+def _fit_of(framework: Framework) -> tuple[NodeResourcesFit | None, int]:
+    weights = {entry.plugin.NAME: entry.weight for entry in framework.scores}
+    for plugin in framework.filters:
+        if isinstance(plugin, NodeResourcesFit):
+            return plugin, weights.get(plugin.NAME, 1)
+    return None, 0
