@@ -5,16 +5,15 @@ no API server: what it is told, it passes on as JSON lines on standard output, f
 cluster. A line is written before the owner is answered; who knows the owner's answer has the line.
 """
 
-import argparse
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Final, assert_never
 
 import msgspec
 
+from shared.child_plan import child_start
 from shared.clock import Clock, SystemClock
 from shared.errors import OperationalError
 from shared.messages.frames import PROTOCOL_VERSION
@@ -37,10 +36,9 @@ from shared.messages.to_binder import (
     ToBinder,
     Welcome,
 )
-from shared.telemetry.log import EventLog, start_logging
+from shared.telemetry.log import EventLog
 from shared.transport.connection import Connected
 from shared.transport.endpoints import Endpoints
-from shared.transport.parent import Lifeline
 from shared.transport.stop import StopSignals
 from shared.transport.sync_peer import SyncPeer, sync_binder_peer
 
@@ -189,23 +187,18 @@ def _write_all(data: bytes) -> None:
         data = data[os.write(sys.stdout.fileno(), data) :]
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Runs until drained, SIGTERM, or the end of whoever started it."""
-    parser = argparse.ArgumentParser(prog="bench.null_binder", description=__doc__)
-    parser.add_argument("--runtime-dir", required=True)
-    parser.add_argument("--lifeline-fd", type=int)
-    parser.add_argument("--index", type=int, default=0)
-    options = parser.parse_args(arguments)
-    start_logging(f"null-binder-{options.index}", "info")
+    start = child_start("null-binder", arguments, is_one_of_many=True)
     stop = StopSignals((signal.SIGTERM, signal.SIGINT))
-    instance = f"null-binder-{options.index}-{os.getpid()}-{os.urandom(4).hex()}"
+    instance = f"null-binder-{start.number}-{os.getpid()}-{os.urandom(4).hex()}"
     try:
-        with sync_binder_peer(Endpoints(Path(options.runtime_dir)), instance) as peer:
+        with sync_binder_peer(Endpoints(start.runtime_dir), instance) as peer:
             peer.watch_fd(stop.fd)
-            lifeline = Lifeline(options.lifeline_fd) if options.lifeline_fd is not None else None
+            lifeline = start.lifeline()
             if lifeline is not None:
                 peer.watch_fd(lifeline.fd)
-            binder = NullBinder(options.index, instance, _write_all, SystemClock())
+            binder = NullBinder(start.number, instance, _write_all, SystemClock())
             _serve(
                 peer, binder, lambda: stop.is_set or (lifeline is not None and lifeline.is_cut())
             )

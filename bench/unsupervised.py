@@ -1,4 +1,4 @@
-"""Processes of berth without its supervisor, started one by one with the options that it would give.
+"""Processes of berth without its supervisor, started one by one with a plan as it would write.
 
 For whoever plays some of the processes itself. They end with us, however we end: each holds the
 reading end of a lifeline. Their logs are files, of which a failure quotes the end.
@@ -8,10 +8,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Final
 
+from shared.child_plan import ChildPlan
 from shared.transport.parent import make_lifeline
 
 STOP_TIMEOUT_S: Final = 10.0
@@ -19,27 +20,26 @@ LOG_TAIL_LINES: Final = 10
 
 
 class UnsupervisedProcesses:
-    """Named processes that share a runtime directory."""
+    """Named processes that share a plan, and with it a runtime directory."""
 
     def __init__(
-        self, logs: Path, runtime_dir: Path, environment: Mapping[str, str] | None = None
+        self, logs: Path, plan: ChildPlan, environment: Mapping[str, str] | None = None
     ) -> None:
         """`environment`: None for our own."""
         self._logs = logs
-        self._runtime_dir = runtime_dir
+        self._plan = plan.path
+        self._plan.write_bytes(plan.encoded())
         self._environment = environment
         self._lifeline: tuple[int, ...] = make_lifeline()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(
-        self, name: str, module: str, arguments: Sequence[str], *, speaks: bool = False
-    ) -> None:
+    def start(self, name: str, module: str, *, speaks: bool = False) -> None:
         """`speaks`: its standard output is read (`output`); else it goes to the log."""
         lifeline_fd = self._lifeline[0]
-        given = ["--runtime-dir", f"{self._runtime_dir}", "--lifeline-fd", f"{lifeline_fd}"]
+        command = [sys.executable, "-P", "-m", module]
         with self._log_path(name).open("ab") as log:
             self._processes[name] = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-P", "-m", module, *given, *arguments],
+                [*command, f"{self._plan}", "--lifeline-fd", f"{lifeline_fd}"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE if speaks else log,
                 stderr=log,

@@ -29,6 +29,7 @@ from shared.framework.profiles import (
     PluginSet,
     ProfileConfig,
 )
+from shared.leader_election import LeaderElection
 from shared.limits import POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
 from shared.plugin_names import NODE_RESOURCES_FIT
 from shared.yaml_fields import Field, Mapping, Problems, read_document
@@ -55,18 +56,6 @@ class ClientConnection(msgspec.Struct, frozen=True, kw_only=True):
     0: bindings without a limit; negative: nothing has one."""
     burst: int = 0
     """So many at once after a pause; 0: as many as in a second."""
-
-
-class LeaderElection(msgspec.Struct, frozen=True, kw_only=True):
-    """Of several replicas only the leader schedules."""
-
-    leader_elect: bool = True
-    lease_duration_s: float = 15.0
-    renew_deadline_s: float = 10.0
-    retry_period_s: float = 2.0
-    resource_lock: str = "leases"
-    resource_name: str = "kube-scheduler"
-    resource_namespace: str = "kube-system"
 
 
 class SchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True):

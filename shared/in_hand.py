@@ -7,7 +7,6 @@ is started anew with `--careful`: it takes objects one by one, says by a number 
 object's content, so an object that changes is tried again.
 """
 
-import argparse
 import zlib
 from collections.abc import Callable, Collection
 from typing import Final, Self
@@ -29,9 +28,9 @@ class InHand:
         self._left_out = frozenset(left_out)
 
     @classmethod
-    def asked_for(cls, options: argparse.Namespace, say: Callable[[int], None]) -> Self | None:
+    def asked_for(cls, careful: Collection[int] | None, say: Callable[[int], None]) -> Self | None:
         """As the supervisor wants it; None: nothing has died, and nothing needs to be said."""
-        return None if options.careful is None else cls(say, options.careful)
+        return None if careful is None else cls(say, careful)
 
     def do(self, content: bytes, work: Callable[[], object]) -> bool:
         """Does the work on the object of this content; False where it is one to go without. What is
@@ -62,20 +61,6 @@ def number_of(content: bytes) -> int:
     return zlib.crc32(content) or 1
 
 
-def add_option(parser: argparse.ArgumentParser) -> None:
-    """For the processes that may be told to be careful."""
-    parser.add_argument(
-        "--careful",
-        type=_numbers,
-        metavar="N,N,...",
-        help="say which object is in hand, and go without these (shared/in_hand.py)",
-    )
-
-
 def option_of(left_out: Collection[int]) -> list[str]:
-    """The option that says this."""
+    """The option with which a process is careful (`shared/transport/parent.py`)."""
     return ["--careful", ",".join(map(str, left_out))]
-
-
-def _numbers(text: str) -> frozenset[int]:
-    return frozenset(int(number) for number in text.split(",") if number)

@@ -3,15 +3,11 @@
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from daemon.adapter.listing import list_cluster
 from daemon.commands.check_config import check
-from daemon.supervisor.plan import FLAGZ_NAME, read_access
 from daemon.supervisor.process_list import read_list
+from shared.child_plan import PLAN_NAME, read_plan
 from shared.config import SchedulerConfiguration
-from shared.errors import OperationalError
-from shared.faults import UNDECODABLE
 from shared.framework.feature_gates import FeatureGates, parse_feature_gates
 from shared.kube.kubeconfig import find_access
 from shared.messages.to_owner import AdapterMessage
@@ -37,15 +33,8 @@ def running_subject(runtime_dir: str) -> Subject:
     """What the berth that runs there sees; NotRunningError if none does. The objects are listed from the
     API server: the berth has its own work to do."""
     read_list(Path(runtime_dir))
-    try:
-        files = read_access(Path(runtime_dir))
-        flags = msgspec.json.decode((Path(runtime_dir) / FLAGZ_NAME).read_bytes())
-    except (OSError, *UNDECODABLE) as error:
-        raise OperationalError(
-            f"{runtime_dir}: how berth was started is not known: {error}"
-        ) from error
-    access = find_access(server=files.server, kubeconfig=files.kubeconfig)
-    gates = str(flags.get("feature-gates", ""))
-    return Subject(
-        check(files.config, gates).configuration, parse_feature_gates(gates), list_cluster(access)
-    )
+    options = read_plan(Path(runtime_dir) / PLAN_NAME).options
+    access = find_access(server=options.server, kubeconfig=options.kubeconfig)
+    gates = parse_feature_gates(options.feature_gates)
+    config = check(options.config, options.feature_gates).configuration
+    return Subject(config, gates, list_cluster(access))

@@ -19,6 +19,7 @@ import msgspec
 
 from bench.null_binder import Line
 from bench.unsupervised import UnsupervisedProcesses
+from shared.child_plan import ChildPlan
 from shared.errors import OperationalError
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS, NODES, PODS
@@ -45,6 +46,7 @@ from shared.messages.to_owner import (
     SyncFinished,
     SyncStarted,
 )
+from shared.runtime_options import RuntimeOptions
 from shared.transport.admin_client import AdminClient, NoAnswerError
 from shared.transport.endpoints import Endpoints
 from shared.transport.sync_peer import sync_adapter_peer
@@ -72,7 +74,16 @@ class PipelineProcesses:
     def __init__(self, configuration: dict[str, Any], feature_gates: str) -> None:
         """`configuration` as in a configuration file; `feature_gates` as on the command line."""
         self._folder = Path(tempfile.mkdtemp(prefix="berth-conformance-"))
-        self._processes = UnsupervisedProcesses(self._folder, self._folder)
+        config = self._folder / "config.yaml"
+        config.write_bytes(msgspec.json.encode(configuration))  # JSON is YAML.
+        options = RuntimeOptions(
+            runtime_dir=str(self._folder),
+            config=str(config),
+            feature_gates=feature_gates,
+            log_level="warning",
+        )
+        plan = ChildPlan(options=options, breaks_ties_by_name=True)
+        self._processes = UnsupervisedProcesses(self._folder, plan)
         self._present: dict[tuple[str, str], AdapterMessage] = {}
         """(kind, key) of everything that was fed and is still there -> the message that ends it."""
         self._received: deque[Line] = deque()
@@ -83,7 +94,7 @@ class PipelineProcesses:
         self._adapter = sync_adapter_peer(endpoints, f"replay-{os.getpid()}")
         self._admin = AdminClient(endpoints)
         try:
-            self._start(configuration, feature_gates)
+            self._start()
             self._sync()
         except BaseException:
             self.close()
@@ -148,14 +159,10 @@ class PipelineProcesses:
 
     # Inside --------------------------------------------------------------------------------------
 
-    def _start(self, configuration: dict[str, Any], feature_gates: str) -> None:
-        path = self._folder / "config.yaml"
-        path.write_bytes(msgspec.json.encode(configuration))  # JSON is YAML.
-        common = ["--config", f"{path}", "--feature-gates", feature_gates, "--log-level", "warning"]
-        start = self._processes.start
-        start("owner", "daemon.owner", [*common, "--binders", "1"])
-        start("scorer", "workers.scorer", [*common, "--tie-break", "name"])
-        start("binder", "bench.null_binder", [], speaks=True)
+    def _start(self) -> None:
+        self._processes.start("owner", "daemon.owner")
+        self._processes.start("scorer", "workers.scorer")
+        self._processes.start("binder", "bench.null_binder", speaks=True)
 
     def _sync(self) -> None:
         """Says Hello, is asked for lists, and lists an empty cluster."""

@@ -22,9 +22,11 @@ from daemon.adapter.link import OwnerLink
 from daemon.adapter.process import Adapter
 from daemon.supervisor import owner_link
 from daemon.supervisor.process_list import ProcessEntry, entry_of
+from shared.child_plan import ChildPlan
 from shared.errors import OperationalError
 from shared.messages.admin import StatusAnswer
 from shared.messages.to_owner import AdapterMessage, ToAdapter
+from shared.runtime_options import RuntimeOptions
 from shared.transport.adapter_link import NO_EPOCH, AdapterLink
 from shared.transport.endpoints import Endpoints, prepare_runtime_dir
 from shared.transport.parent import make_lifeline
@@ -94,28 +96,33 @@ class DecisionProcesses:
         prepare_runtime_dir(self._runtime_dir)
         self._lifeline = make_lifeline()
         options = self._options
-        config = ("--config", options.scheduler_config) if options.scheduler_config else ()
-        config = (*config, "--feature-gates", options.feature_gates)
-        seed = ("--seed", f"{options.seed}")
-        counts = ("--workers", f"{options.workers}", "--binders", f"{options.binders}")
-        self._start("owner", "daemon.owner", (*config, *seed, *counts))
+        told = RuntimeOptions(
+            runtime_dir=str(self._runtime_dir),
+            config=options.scheduler_config,
+            feature_gates=options.feature_gates,
+            seed=options.seed,
+            workers=options.workers,
+            binders=options.binders,
+        )
+        plan = ChildPlan(options=told)
+        plan.path.write_bytes(plan.encoded())
+        self._start(plan, "owner", "daemon.owner")
         for index in range(options.workers):
-            place = ("--index", f"{index}")
-            self._start(f"scorer-{index}", "workers.scorer", (*place, *config, *seed))
+            self._start(plan, f"scorer-{index}", "workers.scorer", index)
         for index in range(options.binders):
-            self._start(f"null-binder-{index}", "bench.null_binder", ("--index", f"{index}"))
+            self._start(plan, f"null-binder-{index}", "bench.null_binder", index)
 
-    def _start(self, name: str, module: str, arguments: tuple[str, ...]) -> None:
+    def _start(self, plan: ChildPlan, name: str, module: str, index: int = 0) -> None:
         assert self._lifeline is not None
         lifeline_fd = self._lifeline[0]
         run = ["-m", module]
         if self._options.profile_dir:
             run = ["-m", "cProfile", "-o", f"{self._options.profile_dir}/{name}.prof", *run]
-        common = ("--runtime-dir", f"{self._runtime_dir}", "--lifeline-fd", f"{lifeline_fd}")
+        told = (f"{plan.path}", "--index", f"{index}", "--lifeline-fd", f"{lifeline_fd}")
         speaks = module == "bench.null_binder"
         with (self._folder / f"{name}.log").open("wb") as log:
             child = subprocess.Popen(  # noqa: S603 - our own interpreter and modules
-                [sys.executable, "-P", *run, *common, *arguments],
+                [sys.executable, "-P", *run, *told],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE if speaks else log,
                 stderr=log,

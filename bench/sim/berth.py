@@ -32,6 +32,7 @@ from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.process_list import ProcessList
 from daemon.supervisor.silence import Use
 from daemon.supervisor.supervise import Outside, Supervisor
+from shared.child_plan import ChildPlan
 from shared.config import SchedulerConfiguration, parse_configuration
 from shared.errors import ConfigurationError
 from shared.plugins.in_tree import InTreeRegistry
@@ -137,7 +138,7 @@ class Berth:
         self.told: ProcessList | None = None
         """What `berth status` would show."""
         self._configurations = configurations
-        self._current = 0
+        self._current = self._laid_out = 0
         self._lives = 0
         self._identity = ""
         self.children: list[SimulatedChild] = []
@@ -275,16 +276,17 @@ class Berth:
     def _specs(self) -> list[ChildSpec]:
         """ConfigurationError where the current one cannot be used."""
         self._configuration(self._current)
-        election = self.machine.election
+        self._laid_out = self._current
         options = RuntimeOptions(
             server=self._options.server,
             runtime_dir=self._options.runtime_dir,
             workers=self._options.workers,
             binders=self._options.binders,
             endpoints=NOT_SERVED,
-            config=str(self._current),
         )
-        return child_specs(options, 0, election, self._identity)
+        election = self.machine.election
+        plan = ChildPlan(options=options, election=election, identity=self._identity)
+        return child_specs(plan, 0)
 
     def _is_usable(self, configuration: int) -> bool:
         try:
@@ -303,13 +305,12 @@ class Berth:
 
     def _launch(self, spec: ChildSpec, arguments: tuple[str, ...]) -> tuple[Launched, Heartbeat]:
         self._lives += 1
-        config = int(_option(arguments, "--config") or 0)
         careful = _option(arguments, "--careful")
         numbers = None
         if careful is not None:
             numbers = frozenset(int(each) for each in careful.split(",") if each)
         heartbeat = Heartbeat()
-        life = Life(spec.name, self._lives, self._configuration(config), heartbeat, numbers)
+        life = Life(spec.name, self._lives, self._configuration(self._laid_out), heartbeat, numbers)
         child = SimulatedChild(self, life)
         self.children.append(child)
         return child, heartbeat

@@ -27,11 +27,12 @@ from daemon.owner.owner_assembly import OwnerOptions, make_state
 from daemon.owner.owner_loop import OwnerLoop
 from shared import exit_codes
 from shared.collector import Collector
-from shared.config import LeaderElection, SchedulerConfiguration
+from shared.config import SchedulerConfiguration
 from shared.errors import OperationalError
 from shared.framework.feature_gates import FeatureGates
 from shared.in_hand import InHand
 from shared.kube.cluster_access import access_by_url
+from shared.leader_election import LeaderElection
 from shared.plugins.in_tree import InTreeRegistry
 from shared.transport.adapter_link import AdapterLink
 from shared.transport.channels import Channel

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from daemon.adapter.event_source import MessageSink
-from daemon.adapter.kind_watch import InputRecorder, KindWatch, WatchSettings
+from daemon.adapter.kind_watch import KindWatch, WatchSettings
 from daemon.adapter.unavailable_kinds import UnavailableKinds
 from shared.in_hand import InHand
 from shared.kube.api_client import LIST_BYTES_MAX, ApiClient
@@ -36,7 +36,6 @@ class ApiSource:
         seed: int,
         settings: WatchSettings | None = None,
         kinds: Sequence[ResourceKind] = ALL_KINDS,
-        recorder: InputRecorder | None = None,
         problems: ConnectionProblems | None = None,
         in_hand: InHand | None = None,
     ) -> None:
@@ -44,7 +43,6 @@ class ApiSource:
         self._seed = seed
         self._settings = settings or WatchSettings()
         self._kinds = kinds
-        self._recorder = recorder
         self._problems = problems
         self._in_hand = in_hand
 
@@ -70,7 +68,6 @@ class ApiSource:
                         sink,
                         rng,
                         self._settings,
-                        recorder=self._recorder,
                         unavailable=unavailable,
                         in_hand=self._in_hand,
                     )

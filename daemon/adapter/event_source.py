@@ -1,4 +1,4 @@
-"""Where events come from, behind one interface: an API server, a recording, or memory.
+"""Where events come from, behind one interface: an API server, or memory.
 
 A source lists every kind (`SyncStarted` ... `SyncFinished`) and then tells single changes. It must
 be able to run again from the start after it was cancelled, because a new life of the owner begins

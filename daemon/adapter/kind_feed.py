@@ -1,6 +1,5 @@
 """Raw answers about one kind to messages for the owner; the part of a watch that has no I/O.
 
-The API source and the recorded source share it, so a recording takes the same way as the real thing.
 Callers may rely on: an object that cannot be decoded is reported and skipped; pods that have finished
 are told as deleted, whatever the server selected; events that repeat what was told are dropped and
 counted (`recent_events.py`); `resource_version` is always one that a watch may

@@ -17,10 +17,9 @@ from urllib.parse import quote
 import msgspec
 
 from daemon.supervisor.owner_link import OwnerLink
-from daemon.supervisor.plan import read_access
 from daemon.supervisor.process_list import read_list
+from shared.child_plan import PLAN_NAME, read_plan
 from shared.errors import OperationalError
-from shared.faults import UNDECODABLE
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import read_answer
 from shared.kube.kubeconfig import find_access
@@ -76,13 +75,8 @@ class Comparison(NamedTuple):
 def compare(runtime_dir: str) -> Comparison:
     """Takes some seconds; NotRunningError if no berth runs there."""
     read_list(Path(runtime_dir))
-    try:
-        files = read_access(Path(runtime_dir))
-    except (OSError, *UNDECODABLE) as error:
-        raise OperationalError(
-            f"{runtime_dir}: how berth was started is not known: {error}"
-        ) from error
-    access = find_access(server=files.server, kubeconfig=files.kubeconfig)
+    options = read_plan(Path(runtime_dir) / PLAN_NAME).options
+    access = find_access(server=options.server, kubeconfig=options.kubeconfig)
     return asyncio.run(_compare(ApiClient(access), OwnerLink(Endpoints(Path(runtime_dir)))))
 
 

@@ -17,10 +17,11 @@ from daemon.commands.check_config import (
 from daemon.endpoints.tls import PairFiles, server_context
 from daemon.supervisor import supervise as supervisor
 from daemon.supervisor.plan import Plan
-from shared.config import LeaderElection, SchedulerConfiguration, overridden, read_text
+from shared.config import SchedulerConfiguration, overridden, read_text
 from shared.errors import ConfigurationError
 from shared.framework.profiles import DEFAULT_SCHEDULER_NAME
 from shared.kube.kubeconfig import find_access
+from shared.leader_election import LeaderElection
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 from shared.telemetry.log import FORMAT_VARIABLE, EventLog, start_logging
 from shared.transport.remote import WorkersEntrance

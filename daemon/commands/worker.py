@@ -1,7 +1,7 @@
 """`berth worker`: becomes one scoring worker for a berth on another host.
 
-The process is replaced: workers are started by module name, here as by the supervisor, and signals of a
-service manager reach the worker itself.
+The process is replaced: workers are started by module name, here as by the supervisor (but with options,
+for there is no plan of theirs here), and signals of a service manager reach the worker itself.
 """
 
 import os

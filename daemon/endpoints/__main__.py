@@ -4,14 +4,11 @@ Ends with 0 when told to stop or when the supervisor is gone, with 1 when it can
 supervisor starts it anew, for ever: scheduling goes on without it.
 """
 
-import argparse
 import asyncio
 import signal
 import sys
 from pathlib import Path
 from typing import Final
-
-import msgspec
 
 from daemon.endpoints.access import Access, DelegatedAccess, OpenAccess, TokenAccess
 from daemon.endpoints.facts import FactSource
@@ -20,12 +17,11 @@ from daemon.endpoints.reviewers import Reviewers
 from daemon.endpoints.server import EndpointServer
 from daemon.endpoints.tls import ServedTls
 from shared import exit_codes
+from shared.child_plan import ChildStart, child_start
 from shared.clock import SystemClock
 from shared.runtime_options import EndpointOptions
-from shared.telemetry.log import LEVELS, EventLog, start_logging
+from shared.telemetry.log import EventLog
 from shared.transport.heartbeat import Heartbeat
-from shared.transport.lease_gate import GATE_NAME, LeaseGate
-from shared.transport.parent import Lifeline, add_options
 
 log: Final = EventLog("endpoints")
 
@@ -33,24 +29,12 @@ RENEWAL_PERIOD_S: Final = 60.0
 """How often certificate and key are read again: whoever renews them need not know of berth."""
 
 
-def parse_options(arguments: list[str]) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m daemon.endpoints", description=__doc__)
-    parser.add_argument("--runtime-dir", type=Path, required=True)
-    add_options(parser)
-    parser.add_argument("--log-level", choices=LEVELS, default="info")
-    parser.add_argument("--options", required=True, help="EndpointOptions as JSON")
-    parser.add_argument("--elect-leader", action="store_true")
-    return parser.parse_args(arguments)
-
-
 def main(arguments: list[str]) -> int:
     """Runs until told to stop; the exit code."""
-    parsed = parse_options(arguments)
-    start_logging("endpoints", parsed.log_level)
-    options = msgspec.json.decode(parsed.options, type=EndpointOptions)
+    start = child_start("endpoints", arguments)
+    options = start.options.endpoints
     try:
-        asyncio.run(_run(parsed, options))
+        asyncio.run(_run(start, options))
     except OSError as error:  # ssl.SSLError is one.
         where = f"{options.bind_address}:{options.secure_port}"
         remedy = "scheduling goes on; another --secure-port serves, 0 says that none is wanted"
@@ -59,20 +43,20 @@ def main(arguments: list[str]) -> int:
     return exit_codes.OK
 
 
-async def _run(parsed: argparse.Namespace, options: EndpointOptions) -> None:
+async def _run(start: ChildStart, options: EndpointOptions) -> None:
     loop = asyncio.get_running_loop()
-    Heartbeat(parsed.heartbeat_fd).keep(loop)
+    Heartbeat(start.heartbeat_fd).keep(loop)
     clock = SystemClock()
-    gate = LeaseGate(parsed.runtime_dir / GATE_NAME, clock) if parsed.elect_leader else None
-    source = FactSource(parsed.runtime_dir, gate, clock)
+    source = FactSource(start.runtime_dir, start.gate(clock), clock)
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    if parsed.lifeline_fd is not None:
-        Lifeline(parsed.lifeline_fd).call_when_cut(loop, stopped.set)
+    lifeline = start.lifeline()
+    if lifeline is not None:
+        lifeline.call_when_cut(loop, stopped.set)
     reviewers = Reviewers.of(options)
     server = EndpointServer(Pages(source, _access(options, reviewers, clock)))
-    served = ServedTls(options, parsed.runtime_dir, reviewers.authentication)
+    served = ServedTls(options, start.runtime_dir, reviewers.authentication)
     try:
         await served.look_up_clients()
         address, port = options.bind_address, options.secure_port

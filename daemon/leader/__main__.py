@@ -4,56 +4,33 @@ Ends with 0 when told to stop (SIGTERM, SIGINT), having given the lease up; with
 the supervisor is gone: then nobody knows what the binders are doing, and the lease runs out.
 """
 
-import argparse
 import asyncio
 import random
 import signal
 import sys
-from pathlib import Path
 from typing import Final
 
 from daemon.leader.election import Terms
 from daemon.leader.leader_assembly import Candidate
 from shared import exit_codes
+from shared.child_plan import ChildStart, child_start
 from shared.clock import SystemClock
-from shared.config import LeaderElection
 from shared.errors import ConfigurationError, OperationalError
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.kubeconfig import find_access
-from shared.telemetry.log import LEVELS, EventLog, start_logging
+from shared.telemetry.log import EventLog
 from shared.transport.heartbeat import Heartbeat
-from shared.transport.lease_gate import GATE_NAME, LeaseGate
-from shared.transport.parent import Lifeline, add_options
 
 log: Final = EventLog("leader")
 
 
-def parse_options(arguments: list[str]) -> argparse.Namespace:
-    """The command line."""
-    defaults = LeaderElection()
-    parser = argparse.ArgumentParser(prog="python -m daemon.leader", description=__doc__)
-    parser.add_argument("--runtime-dir", type=Path, required=True)
-    add_options(parser)
-    parser.add_argument("--log-level", choices=LEVELS, default="info")
-    parser.add_argument("--server", default="", help="API server without credentials")
-    parser.add_argument("--kubeconfig", default="", help="how to reach the API server")
-    parser.add_argument("--identity", required=True, help="of this berth; no other may have it")
-    parser.add_argument("--lease-duration-s", type=float, default=defaults.lease_duration_s)
-    parser.add_argument("--renew-deadline-s", type=float, default=defaults.renew_deadline_s)
-    parser.add_argument("--retry-period-s", type=float, default=defaults.retry_period_s)
-    parser.add_argument("--lease-name", default=defaults.resource_name)
-    parser.add_argument("--lease-namespace", default=defaults.resource_namespace)
-    return parser.parse_args(arguments)
-
-
 def main(arguments: list[str]) -> int:
     """Runs until told to stop; the exit code."""
-    options = parse_options(arguments)
-    start_logging("leader", options.log_level)
+    start = child_start("leader", arguments)
     try:
-        access = find_access(server=options.server, kubeconfig=options.kubeconfig)
-        return asyncio.run(_run(options, access))
+        access = find_access(server=start.options.server, kubeconfig=start.options.kubeconfig)
+        return asyncio.run(_run(start, access))
     except ConfigurationError as error:
         log.error("unusable_configuration", problem=str(error))
         return exit_codes.UNUSABLE
@@ -62,30 +39,34 @@ def main(arguments: list[str]) -> int:
         return exit_codes.FAILED
 
 
-async def _run(options: argparse.Namespace, access: ClusterAccess) -> int:
+async def _run(start: ChildStart, access: ClusterAccess) -> int:
     loop = asyncio.get_running_loop()
-    heartbeat = Heartbeat(options.heartbeat_fd)
+    heartbeat = Heartbeat(start.heartbeat_fd)
     heartbeat.keep(loop)
     clock = SystemClock()
+    election, gate = start.plan.election, start.gate(clock)
+    assert election is not None, "only with an election is there an elector"
+    assert gate is not None, "the same"
     terms = Terms(
-        identity=options.identity,
-        lease_duration_s=options.lease_duration_s,
-        renew_deadline_s=options.renew_deadline_s,
-        retry_period_s=options.retry_period_s,
+        identity=start.plan.identity,
+        lease_duration_s=election.lease_duration_s,
+        renew_deadline_s=election.renew_deadline_s,
+        retry_period_s=election.retry_period_s,
     )
     candidate = Candidate(
         access,
-        (options.lease_namespace, options.lease_name),
+        (election.resource_namespace, election.resource_name),
         terms,
-        LeaseGate(options.runtime_dir / GATE_NAME, clock),
+        gate,
         clock,
         random.Random(),  # noqa: S311 # Jitter, no secret.
         ConnectionProblems(log, clock.wall_s, heartbeat.write_note),
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, candidate.stop, exit_codes.OK)
-    if options.lifeline_fd is not None:
-        Lifeline(options.lifeline_fd).call_when_cut(loop, lambda: candidate.stop(exit_codes.FAILED))
+    lifeline = start.lifeline()
+    if lifeline is not None:
+        lifeline.call_when_cut(loop, lambda: candidate.stop(exit_codes.FAILED))
     return await candidate.run()
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from daemon.supervisor.owner_link import OwnerLink
-from daemon.supervisor.plan import ACCESS_NAME
 from daemon.supervisor.process_list import replace_file
+from shared.child_plan import PLAN_NAME
 from shared.errors import FrameError
 from shared.messages.admin import CompareRequest, DumpRequest, TextAnswer
 from shared.telemetry.log import EventLog
@@ -51,7 +51,7 @@ class Dumper:
         if isinstance(compared, TextAnswer):
             for line in compared.lines:
                 log.info("compared", finding=line)
-        if (self._runtime_dir / ACCESS_NAME).exists():
+        if (self._runtime_dir / PLAN_NAME).exists():
             self._start_comparer()
 
     def _write(self, lines: list[str]) -> None:

@@ -15,8 +15,9 @@ import msgspec
 
 from daemon.supervisor.children import ChildSpec, child_specs
 from daemon.supervisor.process_list import replace_file
+from shared.child_plan import ChildPlan
 from shared.clock import SystemClock
-from shared.config import LeaderElection
+from shared.leader_election import LeaderElection
 from shared.runtime_options import RuntimeOptions
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
 
@@ -24,7 +25,6 @@ CONFIG_NAME: Final = "config.yaml"
 CONFIGZ_NAME: Final = "configz.json"
 FLAGZ_NAME: Final = "flagz.json"
 """For `/flagz`."""
-ACCESS_NAME: Final = "access.json"
 
 
 class Plan(NamedTuple):
@@ -41,14 +41,6 @@ class Plan(NamedTuple):
 
 MakePlan = Callable[[], Plan]
 """Reads and checks everything anew; ConfigurationError if anything cannot be used."""
-
-
-class ClusterFiles(msgspec.Struct, frozen=True):
-    """How this berth reaches its API server, for commands that run beside it."""
-
-    server: str
-    kubeconfig: str
-    config: str
 
 
 def new_identity() -> str:
@@ -72,10 +64,10 @@ def lay_out(plan: Plan, lifeline_fd: int, identity: str) -> list[ChildSpec]:
         options = msgspec.structs.replace(options, config=str(config_path))
     replace_file(runtime_dir / CONFIGZ_NAME, plan.configz)
     replace_file(runtime_dir / FLAGZ_NAME, msgspec.json.encode(flags_of(plan.options)))
-    files = ClusterFiles(options.server, options.kubeconfig, options.config)
-    replace_file(runtime_dir / ACCESS_NAME, msgspec.json.encode(files))
     election = plan.election if plan.election.leader_elect else None
-    return child_specs(options, lifeline_fd, election, identity)
+    children = ChildPlan(options=options, election=election, identity=identity)
+    replace_file(children.path, children.encoded())
+    return child_specs(children, lifeline_fd)
 
 
 def flags_of(options: RuntimeOptions) -> dict[str, str]:
@@ -90,8 +82,3 @@ def flags_of(options: RuntimeOptions) -> dict[str, str]:
         name.replace("_", "-"): words[value] if isinstance(value, bool) else str(value)
         for name, value in told.items()
     }
-
-
-def read_access(runtime_dir: Path) -> ClusterFiles:
-    """As the berth that runs there was started."""
-    return msgspec.json.decode((runtime_dir / ACCESS_NAME).read_bytes(), type=ClusterFiles)

@@ -21,6 +21,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """What the supervisor gives each child."""
     parser.add_argument("--lifeline-fd", type=int, help="pipe that ends with the supervisor")
     parser.add_argument("--heartbeat-fd", type=int, help="see shared/transport/heartbeat.py")
+    parser.add_argument(
+        "--careful",
+        type=_numbers,
+        metavar="N,N,...",
+        help="say which object is in hand, and go without these (shared/in_hand.py)",
+    )
+
+
+def _numbers(text: str) -> frozenset[int]:
+    return frozenset(int(number) for number in text.split(",") if number)
 
 
 def make_lifeline() -> tuple[int, int]:

@@ -5,7 +5,6 @@ import contextlib
 import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,6 @@ from daemon.adapter.api_source import ApiSource
 from daemon.adapter.kind_watch import KindWatch, WatchSettings
 from daemon.adapter.link import MemoryLink
 from daemon.adapter.process import Adapter
-from daemon.adapter.recording import FileRecorder, RecordedSource
-from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
 from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL
@@ -704,23 +701,12 @@ EXPECTED = {
 }
 
 
-def test_all_kinds_are_told_side_by_side_and_again_for_a_new_owner(tmp_path: Path) -> None:
-    recording = tmp_path / "events"
-
+def test_all_kinds_are_told_side_by_side_and_again_for_a_new_owner() -> None:
     async def main() -> None:
         async with ScriptedServer(small_cluster) as server:
-            recorder = FileRecorder(recording, SystemClock())
-            source = ApiSource(access_by_url(server.url), seed=1, recorder=recorder)
+            source = ApiSource(access_by_url(server.url), seed=1)
             link = MemoryLink()
             task = asyncio.create_task(Adapter(source, link, instance="one").run())
-            link.order(StartSync(1))
-            assert by_kind(await taken(link, EXPECTED_COUNT)) == EXPECTED
-            recorder.close()
-            source = ApiSource(access_by_url(server.url), seed=1)
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-            task = asyncio.create_task(Adapter(source, link, instance="two").run())
             for epoch in (1, 2):
                 link.order(StartSync(epoch))
                 assert by_kind(await taken(link, EXPECTED_COUNT)) == EXPECTED
@@ -729,14 +715,3 @@ def test_all_kinds_are_told_side_by_side_and_again_for_a_new_owner(tmp_path: Pat
                 await task
 
     run(main)
-
-    async def replay() -> None:
-        link = MemoryLink()
-        task = asyncio.create_task(Adapter(RecordedSource(recording), link, instance="r").run())
-        link.order(StartSync(1))
-        assert by_kind(await taken(link, EXPECTED_COUNT)) == EXPECTED
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-    run(replay)

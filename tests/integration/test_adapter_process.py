@@ -6,11 +6,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Final
 
 import orjson
 import pytest
 
+from shared.child_plan import ChildPlan
+from shared.framework.feature_gates import parse_feature_gates
 from shared.kube.api_client import JSON, MERGE_PATCH, ApiClient
 from shared.kube.cluster_access import access_by_url
 from shared.kube.pod_record import PodRecord
@@ -24,6 +28,7 @@ from shared.messages.to_owner import (
     StartSync,
     SyncFinished,
 )
+from shared.runtime_options import RuntimeOptions
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_sockets import OwnerSockets
@@ -32,8 +37,11 @@ from tests.support.waiting import HANG_S
 pytestmark = pytest.mark.integration
 
 
+Process = subprocess.Popen[bytes]
+
+
 @contextlib.contextmanager
-def process(module: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def process(module: str, *arguments: str) -> Iterator[Process]:
     command = [sys.executable, "-m", module, *arguments]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
@@ -48,6 +56,10 @@ def server_url() -> Iterator[str]:
     with process("bench.apiserver", "--port", "0") as server:
         assert server.stdout is not None
         yield orjson.loads(server.stdout.readline())["address"]
+
+
+GATES: Final = parse_feature_gates("")
+WATCHED: Final = sum(not kind.feature_gate or GATES[kind.feature_gate] for kind in ALL_KINDS)
 
 
 class Owner:
@@ -73,7 +85,7 @@ class Owner:
         raise AssertionError(f"not told in {HANG_S} s; told: {self.messages}")
 
     def synced(self) -> bool:
-        return len([m for m in self.messages if isinstance(m, SyncFinished)]) == len(ALL_KINDS)
+        return len([m for m in self.messages if isinstance(m, SyncFinished)]) == WATCHED
 
     def pods(self) -> dict[str, PodRecord]:
         return {m.pod.name: m.pod for m in self.messages if isinstance(m, PodChanged)}
@@ -114,13 +126,20 @@ def binding(name: str) -> dict[str, object]:
     return {"metadata": {"name": name}, "target": {"kind": "Node", "name": "n1"}}
 
 
-@pytest.mark.parametrize("options", [["--no-watch-list"], []], ids=["pages", "watch list"])
-def test_the_life_of_a_pod_reaches_the_owner(
-    tmp_path: Path, server_url: str, options: list[str]
-) -> None:
+def adapter_of(
+    runtime_dir: Path, server: str = "", kubeconfig: str = ""
+) -> AbstractContextManager[Process]:
+    folder = str(runtime_dir)
+    plan = ChildPlan(
+        options=RuntimeOptions(runtime_dir=folder, server=server, kubeconfig=kubeconfig)
+    )
+    plan.path.write_bytes(plan.encoded())
+    return process("daemon.adapter", str(plan.path))
+
+
+def test_the_life_of_a_pod_reaches_the_owner(tmp_path: Path, server_url: str) -> None:
     change(server_url, ("POST", PODS, pod("before")))
-    arguments = ["--runtime-dir", str(tmp_path), "--server", server_url, "--seed", "1", *options]
-    with owner_at(tmp_path, 7) as owner, process("daemon.adapter", *arguments) as adapter:
+    with owner_at(tmp_path, 7) as owner, adapter_of(tmp_path, server=server_url) as adapter:
         owner.poll_until(owner.synced)
         assert set(owner.pods()) == {"before"}
         change(server_url, ("POST", PODS, pod("p")))
@@ -138,8 +157,7 @@ def test_the_life_of_a_pod_reaches_the_owner(
 
 def test_a_new_owner_is_told_everything_again(tmp_path: Path, server_url: str) -> None:
     change(server_url, ("POST", PODS, pod("p")))
-    arguments = ["--runtime-dir", str(tmp_path), "--server", server_url]
-    with process("daemon.adapter", *arguments):
+    with adapter_of(tmp_path, server=server_url):
         for epoch in (1, 2):
             with owner_at(tmp_path, epoch) as owner:
                 owner.poll_until(owner.synced)
@@ -147,8 +165,7 @@ def test_a_new_owner_is_told_everything_again(tmp_path: Path, server_url: str) -
 
 
 def test_what_cannot_work_ends_with_a_clear_line(tmp_path: Path) -> None:
-    arguments = ["--runtime-dir", str(tmp_path), "--kubeconfig", str(tmp_path / "missing")]
-    with process("daemon.adapter", *arguments) as adapter:
+    with adapter_of(tmp_path, kubeconfig=str(tmp_path / "missing")) as adapter:
         _, errors = adapter.communicate(timeout=HANG_S)
         assert adapter.returncode == 1
         assert b"missing" in errors

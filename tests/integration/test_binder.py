@@ -14,6 +14,7 @@ import pytest
 
 from bench.apiserver import api_status as status
 from bench.apiserver.api_faults import Disconnect, Refuse
+from shared.child_plan import ChildPlan
 from shared.messages.from_binder import (
     BinderReady,
     BindFailureReason,
@@ -24,6 +25,7 @@ from shared.messages.to_binder import (
     ReportPods,
     Welcome,
 )
+from shared.runtime_options import RuntimeOptions
 from shared.transport.owner_sockets import OwnerSockets
 from tests.support.binder_stage import EPOCH, EVENTS, Stage, World
 from tests.support.waiting import HANG_S, Fields
@@ -228,12 +230,11 @@ def test_a_condition_does_not_land_on_another_pod_of_the_same_name(
     assert not world.pod("p")["status"].get("conditions")
 
 
-def test_an_option_that_cannot_be_used_is_one_line_and_status_1(world: World) -> None:
+def test_an_option_that_cannot_be_used_is_one_line_and_status_1() -> None:
     with tempfile.TemporaryDirectory(prefix="berth-") as folder:
-        command = [
-            *(sys.executable, "-m", "workers.binder", "--index", "0"),
-            *("--runtime-dir", folder, "--server", "ftp://x"),
-        ]
+        plan = ChildPlan(options=RuntimeOptions(runtime_dir=folder, server="ftp://x"))
+        plan.path.write_bytes(plan.encoded())
+        command = [sys.executable, "-m", "workers.binder", str(plan.path)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANG_S)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1

@@ -16,7 +16,8 @@ from daemon.endpoints.access import Access, OpenAccess
 from daemon.endpoints.pages import Pages
 from daemon.endpoints.server import CONNECTIONS_MAX, HEAD_BYTES_MAX, EndpointServer
 from shared import exit_codes
-from shared.runtime_options import EndpointOptions
+from shared.child_plan import ChildPlan
+from shared.runtime_options import EndpointOptions, RuntimeOptions
 from tests.support.waiting import HANG_S
 from tests.unit.daemon.endpoints.test_pages import FixedSource
 
@@ -105,9 +106,10 @@ def test_a_port_that_is_taken_ends_the_process_with_a_line_of_the_log(tmp_path: 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         options = EndpointOptions(bind_address="127.0.0.1", secure_port=port)
-        arguments = ["--runtime-dir", str(tmp_path), "--options", json_text(options)]
+        plan = ChildPlan(options=RuntimeOptions(runtime_dir=str(tmp_path), endpoints=options))
+        plan.path.write_bytes(plan.encoded())
         ended = subprocess.run(
-            [sys.executable, "-P", "-m", "daemon.endpoints", *arguments],
+            [sys.executable, "-P", "-m", "daemon.endpoints", str(plan.path)],
             capture_output=True,
             text=True,
             timeout=HANG_S,

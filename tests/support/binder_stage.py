@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from bench.apiserver.api_faults import AnswerFault, Hold, RequestFault, WatchFault
 from bench.apiserver.router import Request
 from bench.apiserver.watching import WatchCursor
+from shared.child_plan import ChildPlan
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_binder import (
     BinderHello,
@@ -22,6 +23,7 @@ from shared.messages.from_binder import (
     BindReport,
 )
 from shared.messages.to_binder import BindPod, BindPods, ToBinder, Welcome
+from shared.runtime_options import RuntimeOptions
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_sockets import OwnerSockets, Received
@@ -120,10 +122,12 @@ class Stage:
         self.owner = OwnerSockets(self.endpoints)
         self.peer = b""
         reading, self.lifeline = make_lifeline()
+        options = RuntimeOptions(runtime_dir=str(folder), server=world.address, max_in_flight=8)
+        plan = ChildPlan(options=options)
+        plan.path.write_bytes(plan.encoded())
         command = [
-            *(sys.executable, "-m", "workers.binder", "--index", "0"),
-            *("--runtime-dir", str(folder), "--server", world.address),
-            *("--max-in-flight", "8", "--lifeline-fd", str(reading)),
+            *(sys.executable, "-m", "workers.binder", str(plan.path)),
+            *("--lifeline-fd", str(reading)),
         ]
         self.process = subprocess.Popen(
             command, pass_fds=[reading], stderr=subprocess.PIPE, text=True

@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 
-from shared.in_hand import add_option
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.parent import Lifeline, add_options
 
@@ -19,7 +18,6 @@ BEAT_S = 0.02
 def main() -> int:
     parser = argparse.ArgumentParser()
     add_options(parser)
-    add_option(parser)
     parser.add_argument("--mode", default="obey")
     parser.add_argument("--takes", type=int)
     parsed = parser.parse_args()

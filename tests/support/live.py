@@ -40,6 +40,7 @@ import msgspec
 
 from bench.apiserver.api_faults import FaultPlan
 from bench.unsupervised import UnsupervisedProcesses
+from shared.child_plan import ChildPlan
 from shared.messages.admin import (
     AdminRequest,
     Amounts,
@@ -54,6 +55,7 @@ from shared.messages.admin import (
     StatusAnswer,
     StatusRequest,
 )
+from shared.runtime_options import RuntimeOptions
 from shared.transport.admin_client import AdminClient, NoAnswerError
 from shared.transport.endpoints import Endpoints
 from tests.support.live_cluster import Json as Json
@@ -117,6 +119,14 @@ def install_plugins(site: Path, plugins: Mapping[str, str]) -> Path:
     return site
 
 
+MODULES: Final = {
+    "owner": "daemon.owner",
+    "adapter": "daemon.adapter",
+    "scorer": "workers.scorer",
+    "binder": "workers.binder",
+}
+
+
 class LiveBerth(LiveCluster):
     """From start to end of the processes. Not thread-safe."""
 
@@ -139,19 +149,28 @@ class LiveBerth(LiveCluster):
         self._told: list[tuple[str, str, str]] = []
         self._marks_made = self._marks_read = 0
         """Our own lines among those of the plugins."""
-        self._commands: dict[str, list[str]] = {}
         self._calls_fd = self._open_calls()
         self._reader = threading.Thread(target=self._read_calls, daemon=True)
         self._reader.start()
         runtime_dir = self._folder / "run"
         runtime_dir.mkdir(mode=0o700)
         environment = self._make_environment(plugins or {}, plugin_path)
-        self._processes = UnsupervisedProcesses(self._folder, runtime_dir, environment)
+        config_path = self._folder / "config.yaml"
+        config_path.write_text(json.dumps(config))  # JSON is YAML.
+        options = RuntimeOptions(
+            server=self.address,
+            runtime_dir=str(runtime_dir),
+            config=str(config_path),
+            feature_gates=feature_gates,
+            log_level="warning",
+        )
+        plan = ChildPlan(options=options, breaks_ties_by_name=True)
+        self._processes = UnsupervisedProcesses(self._folder, plan, environment)
         self._admin = AdminClient(Endpoints(runtime_dir))
         try:
             before(self)
             self._made.clear()
-            self._start(config, feature_gates)
+            self._start()
         except BaseException:
             self.close()
             raise
@@ -315,7 +334,7 @@ class LiveBerth(LiveCluster):
             raise self.failure(f"{what()}; {name} ended with {code}")
 
     def failure(self, what: str) -> AssertionError:
-        logs = [f"{name}: {self._processes.log_tail(name)}" for name in self._commands]
+        logs = [f"{name}: {self._processes.log_tail(name)}" for name in MODULES]
         return AssertionError("\n  ".join([f"awaited in vain: {what}", *logs]))
 
     # Inside --------------------------------------------------------------------------------------
@@ -332,19 +351,8 @@ class LiveBerth(LiveCluster):
         path = os.pathsep.join(str(p) for p in (site, *plugin_path, ROOT))
         return {**os.environ, "PYTHONPATH": path, CALLS_ENV: str(self._folder / "calls")}
 
-    def _start(self, config: Json, feature_gates: str) -> None:
-        path = self._folder / "config.yaml"
-        path.write_text(json.dumps(config))  # JSON is YAML.
-        profiles = ["--config", str(path)]
-        gates = ["--feature-gates", feature_gates]
-        server = ["--server", self.address]
-        self._commands = {
-            "owner": ["daemon.owner", *profiles, *gates, "--binders", "1"],
-            "adapter": ["daemon.adapter", *server],
-            "scorer": ["workers.scorer", *profiles, *gates, "--tie-break", "name"],
-            "binder": ["workers.binder", "--index", "0", *profiles, *server],
-        }
-        for name in self._commands:
+    def _start(self) -> None:
+        for name in MODULES:
             self._spawn(name)
         self._await_ready()
 
@@ -352,8 +360,7 @@ class LiveBerth(LiveCluster):
         self.until(lambda s: s.synced and s.scorers_ready > 0 and s.binders_ready > 0, "it starts")
 
     def _spawn(self, name: str) -> None:
-        module, *arguments = self._commands[name]
-        self._processes.start(name, module, ["--log-level", "warning", *arguments])
+        self._processes.start(name, MODULES[name])
 
     def _read_calls(self) -> None:
         rest = b""

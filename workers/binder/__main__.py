@@ -1,20 +1,18 @@
-"""`python -m workers.binder`: reads the options, connects, binds until it is told to stop.
+"""`python -m workers.binder`: reads its plan, connects, binds until it is told to stop.
 
 Exit status 0 after a drain (the owner's `Drain`, SIGTERM, SIGINT), 1 when the supervisor is gone or
-an option cannot be used.
+what it is started with cannot be used.
 """
 
-import argparse
 import asyncio
 import secrets
 import signal
 import socket
 import sys
-from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shared.child_plan import ChildStart, child_start
 from shared.clock import SystemClock
 from shared.errors import OperationalError
 from shared.kube.cluster_access import ClusterAccess
@@ -22,13 +20,11 @@ from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.kubeconfig import find_access
 from shared.messages.from_binder import FROM_BINDER
 from shared.messages.to_binder import TO_BINDER
-from shared.telemetry.log import LEVELS, EventLog, start_logging
+from shared.telemetry.log import EventLog
 from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
-from shared.transport.lease_gate import GATE_NAME, LeaseGate
-from shared.transport.parent import Lifeline, add_options
 from workers.binder.binder_assembly import BinderLife, MakeProfiles, Surroundings
 from workers.binder.binder_limits import Limits, limits_of
 from workers.binder.binder_loop import Identity
@@ -38,58 +34,25 @@ if TYPE_CHECKING:
     from shared.config import SchedulerConfiguration
 
 
-def parse_options(arguments: Sequence[str]) -> argparse.Namespace:
-    """The command line."""
-    defaults = RecorderSettings()
-    parser = argparse.ArgumentParser(prog="python -m workers.binder", description=__doc__)
-    parser.add_argument("--index", type=int, required=True, help="which binder of the pool")
-    parser.add_argument("--runtime-dir", type=Path, required=True, help="where the sockets are")
-    parser.add_argument("--server", default="", help="URL of the API server, without credentials")
-    parser.add_argument("--kubeconfig", default="", help="how to reach the API server")
-    parser.add_argument("--config", default="", help="KubeSchedulerConfiguration file")
-    parser.add_argument("--pool-size", type=_positive, default=1, help="binders that share limits")
-    parser.add_argument("--max-in-flight", type=_positive, default=64, help="bindings at once")
-    parser.add_argument(
-        "--record-queue-max",
-        type=_positive,
-        default=defaults.queue_max,
-        help="conditions and events that wait; beyond, the oldest events are dropped",
-    )
-    parser.add_argument(
-        "--record-trickle",
-        type=_positive,
-        default=defaults.trickle_per_s,
-        help="conditions and events written each second while bindings are under way",
-    )
-    parser.add_argument("--elect-leader", action="store_true", help="write with the lease only")
-    add_options(parser)
-    parser.add_argument("--log-level", choices=LEVELS, default="info")
-    return parser.parse_args(arguments)
-
-
-async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
+async def run(start: ChildStart, access: ClusterAccess) -> int:
     """The process's life; returns its exit status."""
+    options = start.options
     loop = asyncio.get_running_loop()
-    heartbeat = Heartbeat(options.heartbeat_fd)
+    heartbeat = Heartbeat(start.heartbeat_fd)
     heartbeat.keep(loop)
     clock = SystemClock()
     instance = secrets.token_hex(4)
-    configuration = _configuration(options)
-    limits = _limits(configuration, options.pool_size)
-    settings = RecorderSettings(
-        queue_max=options.record_queue_max,
-        trickle_per_s=options.record_trickle,
-        per_s=limits.records_per_s,
-        burst=limits.records_burst,
-    )
-    gate = LeaseGate(options.runtime_dir / GATE_NAME, clock) if options.elect_leader else None
+    configuration = _configuration(options.config)
+    limits = _limits(configuration, options.binders)
+    settings = RecorderSettings(per_s=limits.records_per_s, burst=limits.records_burst)
     problems = ConnectionProblems(EventLog("binder"), clock.wall_s, heartbeat.write_note)
+    gate = start.gate(clock)
     around = Surroundings(access, clock, loop, socket.gethostname(), gate, problems)
-    name = f"binder-{options.index}-{instance}"
-    endpoints = Endpoints(options.runtime_dir)
+    name = f"binder-{start.number}-{instance}"
+    endpoints = Endpoints(start.runtime_dir)
     with AsyncPeer(endpoints, Channel.BINDERS, name, FROM_BINDER, TO_BINDER) as peer:
         life = BinderLife(
-            Identity(options.index, instance),
+            Identity(start.number, instance),
             peer,
             around,
             limits,
@@ -99,36 +62,36 @@ async def run(options: argparse.Namespace, access: ClusterAccess) -> int:
         )
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, life.drain)
-        if options.lifeline_fd is not None:
+        lifeline = start.lifeline()
+        if lifeline is not None:
 
             def stop_orphaned() -> None:
                 EventLog("binder").error("supervisor_gone")
                 life.stop_orphaned()
 
-            Lifeline(options.lifeline_fd).call_when_cut(loop, stop_orphaned)
+            lifeline.call_when_cut(loop, stop_orphaned)
         await life.run()
     return 1 if life.is_orphaned else 0
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Runs to the end; errors of the outside become one line and a status."""
-    options = parse_options(arguments)
-    start_logging(f"binder-{options.index}", options.log_level)
+    start = child_start("binder", arguments, is_one_of_many=True)
     try:
-        access = find_access(server=options.server, kubeconfig=options.kubeconfig)
-        return asyncio.run(run(options, access))
+        access = find_access(server=start.options.server, kubeconfig=start.options.kubeconfig)
+        return asyncio.run(run(start, access))
     except OperationalError as error:
         EventLog("binder").error("binder_failed", error=str(error))
         return 1
 
 
-def _configuration(options: argparse.Namespace) -> "SchedulerConfiguration | None":
+def _configuration(path: str) -> "SchedulerConfiguration | None":
     """None without a file. Read here, as the modules that read it take memory."""
-    if not options.config:
+    if not path:
         return None
     from shared.config import load_configuration
 
-    return load_configuration(options.config)
+    return load_configuration(path)
 
 
 def _limits(configuration: "SchedulerConfiguration | None", pool_size: int) -> Limits:
@@ -147,13 +110,6 @@ def _make_profiles(
     from workers.binder.binding_profiles import plugins_by_profile
 
     return partial(plugins_by_profile, configuration, problems)
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number <= 0:
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
-    return number
 
 
 if __name__ == "__main__":

@@ -12,9 +12,7 @@ from shared.engine.best_rows import Ties
 
 BY_SEED: Final = "seed"
 BY_NAME: Final = "name"
-TIE_BREAKS: Final = (BY_SEED, BY_NAME)
-"""What `--tie-break` takes. By name is for comparisons with recorded decisions: it makes workers meet
-on the same nodes."""
+"""For comparisons with recorded decisions: it makes workers meet on the same nodes."""
 
 _MASK: Final = (1 << 64) - 1
 

@@ -1,11 +1,9 @@
 """What a careful process says of the object in hand."""
 
-import argparse
-
 import pytest
 
 from shared.errors import ObjectError
-from shared.in_hand import InHand, add_option, number_of, option_of
+from shared.in_hand import InHand, number_of
 
 
 def test_it_says_what_is_in_hand_while_it_is() -> None:
@@ -45,11 +43,6 @@ def test_the_number_is_never_that_of_nothing() -> None:
     assert number_of(b"") != 0
 
 
-def test_the_option_says_whether_to_be_careful_and_what_to_leave_out() -> None:
-    parser = argparse.ArgumentParser()
-    add_option(parser)
-    assert InHand.asked_for(parser.parse_args([]), lambda _: None) is None
-    for left_out in ([], [7, 8]):
-        options = parser.parse_args(option_of(left_out))
-        assert options.careful == frozenset(left_out)
-        assert InHand.asked_for(options, lambda _: None) is not None
+def test_nobody_is_careful_who_is_not_asked_to_be() -> None:
+    assert InHand.asked_for(None, lambda _: None) is None
+    assert InHand.asked_for(frozenset(), lambda _: None) is not None

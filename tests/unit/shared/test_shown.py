@@ -2,7 +2,6 @@
 
 import io
 import logging
-import stat
 import traceback
 from pathlib import Path
 
@@ -10,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.adapter.recording import FileRecorder
 from shared import shown
-from shared.clock import ManualClock
 from shared.config import parse_configuration
 from shared.errors import ConfigurationError
 from shared.kube.cluster_access import parse_server_url
@@ -157,9 +154,3 @@ def test_nothing_in_a_log_line_is_obeyed_by_a_terminal(text: str) -> None:
 def test_lines_of_a_command_keep_their_layout() -> None:
     assert shown.lines("a\tb\n\x1b[2J") == "a\tb\n\\x1b[2J"
     assert shown.lines("Bögen, 東京 ✓") == "Bögen, 東京 ✓"
-
-
-def test_nobody_else_may_read_a_recording(tmp_path: Path) -> None:
-    path = tmp_path / "events"
-    FileRecorder(path, ManualClock()).close()
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -1,4 +1,4 @@
-"""Options about workers of other hosts: keys or nothing, and the owner is given all of it."""
+"""Options about workers of other hosts: keys or nothing."""
 
 import stat
 from pathlib import Path
@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from daemon import cli
-from daemon.supervisor.children import child_specs
 from shared import exit_codes
 from shared.runtime_options import RuntimeOptions
 
@@ -27,16 +26,6 @@ def test_without_keys_there_is_no_entrance(missing: str) -> None:
 def test_there_may_be_no_worker_here_if_there_may_be_some_elsewhere() -> None:
     assert RuntimeOptions(workers=0, **ENTRANCE).problems() == []
     assert RuntimeOptions(workers=0).problems() == ["--workers 0: must lie in 1..256"]
-
-
-def test_the_owner_alone_is_told_of_the_entrance() -> None:
-    specs = child_specs(RuntimeOptions(runtime_dir="/d", workers=0, **ENTRANCE), lifeline_fd=3)
-    told = [spec.name for spec in specs if "--workers-address" in spec.arguments]
-    assert told == ["owner"]
-    arguments = specs[0].arguments
-    for option, value in ENTRANCE.items():
-        assert arguments[arguments.index(f"--{option.replace('_', '-')}") + 1] == value
-    assert not any(spec.name.startswith("scorer") for spec in specs)
 
 
 def test_keys_are_made_and_a_second_time_refused(

@@ -1,12 +1,15 @@
 """The table of child processes."""
 
-import msgspec
+from pathlib import Path
 
-from daemon.endpoints.__main__ import parse_options
-from daemon.supervisor.children import child_specs
+import msgspec
+import pytest
+
+from daemon.supervisor.children import ChildSpec, child_specs
 from daemon.supervisor.launcher import child_environment
 from daemon.supervisor.plan import flags_of
-from shared.config import LeaderElection
+from shared.child_plan import PLAN_NAME, ChildPlan
+from shared.leader_election import LeaderElection
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 
 OPTIONS = RuntimeOptions(
@@ -20,74 +23,69 @@ OPTIONS = RuntimeOptions(
 )
 
 
+PLAN = ChildPlan(options=OPTIONS)
+ELECTED = ChildPlan(options=OPTIONS, election=LeaderElection(), identity="me")
+
+
+def with_options(plan: ChildPlan, **changed: str) -> ChildPlan:
+    return msgspec.structs.replace(plan, options=msgspec.structs.replace(plan.options, **changed))
+
+
+def named(plan: ChildPlan) -> dict[str, ChildSpec]:
+    return {spec.name: spec for spec in child_specs(plan, 5)}
+
+
 def test_the_owner_comes_first_and_every_role_has_its_processes() -> None:
-    names = [spec.name for spec in child_specs(OPTIONS, 5)]
-    assert names == [
+    assert list(named(PLAN)) == [
         *("owner", "adapter", "scorer-0", "scorer-1"),
         *("binder-0", "binder-1", "binder-2"),
     ]
 
 
-def test_every_child_gets_directory_lifeline_and_log_level() -> None:
-    for spec in child_specs(OPTIONS, 5):
-        common = ("--runtime-dir", "/d", "--lifeline-fd", "5", "--log-level", "info")
-        assert spec.arguments[:6] == common
+def test_every_child_is_given_the_plan_and_who_it_is() -> None:
+    specs = named(ELECTED)
+    plan = str(Path("/d") / PLAN_NAME)
+    for name, spec in specs.items():
+        assert spec.arguments[0] == plan
+        assert spec.arguments[-2:] == ("--lifeline-fd", "5")
+        number = name.rpartition("-")[2]
+        assert spec.arguments[1:-2] == (("--index", number) if number in "12" else ())
 
 
-def test_only_those_that_speak_with_the_api_server_get_its_address() -> None:
-    for spec in child_specs(OPTIONS, 5):
-        # Scorers hand it on to nobody: they may have to ask extenders.
-        speaks = spec.name != "owner"
-        assert ("--server" in spec.arguments) is speaks
+def test_workers_of_other_hosts_may_be_all_there_are() -> None:
+    options = RuntimeOptions(runtime_dir="/d", workers=0, workers_address="tcp://127.0.0.1:7400")
+    assert not any(name.startswith("scorer") for name in named(ChildPlan(options=options)))
 
 
-def test_the_kubeconfig_is_handed_on_when_there_is_no_server() -> None:
-    specs = child_specs(RuntimeOptions(kubeconfig="/k", config="/c", runtime_dir="/d"), 5)
-    by_name = {spec.name: spec.arguments for spec in specs}
-    assert by_name["adapter"][-2:] == ("--kubeconfig", "/k")
-    for name in ("owner", "scorer-0", "binder-0"):
-        at = by_name[name].index("--config")
-        assert by_name[name][at + 1] == "/c"
-
-
-def test_the_owner_learns_the_size_of_the_pools_seed_and_ttl() -> None:
-    owner = child_specs(OPTIONS, 5)[0].arguments
-    assert owner[6:] == (
-        *("--workers", "2", "--binders", "3"),
-        *("--seed", "7", "--assume-ttl-s", "2.5", "--leftover-after-s", "300"),
-    )
-
-
-def test_who_must_heed_the_lease_is_told_and_only_then_is_there_an_elector() -> None:
-    election = LeaderElection(leader_elect=True, lease_duration_s=4.0, resource_name="l")
-    specs = {spec.name: spec for spec in child_specs(OPTIONS, 5, election, "me")}
-    heeding = {name for name, spec in specs.items() if "--elect-leader" in spec.arguments}
-    assert heeding == {"owner", "binder-0", "binder-1", "binder-2"}
-    elector = specs["leader"].arguments
-    for option, given in (
-        ("--identity", "me"),
-        ("--lease-duration-s", "4"),
-        ("--lease-name", "l"),
-        ("--server", "http://127.0.0.1:1"),
-    ):
-        assert elector[elector.index(option) + 1] == given
-    without = child_specs(OPTIONS, 5)
-    assert not any("--elect-leader" in spec.arguments for spec in without)
+def test_only_with_an_election_is_there_an_elector() -> None:
+    assert "leader" not in named(PLAN)
+    assert "leader" in named(ELECTED)
 
 
 def test_the_endpoints_have_a_process_where_they_have_a_port() -> None:
-    options = msgspec.structs.replace(OPTIONS, endpoints=EndpointOptions(client_ca_file="/ca"))
-    spec = child_specs(options, 5)[-1]
-    assert spec.name == "endpoints"
-    assert spec.is_optional
-    read = parse_options(list(spec.arguments)).options
-    assert msgspec.json.decode(read, type=EndpointOptions) == options.endpoints
-    nowhere = msgspec.structs.replace(options, endpoints=EndpointOptions(secure_port=0))
-    assert "endpoints" not in {spec.name for spec in child_specs(nowhere, 5)}
+    assert "endpoints" not in named(PLAN)
+    options = msgspec.structs.replace(OPTIONS, endpoints=EndpointOptions())
+    assert named(ChildPlan(options=options))["endpoints"].is_optional
+
+
+@pytest.mark.parametrize(
+    ("plan", "anew"),
+    [
+        (ELECTED, set()),
+        (with_options(ELECTED, kubeconfig="/k"), {"adapter", "leader"}),
+        (msgspec.structs.replace(ELECTED, election=LeaderElection(resource_name="l")), {"leader"}),
+        (with_options(ELECTED, config="/c"), set()),
+    ],
+)
+def test_who_reads_no_configuration_is_started_anew_where_what_it_goes_by_changes(
+    plan: ChildPlan, anew: set[str]
+) -> None:
+    before, after = named(ELECTED), named(plan)
+    assert {name for name, spec in after.items() if spec != before[name]} == anew
 
 
 def test_those_that_read_the_configuration_are_started_anew_by_a_reload() -> None:
-    reading = {spec.name for spec in child_specs(OPTIONS, 5) if spec.reads_configuration}
+    reading = {spec.name for spec in child_specs(PLAN, 5) if spec.reads_configuration}
     assert reading == {"owner", "scorer-0", "scorer-1", "binder-0", "binder-1", "binder-2"}
 
 
@@ -99,21 +97,11 @@ def test_children_keep_their_assertions_and_one_thread_for_arithmetic() -> None:
     assert environment["A"] == "b"
 
 
-def test_whoever_runs_plugins_learns_the_feature_gates() -> None:
-    options = RuntimeOptions(runtime_dir="/d", feature_gates="A=true")
-    told = [s.name for s in child_specs(options, 5) if "--feature-gates" in s.arguments]
-    assert told == ["owner", "adapter", "scorer-0"], "a binder carries in-tree plugins out itself"
-    assert not any("--feature-gates" in s.arguments for s in child_specs(OPTIONS, 5))
-
-
-def test_only_the_scorer_knows_of_compatible_sampling_and_there_is_one() -> None:
+def test_with_compatible_sampling_there_is_one_scorer() -> None:
     options = msgspec.structs.replace(OPTIONS, compatible_sampling=True)
     (problem,) = options.problems()
     assert problem.startswith("--compatible-sampling: ")
-    one = msgspec.structs.replace(options, workers=1)
-    assert one.problems() == []
-    told = [spec.name for spec in child_specs(one, 5) if "--compatible-sampling" in spec.arguments]
-    assert told == ["scorer-0"]
+    assert msgspec.structs.replace(options, workers=1).problems() == []
 
 
 def test_flags_are_written_down_by_their_names() -> None:

@@ -1,0 +1,123 @@
+"""ChildPlan: what the processes of one berth are started with, as a file in the runtime directory.
+
+The supervisor writes it when everything was checked, before it starts anybody and at each reload; every
+child reads it whole and takes what concerns it (`ChildStart`). So each option is declared, and checked,
+once (`RuntimeOptions`). The command line has only what differs between two children or two lives of one.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from shared import exit_codes
+from shared.clock import BootClock
+from shared.errors import ConfigurationError
+from shared.leader_election import LeaderElection
+from shared.runtime_options import RuntimeOptions
+from shared.telemetry.log import EventLog, start_logging
+from shared.transport.lease_gate import GATE_NAME, LeaseGate
+from shared.transport.parent import Lifeline, add_options
+
+PLAN_NAME: Final = "children.json"
+PLAN_VERSION: Final = 1
+"""Greater with each change of what is in the file: a child of an installation that was replaced under a
+running berth says so, instead of taking a default for what is missing."""
+
+log = EventLog("child")
+
+
+class ChildPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """No secrets: those are in files of their own, which are named here."""
+
+    version: int = PLAN_VERSION
+    options: RuntimeOptions
+    """With what the configuration says of the same things; `config` is the copy that was checked."""
+    election: LeaderElection | None = None
+    """None: nobody is elected."""
+    identity: str = ""
+    """Of this berth in elections."""
+    breaks_ties_by_name: bool = False
+    """Scorers take the first by name of nodes that are equally good, for comparisons with recorded
+    decisions; False: by the seed."""
+
+    @property
+    def path(self) -> Path:
+        """Where it is written."""
+        return Path(self.options.runtime_dir) / PLAN_NAME
+
+    def encoded(self) -> bytes:
+        """As `read_plan` takes it."""
+        return msgspec.json.encode(self)
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+def read_plan(path: Path) -> ChildPlan:
+    """ConfigurationError with the remedy where the file cannot be used."""
+    try:
+        content = path.read_bytes()
+        version = msgspec.json.decode(content, type=_Version).version
+        if version != PLAN_VERSION:
+            problem = (
+                f"is of version {version}, this program reads {PLAN_VERSION}; start berth anew"
+            )
+            raise ConfigurationError(str(path), [problem])
+        return msgspec.json.decode(content, type=ChildPlan)
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror}; berth run writes it for its processes"
+        raise ConfigurationError(str(path), [problem]) from error
+    except msgspec.DecodeError as error:
+        problem = f"is no plan: {error}; berth run writes it for its processes"
+        raise ConfigurationError(str(path), [problem]) from error
+
+
+class ChildStart(NamedTuple):
+    """What one life of a child is started with."""
+
+    plan: ChildPlan
+    number: int
+    """Which of the scorers, or of the binders."""
+    lifeline_fd: int | None
+    heartbeat_fd: int | None
+    careful: frozenset[int] | None
+    """See `InHand`; None: nothing needs to be said."""
+
+    @property
+    def options(self) -> RuntimeOptions:
+        return self.plan.options
+
+    @property
+    def runtime_dir(self) -> Path:
+        return Path(self.plan.options.runtime_dir)
+
+    def lifeline(self) -> Lifeline | None:
+        """None where nobody holds the other end."""
+        return None if self.lifeline_fd is None else Lifeline(self.lifeline_fd)
+
+    def gate(self, clock: BootClock) -> LeaseGate | None:
+        """Says until when this berth may write; None where nobody is elected."""
+        has_election = self.plan.election is not None
+        return LeaseGate(self.runtime_dir / GATE_NAME, clock) if has_election else None
+
+
+def child_start(role: str, arguments: list[str], *, is_one_of_many: bool = False) -> ChildStart:
+    """Reads command line and plan, and starts the log. Where the plan cannot be used, the process ends
+    with a line of the log."""
+    parser = argparse.ArgumentParser(prog=f"berth's {role}")
+    parser.add_argument("plan", type=Path, help=f"{PLAN_NAME}, which the supervisor wrote")
+    parser.add_argument("--index", type=int, default=0, help="which of the scorers, or binders")
+    add_options(parser)
+    parsed = parser.parse_args(arguments)
+    name = f"{role}-{parsed.index}" if is_one_of_many else role
+    try:
+        plan = read_plan(parsed.plan)
+    except ConfigurationError as error:
+        start_logging(name)
+        log.error("unusable_plan", problem=str(error))
+        raise SystemExit(exit_codes.UNUSABLE) from error
+    start_logging(name, plan.options.log_level)
+    return ChildStart(plan, parsed.index, parsed.lifeline_fd, parsed.heartbeat_fd, parsed.careful)
