@@ -13,7 +13,7 @@ from shared.kube.api_client import LIST_BYTES_MAX, ApiClient
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.resources import ALL_KINDS, ResourceKind
-from shared.messages.measured import told
+from shared.messages.measured import measured_by
 from shared.messages.to_owner import AdapterMeasured
 from shared.telemetry.tally import Tally, request_observer
 
@@ -83,6 +83,6 @@ async def _tell(tally: Tally, watches: Sequence[KindWatch], sink: MessageSink) -
     loop = asyncio.get_running_loop()
     while True:
         heard_s = {watch.plural: watch.heard_s for watch in watches if watch.heard_s}
-        sink.put(AdapterMeasured(told(tally), loop.time(), heard_s), MEASURED_BYTES)
+        sink.put(AdapterMeasured(measured_by(tally), loop.time(), heard_s), MEASURED_BYTES)
         tally.clear()
         await asyncio.sleep(MEASURED_PERIOD_S)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from shared.framework.plugin_times import PluginTimes
 from shared.framework.runtime import Framework
-from shared.messages.measured import HistogramState, LabelledCount, Measured, add_to, told
+from shared.messages.measured import HistogramState, LabelledCount, Measured, add_to, measured_by
 from shared.telemetry.metrics import Count
 from shared.telemetry.tally import Labels, Tally
 
@@ -82,7 +82,7 @@ class Counters(dict[Count, int]):
 
     def labelled(self) -> list[LabelledCount]:
         """All labelled counts, in the order in which they first came up."""
-        return told(self._tally).counts
+        return measured_by(self._tally).counts
 
     def histograms(self) -> list[HistogramState]:
-        return told(self._tally).histograms
+        return measured_by(self._tally).histograms

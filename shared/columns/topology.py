@@ -5,7 +5,7 @@ topology. Rows without a node or without the label are in domain -1. Arrays by d
 more than there are domains: index -1 reaches it, so a look-up by a column of domains needs no mask.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -123,13 +123,6 @@ def _is_among(column: Int64s, class_ids: Sequence[int]) -> Bools:
     table = np.zeros(max(int(column.max()), *class_ids) + 1, np.bool_)
     table[class_ids] = True
     return table[column]
-
-
-def weights_of(classes: Int64s, weights: Mapping[int, int]) -> Int64s:
-    """The weight of each pod by its class, which must be among `weights`."""
-    ids = np.array(sorted(weights), np.int64)
-    values = np.array([weights[class_id] for class_id in ids.tolist()], np.int64)
-    return values[np.searchsorted(ids, classes)]
 
 
 def sum_by_domain(domains: Rows, slots: int, weights: Int64s | None = None) -> Int64s:

@@ -155,7 +155,7 @@ class ClassFilters:
 
     def place(self, row: int, *, fits: bool, delta: Delta) -> Refiltered | None:
         """As `update` where a pod of this class came to `row`, of which it is known already what the
-        moving filters say now: `fits`. `delta` may leave the pod out if no wide filter minds it."""
+        moving filters say now: `fits`. `delta` may leave the pod out if no wide filter depends on it."""
         touched = self._update_wide(delta)
         if touched is None:
             return None

@@ -58,7 +58,7 @@ class ClassRun:
         *,
         is_followed: bool,
     ) -> None:
-        """`is_followed`: some plugin minds where pods of the class itself are."""
+        """`is_followed`: to some plugin it matters where pods of the class itself are."""
         self._class_id = class_id
         self._usage = usage
         self._filters = filters

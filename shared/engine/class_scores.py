@@ -230,8 +230,8 @@ class ClassScores:
         return self._follow(NO_ROWS, delta, refiltered)
 
     def take_over(self, row: int, moving: int) -> None:
-        """The same where the row goes on being feasible, or not feasible, and no plugin minds pods
-        elsewhere. `moving`: what the moving plugins say now, together."""
+        """The same where the row goes on being feasible, or not feasible, and pods elsewhere matter
+        to no plugin. `moving`: what the moving plugins say now, together."""
         change = moving - self._plain_sum.item(row)
         if change:
             self._plain_sum[row] = moving

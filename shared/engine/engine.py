@@ -204,7 +204,7 @@ class Engine:
         answers = evaluation.answers(scores, self.states)
         return ClassRun(
             class_id, usage, evaluation.filters, scores, self.states, tie_break, put_and_note,
-            is_followed=answers.minds_any({class_id}),
+            is_followed=answers.depends_on_any({class_id}),
         )  # fmt: skip
 
     def failure(self, evaluation: Evaluation) -> FitError:

@@ -189,7 +189,7 @@ class Evaluation:
         if class_ids is None:
             return None
         answers = self.answers(scores, states)
-        return None if answers.minds_any(class_ids) else answers
+        return None if answers.depends_on_any(class_ids) else answers
 
     def _took_over(self, answers: StateAnswers) -> bool:
         """Takes over a few placements."""

@@ -30,7 +30,7 @@ class StateAnswers:
     """Of one evaluation, as long as its filters and scores are the same objects."""
 
     __slots__ = ("_answers", "_can_tell", "_cluster", "_filters", "_followers", "_is_possible",
-                 "_reads_rows", "_states", "_states_version", "_unminded", "scores")  # fmt: skip
+                 "_reads_rows", "_states", "_states_version", "_without_effect", "scores")  # fmt: skip
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class StateAnswers:
             and not any(entry.normalizer for entry in scores.moving)
         )
         self._reads_rows = bool(filters.moving or scores.moving)
-        self._unminded: set[int] = set()
+        self._without_effect: set[int] = set()
         """Classes whose pods matter to no plugin that looks at pods elsewhere."""
         self._answers: dict[int, tuple[bool, int]] = {}
         """State -> whether the moving filters pass, and what the moving scores give together."""
@@ -67,22 +67,23 @@ class StateAnswers:
             and not (self._reads_rows and self._states.are_many)
         )
 
-    def minds_any(self, class_ids: set[int]) -> bool:
+    def depends_on_any(self, class_ids: set[int]) -> bool:
         """Whether pods of these classes that come or go matter to some plugin that looks at pods
         elsewhere."""
         if not self._can_tell:
             return True
-        for class_id in class_ids - self._unminded:
+        for class_id in class_ids - self._without_effect:
             if any(
-                plugin.minds(state, class_id, self._cluster) for plugin, state in self._followers
+                plugin.depends_on_class(state, class_id, self._cluster)
+                for plugin, state in self._followers
             ):
                 return True
-            self._unminded.add(class_id)
+            self._without_effect.add(class_id)
         return False
 
     def follow(self, rows: list[int]) -> bool:
         """Takes over what became of `rows`, distinct, to which pods came or which they left that
-        nobody minds. False: nothing was done, the usual way has to be taken."""
+        it matters to nobody. False: nothing was done, the usual way has to be taken."""
         if not self._reads_rows:
             return True
         if len(rows) > ROWS_MAX:

@@ -164,7 +164,7 @@ class GonePods(NamedTuple):
 
 
 @runtime_checkable
-class ApartFilter(Protocol):
+class FilterWithoutPods(Protocol):
     """A filter of wide scope that answers for many rows at once what would be if pods were gone.
 
     Preemption asks that of thousands of nodes, each question about the pods of that node alone.
@@ -172,7 +172,7 @@ class ApartFilter(Protocol):
 
     NAME: ClassVar[str]
 
-    def filter_apart(
+    def filter_without_pods(
         self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows, gone: GonePods
     ) -> Verdicts:
         """For each row as if the pods of `gone` that are on it were gone and no other. `state` and the
@@ -313,7 +313,7 @@ class ClassDiscerning(Protocol):
 
     NAME: ClassVar[str]
 
-    def minds(self, state: Any, class_id: int, cluster: ClusterView) -> bool:
+    def depends_on_class(self, state: Any, class_id: int, cluster: ClusterView) -> bool:
         """Whether a pod of the class that comes or goes may change anything. `state` is of the filter
         or of the score; the answer holds as long as it lives."""
         ...

@@ -38,7 +38,7 @@ COUNT_MAX: Final = 2**64 - 1
 say they counted, and two of them may say that they did."""
 
 
-def told(tally: Tally) -> Measured:
+def measured_by(tally: Tally) -> Measured:
     """All that is in it, as far as a message can say it."""
     return Measured(
         [

@@ -13,7 +13,6 @@ from shared.columns.topology import (
     make_topology,
     pods_of_classes,
     sum_by_domain,
-    weights_of,
 )
 
 NODES = st.lists(st.tuples(st.sampled_from(("a", "b", "", None)), st.booleans()), max_size=12)
@@ -108,9 +107,6 @@ def test_pods_of_classes_are_found_in_all_tables(
         if class_id in wanted and (with_terminating or not is_terminating)
     )
     assert Counter(zip(classes.tolist(), node_rows.tolist(), strict=True)) == expected
-    weights = {class_id: class_id * 10 for class_id in wanted}
-    if len(classes):
-        assert weights_of(classes, weights).tolist() == [c * 10 for c in classes.tolist()]
 
 
 @given(st.lists(st.tuples(st.integers(-1, 3), st.integers(-5, 5)), max_size=20))

@@ -41,7 +41,7 @@ from shared.messages.from_binder import (
     VictimDone,
     VictimReport,
 )
-from shared.messages.measured import told
+from shared.messages.measured import measured_by
 from shared.messages.to_binder import (
     BindPod,
     BindPods,
@@ -498,7 +498,9 @@ class Binder:
         for labels, count in self._passed.items():
             self._tally.observe("extension_point_s", labels, 0.0, count)
         self._passed.clear()
-        if self._peer.send_nowait(BinderHeartbeat(index, in_flight, dropped, told(self._tally))):
+        if self._peer.send_nowait(
+            BinderHeartbeat(index, in_flight, dropped, measured_by(self._tally))
+        ):
             self._tally.clear()
 
     def _end_if_drained(self) -> None:

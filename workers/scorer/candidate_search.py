@@ -88,14 +88,14 @@ class CandidateSearch:
         self._take(in_order(found, victims.rows))
 
     def _try_in_turn(self, victims: PotentialVictims) -> None:
-        """Nodes whose pods no wide filter minds are asked about together, the others one by one, all
+        """Nodes whose pods matter to no wide filter are asked about together, the others one by one, all
         in their order."""
-        is_minded = self._selector.are_minded(victims)
-        edges = np.flatnonzero(np.diff(is_minded)) + 1
-        for first, end in pairwise([0, *edges.tolist(), len(is_minded)]):
-            if not is_minded[first]:
+        is_relevant = self._selector.are_relevant(victims)
+        edges = np.flatnonzero(np.diff(is_relevant)) + 1
+        for first, end in pairwise([0, *edges.tolist(), len(is_relevant)]):
+            if not is_relevant[first]:
                 self._try(victims.part(first, end))
-            for position in range(first, end) if is_minded[first] else ():
+            for position in range(first, end) if is_relevant[first] else ():
                 if self._is_enough:
                     return
                 self._try(victims.part(position, position + 1), is_alone=True)

@@ -24,7 +24,7 @@ from shared.messages.from_scorer import (
     ScorerHeartbeat,
     ScorerHello,
 )
-from shared.messages.measured import told
+from shared.messages.measured import measured_by
 from shared.messages.to_scorer import (
     Drain,
     GreetAgain,
@@ -403,7 +403,7 @@ class ScorerLoop:
         self._look_for_lost_deltas()
         self._plugin_times.flush(self._tally)
         position = replica.sequence, replica.generation
-        if self._send(ScorerHeartbeat(self._worker_index, *position, told(self._tally))):
+        if self._send(ScorerHeartbeat(self._worker_index, *position, measured_by(self._tally))):
             self._tally.clear()
 
     def _look_for_lost_deltas(self) -> None:

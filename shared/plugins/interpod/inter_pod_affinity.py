@@ -156,7 +156,7 @@ class FilterState:
         return self.affinity, self.anti_affinity, self.existing
 
     @property
-    def has_say(self) -> bool:
+    def may_reject(self) -> bool:
         return self.incoming.has_terms or self.existing.entry_count > 0
 
     @property
@@ -221,7 +221,7 @@ class InterPodAffinity:
         if pod.pod_terms.errors:
             return PreFilterResult(_unreadable(pod), is_final=True)
         state = FilterState(pod, cluster)
-        return PreFilterResult(SUCCESS if state.has_say else SKIP, state=state)
+        return PreFilterResult(SUCCESS if state.may_reject else SKIP, state=state)
 
     def filter(
         self, state: FilterState | None, pod: PodInfo, cluster: ClusterView, rows: Rows
@@ -240,7 +240,7 @@ class InterPodAffinity:
             reasons[_misses_affinity(state, index, len(rows))] = 1
         return Verdicts(_CODES[reasons], reasons, TEXTS)
 
-    def filter_apart(
+    def filter_without_pods(
         self,
         state: FilterState,
         pod: PodInfo,  # The extension point's signature.
@@ -272,7 +272,7 @@ class InterPodAffinity:
     ) -> Rows | None:
         if len(delta.node_rows) and not all(counts.is_current() for counts in state.counts):
             return None
-        had_say, let_first_in = state.has_say, state.lets_first_in
+        might_reject, let_first_in = state.may_reject, state.lets_first_in
         is_changed = False
         for class_id, node_row, _, count in delta.pods:
             shares = state.shares.of(class_id, cluster.classes)
@@ -283,7 +283,7 @@ class InterPodAffinity:
                         counts.add(share, node_row, count)
         if not is_changed:
             return None if state.shares.is_overgrown else NO_ROWS
-        if state.shares.is_overgrown or state.has_say is not had_say:
+        if state.shares.is_overgrown or state.may_reject is not might_reject:
             return None
         changed = [rows for counts in state.counts for rows in counts.settle(crosses_zero)]
         if state.lets_first_in is not let_first_in:
@@ -330,19 +330,19 @@ class InterPodAffinity:
         counts = state.counts
         if len(delta.node_rows) and not counts.is_current():
             return None
-        had_say = counts.entry_count > 0
+        might_reject = counts.entry_count > 0
         is_changed = False
         for class_id, node_row, _, count in delta.pods:
             shares = state.shares.of(class_id, cluster.classes)
             if shares:
                 is_changed = True
                 counts.add(shares, node_row, count)
-        if state.shares.is_overgrown or (counts.entry_count > 0) is not had_say:
+        if state.shares.is_overgrown or (counts.entry_count > 0) is not might_reject:
             return None
         changed = counts.settle(differs) if is_changed else None
         return np.concatenate(changed) if changed else NO_ROWS
 
-    def minds(
+    def depends_on_class(
         self, state: FilterState | ScoreState | None, class_id: int, cluster: ClusterView
     ) -> bool:
         return state is not None and state.shares.is_something(class_id, cluster.classes)

@@ -2,10 +2,10 @@
 
 The simple way asks every filter about every node after every pod that is taken off or put back. But
 what only a Node object changes is settled by the first answer; and a filter that looks beyond the node
-(spread, affinity) minds few classes of pods: where none of a node's candidates is one of them, it says
-the same whoever goes, so that such nodes can be asked about together. Others can when the filter works
-out for many nodes at once what would be if each one's pods were gone (`ApartFilter`); else each
-question is put by itself, with all counts made to follow.
+(spread, affinity) depends on few classes of pods: where none of a node's candidates is one of them, it
+says the same whoever goes, so that such nodes can be asked about together. Others can when the filter
+works out for many nodes at once what would be if each one's pods were gone (`FilterWithoutPods`); else
+each question is put by itself, with all counts made to follow.
 
 Callers may rely on: nothing here changes an answer, only how many questions lead to it.
 """
@@ -20,10 +20,10 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.filter_outcomes import FilterOutcome
 from shared.framework.plans import MOVING
 from shared.framework.plugin_api import (
-    ApartFilter,
     ClassDiscerning,
     Dependence,
     FilterPlugin,
+    FilterWithoutPods,
     GonePods,
     Reads,
     Scope,
@@ -79,7 +79,7 @@ def row_filters_read_pods(pod: PreparedPod) -> bool:
     return any(each.scope is Scope.ROW and each.reads & Reads.PODS for each in depends)
 
 
-class MindedClasses:
+class RelevantClasses:
     """Which classes of pods the filters mind that look beyond the node."""
 
     def __init__(self, pod: PreparedPod) -> None:
@@ -89,24 +89,24 @@ class MindedClasses:
         self._discerning = [plugin for plugin in plugins if isinstance(plugin, ClassDiscerning)]
         is_rejected = not outcome.status.is_success
         self._is_all = is_rejected or len(self._discerning) < len(plugins)
-        """Somebody minds every pod, or cannot tell, or a PreFilter may change its mind."""
+        """Every pod matters to somebody, or cannot be told, or a PreFilter may say something else."""
         self._states = outcome.states
         self._known: dict[int, bool] = {}
 
-    def are_minded(self, class_ids: Int64s) -> Bools:
+    def are_relevant(self, class_ids: Int64s) -> Bools:
         """Shape (n,): pods of these classes may change what is said of other nodes."""
         if self._is_all:
             return np.ones(len(class_ids), np.bool_)
         once, inverse = np.unique(class_ids, return_inverse=True)
-        minded = np.array([self._is_minded(class_id) for class_id in once.tolist()], np.bool_)
-        found: Bools = minded[inverse]
+        relevant = np.array([self._is_relevant(class_id) for class_id in once.tolist()], np.bool_)
+        found: Bools = relevant[inverse]
         return found
 
-    def _is_minded(self, class_id: int) -> bool:
+    def _is_relevant(self, class_id: int) -> bool:
         known = self._known.get(class_id)
         if known is None:
             known = self._known[class_id] = any(
-                plugin.minds(self._states.get(plugin.NAME), class_id, self._cluster)
+                plugin.depends_on_class(self._states.get(plugin.NAME), class_id, self._cluster)
                 for plugin in self._discerning
             )
         return known
@@ -141,7 +141,9 @@ def can_be_apart(pod: PreparedPod) -> bool:
     """Whether every filter that looks beyond the node can be asked so."""
     if not pod.outcome.status.is_success:
         return False
-    return all(isinstance(pod.framework.filters[index], ApartFilter) for index in pod.plan.beyond)
+    return all(
+        isinstance(pod.framework.filters[index], FilterWithoutPods) for index in pod.plan.beyond
+    )
 
 
 class _Gone:
@@ -150,7 +152,7 @@ class _Gone:
     pods = GonePods(np.zeros(0, np.int64), NO_ROWS)
 
 
-class _Apart:
+class _WithoutPods:
     """A wide filter that is asked about each row apart."""
 
     NAME: ClassVar[str] = "apart"
@@ -163,12 +165,12 @@ class _Apart:
         self._gone = gone
 
     def filter(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
-        return self._plugin.filter_apart(state, pod, cluster, rows, self._gone.pods)
+        return self._plugin.filter_without_pods(state, pod, cluster, rows, self._gone.pods)
 
 
-class _WideFilter(ApartFilter, FilterPlugin, Protocol):
+class _WideFilter(FilterWithoutPods, FilterPlugin, Protocol):
     """Both."""
 
 
 def _apart(plugin: FilterPlugin, gone: _Gone) -> FilterPlugin:
-    return _Apart(plugin, gone) if isinstance(plugin, ApartFilter) else plugin
+    return _WithoutPods(plugin, gone) if isinstance(plugin, FilterWithoutPods) else plugin

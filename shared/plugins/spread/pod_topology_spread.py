@@ -143,7 +143,7 @@ class PodTopologySpread:
         are_full = [counts.is_full[counts.topology.domain_of_row[index]] for counts in state.counts]
         return _verdicts(state, rows, are_full)
 
-    def filter_apart(
+    def filter_without_pods(
         self,
         state: HardState,
         pod: PodInfo,  # The extension point's signature.
@@ -278,7 +278,7 @@ class PodTopologySpread:
             return cluster.nodes.present_rows()
         return np.concatenate([rows for rows in changed if rows is not None])
 
-    def minds(
+    def depends_on_class(
         self, state: HardState | SoftState | None, class_id: int, cluster: ClusterView
     ) -> bool:
         return state is not None and state.matches.is_something(class_id, cluster.classes)

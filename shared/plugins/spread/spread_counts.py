@@ -19,7 +19,6 @@ from shared.columns.topology import NO_DOMAIN, Topology, sum_by_domain
 
 Floats = NDArray[np.float64]
 
-NOT_COUNTED: Final = -1
 SCORE_MAX: Final = 100
 
 

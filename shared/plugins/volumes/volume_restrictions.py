@@ -127,8 +127,8 @@ _NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
 
 
 def _result(found: Restrictions) -> PreFilterResult:
-    has_say = found.disks or found.used_count
-    return PreFilterResult(SUCCESS if has_say else SKIP, state=found)
+    may_reject = found.disks or found.used_count
+    return PreFilterResult(SUCCESS if may_reject else SKIP, state=found)
 
 
 def _count(claim_keys: Iterable[str], cluster: ClusterView) -> tuple[int, int]:

@@ -4,7 +4,14 @@ import msgspec
 import pytest
 
 from shared.messages.from_binder import BinderHeartbeat
-from shared.messages.measured import NOTHING, HistogramState, LabelledCount, Measured, add_to, told
+from shared.messages.measured import (
+    NOTHING,
+    HistogramState,
+    LabelledCount,
+    Measured,
+    add_to,
+    measured_by,
+)
 from shared.telemetry.metrics import HISTOGRAMS
 from shared.telemetry.tally import OTHER, SERIES_MAX, Tally, request_observer
 
@@ -16,7 +23,7 @@ def test_what_is_told_is_added() -> None:
     observe("POST", "201", 2**-8)
     observe("POST", "201", 128.0)
     observe("GET", "<error>", 0.03)
-    add_to(owner, told(binder))
+    add_to(owner, measured_by(binder))
     assert owner.counts == {
         ("requests", ("201", "POST", "h")): 2,
         ("requests", ("<error>", "GET", "h")): 1,
@@ -30,7 +37,7 @@ def test_after_it_was_told_it_counts_anew() -> None:
     tally = Tally()
     tally.count("requests", ("200", "GET", "h"))
     tally.clear()
-    assert told(tally) == NOTHING
+    assert measured_by(tally) == NOTHING
 
 
 def test_what_this_version_does_not_know_is_left_out() -> None:
@@ -57,15 +64,15 @@ def test_what_no_number_can_hold_is_told_as_far_as_one_can() -> None:
     said = Measured([LabelledCount("requests", ["200", "GET", "h"], 2**64 - 1)], [most])
     add_to(owner, said)
     add_to(owner, said)
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(told(owner)), type=Measured) == Measured(
-        said.counts, [msgspec.structs.replace(most, sum=2.0)]
-    )
+    assert msgspec.msgpack.decode(
+        msgspec.msgpack.encode(measured_by(owner)), type=Measured
+    ) == Measured(said.counts, [msgspec.structs.replace(most, sum=2.0)])
 
 
 def test_it_travels_with_a_heartbeat() -> None:
     tally = Tally()
     tally.observe("extension_point_s", ("Bind", "Success", "p"), 0.004, times=3)
-    sent = BinderHeartbeat(1, 2, 3, told(tally))
+    sent = BinderHeartbeat(1, 2, 3, measured_by(tally))
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(sent), type=BinderHeartbeat) == sent
 
 
@@ -97,4 +104,4 @@ def test_figures_that_nobody_counts_are_left_out(total: float) -> None:
     less = HistogramState("request_s", ["GET", "h"], [-1] * bounds, 1.0)
     count = LabelledCount("requests", ["200", "GET", "h"], -1)
     add_to(owner, Measured([count], [state, less]))
-    assert told(owner) == NOTHING
+    assert measured_by(owner) == NOTHING

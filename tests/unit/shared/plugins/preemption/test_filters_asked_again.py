@@ -9,7 +9,7 @@ from shared.framework.profiles import ProfileConfig
 from shared.kube.pod_record import PodRecord
 from shared.plugins.in_tree import InTreeRegistry
 from shared.plugins.preemption.filters_asked_again import (
-    MindedClasses,
+    RelevantClasses,
     moving_only,
     row_filters_read_pods,
     settled_by_row,
@@ -40,8 +40,8 @@ APART = {
 }
 
 
-def minded(preemptor: PodRecord) -> dict[str, bool]:
-    """App -> whether its pods are minded."""
+def relevant(preemptor: PodRecord) -> dict[str, bool]:
+    """App -> whether its pods are relevant."""
     cache = Cache()
     cache.add_node(make_node("n", labels={"zone": "z"}))
     classes = {}
@@ -52,19 +52,19 @@ def minded(preemptor: PodRecord) -> dict[str, bool]:
         assert held is not None
         classes[app] = held.pod_class.class_id
     info = cache.classes.acquire(preemptor).info
-    asked = MindedClasses(prepared(FRAMEWORK, info, cache.view))
-    found = asked.are_minded(np.array(list(classes.values()), np.int64))
+    asked = RelevantClasses(prepared(FRAMEWORK, info, cache.view))
+    found = asked.are_relevant(np.array(list(classes.values()), np.int64))
     return dict(zip(classes, found.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("spec", [SPREAD, APART])
-def test_pods_that_a_constraint_selects_are_minded_and_no_others(spec: dict[str, object]) -> None:
-    assert minded(make_pod("p", spec=spec)) == {"a": True, "b": False}
+def test_pods_that_a_constraint_selects_are_relevant_and_no_others(spec: dict[str, object]) -> None:
+    assert relevant(make_pod("p", spec=spec)) == {"a": True, "b": False}
 
 
 def test_whoever_is_rejected_before_filters_minds_everybody() -> None:
     claim = make_pod("p", claim="missing")
-    assert minded(claim) == {"a": True, "b": True}
+    assert relevant(claim) == {"a": True, "b": True}
 
 
 def test_what_only_a_node_changes_is_not_asked_again() -> None:
