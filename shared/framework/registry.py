@@ -8,11 +8,10 @@ the plugin). Which plugin runs where: `extension_points.py`.
 Rules: `NewFramework` in pkg/scheduler/framework/runtime/framework.go, v1.36.2.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from typing import Any, Final, NamedTuple, cast
 
-from shared import plugin_names
 from shared.errors import ConfigurationError
 from shared.framework.extension_points import (
     METHODS,
@@ -21,11 +20,11 @@ from shared.framework.extension_points import (
     merged_with_default,
     weights,
 )
-from shared.framework.feature_gates import GANG_SCHEDULING, FeatureGates
 from shared.framework.profiles import EXTENSION_POINTS, MULTI_POINT, PluginSet, ProfileConfig
+from shared.plugin_names import DEFAULT_PLUGINS
 
 Args = dict[str, Any]
-Factory = Callable[[Args, FeatureGates], Plugin]
+Factory = Callable[[Args], Plugin]
 ENTRY_POINT_GROUP: Final = "berth.plugins"
 
 _DECLARATIONS: Final[Mapping[str, str]] = {
@@ -53,14 +52,11 @@ class Registry:
     def __init__(
         self,
         in_tree: Mapping[str, Factory],
-        gates: FeatureGates | None = None,
         entry_points: Iterable[metadata.EntryPoint] | None = None,
+        default_plugins: Sequence[tuple[str, int]] = DEFAULT_PLUGINS,
     ) -> None:
         self._in_tree = in_tree
-        self._gates = gates or FeatureGates()
-        gated = [(plugin_names.GANG_SCHEDULING, 0)] if self._gates[GANG_SCHEDULING] else []
-        self._default_plugins = (*plugin_names.DEFAULT_PLUGINS, *gated)
-        """With those that a gate adds (pkg/scheduler/apis/config/v1/default_plugins.go, v1.36.2)."""
+        self._default_plugins = default_plugins
         if entry_points is None:
             entry_points = metadata.entry_points(group=ENTRY_POINT_GROUP)
         self._out_of_tree = {point.name: point for point in entry_points}
@@ -160,7 +156,7 @@ class Registry:
     def _make(self, name: str, given: Args) -> Plugin:
         factory = self._in_tree.get(name)
         if factory is not None:
-            return factory(given, self._gates)
+            return factory(given)
         point = self._out_of_tree[name]
         source = f"plugin {name} ({point.value})"
         try:

@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 
 from shared import plugin_names
 from shared.framework.extension_points import Plugin
-from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
+from shared.framework.feature_gates import GANG_SCHEDULING, STORAGE_CAPACITY_SCORING, FeatureGates
 from shared.framework.plugin_args import A, NoArgs, parse_args
 from shared.framework.pre_score_alone import PreScoreAlone
 from shared.framework.profiles import ProfileConfig
-from shared.framework.registry import Args, Factory, Registry
+from shared.framework.registry import Args, Registry
 from shared.framework.runtime import Framework, ScoreEntry
 from shared.plugins.binding.default_binder import DefaultBinder
 from shared.plugins.devices.dynamic_resources import (
@@ -62,6 +62,8 @@ from shared.plugins.volumes.volume_binding import (
 )
 from shared.plugins.volumes.volume_restrictions import VolumeRestrictions
 from shared.plugins.volumes.volume_zone import VolumeZone
+
+Factory = Callable[[Args, FeatureGates], Plugin]
 
 
 def _without_args(plugin: type[Plugin]) -> Factory:
@@ -166,6 +168,10 @@ class BuiltProfile(NamedTuple):
         return self.plugins_at["queueSort"][0]
 
 
+def _bound(make: Factory, gates: FeatureGates) -> Callable[[Args], Plugin]:
+    return lambda given: make(given, gates)
+
+
 class InTreeRegistry(Registry):
     """All plugins that can be named in a profile, and what a profile of them does."""
 
@@ -177,7 +183,12 @@ class InTreeRegistry(Registry):
         samples_compatibly: bool = False,
     ) -> None:
         """`samples_compatibly`: see `node_sample.py`."""
-        super().__init__(IN_TREE, gates, entry_points)
+        gates = gates or FeatureGates()
+        in_tree = {name: _bound(make, gates) for name, make in IN_TREE.items()}
+        gated = [(plugin_names.GANG_SCHEDULING, 0)] if gates[GANG_SCHEDULING] else []
+        # As in pkg/scheduler/apis/config/v1/default_plugins.go, v1.36.2.
+        default_plugins = (*plugin_names.DEFAULT_PLUGINS, *gated)
+        super().__init__(in_tree, entry_points, default_plugins)
         self._samples_compatibly = samples_compatibly
 
     def build(self, profile: ProfileConfig) -> BuiltProfile:

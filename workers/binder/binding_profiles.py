@@ -17,7 +17,6 @@ from shared import plugin_names
 from shared.config import SchedulerConfiguration
 from shared.errors import ConfigurationError
 from shared.framework.binding_api import ApiUser
-from shared.framework.feature_gates import FeatureGates
 from shared.framework.registry import Args, Factory, Registry
 from shared.kube.api_client import ApiClient
 from shared.kube.connection_problems import ConnectionProblems
@@ -65,7 +64,7 @@ _POINTS = ("preBind", "bind", "postBind")
 class _InTree:
     """An in-tree plugin in a binder: its name, and whether it binds."""
 
-    def __init__(self, name: str, args: Args, gates: FeatureGates) -> None:  # noqa: ARG002  # A Factory.
+    def __init__(self, name: str, args: Args) -> None:  # noqa: ARG002  # A Factory.
         self.NAME = name
 
 

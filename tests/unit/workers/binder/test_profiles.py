@@ -6,7 +6,9 @@ import pytest
 
 from shared.config import load_configuration
 from shared.errors import ConfigurationError
+from shared.plugins.in_tree import IN_TREE
 from tests.unit.workers.binder.fake_api import FakeApi
+from workers.binder import binding_profiles
 from workers.binder import binding_profiles as profiles
 from workers.binder.bind_call import DefaultBinder
 from workers.binder.binding_cycle import BindingPlugins, ClaimPreBind, VolumePreBind
@@ -41,6 +43,10 @@ def made(path: Path, binder: DefaultBinder) -> dict[str, BindingPlugins]:
     pre_binders = (VolumePreBind(None), ClaimPreBind(None, None))  # type: ignore[arg-type]  # Not called.
     configuration = load_configuration(str(path))
     return plugins_by_profile(configuration, None, FakeApi(), binder, pre_binders)  # type: ignore[arg-type]  # A fake.
+
+
+def test_a_binder_knows_every_in_tree_plugin_by_name() -> None:
+    assert set(binding_profiles._IN_TREE) == set(IN_TREE)
 
 
 def test_profiles_bind_with_the_default_binder_unless_they_say_otherwise(tmp_path: Path) -> None:
