@@ -130,7 +130,7 @@ class NullBinder:
                         for o in orders
                     ]
                 )
-                finished = [BindFinished(order.order_id) for order in orders]
+                finished = [BindFinished(order.ticket) for order in orders]
                 return [BindReport(self._index, epoch, finished, [])]
             case ReportPods(epoch, verdicts):
                 if epoch == self._epoch:

@@ -30,7 +30,7 @@ from shared.framework.profiles import (
     ProfileConfig,
 )
 from shared.leader_election import LeaderElection
-from shared.limits import POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
+from shared.limits import CONFIG_BYTES_MAX, POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
 from shared.plugin_names import NODE_RESOURCES_FIT
 from shared.yaml_fields import Field, Mapping, Problems, read_document
 
@@ -38,8 +38,6 @@ API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
 
 INT32_MAX: Final = 2**31 - 1
-CONFIG_BYTES_MAX: Final = 8 << 20
-"""A configuration is a few kB; what is larger is another file."""
 
 _REMOVED_PLUGINS: Final = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
 

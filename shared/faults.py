@@ -14,14 +14,13 @@ from typing import Final
 import msgspec
 
 from shared.errors import ObjectFaultError, OperationalError
+from shared.limits import FAULT_TEXT_LENGTH_MAX
 
 OURS: Final = (AssertionError, MemoryError)
 """Say that our own state or the machine is at fault, whatever object was in hand."""
 UNDECODABLE: Final = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
 """What decoding raises about bytes of others. The second: text that is not UTF-8, numbers of thousands
 of digits. The last: nested deeper than any object is."""
-TEXT_LENGTH_MAX: Final = 500
-"""Of what an exception says, which may be the whole object."""
 
 
 class reading:  # noqa: N801  # Reads as a statement: `with reading("pod", record):`.
@@ -83,6 +82,6 @@ def fault_text(error: Exception) -> str:
     if last is not None:
         place = f" ({Path(last.tb_frame.f_code.co_filename).name}:{last.tb_lineno})"
     text = str(error)
-    if len(text) > TEXT_LENGTH_MAX:
-        text = f"{text[:TEXT_LENGTH_MAX]}..."
+    if len(text) > FAULT_TEXT_LENGTH_MAX:
+        text = f"{text[:FAULT_TEXT_LENGTH_MAX]}..."
     return f"{type(error).__name__}: {text}{place}"

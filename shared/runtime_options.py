@@ -7,12 +7,8 @@ from typing import Final
 
 import msgspec
 
-from shared.limits import DRAIN_S, PROCESSES_MAX
+from shared.limits import DRAIN_S, MAX_IN_FLIGHT_MAX, OPTION_SECONDS_MAX, PORT_MAX, PROCESSES_MAX
 from shared.telemetry.log import LEVELS
-
-PORT_MAX: Final = 65_535
-MAX_IN_FLIGHT_MAX: Final = 1024
-SECONDS_MAX: Final = 86_400
 
 TLS_VERSIONS: Final = ("VersionTLS12", "VersionTLS13")
 """Of --tls-min-version, as Go names them. Older ones are not spoken."""
@@ -160,8 +156,8 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
             ("--drain-s", self.drain_s),
             ("--pod-max-in-unschedulable-pods-duration", self.pod_max_in_unschedulable_pods_s),
         ):
-            if not 0 <= seconds <= SECONDS_MAX:
-                found.append(f"{name} {seconds:g}: must lie in 0..{SECONDS_MAX}")
+            if not 0 <= seconds <= OPTION_SECONDS_MAX:
+                found.append(f"{name} {seconds:g}: must lie in 0..{OPTION_SECONDS_MAX}")
         found += self.endpoints.problems()
         files = (self.workers_key_file, self.workers_allowed_file)
         if any((self.workers_address, *files)) and not all((self.workers_address, *files)):

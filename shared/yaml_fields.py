@@ -13,11 +13,10 @@ from typing import Any, Final, TypeVar
 import yaml
 
 from shared.errors import ConfigurationError
+from shared.limits import YAML_VALUES_MAX
 
 T = TypeVar("T")
 
-VALUES_MAX: Final = 100_000
-"""Of one document: a few lines of aliases of aliases stand for more than there is memory for."""
 
 _HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
 """As an escape it can stand in a document; it can be written nowhere."""
@@ -228,7 +227,7 @@ def _count_values(node: yaml.Node, counts: dict[int, int]) -> int:
         count += sum(_count_values(each, counts) for each in node.value)
     elif _HALF_CHARACTER.search(node.value):
         raise yaml.MarkedYAMLError(problem="half of a character", problem_mark=node.start_mark)
-    if count > VALUES_MAX:
+    if count > YAML_VALUES_MAX:
         raise yaml.MarkedYAMLError(problem="too many values", problem_mark=node.start_mark)
     counts[id(node)] = count
     return count

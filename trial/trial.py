@@ -154,7 +154,7 @@ class Trial:
                     key = f"{order.namespace}/{order.name}"
                     self.placed[order.uid] = Placed(key, order.uid, order.node_name)
                     self.verdicts.pop(order.uid, None)
-                finished = [BindFinished(order.order_id) for order in orders]
+                finished = [BindFinished(order.ticket) for order in orders]
                 yield BinderSaid(_PEER, BindReport(0, _EPOCH, finished, []))
             case TellBinder(_, PreemptPods() as preempt):
                 yield from self._evict(preempt)

@@ -158,11 +158,11 @@ class PlayedBinder(PeerEnd):
         elif isinstance(message, BindPods):
             finished, failed = [], []
             for order in message.orders:
-                if order.order_id % FAILING == 0:
-                    told = BindFailed(order.order_id, BindFailureReason.CONFLICT, "no")
+                if order.ticket % FAILING == 0:
+                    told = BindFailed(order.ticket, BindFailureReason.CONFLICT, "no")
                     failed.append(told)
                 else:
-                    finished.append(BindFinished(order.order_id))
+                    finished.append(BindFinished(order.ticket))
                     self.bound[order.uid] = order.node_name
                     self._show(order.uid, node_name=order.node_name)
             self.carry_up(BindReport(0, message.epoch, finished, failed))

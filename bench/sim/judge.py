@@ -331,13 +331,13 @@ class Judge:
             ready = (self._owner.epoch, *binders.peers(), binders.ready_count())
             if ready != self._ready:  # What waits is spread anew.
                 self._ready, self._last_order = ready, {}
-            for order in message.orders:
+            for order in binders.given(order.ticket for order in message.orders):
                 if order.look_first:
                     continue
-                if order.order_id <= self._last_order.get(end.identity, 0):
-                    told = f"{order.namespace}/{order.name} after pods that were assumed later"
+                if order.number <= self._last_order.get(end.identity, 0):
+                    told = f"{order.record.key} after pods that were assumed later"
                     raise SimulatedFailure("order of bindings", told)
-                self._last_order[end.identity] = order.order_id
+                self._last_order[end.identity] = order.number
 
     def _judge_evictions(self, cache: Cache, message: PreemptPods) -> None:
         """Once all that was to go from the node is gone, the pod that needs the room has it."""

@@ -19,6 +19,7 @@ from bench.sim.sim_plan import Plan, make_plan
 from bench.sim.virtual_loop import Network
 from bench.sim.world import World
 from daemon.core import bindings
+from shared.limits import ORDERS_PER_BINDER_MAX
 
 SMALL_ORDERS_MAX: Final = 2
 CALM_S: Final = 12.0
@@ -79,7 +80,7 @@ def play(plan: Plan, *, is_told: bool = False) -> Outcome:
     failure = None
     judges: list[Judge] = []
     runtime_dir = Path(mkdtemp(prefix="berth-sim-"))
-    orders_max = bindings.ORDERS_PER_BINDER_MAX
+    orders_max = ORDERS_PER_BINDER_MAX
     try:
         if plan.seed % 2:  # So that orders have to wait for their turn.
             setattr(bindings, "ORDERS_PER_BINDER_MAX", SMALL_ORDERS_MAX)  # noqa: B010 # It is Final.

@@ -9,10 +9,11 @@ from daemon.adapter.event_source import MessageSink
 from daemon.adapter.kind_watch import KindWatch, WatchSettings
 from daemon.adapter.unavailable_kinds import UnavailableKinds
 from shared.in_hand import InHand
-from shared.kube.api_client import LIST_BYTES_MAX, ApiClient
+from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.resources import ALL_KINDS, ResourceKind
+from shared.limits import LIST_BYTES_MAX
 from shared.messages.measured import measured_by
 from shared.messages.to_owner import AdapterMeasured
 from shared.telemetry.tally import Tally, request_observer

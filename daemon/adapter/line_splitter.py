@@ -2,7 +2,7 @@
 one would fill our memory."""
 
 from shared.kube.api_errors import ProtocolViolation
-from shared.kube.http_connection import OBJECT_BYTES_MAX
+from shared.limits import OBJECT_BYTES_MAX
 
 
 class LineSplitter:

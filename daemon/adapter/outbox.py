@@ -15,20 +15,14 @@ from collections import deque
 from typing import Final
 
 from daemon.adapter.link import OwnerLink
+from shared.limits import BACKLOG_BYTES_MAX, BATCH_BYTES_MAX, BATCH_COUNT_MAX
 from shared.messages.to_owner import AdapterMessage, PodChanged
 from shared.transport.adapter_link import NO_EPOCH
-
-BATCH_COUNT_MAX: Final = 1024
-BATCH_BYTES_MAX: Final = 1024 * 1024
-"""A batch is decoded by the owner in one go: at 3 us a message, 1024 of them hold it up for 3 ms."""
 
 HELD_S: Final = 0.05
 """The longest that what is not urgent waits: at 50 pods a second the next one has come by then."""
 HELD_COUNT_MAX: Final = 64
 """So many share a message that is worth being sent for their sake, as in a list."""
-
-BACKLOG_BYTES_MAX: Final = 16 * BATCH_BYTES_MAX
-"""From here on sources are made to wait; a few batches keep the owner busy meanwhile."""
 
 
 class Outbox:

@@ -7,17 +7,16 @@ version before, or if its uid has been deleted. What is remembered is bounded; a
 """
 
 from collections import deque
-from typing import Final
 
-EVENTS_MAX: Final = 4096
-"""At some 200 bytes: 20 kinds together below 20 MB, and most of them stay nearly empty."""
-DELETIONS_MAX: Final = 4096
+from shared.limits import RECENT_DELETIONS_MAX, RECENT_EVENTS_MAX
 
 
 class RecentEvents:
     """The events of one kind since its last list."""
 
-    def __init__(self, events_max: int = EVENTS_MAX, deletions_max: int = DELETIONS_MAX) -> None:
+    def __init__(
+        self, events_max: int = RECENT_EVENTS_MAX, deletions_max: int = RECENT_DELETIONS_MAX
+    ) -> None:
         self._events_max = events_max
         self._deletions_max = deletions_max
         self._events: set[tuple[str, str, bool]] = set()

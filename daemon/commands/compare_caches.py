@@ -35,7 +35,7 @@ PAUSE_S: Final = 1.0
 """Between two looks: longer than a watch lags while the API server is well."""
 OWNER_TIMEOUT_S: Final = 60.0
 PAGE_SIZE: Final = 2000
-TOLD_MAX: Final = 100
+LISTED_MAX: Final = 100
 """Differences told one by one; a cache that is wrong as a whole is no better for more."""
 NO_CONTRADICTIONS: Final = ["no contradictions"]
 """The owner's answer to a `CompareRequest` when all is well."""
@@ -66,10 +66,10 @@ class Comparison(NamedTuple):
         """For people."""
         head = f"compared {self.node_count} nodes and {self.pod_count} pods with the API server: "
         found = len(self.differences)
-        told = self.differences[:TOLD_MAX]
-        if found > TOLD_MAX:
-            told = [*told, f"... and {found - TOLD_MAX} more"]
-        return [head + (f"{found} difference(s)" if found else "no differences"), *told]
+        listed = self.differences[:LISTED_MAX]
+        if found > LISTED_MAX:
+            listed = [*listed, f"... and {found - LISTED_MAX} more"]
+        return [head + (f"{found} difference(s)" if found else "no differences"), *listed]
 
 
 def compare(runtime_dir: str) -> Comparison:
@@ -142,7 +142,7 @@ def differences(shown: Shown, held: CacheAnswer) -> Iterable[str]:
 def log_findings(comparison: Comparison) -> None:
     """As log lines: one for each difference, and one that sums up."""
     start_logging("compare", "info")
-    for line in comparison.differences[:TOLD_MAX]:
+    for line in comparison.differences[:LISTED_MAX]:
         log.warning("difference", finding=line)
     log.info(
         "compared",

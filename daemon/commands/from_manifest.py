@@ -97,8 +97,8 @@ def _notes(flags: list[str], path: Path) -> tuple[str, ...]:
     except argparse.ArgumentError as error:
         raise ConfigurationError(str(path), [str(error)]) from error
     if unknown:
-        told = " ".join(unknown)
-        raise ConfigurationError(str(path), [f"not flags of kube-scheduler v1.36: {told}"])
+        names = " ".join(unknown)
+        raise ConfigurationError(str(path), [f"not flags of kube-scheduler v1.36: {names}"])
     options = options_of(parsed)
     problems = options.problems()
     if problems:

@@ -32,8 +32,8 @@ def installation_problems() -> list[str]:
         # An editable installation lists no packages, so no owner at all is fine.
         others = sorted(set(owners.get(name, ())) - {DISTRIBUTION, BENCH_DISTRIBUTION})
         if others:
-            told = f"package {name} also belongs to {', '.join(others)}"
-            problems.append(f"{told}; give berth an environment of its own")
+            problem = f"package {name} also belongs to {', '.join(others)}"
+            problems.append(f"{problem}; give berth an environment of its own")
     if len(set(folders.values())) > 1:
         where = ", ".join(f"{name} in {folder}" for name, folder in folders.items())
         problems.append(f"packages of different origin ({where}); install berth again")

@@ -147,8 +147,8 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     """All flags of `berth run`."""
     _add_access(parser)
     _add_work(parser)
-    for name, (metavar, told) in _ENDPOINTS.items():
-        _add_endpoint_flag(parser, name, metavar, told)
+    for name, (metavar, help_text) in _ENDPOINTS.items():
+        _add_endpoint_flag(parser, name, metavar, help_text)
     _add_entrance(parser)
     _add_log(parser)
     taken = parser.add_argument_group("set a field of the configuration, as kube-scheduler's flags")
@@ -189,13 +189,17 @@ def _flag_of(path: str) -> str:
     return next(flag.name for flag in _CONFIGURATION if flag.target == path)
 
 
-def _add(parser: argparse._ActionsContainer, flag: Flag, told: str) -> None:
+def _add(parser: argparse._ActionsContainer, flag: Flag, help_text: str) -> None:
     """Absent from what is parsed unless it is given."""
     shape: dict[str, Any] = {"metavar": "X"}
     if flag.kind is truth:
         shape = {"nargs": "?", "const": True, "metavar": "BOOL"}
     parser.add_argument(
-        flag.name, type=flag.kind, default=argparse.SUPPRESS, help=told.replace("%", "%%"), **shape
+        flag.name,
+        type=flag.kind,
+        default=argparse.SUPPRESS,
+        help=help_text.replace("%", "%%"),
+        **shape,
     )
 
 
@@ -249,14 +253,18 @@ def add_feature_gates(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_work(parser: argparse.ArgumentParser) -> None:
-    for option, default, told in (
+    for option, default, help_text in (
         ("--workers", DEFAULTS.workers, "scoring processes"),
         ("--binders", DEFAULTS.binders, "binding processes"),
         ("--max-in-flight", DEFAULTS.max_in_flight, "bindings under way at once in each binder"),
         ("--seed", DEFAULTS.seed, "breaks ties between equal scores"),
     ):
         parser.add_argument(
-            option, type=int, default=default, metavar="N", help=f"{told} (default %(default)s)"
+            option,
+            type=int,
+            default=default,
+            metavar="N",
+            help=f"{help_text} (default %(default)s)",
         )
     parser.add_argument(
         "--assume-ttl-s",
@@ -305,7 +313,7 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_endpoint_flag(
-    parser: argparse.ArgumentParser, name: str, metavar: str | None, told: str
+    parser: argparse.ArgumentParser, name: str, metavar: str | None, help_text: str
 ) -> None:
     default = getattr(DEFAULTS.endpoints, name)
     flag = "--" + name.removesuffix("_s").replace("_", "-")
@@ -316,7 +324,7 @@ def _add_endpoint_flag(
         shape["type"] = parse_duration
     shown = f" (default {default:g}s)" if isinstance(default, float) else f" (default {default})"
     parser.add_argument(
-        flag, dest=name, default=default, help=told + (shown if default else ""), **shape
+        flag, dest=name, default=default, help=help_text + (shown if default else ""), **shape
     )
 
 
@@ -327,11 +335,11 @@ def _add_entrance(parser: argparse.ArgumentParser) -> None:
         metavar="tcp://IP:PORT",
         help="where scoring workers of other hosts connect (berth worker); PORT+1 is used too",
     )
-    for option, told in (
+    for option, help_text in (
         ("--workers-key-file", "secret key of this berth (berth keys); needed as above"),
         ("--workers-allowed-file", "public keys of the workers that may connect, one a line"),
     ):
-        parser.add_argument(option, default="", metavar="FILE", help=told)
+        parser.add_argument(option, default="", metavar="FILE", help=help_text)
 
 
 def _add_log(parser: argparse.ArgumentParser) -> None:

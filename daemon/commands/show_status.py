@@ -17,7 +17,7 @@ from daemon.supervisor.children import LEADER
 from daemon.supervisor.process_list import ProcessUse, measure, read_list
 from shared.clock import SystemClock
 from shared.errors import OperationalError
-from shared.kube.connection_problems import told_problem
+from shared.kube.connection_problems import problem_text
 from shared.messages.admin import (
     CompareRequest,
     DumpRequest,
@@ -165,12 +165,12 @@ def status_lines(status: Status) -> list[str]:
     if owner is not None and owner.awaited_kinds:
         lines.append(f"waiting     for the list of {', '.join(owner.awaited_kinds)}")
     if owner is not None and owner.foreign_pods_by_node:
-        told = (f"{node} {count}" for node, count in owner.foreign_pods_by_node.items())
+        others = (f"{node} {count}" for node, count in owner.foreign_pods_by_node.items())
         lines.append(
-            "foreign     pods that others bound while they waited here: " + ", ".join(told)
+            "foreign     pods that others bound while they waited here: " + ", ".join(others)
         )
     lines += [
-        f"problem     {one.name}: {told_problem(problem, status.wall_s)}"
+        f"problem     {one.name}: {problem_text(problem, status.wall_s)}"
         for one in status.processes
         for problem in one.problems
     ]
@@ -198,8 +198,8 @@ def _counter_lines(counters: dict[str, int]) -> list[str]:
     sentences = {count.key: count.metric.sentence for count in Count}
     lines = []
     for name, count in sorted(counters.items()):
-        told = sentences.get(name, "")
-        lines.append(f"{count:12,}  {name:19} {told}".rstrip())
+        sentence = sentences.get(name, "")
+        lines.append(f"{count:12,}  {name:19} {sentence}".rstrip())
     return lines
 
 

@@ -12,7 +12,7 @@ from typing import Final, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from daemon.core.claim_work import forget_told, told_claims
+from daemon.core.claim_work import forget_written, written_claims
 from daemon.core.effects import Note, TellAdapter
 from daemon.core.events import AdapterSaid
 from daemon.core.holdings import ClusterFacts, OutgoingWork
@@ -66,7 +66,7 @@ class AdapterLinks:
         self._in_hand = in_hand
         self._peer: bytes | None = None
         self._is_sync_asked = False
-        self._told_claims: dict[str, str] = {}
+        self._written_claims: dict[str, str] = {}
         """Key and pod of claims that a list under way shows as they were left for the pod, or later."""
 
     def hear(self, event: AdapterSaid, now_s: float) -> None:
@@ -158,7 +158,7 @@ class AdapterLinks:
             case SyncStarted(kind):
                 syncs.start(kind)
                 if kind == CLAIMS:
-                    self._told_claims = told_claims(self._facts.cache)
+                    self._written_claims = written_claims(self._facts.cache)
             case SyncFinished(kind, _):
                 self._finish_sync(kind, now_s)
                 self._permit.drop_gone(self._facts.waiting.uids())
@@ -216,8 +216,8 @@ class AdapterLinks:
         for key in missed:
             delete(key, now_s)
         if kind == CLAIMS:
-            forget_told(cache, self._told_claims)
-            self._told_claims = {}
+            forget_written(cache, self._written_claims)
+            self._written_claims = {}
         if missed and not syncs.is_awaited(kind):
             self._outgoing.counters[Count.MISSED_DELETES] += len(missed)
             fields: dict[str, object] = {"kind": kind, "count": len(missed), "first": missed[0]}
@@ -228,9 +228,9 @@ class AdapterLinks:
         self._reject(error.where, error)
 
     def _reject(self, where: str, problem: str | ObjectError) -> None:
-        told = problem if isinstance(problem, str) else problem.problem
+        text = problem if isinstance(problem, str) else problem.problem
         self._outgoing.counters[Count.OBJECTS_REJECTED] += 1
-        fields: dict[str, object] = {"where": where, "problem": told}
+        fields: dict[str, object] = {"where": where, "problem": text}
         self._outgoing.effects.append(Note("object_left_out", fields, True))
 
 

@@ -16,7 +16,7 @@ SCHEDULED: Final = "scheduled"
 UNSCHEDULABLE: Final = "unschedulable"
 ERROR: Final = "error"
 """Results, in kube-scheduler's words (pkg/scheduler/metrics/metrics.go, v1.36.2)."""
-ATTEMPTS_TOLD_APART: Final = 15
+ATTEMPTS_LABELLED_MAX: Final = 15
 """Pods with so many attempts or more are one label (getAttemptsLabel in
 pkg/scheduler/schedule_one.go, v1.36.2)."""
 
@@ -50,8 +50,8 @@ class AttemptTimes:
         for (result, profile, popped_s), count in self._ended.items():
             observe("attempt_s", (result, profile), now_s - popped_s, count)
         for (attempts, since_s), count in self._bound.items():
-            is_many = attempts >= ATTEMPTS_TOLD_APART
-            label = f"{ATTEMPTS_TOLD_APART}+" if is_many else f"{attempts}"
+            is_many = attempts >= ATTEMPTS_LABELLED_MAX
+            label = f"{ATTEMPTS_LABELLED_MAX}+" if is_many else f"{attempts}"
             observe("sli_s", (label,), now_s - since_s, count)
             observe("attempts", (), attempts, count)
         self._ended.clear()

@@ -2,11 +2,11 @@
 
 from typing import Final, assert_never
 
-from daemon.core.dispatch import Attempt
+from daemon.core.attempt_ends import AttemptEnds
+from daemon.core.dispatch import NO_BATCH, Attempt
 from daemon.core.effects import Note, TellBinder
 from daemon.core.events import BinderSaid
 from daemon.core.holdings import ClusterFacts, OutgoingWork
-from daemon.core.outcomes import Outcomes
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import PodView
 from shared.kube.pod_record import PodRecord, decode_template
@@ -31,10 +31,10 @@ gone; its orders go to another, which looks first."""
 class BinderLinks:
     """The owner's side of the conversation with each binder."""
 
-    def __init__(self, facts: ClusterFacts, outgoing: OutgoingWork, outcomes: Outcomes) -> None:
+    def __init__(self, facts: ClusterFacts, outgoing: OutgoingWork, ends: AttemptEnds) -> None:
         self._facts = facts
         self._outgoing = outgoing
-        self._outcomes = outcomes
+        self._ends = ends
 
     def hear(self, event: BinderSaid, now_s: float) -> None:
         peer, message = event.peer, event.message
@@ -72,7 +72,7 @@ class BinderLinks:
     def _on_report(self, peer: bytes, report: BindReport, now_s: float) -> None:
         bound_count = 0
         for finished in report.finished:
-            order = self._outgoing.binders.settle(peer, finished.order_id)
+            order = self._outgoing.binders.settle(peer, finished.ticket)
             if order is not None:
                 bound_count += 1
                 uid = order.record.uid
@@ -86,12 +86,13 @@ class BinderLinks:
             self._on_bind_failed(peer, failed, now_s)
 
     def _on_bind_failed(self, peer: bytes, failed: BindFailed, now_s: float) -> None:
-        order = self._outgoing.binders.settle(peer, failed.order_id)
+        order = self._outgoing.binders.settle(peer, failed.ticket)
         if order is None:
             return
         record = order.record
         fields: dict[str, object] = {
             "pod": record.key,
+            "ticket": order.ticket,
             "node": order.node_name,
             "reason": failed.reason.value,
             "message": failed.message,
@@ -105,20 +106,20 @@ class BinderLinks:
             return
         held = self._facts.cache.get_pod(record.uid)
         info = _info(record) if held is None else held.pod_class.info
-        self._outcomes.take_off(record, info, order.node_name)
+        self._ends.take_off(record, info, order.node_name)
         if self._facts.cache.get_pod(record.uid) is not None:
             self._end(record.uid)  # On a node by the API server's word, which stands.
             return
         pod = self._facts.queue.get(record.uid)
         if pod is not None:
             # Of a pod that somebody else has bound or deleted, nothing is told.
-            is_told = failed.reason in (BindFailureReason.REJECTED, BindFailureReason.TIMEOUT)
-            attempt = Attempt(0, 0, pod, pod.pod_class)
+            is_reported = failed.reason in (BindFailureReason.REJECTED, BindFailureReason.TIMEOUT)
+            attempt = Attempt(order.ticket, NO_BATCH, pod, pod.pod_class)
             failure = Failure([], failed.message, [], [], True)
-            self._outcomes.fail(attempt, failure, now_s, is_told=is_told)
+            self._ends.fail(attempt, failure, now_s, is_reported=is_reported)
             is_announced = failed.was_announced or order.is_announced
             self._facts.nominations.not_placed(pod, is_announced=is_announced)
-        self._facts.changes.wake_for_room(PodView(record, info), order.node_name, now_s)
+        self._facts.changes.wake_as_removed(PodView(record, info), order.node_name, now_s)
 
     def _is_undone(self, uid: str) -> bool:
         """The API server has shown a pod without its node again since it was bound; one that was
@@ -130,6 +131,7 @@ class BinderLinks:
         """Nothing is left to be tried with a pod whose order was answered: it is bound."""
         pod = self._facts.queue.done(uid)
         if pod is not None:
+            self._outgoing.attempt_log.tell("pod_bound", pod)
             self._outgoing.times.bound(pod, pod.pod_class.profile)
 
     def _on_victims(self, report: VictimReport, now_s: float) -> None:
@@ -139,6 +141,7 @@ class BinderLinks:
                 fields: dict[str, object] = {
                     "pod": f"{order.namespace}/{order.name}",
                     "node": order.node_name,
+                    "ticket": order.ticket,
                     "problem": done.problem,
                 }
                 self._outgoing.effects.append(Note("victim_not_deleted", fields, True))

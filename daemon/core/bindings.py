@@ -10,20 +10,18 @@ import heapq
 import math
 import zlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
 from daemon.core.effects import Effect, TellBinder
 from shared.kube.pod_record import PodRecord
-from shared.limits import POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
+from shared.limits import ORDERS_PER_BINDER_MAX, POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
 from shared.messages.to_binder import BindPod, BindPods, ClaimWork, Decision, VolumeWork
 
 PAUSE_DOUBLINGS_MAX: Final = 10
 """Of what may be doubled further, the maximum is reached by then."""
-ORDERS_PER_BINDER_MAX: Final = 2048
-"""What a binder is given beyond its requests in flight only waits there instead of here."""
 
 
 class BindingWork(NamedTuple):
@@ -41,7 +39,9 @@ NO_WORK: Final = BindingWork()
 class Order(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One pod to bind."""
 
-    order_id: int
+    ticket: int
+    number: int
+    """Orders are counted: those that come first go first."""
     record: PodRecord
     node_name: str
     profile: str
@@ -58,7 +58,7 @@ class Order(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     def message(self) -> BindPod:
         return BindPod(
-            order_id=self.order_id,
+            ticket=self.ticket,
             profile=self.profile,
             namespace=self.record.namespace,
             name=self.record.name,
@@ -97,6 +97,7 @@ class Binder:
         self.is_clear = False
         """Nothing of before is in flight there."""
         self.orders: dict[int, Order] = {}
+        """By ticket."""
         self.waiting: deque[Order] = deque()
         """Beyond what it may have at a time."""
         self.last_heard_s = now_s
@@ -127,8 +128,8 @@ class BinderPool:
         self._unassigned: list[Order] = []
         """Of which it is not said yet which binder gets them."""
         self._paused: list[tuple[float, int, Order]] = []
-        """A heap of (when its pause is over, order id, order)."""
-        self._next_order_id = 1
+        """A heap of (when its pause is over, its number, order)."""
+        self._next_number = 1
 
     # Who is there --------------------------------------------------------------------------------
 
@@ -190,6 +191,7 @@ class BinderPool:
 
     def order(
         self,
+        ticket: int,
         record: PodRecord,
         node_name: str,
         profile: str,
@@ -203,11 +205,11 @@ class BinderPool:
         decision = None if self._describe is None else self._describe(record)
         announces = self._announces and not is_announced and record.nominated_node_name != node_name
         order = Order(
-            self._next_order_id, record, node_name, profile, False, work.volumes, work.claims,
+            ticket, self._next_number, record, node_name, profile, False, work.volumes, work.claims,
             tuple(extenders), decision, announces, is_announced,
         )  # fmt: skip
         self._unassigned.append(order)
-        self._next_order_id += 1
+        self._next_number += 1
 
     def order_again(self, order: Order, now_s: float) -> None:
         """The outcome of an order is unknown: somebody has to look, after a pause that doubles. The pod
@@ -218,7 +220,7 @@ class BinderPool:
         doubled = 2.0 ** min(order.unknown_count, PAUSE_DOUBLINGS_MAX)
         # As of pods that fail in the queue, by default: the same server answers neither.
         pause_s = min(POD_MAX_BACKOFF_S, POD_INITIAL_BACKOFF_S * doubled)
-        heapq.heappush(self._paused, (now_s + pause_s, order.order_id, again))
+        heapq.heappush(self._paused, (now_s + pause_s, order.number, again))
 
     def next_wakeup_s(self) -> float:
         """When `pass_time` next has something to do; infinite if never."""
@@ -229,10 +231,16 @@ class BinderPool:
         while self.next_wakeup_s() <= now_s:
             self._unassigned.append(heapq.heappop(self._paused)[2])
 
-    def settle(self, peer: bytes, order_id: int) -> Order | None:
+    def settle(self, peer: bytes, ticket: int) -> Order | None:
         """The outcome of an order came in; None for one that is not out with this binder."""
         binder = self._by_peer.get(peer)
-        return None if binder is None else binder.orders.pop(order_id, None)
+        return None if binder is None else binder.orders.pop(ticket, None)
+
+    def given(self, tickets: Iterable[int]) -> Iterator[Order]:
+        """Those of the orders that a binder has."""
+        for ticket in tickets:
+            held = (binder.orders.get(ticket) for binder in self._by_peer.values())
+            yield from (order for order in held if order is not None)
 
     def in_flight_count(self) -> int:
         given = sum(len(b.orders) + len(b.waiting) for b in self._by_peer.values())
@@ -251,7 +259,7 @@ class BinderPool:
             waiting, room = binder.waiting, ORDERS_PER_BINDER_MAX - len(binder.orders)
             if waiting and room > 0:
                 sent = [waiting.popleft() for _ in range(min(room, len(waiting)))]
-                binder.orders.update((order.order_id, order) for order in sent)
+                binder.orders.update((order.ticket, order) for order in sent)
                 orders = [order.message() for order in sent]
                 effects.append(TellBinder(binder.peer, BindPods(self._epoch, orders)))
         return effects
@@ -272,7 +280,7 @@ class BinderPool:
         for binder in ready:
             self._unassigned += binder.waiting
             binder.waiting.clear()
-        self._unassigned.sort(key=lambda order: order.order_id)
+        self._unassigned.sort(key=lambda order: order.number)
 
 
 def _with_a_look(order: Order) -> Order:

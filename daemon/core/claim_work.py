@@ -32,7 +32,7 @@ def claim_work(
     return []
 
 
-def told_claims(cache: Cache) -> dict[str, str]:
+def written_claims(cache: Cache) -> dict[str, str]:
     """Key and pod of every assumed claim whose binder is done: the API server has been told."""
     found = {}
     for key, assumed in cache.objects.assumed(CLAIMS).items():
@@ -42,17 +42,17 @@ def told_claims(cache: Cache) -> dict[str, str]:
     return found
 
 
-def forget_told(cache: Cache, told: dict[str, str]) -> None:
+def forget_written(cache: Cache, written: dict[str, str]) -> None:
     """A list that began after these were told has come: what it does not show as allocated was freed
     again meanwhile, which no event tells any more."""
     assumed = cache.objects.assumed(CLAIMS)
-    for key, pod_uid in told.items():
+    for key, pod_uid in written.items():
         if key in assumed and assumed[key].pod_uid == pod_uid:
             cache.objects.forget_assumed(CLAIMS, key)
 
 
 def claim_releases(
-    record: PodRecord, pod: PodInfo, cluster: ClusterView, keys: Iterable[str] = ()
+    ticket: int, record: PodRecord, pod: PodInfo, cluster: ClusterView, keys: Iterable[str] = ()
 ) -> list[ReleaseClaim]:
     """What may be freed for a pod: of the claims named those that nobody else uses, and whatever an
     earlier attempt (perhaps of an earlier owner) has left of claims for its extended resources."""
@@ -72,7 +72,7 @@ def claim_releases(
         if is_used_by_none_but(claim, record.uid):
             meta = claim.metadata
             releases.append(
-                ReleaseClaim(meta.namespace, meta.name, meta.uid, record.uid, is_special)
+                ReleaseClaim(meta.namespace, meta.name, meta.uid, record.uid, is_special, ticket)
             )
     return releases
 

@@ -12,7 +12,6 @@ import msgspec
 
 from daemon.core.cache import Cache
 from daemon.core.counters import Counters
-from daemon.core.node_columns import RESOURCES_MAX
 from daemon.core.pod_groups import PodGroups
 from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
@@ -40,6 +39,7 @@ from shared.kube.object_codec import decode_object
 from shared.kube.objects import Node
 from shared.kube.pod_record import PodRecord, scheduler_name_of
 from shared.kube.resources import POD_GROUPS
+from shared.limits import RESOURCES_MAX
 from shared.messages.to_binder import PodVerdict
 from shared.plugin_names import GANG_SCHEDULING
 from shared.telemetry.metrics import Count
@@ -125,9 +125,9 @@ class ClusterChanges:
         """What waits for room may use the room of a pod that is gone, or was forgotten; `but` names
         a pod (uid) that is not to be woken."""
         view = PodView(pod.record, pod.pod_class.info)
-        self.wake_for_room(view, pod.node_name, now_s, but=but)
+        self.wake_as_removed(view, pod.node_name, now_s, but=but)
 
-    def wake_for_room(self, view: PodView, node_name: str, now_s: float, but: str = "") -> None:
+    def wake_as_removed(self, view: PodView, node_name: str, now_s: float, but: str = "") -> None:
         """The same, of any pod that took something up on a node."""
         # An assumed pod's record names no node yet, and hints look for one.
         gone = view._replace(record=msgspec.structs.replace(view.record, node_name=node_name))
@@ -191,7 +191,7 @@ class ClusterChanges:
         mates = self._groups.add(record)
         self._queue.let_in(mates, GANG_SCHEDULING, ASSIGNED_POD_ADD.label, now_s)
         if old is not None and node_name != record.node_name:
-            self.wake_for_room(old, node_name, now_s)
+            self.wake_as_removed(old, node_name, now_s)
         if held is None and self._queue.contains(record.uid):
             self._counters[Count.FOREIGN_BINDS] += 1
             self._counters.foreign_by_node[record.node_name] += 1
@@ -242,7 +242,7 @@ class ClusterChanges:
         self._queue.delete(record.uid)
         self._groups.remove(record)
         if profile in self._profiles:
-            self._report(verdict_of(record, profile, problem, is_error=True))
+            self._report(verdict_of(0, record, profile, problem, is_error=True))
 
     def pod_deleted(self, uid: str, now_s: float) -> None:
         node_name = self._queue.nominator.node_of(PodUid(uid)) or ""

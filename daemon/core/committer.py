@@ -1,35 +1,92 @@
 """What a worker proposes becomes the owner's decision, or the pod is tried again.
 
-`proposals.py` judges placements against the newest state; here follows what comes of each answer:
-accepted pods go on to their binding, refused ones back to the head of the queue, and pods that fit
-nowhere wait, perhaps with room being made for them.
+The simple way is to let a worker's placement stand, since it was right on the worker's copy. But
+copies are old by the time their answer arrives, and with several workers two of them find the same
+gap. So there is one serial committer, this one: each placement is checked again, with the workers'
+own filter code, on the state that contains everything accepted before it. What fails goes back to
+the head of the queue and costs one more evaluation, with the fresh row already on its way. Scores
+are not computed again: a placement that is no longer the very best is a matter of freshness, one
+that does not fit would be a matter of truth.
+
+`Committer` says what comes of each answer; the functions below it judge placements.
 """
 
+from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
 
+import numpy as np
+
+from daemon.core.attempt_ends import AttemptEnds, left_out, refusal
+from daemon.core.cache import Cache
 from daemon.core.claim_work import claim_releases
 from daemon.core.dispatch import Attempt, Scorer
+from daemon.core.effects import Note
 from daemon.core.holdings import ClusterFacts, OutgoingWork
-from daemon.core.outcomes import Outcomes, left_out, refusal
+from daemon.core.nominations import NominationBook
+from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.permit_stage import PermitStage
 from daemon.core.pod_classes import PodClass
-from daemon.core.proposals import Judgement, forget_worked_out, in_order, judge
+from daemon.core.queue.queued_pod import Place, QueuedPod
+from shared.dra.device_index import takes_devices
+from shared.engine.checker import Checker
 from shared.errors import ObjectError
 from shared.extenders.extender_verdicts import asked_of_scorers, binders_of
-from shared.framework.status import CODE_NAMES, SUCCESS
+from shared.faults import reading
+from shared.framework.cluster_view import ClusterView
+from shared.framework.status import CODE_NAMES, SUCCESS, Status
 from shared.messages.from_scorer import Failure, Placements, PreemptionProposal, Proposals
 from shared.telemetry.metrics import Count
+
+
+class Accepted(NamedTuple):
+    """The pod is assumed on the node."""
+
+    attempt: Attempt
+    node_name: str
+
+
+class Rejected(NamedTuple):
+    """The node does not take the pod any more; it is to be tried again at once."""
+
+    attempt: Attempt
+
+
+class NotReserved(NamedTuple):
+    """A Reserve plugin refused the placement; the pod is unschedulable by it."""
+
+    attempt: Attempt
+    status: Status
+
+
+class Judgement(NamedTuple):
+    """What became of one worker's placements."""
+
+    accepted: list[Accepted]
+    rejected: list[Rejected]
+    not_reserved: list[NotReserved]
+    unreadable: list[tuple[Attempt, ObjectError]]
+    """Pods that the owner does not know how to check."""
+    stale_count: int
+    """Answers for attempts that are not out with this worker (any more)."""
+
+    @property
+    def any_refused(self) -> bool:
+        """Something was not accepted as it was proposed."""
+        refused = self.rejected or self.not_reserved or self.unreadable or self.stale_count
+        return bool(refused)
 
 
 class Committer:
     """The one that assumes."""
 
     def __init__(
-        self, facts: ClusterFacts, outgoing: OutgoingWork, outcomes: Outcomes, permit: PermitStage
+        self, facts: ClusterFacts, outgoing: OutgoingWork, ends: AttemptEnds, permit: PermitStage
     ) -> None:
         self._facts = facts
         self._outgoing = outgoing
-        self._outcomes = outcomes
+        self._ends = ends
         self._permit = permit
 
     def commit(self, scorer: Scorer, proposals: Proposals, now_s: float) -> None:
@@ -59,7 +116,7 @@ class Committer:
             skipped = scorer.settle(ticket)
             if skipped is not None:
                 # The worker did as much as it should at once: each answer settles at least one pod.
-                self._outcomes.try_again(skipped, now_s, is_refused=False)
+                self.try_again(skipped, now_s, is_refused=False)
         for failure in proposals.failures:
             if failure.preemption is None:
                 self.settle_failure(scorer, failure, proposals.generation, now_s)
@@ -93,11 +150,11 @@ class Committer:
         for attempt, node_name in judgement.accepted:
             self._bind(attempt, node_name, now_s)
         for rejected in judgement.rejected:
-            self._outcomes.try_again(rejected.attempt, now_s)
+            self.try_again(rejected.attempt, now_s)
         for refused in judgement.not_reserved:
-            self._outcomes.fail(refused.attempt, refusal(refused.status), now_s)
+            self._ends.fail(refused.attempt, refusal(refused.status), now_s)
         for unreadable, error in judgement.unreadable:
-            self._outcomes.fail(unreadable, left_out(error), now_s)
+            self._ends.fail(unreadable, left_out(error), now_s)
 
     def _time_reserve(self, judgement: Judgement, took_s: float) -> None:
         """The check on the newest state and all that is done to assume pods is what Reserve is here."""
@@ -118,15 +175,32 @@ class Committer:
             if failed is None:
                 continue
             if is_too_old:
-                self._outcomes.try_again(failed, now_s)
+                self.try_again(failed, now_s)
             else:
                 self._refuse(scorer, failed, failure, generation, now_s)
+
+    def try_again(self, attempt: Attempt, now_s: float, *, is_refused: bool = True) -> None:
+        """The pod is tried at once, with the state as it is then, because its answer cannot be used or
+        there is none; one that `is_refused` too often in a row, later."""
+        pod, uid = attempt.pod, attempt.pod.record.uid
+        step = "placement_refused" if is_refused else "attempt_taken_back"
+        self._outgoing.attempt_log.tell(step, pod)
+        place = self._facts.queue.requeue_head(uid, now_s, is_refused=is_refused)
+        self._outgoing.counters[Count.ATTEMPTS_REPEATED] += place is not None
+        if place is Place.BACKOFF:
+            self._outgoing.counters[Count.REFUSED_TOO_OFTEN] += 1
+            fields: dict[str, object] = {
+                "pod": pod.key,
+                "ticket": attempt.ticket,
+                "times": pod.refused_count,
+            }
+            self._outgoing.effects.append(Note("refused_too_often", fields, True))
 
     def _bind(self, attempt: Attempt, node_name: str, now_s: float) -> None:
         """What follows for a pod that is assumed."""
         if self._is_bound_plainly(attempt.pod_class):
             self._outgoing.counters.took("Permit", attempt.pod_class.profile, 0.0)
-            self._outcomes.order_plain_binding(attempt, node_name)
+            self._ends.order_plain_binding(attempt, node_name)
         else:
             self._permit.enter(attempt, node_name, now_s)
 
@@ -147,7 +221,9 @@ class Committer:
         """A pod fits nowhere; room may be made for it."""
         pod, info = attempt.pod, attempt.pod_class.info
         self._facts.nominations.release(
-            claim_releases(pod.record, info, self._facts.cache.view, failure.freed_claims)
+            claim_releases(
+                attempt.ticket, pod.record, info, self._facts.cache.view, failure.freed_claims
+            )
         )
         if failure.was_room_sought:
             self._outgoing.counters[Count.PREEMPTION_ATTEMPTS] += 1
@@ -156,18 +232,18 @@ class Committer:
                 victim_count = self.nominate(scorer, attempt, failure.preemption, generation)
             except ObjectError as error:
                 forget_worked_out(self._facts.cache, self._facts.checker)
-                self._outcomes.fail(attempt, left_out(error), now_s)
+                self._ends.fail(attempt, left_out(error), now_s)
                 return
             if victim_count is None:
                 self._outgoing.counters[Count.PREEMPTIONS_REJECTED] += 1
-                self._outcomes.try_again(attempt, now_s)
+                self.try_again(attempt, now_s)
                 return
             self._outgoing.counters[Count.PREEMPTIONS] += 1
             if victim_count:
                 self._outgoing.counters.observe("victims", (), victim_count)
         elif failure.ends_nomination and self._facts.nominations.own_uid(pod.record.uid):
             self._facts.nominations.end(pod)
-        self._outcomes.fail(attempt, failure, now_s)
+        self._ends.fail(attempt, failure, now_s)
 
     def nominate(
         self, scorer: Scorer, attempt: Attempt, proposal: PreemptionProposal, generation: int
@@ -179,3 +255,183 @@ class Committer:
         return self._facts.nominations.commit(
             attempt, proposal, generation, is_believed=is_believed
         )
+
+
+def in_order(proposals: Proposals) -> Iterator[tuple[Placements, Failure | None]]:
+    """Placements, each time with the preemption that was found on top of them: that may have taken
+    back the nomination which keeps what follows away."""
+    tickets, rows = proposals.placements.tickets, proposals.placements.node_rows
+    first = 0
+    for failure in proposals.failures:
+        if failure.preemption is not None:
+            end = bisect_left(tickets, min(failure.tickets, default=0), first)
+            yield Placements(tickets[first:end], rows[first:end]), failure
+            first = end
+    yield Placements(tickets[first:], rows[first:]), None
+
+
+def judge(
+    cache: Cache,
+    checker: Checker,
+    plugins: OwnerPlugins,
+    nominations: NominationBook,
+    scorer: Scorer,
+    placements: Placements,
+    generation: int,
+) -> Judgement:
+    """Checks placements in order and assumes what passes. Rejected rows are marked as changed, so
+    that the next delta puts the worker's copy of them right. `generation` is that of its copy."""
+    accepted: list[Accepted] = []
+    rejected: list[Rejected] = []
+    not_reserved: list[NotReserved] = []
+    unreadable: list[tuple[Attempt, ObjectError]] = []
+    known: list[tuple[Attempt, int]] = []
+    stale_count = 0
+    for ticket, row in zip(placements.tickets, placements.node_rows, strict=True):
+        attempt = scorer.settle(ticket)
+        if attempt is None:
+            stale_count += 1
+            _correct(cache, row)
+        else:
+            known.append((attempt, row))
+    for run in _runs(known, checker, cache.view):
+        pod_class = run[0][0].pod_class
+        try:
+            with reading("pod", run[0][0].pod):
+                passes = _passing(cache, checker, run, generation)
+                if pod_class.is_reserved is None:
+                    pod_class.is_reserved = plugins.may_reserve(pod_class.info)
+        except ObjectError as error:
+            forget_worked_out(cache, checker)
+            unreadable += [(attempt, error) for attempt, _ in run]
+            for _, row in run:
+                _correct(cache, row)
+            continue
+        is_simple = not pod_class.is_reserved and not len(cache.view.nominations)
+        chosen: list[tuple[Attempt, int]] = []
+        for (attempt, row), is_ok in zip(run, passes, strict=True):
+            if not (is_ok and is_awaited(attempt, cache)):
+                rejected.append(Rejected(attempt))
+                _correct(cache, row)
+                continue
+            if is_simple:
+                chosen.append((attempt, row))
+                continue
+            record, info = attempt.pod.record, attempt.pod_class.info
+            node_name = cache.nodes.name_of(row)
+            cache.assume_pod(record, node_name, attempt.pod_class)
+            if cache.view.nominations.get(record.uid) is not None:
+                nominations.placed(record.uid)
+            status = plugins.run_reserve(record, info, cache.view, row)
+            if status.is_success:
+                accepted.append(Accepted(attempt, node_name))
+            else:
+                cache.forget_pod(record.uid)
+                nominations.not_placed(attempt.pod)
+                not_reserved.append(NotReserved(attempt, status))
+        if chosen:
+            records = [attempt.pod.record for attempt, _ in chosen]
+            names = cache.assume_pods(records, [row for _, row in chosen], pod_class)
+            accepted += [
+                Accepted(attempt, name) for (attempt, _), name in zip(chosen, names, strict=True)
+            ]
+    return Judgement(accepted, rejected, not_reserved, unreadable, stale_count)
+
+
+def takes(cache: Cache, checker: Checker, class_id: int, row: int) -> bool:
+    """Whether the node takes a pod of the class in the newest state; no, where that cannot be told."""
+    info = cache.classes.infos[class_id]
+    if not 0 <= row < cache.nodes.row_count:
+        return False
+    try:
+        with reading("class", class_id):
+            profile = info.spec.scheduler_name
+            passes = checker.passing(class_id, info, profile, np.array([row], np.intp))
+    except ObjectError:
+        forget_worked_out(cache, checker)  # The next pod of the class is told.
+        return False
+    return bool(passes[0])
+
+
+def forget_worked_out(cache: Cache, checker: Checker) -> None:
+    """What was worked out before a check failed: half of it may be of the pod that it failed for."""
+    checker.forget_all()
+    cache.view.forget_derived()
+
+
+def is_wanted(pod: QueuedPod, cache: Cache) -> bool:
+    """To be scheduled at all: not being deleted, and on no node (skipPodSchedule in
+    pkg/scheduler/schedule_one.go, v1.36.2)."""
+    return not pod.record.deleted and cache.get_pod(pod.record.uid) is None
+
+
+def is_awaited(attempt: Attempt, cache: Cache) -> bool:
+    """The pod still waits for this answer: it has neither left nor changed since."""
+    pod = attempt.pod
+    is_same = pod.place is Place.IN_FLIGHT and pod.pod_class is attempt.pod_class
+    return is_same and is_wanted(pod, cache)
+
+
+def _runs(
+    known: list[tuple[Attempt, int]], checker: Checker, view: ClusterView
+) -> Iterator[list[tuple[Attempt, int]]]:
+    """Stretches of one class on distinct rows: these do not influence each other's verdict, and are
+    checked by one call. Pods that keep others of their class away, or count for them, go alone."""
+    nominations = view.nominations
+    run: list[tuple[Attempt, int]] = []
+    rows: set[int] = set()
+    go_alone: dict[int, bool] = {}
+    for attempt, row in known:
+        pod_class = attempt.pod_class
+        if run:
+            goes_on = run[0][0].pod_class is pod_class and row not in rows
+            if len(nominations):
+                # The nomination of one pod takes room from the others, not from itself.
+                goes_on &= nominations.get(attempt.pod.record.uid) is None
+                goes_on &= nominations.get(run[0][0].pod.record.uid) is None
+            if goes_on:
+                goes_alone = go_alone.get(pod_class.class_id)
+                if goes_alone is None:
+                    try:
+                        with reading("class", pod_class.class_id):
+                            goes_alone = (
+                                pod_class.info.takes_claims
+                                or takes_devices(pod_class.info, view)
+                                or checker.is_wide(
+                                    pod_class.class_id, pod_class.info, pod_class.profile
+                                )
+                            )
+                    except ObjectError:
+                        goes_alone = True  # And comes out where it is checked.
+                    go_alone[pod_class.class_id] = goes_alone
+                goes_on = not goes_alone
+            if not goes_on:
+                yield run
+                run, rows = [], set()
+        run.append((attempt, row))
+        rows.add(row)
+    if run:
+        yield run
+
+
+def _passing(
+    cache: Cache, checker: Checker, run: list[tuple[Attempt, int]], generation: int
+) -> list[bool]:
+    nodes = cache.nodes
+    proposed = [row for _, row in run]
+    if max(proposed) >= nodes.row_count or min(proposed) < 0:
+        return [False] * len(run)  # Of a copy that is not ours; nothing there can be checked.
+    rows = np.array(proposed, np.intp)
+    pod_class = run[0][0].pod_class
+    uid = run[0][0].pod.record.uid
+    own_uid = uid if cache.view.nominations.get(uid) is not None else ""
+    ok = checker.passing(pod_class.class_id, pod_class.info, pod_class.profile, rows, own_uid)
+    # A row that another node has taken since is not the node that the worker meant.
+    ok &= nodes.incarnation[rows] <= generation
+    passed: list[bool] = ok.tolist()
+    return passed
+
+
+def _correct(cache: Cache, row: int) -> None:
+    if 0 <= row < cache.nodes.row_count:
+        cache.touch_row(row)

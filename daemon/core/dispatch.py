@@ -143,6 +143,8 @@ class ScorerFleet:
         self._next_batch_id = 1
         self.is_careful = False
         """Each worker has one pod at a time; see `suspects.py`."""
+        self.names_pods = False
+        """Workers log what they do with each."""
 
     def __len__(self) -> int:
         return len(self._by_peer)
@@ -284,6 +286,7 @@ class ScorerFleet:
             scorer = min(load, key=lambda s: (load[s], s.worker_index))
             load[scorer] += 1
             ticket, record = self.take_ticket(), pod.record
+            pod.ticket = ticket
             scorer.attempts[ticket] = Attempt(ticket, NO_BATCH, pod, pod.pod_class)
             scorer.extended.add(ticket)
             task = ExtendedTask(
@@ -332,6 +335,7 @@ class ScorerFleet:
         for pod in batch:
             pod_class = pod.pod_class
             scorer.attempts[ticket] = Attempt(ticket, batch_id, pod, pod_class)
+            pod.ticket = ticket
             ticket += 1
             class_id, uid = pod_class.class_id, own_uid(pod.record.uid)
             if run_length and (uid or class_id != run_class_id):
@@ -344,4 +348,5 @@ class ScorerFleet:
         if run_length:
             runs.append(TaskRun(run_class_id, run_length))
         self._next_ticket = ticket
-        return SchedulePods(self._epoch, batch_id, min_sequence, first_ticket, runs, group)
+        names = [pod.key for pod in batch] if self.names_pods else []
+        return SchedulePods(self._epoch, batch_id, min_sequence, first_ticket, runs, group, names)

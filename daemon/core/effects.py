@@ -52,6 +52,8 @@ class Note(NamedTuple):
     event: str
     fields: dict[str, object]
     is_warning: bool = False
+    is_detail: bool = False
+    """Only for who asks for everything."""
 
 
 Effect = TellScorer | Publish | TellBinder | TellAdapter | AnswerAdmin | Note

@@ -8,16 +8,15 @@ verdict on it; so the pod is assumed at once, and decisions are those without fo
 
 What is foreseen is void with any other change. As long as there is none, the worker knows what became
 of its pods and need not be told: the delta waits until what it foresaw is used up, or something else
-happens, or somebody needs it (`is_ahead`). Pods that need more than a node that takes them (room that is
-reserved, nominations) go the usual way.
+happens, or somebody needs it (`covers_changes`). Pods that need more than a node that takes them
+(something reserved, nominations) go the usual way.
 """
 
 import msgspec
 
-from daemon.core.committer import Committer
+from daemon.core.committer import Committer, is_wanted, takes
 from daemon.core.dispatch import NO_BATCH, Attempt, Foreseen, Scorer
 from daemon.core.holdings import ClusterFacts, OutgoingWork
-from daemon.core.proposals import is_wanted, takes
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.columns.journal import Position
 from shared.messages.from_scorer import Forecast
@@ -64,7 +63,7 @@ class Foresight:
         """Assumes the pods that wait, in their order, as far as they were foreseen."""
         queue = self._facts.queue
         while (pod := queue.first_in_line()) is not None:
-            self.look_on()
+            self.check_next()
             if not self._place(pod, now_s):
                 return
 
@@ -78,9 +77,11 @@ class Foresight:
         if not self._is_now(foreseen.sequence, foreseen.position):
             return False
         self._facts.queue.pop_batch(1, now_s)
-        attempt = Attempt(self._outgoing.scorers.take_ticket(), NO_BATCH, pod, pod.pod_class)
+        pod.ticket = self._outgoing.scorers.take_ticket()
+        attempt = Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class)
         self._committer.commit_checked(attempt, foreseen.node_rows[0], now_s)
         self._outgoing.counters[Count.FORECASTS_USED] += 1
+        self._outgoing.attempt_log.tell("placed_as_foreseen", pod)
         self._outgoing.counters.observe("algorithm_s", (), foreseen.took_s)
         scorer.foreseen = msgspec.structs.replace(
             foreseen,
@@ -91,7 +92,7 @@ class Foresight:
         self._followed = scorer
         return True
 
-    def look_on(self) -> None:
+    def check_next(self) -> None:
         """Checks what follows the last pod that was placed, which is on its way if nobody waits."""
         scorer, self._followed = self._followed, None
         if scorer is not None and scorer.foreseen is not None:
@@ -99,7 +100,7 @@ class Foresight:
             if not still or not self._passes(scorer.foreseen):
                 scorer.foreseen = None
 
-    def is_ahead(self) -> bool:
+    def covers_changes(self) -> bool:
         """All that changed since the last snapshot was foreseen, and more is."""
         return any(
             self._is_now(foreseen.sequence, foreseen.position)

@@ -18,11 +18,10 @@ from typing import Final
 
 import msgspec
 
-from daemon.core.committer import Committer
+from daemon.core.attempt_ends import AttemptEnds
+from daemon.core.committer import Committer, Judgement
 from daemon.core.dispatch import NO_BATCH, Attempt, Scorer
 from daemon.core.holdings import ClusterFacts, OutgoingWork
-from daemon.core.outcomes import Outcomes
-from daemon.core.proposals import Judgement
 from daemon.core.verdicts import group_verdict
 from shared.ids import NodeName
 from shared.messages.from_scorer import Failure, PreemptionProposal, Proposals
@@ -40,12 +39,12 @@ class GroupCommits:
         self,
         facts: ClusterFacts,
         outgoing: OutgoingWork,
-        outcomes: Outcomes,
+        ends: AttemptEnds,
         committer: Committer,
     ) -> None:
         self._facts = facts
         self._outgoing = outgoing
-        self._outcomes = outcomes
+        self._ends = ends
         self._committer = committer
 
     def commit(self, scorer: Scorer, proposals: Proposals, now_s: float) -> bool:
@@ -63,8 +62,8 @@ class GroupCommits:
         """Groups are not out with a worker any more: pods of them that came since are tried."""
         for key in keys:
             for pod in self._facts.groups.settled(key):
-                late = Attempt(NO_BATCH, NO_BATCH, pod, pod.pod_class)
-                self._outcomes.try_again(late, now_s, is_refused=False)
+                late = Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class)
+                self._committer.try_again(late, now_s, is_refused=False)
 
     def _first(self, scorer: Scorer, proposals: Proposals) -> Attempt | None:
         return next(
@@ -140,7 +139,7 @@ class GroupCommits:
         self._take_off(judgement, nominated)
         scorer.refused_generation = self._facts.cache.generation
         for attempt in self._taken_off(judgement):
-            self._outcomes.try_again(attempt, now_s)
+            self._committer.try_again(attempt, now_s)
         self._committer.carry_out(judgement._replace(accepted=[], rejected=[]), now_s)
         self._try_all_again(scorer, proposals, now_s, is_refused=True)
         return False
@@ -148,7 +147,7 @@ class GroupCommits:
     def _take_off(self, judgement: Judgement, nominated: dict[str, NodeName]) -> None:
         for attempt, node_name in judgement.accepted:
             record = attempt.pod.record
-            self._outcomes.take_off(record, attempt.pod_class.info, node_name)
+            self._ends.take_off(record, attempt.pod_class.info, node_name)
             if record.uid in nominated:
                 self._facts.queue.nominator.nominate(attempt.pod.uid, nominated[record.uid])
 
@@ -169,7 +168,7 @@ class GroupCommits:
         for ticket in tickets:
             attempt = scorer.settle(ticket)
             if attempt is not None:
-                self._outcomes.try_again(attempt, now_s, is_refused=is_refused)
+                self._committer.try_again(attempt, now_s, is_refused=is_refused)
 
     def _fail_all(self, scorer: Scorer, proposals: Proposals, told: str, now_s: float) -> None:
         """With the error of one of them."""
@@ -202,7 +201,7 @@ class GroupCommits:
             return
         if self._facts.nominations.own_uid(attempt.pod.uid):
             self._facts.nominations.end(attempt.pod)
-        self._outcomes.fail(attempt, Failure([], told, [], [], is_error), now_s)
+        self._ends.fail(attempt, Failure([], told, [], [], is_error), now_s)
 
     def _wait_for_room(self, scorer: Scorer, proposals: Proposals, now_s: float) -> None:
         """Each keeps the place that it has found, and who is in the way has to go."""
@@ -221,7 +220,7 @@ class GroupCommits:
                 place = PreemptionProposal(rows[ticket], [])
                 # Where that is not to be had any more, the next attempt finds another.
                 self._committer.nominate(scorer, attempt, place, generation)
-                self._outcomes.fail(attempt, told, now_s)
+                self._ends.fail(attempt, told, now_s)
         self._try_again(scorer, proposals.skipped, now_s, is_refused=False)
 
 

@@ -2,12 +2,13 @@
 
 A placement touches most of it: the cache, the queue, a nomination, a binder's orders, a counter. So each
 part (`adapter_links.py`, `scorer_links.py`, `foresight.py`, `committer.py`, `permit_stage.py`,
-`outcomes.py`, `binder_links.py`, `administration.py`) is one thing that happens, and is given both:
+`attempt_ends.py`, `binder_links.py`, `administration.py`) is one thing that happens, and is given both:
 what is so, and what others are to do about it.
 """
 
 from typing import NamedTuple
 
+from daemon.core.attempt_log import AttemptLog
 from daemon.core.attempt_times import AttemptTimes
 from daemon.core.bindings import BinderPool
 from daemon.core.cache import Cache
@@ -57,5 +58,6 @@ class OutgoingWork(NamedTuple):
     """Of pods that were not placed, until a binder is told."""
     counters: Counters
     times: AttemptTimes
+    attempt_log: AttemptLog
     effects: list[Effect]
     """What is to be done, in order; whoever changes something adds to it."""

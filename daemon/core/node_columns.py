@@ -19,16 +19,7 @@ from shared.faults import reading
 from shared.kube.node_resources import NodeAllocatable, node_allocatable
 from shared.kube.objects import Node, NodeSpec, NodeStatus, ObjectMeta
 from shared.kube.quantity import QuantityError
-
-SHAPES_MAX: Final = 16_384
-"""With so many, they are forgotten: at a kilobyte or so each, 16 MB are kept for what may come again."""
-
-RESOURCES_MAX: Final = 256
-"""That one pod may ask for, or one node have, beside cpu, memory and the like; nodes have about ten.
-Each different one that a node has costs 16 bytes for every node, so many 20 MB at 5,000 nodes; and a
-pod that fits nowhere is told the names of all that are missing."""
-LABELS_MAX: Final = 1024
-"""Of one node, likewise at 4 bytes; nodes have about twenty."""
+from shared.limits import NODE_LABELS_MAX, NODE_SHAPES_MAX, RESOURCES_MAX
 
 _encoder: Final = msgspec.msgpack.Encoder()
 
@@ -66,7 +57,7 @@ class NodeShapes:
         key = _encoder.encode((node.spec, status))
         shape = self._by_bytes.get(key)
         if shape is None:
-            if len(self._by_bytes) >= SHAPES_MAX:
+            if len(self._by_bytes) >= NODE_SHAPES_MAX:
                 self._by_bytes.clear()
             with reading("node", node.metadata.name):
                 shape = _shape(node, status)
@@ -76,7 +67,7 @@ class NodeShapes:
         else:
             status = shape.status
         meta = node.metadata
-        _check_count(node, "metadata.labels", len(meta.labels or ()), LABELS_MAX)
+        _check_count(node, "metadata.labels", len(meta.labels or ()), NODE_LABELS_MAX)
         kept = ObjectMeta(name=meta.name, labels=meta.labels, annotations=meta.annotations)
         return ShapedNode(Node(metadata=kept, spec=shape.spec, status=status), shape)
 

@@ -318,6 +318,7 @@ class NominationBook:
             preemptor_uid=preemptor.uid,
             observed_generation=record.generation,
             is_given_up=is_given_up,
+            ticket=attempt.ticket,
         )
         self._next_order_id += 1
         self._waiting.append(order)
@@ -330,8 +331,10 @@ class NominationBook:
         self._releases += claims
 
     def _patch(self, record: PodRecord, node_name: str) -> None:
+        pod = self._queue.get(record.uid)
+        ticket = 0 if pod is None else pod.ticket
         self._patches[record.uid] = SetNomination(
-            record.namespace, record.name, record.uid, node_name
+            record.namespace, record.name, record.uid, node_name, ticket
         )
 
     # Binders -------------------------------------------------------------------------------------

@@ -4,15 +4,22 @@ A message that decodes can still say what no scorer of ours would: columns of di
 newer than the owner's, a time that is no number. It is a bug or an enemy; the one who sent it is sent
 away and its pods go to others, and nothing of the message counts. What a scorer cannot know better than
 the owner (whether a pod fits, who is less important) is no matter of this file: it is worked out anew
-wherever something is decided (`proposals.py`, `nominations.py`).
+wherever something is decided (`committer.py`, `nominations.py`).
 """
 
 import math
-from typing import Final, assert_never
+from typing import assert_never
 
 from daemon.core.cache import Cache
 from daemon.core.dispatch import Scorer
-from shared.limits import PROCESSES_MAX
+from shared.limits import (
+    FAILURE_PLUGINS_MAX,
+    MEASURED_SECONDS_MAX,
+    PROCESSES_MAX,
+    WORKER_INDEX_MAX,
+    WORKER_NAME_LENGTH_MAX,
+    WORKER_TEXT_LENGTH_MAX,
+)
 from shared.messages.from_scorer import (
     FORESEEN_MAX,
     AskForPods,
@@ -26,20 +33,11 @@ from shared.messages.from_scorer import (
 )
 from shared.messages.measured import Measured
 
-INDEX_MAX: Final = PROCESSES_MAX + (1 << 48)
-"""Workers of other hosts choose one of 2^48 numbers after those of this host."""
-TEXT_LENGTH_MAX: Final = 1 << 15
-NAME_LENGTH_MAX: Final = 1 << 10
-PLUGINS_MAX: Final = 1 << 8
-"""In one failure; a profile has about twenty."""
-SECONDS_MAX: Final = 1e9
-"""Of what anybody measured between two heartbeats."""
-
 
 def hello_problem(hello: ScorerHello, key_name: str, configuration: str) -> str:
     """What is wrong with a greeting; empty if nothing is. Only processes of this host may go without a
     configuration, as the owner's own supervisor started them, and have the low numbers."""
-    first, last = (PROCESSES_MAX, INDEX_MAX) if key_name else (0, PROCESSES_MAX)
+    first, last = (PROCESSES_MAX, WORKER_INDEX_MAX) if key_name else (0, PROCESSES_MAX)
     if not first <= hello.worker_index < last:
         return f"its number is {hello.worker_index}; it has to be from {first} to below {last}"
     if hello.configuration != configuration and (key_name or hello.configuration):
@@ -82,7 +80,9 @@ def _proposals_problem(proposals: Proposals, scorer: Scorer, cache: Cache) -> st
 
 def _failure_problem(failure: Failure) -> str:
     for names in (failure.plugins, failure.pending_plugins):
-        if len(names) > PLUGINS_MAX or any(len(name) > NAME_LENGTH_MAX for name in names):
+        if len(names) > FAILURE_PLUGINS_MAX or any(
+            len(name) > WORKER_NAME_LENGTH_MAX for name in names
+        ):
             return "plugins refuse a pod that cannot be plugins"
     if failure.preemption is not None:
         victims = failure.preemption.victims
@@ -92,7 +92,7 @@ def _failure_problem(failure: Failure) -> str:
 
 
 def _text_problem(text: str) -> str:
-    return "it says too much" if len(text) > TEXT_LENGTH_MAX else ""
+    return "it says too much" if len(text) > WORKER_TEXT_LENGTH_MAX else ""
 
 
 def _measured_problem(measured: Measured) -> str:
@@ -103,9 +103,9 @@ def _measured_problem(measured: Measured) -> str:
         return "it measured what cannot be"
     labels = [label for one in measured.counts for label in one.labels]
     labels += [label for one in measured.histograms for label in one.labels]
-    is_long = max(map(len, labels), default=0) > NAME_LENGTH_MAX
+    is_long = max(map(len, labels), default=0) > WORKER_NAME_LENGTH_MAX
     return "its labels are too long" if is_long else ""
 
 
 def _is_time(seconds: float) -> bool:
-    return math.isfinite(seconds) and 0 <= seconds < SECONDS_MAX
+    return math.isfinite(seconds) and 0 <= seconds < MEASURED_SECONDS_MAX

@@ -5,10 +5,10 @@
 
 from collections.abc import Iterable
 
+from daemon.core.attempt_ends import AttemptEnds, refusal
 from daemon.core.bindings import NO_WORK
-from daemon.core.dispatch import Attempt
+from daemon.core.dispatch import NO_BATCH, Attempt
 from daemon.core.holdings import ClusterFacts, OutgoingWork
-from daemon.core.outcomes import Outcomes, refusal
 from daemon.core.waiting_pods import Waiting
 from shared.errors import ObjectError
 from shared.faults import reading
@@ -19,10 +19,10 @@ from shared.telemetry.metrics import Count
 class PermitStage:
     """Of all pods that are not bound plainly."""
 
-    def __init__(self, facts: ClusterFacts, outgoing: OutgoingWork, outcomes: Outcomes) -> None:
+    def __init__(self, facts: ClusterFacts, outgoing: OutgoingWork, ends: AttemptEnds) -> None:
         self._facts = facts
         self._outgoing = outgoing
-        self._outcomes = outcomes
+        self._ends = ends
 
     def enter(self, attempt: Attempt, node_name: str, now_s: float) -> None:
         """A pod is assumed and reserved: it is bound, or waits, or is refused after all."""
@@ -30,7 +30,7 @@ class PermitStage:
         begun_s = self._outgoing.counters.stopwatch()
         try:
             with reading("pod", record):
-                work = self._outcomes.work_for(record, info, node_name)
+                work = self._ends.work_for(record, info, node_name)
                 status = self._facts.waiting.run_permit(
                     record, info, node_name, work, self._facts.cache.view, now_s
                 )
@@ -42,13 +42,14 @@ class PermitStage:
         )
         if status.code is Code.WAIT:
             self._outgoing.counters[Count.PERMIT_WAITS] += 1
+            self._outgoing.attempt_log.tell("waits_on_permit", attempt.pod, node=node_name)
             if self._facts.settings.announces_nodes:
                 self._facts.nominations.announce(record, node_name)
         elif status.is_success:
-            self._outcomes.order_binding(record, attempt.pod_class, node_name, work)
+            self._ends.order_binding(attempt.pod, record, node_name, work)
         else:
-            self._outcomes.take_off(record, info, node_name)
-            self._outcomes.fail(attempt, refusal(status), now_s)
+            self._ends.take_off(record, info, node_name)
+            self._ends.fail(attempt, refusal(status), now_s)
             self._facts.nominations.not_placed(self._facts.queue.get(record.uid))
 
     def settle(self, now_s: float) -> None:
@@ -63,9 +64,9 @@ class PermitStage:
                 if each.decision.is_success:
                     pod = self._facts.queue.get(each.record.uid)
                     assert pod is not None, "a waiting pod is in flight"
-                    told = self._told(each)
-                    self._outcomes.order_binding(
-                        each.record, pod.pod_class, each.node_name, each.work, is_announced=told
+                    is_announced = self._is_announced(each)
+                    self._ends.order_binding(
+                        pod, each.record, each.node_name, each.work, is_announced=is_announced
                     )
                 else:
                     self._reject(each, each.decision, now_s)
@@ -74,17 +75,17 @@ class PermitStage:
     def _reject(self, waiting: Waiting, status: Status, now_s: float) -> None:
         uid = waiting.record.uid
         self._outgoing.counters[Count.PERMIT_REJECTIONS] += 1
-        forgotten = self._outcomes.take_off(waiting.record, waiting.pod, waiting.node_name)
+        forgotten = self._ends.take_off(waiting.record, waiting.pod, waiting.node_name)
         pod = self._facts.queue.get(uid)
         assert forgotten is not None, "a pod that is not assumed does not wait"
         assert pod is not None, "a waiting pod is in flight"
-        attempt = Attempt(0, 0, pod, pod.pod_class)
-        self._outcomes.fail(attempt, refusal(status), now_s)
-        self._facts.nominations.not_placed(pod, is_announced=self._told(waiting))
+        attempt = Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class)
+        self._ends.fail(attempt, refusal(status), now_s)
+        self._facts.nominations.not_placed(pod, is_announced=self._is_announced(waiting))
         # Others may have its room; the pod itself has just given it up.
         self._facts.changes.wake_as_deleted(forgotten, now_s, but=uid)
 
-    def _told(self, waiting: Waiting) -> bool:
+    def _is_announced(self, waiting: Waiting) -> bool:
         """Whether a binder knows that the pod's status is to say where the pod is going."""
         if not self._facts.settings.announces_nodes:
             return False
@@ -99,5 +100,5 @@ class PermitStage:
             waiting = None if facts.cache.is_assumed_pod(uid) else facts.waiting.drop(uid)
             if waiting is not None:
                 facts.nominations.recall(uid)
-                self._outcomes.take_off(waiting.record, waiting.pod, waiting.node_name)
+                self._ends.take_off(waiting.record, waiting.pod, waiting.node_name)
                 facts.queue.done(uid)

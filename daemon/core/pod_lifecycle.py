@@ -108,7 +108,7 @@ def next_phase(
     """The phase after `cause`; InvalidTransitionError where the table has none."""
     found = TRANSITIONS.get((phase, cause))
     if found is None:
-        past = story.told(pod.key) if story else "no story kept"
+        past = story.steps_of(pod.key) if story else "no story kept"
         raise InvalidTransitionError(f"pod {pod.key}: {cause.value} while {phase.value}; {past}")
     if story is not None:
         story.note(pod, cause, found)
@@ -124,7 +124,7 @@ class Story:
     def note(self, pod: PodRecord, cause: Cause, phase: PodPhase) -> None:
         self._steps.append((pod, cause, phase))
 
-    def told(self, key: str) -> str:
+    def steps_of(self, key: str) -> str:
         """The steps of one pod, oldest first, at most STORY_STEPS_MAX."""
         steps = [
             f"{cause.value} -> {phase.value}" for pod, cause, phase in self._steps if pod.key == key

@@ -4,19 +4,19 @@ from collections import deque
 from typing import Final, assert_never
 
 from daemon.core import suspects
-from daemon.core.committer import Committer
+from daemon.core.attempt_ends import AttemptEnds
+from daemon.core.committer import Committer, is_wanted
 from daemon.core.dispatch import NO_BATCH, Attempt
 from daemon.core.effects import Note, Publish, TellScorer
 from daemon.core.events import ScorerSaid
 from daemon.core.foresight import Foresight
 from daemon.core.group_commits import GroupCommits
 from daemon.core.holdings import ClusterFacts, OutgoingWork
-from daemon.core.outcomes import Outcomes
 from daemon.core.peer_checks import hello_problem, message_problem
 from daemon.core.pod_groups import Unit
-from daemon.core.proposals import is_wanted
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.extenders.extender_verdicts import asked_of_scorers
+from shared.limits import SENT_AWAY_MAX
 from shared.messages import to_scorer
 from shared.messages.from_scorer import (
     AskForPods,
@@ -29,8 +29,6 @@ from shared.messages.from_scorer import (
 )
 from shared.telemetry.metrics import Count
 
-SENT_AWAY_MAX: Final = 1024
-"""Connections; the oldest, which are closed by then, are forgotten."""
 NO_EXTENDERS: Final = "extenders cannot be asked about the pods of a group"
 SCORER_SILENCE_MAX_S: Final = 60.0
 """A worker says something each second, except while it places a batch: 256 pods of as many classes on
@@ -44,15 +42,15 @@ class ScorerLinks:
         self,
         facts: ClusterFacts,
         outgoing: OutgoingWork,
-        outcomes: Outcomes,
+        ends: AttemptEnds,
         committer: Committer,
         foresight: Foresight,
     ) -> None:
         self._facts = facts
         self._outgoing = outgoing
-        self._outcomes = outcomes
+        self._ends = ends
         self._committer = committer
-        self._group_commits = GroupCommits(facts, outgoing, outcomes, committer)
+        self._group_commits = GroupCommits(facts, outgoing, ends, committer)
         self._foresight = foresight
         self._resyncs: dict[bytes, str] = {}
         """Who needs everything, and why."""
@@ -173,16 +171,20 @@ class ScorerLinks:
             if attempt.pod_class.class_id in guilty:
                 self._park(attempt, now_s)
             else:
-                self._outcomes.try_again(attempt, now_s, is_refused=False)
+                self._committer.try_again(attempt, now_s, is_refused=False)
         records = [attempt.pod.record for attempt in attempts]
         groups = dict.fromkeys(record.group_key for record in records if record.group)
         self._group_commits.release(groups, now_s)
 
     def _park(self, attempt: Attempt, now_s: float) -> None:
         self._outgoing.counters[Count.PODS_PARKED] += 1
-        fields: dict[str, object] = {"pod": attempt.pod.key, "reason": suspects.WHY}
+        fields: dict[str, object] = {
+            "pod": attempt.pod.key,
+            "ticket": attempt.ticket,
+            "reason": suspects.WHY,
+        }
         self._outgoing.effects.append(Note("pod_parked", fields, True))
-        self._outcomes.fail(attempt, Failure([], suspects.WHY, [], [], True), now_s)
+        self._ends.fail(attempt, Failure([], suspects.WHY, [], [], True), now_s)
 
     def release_parked(self, now_s: float) -> None:
         """Pods whose time is over are tried again, alone."""
@@ -208,7 +210,7 @@ class ScorerLinks:
             self._facts.checker.forget(class_id)
         settled = scorers.settled()
         is_needed = self._resyncs or self._facts.queue.poppable_count
-        if not is_needed and self._foresight.is_ahead():
+        if not is_needed and self._foresight.covers_changes():
             return
         if scorers.ready():
             snapshot = self._outgoing.snapshots.delta(settled, scorers.next_ticket)
@@ -252,6 +254,7 @@ class ScorerLinks:
 
     def _hand_out_pods(self, pods: list[QueuedPod]) -> None:
         scorers = self._outgoing.scorers
+        tried = pods
         sequence, own_uid = self._outgoing.snapshots.sequence, self._facts.nominations.own_uid
         extenders = self._facts.settings.extenders
         if extenders and pods:
@@ -261,6 +264,7 @@ class ScorerLinks:
             pods = [each for each in pods if id(each) not in waiting]
         if pods:
             self._outgoing.effects.extend(scorers.hand_out(pods, sequence, own_uid))
+        self._log_handed_out(tried)
 
     def _hand_out_group(self, unit: Unit, now_s: float) -> None:
         groups, scorers = self._facts.groups, self._outgoing.scorers
@@ -272,11 +276,16 @@ class ScorerLinks:
         if problem:
             failure = Failure([], problem, [], [], True)
             for pod in unit.pods:
-                self._outcomes.fail(Attempt(NO_BATCH, NO_BATCH, pod, pod.pod_class), failure, now_s)
+                self._ends.fail(Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class), failure, now_s)
             return
         task = groups.begin(unit)
         sequence, own_uid = self._outgoing.snapshots.sequence, self._facts.nominations.own_uid
         self._outgoing.effects.extend(scorers.hand_out_group(unit.pods, task, sequence, own_uid))
+        self._log_handed_out(unit.pods)
+
+    def _log_handed_out(self, pods: list[QueuedPod]) -> None:
+        for pod in pods if self._outgoing.attempt_log.is_on else ():
+            self._outgoing.attempt_log.tell("handed_out", pod, attempts=pod.attempts)
 
     def _is_tried(self, pod: QueuedPod, now_s: float) -> bool:
         if not is_wanted(pod, self._facts.cache):
@@ -285,7 +294,7 @@ class ScorerLinks:
         if (
             pod.class_id in self._outgoing.suspects.parked
         ):  # It was active when another of it was parked.
-            self._park(Attempt(NO_BATCH, NO_BATCH, pod, pod.pod_class), now_s)
+            self._park(Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class), now_s)
             return False
         return True
 

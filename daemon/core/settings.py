@@ -27,5 +27,7 @@ class Settings(msgspec.Struct, frozen=True):
     anybody waiting: with it nothing at all is done where all victims are going already."""
     groups: GroupSettings | None = None
     """None: pods are placed one by one, whatever group they name."""
+    logs_attempts: bool = False
+    """Each step of each attempt is a line of the log."""
     configuration: str = ""
     """What workers of other hosts must have too (`shared/config_digest.py`)."""

@@ -12,7 +12,7 @@ Each part of the work has a file, and what is held is handed down, never up (`ho
 
     adapter --> adapter_links --> cluster_changes -.
     scorer  --> scorer_links --> committer ---.    v
-                                 |           +--> outcomes --> queue, bindings
+                                 |           +--> attempt_ends --> queue, bindings
                                  v           |
                                  permit_stage'
     binder  --> binder_links -----------------'
@@ -25,6 +25,8 @@ from typing import assert_never
 
 from daemon.core.adapter_links import AdapterLinks
 from daemon.core.administration import answer_of, status_of
+from daemon.core.attempt_ends import AttemptEnds, describe_decision
+from daemon.core.attempt_log import AttemptLog
 from daemon.core.attempt_times import AttemptTimes
 from daemon.core.binder_links import BinderLinks
 from daemon.core.bindings import BinderPool
@@ -48,7 +50,6 @@ from daemon.core.events import (
 from daemon.core.foresight import Foresight
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.nominations import Evictions, NominationBook
-from daemon.core.outcomes import Outcomes, describe_decision
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.permit_stage import PermitStage
 from daemon.core.pod_groups import PodGroups
@@ -102,15 +103,13 @@ class SchedulerState:
         self.waiting = facts.waiting
         self.nominations = facts.nominations
         self.snapshots = outgoing.snapshots
-        self._outcomes = Outcomes(facts, outgoing)
-        self._permit = PermitStage(facts, outgoing, self._outcomes)
-        committer = Committer(facts, outgoing, self._outcomes, self._permit)
+        self._ends = AttemptEnds(facts, outgoing)
+        self._permit = PermitStage(facts, outgoing, self._ends)
+        committer = Committer(facts, outgoing, self._ends, self._permit)
         self._foresight = Foresight(facts, outgoing, committer)
         self._adapter_links = AdapterLinks(facts, outgoing, self._permit, now_s, in_hand)
-        self._scorer_links = ScorerLinks(
-            facts, outgoing, self._outcomes, committer, self._foresight
-        )
-        self._binder_links = BinderLinks(facts, outgoing, self._outcomes)
+        self._scorer_links = ScorerLinks(facts, outgoing, self._ends, committer, self._foresight)
+        self._binder_links = BinderLinks(facts, outgoing, self._ends)
         self._is_stopping = False
         self._stop_waiters: list[bytes] = []
 
@@ -146,12 +145,12 @@ class SchedulerState:
         self._note_disagreements()
         self._outgoing.times.flush(now_s)
         self._outgoing.counters.flush()
-        self._foresight.look_on()
+        self._foresight.check_next()
         self._scorer_links.publish(is_synced=self.is_synced)
         if self._gives_out_work:
             self._scorer_links.hand_out(now_s)
         self._outgoing.effects.extend(self.nominations.flush(self.binders.for_pod))
-        self._outcomes.report()
+        self._ends.report()
         self._answer_stop()
         return self._taken()
 
@@ -305,6 +304,7 @@ def _holdings(
         waiting=waiting,
         groups=groups,
     )
+    effects: list[Effect] = []
     outgoing = OutgoingWork(
         epoch=epoch,
         snapshots=snapshots,
@@ -319,8 +319,10 @@ def _holdings(
         verdicts=verdicts,
         counters=counters,
         times=AttemptTimes(counters),
-        effects=[],
+        attempt_log=AttemptLog(effects, is_on=settings.logs_attempts),
+        effects=effects,
     )
+    outgoing.scorers.names_pods = settings.logs_attempts
     return facts, outgoing
 
 

@@ -1,19 +1,10 @@
 """What is told of a pod that was not placed (its PodScheduled condition and event), and of a pod group
 (its PodGroupScheduled condition)."""
 
-from typing import Final
-
 from shared.kube.objects import PodGroup
 from shared.kube.pod_record import PodRecord
+from shared.limits import VERDICT_LENGTH_MAX, VERDICTS_MAX
 from shared.messages.to_binder import POD_GROUP_SCHEDULED, PodVerdict
-
-VERDICTS_MAX: Final = 1 << 16
-"""Kept while no binder is there: about 1 kB each, with its message, so at most some 64 MB. The pod's
-next attempt says it again."""
-
-
-MESSAGE_LENGTH_MAX: Final = 1 << 15
-"""Of a message; a longer one is cut, whoever wrote it. Kubernetes takes as much for a condition."""
 
 
 class Verdicts:
@@ -38,7 +29,9 @@ class Verdicts:
         return verdicts
 
 
-def verdict_of(record: PodRecord, profile: str, message: str, *, is_error: bool) -> PodVerdict:
+def verdict_of(
+    ticket: int, record: PodRecord, profile: str, message: str, *, is_error: bool
+) -> PodVerdict:
     """Of a pod that no node takes, or that could not be looked at."""
     return PodVerdict(
         profile=profile,
@@ -46,10 +39,11 @@ def verdict_of(record: PodRecord, profile: str, message: str, *, is_error: bool)
         name=record.name,
         uid=record.uid,
         reason="SchedulerError" if is_error else "Unschedulable",
-        message=message[:MESSAGE_LENGTH_MAX],
+        message=message[:VERDICT_LENGTH_MAX],
         write_event=True,
         resource_version=record.resource_version,
         observed_generation=record.generation,
+        ticket=ticket,
     )
 
 
@@ -66,7 +60,7 @@ def group_verdict(
         name=meta.name,
         uid=meta.uid,
         reason="Scheduled" if is_scheduled else "SchedulerError" if is_error else "Unschedulable",
-        message=message[:MESSAGE_LENGTH_MAX],
+        message=message[:VERDICT_LENGTH_MAX],
         write_event=False,
         observed_generation=meta.generation,
         is_group=True,

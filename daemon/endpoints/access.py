@@ -18,13 +18,12 @@ import msgspec
 from shared.clock import Clock
 from shared.errors import OperationalError
 from shared.kube.api_errors import read_answer
+from shared.limits import ACCESS_ANSWERS_MAX
 from shared.runtime_options import EndpointOptions
 from shared.telemetry.log import EventLog
 
 log: Final = EventLog("endpoints")
 
-ANSWERS_MAX: Final = 1024
-"""Kept of either question: some tens of users, and whoever tries tokens."""
 QUESTION_TIMEOUT_S: Final = 10.0
 
 UNAUTHORIZED: Final = 401
@@ -269,7 +268,7 @@ class _Kept(Generic[T]):
     def put(self, key: bytes, answer: T, ttl_s: float) -> None:
         self._answers[key] = (answer, self._clock.monotonic_s() + ttl_s)
         self._answers.move_to_end(key)
-        while len(self._answers) > ANSWERS_MAX:
+        while len(self._answers) > ACCESS_ANSWERS_MAX:
             self._answers.popitem(last=False)
 
 

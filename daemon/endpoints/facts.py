@@ -16,7 +16,7 @@ from daemon.supervisor.process_list import NotRunningError, ProcessList, measure
 from shared.clock import SystemClock
 from shared.errors import FrameError
 from shared.faults import UNDECODABLE
-from shared.kube.connection_problems import is_essential, told_concerns
+from shared.kube.connection_problems import concerns_text, is_essential
 from shared.messages.admin import (
     MetricsAnswer,
     MetricsRequest,
@@ -143,5 +143,5 @@ def _api_problem(listed: ProcessList | None) -> str:
     for entry in () if listed is None else listed.processes:
         for problem in entry.problems if entry.name == ADAPTER else ():
             if not problem.is_over and is_essential(problem):
-                return f"{told_concerns(problem)}: {problem.error}"
+                return f"{concerns_text(problem)}: {problem.error}"
     return ""

@@ -86,8 +86,8 @@ def _readiness(facts: Facts) -> list[Check]:
 
 
 def _listing(awaited_kinds: Sequence[str]) -> str:
-    told = f": {', '.join(awaited_kinds)}" if awaited_kinds else ""
-    return f"the cluster is being listed{told}"
+    which = f": {', '.join(awaited_kinds)}" if awaited_kinds else ""
+    return f"the cluster is being listed{which}"
 
 
 def _api_problem(facts: Facts) -> str:
@@ -114,7 +114,7 @@ def _lease_problem(facts: Facts) -> str:
     return f"the lease ran out {facts.lease_lapsed_s:.0f} s ago and was not given up"
 
 
-def told_all(
+def all_checks_answer(
     path: str, checks: Sequence[Check], excluded: Collection[str], *, is_verbose: bool
 ) -> Told:
     """The answer to `path` itself."""
@@ -142,7 +142,7 @@ def told_all(
     return Told(200, "\n".join([*lines, f"{name} check passed", ""]))
 
 
-def told_one(checks: Sequence[Check], name: str) -> Told:
+def one_check_answer(checks: Sequence[Check], name: str) -> Told:
     """The answer to `path/name`."""
     for check in checks:
         if check.name == name:

@@ -66,8 +66,8 @@ class _Text:
         self.add(metric.name, metric.kind, metric.sentence, count, metric.labels)
 
     def family(self, name: str, kind: str, sentence: str) -> list[str]:
-        told = FAMILY_SENTENCES.get(name, sentence)
-        family = self._families.setdefault(name, _Family(kind, told, []))
+        help_text = FAMILY_SENTENCES.get(name, sentence)
+        family = self._families.setdefault(name, _Family(kind, help_text, []))
         assert family.kind == kind, f"{name} is told as {family.kind} and as {kind}"
         return family.lines
 
@@ -162,8 +162,8 @@ def _add_histogram(text: _Text, state: HistogramState) -> None:
     below = 0
     for bound, count in zip([*metric.bounds, float("inf")], state.counts, strict=True):
         below += count
-        told = "+Inf" if bound == float("inf") else number_text(bound)
-        lines.append(f"{metric.name}_bucket{labels_text([*labels, ('le', told)])} {below}")
+        edge = "+Inf" if bound == float("inf") else number_text(bound)
+        lines.append(f"{metric.name}_bucket{labels_text([*labels, ('le', edge)])} {below}")
     lines.append(f"{metric.name}_sum{labels_text(labels)} {number_text(state.sum)}")
     lines.append(f"{metric.name}_count{labels_text(labels)} {below}")
 
@@ -192,8 +192,8 @@ def _add_processes(text: _Text, processes: Sequence[ProcessUse]) -> None:
 
 def labels_text(labels: Iterable[tuple[str, str]]) -> str:
     """As they stand behind a name."""
-    told = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels)
-    return f"{{{told}}}" if told else ""
+    pairs = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels)
+    return f"{{{pairs}}}" if pairs else ""
 
 
 def _escaped(text: str) -> str:

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from daemon.endpoints.access import HEALTH_PATHS, UNAUTHORIZED, Access, refusal_body
-from daemon.endpoints.health import Facts, checks_for, told_all, told_one
+from daemon.endpoints.health import Facts, all_checks_answer, checks_for, one_check_answer
 from daemon.endpoints.metrics_text import CONTENT_TYPE
 from daemon.endpoints.zpages import flagz, statusz
 
@@ -70,8 +70,8 @@ class Pages:
         path = parts.path.rstrip("/")
         refusal = await self._access.refusal(path, request.headers, request.certificate)
         if refusal is not None:
-            told = (("WWW-Authenticate", "Bearer"),) if refusal.status == UNAUTHORIZED else ()
-            return Page(refusal.status, refusal_body(refusal), JSON, told)
+            challenge = (("WWW-Authenticate", "Bearer"),) if refusal.status == UNAUTHORIZED else ()
+            return Page(refusal.status, refusal_body(refusal), JSON, challenge)
         root = "/" + path.lstrip("/").partition("/")[0]
         if root in HEALTH_PATHS:
             return await self._health(root, path.removeprefix(root).lstrip("/"), parts.query)
@@ -103,11 +103,11 @@ class Pages:
     async def _health(self, root: str, name: str, query: str) -> Page:
         checks = checks_for(root, await self._source.facts())
         if name:
-            told = told_one(checks, name)
+            answer = one_check_answer(checks, name)
         else:
             asked = parse_qs(query, keep_blank_values=True)
             excluded = {one for text in asked.get("exclude", []) for one in text.split(",") if one}
-            told = told_all(root, checks, excluded, is_verbose="verbose" in asked)
+            answer = all_checks_answer(root, checks, excluded, is_verbose="verbose" in asked)
         return Page(
-            told.status, told.text.encode(), headers=(("X-Content-Type-Options", "nosniff"),)
+            answer.status, answer.text.encode(), headers=(("X-Content-Type-Options", "nosniff"),)
         )

@@ -7,18 +7,16 @@ from typing import Final
 import httptools
 
 from daemon.endpoints.pages import Page, Pages, Request
+from shared.limits import (
+    ENDPOINT_CONNECTIONS_MAX,
+    HANDSHAKE_S_MAX,
+    IDLE_S_MAX,
+    REQUEST_HEAD_BYTES_MAX,
+)
 from shared.telemetry.log import EventLog
 
 log: Final = EventLog("endpoints")
 
-HEAD_BYTES_MAX: Final = 16 * 1024
-"""A request of a probe has 200 bytes; a token may have 2 KiB."""
-CONNECTIONS_MAX: Final = 64
-"""Beyond, the one that has waited longest for its client makes room: whoever holds connections without
-a word keeps no probe out."""
-HANDSHAKE_S_MAX: Final = 10.0
-IDLE_S_MAX: Final = 90.0
-"""Prometheus keeps its connection between two scrapes, a minute as a rule."""
 
 _REASONS: Final = {
     200: "OK",
@@ -71,7 +69,7 @@ class EndpointServer:
             port,
             ssl=tls,
             ssl_handshake_timeout=None if tls is None else HANDSHAKE_S_MAX,
-            limit=HEAD_BYTES_MAX,
+            limit=REQUEST_HEAD_BYTES_MAX,
             reuse_port=shares_port or None,
         )
         port = self._server.sockets[0].getsockname()[1]
@@ -85,7 +83,7 @@ class EndpointServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connection_count += 1
         try:
-            if self._connection_count > CONNECTIONS_MAX and not self._make_room():
+            if self._connection_count > ENDPOINT_CONNECTIONS_MAX and not self._make_room():
                 _write(writer, Page(503, b"too many connections\n"), "GET", is_last=True)
                 return
             self._waiting[writer] = None

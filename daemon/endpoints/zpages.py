@@ -41,7 +41,7 @@ def statusz(accept: str, started_s: float, now_s: float, paths: Sequence[str]) -
     started = datetime.fromtimestamp(started_s, UTC)
     up_s = max(0, int(now_s - started_s))
     version = metadata.version("berth-scheduler")
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "startTime": f"{started:%Y-%m-%dT%H:%M:%SZ}",
         "uptimeSeconds": up_s,
         "goVersion": "",
@@ -57,7 +57,7 @@ def statusz(accept: str, started_s: float, now_s: float, paths: Sequence[str]) -
         f"Emulation version: {EMULATED}",
         f"Paths: {' '.join(paths)}",
     ]
-    return _answer(accept, "Statusz", ["", *lines], told)
+    return _answer(accept, "Statusz", ["", *lines], fields)
 
 
 def flagz(accept: str, flags: Mapping[str, str]) -> ZPage:
@@ -66,7 +66,7 @@ def flagz(accept: str, flags: Mapping[str, str]) -> ZPage:
     return _answer(accept, "Flagz", lines, {"flags": dict(flags)})
 
 
-def _answer(accept: str, kind: str, lines: Sequence[str], told: Mapping[str, Any]) -> ZPage:
+def _answer(accept: str, kind: str, lines: Sequence[str], fields: Mapping[str, Any]) -> ZPage:
     for wish in accept.split(",") if accept.strip() else [PLAIN]:
         media_type, *parameters = (part.strip() for part in wish.split(";"))
         if media_type in ("text/plain", "text/*", "*/*"):
@@ -80,7 +80,7 @@ def _answer(accept: str, kind: str, lines: Sequence[str], told: Mapping[str, Any
                 "kind": kind,
                 "apiVersion": f"config.k8s.io/{version}",
                 "metadata": {"name": COMPONENT},
-                **told,
+                **fields,
             }
             warned = f"This version of the {kind.lower()} endpoint is deprecated."
             headers = (

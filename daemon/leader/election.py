@@ -120,7 +120,7 @@ class Election:
 
     # Answers --------------------------------------------------------------------------------------
 
-    def told_seen(self, record: LeaseRecord | None, now_s: float) -> None:
+    def note_seen(self, record: LeaseRecord | None, now_s: float) -> None:
         """The lease was read; None: there is none."""
         self._is_fresh = True
         if record != self._seen or record is None:
@@ -129,17 +129,17 @@ class Election:
             # Taken from us, or given away by hand: over, however long we had it by our own clock.
             self._leads_until_s = 0.0
 
-    def told_written(self, record: LeaseRecord, sent_s: float, now_s: float) -> None:
+    def note_written(self, record: LeaseRecord, sent_s: float, now_s: float) -> None:
         """The write that began at `sent_s` succeeded."""
         self._seen, self._seen_s, self._is_fresh = record, now_s, True
         self._leads_until_s = sent_s + self._terms.renew_deadline_s
 
-    def told_failed(self) -> None:
+    def note_failed(self) -> None:
         """The last write or look failed, or its outcome is unknown: what the server has must be seen
         again. What we held we hold, until its time is over."""
         self._is_fresh = False
 
-    def told_released(self) -> None:
+    def note_released(self) -> None:
         """We are about to give the lease up: from now on we do not lead, whatever comes of it."""
         self._leads_until_s = 0.0
 

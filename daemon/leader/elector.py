@@ -45,8 +45,8 @@ class Elector:
         # An earlier life of this process may have left the gate open; the lease is ours all the same.
         inherited_s = gate.until_s if gate.open_term() else 0.0
         self._election = Election(terms, inherited_s)
-        self._leader_told = ""
-        self._problem_told = ""
+        self._leader_logged = ""
+        self._problem_logged = ""
         self._untold = ""
         """What an event on the lease has to say."""
 
@@ -60,9 +60,9 @@ class Elector:
         """One attempt to take or renew the lease; the seconds until the next."""
         try:
             pause_s = await self._try()
-            self._problem_told = ""
+            self._problem_logged = ""
         except OperationalError as error:
-            self._election.told_failed()
+            self._election.note_failed()
             self._complain(str(error))
             pause_s = self._pause_s()
         self._follow_up()
@@ -72,10 +72,10 @@ class Elector:
     async def release(self) -> None:
         """Gives the lease up, so that another takes over at once. Nothing may be in flight any more."""
         self._gate.close()
-        self._election.told_released()
+        self._election.note_released()
         try:
             # Read first: a renewal may have been under way when we were told to stop.
-            self._election.told_seen(await self._lease.read(self._timeout_s), self._clock.boot_s())
+            self._election.note_seen(await self._lease.read(self._timeout_s), self._clock.boot_s())
             record = self._election.release(micro_time(self._clock.wall_s()))
             if record is not None:
                 await self._lease.update(record, self._timeout_s)
@@ -93,7 +93,7 @@ class Elector:
             match self._election.next_step(self._clock.boot_s(), wall):
                 case Look():
                     record = await self._lease.read(self._timeout_s)
-                    self._election.told_seen(record, self._clock.boot_s())
+                    self._election.note_seen(record, self._clock.boot_s())
                 case Create(record):
                     await self._write(record, is_new=True)
                     return self._pause_s()
@@ -102,7 +102,7 @@ class Elector:
                     return self._pause_s()
                 case Follow(_, until_s):
                     # What was seen may be old when we come back.
-                    self._election.told_failed()
+                    self._election.note_failed()
                     left_s = max(0.0, until_s - self._clock.boot_s()) + EXPIRY_SLACK_S
                     return min(left_s, self._pause_s())
                 case step:
@@ -115,7 +115,7 @@ class Elector:
         now_s = self._clock.boot_s()
         # Asked before the renewal counts: a term that lapsed for a moment is over.
         is_same_term = self._election.leads(now_s) and self._gate.open_term() != 0
-        self._election.told_written(record, sent_s, now_s)
+        self._election.note_written(record, sent_s, now_s)
         if not self._election.leads(now_s):
             return
         if is_same_term:
@@ -132,8 +132,8 @@ class Elector:
             self._untold = STOPPED_LEADING
             log.warning("lease_lost", lease=self._lease.where, leader=self._election.leader)
         leader = self._election.leader
-        if leader != self._leader_told:
-            self._leader_told = leader
+        if leader != self._leader_logged:
+            self._leader_logged = leader
             is_own = leader == self._terms.identity
             log.info("leader_is", lease=self._lease.where, leader=leader, is_own=is_own)
 
@@ -150,8 +150,8 @@ class Elector:
 
     def _complain(self, problem: str) -> None:
         """Each problem once: a server that is away for an hour is one line."""
-        if problem != self._problem_told:
-            self._problem_told = problem
+        if problem != self._problem_logged:
+            self._problem_logged = problem
             log.warning("lease_not_had", lease=self._lease.where, problem=problem)
 
     @property

@@ -14,11 +14,11 @@ from daemon.leader.election import LeaseRecord
 from shared.errors import ObjectError
 from shared.faults import UNDECODABLE
 from shared.kube.api_errors import NotFound
+from shared.limits import INSTANCE_LENGTH_MAX
 
 API_VERSION: Final = "coordination.k8s.io/v1"
 EVENTS_API: Final = "events.k8s.io/v1"
 REPORTER: Final = "berth"
-INSTANCE_LENGTH_MAX: Final = 128
 
 
 class Api(Protocol):

@@ -54,6 +54,7 @@ def _run(start: ChildStart) -> int:
         options.assume_ttl_s,
         options.annotate_decisions,
         options.pod_max_in_unschedulable_pods_s,
+        options.log_level == "debug",
     )
     registry = InTreeRegistry(gates)
     now_s = clock.monotonic_s()

@@ -39,6 +39,7 @@ class OwnerOptions(NamedTuple):
     assumed_pod_ttl_s: float = 0.0
     annotates_decisions: bool = False
     leftover_after_s: float = LEFTOVER_AFTER_S
+    logs_attempts: bool = False
 
 
 def make_state(
@@ -69,6 +70,7 @@ def make_state(
         announces_nodes=gates[NOMINATED_NODE_NAME_FOR_EXPECTATION],
         preempts_async=gates[SCHEDULER_ASYNC_PREEMPTION],
         groups=_group_settings(built, gates),
+        logs_attempts=options.logs_attempts,
         configuration=scoring_digest(config, gates),
     )
     plugins = OwnerPlugins(

@@ -170,8 +170,9 @@ class OwnerLoop:
             case AnswerAdmin(peer, answer):
                 if not self._sockets.send(Channel.ADMIN, peer, answer):
                     log.info("admin_client_left")
-            case Note(event, fields, is_warning):
-                (log.warning if is_warning else log.info)(event, **fields)
+            case Note(event, fields, is_warning, is_detail):
+                say = log.warning if is_warning else log.debug if is_detail else log.info
+                say(event, **fields)
             case _:
                 assert_never(effect)
 

@@ -8,11 +8,10 @@ one death more is enough then.
 
 from typing import Final, NamedTuple
 
+from shared.limits import DEADLY_OBJECTS_MAX
+
 DEATHS_MAX: Final = 2
 LEFT_OUT_S: Final = 3600.0
-KNOWN_MAX: Final = 64
-"""Of so many objects is anything remembered; those that a child died of last. As an option they take
-700 bytes."""
 
 
 class _Deaths(NamedTuple):
@@ -33,7 +32,7 @@ class Deadly:
             return False
         before = self._deaths.pop(in_hand, _Deaths(0, 0.0))
         self._deaths[in_hand] = _Deaths(before.times + 1, now_s)
-        if len(self._deaths) <= KNOWN_MAX:
+        if len(self._deaths) <= DEADLY_OBJECTS_MAX:
             return True
         del self._deaths[next(iter(self._deaths))]
         return False

@@ -72,13 +72,13 @@ def lay_out(plan: Plan, lifeline_fd: int, identity: str) -> list[ChildSpec]:
 
 def flags_of(options: RuntimeOptions) -> dict[str, str]:
     """By the names that they have on the command line. None of them is a secret: those are in files."""
-    told: dict[str, object] = msgspec.to_builtins(options)
-    for name, value in list(told.items()):
+    given: dict[str, object] = msgspec.to_builtins(options)
+    for name, value in list(given.items()):
         if isinstance(value, dict):  # Options that belong together.
-            del told[name]
-            told.update(value)
+            del given[name]
+            given.update(value)
     words = {True: "true", False: "false"}
     return {
         name.replace("_", "-"): words[value] if isinstance(value, bool) else str(value)
-        for name, value in told.items()
+        for name, value in given.items()
     }

@@ -122,16 +122,18 @@ def replace_file(path: Path, content: bytes) -> None:
 
 def read_list(runtime_dir: Path) -> ProcessList:
     """The processes of the berth that runs there; NotRunningError if none does."""
-    told = f"no berth is running on {runtime_dir}; start one with berth run, or name --runtime-dir"
+    problem = (
+        f"no berth is running on {runtime_dir}; start one with berth run, or name --runtime-dir"
+    )
     try:
         with (runtime_dir / _LOCK_NAME).open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         pass  # Held: there is a live supervisor.
     except OSError as error:
-        raise NotRunningError(told) from error
+        raise NotRunningError(problem) from error
     else:
-        raise NotRunningError(told)
+        raise NotRunningError(problem)
     try:
         content = (runtime_dir / _LIST_NAME).read_bytes()
     except OSError as error:

@@ -293,15 +293,17 @@ class Supervisor:
                 self._on_status(answer)
 
     def _on_status(self, answer: StatusAnswer) -> None:
-        told = f"{answer.node_count} nodes, {answer.pod_count} pods, {answer.queue.active} waiting"
+        summary = (
+            f"{answer.node_count} nodes, {answer.pod_count} pods, {answer.queue.active} waiting"
+        )
         is_ready = answer.synced and answer.scorers_ready > 0 and answer.binders_ready > 0
         if answer.is_standby:
-            told = f"standing by; {told}"
+            summary = f"standing by; {summary}"
         is_old = self._state is State.RELOADING and answer.epoch == self._epoch
         if self._state in (State.STARTING, State.RELOADING) and is_ready and not is_old:
             self._state = State.RUNNING
             self._write_list()
-            self._notifier.ready(told)
+            self._notifier.ready(summary)
             log.info(
                 "ready",
                 nodes=answer.node_count,
@@ -310,7 +312,7 @@ class Supervisor:
             )
         if self._state is not State.RELOADING:
             self._epoch = answer.epoch
-        self._notifier.alive(told)
+        self._notifier.alive(summary)
 
     # Signals --------------------------------------------------------------------------------------
 

@@ -41,9 +41,8 @@ from shared.cel.cel_values import (
     no_overload,
     type_name,
 )
+from shared.limits import CEL_EXPRESSIONS_MAX
 
-EXPRESSIONS_MAX: Final = 1024
-"""Compiled expressions that are kept. A cluster has a handful of classes."""
 DEVICE: Final = "device"
 
 
@@ -128,7 +127,7 @@ class Expression:
         return value
 
 
-@functools.lru_cache(maxsize=EXPRESSIONS_MAX)
+@functools.lru_cache(maxsize=CEL_EXPRESSIONS_MAX)
 def compile_selector(source: str) -> Expression | CelCompileError:
     """The compiled expression, or why it is none (a value, so that it is remembered as well)."""
     try:

@@ -38,6 +38,7 @@ from shared.cel.cel_values import (
 )
 from shared.kube import quantity as quantities
 from shared.kube.quantity import NANOS_PER_UNIT, ExactQuantity, QuantityError
+from shared.limits import CEL_PATTERNS_MAX
 
 
 class Signature(NamedTuple):
@@ -321,8 +322,6 @@ _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 
 # Regular expressions ----------------------------------------------------------------------------------
 
-PATTERNS_MAX: Final = 64
-"""Compiled ones that are kept; RE2 takes up to 8 MiB for one (its default), most take a few kB."""
 STEPS_KEPT: Final = 50_000
 """A text of 64 characters, which is the longest attribute, and a program of 780 instructions: the states
 are kept, take 4 bytes an instruction, and the next search costs a ns for each character."""
@@ -332,7 +331,7 @@ _OPTIONS: Final = re2.Options()
 _OPTIONS.log_errors = False
 
 
-@functools.lru_cache(maxsize=PATTERNS_MAX)
+@functools.lru_cache(maxsize=CEL_PATTERNS_MAX)
 def _regex(pattern: str) -> Any:
     """RE2 is linear in the text; Python's own `re` would let `(a+)+$` stop the scheduler for minutes.
     Bytes, because indices of characters would have to be counted out for each match."""

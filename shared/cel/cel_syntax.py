@@ -12,11 +12,7 @@ import re
 from typing import Any, Final, NamedTuple
 
 from shared.cel.cel_values import CelCompileError, Uint
-
-DEPTH_MAX: Final = 80
-"""Nested expressions. cel-go takes 250; each costs a dozen frames of Python's stack here."""
-CHAIN_MAX: Final = 250
-"""Links of one chain (a.b.c, 1 + 2 + 3). Chains of && and || have no limit."""
+from shared.limits import CEL_CHAIN_MAX, CEL_DEPTH_MAX, CEL_DIGITS_MAX
 
 
 class Literal(NamedTuple):
@@ -84,8 +80,6 @@ _SUMS: Final = {"+": "_+_", "-": "_-_"}
 _PRODUCTS: Final = {"*": "_*_", "/": "_/_", "%": "_%_"}
 _INT_MAX: Final = 2**63 - 1
 _UINT_MAX: Final = 2**64 - 1
-_DIGITS_MAX: Final = 400
-"""Of a whole number, leading zeros included. Python refuses to read more than 4,300."""
 
 
 class _Token(NamedTuple):
@@ -151,13 +145,13 @@ class _Parser:
 
     def _deeper(self) -> None:
         self._depth += 1
-        if self._depth > DEPTH_MAX:
-            raise CelCompileError(f"expression recursion limit exceeded: {DEPTH_MAX}")
+        if self._depth > CEL_DEPTH_MAX:
+            raise CelCompileError(f"expression recursion limit exceeded: {CEL_DEPTH_MAX}")
 
     @staticmethod
     def _longer(length: int) -> int:
-        if length > CHAIN_MAX:
-            raise CelCompileError(f"expression chain limit exceeded: {CHAIN_MAX}")
+        if length > CEL_CHAIN_MAX:
+            raise CelCompileError(f"expression chain limit exceeded: {CEL_CHAIN_MAX}")
         return length + 1
 
     # Operators, from the loosest -----------------------------------------------------------------
@@ -330,7 +324,7 @@ def _literal(token: _Token, *, is_negative: bool) -> Any:
             raise CelCompileError(f"Syntax error: invalid double literal {token.text[:40]}")
         return -value if is_negative else value
     digits = token.text.rstrip("uU")
-    if len(digits) > _DIGITS_MAX:
+    if len(digits) > CEL_DIGITS_MAX:
         raise CelCompileError(f"Syntax error: invalid int literal {digits[:40]}...")
     number = int(digits, 16) if digits.startswith("0x") else int(digits)
     if len(digits) != len(token.text):

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from shared.errors import OperationalError
 from shared.kube.quantity import NANOS_PER_UNIT, ExactQuantity
+from shared.limits import CEL_ERROR_LETTERS_MAX
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
@@ -20,16 +21,12 @@ _DIGITS_MAX: Final = 20
 """Of UINT_MAX. Python refuses to read more than 4,300."""
 
 
-ERROR_LETTERS_MAX: Final = 500
-"""Of an error's text, which may have a value in it: it goes into a condition of the pod."""
-
-
 class CelError(OperationalError):
     """An expression that could not be evaluated."""
 
     def __init__(self, text: str) -> None:
-        is_long = len(text) > ERROR_LETTERS_MAX
-        super().__init__(f"{text[:ERROR_LETTERS_MAX]}..." if is_long else text)
+        is_long = len(text) > CEL_ERROR_LETTERS_MAX
+        super().__init__(f"{text[:CEL_ERROR_LETTERS_MAX]}..." if is_long else text)
 
 
 class CelCompileError(OperationalError):

@@ -10,7 +10,7 @@ On the wire: `DeltaBody` as msgpack, then one buffer a column and group, in the 
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -23,6 +23,7 @@ from shared.columns.schema import NODE_COLUMNS, USAGE_COLUMNS, Int32s, Rows
 from shared.columns.table import NodeTable, PortTuple, TaintTuple
 from shared.errors import FrameError
 from shared.faults import UNDECODABLE
+from shared.limits import NODES_MAX, PODS_MAX
 
 
 class Dictionaries(msgspec.Struct, array_like=True, frozen=True):
@@ -86,9 +87,6 @@ class DictionaryMarks(msgspec.Struct, frozen=True):
     counts: tuple[int, ...] = (0,) * 6
 
 
-NODES_MAX: Final = 1 << 26
-PODS_MAX: Final = 1 << 30
-"""Far more than there ever are: whoever names more must not have room made for them."""
 _SENT_NODE_COLUMNS = tuple(column for column in NODE_COLUMNS if column.name != "images_id")
 _SENT_USAGE_COLUMNS = tuple(column for column in USAGE_COLUMNS if column.name != "ports_id")
 NOTHING_SENT = DictionaryMarks()

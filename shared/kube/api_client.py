@@ -28,14 +28,10 @@ from shared.kube.api_errors import (
 )
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
-from shared.kube.http_connection import (
-    OBJECT_BYTES_MAX,
-    Answer,
-    HttpConnection,
-    HttpStream,
-)
+from shared.kube.http_connection import Answer, HttpConnection, HttpStream
 from shared.kube.proxy import open_tunnel
 from shared.kube.rate_limit import RateLimit
+from shared.limits import OBJECT_BYTES_MAX
 
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -44,8 +40,6 @@ STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 CONNECTIONS_MAX: Final = 64
 """Kept by one client unless it is told otherwise. At 5 ms an answer, 64 carry 12,800 requests/s."""
 
-LIST_BYTES_MAX: Final = 1024 * 1024 * 1024
-"""An answer with many objects: 250,000 nodes or pods of 4 kB, should they be listed in one piece."""
 
 NO_ANSWER: Final = "<error>"
 """To the observer in place of a status code, as client-go says it (rest/request.go, v1.36)."""

@@ -15,6 +15,7 @@ import msgspec
 from shared.errors import OperationalError
 from shared.faults import UNDECODABLE
 from shared.kube.objects import ApiStruct
+from shared.limits import API_ERROR_LENGTH_MAX, RETRY_AFTER_S_MAX
 
 T = TypeVar("T")
 
@@ -148,11 +149,7 @@ _BY_HTTP_STATUS: Final[dict[int, type[ApiError]]] = {
     422: Invalid,
     429: TooManyRequests,
 }
-_MESSAGE_LENGTH_MAX: Final = 500
 
-RETRY_AFTER_S_MAX: Final = 300.0
-"""A server that wants to be left alone for longer is asked again all the same: what it says may be a
-proxy's mistake, and pods wait."""
 
 _status_decoder: Final = msgspec.json.Decoder(Status)
 
@@ -175,6 +172,6 @@ def error_from_answer(http_status: int, body: bytes, retry_after_s: float | None
     try:
         status = _status_decoder.decode(body)
     except UNDECODABLE:
-        text = body[:_MESSAGE_LENGTH_MAX].decode("utf-8", "replace").strip()
+        text = body[:API_ERROR_LENGTH_MAX].decode("utf-8", "replace").strip()
         status = Status(message=text or "no message")
     return error_from_status(status, http_status, retry_after_s)

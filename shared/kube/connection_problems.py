@@ -28,17 +28,14 @@ from shared.kube.api_errors import (
     ServerError,
     Unauthorized,
 )
+from shared.limits import CONCERNS_MAX, PROBLEM_LENGTH_MAX, PROBLEMS_MAX
 from shared.telemetry.log import EventLog
 
 TELL_AFTER_S: Final = 1.0
 """Those who fail for the same reason do so within a moment of one another."""
 REPEAT_S: Final = 60.0
-PROBLEMS_MAX: Final = 8
-CONCERNS_MAX: Final = 40
-"""18 kinds, listed and watched, and what binders write."""
 CONCERNS_TOLD: Final = 3
 """Of each verb, to people."""
-TEXT_LENGTH_MAX: Final = 400
 
 _NOT_OURS: Final = "Client sent an HTTP request to an HTTPS server"
 """Said in plain text by servers written in Go (net/http/server.go)."""
@@ -89,7 +86,7 @@ class ConnectionProblems:
 
     def add(self, key: str, concern: str, error: str, remedy: str) -> None:
         """Something failed; errors of the same key are one problem."""
-        now_s, told = self._wall_s(), error[:TEXT_LENGTH_MAX]
+        now_s, told = self._wall_s(), error[:PROBLEM_LENGTH_MAX]
         problem = self._problems.get(key)
         if problem is None or problem.is_over:
             self._make_room(key)
@@ -148,7 +145,7 @@ class ConnectionProblems:
                 self._log.warning(
                     "connection_problem",
                     error=problem.error,
-                    concerns=told_concerns(problem),
+                    concerns=concerns_text(problem),
                     times=problem.times,
                     **fields,
                 )
@@ -159,7 +156,7 @@ def is_essential(problem: Problem) -> bool:
     return any(concern.endswith((" nodes", " pods")) for concern in problem.concerns)
 
 
-def told_concerns(problem: Problem) -> str:
+def concerns_text(problem: Problem) -> str:
     """Each verb once: "watch nodes, pods and 16 more; create pods/binding"."""
     by_verb: dict[str, list[str]] = {}
     for concern in problem.concerns:
@@ -173,12 +170,12 @@ def told_concerns(problem: Problem) -> str:
     return "; ".join(told)
 
 
-def told_problem(problem: Problem, now_s: float) -> str:
+def problem_text(problem: Problem, now_s: float) -> str:
     """For people. `now_s` is wall time."""
     times = f"{problem.times} times, " if problem.times > 1 else ""
     over = ", over since" if problem.is_over else ""
     remedy = f"; {problem.remedy}" if problem.remedy else ""
-    concerns = told_concerns(problem)
+    concerns = concerns_text(problem)
     age_s = max(0.0, now_s - problem.last_s)
     return f"{concerns}: {problem.error} ({times}last {age_s:.0f} s ago{over}){remedy}"
 

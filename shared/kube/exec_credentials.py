@@ -24,6 +24,7 @@ from shared.faults import UNDECODABLE
 from shared.kube.api_errors import ConnectFailed
 from shared.kube.client_certificate import ClientCertificate
 from shared.kube.credentials import Credentials, bearer_line
+from shared.limits import EXEC_OUTPUT_BYTES_MAX
 from shared.telemetry.log import EventLog
 
 log: Final = EventLog("kube")
@@ -35,7 +36,6 @@ API_VERSIONS: Final = (
 TIMEOUT_S: Final = 60.0
 """client-go waits for ever; a daemon that does nothing for a minute has to say why."""
 FAILURE_HOLD_S: Final = 1.0
-OUTPUT_BYTES_MAX: Final = 4 * 1024 * 1024
 STDERR_SHOWN_BYTES: Final = 1000
 
 
@@ -182,7 +182,7 @@ class ExecCredentials(Credentials):
 
     def _take(self, output: bytes) -> None:
         """Use what the command printed."""
-        if len(output) > OUTPUT_BYTES_MAX:
+        if len(output) > EXEC_OUTPUT_BYTES_MAX:
             raise self._failed(f"it printed {len(output)} bytes")
         try:
             answer = msgspec.json.decode(output, type=_ExecCredential)

@@ -19,18 +19,7 @@ import httptools
 import msgspec
 
 from shared.kube.api_errors import ConnectionLost, ProtocolViolation, RequestTimeout, TransportError
-
-STREAM_BUFFER_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Body bytes that may wait for a stream's consumer before the socket is no longer read: a few
-hundred of the largest usual objects, and 20 watches together stay below 100 MB."""
-
-HEAD_BYTES_MAX: Final = 1024 * 1024
-"""Status line and headers. An API server sends half a kilobyte; whoever sends more than this is none,
-and must not fill our memory."""
-
-OBJECT_BYTES_MAX: Final = 64 * 1024 * 1024
-"""An answer about one object, or a line of a watch. An API server takes 3 MB of JSON for one object and
-etcd 1.5 MiB as a rule; stored in another encoding, it may come out some times as large."""
+from shared.limits import ANSWER_HEAD_BYTES_MAX, OBJECT_BYTES_MAX, STREAM_BUFFER_BYTES_MAX
 
 _RETRY_AFTER: Final = re.compile(rb"\r\nretry-after:[ \t]*([0-9]{1,6})[ \t]*\r\n", re.IGNORECASE)
 _HAS_LENGTH: Final = re.compile(rb"\r\n(?:content-length|transfer-encoding):", re.IGNORECASE)
@@ -148,8 +137,8 @@ class HttpConnection(asyncio.Protocol):
             self._head += data
         try:
             self._parser.feed_data(data)
-            if not self._is_head_complete and len(self._head) > HEAD_BYTES_MAX:
-                self._fail(ProtocolViolation(f"a head of more than {HEAD_BYTES_MAX} bytes"))
+            if not self._is_head_complete and len(self._head) > ANSWER_HEAD_BYTES_MAX:
+                self._fail(ProtocolViolation(f"a head of more than {ANSWER_HEAD_BYTES_MAX} bytes"))
                 self.abort()
         except httptools.HttpParserUpgrade:
             self._fail(ProtocolViolation("the server switched to another protocol"))

@@ -10,14 +10,12 @@ import base64
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from shared import shown
 from shared.errors import ConfigurationError
 from shared.kube.api_errors import ConnectFailed
-
-_HEAD_BYTES_MAX: Final = 64 * 1024
+from shared.limits import PROXY_HEAD_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +134,7 @@ class _TunnelHead(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._received += data
         head, end, _ = self._received.partition(b"\r\n\r\n")
-        if (end or len(self._received) > _HEAD_BYTES_MAX) and not self.answered.done():
+        if (end or len(self._received) > PROXY_HEAD_BYTES_MAX) and not self.answered.done():
             self.answered.set_result(head)
 
     def connection_lost(self, exc: Exception | None) -> None:

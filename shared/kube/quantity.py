@@ -18,15 +18,13 @@ import msgspec
 
 from shared.errors import ObjectError
 from shared.kube.objects import Quantity
+from shared.limits import QUANTITY_DIGITS_MAX
 
 NANOS_PER_UNIT: Final = 10**9
 NANOS_PER_MILLI: Final = 10**6
 INT64_MAX: Final = 2**63 - 1
 
-_DIGITS_MAX: Final = 400
-"""Longest exponent shift and number of digits that are taken seriously; any real quantity is far
-shorter, and without a bound "1e999999999" would fill the memory with zeros."""
-_TEXT_MAX: Final = _DIGITS_MAX + 32
+_TEXT_MAX: Final = QUANTITY_DIGITS_MAX + 32
 """Sign, point, suffix or exponent beside the digits. The patterns take the square of it."""
 
 
@@ -111,8 +109,8 @@ def _parse_general(text: str) -> ExactQuantity:
             f"quantity {text!r}", 'not a quantity; write it like "250m", "1.5" or "64Mi"'
         )
     whole, fraction, suffix = match["whole"], match["fraction"] or "", match["suffix"]
-    if len(whole) + len(fraction) > _DIGITS_MAX:
-        raise QuantityError(f"quantity {text[:40]!r}...", f"more than {_DIGITS_MAX} digits")
+    if len(whole) + len(fraction) > QUANTITY_DIGITS_MAX:
+        raise QuantityError(f"quantity {text[:40]!r}...", f"more than {QUANTITY_DIGITS_MAX} digits")
     digits = int((whole + fraction) or "0")
     if suffix in _BINARY_EXPONENTS:
         quantity = _binary(digits << _BINARY_EXPONENTS[suffix], len(fraction))
@@ -143,8 +141,8 @@ def _decimal_suffix(text: str, suffix: str) -> tuple[int, QuantityFormat]:
     if match is None:
         raise QuantityError(f"quantity {text!r}", f"unknown suffix {suffix!r}")
     digits = match["exponent"].lstrip("+-").lstrip("0")
-    if len(digits) > 9 or int(digits or "0") > _DIGITS_MAX:
-        raise QuantityError(f"quantity {text!r}", f"exponent beyond {_DIGITS_MAX}")
+    if len(digits) > 9 or int(digits or "0") > QUANTITY_DIGITS_MAX:
+        raise QuantityError(f"quantity {text!r}", f"exponent beyond {QUANTITY_DIGITS_MAX}")
     return int(match["exponent"]), QuantityFormat.DECIMAL_EXPONENT
 
 

@@ -21,16 +21,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from shared.errors import FrameError, ProtocolVersionError
+from shared.limits import BUFFER_COUNT_MAX
 
-PROTOCOL_VERSION: Final = 8
+PROTOCOL_VERSION: Final = 9
 """Raised by each change of what any message looks like in bytes. All processes of one berth speak
 the same; there is no negotiation: the supervisor starts them all from one installation, and a worker of
 another host that has another version is told so and ends."""
 
 MAGIC: Final = b"BRTH"
 
-BUFFER_COUNT_MAX: Final = 8192
-"""Frames after the body. A snapshot has one for each column and dictionary: hundreds, not more."""
 
 PACKED_BYTES_MAX: Final = 16_384
 """Up to so many bytes are copied into one frame."""

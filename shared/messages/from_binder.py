@@ -46,11 +46,13 @@ class BinderReady(_Message, frozen=True, tag="vr"):
 
 
 class BindFinished(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    order_id: int
+    ticket: int
+    """As in the order."""
 
 
 class BindFailed(msgspec.Struct, array_like=True, frozen=True):
-    order_id: int
+    ticket: int
+    """As in the order."""
     reason: BindFailureReason
     message: str
     was_announced: bool = False

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from shared.limits import COUNT_MAX
 from shared.telemetry.metrics import HISTOGRAMS, LABELLED
 from shared.telemetry.tally import Tally
 
@@ -32,10 +33,6 @@ class Measured(msgspec.Struct, array_like=True, frozen=True):
 
 
 NOTHING: Final = Measured([], [])
-
-COUNT_MAX: Final = 2**64 - 1
-"""The largest number that a message can hold. Nobody counts so far; but others are believed what they
-say they counted, and two of them may say that they did."""
 
 
 def measured_by(tally: Tally) -> Measured:

@@ -90,7 +90,8 @@ class Decision(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class BindPod(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Bind one assumed pod. Answered exactly once by BindFinished or BindFailed."""
 
-    order_id: int
+    ticket: int
+    """Of the attempt that it ends."""
     profile: str
     namespace: str
     name: str
@@ -111,6 +112,11 @@ class BindPod(msgspec.Struct, array_like=True, frozen=True, gc=False):
     announces: bool = False
     """Write the node's name to status.nominatedNodeName first, if there is anything to be done, or
     waited for, before the pod can be bound."""
+
+    @property
+    def pod(self) -> str:
+        """As the log names it."""
+        return f"{self.namespace}/{self.name}"
 
 
 class BindPods(_Message, frozen=True, tag="bB"):
@@ -141,6 +147,8 @@ class PodVerdict(msgspec.Struct, array_like=True, frozen=True):
     is_group: bool = False
     is_scheduled: bool = False
     """Only of a group."""
+    ticket: int = 0
+    """Of the attempt that failed; 0 for a pod that could not be tried."""
 
 
 class ReportPods(_Message, frozen=True, tag="bR"):
@@ -170,6 +178,8 @@ class DeleteVictim(msgspec.Struct, array_like=True, frozen=True):
     """Of the victim, as its condition tells it."""
     is_given_up: bool = False
     """It waited on Permit and has given its place up: it is not deleted, only told of."""
+    ticket: int = 0
+    """Of the preemptor's attempt."""
 
 
 class SetNomination(msgspec.Struct, array_like=True, frozen=True):
@@ -180,6 +190,8 @@ class SetNomination(msgspec.Struct, array_like=True, frozen=True):
     uid: str
     node_name: str
     """Empty: the pod is not nominated any more."""
+    ticket: int = 0
+    """Of the pod's attempt, or the last."""
 
 
 class ReleaseClaim(msgspec.Struct, array_like=True, frozen=True):
@@ -191,6 +203,8 @@ class ReleaseClaim(msgspec.Struct, array_like=True, frozen=True):
     pod_uid: str
     is_generated: bool
     """The scheduler's own claim: it is deleted. Others are deallocated."""
+    ticket: int = 0
+    """Of the pod's attempt."""
 
 
 class PreemptPods(_Message, frozen=True, tag="bP"):

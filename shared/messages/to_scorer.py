@@ -93,6 +93,8 @@ class SchedulePods(_Message, frozen=True, tag="sP"):
     its pods. The answer carries them back."""
     runs: list[TaskRun]
     group: GroupTask | None = None
+    names: list[str] = []
+    """Of its pods, in their order, where each attempt is logged; else empty."""
 
     @property
     def tasks(self) -> Iterator[PodTask]:

@@ -23,6 +23,7 @@ from typing import Any, Final, TextIO
 import orjson
 
 from shared import shown
+from shared.limits import LINES_BURST, LINES_PER_S, LOGGED_EVENTS_MAX
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 """As `--log-level` takes them."""
@@ -30,10 +31,6 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 FORMAT_VARIABLE: Final = "BERTH_LOGGING_FORMAT"
 """`text` or `json`, for all processes of one berth; empty: what stderr is decides."""
 
-LINES_BURST: Final = 100
-LINES_PER_S: Final = 2.0
-"""Of one event: 170,000 lines a day at worst, some 50 MB."""
-EVENTS_TOLD_APART: Final = 1024
 
 _ROOT: Final = "berth"
 _FIELDS: Final = "berth_fields"
@@ -108,7 +105,7 @@ class BurstFilter(logging.Filter):
         key = record.name, str(record.msg)
         burst = self._events.get(key)
         if burst is None:
-            if len(self._events) >= EVENTS_TOLD_APART:
+            if len(self._events) >= LOGGED_EVENTS_MAX:
                 self._events.clear()  # Texts that are never the same twice; none is limited then.
             burst = self._events[key] = _Burst(record.created)
         left_out = burst.take(record.created)

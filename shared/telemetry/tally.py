@@ -8,17 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from shared.limits import LABEL_CHARACTERS_MAX, METRIC_SERIES_MAX
 from shared.telemetry.histogram import Histogram
 from shared.telemetry.metrics import HISTOGRAMS, LABELLED
 
 Labels = tuple[str, ...]
 """Values, in the order in which the table of metrics names the labels."""
 
-SERIES_MAX: Final = 1000
-"""Of one metric. 12 extension points with 8 statuses each leave room for 10 profiles; a histogram takes
-some 500 bytes, so that 20 metrics stay below 10 MB whatever other processes make up."""
-
-LABEL_CHARACTERS_MAX: Final = 256
 
 OTHER: Final = "other"
 """What is beyond is counted under this in place of each label's value: sums stay right."""
@@ -62,7 +58,7 @@ class Tally:
         """A series that is not there yet, or what it is counted under."""
         name, labels = key
         is_told_apart = all(len(label) <= LABEL_CHARACTERS_MAX for label in labels)
-        if is_told_apart and self._series[name] < SERIES_MAX:
+        if is_told_apart and self._series[name] < METRIC_SERIES_MAX:
             self._series[name] += 1
             return key
         return name, (OTHER,) * len(labels)

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, Self
 import zmq
 
 from shared.errors import FrameError, ProtocolVersionError
+from shared.limits import HELD_MESSAGES_MAX, HELD_PEERS_MAX
 from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST, AdminAnswer, AdminRequest
 from shared.messages.codec import Codec
 from shared.messages.frames import Buffer
@@ -40,11 +41,6 @@ from shared.transport.sockets import (
 LINGER_MS: Final = 500
 """At the end, a last Drain or answer may still leave; one that does not read does not hold us."""
 
-HELD_MESSAGES_MAX: Final = 16
-"""Of one scorer whose subscription is not in force yet. It says Hello and then waits."""
-
-HELD_PEERS_MAX: Final = 1024
-"""Scorers that died between Hello and subscription leave an entry; the oldest make room."""
 
 _SUBSCRIBE: Final = 1
 

@@ -13,23 +13,15 @@ from typing import Final, NamedTuple
 import zmq
 
 from shared.errors import ConfigurationError
+from shared.limits import PORT_MAX, SUBSCRIPTION_BYTES_MAX, WORD_BYTES_MAX
 from shared.transport.channels import REMOTE_SNAPSHOTS_HIGH_WATER, Channel
 from shared.transport.keys import KeyPair, read_key_pair, read_public_key, read_public_keys
 from shared.transport.sockets import RawSocket
 
 PORT_OFFSETS: Final = {Channel.SCORERS: 0, Channel.SNAPSHOTS: 1}
-PORT_MAX: Final = 65_535
 HEARTBEAT_MS: Final = 5_000
 """A host that vanished is noticed by silence; a process that dies there at once."""
 ZAP_DOMAIN: Final = b"berth-workers"
-
-WORD_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Of a frame from a worker of another host, whoever it is: the bound holds before the handshake too,
-where only the handshake's time (30 s) bounds how many there are. The largest are questions for the pods
-on 1,000,000 nodes (5 MB) and answers for 256 classes that fit nowhere (at 16 kB, 4 MB)."""
-
-SUBSCRIPTION_BYTES_MAX: Final = 64 * 1024
-"""The same for what subscribers may send: the name of a topic."""
 
 
 class WorkersEntrance(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Final
 import zmq
 
 from shared.errors import FrameError
+from shared.limits import MESSAGE_BYTES_MAX
 from shared.messages.frames import Buffer
 from shared.transport.channels import LIMITS, Channel
 
@@ -19,9 +20,6 @@ COPY_BYTES_MAX: Final = 65_536
 """Frames above this are handed over without a copy; below, a copy is cheaper than the bookkeeping
 (a zero-copy frame costs about 3 us, copying 64 kB about as much)."""
 
-MESSAGE_BYTES_MAX: Final = 1 << 31
-"""A peer that announces a larger frame is cut off. A full snapshot of 1,000,000 nodes is some
-hundred MB in all, and each of its columns is a frame of its own."""
 
 RECONNECT_MS: Final = 50
 RECONNECT_MS_MAX: Final = 1000

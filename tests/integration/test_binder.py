@@ -45,8 +45,8 @@ def until_posted(world: World, count: int) -> None:
 
 
 def test_pods_are_bound_and_reported(stage: Stage, world: World) -> None:
-    order_ids = {stage.order(f"p{i}") for i in range(40)}
-    assert stage.outcomes(40) == dict.fromkeys(order_ids)
+    tickets = {stage.order(f"p{i}") for i in range(40)}
+    assert stage.outcomes(40) == dict.fromkeys(tickets)
     assert {world.node_of(f"p{i}") for i in range(40)} == {"n1"}
 
 
@@ -133,8 +133,8 @@ def test_a_new_epoch_voids_what_is_queued_and_awaits_what_is_in_flight(
     bound = {number for number in range(20) if world.node_of(f"p{number}")}
     assert bound == set(range(8))
     stage.order("of-the-old-owner")
-    order_id = stage.order("new", epoch=EPOCH + 1)
-    assert stage.outcomes(1, EPOCH + 1) == {order_id: None}
+    ticket = stage.order("new", epoch=EPOCH + 1)
+    assert stage.outcomes(1, EPOCH + 1) == {ticket: None}
     assert world.node_of("of-the-old-owner") == ""
 
 
@@ -143,8 +143,8 @@ def test_a_restarted_owner_is_greeted_without_being_asked(stage: Stage, world: W
     stage.owner.close()
     stage.owner = OwnerSockets(stage.endpoints)
     stage.welcome(EPOCH + 1)
-    order_id = stage.order("after", epoch=EPOCH + 1)
-    assert stage.outcomes(1, EPOCH + 1) == {order_id: None}
+    ticket = stage.order("after", epoch=EPOCH + 1)
+    assert stage.outcomes(1, EPOCH + 1) == {ticket: None}
 
 
 @pytest.mark.parametrize("is_signal", [False, True])
@@ -152,13 +152,13 @@ def test_draining_finishes_and_reports_and_writes_events_then_ends_well(
     stage: Stage, world: World, is_signal: bool
 ) -> None:
     with world.holding(*(f"p{number}" for number in range(8))):
-        order_ids = stage.orders([f"p{number}" for number in range(12)])
+        tickets = stage.orders([f"p{number}" for number in range(12)])
         until_posted(world, 8)
         if is_signal:
             stage.process.send_signal(signal.SIGTERM)
         else:
             stage.say(Drain())
-    assert stage.outcomes(12) == dict.fromkeys(order_ids)
+    assert stage.outcomes(12) == dict.fromkeys(tickets)
     assert stage.process.wait(HANG_S) == 0
     assert len(world.events()) == 12
 

@@ -60,7 +60,7 @@ def generated(name: str) -> ClaimWork:
 def order(stage: Stage, name: str, uid: str, claim: ClaimWork, *, again: bool = False) -> int:
     made = stage._order(name, uid, look_first=again)
     stage.say(BindPods(EPOCH, [msgspec.structs.replace(made, claims=[claim])]))
-    return made.order_id
+    return made.ticket
 
 
 def test_a_claim_is_allocated_and_reserved_and_the_pod_bound(stage: Stage) -> None:

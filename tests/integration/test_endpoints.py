@@ -14,9 +14,10 @@ import pytest
 
 from daemon.endpoints.access import Access, OpenAccess
 from daemon.endpoints.pages import Pages
-from daemon.endpoints.server import CONNECTIONS_MAX, HEAD_BYTES_MAX, EndpointServer
+from daemon.endpoints.server import EndpointServer
 from shared import exit_codes
 from shared.child_plan import ChildPlan
+from shared.limits import ENDPOINT_CONNECTIONS_MAX, REQUEST_HEAD_BYTES_MAX
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 from tests.support.waiting import HANG_S
 from tests.unit.daemon.endpoints.test_pages import FixedSource
@@ -74,7 +75,7 @@ def test_one_connection_carries_many_requests() -> None:
     [
         b"\x16\x03\x01 hello\r\n\r\n",
         b"GET /livez HTTP/9.9\r\n\r\n",
-        b"GET / HTTP/1.1\r\nX: " + b"a" * (HEAD_BYTES_MAX + 1) + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nX: " + b"a" * (REQUEST_HEAD_BYTES_MAX + 1) + b"\r\n\r\n",
     ],
 )
 def test_what_is_no_request_is_refused_and_others_are_served(sent: bytes) -> None:
@@ -147,7 +148,9 @@ def test_whoever_holds_connections_without_a_word_keeps_no_probe_out() -> None:
         at = ("127.0.0.1", port)
         kept = http.client.HTTPConnection(*at, timeout=HANG_S)
         assert get(kept, "/livez") == (200, b"ok")
-        silent = [socket.create_connection(at, timeout=HANG_S) for _ in range(CONNECTIONS_MAX)]
+        silent = [
+            socket.create_connection(at, timeout=HANG_S) for _ in range(ENDPOINT_CONNECTIONS_MAX)
+        ]
         for raw in silent[::2]:
             raw.sendall(b"GET /livez HTTP/1.1\r\nHost")
         for _ in range(3):

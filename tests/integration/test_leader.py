@@ -212,11 +212,11 @@ async def take_lease(stage: Stage) -> Election:
     clock = SystemClock()
     election = Election(Terms("another", 60.0, 59.0, 1.0))
     while True:
-        election.told_seen(await stage.lease.read(HANG_S), clock.boot_s())
+        election.note_seen(await stage.lease.read(HANG_S), clock.boot_s())
         match election.next_step(clock.boot_s(), micro_time(clock.wall_s())):
             case Update(record):
                 await stage.lease.update(record, HANG_S)
-                election.told_written(record, clock.boot_s(), clock.boot_s())
+                election.note_written(record, clock.boot_s(), clock.boot_s())
                 return election
             case Follow():
                 await asyncio.sleep(0.05)

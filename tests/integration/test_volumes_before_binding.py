@@ -63,13 +63,13 @@ def work_for(world: World) -> VolumeWork:
 def order(stage: Stage, name: str, uid: str, work: VolumeWork, *, look_first: bool = False) -> int:
     made = stage._order(name, uid, look_first=look_first)
     stage.say(BindPods(EPOCH, [msgspec.structs.replace(made, volumes=work)]))
-    return made.order_id
+    return made.ticket
 
 
 def test_a_pod_is_bound_when_its_volumes_are(stage: Stage) -> None:
     world = stage.world
     work = work_for(world)
-    order_id = order(stage, "p", world.new_pod("p"), work)
+    ticket = order(stage, "p", world.new_pod("p"), work)
     volume = world.wait(f"{VOLUMES}/pv", lambda v: v["spec"]["claimRef"], "is promised")
     assert volume["spec"]["claimRef"]["name"] == "taking"
     assert volume["spec"]["claimRef"]["uid"] == work.take[0].claim_uid
@@ -81,7 +81,7 @@ def test_a_pod_is_bound_when_its_volumes_are(stage: Stage) -> None:
     assert stage.outcome(stage.order("other")) is None
     finish(world, "taking", "pv")
     finish(world, "making", "made")
-    assert stage.outcome(order_id) is None
+    assert stage.outcome(ticket) is None
     assert world.node_of("p") == "n1"
 
 
@@ -104,7 +104,7 @@ def test_a_volume_that_changed_since_is_left_alone(stage: Stage) -> None:
     volume = world.ask("GET", f"{VOLUMES}/pv")
     volume["metadata"]["labels"] = {"somebody": "else"}
     world.ask("PUT", f"{VOLUMES}/pv", volume)
-    order_id = order(stage, "p", world.new_pod("p"), work)
-    assert stage.outcome(order_id) is BindFailureReason.REJECTED
+    ticket = order(stage, "p", world.new_pod("p"), work)
+    assert stage.outcome(ticket) is BindFailureReason.REJECTED
     assert "claimRef" not in world.ask("GET", f"{VOLUMES}/pv")["spec"]
     assert not world.node_of("p")

@@ -26,7 +26,7 @@ from workers.binder.bind_call import BOUND, DefaultBinder, NotBound, Patience
 
 OUR_UID, OTHER_UID = "ours", "another"
 ORDER: dict[str, Any] = {
-    "order_id": 1,
+    "ticket": 1,
     "profile": "p",
     "namespace": "ns",
     "name": "pod",

@@ -78,13 +78,13 @@ class World:
         one = self.candidates[i]
         if one.request is not None or one.answer is not None:
             one.request = one.answer = None
-            one.election.told_failed()
+            one.election.note_failed()
 
     def a_turn_begins(self, one: Candidate) -> None:
         self.wall += 1
         step = one.election.next_step(self.now_s + one.offset_s, f"w{self.wall}")
         if isinstance(step, Follow):
-            one.election.told_failed()
+            one.election.note_failed()
             return
         one.request = step, self.now_s, one.seen_version
 
@@ -110,16 +110,16 @@ class World:
         now_s = self.now_s + one.offset_s
         if isinstance(step, Look):
             record, one.seen_version = said
-            one.election.told_seen(record, now_s)
+            one.election.note_seen(record, now_s)
             if record is None or record.holder != one.terms.identity:
                 one.go_leads_until_s = float("-inf")
             return
         is_done, version = said
         if not is_done:
-            one.election.told_failed()
+            one.election.note_failed()
             return
         one.seen_version = version
-        one.election.told_written(step.record, sent_s + one.offset_s, now_s)
+        one.election.note_written(step.record, sent_s + one.offset_s, now_s)
         # client-go gives one request no more time than half its deadline.
         if self.now_s - sent_s < DEADLINE_S / 2:
             one.go_leads_until_s = sent_s + DEADLINE_S + RETRY_S
@@ -135,12 +135,12 @@ class World:
         one = self.candidates[i]
         if one.request is not None or one.answer is not None:
             return
-        one.election.told_released()
+        one.election.note_released()
         one.go_leads_until_s = float("-inf")
         record = one.election.release("w")
         if record is not None:
             self.api.write(record, one.seen_version)
-        one.election.told_failed()
+        one.election.note_failed()
 
     def at_most_one_leads(self) -> None:
         leaders = [

@@ -94,7 +94,7 @@ class PipelineMachine(RuleBasedStateMachine):
 
     @rule(index=st.integers(0, WORKERS - 1), count=st.sampled_from((1, 2, 8)))
     def scorer_looks_ahead(self, index: int, count: int) -> None:
-        self.pipeline.look_ahead(index, count)
+        self.pipeline.foresee(index, count)
 
     @rule(fails=st.booleans())
     def binder_answers(self, fails: bool) -> None:

@@ -13,7 +13,7 @@ class Plant(NamedTuple):
 
 PLANTS = {
     "the owner does not check a placement again": Plant(
-        "daemon.core.proposals",
+        "daemon.core.committer",
         "    passed: list[bool] = ok.tolist()\n",
         "    passed: list[bool] = [True] * len(run)\n",
         found_by=6,
@@ -49,7 +49,7 @@ PLANTS = {
         found_by=5,
     ),
     "a node that took another's row is taken for it": Plant(
-        "daemon.core.proposals",
+        "daemon.core.committer",
         "    ok &= nodes.incarnation[rows] <= generation\n",
         "",
         found_by=373,

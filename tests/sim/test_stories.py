@@ -58,7 +58,7 @@ def test_a_pod_is_bound_elsewhere_than_it_was_assumed() -> None:
     outcome = play(plan)
     assert outcome.failure is None
     assert outcome.bound_count == 2
-    undone = "            self.wake_for_room(old, node_name, now_s)\n"
+    undone = "            self.wake_as_removed(old, node_name, now_s)\n"
     with planted("daemon.core.cluster_changes", undone, "            pass\n"):
         failure = play(plan).failure
     assert failure is not None
@@ -77,7 +77,7 @@ def test_a_node_is_replaced_while_pods_are_on_their_way_to_it() -> None:
     # Whether one of them is in time depends on how fast everybody is.
     plans = [story(*actions)._replace(seed=seed) for seed in range(10)]
     assert all(play(plan).failure is None for plan in plans)
-    with planted("daemon.core.proposals", "    ok &= nodes.incarnation[rows] <= generation\n", ""):
+    with planted("daemon.core.committer", "    ok &= nodes.incarnation[rows] <= generation\n", ""):
         found = [play(plan).failure for plan in plans]
     assert "other node" in [failure.kind for failure in found if failure is not None]
 

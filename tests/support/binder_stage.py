@@ -170,20 +170,20 @@ class Stage:
         """Orders a binding to node n1; makes the pod unless its UID is stated."""
         order = self._order(name, uid or self.world.new_pod(name), look_first=look_first)
         self.say(BindPods(epoch, [order]))
-        return order.order_id
+        return order.ticket
 
     def orders(self, names: list[str]) -> set[int]:
         """Orders several at once: the binder has either all of them or none."""
         orders = [self._order(name, self.world.new_pod(name), look_first=False) for name in names]
         self.say(BindPods(EPOCH, orders))
-        return {order.order_id for order in orders}
+        return {order.ticket for order in orders}
 
     def _order(self, name: str, uid: str, *, look_first: bool) -> BindPod:
-        order_id = len(self._orders) + 1
+        ticket = len(self._orders) + 1
         order = BindPod(
-            order_id, "default-scheduler", "default", name, uid, "n1", look_first=look_first
+            ticket, "default-scheduler", "default", name, uid, "n1", look_first=look_first
         )
-        self._orders[order_id] = order
+        self._orders[ticket] = order
         return order
 
     def outcomes(self, count: int, epoch: int = EPOCH) -> dict[int, BindFailed | None]:
@@ -192,14 +192,14 @@ class Stage:
         while len(found) < count:
             report = self.next_of(BindReport)
             assert report.epoch == epoch
-            found.update(dict.fromkeys(f.order_id for f in report.finished))
-            found.update({f.order_id: f for f in report.failed})
+            found.update(dict.fromkeys(f.ticket for f in report.finished))
+            found.update({f.ticket: f for f in report.failed})
         return found
 
-    def outcome(self, order_id: int) -> BindFailureReason | None:
+    def outcome(self, ticket: int) -> BindFailureReason | None:
         found = self.outcomes(1)
-        assert list(found) == [order_id]
-        failed = found[order_id]
+        assert list(found) == [ticket]
+        failed = found[ticket]
         return failed.reason if failed else None
 
 

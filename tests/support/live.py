@@ -140,6 +140,7 @@ class LiveBerth(LiveCluster):
         disabled_admission: frozenset[str] = frozenset(),
         faults: FaultPlan | None = None,
         before: Callable[[LiveCluster], object] = lambda _: None,
+        log_level: str = "warning",
     ) -> None:
         """`plugins`: entry points (name -> "module:object") to install for the processes;
         `plugin_path`: folders with packages that are installed already; `before`: makes what is
@@ -162,7 +163,7 @@ class LiveBerth(LiveCluster):
             runtime_dir=str(runtime_dir),
             config=str(config_path),
             feature_gates=feature_gates,
-            log_level="warning",
+            log_level=log_level,
         )
         plan = ChildPlan(options=options, breaks_ties_by_name=True)
         self._processes = UnsupervisedProcesses(self._folder, plan, environment)
@@ -336,6 +337,15 @@ class LiveBerth(LiveCluster):
     def failure(self, what: str) -> AssertionError:
         logs = [f"{name}: {self._processes.log_tail(name)}" for name in MODULES]
         return AssertionError("\n  ".join([f"awaited in vain: {what}", *logs]))
+
+    def grep(self, text: str) -> list[str]:
+        """The lines of all processes' logs that have it."""
+        return [
+            line
+            for path in sorted(self._folder.glob("*.log"))
+            for line in path.read_text(encoding="utf-8").splitlines()
+            if text in line
+        ]
 
     # Inside --------------------------------------------------------------------------------------
 

@@ -109,6 +109,7 @@ class Pipeline:
         in_hand: InHand | None = None,
         groups: GroupSettings | None = None,
         schedulers: Sequence[str] = ("default-scheduler",),
+        logs_attempts: bool = False,
     ) -> None:
         self.now_s = 1000.0
         built = default_profile()
@@ -128,6 +129,7 @@ class Pipeline:
             announces_nodes=announces_nodes,
             preempts_async=preempts_async,
             groups=groups,
+            logs_attempts=logs_attempts,
         )
         self.state = SchedulerState(
             EPOCH, settings, self.frameworks, self.plugins, self.now_s, in_hand
@@ -276,13 +278,13 @@ class Pipeline:
         )
         self.to_owner.append(ScorerSaid(scorer.peer, proposals))
 
-    def look_ahead(self, index: int, count: int = 1) -> bool:
+    def foresee(self, index: int, count: int = 1) -> bool:
         """What a worker does that has nothing to do. False: it has, or foresees nothing."""
         scorer = self.scorers[index]
         replica = scorer.replica
         if scorer.work or not replica.is_whole or not replica.is_settled:
             return False
-        foreseen = scorer.cycle.look_ahead(count)
+        foreseen = scorer.cycle.foresee(count)
         if foreseen is None:
             return False
         forecast = Forecast(
@@ -338,11 +340,11 @@ class Pipeline:
             return False
         order = self.orders.popleft()
         if fails:
-            failed = BindFailed(order.order_id, BindFailureReason.CONFLICT, "no")
+            failed = BindFailed(order.ticket, BindFailureReason.CONFLICT, "no")
             self.to_owner.append(BinderSaid(BINDER, BindReport(0, EPOCH, [], [failed])))
         else:
             self.bound.setdefault(order.uid, []).append(order.node_name)
-            finished = BindFinished(order.order_id)
+            finished = BindFinished(order.ticket)
             self.to_owner.append(BinderSaid(BINDER, BindReport(0, EPOCH, [finished], [])))
         return True
 

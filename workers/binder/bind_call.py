@@ -300,13 +300,13 @@ class _Attempt:
     def _conclude(self, pod: _SeenPod) -> Outcome | _Next:
         order = self._order
         if pod.metadata.uid != order.uid:
-            told = f"the pod of that name is another one (uid {pod.metadata.uid})"
-            return NotBound(BindFailureReason.GONE, told)
+            message = f"the pod of that name is another one (uid {pod.metadata.uid})"
+            return NotBound(BindFailureReason.GONE, message)
         if pod.spec.node_name == order.node_name:
             return BOUND
         if pod.spec.node_name:
-            told = f"the pod is bound to node {pod.spec.node_name}"
-            return NotBound(BindFailureReason.CONFLICT, told)
+            message = f"the pod is bound to node {pod.spec.node_name}"
+            return NotBound(BindFailureReason.CONFLICT, message)
         if self._refusal:
             return NotBound(BindFailureReason.CONFLICT, self._refusal)
         if self._unanswered_count >= _UNANSWERED_POSTS_MAX:
@@ -314,8 +314,10 @@ class _Attempt:
         return _Next.POST
 
     def _unknown(self, problem: str) -> NotBound:
-        told = f"{self._problem}; then the pod could not be read: {problem}".removeprefix("; then ")
-        return NotBound(BindFailureReason.UNREACHABLE, told)
+        message = f"{self._problem}; then the pod could not be read: {problem}".removeprefix(
+            "; then "
+        )
+        return NotBound(BindFailureReason.UNREACHABLE, message)
 
     async def _back_off(self, error: ApiError | TransportError) -> bool:
         """Waits before the request is repeated; False if patience has run out."""
@@ -325,7 +327,7 @@ class _Attempt:
             return False
         delay_s = min(patience.backoff_s_max, patience.backoff_s * 2.0 ** (self._backoff_count - 1))
         # Orders that failed together come back apart; without a dice, so that tests repeat.
-        delay_s *= 0.5 + (self._order.order_id % 64) / 64
+        delay_s *= 0.5 + (self._order.ticket % 64) / 64
         if isinstance(error, ApiError) and error.retry_after_s is not None:
             delay_s = max(delay_s, error.retry_after_s)
         if self._clock.monotonic_s() + delay_s > self._deadline_s:

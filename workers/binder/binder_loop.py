@@ -23,6 +23,7 @@ Bugs in a plugin end one binding (its outcome is unknown then, UNREACHABLE), not
 
 import asyncio
 from collections import Counter, deque
+from logging import DEBUG
 from typing import Any, Final, NamedTuple, Protocol, assert_never
 
 import msgspec
@@ -151,6 +152,7 @@ class Binder:
         self._recorder_ticked_s = clock.monotonic_s()
         self._is_draining = False
         self._drained = self._loop.create_future()
+        self._logs_attempts = self._log.is_on(DEBUG)
 
     async def run(self) -> None:
         """Returns when drained and everything is reported, or abandoned (`stop_now`)."""
@@ -224,8 +226,8 @@ class Binder:
     def _void(self) -> None:
         """Nothing that was ordered until now counts any more; the owner has given it to others."""
         if self._orders or self._in_flight:
-            told = {"dropped_orders": len(self._orders), "in_flight": len(self._in_flight)}
-            self._log.warning("orders_void", epoch=self._epoch, **told)
+            void = {"dropped_orders": len(self._orders), "in_flight": len(self._in_flight)}
+            self._log.warning("orders_void", epoch=self._epoch, **void)
         self._orders.clear()
         self._fences.void_all()
         self._evictor.forget_nominations()
@@ -300,12 +302,19 @@ class Binder:
                 (condition,)
             )  # To be cut here must not cancel the recorder's future.
         await self._evictor.nominated(order.uid)  # What came after the binding would stay.
+        if self._logs_attempts:
+            where = {"node": order.node_name, "look_first": order.look_first}
+            self._log.debug("binding_begun", pod=order.pod, ticket=order.ticket, **where)
         try:
             outcome = await self._run(order, fence)
         except Exception as error:  # noqa: BLE001 # A plugin's bug must not cost the other bindings.
-            self._log.exception("binding_failed", pod=f"{order.namespace}/{order.name}")
-            told = f"internal error: {type(error).__name__}: {error}"
-            outcome = NotBound(BindFailureReason.UNREACHABLE, told)
+            self._log.exception("binding_failed", pod=order.pod, ticket=order.ticket)
+            message = f"internal error: {type(error).__name__}: {error}"
+            outcome = NotBound(BindFailureReason.UNREACHABLE, message)
+        if self._logs_attempts:
+            step = "binding_done" if isinstance(outcome, Bound) else "binding_refused"
+            why = {} if isinstance(outcome, Bound) else {"message": outcome.message}
+            self._log.debug(step, pod=order.pod, ticket=order.ticket, **why)
         if fence.is_void:
             # Nobody waits for the outcome; but a new owner, who sees the pod bound, tells nobody of it.
             if isinstance(outcome, Bound) and epoch != self._epoch:
@@ -372,7 +381,7 @@ class Binder:
         keeps no pod from its node (bindingCycle in pkg/scheduler/schedule_one.go, v1.36)."""
         if order.announces:
             self._evictor.nominate(
-                SetNomination(order.namespace, order.name, order.uid, order.node_name)
+                SetNomination(order.namespace, order.name, order.uid, order.node_name, order.ticket)
             )
             await self._evictor.nominated(order.uid)
         return order.announces
@@ -398,10 +407,10 @@ class Binder:
             report = self._report = BindReport(self._identity.binder_index, epoch, [], [])
         match outcome:
             case Bound():
-                report.finished.append(BindFinished(order.order_id))
+                report.finished.append(BindFinished(order.ticket))
                 self._recorder.pod_bound(order)
             case NotBound():
-                report.failed.append(BindFailed(order.order_id, *outcome))
+                report.failed.append(BindFailed(order.ticket, *outcome))
             case _:
                 assert_never(outcome)
         is_urgent = report.failed or len(report.finished) >= REPORT_HELD_MAX or self._is_draining
@@ -441,8 +450,8 @@ class Binder:
             self._report = None
         if self._victims:
             assert self._epoch is not None, "what has an outcome was ordered"
-            told = VictimReport(self._identity.binder_index, self._epoch, self._victims)
-            if self._peer.send_nowait(told):
+            report = VictimReport(self._identity.binder_index, self._epoch, self._victims)
+            if self._peer.send_nowait(report):
                 self._victims = []
         if self._report is not None or self._victims:
             self._flush = self._loop.call_later(RESEND_S, self._flush_reports)

@@ -148,11 +148,11 @@ class BindingCycle:
             plugin, answer = await self._together(group, order)
             if isinstance(answer, Allowed):
                 continue
-            told = f'running PreBind plugin "{plugin.NAME}": {answer.message}'
+            message = f'running PreBind plugin "{plugin.NAME}": {answer.message}'
             if isinstance(answer, Unknown):
-                return NotBound(BindFailureReason.UNREACHABLE, told)
+                return NotBound(BindFailureReason.UNREACHABLE, message)
             await self._undo(order)
-            return NotBound(BindFailureReason.REJECTED, told)
+            return NotBound(BindFailureReason.REJECTED, message)
         return ALLOWED
 
     async def give_up(self, order: BindPod) -> NotBound:
@@ -248,9 +248,7 @@ def _has_work(plugin: Any, order: BindPod) -> bool:
 
 
 def _note_bug(point: str, plugin: str, order: BindPod) -> None:
-    log.exception(
-        "plugin_failed", point=point, plugin=plugin, pod=f"{order.namespace}/{order.name}"
-    )
+    log.exception("plugin_failed", point=point, plugin=plugin, pod=order.pod, ticket=order.ticket)
 
 
 async def _bind(binds: tuple[Binder, ...], order: BindPod) -> Outcome:
@@ -258,5 +256,5 @@ async def _bind(binds: tuple[Binder, ...], order: BindPod) -> Outcome:
         outcome = await plugin.bind(order)
         if not isinstance(outcome, Skipped):
             return outcome
-    told = f"no Bind plugin of profile {order.profile} takes the pod"
-    return NotBound(BindFailureReason.REJECTED, told)
+    message = f"no Bind plugin of profile {order.profile} takes the pod"
+    return NotBound(BindFailureReason.REJECTED, message)

@@ -142,19 +142,19 @@ class ClaimBinder:
                 conflicts += 1
                 if conflicts < TRIES_MAX:
                     continue
-                failed = ClaimsFailed(line.told(first, error))
+                failed = ClaimsFailed(line.message(first, error))
             except (TransportError, ServerError, TooManyRequests) as error:
                 delay_s = min(BACKOFF_S * 2.0**troubles, BACKOFF_S_MAX)
                 troubles += 1
                 if self._clock.monotonic_s() + delay_s <= deadline_s:
                     await self._sleep(delay_s)
                     continue
-                failed = ClaimsFailed(line.told(first, error), is_unknown=True)
+                failed = ClaimsFailed(line.message(first, error), is_unknown=True)
             except ApiError as error:
                 if len(batch) > 1:
                     is_alone = True  # Whose fault it is shows one by one.
                     continue
-                failed = ClaimsFailed(line.told(first, error))
+                failed = ClaimsFailed(line.message(first, error))
             else:
                 for wish in done:
                     wish.end(None)

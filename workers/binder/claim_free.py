@@ -107,7 +107,8 @@ class ClaimFreer:
         except NotFound:
             return True
         except (ApiError, TransportError) as error:
-            self._log.warning("claims_not_freed", pod=path, problem=str(error))
+            whose = {"pod": order.pod, "ticket": order.ticket}
+            self._log.warning("claims_not_freed", problem=str(error), **whose)
             return False
         return pod.metadata.uid != order.uid or not pod.spec.node_name
 

@@ -63,7 +63,7 @@ class ClaimLine:
         self.step = ""
         """What whoever has the turn is doing to the claim, in kube-scheduler's words."""
 
-    def told(self, wish: Wish, error: Exception) -> str:
+    def message(self, wish: Wish, error: Exception) -> str:
         """That the step failed."""
         problem = error.message if isinstance(error, ApiError) else error
         return f"{self.step} {wish.work.namespace}/{wish.work.name}: {problem}"

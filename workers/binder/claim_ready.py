@@ -126,5 +126,5 @@ def _binding_failed(work: ClaimWork, status: ResourceClaimStatus) -> str:
     condition = failed_condition(status)
     assert condition is not None, "it failed"
     message = json.dumps(condition.message, ensure_ascii=False)
-    told = f"claim={work.name}, reason={condition.reason}, message={message}"
-    return f"device binding failed: {told}"
+    note = f"claim={work.name}, reason={condition.reason}, message={message}"
+    return f"device binding failed: {note}"

@@ -38,19 +38,19 @@ class CustomBind:
         try:
             answer = await self._plugin.bind(order)
         except Exception as error:  # A plugin's bug must not cost the other bindings.
-            pod = f"{order.namespace}/{order.name}"
-            log.exception("plugin_failed", point="Bind", plugin=self._plugin.NAME, pod=pod)
-            told = self._told(f"internal error: {type(error).__name__}: {error}")
-            return await self._looker.look(order, told)
+            whose = {"pod": order.pod, "ticket": order.ticket}
+            log.exception("plugin_failed", point="Bind", plugin=self._plugin.NAME, **whose)
+            message = self._named(f"internal error: {type(error).__name__}: {error}")
+            return await self._looker.look(order, message)
         match answer:
             case Allowed():
                 return BOUND
             case Refused(message):
-                return NotBound(BindFailureReason.REJECTED, self._told(message))
+                return NotBound(BindFailureReason.REJECTED, self._named(message))
             case Skipped():
                 return answer
             case _:
                 assert_never(answer)
 
-    def _told(self, message: str) -> str:
+    def _named(self, message: str) -> str:
         return f'running Bind plugin "{self._plugin.NAME}": {message}'

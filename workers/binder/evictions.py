@@ -131,7 +131,9 @@ class Evictor:
                 problem = await self._tried(partial(self._delete, path, body))
         if problem:
             pod = f"{order.namespace}/{order.name}"
-            self._log.warning("victim_not_deleted", pod=pod, problem=problem)
+            preemptor = f"{order.preemptor_namespace}/{order.preemptor_name}"
+            whose = {"pod": pod, "preemptor": preemptor, "ticket": order.ticket}
+            self._log.warning("victim_not_deleted", problem=problem, **whose)
         else:
             self._on_deleted(order)
         answer(VictimDone(order.order_id, problem))
@@ -150,7 +152,8 @@ class Evictor:
                 problem = await self._tried(partial(self._patch, path, body))
                 if problem:
                     pod = f"{nomination.namespace}/{nomination.name}"
-                    self._log.warning("nomination_not_written", pod=pod, problem=problem)
+                    whose = {"pod": pod, "ticket": nomination.ticket}
+                    self._log.warning("nomination_not_written", problem=problem, **whose)
 
     def _on_written(self, uid: str) -> None:
         del self._writers[uid]

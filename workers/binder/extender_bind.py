@@ -55,11 +55,11 @@ class ExtenderBinder:
             try:
                 await self._order(client, order)
             except OperationalError as error:
-                told = str(error)
-                seen = await self._looker.look(order, told)
-                if not (client.config.ignorable and _is_unbound(seen, told)):
+                message = str(error)
+                seen = await self._looker.look(order, message)
+                if not (client.config.ignorable and _is_unbound(seen, message)):
                     return seen
-                log.warning("extender_ignored", extender=client.config.url_prefix, problem=told)
+                log.warning("extender_ignored", extender=client.config.url_prefix, problem=message)
             else:
                 return BOUND
         return SKIPPED
@@ -79,6 +79,6 @@ class ExtenderBinder:
             raise ExtenderError(f"extender {client.config.url_prefix}: {error}") from error
 
 
-def _is_unbound(seen: Outcome, told: str) -> bool:
+def _is_unbound(seen: Outcome, message: str) -> bool:
     """Whether the API server said that nobody has bound the pod."""
-    return seen == NotBound(BindFailureReason.REJECTED, told)
+    return seen == NotBound(BindFailureReason.REJECTED, message)

@@ -37,6 +37,7 @@ from shared.kube.api_errors import (
 )
 from shared.kube.rate_limit import RateLimit
 from shared.kube.resources import POD_GROUPS
+from shared.limits import CONDITIONS_MAX, EVENT_SERIES_MAX
 from shared.messages.to_binder import BindPod, DeleteVictim, PodVerdict
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import (
@@ -55,10 +56,6 @@ from workers.binder.api_bodies import (
     waiting_for_devices_event,
 )
 from workers.binder.bind_call import pod_path
-
-KNOWN_PODS_MAX: Final = 65_536
-"""Conditions remembered, at some 300 bytes: 20 MB."""
-KNOWN_SERIES_MAX: Final = 16_384
 
 SERIES_FINISH_S: Final = 6 * 60.0
 SERIES_REFRESH_S: Final = 30 * 60.0
@@ -102,12 +99,14 @@ class _EventEntry:
     """An event that waits, is being written, or may become a series."""
 
     __slots__ = (
-        "count", "event", "first_s", "is_created", "is_waiting", "last_s", "name", "since_s", "tries",
-        "written_count", "written_s",
+        "count", "event", "first_s", "is_created", "is_waiting", "last_s", "name", "since_s", "ticket",
+        "tries", "written_count", "written_s",
     )  # fmt: skip
 
-    def __init__(self, event: Event, now_s: float) -> None:
+    def __init__(self, event: Event, now_s: float, ticket: int) -> None:
         self.event = event
+        self.ticket = ticket
+        """Of the attempt that it tells of; of a series, of the first."""
         self.name = ""
         """Made when first written: most events of a busy time never are."""
         self.first_s = self.last_s = self.written_s = now_s
@@ -220,7 +219,7 @@ class Recorder:
         self._written.pop(order.uid, None)
         pod = pod_reference(order.namespace, order.name, order.uid, order.resource_version)
         event = scheduled_event(order.profile, pod, order.node_name)
-        self._wait_to_write(_EventEntry(event, self._clock.wall_s()))
+        self._wait_to_write(_EventEntry(event, self._clock.wall_s(), order.ticket))
         if self._wakeup is None or not self._is_binding or self._is_worth_it:
             # Else the next of the trickle is due at a time that one more event does not change.
             self._pump()
@@ -229,7 +228,7 @@ class Recorder:
         """Writes the BindingConditionsPending event."""
         pod = pod_reference(order.namespace, order.name, order.uid, order.resource_version)
         event = waiting_for_devices_event(order.profile, pod, order.node_name)
-        self._wait_to_write(_EventEntry(event, self._clock.wall_s()))
+        self._wait_to_write(_EventEntry(event, self._clock.wall_s(), order.ticket))
         self._pump()
 
     def pod_preempted(self, order: DeleteVictim, *, is_deleted: bool = True) -> None:
@@ -241,7 +240,7 @@ class Recorder:
         event = preempted_event(
             order.profile, victim, preemptor, order.node_name, is_deleted=is_deleted
         )
-        self._wait_to_write(_EventEntry(event, self._clock.wall_s()))
+        self._wait_to_write(_EventEntry(event, self._clock.wall_s(), order.ticket))
         self._pump()
 
     def pod_failed(self, verdict: PodVerdict) -> None:
@@ -311,9 +310,9 @@ class Recorder:
         key = _series_key(event)
         entry = self._series.get(key)
         if entry is None:
-            entry = self._series[key] = _EventEntry(event, now_s)
+            entry = self._series[key] = _EventEntry(event, now_s, verdict.ticket)
             self._wait_to_write(entry)
-            if len(self._series) > KNOWN_SERIES_MAX:
+            if len(self._series) > EVENT_SERIES_MAX:
                 _, oldest = self._series.popitem(last=False)
                 if oldest.count > max(1, oldest.written_count):
                     self._wait_to_write(oldest)
@@ -453,13 +452,14 @@ class Recorder:
             self._failures_in_a_row = 0
             self._written[verdict.uid] = _condition_of(verdict)
             self._written.move_to_end(verdict.uid)
-            if len(self._written) > KNOWN_PODS_MAX:
+            if len(self._written) > CONDITIONS_MAX:
                 self._written.popitem(last=False)
 
     def _give_up_condition(self, verdict: PodVerdict, error: Exception) -> None:
         self.conditions_dropped_count += 1
         pod = f"{verdict.namespace}/{verdict.name}"
-        self._log.warning("condition_not_written", pod=pod, error=str(error))
+        whose = {"pod": pod, "ticket": verdict.ticket}
+        self._log.warning("condition_not_written", error=str(error), **whose)
 
     async def _write_event(self, entry: _EventEntry) -> None:
         count = entry.count
@@ -508,7 +508,8 @@ class Recorder:
     def _give_up_event(self, entry: _EventEntry, error: Exception) -> None:
         self._drop(entry)
         pod = entry.event.regarding
-        self._log.debug("event_not_written", pod=f"{pod.namespace}/{pod.name}", error=str(error))
+        whose = {"pod": f"{pod.namespace}/{pod.name}", "ticket": entry.ticket}
+        self._log.debug("event_not_written", error=str(error), **whose)
 
     def _pause(self, error: ApiError | TransportError) -> None:
         """Nothing is written for a while: the API server, or the way to it, is in trouble."""

@@ -38,7 +38,7 @@ NO_PROPOSAL: Final = 0
 NO_NODES: Final = "no nodes available to schedule pods"
 
 
-class Foreseen(NamedTuple):
+class NextPlacements(NamedTuple):
     """Where the next pods of a class would go, each on top of those before."""
 
     class_id: int
@@ -188,7 +188,7 @@ class Cycle:
         self.start_over()
         return Failure([ticket], error.told(), [], [], is_error=True, ends_nomination=True)
 
-    def look_ahead(self, count: int = 1) -> Foreseen | None:
+    def foresee(self, count: int = 1) -> NextPlacements | None:
         """Evaluates the class of the last pod ahead of the next ones, up to `count`, which are likely of
         it too; and finds out which nodes are alike, which any class wants to know. None where it cannot
         be said where the next pod would go. Nothing may be placed here that is not settled."""
@@ -212,7 +212,9 @@ class Cycle:
             self._engine.forget(class_id)
         self._replica.newly_retired.clear()
 
-    def _foreseen(self, class_id: int, pod_class: ReplicaClass, count: int) -> Foreseen | None:
+    def _foreseen(
+        self, class_id: int, pod_class: ReplicaClass, count: int
+    ) -> NextPlacements | None:
         evaluation = self._engine.evaluate(class_id, pod_class.info, pod_class.profile)
         if evaluation.framework.sampling is not None:
             return None  # Looking at nodes moves on the place where the next look begins.
@@ -223,10 +225,10 @@ class Cycle:
             self._place_run(TaskRun(class_id, count), ticket, placements, NO_PROPOSAL)
             self._replica.roll_back(mark)
             if placements.node_rows:
-                return Foreseen(class_id, placements.node_rows)
+                return NextPlacements(class_id, placements.node_rows)
             evaluation = self._engine.evaluate(class_id, pod_class.info, pod_class.profile)
         choice = self._engine.choose(evaluation, lambda ties: self._among(ties, ticket))
-        return None if choice is None else Foreseen(class_id, [choice.row])
+        return None if choice is None else NextPlacements(class_id, [choice.row])
 
     def _one_by_one(
         self, batch: SchedulePods, placements: Placements, proposal_sequence: int

@@ -14,8 +14,8 @@ import msgspec
 from shared.errors import OperationalError
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ProtocolViolation, read_answer
-from shared.kube.http_connection import OBJECT_BYTES_MAX
 from shared.kube.objects import ApiStruct
+from shared.limits import OBJECT_BYTES_MAX
 from shared.telemetry.log import EventLog
 
 NODES_PATH: Final = "/api/v1/nodes"

@@ -13,6 +13,7 @@ from shared.errors import FrameError
 from shared.framework.plugin_api import ReservePlugin
 from shared.framework.plugin_times import PluginTimes
 from shared.framework.runtime import Framework
+from shared.limits import EARLY_DELTAS_MAX
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_scorer import (
     FORESEEN_MAX,
@@ -62,8 +63,6 @@ RESYNC_INTERVAL_S: Final = 1.0
 """A full snapshot that cannot be used either is not asked for in a loop."""
 DICTIONARY_WASTE_MAX: Final = 16_384
 """Sets of images and ports that no row has any more; a new copy starts without them."""
-EARLY_DELTAS_MAX: Final = 256
-"""More than that are not kept: the gap is noticed then, and another full snapshot asked for."""
 NO_BATCH: Final = 0
 """Of pods that are answered one by one."""
 CALM_MS: Final = 2
@@ -148,7 +147,7 @@ class ScorerLoop:
             self._heartbeat.beat()
             for received in came:
                 self._handle(received)
-            self._look_ahead(is_calm=not came)
+            self._foresee(is_calm=not came)
             self._do_work()
             if self._extended is not None:
                 self._do_extended_work(self._extended)
@@ -163,7 +162,7 @@ class ScorerLoop:
             return CALM_MS
         return max(0, int((self._next_heartbeat_s - self._clock.monotonic_s()) * 1000))
 
-    def _look_ahead(self, *, is_calm: bool) -> None:
+    def _foresee(self, *, is_calm: bool) -> None:
         """A lone pod does not wait for what the one before it changed to be evaluated, nor for this
         worker at all where the owner knows what it would answer. Under load there is no calm, and
         nothing is computed that is not asked for."""
@@ -177,7 +176,7 @@ class ScorerLoop:
         begun_s = self._clock.monotonic_s()
         came_count = max(0, replica.next_ticket - self._told_ticket)
         self._told_ticket = replica.next_ticket
-        foreseen = self._cycle.look_ahead(min(FORESEEN_MAX, max(1, 2 * came_count)))
+        foreseen = self._cycle.foresee(min(FORESEEN_MAX, max(1, 2 * came_count)))
         if foreseen is not None:
             count = len(foreseen.rows)
             took_s = (self._clock.monotonic_s() - begun_s) / count
@@ -301,8 +300,24 @@ class ScorerLoop:
         self._time(answers, took_s)
         if batch.group is not None:
             self._tally.observe("podgroup_algorithm_s", (), took_s, 1)
+        if batch.names:
+            self._log_answers(batch, answers)
         self._time_points(self._outcomes(batch, answers))
         self._propose(answers, batch.batch_id, sequence, self._replica.generation)
+
+    def _log_answers(self, batch: SchedulePods, answers: Answers) -> None:
+        """Of an owner that logs each attempt: a line for each of ours."""
+        names = dict(enumerate(batch.names, batch.first_ticket))
+        placements, nodes = answers.placements, self._replica.nodes
+        for ticket, row in zip(placements.tickets, placements.node_rows, strict=True):
+            node = nodes.name_of(row)
+            log.debug("placement_proposed", pod=names.get(ticket), ticket=ticket, node=node)
+        for failure in answers.failures:
+            for ticket in failure.tickets:
+                why = failure.message
+                log.debug("no_node_found", pod=names.get(ticket), ticket=ticket, message=why)
+        for ticket in answers.skipped:
+            log.debug("attempt_skipped", pod=names.get(ticket), ticket=ticket)
 
     def _time(self, answers: Answers, took_s: float) -> None:
         """Of a batch the pods took equally long, as far as anybody can tell."""

@@ -23,18 +23,13 @@ from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.wakeups import Strategy, Wakeups
 from shared.framework.cluster_event import ClusterEvent
 from shared.framework.queueing_hints import Change
+from shared.limits import EVENT_COUNT_MAX, OWN_EVENT_COUNT_MAX
 
 POD_POPPED: Final = "PodPopped"
-EVENT_COUNT_MAX: Final = 8192
-"""Events kept for attempts under way: 2 s of a cluster with 4,000 bindings a second. An event holds
-its objects, 1 to 10 kB: at most some 80 MB, while attempts last for seconds and events come fast."""
-
-OWN_EVENT_COUNT_MAX: Final = 64
-"""Updates of one pod during one attempt of it; more are not told apart."""
 
 
-class Attempt(msgspec.Struct, eq=False, gc=False):
-    """One pod being tried."""
+class InFlightPod(msgspec.Struct, eq=False, gc=False):
+    """One pod being tried, and what it has seen. Which answer it waits for: `dispatch.Attempt`."""
 
     pod: QueuedPod
     first_event: int
@@ -50,7 +45,7 @@ class InFlight:
         assert event_count_max >= 2, "half of the log has to be something"
         self._wakeups = wakeups
         self._event_count_max = event_count_max
-        self._attempts: OrderedDict[str, Attempt] = OrderedDict()
+        self._attempts: OrderedDict[str, InFlightPod] = OrderedDict()
         """By uid, in the order in which they began. Not a plain dict: finding its first key takes as
         long as there were keys before it, and one attempt may outlast a million others."""
         self._events: list[Change] = []
@@ -80,7 +75,7 @@ class InFlight:
         counts.update(change.event.label for change in self._events)
         return counts
 
-    def get(self, uid: str) -> Attempt | None:
+    def get(self, uid: str) -> InFlightPod | None:
         return self._attempts.get(uid)
 
     def start(self, pod: QueuedPod) -> None:
@@ -88,7 +83,7 @@ class InFlight:
         uid = pod.record.uid
         assert uid not in self._attempts, f"pod {uid} is tried twice at once"
         pod.place = Place.IN_FLIGHT
-        self._attempts[uid] = Attempt(pod, self._events_start + len(self._events))
+        self._attempts[uid] = InFlightPod(pod, self._events_start + len(self._events))
 
     def finish(self, uid: str) -> QueuedPod:
         """Ends an attempt; the caller gives the pod its next place."""
@@ -110,14 +105,14 @@ class InFlight:
         if len(self._events) > self._event_count_max:
             self._drop(self._event_count_max // 2)
 
-    def record_own(self, attempt: Attempt, change: Change) -> None:
+    def record_own(self, attempt: InFlightPod, change: Change) -> None:
         """Notes an event that concerns one pod only."""
         if len(attempt.own_events) >= OWN_EVENT_COUNT_MAX:
             attempt.first_event = _LOST
             return
         attempt.own_events += (change,)
 
-    def strategy(self, attempt: Attempt) -> Strategy:
+    def strategy(self, attempt: InFlightPod) -> Strategy:
         """What to do with the pod of an attempt that failed, given what happened meanwhile."""
         pod = attempt.pod
         if pod.is_error or attempt.first_event < self._events_start:
@@ -136,7 +131,7 @@ class InFlight:
             assert attempt.pod.record.uid == uid, f"attempt {uid} is of another pod"
             assert attempt.first_event <= end, f"attempt {uid} starts after the last event"
 
-    def _shared_strategy(self, attempt: Attempt) -> Strategy:
+    def _shared_strategy(self, attempt: InFlightPod) -> Strategy:
         """The verdict of the log, remembered for pods of the same class and the same start."""
         pod = attempt.pod
         plugins = pod.unschedulable_plugins | pod.pending_plugins
@@ -163,7 +158,7 @@ class InFlight:
                 break
         return best
 
-    def _may_concern(self, attempt: Attempt) -> bool:
+    def _may_concern(self, attempt: InFlightPod) -> bool:
         """Whether any event since the start was registered by a plugin that rejected the pod."""
         pod = attempt.pod
         plugins = pod.unschedulable_plugins | pod.pending_plugins

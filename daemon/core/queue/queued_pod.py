@@ -48,6 +48,8 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
     place: Place = Place.GONE
     attempts: int = 0
     popped_s: float = 0.0
+    ticket: int = 0
+    """Of its attempt, or of the last: orders, verdicts and lines of the log carry it. 0 before any."""
     initial_attempt_s: float | None = None
     """When it first could have been tried: not while it was gated."""
     unschedulable_count: int = 0

@@ -37,8 +37,8 @@ from daemon.core.queue.active import (
     priority_sort,
     scheduling_gates,
 )
-from daemon.core.queue.backoff import BackoffQueue
-from daemon.core.queue.in_flight import Attempt, InFlight
+from daemon.core.queue.backoff_queue import BackoffQueue
+from daemon.core.queue.in_flight import InFlight, InFlightPod
 from daemon.core.queue.leftovers import LeftoverClock
 from daemon.core.queue.nominator import Nominator
 from daemon.core.queue.object_changes import pod_update_events
@@ -501,7 +501,7 @@ class SchedulingQueue:
         (self._active if place is Place.ACTIVE else self._backoff).push(moved)
         return moved
 
-    def _requeue_failed(self, attempt: Attempt, now_s: float, label: str) -> Place:
+    def _requeue_failed(self, attempt: InFlightPod, now_s: float, label: str) -> Place:
         """Ends an attempt of which the pod says who rejected it; of an error, nobody."""
         pod = attempt.pod
         self._punish(pod, now_s)

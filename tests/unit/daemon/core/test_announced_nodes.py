@@ -1,5 +1,7 @@
 """Pods that wait for Permit plugins or binders tell where they are going, and take it back."""
 
+import itertools
+
 import msgspec
 import pytest
 
@@ -13,6 +15,8 @@ from shared.messages.to_binder import BindPod, BindPods
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import BINDER, EPOCH, Pipeline
 from tests.unit.daemon.core.test_waiting_pods import Asks
+
+TICKETS = itertools.count(1)
 
 
 class Announced(Pipeline):
@@ -99,7 +103,7 @@ def test_orders_say_whether_the_node_is_to_be_told(
         binders.join(b"a", 0, "i", now_s=0.0)
         binders.ready(b"a")
         pod = msgspec.structs.replace(make_pod("p"), nominated_node_name=was_nominated)
-        binders.order(pod, "n1", "default-scheduler", is_announced=is_announced)
+        binders.order(next(TICKETS), pod, "n1", "default-scheduler", is_announced=is_announced)
         (effect,) = binders.flush()
         assert isinstance(effect, TellBinder)
         assert isinstance(effect.message, BindPods)
@@ -125,7 +129,7 @@ def test_it_is_taken_back_by_whoever_told_it_when_the_binding_fails(
     world.waiting_pod.allow("A")
     world.handle()
     (order,) = world.orders
-    failed = BindFailed(order.order_id, BindFailureReason.REJECTED, "no", by_binder)
+    failed = BindFailed(order.ticket, BindFailureReason.REJECTED, "no", by_binder)
     world.handle(BinderSaid(BINDER, BindReport(0, EPOCH, [], [failed])))
     assert world.told == ("" if by_owner or by_binder else None)
     world.check()
@@ -135,7 +139,7 @@ def test_an_order_whose_outcome_is_unknown_takes_nothing_back() -> None:
     world = Announced()
     world.waiting_pod.allow("A")
     world.handle()
-    failed = BindFailed(world.orders[0].order_id, BindFailureReason.UNREACHABLE, "lost", True)
+    failed = BindFailed(world.orders[0].ticket, BindFailureReason.UNREACHABLE, "lost", True)
     world.handle(BinderSaid(BINDER, BindReport(0, EPOCH, [], [failed])))
     assert world.told == "n1"
     world.advance(1.0)

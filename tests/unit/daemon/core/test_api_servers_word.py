@@ -46,9 +46,9 @@ def place_of(pipeline: Pipeline, pod: PodRecord) -> Place | None:
     return None if queued is None else queued.place
 
 
-def report(pipeline: Pipeline, order_id: int, reason: BindFailureReason | None = None) -> None:
-    finished = [] if reason else [BindFinished(order_id)]
-    failed = [BindFailed(order_id, reason, "no")] if reason else []
+def report(pipeline: Pipeline, ticket: int, reason: BindFailureReason | None = None) -> None:
+    finished = [] if reason else [BindFinished(ticket)]
+    failed = [BindFailed(ticket, reason, "no")] if reason else []
     pipeline.handle(BinderSaid(BINDER, BindReport(0, EPOCH, finished, failed)))
 
 
@@ -61,7 +61,7 @@ def test_an_attempt_ends_when_its_pod_was_bound_elsewhere_before_the_binder_says
     (order,) = pipeline.orders
     other = "n0" if order.node_name == "n1" else "n1"
     pipeline.add_pod(make_pod("x", node_name=other, resource_version="2"))
-    report(pipeline, order.order_id, BindFailureReason.CONFLICT)
+    report(pipeline, order.ticket, BindFailureReason.CONFLICT)
     assert place_of(pipeline, pod) is None
     assert pipeline.state.queue.pending_lengths().in_flight == 0
     held = pipeline.state.cache.get_pod(pod.uid)
@@ -75,7 +75,7 @@ def test_an_attempt_ends_when_a_binding_that_failed_is_seen_to_have_been_carried
     pod = ordered(pipeline)
     (order,) = pipeline.orders
     pipeline.add_pod(make_pod("x", node_name=order.node_name, resource_version="2"))
-    report(pipeline, order.order_id, BindFailureReason.TIMEOUT)
+    report(pipeline, order.ticket, BindFailureReason.TIMEOUT)
     assert place_of(pipeline, pod) is None
     pipeline.check()
 
@@ -109,7 +109,7 @@ def test_a_binding_that_was_undone_before_it_was_reported_is_tried_again() -> No
     pipeline.orders.clear()
     pipeline.add_pod(make_pod("x", node_name=order.node_name, resource_version="2"))
     pipeline.add_pod(make_pod("x", resource_version="1"))
-    report(pipeline, order.order_id)
+    report(pipeline, order.ticket)
     assert place_of(pipeline, pod) is Place.BACKOFF
     pipeline.advance(5.0)
     pipeline.run_until_quiet()
@@ -160,7 +160,7 @@ def test_a_pod_that_is_being_bound_and_deleted_gives_its_room_up_at_once() -> No
     pipeline.run_until_quiet()
     assert pipeline.bound == {second.uid: ["n0"]}
     # The binding goes on, and fails; the pod is not tried again.
-    report(pipeline, order.order_id, BindFailureReason.REJECTED)
+    report(pipeline, order.ticket, BindFailureReason.REJECTED)
     assert place_of(pipeline, first) is Place.BACKOFF
     pipeline.advance(20.0)
     pipeline.run_until_quiet()
@@ -173,7 +173,7 @@ def test_a_pod_that_is_being_deleted_and_was_bound_nevertheless_is_done() -> Non
     pod = ordered(pipeline)
     (order,) = pipeline.orders
     pipeline.add_pod(make_pod("x", deleted=DELETED, resource_version="2"))
-    report(pipeline, order.order_id)
+    report(pipeline, order.ticket)
     assert place_of(pipeline, pod) is None
     bound = make_pod("x", node_name="n0", deleted=DELETED, resource_version="3")
     pipeline.add_pod(bound)
@@ -198,7 +198,7 @@ def test_a_change_of_an_assumed_pod_counts_when_its_binding_fails() -> None:
     newer = make_pod("x", labels={"new": "label"}, nominated_node_name="n0", resource_version="2")
     pipeline.add_pod(newer)
     assert pipeline.state.cache.is_assumed_pod(pod.uid)
-    report(pipeline, order.order_id, BindFailureReason.REJECTED)
+    report(pipeline, order.ticket, BindFailureReason.REJECTED)
     queued = pipeline.state.queue.get(pod.uid)
     assert queued is not None
     assert queued.record.resource_version == "2"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daemon.core.attempt_times import ATTEMPTS_TOLD_APART, AttemptTimes
+from daemon.core.attempt_times import ATTEMPTS_LABELLED_MAX, AttemptTimes
 from daemon.core.counters import Counters
 from daemon.core.pod_classes import PodClasses
 from daemon.core.queue.queued_pod import QueuedPod
@@ -48,7 +48,7 @@ def test_each_attempt_is_observed_once_with_its_own_duration() -> None:
 def test_very_many_attempts_are_one_label() -> None:
     counters = Counters()
     times = AttemptTimes(counters)
-    for attempts in (ATTEMPTS_TOLD_APART - 1, ATTEMPTS_TOLD_APART, 99):
+    for attempts in (ATTEMPTS_LABELLED_MAX - 1, ATTEMPTS_LABELLED_MAX, 99):
         times.bound(queued("p", popped_s=2.0, attempts=attempts), "default")
     times.flush(3.0)
     found = by_name(counters)

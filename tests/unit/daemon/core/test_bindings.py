@@ -1,5 +1,6 @@
 """Orders for binders: answered once, and never lost with a binder."""
 
+import itertools
 import math
 
 import pytest
@@ -9,6 +10,8 @@ from daemon.core.bindings import BinderPool
 from daemon.core.effects import Effect, TellBinder
 from shared.messages.to_binder import BindPod, BindPods
 from tests.support.builders import make_pod
+
+TICKETS = itertools.count(1)
 
 
 def sent(effects: list[Effect]) -> dict[bytes, list[BindPod]]:
@@ -30,7 +33,7 @@ def pool(*peers: bytes) -> BinderPool:
 
 def test_orders_wait_until_a_binder_is_ready() -> None:
     binders = BinderPool(epoch=1)
-    binders.order(make_pod("p"), "n0", "default-scheduler")
+    binders.order(next(TICKETS), make_pod("p"), "n0", "default-scheduler")
     assert binders.flush() == []
     binders.join(b"a", 0, "i", now_s=0.0)
     assert binders.flush() == [], "it has said Hello, but may still bind for an earlier owner"
@@ -42,7 +45,7 @@ def test_orders_wait_until_a_binder_is_ready() -> None:
 def test_orders_are_spread_over_the_binders() -> None:
     binders = pool(b"a", b"b")
     for i in range(200):
-        binders.order(make_pod(f"p{i}"), "n0", "default-scheduler")
+        binders.order(next(TICKETS), make_pod(f"p{i}"), "n0", "default-scheduler")
     counts = {peer: len(orders) for peer, orders in sent(binders.flush()).items()}
     assert sum(counts.values()) == 200
     assert min(counts.values()) > 60
@@ -52,14 +55,14 @@ def test_one_binder_writes_all_about_a_pod() -> None:
     binders = pool(b"a", b"b", b"c")
     for i in range(20):
         pod = make_pod(f"p{i}")
-        binders.order(pod, "n0", "default-scheduler")
+        binders.order(next(TICKETS), pod, "n0", "default-scheduler")
         (peer,) = sent(binders.flush())
         assert binders.for_pod(pod.uid) == peer
 
 
 def test_a_binder_that_says_hello_again_has_forgotten_its_orders() -> None:
     binders = pool(b"a")
-    binders.order(make_pod("p"), "n0", "default-scheduler")
+    binders.order(next(TICKETS), make_pod("p"), "n0", "default-scheduler")
     binders.flush()
     assert binders.join(b"a", 0, "i", now_s=1.0) == 1
     binders.ready(b"a")
@@ -69,17 +72,17 @@ def test_a_binder_that_says_hello_again_has_forgotten_its_orders() -> None:
 
 def test_the_orders_of_a_lost_binder_go_to_another_that_looks_first() -> None:
     binders = pool(b"a")
-    binders.order(make_pod("p"), "n0", "default-scheduler")
+    binders.order(next(TICKETS), make_pod("p"), "n0", "default-scheduler")
     (first,) = sent(binders.flush())[b"a"]
     assert not first.look_first
     assert binders.join(b"a2", 0, "next life", now_s=1.0) == 1
     binders.ready(b"a2")
     (again,) = sent(binders.flush())[b"a2"]
     assert again.look_first
-    assert again.order_id == first.order_id
-    assert binders.settle(b"a", first.order_id) is None, "the lost binder has no say any more"
-    assert binders.settle(b"a2", first.order_id) is not None
-    assert binders.settle(b"a2", first.order_id) is None, "an order is answered once"
+    assert again.ticket == first.ticket
+    assert binders.settle(b"a", first.ticket) is None, "the lost binder has no say any more"
+    assert binders.settle(b"a2", first.ticket) is not None
+    assert binders.settle(b"a2", first.ticket) is None, "an order is answered once"
     assert binders.in_flight_count() == 0
 
 
@@ -97,7 +100,7 @@ def test_orders_beyond_what_a_binder_may_have_follow_in_their_turn(
     monkeypatch.setattr(bindings, "ORDERS_PER_BINDER_MAX", 2)
     binders = pool(b"a")
     for i in range(5):
-        binders.order(make_pod(f"p{i}"), "n0", "default-scheduler")
+        binders.order(next(TICKETS), make_pod(f"p{i}"), "n0", "default-scheduler")
     names: list[str] = []
     while effects := binders.flush():
         (orders,) = sent(effects).values()
@@ -105,7 +108,7 @@ def test_orders_beyond_what_a_binder_may_have_follow_in_their_turn(
         assert binders.flush() == [], "it has as many as it may"
         assert binders.in_flight_count() == 5 - (len(names) - len(orders))
         for order in orders:
-            assert binders.settle(b"a", order.order_id) is not None
+            assert binders.settle(b"a", order.ticket) is not None
     assert names == [f"p{i}" for i in range(5)]
 
 
@@ -115,7 +118,7 @@ def test_orders_that_wait_for_a_binder_are_spread_anew_when_another_comes_or_one
     monkeypatch.setattr(bindings, "ORDERS_PER_BINDER_MAX", 2)
     binders = pool(b"a")
     for i in range(40):
-        binders.order(make_pod(f"p{i}"), "n0", "default-scheduler")
+        binders.order(next(TICKETS), make_pod(f"p{i}"), "n0", "default-scheduler")
     assert len(sent(binders.flush())[b"a"]) == 2
     binders.join(b"b", 1, "i", now_s=0.0)
     assert binders.flush() == []
@@ -124,7 +127,7 @@ def test_orders_that_wait_for_a_binder_are_spread_anew_when_another_comes_or_one
     assert all(binders.for_pod(order.uid) == b"b" for order in orders)
     assert binders.leave(b"a") == 2
     for order in orders:
-        binders.settle(b"b", order.order_id)
+        binders.settle(b"b", order.ticket)
     again = sent(binders.flush())[b"b"]
     assert [(order.name, order.look_first) for order in again] == [("p0", True), ("p1", True)]
     assert binders.in_flight_count() == 38
@@ -140,7 +143,7 @@ def test_pods_that_share_a_claim_are_with_one_binder() -> None:
         binders.ready(peer)
     shared = [make_pod(f"shared{i}") for i in range(50)]
     for pod in shared:
-        binders.order(pod, "n0", "default-scheduler")
+        binders.order(next(TICKETS), pod, "n0", "default-scheduler")
     ((peer, orders),) = sent(binders.flush()).items()
     assert len(orders) == 50
     assert {binders.for_pod(pod.uid) for pod in shared} == {peer}
@@ -149,11 +152,11 @@ def test_pods_that_share_a_claim_are_with_one_binder() -> None:
 
 def test_an_order_of_unknown_outcome_is_looked_up_after_pauses_that_grow() -> None:
     binders = pool(b"a")
-    binders.order(make_pod("p"), "n0", "default-scheduler")
+    binders.order(next(TICKETS), make_pod("p"), "n0", "default-scheduler")
     now_s, pauses = 100.0, []
     for _ in range(6):
         (order,) = sent(binders.flush())[b"a"]
-        settled = binders.settle(b"a", order.order_id)
+        settled = binders.settle(b"a", order.ticket)
         assert settled is not None
         binders.order_again(settled, now_s)
         assert binders.in_flight_count() == 1

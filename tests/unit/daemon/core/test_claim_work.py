@@ -137,7 +137,7 @@ def test_a_claim_that_was_freed_while_nobody_watched_is_not_held_for_ever() -> N
     cluster.check()
     cluster.tell(PodDeleted(pod))
     found = holders(cluster.state, [pod.uid])
-    assert not [each for each in found if "_told_claims" in each], "the list is over"
+    assert not [each for each in found if "_written_claims" in each], "the list is over"
 
 
 def test_a_binding_that_failed_gives_the_device_back() -> None:
@@ -243,7 +243,9 @@ def test_a_claim_that_nobody_uses_and_that_keeps_its_pod_from_fitting_is_freed()
     for users in ((), (USER,)):
         cluster = Cluster(one_gpu(), unusable(*users))
         assert cluster.order_of(claim_pod("p", "c")) is None
-        expected = ReleaseClaim("default", "c", "uid-c", "uid-default-p", is_generated=False)
+        expected = ReleaseClaim(
+            "default", "c", "uid-c", "uid-default-p", is_generated=False, ticket=1
+        )
         assert list(cluster.releases) == [expected]
 
 

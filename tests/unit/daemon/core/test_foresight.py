@@ -40,7 +40,7 @@ def calm(worker_count: int = 1, *, is_ahead: bool = True, count: int = 1) -> Pip
     pipeline.run_until_quiet()
     place(pipeline, "first", is_ahead=False)
     if is_ahead:
-        look_ahead(pipeline, count)
+        foresee(pipeline, count)
     return pipeline
 
 
@@ -50,14 +50,14 @@ def place(pipeline: Pipeline, name: str, *, is_ahead: bool = True) -> str:
     pipeline.add_pod(pod)
     pipeline.run_until_quiet()
     if is_ahead:
-        look_ahead(pipeline)
+        foresee(pipeline)
     (node,) = pipeline.bound[pod.uid]
     return node
 
 
-def look_ahead(pipeline: Pipeline, count: int = 1) -> None:
+def foresee(pipeline: Pipeline, count: int = 1) -> None:
     for index in pipeline.scorers:
-        pipeline.look_ahead(index, count)
+        pipeline.foresee(index, count)
     while pipeline.step_owner():
         pass
 
@@ -68,7 +68,7 @@ def used(pipeline: Pipeline) -> int:
 
 def last_forecast(pipeline: Pipeline) -> Forecast:
     """What the worker says now; the owner does not hear it."""
-    assert pipeline.look_ahead(0)
+    assert pipeline.foresee(0)
     said = pipeline.to_owner.pop()
     assert isinstance(said, ScorerSaid)
     assert isinstance(said.message, Forecast)
@@ -125,7 +125,7 @@ def test_several_are_foreseen_at_once_and_decisions_are_the_same(
             each.add_pod(pod)
             each.run_until_quiet()
         if number in (0, 9):
-            look_ahead(pipeline, 8)
+            foresee(pipeline, 8)
     assert pipeline.bound == plain.bound
     assert used(pipeline) == 16
 
@@ -199,7 +199,7 @@ def test_each_is_checked_when_its_turn_is_next() -> None:
     pipeline = calm(is_ahead=False)
     pipeline.add_node(make_node("small", cpu="150m"))
     pipeline.run_until_quiet()
-    assert pipeline.look_ahead(0, 4)
+    assert pipeline.foresee(0, 4)
     said = pipeline.to_owner.pop()
     assert isinstance(said, ScorerSaid)
     told = said.message
@@ -319,7 +319,7 @@ def test_nothing_is_foreseen_while_room_is_kept_for_a_nominated_pod() -> None:
     pipeline.add_pod(gated)
     pipeline.add_pod(msgspec.structs.replace(gated, nominated_node_name="n3"))
     pipeline.run_until_quiet()
-    look_ahead(pipeline)
+    foresee(pipeline)
     place(pipeline, "p")
     assert used(pipeline) == 0
 
@@ -370,6 +370,6 @@ def test_a_sample_of_nodes_is_not_looked_at_ahead(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("tests.support.pipeline.default_profile", sampling)
     pipeline = calm()
-    assert not pipeline.look_ahead(0)
+    assert not pipeline.foresee(0)
     place(pipeline, "p")
     assert used(pipeline) == 0

@@ -78,7 +78,7 @@ def test_a_crowd_is_as_one_by_one(
 ) -> None:
     together, apart = Cache(), Cache()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(node_columns, "SHAPES_MAX", shapes_max)
+        patch.setattr(node_columns, "NODE_SHAPES_MAX", shapes_max)
         for cache in (together, apart):
             cache.add_pod(make_pod("p", node_name="n0"))  # A ghost, until its node comes.
         for nodes in crowds:

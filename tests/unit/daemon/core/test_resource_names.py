@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from daemon.core.cache import Cache
-from daemon.core.node_columns import LABELS_MAX, RESOURCES_MAX
 from shared.columns.schema import BASE_RESOURCES
 from shared.columns.table import NodeTable
 from shared.errors import ObjectError
 from shared.kube.pod_record import PodRecord
+from shared.limits import NODE_LABELS_MAX, RESOURCES_MAX
 from shared.messages.to_owner import NodeChanged, NodeDeleted, PodChanged, PodDeleted
 from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
@@ -133,7 +133,7 @@ def test_lines_come_in_steps() -> None:
     "node",
     [
         make_node("n", extra=made_up(RESOURCES_MAX + 1)),
-        make_node("n", labels={f"k{i}": "v" for i in range(LABELS_MAX)}),
+        make_node("n", labels={f"k{i}": "v" for i in range(NODE_LABELS_MAX)}),
     ],
 )
 def test_a_node_with_too_many_names_is_refused_by_name(node: Any) -> None:

@@ -245,7 +245,7 @@ def test_that_a_pod_is_deleted_while_it_is_being_bound_is_nothing_to_warn_of() -
         assert pipeline.step_owner() or pipeline.step_scorer(0)
     order = pipeline.orders.popleft()
     pipeline.delete_pod(pod)
-    gone = BindFailed(order.order_id, BindFailureReason.GONE, "not found")
+    gone = BindFailed(order.ticket, BindFailureReason.GONE, "not found")
     pipeline.handle(BinderSaid(BINDER, BindReport(0, EPOCH, [], [gone])))
     pipeline.run_until_quiet()
     assert pipeline.state.counters[Count.DISAGREEMENTS] == 0

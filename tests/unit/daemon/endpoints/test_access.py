@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from daemon.endpoints.access import ANSWERS_MAX, DelegatedAccess, Refusal, refusal_body, user_of
+from daemon.endpoints.access import DelegatedAccess, Refusal, refusal_body, user_of
 from shared.clock import ManualClock
 from shared.errors import OperationalError
+from shared.limits import ACCESS_ANSWERS_MAX
 from shared.runtime_options import EndpointOptions
 
 TOKENS = {"good": "system:serviceaccount:monitoring:prometheus", "root": "admin"}
@@ -122,12 +123,12 @@ def test_whoever_tries_tokens_fills_no_memory() -> None:
     scene = Scene()
 
     async def many() -> None:
-        for number in range(ANSWERS_MAX + 10):
+        for number in range(ACCESS_ANSWERS_MAX + 10):
             headers = {"authorization": f"Bearer {number}"}
             await scene.access.refusal("/metrics", headers, None)
 
     asyncio.run(many())
-    assert len(scene.access._users._answers) == ANSWERS_MAX
+    assert len(scene.access._users._answers) == ACCESS_ANSWERS_MAX
 
 
 def test_a_refusal_is_told_as_the_api_server_tells_it() -> None:

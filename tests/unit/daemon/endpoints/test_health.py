@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from daemon.endpoints.health import Check, Facts, checks_for, told_all, told_one
+from daemon.endpoints.health import Check, Facts, all_checks_answer, checks_for, one_check_answer
 
 WELL = Facts(
     state="running",
@@ -28,7 +28,10 @@ def failed(facts: Facts, path: str = "/readyz") -> list[str]:
 
 def test_a_berth_that_is_well_is_ready() -> None:
     assert failed(WELL) == []
-    assert told_all("/readyz", checks_for("/readyz", WELL), (), is_verbose=False) == (200, "ok")
+    assert all_checks_answer("/readyz", checks_for("/readyz", WELL), (), is_verbose=False) == (
+        200,
+        "ok",
+    )
 
 
 def test_it_lives_whatever_the_others_do() -> None:
@@ -60,7 +63,7 @@ def test_what_is_missing_is_named(change: dict[str, Any], names: list[str]) -> N
 
 def test_a_list_that_does_not_come_is_named() -> None:
     facts = WELL._replace(is_synced=False, awaited_kinds=["pods", "poddisruptionbudgets"])
-    told = told_one(checks_for("/readyz", facts), "informer-sync")
+    told = one_check_answer(checks_for("/readyz", facts), "informer-sync")
     assert told.status == 500
     assert "is being listed: pods, poddisruptionbudgets" in told.text
 
@@ -75,18 +78,18 @@ CHECKS = [Check("ping", ""), Check("owner", "no answer in 1 s")]
 
 
 def test_a_failure_is_told_without_its_reason_to_everybody() -> None:
-    told = told_all("/readyz", CHECKS, (), is_verbose=False)
+    told = all_checks_answer("/readyz", CHECKS, (), is_verbose=False)
     assert told == (500, "[+]ping ok\n[-]owner failed: reason withheld\nreadyz check failed\n")
 
 
 def test_one_check_by_its_name_tells_the_reason() -> None:
-    assert told_one(CHECKS, "ping") == (200, "ok")
-    assert told_one(CHECKS, "owner") == (500, "internal server error: no answer in 1 s\n")
-    assert told_one(CHECKS, "pong").status == 404
+    assert one_check_answer(CHECKS, "ping") == (200, "ok")
+    assert one_check_answer(CHECKS, "owner") == (500, "internal server error: no answer in 1 s\n")
+    assert one_check_answer(CHECKS, "pong").status == 404
 
 
 def test_what_is_excluded_does_not_count_and_unknown_names_are_told() -> None:
-    told = told_all("/livez", CHECKS, {"owner", "a"}, is_verbose=True)
+    told = all_checks_answer("/livez", CHECKS, {"owner", "a"}, is_verbose=True)
     assert told == (
         200,
         "[+]ping ok\n[+]owner excluded: ok\n"
@@ -98,7 +101,9 @@ def test_what_is_excluded_does_not_count_and_unknown_names_are_told() -> None:
 def test_how_old_the_newest_word_of_the_api_server_is_stands_in_the_answer(path: str) -> None:
     told = "newest word from the API server 0.2 s ago"
     checks = checks_for(path, WELL)
-    assert f"[+]api-server ok: {told}\n" in told_all(path, checks, (), is_verbose=True).text
-    assert told_one(checks, "api-server") == (200, f"ok: {told}")
+    assert (
+        f"[+]api-server ok: {told}\n" in all_checks_answer(path, checks, (), is_verbose=True).text
+    )
+    assert one_check_answer(checks, "api-server") == (200, f"ok: {told}")
     stale = checks_for(path, WELL._replace(adapter_silent_s=60.0, api_word_age_s=61.0))
-    assert "61.0 s ago" in told_one(stale, "api-server").text
+    assert "61.0 s ago" in one_check_answer(stale, "api-server").text

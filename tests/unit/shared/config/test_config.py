@@ -5,14 +5,10 @@ from textwrap import dedent
 
 import pytest
 
-from shared.config import (
-    CONFIG_BYTES_MAX,
-    SchedulerConfiguration,
-    load_configuration,
-    parse_configuration,
-)
+from shared.config import SchedulerConfiguration, load_configuration, parse_configuration
 from shared.errors import ConfigurationError
 from shared.framework.profiles import PluginSet
+from shared.limits import CONFIG_BYTES_MAX
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

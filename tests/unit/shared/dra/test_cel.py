@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from shared.cel.cel_compile import Expression, compile_selector
 from shared.cel.cel_values import (
-    ERROR_LETTERS_MAX,
     CelCompileError,
     CelError,
     CelQuantity,
@@ -19,6 +18,7 @@ from shared.cel.cel_values import (
 )
 from shared.dra.search_work import Work, WorkError
 from shared.kube.quantity import parse
+from shared.limits import CEL_ERROR_LETTERS_MAX
 
 D = 'device.attributes["dra.example.com"]'
 
@@ -229,7 +229,7 @@ def test_a_pattern_that_makes_others_backtrack_for_ever_costs_what_it_does() -> 
 def test_an_error_says_a_bounded_part_of_what_it_is_about() -> None:
     with pytest.raises(CelError) as raised:
         evaluate(f"{{'a': 1}}['{'x' * 9000}'] == 1")
-    assert len(str(raised.value)) <= ERROR_LETTERS_MAX + 3
+    assert len(str(raised.value)) <= CEL_ERROR_LETTERS_MAX + 3
 
 
 @given(st.text(max_size=40))

@@ -11,15 +11,14 @@ import pytest
 from shared.errors import OperationalError
 from shared.kube import api_errors
 from shared.kube.connection_problems import (
-    PROBLEMS_MAX,
-    TEXT_LENGTH_MAX,
     ConnectionProblems,
     Problem,
     concern_of,
+    problem_text,
     remedy_of,
-    told_problem,
 )
 from shared.kube.resources import ALL_KINDS
+from shared.limits import PROBLEM_LENGTH_MAX, PROBLEMS_MAX
 from shared.telemetry.log import EventLog
 from shared.transport.heartbeat import NOTE_BYTES_MAX
 
@@ -135,7 +134,7 @@ def test_what_is_told_is_bounded(told: Told) -> None:
     told.pass_time(1.0)
     (problems,) = told.notes
     assert len(problems) == PROBLEMS_MAX
-    assert max(len(one.error) for one in problems) == TEXT_LENGTH_MAX
+    assert max(len(one.error) for one in problems) == PROBLEM_LENGTH_MAX
     assert len(msgspec.json.encode(problems)) <= NOTE_BYTES_MAX
 
 
@@ -186,4 +185,4 @@ def test_each_has_its_remedy(error: OperationalError, word: str) -> None:
 def test_people_are_told_in_one_line() -> None:
     problem = Problem("403", "grant it", ["create pods/binding"], 10.0, 20.0, 3)
     told = "create pods/binding: 403 (3 times, last 5 s ago); grant it"
-    assert told_problem(problem, 25.0) == told
+    assert problem_text(problem, 25.0) == told

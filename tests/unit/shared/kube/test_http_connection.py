@@ -6,7 +6,8 @@ from collections.abc import Callable, Coroutine
 import pytest
 
 from shared.kube.api_errors import ConnectionLost, ProtocolViolation, RequestTimeout
-from shared.kube.http_connection import STREAM_BUFFER_BYTES_MAX, Answer, HttpConnection
+from shared.kube.http_connection import Answer, HttpConnection
+from shared.limits import STREAM_BUFFER_BYTES_MAX
 from tests.support.fake_transport import FakeTransport
 
 CREATED = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok"

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from shared.limits import METRIC_SERIES_MAX
 from shared.messages.from_binder import BinderHeartbeat
 from shared.messages.measured import (
     NOTHING,
@@ -13,7 +14,7 @@ from shared.messages.measured import (
     measured_by,
 )
 from shared.telemetry.metrics import HISTOGRAMS
-from shared.telemetry.tally import OTHER, SERIES_MAX, Tally, request_observer
+from shared.telemetry.tally import OTHER, Tally, request_observer
 
 
 def test_what_is_told_is_added() -> None:
@@ -81,15 +82,18 @@ def test_series_that_are_made_up_are_counted_together_and_take_no_room() -> None
     owner.count("requests", ("200", "GET", "h"))
     bounds = len(HISTOGRAMS["request_s"].bounds) + 1
     for round_ in range(3):
-        names = [f"{round_}-{i}" for i in range(SERIES_MAX)]
+        names = [f"{round_}-{i}" for i in range(METRIC_SERIES_MAX)]
         counts = [LabelledCount("requests", [each, each, each], 2) for each in names]
         histograms = [
             HistogramState("request_s", [each, each], [1] * bounds, 1.0) for each in names
         ]
         add_to(owner, Measured(counts, histograms))
-    assert len(owner.counts) == len(owner.histograms) == SERIES_MAX + 1
-    assert sum(owner.counts.values()) == 1 + 2 * 3 * SERIES_MAX
-    assert sum(sum(each.counts) for each in owner.histograms.values()) == 3 * SERIES_MAX * bounds
+    assert len(owner.counts) == len(owner.histograms) == METRIC_SERIES_MAX + 1
+    assert sum(owner.counts.values()) == 1 + 2 * 3 * METRIC_SERIES_MAX
+    assert (
+        sum(sum(each.counts) for each in owner.histograms.values())
+        == 3 * METRIC_SERIES_MAX * bounds
+    )
     owner.count("requests", ("200", "GET", "h"))
     assert owner.counts["requests", ("200", "GET", "h")] == 2
     owner.count("queue_incoming", ("x" * 10_000, "e"))

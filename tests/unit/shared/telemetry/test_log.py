@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from shared.telemetry.log import LINES_BURST, LINES_PER_S, BurstFilter, EventLog, start_logging
+from shared.limits import LINES_BURST, LINES_PER_S
+from shared.telemetry.log import BurstFilter, EventLog, start_logging
 
 
 class Terminal(io.StringIO):

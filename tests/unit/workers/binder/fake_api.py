@@ -63,9 +63,9 @@ def pod_json(uid: str = "u1", node: str = "") -> bytes:
     return json.dumps({"kind": "Pod", "metadata": {"uid": uid}, "spec": spec}).encode()
 
 
-def make_order(order_id: int = 0, *, uid: str = "u1", look_first: bool = False) -> BindPod:
+def make_order(ticket: int = 0, *, uid: str = "u1", look_first: bool = False) -> BindPod:
     return BindPod(
-        order_id=order_id,
+        ticket=ticket,
         profile="default-scheduler",
         namespace="ns",
         name=f"pod-{uid}",

@@ -165,10 +165,10 @@ class TestSurelyNotDone:
 
     def test_orders_that_failed_together_come_back_apart(self) -> None:
         waits = set()
-        for order_id in range(64):
+        for ticket in range(64):
             api, time = FakeApi(REFUSED, CREATED), FakeTime()
             binder = DefaultBinder(api, Patience(), time.clock, time.sleep)
-            asyncio.run(binder.bind(make_order(order_id)))
+            asyncio.run(binder.bind(make_order(ticket)))
             waits.add(time.sleeps[0])
         assert len(waits) == 64
         assert min(waits) == 0.025

@@ -39,8 +39,8 @@ def with_held_patches(stage: Stage) -> HeldApi:
     return api
 
 
-def again(order_id: int, epoch: int) -> BindPods:
-    order = msgspec.structs.replace(make_order(order_id, uid="u1"), look_first=True)
+def again(ticket: int, epoch: int) -> BindPods:
+    order = msgspec.structs.replace(make_order(ticket, uid="u1"), look_first=True)
     return BindPods(epoch, [order])
 
 

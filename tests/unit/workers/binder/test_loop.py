@@ -68,20 +68,20 @@ class FakeBinds:
         self.begun: list[int] = []
 
     async def bind(self, order: BindPod) -> Outcome:
-        self.begun.append(order.order_id)
-        self.under_way[order.order_id] = asyncio.get_running_loop().create_future()
+        self.begun.append(order.ticket)
+        self.under_way[order.ticket] = asyncio.get_running_loop().create_future()
         try:
-            return await self.under_way[order.order_id]
+            return await self.under_way[order.ticket]
         finally:
-            del self.under_way[order.order_id]
+            del self.under_way[order.ticket]
 
-    async def end(self, *order_ids: int, outcome: Outcome = BOUND) -> None:
-        for order_id in order_ids:
-            self.under_way[order_id].set_result(outcome)
+    async def end(self, *tickets: int, outcome: Outcome = BOUND) -> None:
+        for ticket in tickets:
+            self.under_way[ticket].set_result(outcome)
         await asyncio.sleep(0.001)
 
-    async def fail(self, order_id: int, error: Exception) -> None:
-        self.under_way[order_id].set_exception(error)
+    async def fail(self, ticket: int, error: Exception) -> None:
+        self.under_way[ticket].set_exception(error)
         await asyncio.sleep(0.001)
 
 
@@ -127,8 +127,8 @@ class Stage:
         return self.running.done()
 
 
-def orders(*order_ids: int, epoch: int = 7) -> BindPods:
-    return BindPods(epoch, [make_order(i, uid=f"u{i}") for i in order_ids])
+def orders(*tickets: int, epoch: int = 7) -> BindPods:
+    return BindPods(epoch, [make_order(i, uid=f"u{i}") for i in tickets])
 
 
 def play(scene: Callable[[Stage], Awaitable[None]], in_flight_max: int = 10) -> None:
@@ -335,7 +335,7 @@ def test_a_message_that_is_worth_it_is_not_held_back() -> None:
         await stage.peer.say(orders(*ids))
         await stage.binds.end(*ids)
         (report,) = stage.peer.take(BindReport)
-        assert [each.order_id for each in report.finished] == list(ids)
+        assert [each.ticket for each in report.finished] == list(ids)
 
     play(scene, in_flight_max=REPORT_HELD_MAX)
 
@@ -349,7 +349,7 @@ def test_drain_finishes_and_reports_what_was_accepted_then_ends() -> None:
         await stage.binds.end(2)
         assert stage.has_ended
         assert stage.binds.begun == [1, 2]
-        reported = [f.order_id for r in stage.peer.take(BindReport) for f in r.finished]
+        reported = [f.ticket for r in stage.peer.take(BindReport) for f in r.finished]
         assert reported == [1, 2]
 
     play(scene, in_flight_max=1)

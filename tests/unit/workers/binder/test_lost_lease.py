@@ -20,8 +20,8 @@ class LoopBootClock:
         return asyncio.get_running_loop().time()
 
 
-def decided_in(term: int, *order_ids: int) -> BindPods:
-    return msgspec.structs.replace(orders(*order_ids), lease_term=term)
+def decided_in(term: int, *tickets: int) -> BindPods:
+    return msgspec.structs.replace(orders(*tickets), lease_term=term)
 
 
 def play_with_gate(folder: Path, scene: Scene) -> None:
@@ -40,7 +40,7 @@ def test_orders_of_the_open_term_are_carried_out(tmp_path: Path) -> None:
         await stage.peer.say(decided_in(term, 1))
         await stage.binds.end(1)
         (report,) = await stage.reports()
-        assert [one.order_id for one in report.finished] == [1]
+        assert [one.ticket for one in report.finished] == [1]
 
     play_with_gate(tmp_path, scene)
 

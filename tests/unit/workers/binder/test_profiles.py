@@ -9,7 +9,6 @@ from shared.errors import ConfigurationError
 from shared.plugins.in_tree import IN_TREE
 from tests.unit.workers.binder.fake_api import FakeApi
 from workers.binder import binding_profiles
-from workers.binder import binding_profiles as profiles
 from workers.binder.bind_call import DefaultBinder
 from workers.binder.binding_cycle import BindingPlugins, ClaimPreBind, VolumePreBind
 from workers.binder.binding_profiles import plugins_by_profile
@@ -73,13 +72,13 @@ def test_what_prepares_a_binding_follows_the_profile(tmp_path: Path, order: list
 
 def test_a_plugin_with_a_bind_method_binds_itself_and_a_known_way_is_ours() -> None:
     binder, custom = DefaultBinder(FakeApi()), Custom()
-    assert isinstance(profiles._bind_plugin(custom, binder), CustomBind)
-    assert profiles._bind_plugin(ByName("DefaultBinder"), binder) is binder
+    assert isinstance(binding_profiles._bind_plugin(custom, binder), CustomBind)
+    assert binding_profiles._bind_plugin(ByName("DefaultBinder"), binder) is binder
 
 
 def test_an_unknown_way_of_binding_is_refused_by_name() -> None:
     with pytest.raises(ConfigurationError, match=r"plugin ByName: binder_name\(\) is 'Teleport'"):
-        profiles._bind_plugin(ByName("Teleport"), DefaultBinder(FakeApi()))
+        binding_profiles._bind_plugin(ByName("Teleport"), DefaultBinder(FakeApi()))
 
 
 def test_a_configuration_that_cannot_be_used_names_the_file(tmp_path: Path) -> None:

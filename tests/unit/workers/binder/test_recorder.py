@@ -174,7 +174,7 @@ class TestConditions:
         play(scene, error)
 
     def test_what_is_known_of_pods_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(recorder_module, "KNOWN_PODS_MAX", 2)
+        monkeypatch.setattr(recorder_module, "CONDITIONS_MAX", 2)
 
         async def scene(recorder: Recorder) -> None:
             for uid in ("u1", "u2", "u3", "u3", "u1"):

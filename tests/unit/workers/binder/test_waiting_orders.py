@@ -42,21 +42,21 @@ class FakeVolumes:
 
     async def bind(self, order: BindPod, work: VolumeWork) -> VolumesFailed | None:
         assert work.timeout_s == 600
-        self.awaited[order.order_id] = asyncio.get_running_loop().create_future()
+        self.awaited[order.ticket] = asyncio.get_running_loop().create_future()
         try:
-            return await self.awaited[order.order_id]
+            return await self.awaited[order.ticket]
         except asyncio.CancelledError:
-            self.cancelled.append(order.order_id)
+            self.cancelled.append(order.ticket)
             raise
 
-    async def end(self, order_id: int, outcome: VolumesFailed | None = None) -> None:
-        self.awaited[order_id].set_result(outcome)
+    async def end(self, ticket: int, outcome: VolumesFailed | None = None) -> None:
+        self.awaited[ticket].set_result(outcome)
         await asyncio.sleep(0.001)
 
 
-def with_volumes(*order_ids: int, epoch: int = 7) -> BindPods:
+def with_volumes(*tickets: int, epoch: int = 7) -> BindPods:
     work = VolumeWork([], [], 600)
-    made = [make_order(i, uid=f"u{i}") for i in order_ids]
+    made = [make_order(i, uid=f"u{i}") for i in tickets]
     return BindPods(epoch, [msgspec.structs.replace(order, volumes=work) for order in made])
 
 

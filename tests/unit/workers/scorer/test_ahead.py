@@ -43,7 +43,7 @@ def placements(*, is_ahead: bool) -> dict[str, list[str]]:
         pipeline.add_pod(make_pod(f"p{i}", cpu=f"{100 + 50 * (i % 2)}m"))
         pipeline.run_until_quiet()
         if is_ahead:
-            pipeline.scorers[0].cycle.look_ahead()
+            pipeline.scorers[0].cycle.foresee()
     return pipeline.bound
 
 
@@ -57,7 +57,7 @@ def test_before_the_first_pod_there_is_nothing_to_prepare() -> None:
     pipeline = Pipeline()
     pipeline.sync([make_node("n0")], [])
     pipeline.run_until_quiet()
-    pipeline.scorers[0].cycle.look_ahead()
+    pipeline.scorers[0].cycle.foresee()
     pipeline.add_pod(make_pod("p"))
     pipeline.run_until_quiet()
     assert list(pipeline.bound.values()) == [["n0"]]
@@ -75,7 +75,7 @@ def test_in_calm_a_worker_without_work_forgets_classes_that_are_gone() -> None:
     pipeline.delete_pod(make_pod("p", node_name="n0"))
     pipeline.run_until_quiet()
     assert scorer.replica.newly_retired == [class_id]
-    scorer.cycle.look_ahead()
+    scorer.cycle.foresee()
     assert not scorer.replica.newly_retired
     assert not scorer.cycle._engine.knows(class_id)  # Nothing else tells.
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daemon.core.queue.backoff import BackoffQueue
+from daemon.core.queue.backoff_queue import BackoffQueue
 
 
 @pytest.mark.parametrize(

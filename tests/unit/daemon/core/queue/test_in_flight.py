@@ -3,13 +3,14 @@
 import sys
 
 from daemon.core.pod_classes import PodClasses
-from daemon.core.queue.in_flight import OWN_EVENT_COUNT_MAX, InFlight
+from daemon.core.queue.in_flight import InFlight
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.wakeups import Strategy
 from shared.columns.table import NodeTable
 from shared.framework.cluster_event import NODE_ADD, Action, ClusterEvent, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView, QueueingHint
+from shared.limits import OWN_EVENT_COUNT_MAX
 from tests.support.builders import make_node, make_pod
 from tests.support.wakeups import wakeups_of
 

@@ -10,11 +10,10 @@ from daemon.core.bindings import BindingWork
 from daemon.core.cache import Cache
 from daemon.core.claim_work import claim_releases, claim_work
 from daemon.core.dispatch import Attempt
-from daemon.core.effects import Note, TellBinder
+from daemon.core.effects import TellBinder
 from daemon.core.holdings import ClusterFacts, OutgoingWork
-from daemon.core.pod_classes import PodClass
 from daemon.core.pod_lifecycle import CachedPod
-from daemon.core.queue.queued_pod import Place
+from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.verdicts import verdict_of
 from daemon.core.volume_work import volume_work
@@ -29,7 +28,7 @@ from shared.messages.to_binder import Decision, PodVerdict, ReportPods
 from shared.telemetry.metrics import Count
 
 
-class Outcomes:
+class AttemptEnds:
     """Ends attempts."""
 
     def __init__(self, facts: ClusterFacts, outgoing: OutgoingWork) -> None:
@@ -39,7 +38,8 @@ class Outcomes:
     def order_plain_binding(self, attempt: Attempt, node_name: str) -> None:
         """A pod without anything to be done before its binding, as nearly all are."""
         profile = attempt.pod_class.profile
-        self._outgoing.binders.order(attempt.pod.record, node_name, profile)
+        self._outgoing.attempt_log.tell("binding_ordered", attempt.pod, node=node_name)
+        self._outgoing.binders.order(attempt.ticket, attempt.pod.record, node_name, profile)
         self._outgoing.counters[Count.SCHEDULED] += 1
 
     def work_for(self, record: PodRecord, info: PodInfo, node_name: str) -> BindingWork:
@@ -52,19 +52,22 @@ class Outcomes:
 
     def order_binding(
         self,
+        pod: QueuedPod,
         record: PodRecord,
-        pod_class: PodClass,
         node_name: str,
         work: BindingWork,
         *,
         is_announced: bool = False,
     ) -> None:
-        """Any other pod. `is_announced`: as `BinderPool.order` has it."""
-        info, profile = pod_class.info, pod_class.profile
-        self._facts.nominations.release(claim_releases(record, info, self._facts.cache.view))
+        """Any other pod; `record` is as it was when it was assumed. `is_announced`: as
+        `BinderPool.order` has it."""
+        ticket, info, profile = pod.ticket, pod.info, pod.pod_class.profile
+        releases = claim_releases(ticket, record, info, self._facts.cache.view)
+        self._facts.nominations.release(releases)
         extenders = binders_of(self._facts.settings.extenders, info)
+        self._outgoing.attempt_log.tell("binding_ordered", pod, node=node_name)
         self._outgoing.binders.order(
-            record, node_name, profile, work, extenders, is_announced=is_announced
+            ticket, record, node_name, profile, work, extenders, is_announced=is_announced
         )
         self._outgoing.counters[Count.SCHEDULED] += 1
 
@@ -82,9 +85,9 @@ class Outcomes:
         return forgotten
 
     def fail(
-        self, attempt: Attempt, failure: Failure, now_s: float, *, is_told: bool = True
+        self, attempt: Attempt, failure: Failure, now_s: float, *, is_reported: bool = True
     ) -> None:
-        """The pod waits for what may help it; the world is told why, unless not `is_told`."""
+        """The pod waits for what may help it; the world is told why, unless not `is_reported`."""
         record = attempt.pod.record
         profile = attempt.pod_class.profile
         self._outgoing.times.refused(attempt.pod, profile, is_error=failure.is_error)
@@ -96,22 +99,12 @@ class Outcomes:
             place = self._facts.queue.requeue_unschedulable(
                 record.uid, failure.plugins, failure.pending_plugins, now_s
             )
-        if place is None or not is_told:
+        self._outgoing.attempt_log.tell("attempt_failed", attempt.pod, message=failure.message)
+        if place is None or not is_reported:
             return  # Deleted meanwhile.
-        self._outgoing.verdicts.add(
-            verdict_of(record, profile, failure.message, is_error=failure.is_error)
-        )
-
-    def try_again(self, attempt: Attempt, now_s: float, *, is_refused: bool = True) -> None:
-        """The pod is tried at once, with the state as it is then, because its answer cannot be used or
-        there is none; one that `is_refused` too often in a row, later."""
-        uid = attempt.pod.record.uid
-        place = self._facts.queue.requeue_head(uid, now_s, is_refused=is_refused)
-        self._outgoing.counters[Count.ATTEMPTS_REPEATED] += place is not None
-        if place is Place.BACKOFF:
-            self._outgoing.counters[Count.REFUSED_TOO_OFTEN] += 1
-            fields: dict[str, object] = {"pod": attempt.pod.key, "times": attempt.pod.refused_count}
-            self._outgoing.effects.append(Note("refused_too_often", fields, True))
+        ticket, message = attempt.pod.ticket, failure.message
+        verdict = verdict_of(ticket, record, profile, message, is_error=failure.is_error)
+        self._outgoing.verdicts.add(verdict)
 
     def report(self) -> None:
         """Conditions and events of the attempts that failed, once there is a binder to write them."""
@@ -124,8 +117,8 @@ class Outcomes:
             assert peer is not None, "one is ready"
             by_binder.setdefault(peer, []).append(verdict)
         for peer, verdicts in by_binder.items():
-            told = ReportPods(self._outgoing.epoch, verdicts)
-            self._outgoing.effects.append(TellBinder(peer, told))
+            report = ReportPods(self._outgoing.epoch, verdicts)
+            self._outgoing.effects.append(TellBinder(peer, report))
 
 
 def left_out(error: ObjectError) -> Failure:
