@@ -33,9 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for outcome in pool.imap_unordered(play_seed, seeds, chunksize=8):
             bound_count += outcome.bound_count
             assumptions_count += outcome.assumptions_count
-            if outcome.failure is not None:
+            if _tell_failure(outcome):
                 failed.append(outcome)
-                print(f"seed {outcome.seed}: {outcome.failure}", flush=True)
     took_s = time.monotonic() - start_s
     print(
         f"{len(seeds)} seeds in {took_s:.0f} s: {assumptions_count} assumptions checked,"
@@ -46,13 +45,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return exit_codes.FAILED if failed else exit_codes.OK
 
 
+def _tell_failure(outcome: Outcome) -> bool:
+    if outcome.failure is not None:
+        print(f"seed {outcome.seed}: {outcome.failure}", flush=True)
+    return outcome.failure is not None
+
+
 def _cover(seeds: range, told: str, worker_count: int, path: Path) -> int:
     reached: Lines = {}
     failed_count = 0
     with get_context("spawn").Pool(worker_count) as pool:
         for outcome, lines in pool.imap_unordered(play_traced, seeds, chunksize=4):
             merge(reached, lines)
-            failed_count += outcome.failure is not None
+            failed_count += _tell_failure(outcome)
     path.write_text(table(reached, told))
     print(f"{path} written; {failed_count} of {len(seeds)} seeds failed")
     return exit_codes.FAILED if failed_count else exit_codes.OK

@@ -67,6 +67,8 @@ def claims_verdict(
             return Verdict(CLAIMS, "a claim is being deleted", is_final=True)
         told = claim.get("status") or {}
         allocation = told.get("allocation")
+        if _is_under_way(claim, cluster):
+            return Verdict(CLAIMS, "in the process of being allocated", is_final=True)
         if allocation is None:
             wanted.append(claim)
             continue
@@ -135,6 +137,15 @@ def _claim(reference: Json, namespace: str, status: Json, cluster: Cluster) -> J
         if not name and each["name"] == reference["name"]:
             name = each.get("resourceClaimName")
     return cluster.latest.get("resourceclaims", {}).get(f"{namespace}/{name}")
+
+
+def _is_under_way(claim: Json, cluster: Cluster) -> bool:
+    """Another pod is about to have its devices, of which the API server knows nothing yet."""
+    meta = claim["metadata"]
+    told = cluster.told.get("resourceclaims", {}).get(f"{meta['namespace']}/{meta['name']}")
+    return (
+        told is not None and told is not claim and not (told.get("status") or {}).get("allocation")
+    )
 
 
 def _results(allocation: Json) -> Sequence[Json]:
