@@ -31,8 +31,6 @@ from shared.kube.pod_record import PodRecord
 
 UNRATED = -(1 << 62)
 """A raw score that says: this node takes no part in normalisation and gets 0. Shown as 0."""
-SCORE_MAX = 100
-"""Scores after normalisation lie in 0..SCORE_MAX (MaxNodeScore upstream)."""
 
 
 class Reads(enum.Flag):

@@ -22,7 +22,7 @@ import numpy as np
 from shared.columns.schema import Int64s, Rows
 from shared.columns.topology import Topology, sum_by_domain
 from shared.engine.engine import Engine
-from shared.framework.plugin_api import SCORE_MAX
+from shared.framework.normalize import SCORE_MAX
 from shared.framework.runtime import Framework
 from shared.messages.from_scorer import Failure, Placements
 from shared.messages.to_scorer import PlacementTask, SchedulePods

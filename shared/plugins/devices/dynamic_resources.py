@@ -39,7 +39,7 @@ from shared.dra.search_work import work_within
 from shared.dra.special_claim import SPECIAL_CLAIM, special_claim_name
 from shared.durations import parse_duration
 from shared.framework.cluster_view import ClusterView
-from shared.framework.normalize import by_maximum, highest
+from shared.framework.normalize import DefaultNormalizeScore
 from shared.framework.plugin_api import (
     NEVER_FILTERS,
     SKIP_FILTER,
@@ -117,7 +117,7 @@ def dynamic_resources_problems(args: DynamicResourcesArgs) -> list[str]:
     return problems
 
 
-class DynamicResources:
+class DynamicResources(DefaultNormalizeScore):
     """Costs nothing for pods without claims and extended resources."""
 
     NAME: ClassVar[str] = DYNAMIC_RESOURCES
@@ -128,8 +128,6 @@ class DynamicResources:
     filter_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
     pre_score_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
     score_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
-    scores_within_range: ClassVar[bool] = True
-    normalizes_by_extremes: ClassVar[bool] = True
 
     def __init__(self, args: DynamicResourcesArgs) -> None:
         self._work_max = work_within(parse_duration(args.filter_timeout))
@@ -282,12 +280,6 @@ class DynamicResources:
                 for each in outcome.solutions
             )
         return scores
-
-    def normalization(self, state: PodClaims | None, raw: Int64s) -> int:
-        return highest(raw)
-
-    def normalize(self, raw: Int64s, normalization: int) -> Int64s:
-        return by_maximum(raw, normalization, is_reversed=False)
 
     # Reserve ---------------------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from shared.columns.schema import Int32s
+from shared.framework.normalize import SCORE_MAX
 
-SCORE_MAX: Final = 100
 MEBIBYTE: Final = 1024 * 1024
 BYTES_MIN: Final = 23 * MEBIBYTE
 """Less than this is not worth a point."""

@@ -15,8 +15,7 @@ import numpy as np
 from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.topology import NO_DOMAIN, Topology, sum_by_domain
-
-SCORE_MAX: Final = 100
+from shared.framework.normalize import SCORE_MAX
 
 
 class Share(NamedTuple):

@@ -3,7 +3,7 @@
 Rules: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go, v1.36.2.
 """
 
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from shared.columns.schema import Int64s, Rows
 from shared.errors import ObjectError
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
-from shared.framework.normalize import by_maximum, highest
+from shared.framework.normalize import DefaultNormalizeScore
 from shared.framework.plugin_api import (
     ON_NODE,
     SKIP_FILTER,
@@ -90,7 +90,7 @@ def _key_problems(term: NodeSelectorTerm, path: str) -> list[str]:
     ]
 
 
-class NodeAffinity:
+class NodeAffinity(DefaultNormalizeScore):
     """`args.addedAffinity` holds for every pod of the profile."""
 
     NAME: ClassVar[str] = NODE_AFFINITY
@@ -99,8 +99,6 @@ class NodeAffinity:
     filter_depends: ClassVar[Dependence] = ON_NODE
     pre_score_depends: ClassVar[Dependence | None] = None
     score_depends: ClassVar[Dependence] = ON_NODE
-    scores_within_range: ClassVar[bool] = True
-    normalizes_by_extremes: ClassVar[bool] = True
 
     def __init__(self, args: NodeAffinityArgs) -> None:
         added = args.added_affinity or NodeAffinitySpec()
@@ -166,12 +164,6 @@ class NodeAffinity:
             if matched is not None:
                 total += matched * np.int64(weight)
         return total
-
-    def normalization(self, state: Any, raw: Int64s) -> int:
-        return highest(raw)
-
-    def normalize(self, raw: Int64s, normalization: int) -> Int64s:
-        return by_maximum(raw, normalization, is_reversed=False)
 
     # Events ----------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ Rules: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go, v1.3
 """
 
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from shared.columns.table import TaintTuple
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
-from shared.framework.normalize import by_maximum, highest
+from shared.framework.normalize import DefaultNormalizeScore
 from shared.framework.plugin_api import ON_NODE, Dependence, PreFilterResult, PreScoreResult
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import (
@@ -40,7 +40,7 @@ REASON: Final = "node(s) had untolerated taint(s)"
 Taints = tuple[TaintTuple, ...]
 
 
-class TaintToleration:
+class TaintToleration(DefaultNormalizeScore):
     """Nodes share few distinct sets of taints: each set is judged once per pod class."""
 
     NAME: ClassVar[str] = TAINT_TOLERATION
@@ -49,8 +49,7 @@ class TaintToleration:
     filter_depends: ClassVar[Dependence] = ON_NODE
     pre_score_depends: ClassVar[Dependence | None] = None
     score_depends: ClassVar[Dependence] = ON_NODE
-    scores_within_range: ClassVar[bool] = True
-    normalizes_by_extremes: ClassVar[bool] = True
+    is_reversed: ClassVar[bool] = True
 
     def __init__(self, gates: FeatureGates) -> None:
         self._has_comparison = gates[TAINT_TOLERATION_COMPARISON_OPERATORS]
@@ -76,12 +75,6 @@ class TaintToleration:
         counts = (state or self._unwelcome(pod)).covering(nodes.taints.values)
         found: Int64s = counts[nodes.taints_id[row_index(rows)]]
         return found
-
-    def normalization(self, state: Any, raw: Int64s) -> int:
-        return highest(raw)
-
-    def normalize(self, raw: Int64s, normalization: int) -> Int64s:
-        return by_maximum(raw, normalization, is_reversed=True)
 
     # Events ----------------------------------------------------------------------------------------
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.columns.schema import Bools
+from shared.framework.normalize import SCORE_MAX
 
 Floats = NDArray[np.float64]
-SCORE_MAX: Final = 100
 _INT64_MIN: Final = -(1 << 63)
 
 

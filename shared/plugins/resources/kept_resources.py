@@ -20,12 +20,8 @@ import numpy as np
 from shared.columns.rows import RowIndex
 from shared.columns.schema import BASE_RESOURCES, INT64_MAX, Bools, Int64s, wrap_int64
 from shared.columns.table import NodeTable
-from shared.plugins.resources.balance import (
-    SCORE_MAX,
-    Floats,
-    balance_of_node,
-    balance_of_two,
-)
+from shared.framework.normalize import SCORE_MAX
+from shared.plugins.resources.balance import Floats, balance_of_node, balance_of_two
 from shared.plugins.resources.resource_arrays import BLOCK, Columns
 
 AMOUNT_MAX: Final = ((1 << 53) - 1) // (SCORE_MAX + 1)

@@ -12,7 +12,8 @@ requested_to_capacity_ratio,balanced_allocation}.go, v1.36.2.
 from collections.abc import Sequence
 
 from shared.columns.schema import wrap_int64
-from shared.plugins.resources.balance import SCORE_MAX, balance_of_node
+from shared.framework.normalize import SCORE_MAX
+from shared.plugins.resources.balance import balance_of_node
 
 
 def least_allocated(

@@ -29,6 +29,7 @@ from shared.dra.device_index import device_index
 from shared.dra.extended import can_be_backed
 from shared.framework.cluster_view import ClusterView
 from shared.framework.kept_answers import KeptScore, RoomAsked
+from shared.framework.normalize import SCORE_MAX
 from shared.framework.plugin_api import (
     ON_USAGE,
     Dependence,
@@ -44,7 +45,6 @@ from shared.framework.status import Code, Verdicts
 from shared.kube import resource_names
 from shared.plugin_names import NODE_RESOURCES_FIT
 from shared.plugins.resources import resource_arrays as kernel
-from shared.plugins.resources.balance import SCORE_MAX
 from shared.plugins.resources.fit_hints import FitHints
 from shared.plugins.resources.kept_resources import KeptLeastAllocated, KeptScores
 from shared.plugins.resources.resource_args import (

@@ -20,15 +20,10 @@ from typing import Final
 import numpy as np
 
 from shared.columns.schema import INT64_MAX, Bools, Int64s, wrap_int64
+from shared.framework.normalize import SCORE_MAX
 from shared.framework.score_shape import UTILIZATION_MAX
 from shared.plugins.resources import large_amounts
-from shared.plugins.resources.balance import (
-    SCORE_MAX,
-    Floats,
-    balance_of_any,
-    balance_of_node,
-    balance_of_two,
-)
+from shared.plugins.resources.balance import Floats, balance_of_any, balance_of_node, balance_of_two
 
 REASON_BIT_MAX: Final = 61
 """Resources beyond share this bit: a mask is an int64 (`shared.framework.status.REASONS_MAX`)."""

@@ -8,7 +8,6 @@ Rules: pkg/scheduler/framework/plugins/podtopologyspread/{filtering,scoring}.go,
 """
 
 import math
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +15,9 @@ from numpy.typing import NDArray
 from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.topology import NO_DOMAIN, Topology, sum_by_domain
+from shared.framework.normalize import SCORE_MAX
 
 Floats = NDArray[np.float64]
-
-SCORE_MAX: Final = 100
 
 
 # Hard constraints -----------------------------------------------------------------------------------

@@ -14,10 +14,10 @@ import numpy as np
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView, ObjectStore
 from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
+from shared.framework.normalize import SCORE_MAX
 from shared.framework.plugin_api import (
     NEVER_FILTERS,
     NEVER_SCORES,
-    SCORE_MAX,
     Dependence,
     PreFilterResult,
     PreScoreResult,

@@ -10,6 +10,7 @@ import numpy as np
 
 from shared.columns.schema import Int64s, Rows
 from shared.framework.cluster_view import ClusterView
+from shared.framework.normalize import DefaultNormalizeScore
 from shared.framework.plugin_api import (
     ON_NODE,
     ON_USAGE,
@@ -35,13 +36,14 @@ def problems(args: GoldTierArgs) -> list[str]:
     return [] if args.tiers else ["tiers: name at least one"]
 
 
-class GoldTier:
+class GoldTier(DefaultNormalizeScore):
     """PreFilter, Filter and Score."""
 
     NAME: ClassVar[str] = "GoldTier"
     pre_filter_depends: ClassVar[Dependence | None] = None  # On the pod alone.
     filter_depends: ClassVar[Dependence] = ON_NODE  # On the node's own labels.
     score_depends: ClassVar[Dependence] = ON_USAGE  # On what pods take of the node, too.
+    is_reversed: ClassVar[bool] = True  # The fewer pods, the nearer to 100.
 
     def __init__(self, given: dict[str, Any]) -> None:
         self._args = parse_args(self.NAME, GoldTierArgs, given, problems)
@@ -63,13 +65,5 @@ class GoldTier:
         )
 
     def score(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Int64s:
-        """Raw scores may have any range, as they are normalised below."""
+        """Raw scores may have any range, as the base brings them into 0..100."""
         return cluster.nodes.pod_count[rows]
-
-    def normalization(self, state: Any, raw: Int64s) -> int:
-        """What `normalize` must know of all nodes: as long as it is equal, nothing is redone."""
-        return int(raw.max(initial=0))
-
-    def normalize(self, raw: Int64s, normalization: int) -> Int64s:
-        """The fewer pods, the nearer to 100."""
-        return 100 - 100 * raw // max(normalization, 1)

@@ -43,9 +43,9 @@ class PodGroup:
         self._wait_s = parse_args(self.NAME, PodGroupArgs, given, problems).wait_seconds
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
-        """What may help pods of a group that did not come together; without this, every event would."""
-        resources = (Resource.UNSCHEDULABLE_POD, Resource.NODE)
-        return tuple(ClusterEventWithHint(resource, (Action.ADD,)) for resource in resources)
+        """What may help a group that did not come together; without this, every event would."""
+        events = Resource.UNSCHEDULABLE_POD, Resource.NODE
+        return tuple(ClusterEventWithHint(resource, (Action.ADD,)) for resource in events)
 
     def use_handle(self, handle: Handle) -> None:
         """Called once, in the owner only."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from daemon.core.cache import Cache
 from shared.dra.allocator import INVALID_POOLS
 from shared.dra.device_index import CLAIMS, device_index
-from shared.framework.plugin_api import SCORE_MAX
+from shared.framework.normalize import SCORE_MAX
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import MORE_REASONS, REASONS_MAX, Code
 from shared.kube.objects import DeviceClass, ResourceClaim, ResourceSlice
