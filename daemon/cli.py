@@ -66,6 +66,9 @@ OTHER_COMMANDS: Final = {
     "what-if": OtherCommand(
         "trial.what_if_command", "where pods would go if there were others, other nodes or settings"
     ),
+    "replay": OtherCommand(
+        "trial.replay", "decide a recorded day again, beside who did or by another configuration"
+    ),
 }
 """All that are imported only when they are asked for."""
 

@@ -21,7 +21,7 @@ from shared.transport.lease_gate import GATE_NAME, LeaseGate
 from shared.transport.parent import Lifeline, add_options
 
 PLAN_NAME: Final = "children.json"
-PLAN_VERSION: Final = 1
+PLAN_VERSION: Final = 2
 """Greater with each change of what is in the file: a child of an installation that was replaced under a
 running berth says so, instead of taking a default for what is missing."""
 
@@ -41,6 +41,11 @@ class ChildPlan(msgspec.Struct, frozen=True, kw_only=True):
     breaks_ties_by_name: bool = False
     """Scorers take the first by name of nodes that are equally good, for comparisons with recorded
     decisions; False: by the seed."""
+
+    @property
+    def is_candidate(self) -> bool:
+        """Nothing is written before the lease is taken, which who only observes never does."""
+        return self.election is not None or self.options.observe
 
     @property
     def path(self) -> Path:
@@ -100,8 +105,8 @@ class ChildStart(NamedTuple):
 
     def gate(self, clock: BootClock) -> LeaseGate | None:
         """Says until when this berth may write; None where nobody is elected."""
-        has_election = self.plan.election is not None
-        return LeaseGate(self.runtime_dir / GATE_NAME, clock) if has_election else None
+        path = self.runtime_dir / GATE_NAME
+        return LeaseGate(path, clock) if self.plan.is_candidate else None
 
 
 def child_start(role: str, arguments: list[str], *, is_one_of_many: bool = False) -> ChildStart:

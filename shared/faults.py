@@ -8,6 +8,7 @@ exception is a bug of ours and ends the process, as a failed `assert` does every
 """
 
 from pathlib import Path
+from traceback import walk_tb
 from types import TracebackType
 from typing import Final
 
@@ -74,14 +75,14 @@ def is_of_an_object(error: Exception) -> bool:
 
 
 def fault_text(error: Exception) -> str:
-    """What is known of an unexpected exception, for a log line and for people who can look it up."""
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    place = ""
-    if last is not None:
-        place = f" ({Path(last.tb_frame.f_code.co_filename).name}:{last.tb_lineno})"
+    """What is known of an unexpected exception, for a log line and for people who can look it up; with
+    the plugin that it came out of, if it did."""
+    place = plugin = ""
+    for frame, line in walk_tb(error.__traceback__):
+        name = getattr(frame.f_locals.get("self"), "NAME", None)
+        plugin = f"plugin {name}: " if isinstance(name, str) else plugin
+        place = f" ({Path(frame.f_code.co_filename).name}:{line})"
     text = str(error)
     if len(text) > FAULT_TEXT_LENGTH_MAX:
         text = f"{text[:FAULT_TEXT_LENGTH_MAX]}..."
-    return f"{type(error).__name__}: {text}{place}"
+    return f"{plugin}{type(error).__name__}: {text}{place}"

@@ -103,6 +103,12 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
     as in kube-scheduler since v1.27: then only the API server's word counts."""
     annotate_decisions: bool = False
     """Write on each bound pod, as an annotation, how its placement came about."""
+    record: str = ""
+    """A folder for all that the API server tells; empty: it is not kept."""
+    record_mib_max: int = 2048
+    """What the recording may take of the disk."""
+    observe: bool = False
+    """Nothing is scheduled and nothing written: the lease gate is never opened, whoever leads."""
     compatible_sampling: bool = False
     """Score the nodes that kube-scheduler with `parallelism: 1` would, and choose among equals as it
     does, so that placements can be compared one by one. Slower, and with one worker only."""
@@ -170,9 +176,13 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
+SERVICE_RUNTIME_DIR: Final = "/run/berth"
+"""Of root, and of the systemd unit."""
+
+
 def default_runtime_dir() -> str:
     """/run/berth for root; else below the user's own runtime folder, or in the temporary folder."""
     if os.geteuid() == 0:
-        return "/run/berth"
+        return SERVICE_RUNTIME_DIR
     own = os.environ.get("XDG_RUNTIME_DIR")
     return f"{own}/berth" if own else f"/tmp/berth-{os.geteuid()}"  # noqa: S108 - made private, owner checked

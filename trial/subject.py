@@ -10,6 +10,7 @@ from shared.child_plan import PLAN_NAME, read_plan
 from shared.config import SchedulerConfiguration
 from shared.framework.feature_gates import FeatureGates, parse_feature_gates
 from shared.kube.kubeconfig import find_access
+from shared.kube.resources import ALL_KINDS
 from shared.messages.to_owner import AdapterMessage
 from trial.trial import Trial
 
@@ -24,7 +25,6 @@ class Subject(NamedTuple):
     def trial(self, *, decides: bool, config: SchedulerConfiguration | None = None) -> Trial:
         """The cluster in a trial of its own; with another configuration, if one is given."""
         trial = Trial(config or self.config, self.gates, decides=decides)
-        # Of its own, too: what is taken in becomes part of the cache.
         trial.tell(self.messages, 0.0)
         return trial
 
@@ -37,4 +37,5 @@ def running_subject(runtime_dir: str) -> Subject:
     access = find_access(server=options.server, kubeconfig=options.kubeconfig)
     gates = parse_feature_gates(options.feature_gates)
     config = check(options.config, options.feature_gates).configuration
-    return Subject(config, gates, list_cluster(access))
+    kinds = [kind for kind in ALL_KINDS if not kind.feature_gate or gates[kind.feature_gate]]
+    return Subject(config, gates, list_cluster(access, kinds))

@@ -19,6 +19,7 @@ from bench.apiserver.deletion import delete_collection, delete_object, read_dele
 from bench.apiserver.discovery import NOT_FOUND, answer_discovery
 from bench.apiserver.reads import Answer, get_object, is_true, list_objects, parse_list_options
 from bench.apiserver.served_resources import BY_PATH, NAMESPACES, PODS, Resource
+from bench.apiserver.tables import as_table, wants_table
 from bench.apiserver.watching import WatchStart, start_watch
 from bench.apiserver.writes import create, patch, replace
 
@@ -166,7 +167,8 @@ def _answer_other(
 def wants_metadata_only(accept: str) -> bool:
     """Choose the representation for an Accept header, or raise a 406.
 
-    The first media type that the server has wins; Table, protobuf and YAML are passed over.
+    The first media type that the server has wins; protobuf and YAML are passed over, and so is Table,
+    which is made of the answer (`tables.py`).
     """
     if not accept:
         return False
@@ -205,6 +207,15 @@ def _post(cluster: Cluster, target: Target, request: Request, now_s: float) -> A
 
 
 def _get(
+    cluster: Cluster, target: Target, request: Request, query: Mapping[str, str]
+) -> Answer | WatchStart:
+    answer = _read(cluster, target, request, query)
+    if isinstance(answer, Answer) and wants_table(request.accept, target.resource):
+        return answer._replace(body=as_table(target.resource, answer.body))
+    return answer
+
+
+def _read(
     cluster: Cluster, target: Target, request: Request, query: Mapping[str, str]
 ) -> Answer | WatchStart:
     metadata_only = wants_metadata_only(request.accept)

@@ -9,11 +9,13 @@ import asyncio
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Final
 
 from daemon.adapter.api_source import ApiSource
 from daemon.adapter.kind_watch import WatchSettings
 from daemon.adapter.process import Adapter
+from daemon.adapter.recording import Recorder
 from shared.child_plan import ChildStart, child_start
 from shared.clock import SystemClock
 from shared.errors import OperationalError
@@ -55,7 +57,10 @@ async def _run(start: ChildStart) -> None:
     heartbeat = Heartbeat(start.heartbeat_fd)
     heartbeat.keep(loop)
     instance = f"{os.getpid()}-{os.urandom(4).hex()}"
-    source = _source(start, heartbeat)
+    recorder, options = None, start.options
+    if options.record:
+        recorder = Recorder(Path(options.record), SystemClock(), options.record_mib_max << 20)
+    source = _source(start, heartbeat, recorder)
     async with AdapterLink(Endpoints(start.runtime_dir), instance) as link:
         task = loop.create_task(Adapter(source, link, instance=instance).run())
 
@@ -72,9 +77,12 @@ async def _run(start: ChildStart) -> None:
             await task
         except asyncio.CancelledError:
             log.info("stopped")
+        finally:
+            if recorder is not None:
+                recorder.close()
 
 
-def _source(start: ChildStart, heartbeat: Heartbeat) -> ApiSource:
+def _source(start: ChildStart, heartbeat: Heartbeat, recorder: Recorder | None) -> ApiSource:
     access = find_access(server=start.options.server, kubeconfig=start.options.kubeconfig)
     seed = int.from_bytes(os.urandom(8))
     log.info("api_server", url=access.url, source=access.source, seed=seed)
@@ -84,6 +92,7 @@ def _source(start: ChildStart, heartbeat: Heartbeat) -> ApiSource:
         seed=seed,
         settings=WatchSettings(use_watch_list=True),
         kinds=[kind for kind in ALL_KINDS if not kind.feature_gate or gates[kind.feature_gate]],
+        recorder=recorder,
         problems=ConnectionProblems(log, SystemClock().wall_s, heartbeat.write_note),
         in_hand=InHand.asked_for(start.careful, heartbeat.beat),
     )

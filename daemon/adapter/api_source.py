@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from daemon.adapter.event_source import MessageSink
-from daemon.adapter.kind_watch import KindWatch, WatchSettings
+from daemon.adapter.kind_watch import InputRecorder, KindWatch, WatchSettings
 from daemon.adapter.unavailable_kinds import UnavailableKinds
 from shared.in_hand import InHand
 from shared.kube.api_client import ApiClient
@@ -37,6 +37,7 @@ class ApiSource:
         seed: int,
         settings: WatchSettings | None = None,
         kinds: Sequence[ResourceKind] = ALL_KINDS,
+        recorder: InputRecorder | None = None,
         problems: ConnectionProblems | None = None,
         in_hand: InHand | None = None,
     ) -> None:
@@ -44,6 +45,7 @@ class ApiSource:
         self._seed = seed
         self._settings = settings or WatchSettings()
         self._kinds = kinds
+        self._recorder = recorder
         self._problems = problems
         self._in_hand = in_hand
 
@@ -69,6 +71,7 @@ class ApiSource:
                         sink,
                         rng,
                         self._settings,
+                        recorder=self._recorder,
                         unavailable=unavailable,
                         in_hand=self._in_hand,
                     )

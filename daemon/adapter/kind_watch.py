@@ -26,7 +26,7 @@ Rules: staging/src/k8s.io/client-go/tools/cache/reflector.go, v1.36.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import urlencode
 
 import msgspec
@@ -92,6 +92,12 @@ class WatchSettings(msgspec.Struct, frozen=True):
     sendInitialEvents."""
 
 
+class InputRecorder(Protocol):
+    """Is told every raw input of a kind's feed."""
+
+    def record(self, kind: str, what: str, content: bytes) -> None: ...
+
+
 class KindWatch:
     """Keeps the owner told about one kind."""
 
@@ -102,6 +108,7 @@ class KindWatch:
         sink: MessageSink,
         rng: random.Random,
         settings: WatchSettings,
+        recorder: InputRecorder | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         unavailable: UnavailableKinds | None = None,
         in_hand: InHand | None = None,
@@ -112,6 +119,7 @@ class KindWatch:
         self._sink = sink
         self._rng = rng
         self._settings = settings
+        self._recorder = recorder
         self._sleep = sleep
         self._unavailable = unavailable or UnavailableKinds()
         self._feed = KindFeed(kind, sink.put, in_hand)
@@ -183,6 +191,7 @@ class KindWatch:
             return self._backoff.next_s()
         self._feed.forget_version()
         if is_news:
+            self._record("unavailable", str(error).encode())
             self._feed.unavailable(str(error))
         return self._settings.unavailable_retry_s * self._rng.uniform(0.8, 1.2)
 
@@ -220,18 +229,21 @@ class KindWatch:
             if not token:
                 # Only now, so that an owner is not told of lists that cannot be had.
                 self._start_list()
+            self._record("page", body)
             token = self._feed.page(body)
             await self._sink.room()
             if not token:
                 break
         self._expired_token_count = 0
         self._is_doubtful = False
+        self._record("listed", b"")
         self._feed.list_finished()
 
     def _start_list(self) -> None:
         self._is_reported_unavailable = False
         if self._version_index:
             log.info("older_version_listed", kind=self._kind.plural, path=self._path({}))
+        self._record("list", b"")
         self._feed.list_started()
 
     def _list_path(self, token: str) -> str:
@@ -326,6 +338,7 @@ class KindWatch:
         return has_brought
 
     def _line(self, line: bytes) -> None:
+        self._record("line", line)
         self._feed.line(line)
 
     def _watch_path(self, asked_s: int) -> str:
@@ -346,6 +359,10 @@ class KindWatch:
             query["fieldSelector"] = self._kind.field_selector
         path = f"{self._kind.api_paths[self._version_index]}/{self._kind.plural}"
         return f"{path}?{urlencode(query)}" if query else path
+
+    def _record(self, what: str, content: bytes) -> None:
+        if self._recorder is not None:
+            self._recorder.record(self._kind.plural, what, content)
 
 
 class _IdleTimer:

@@ -1,13 +1,14 @@
 """A cluster as it is at one moment: everything that an adapter would tell, once, from an API server."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 from daemon.adapter.api_source import ApiSource
 from daemon.adapter.kind_watch import WatchSettings
 from shared.errors import OperationalError
 from shared.kube.cluster_access import ClusterAccess
-from shared.kube.resources import ALL_KINDS
+from shared.kube.resources import ResourceKind
 from shared.messages.to_owner import (
     AdapterMeasured,
     AdapterMessage,
@@ -22,10 +23,10 @@ LIST_TIMEOUT_S: Final = 600.0
 class _Listed:
     """A sink that keeps what it is told until every kind was listed."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: Sequence[ResourceKind]) -> None:
         self.messages: list[AdapterMessage] = []
         self.is_whole = asyncio.Event()
-        self._awaited = {kind.plural for kind in ALL_KINDS}
+        self._awaited = {kind.plural for kind in kinds}
 
     def put(self, message: AdapterMessage, size_bytes: int) -> None:  # noqa: ARG002  # Nothing is sent.
         if isinstance(message, AdapterMeasured) or self.is_whole.is_set():
@@ -44,14 +45,14 @@ class _Listed:
         return ", ".join(sorted(self._awaited))
 
 
-def list_cluster(access: ClusterAccess) -> list[AdapterMessage]:
+def list_cluster(access: ClusterAccess, kinds: Sequence[ResourceKind]) -> list[AdapterMessage]:
     """All objects that decisions depend on; OperationalError if they cannot be had."""
-    return asyncio.run(_list(access))
+    return asyncio.run(_list(access, kinds))
 
 
-async def _list(access: ClusterAccess) -> list[AdapterMessage]:
-    sink = _Listed()
-    source = ApiSource(access, seed=0, settings=WatchSettings(use_watch_list=True))
+async def _list(access: ClusterAccess, kinds: Sequence[ResourceKind]) -> list[AdapterMessage]:
+    sink = _Listed(kinds)
+    source = ApiSource(access, seed=0, settings=WatchSettings(use_watch_list=True), kinds=kinds)
     run = asyncio.ensure_future(source.run(sink))
     whole = asyncio.ensure_future(sink.is_whole.wait())
     await asyncio.wait({run, whole}, timeout=LIST_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)

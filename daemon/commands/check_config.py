@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
+from daemon.commands.config_places import place_of
 from daemon.commands.installation import installation_problems
 from shared.config import (
     API_VERSION,
@@ -22,6 +23,7 @@ from shared.framework.extension_points import takes_part
 from shared.framework.feature_gates import parse_feature_gates
 from shared.framework.profiles import MULTI_POINT, ProfileConfig
 from shared.plugins.in_tree import BuiltProfile, InTreeRegistry
+from shared.yaml_fields import composed
 
 _EVERYTHING: Final = [{"name": "*"}]
 
@@ -44,14 +46,27 @@ def check_text(text: str, source: str, feature_gates: str) -> Checked:
     registry = InTreeRegistry(parse_feature_gates(feature_gates))
     built: list[BuiltProfile] = []
     problems: list[str] = []
-    for profile in configuration.profiles:
+    for index, profile in enumerate(configuration.profiles):
         try:
             built.append(registry.build(profile))
         except ConfigurationError as error:
-            problems += [f"{error.source}: {one}" for one in error.problems]
+            told = (_with_line(text, index, one) for one in error.problems)
+            problems += [f"{error.source}: {one}" for one in told]
     if problems:
         raise ConfigurationError(source or "the default configuration", problems)
     return Checked(configuration, built)
+
+
+def _with_line(text: str, index: int, problem: str) -> str:
+    """A problem of one profile with the line that it begins in: `PATH: what`, or `PATH: PATH: what`."""
+    path, _, what = problem.partition(": ")
+    inner, colon, rest = what.partition(": ")
+    whole = f"profiles[{index}].{path}"
+    is_deeper = bool(colon) and " " not in inner
+    found = place_of(composed(text) if text else None, f"{whole}.{inner}" if is_deeper else whole)
+    line = found.rpartition(" (")[2] if found.endswith(")") else ""
+    told = f"{path}: {inner}" if is_deeper else path
+    return f"{told} ({line}: {rest if is_deeper else what}" if line else problem
 
 
 def notes_of(configuration: SchedulerConfiguration, feature_gates: str) -> list[str]:

@@ -116,7 +116,7 @@ def refuse_foreign_name(options: RuntimeOptions, configuration: SchedulerConfigu
     """`default-scheduler` is kube-scheduler's: two schedulers of one name fight for every pod, unless
     they take turns by its lease."""
     names = [profile.scheduler_name for profile in configuration.profiles]
-    if options.as_default_scheduler or DEFAULT_SCHEDULER_NAME not in names:
+    if options.as_default_scheduler or options.observe or DEFAULT_SCHEDULER_NAME not in names:
         return
     if _shares_lease(configuration.leader_election):
         return

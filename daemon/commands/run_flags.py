@@ -147,6 +147,7 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     """All flags of `berth run`."""
     _add_access(parser)
     _add_work(parser)
+    _add_observation(parser)
     for name, (metavar, help_text) in _ENDPOINTS.items():
         _add_endpoint_flag(parser, name, metavar, help_text)
     _add_entrance(parser)
@@ -309,6 +310,28 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
         "--exit-with-parent",
         action="store_true",
         help="drain and stop when standard input ends (for programs that start berth)",
+    )
+
+
+def _add_observation(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--record",
+        default=DEFAULTS.record,
+        metavar="DIR",
+        help="keep all that the API server tells there, for berth replay; pods are in it whole",
+    )
+    parser.add_argument(
+        "--record-mib-max",
+        type=int,
+        default=DEFAULTS.record_mib_max,
+        metavar="N",
+        help="the recording takes no more of the disk (default %(default)s)",
+    )
+    parser.add_argument(
+        "--observe",
+        action="store_true",
+        help="schedule nothing and write nothing, beside another scheduler: with --record, to see with"
+        " berth replay how berth would have decided",
     )
 
 

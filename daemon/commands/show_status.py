@@ -146,6 +146,8 @@ def status_lines(status: Status) -> list[str]:
         queue = owner.queue
         if any(one.name == LEADER for one in status.processes) and not owner.is_standby:
             lines.append("leading     yes: this berth holds the lease")
+        elif owner.is_standby and not any(one.name == LEADER for one in status.processes):
+            lines.append("leading     no: it only observes")
         elif owner.is_standby:
             lines.append("leading     no: another holds the lease; the cache is kept up to date")
         lines += [
@@ -164,6 +166,8 @@ def status_lines(status: Status) -> list[str]:
         lines.append(f"API server  {_words(owner, status.at_s)}")
     if owner is not None and owner.awaited_kinds:
         lines.append(f"waiting     for the list of {', '.join(owner.awaited_kinds)}")
+    if owner is not None and owner.last_error:
+        lines.append(f"last error  {owner.last_error}")
     if owner is not None and owner.foreign_pods_by_node:
         others = (f"{node} {count}" for node, count in owner.foreign_pods_by_node.items())
         lines.append(

@@ -117,4 +117,5 @@ def status_of(facts: ClusterFacts, outgoing: OutgoingWork, *, is_standby: bool) 
         awaited_kinds=facts.syncs.awaited_kinds,
         adapter_told_s=facts.syncs.adapter_told_s,
         api_heard_s=facts.syncs.api_heard_s,
+        last_error=counters.last_error,
     )

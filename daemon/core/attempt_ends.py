@@ -93,6 +93,7 @@ class AttemptEnds:
         self._outgoing.times.refused(attempt.pod, profile, is_error=failure.is_error)
         if failure.is_error:
             self._outgoing.counters[Count.ERRORS] += 1
+            self._outgoing.counters.last_error = f"pod {record.key}: {failure.message}"
             place = self._facts.queue.requeue_error(record.uid, now_s)
         else:
             self._outgoing.counters[Count.UNSCHEDULABLE] += 1

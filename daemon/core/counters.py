@@ -41,6 +41,8 @@ class Counters(dict[Count, int]):
         """(extension point, status, profile) -> pods and seconds since the last `flush`."""
         self.foreign_by_node: Counter[str] = Counter()
         """Node -> pods of ours that another scheduler bound there. A node that goes is forgotten."""
+        self.last_error = ""
+        """What was told of the last attempt that ended with an error."""
         self._tally = Tally()
 
     def count(self, name: str, labels: Labels, by: int = 1) -> None:

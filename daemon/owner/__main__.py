@@ -50,7 +50,7 @@ def _run(start: ChildStart) -> int:
     in_hand = InHand.asked_for(start.careful, heartbeat.beat)
     core = OwnerOptions(
         options.binders,
-        start.plan.election is not None,
+        start.plan.is_candidate,
         options.assume_ttl_s,
         options.annotate_decisions,
         options.pod_max_in_unschedulable_pods_s,

@@ -64,7 +64,7 @@ def child_specs(plan: ChildPlan, lifeline_fd: int) -> list[ChildSpec]:
             ADAPTER,
             "daemon.adapter",
             started(),
-            goes_by=(*access, options.feature_gates),
+            goes_by=(*access, options.feature_gates, options.record, options.record_mib_max),
             can_be_careful=True,
             environment=STREAMING_MEMORY,
         ),
@@ -77,7 +77,7 @@ def child_specs(plan: ChildPlan, lifeline_fd: int) -> list[ChildSpec]:
             ChildSpec(f"{name}-{index}", module, started(index), reads_configuration=True)
             for index in range(count)
         ]
-    if election is not None:
+    if election is not None and not options.observe:
         specs.append(ChildSpec(LEADER, "daemon.leader", started(), goes_by=(*access, election)))
     if options.endpoints.secure_port:
         goes_by = (options.log_level, options.endpoints, election is not None)

@@ -17,6 +17,7 @@ import psutil
 
 from shared.errors import OperationalError
 from shared.kube.connection_problems import Problem
+from shared.runtime_options import SERVICE_RUNTIME_DIR
 from shared.transport.endpoints import RuntimeDirLock
 
 _LOCK_NAME: Final = "supervisor.lock"
@@ -125,11 +126,16 @@ def read_list(runtime_dir: Path) -> ProcessList:
     problem = (
         f"no berth is running on {runtime_dir}; start one with berth run, or name --runtime-dir"
     )
+    service = Path(SERVICE_RUNTIME_DIR)
+    if os.geteuid() and runtime_dir != service and service.is_dir():
+        problem = f"{problem}; for the service on {service} use sudo"
     try:
         with (runtime_dir / _LOCK_NAME).open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         pass  # Held: there is a live supervisor.
+    except PermissionError as error:
+        raise NotRunningError(f"{runtime_dir} belongs to another user; use sudo") from error
     except OSError as error:
         raise NotRunningError(problem) from error
     else:

@@ -112,7 +112,7 @@ class Registry:
                 problems.append(f"{where}: is no extension point; there are {known}")
             for name, _ in plugins.enabled:
                 if not self._knows(name):
-                    problems.append(f"{where}.enabled: {self._unknown(name)}")
+                    problems.append(f"{where}.enabled[{name}]: {self._unknown(name)}")
             notes += [
                 f"{where}.disabled: {name}: no effect; there is no such plugin"
                 for name in plugins.disabled

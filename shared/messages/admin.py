@@ -99,6 +99,8 @@ class StatusAnswer(_Message, frozen=True, tag="as"):
     """When the adapter last said how it is, by the machine's monotonic clock; 0: not yet."""
     api_heard_s: dict[str, float] = {}
     """Kind -> when the API server last said anything about it, by the same clock."""
+    last_error: str = ""
+    """Of the last attempt that ended with an error: the pod, and what was told of it."""
 
 
 class TextAnswer(_Message, frozen=True, tag="at"):

@@ -111,9 +111,21 @@ def test_its_own_tests_pass_against_what_is_installed(installed: Path) -> None:
 @pytest.mark.parametrize(
     ("plugin", "args", "problem"),
     [
-        ("GoldTier", {"tiers": "gold"}, "pluginConfig[GoldTier].args: tiers: Expected `array`"),
-        ("RackLimit", {"maxPerNode": 0}, "pluginConfig[RackLimit].args: maxPerNode: 0 must be"),
-        ("PodGroup", {"wait": 1}, "pluginConfig[PodGroup].args: Object contains unknown field"),
+        (
+            "GoldTier",
+            {"tiers": "gold"},
+            "pluginConfig[GoldTier].args: tiers (line 6): Expected `array`",
+        ),
+        (
+            "RackLimit",
+            {"maxPerNode": 0},
+            "pluginConfig[RackLimit].args: maxPerNode (line 12): 0 must be",
+        ),
+        (
+            "PodGroup",
+            {"wait": 1},
+            "pluginConfig[PodGroup].args (line 15): Object contains unknown field",
+        ),
     ],
 )
 def test_check_config_names_what_is_wrong_with_an_argument(
@@ -142,6 +154,20 @@ def test_check_config_shows_the_plugins_where_they_take_part(installed: Path) ->
     assert at["permit"] == ["PodGroup"]
     assert {"GoldTier", "RackLimit"} <= set(at["filter"]) & set(at["score"])
     assert at["reserve"][-1] == "PodGroup"
+
+
+def test_what_the_readme_says_to_run_is_accepted(installed: Path, tmp_path: Path) -> None:
+    lines = (EXAMPLE / "README.md").read_text().splitlines()
+    commands = [line.split("#")[0].split() for line in lines if line.startswith("    berth ")]
+    assert [command[1] for command in commands] == ["check-config", "run"]
+    for _, *arguments in commands:
+        arguments = [
+            str(EXAMPLE / each) if each == "scheduler.yaml" else each for each in arguments
+        ]
+        # Up to where it would begin.
+        ends = ["--write-config-to", str(tmp_path / "out")] if arguments[0] == "run" else []
+        done = run(installed, "daemon", *arguments, *ends)
+        assert done.returncode == exit_codes.OK, done.stderr
 
 
 def test_without_the_package_its_plugins_are_unknown(tmp_path: Path) -> None:

@@ -77,6 +77,20 @@ def test_it_lists_what_the_server_began_with(kubectl: Kubectl) -> None:
     assert {item["status"]["phase"] for item in json.loads(pending)["items"]} == {"Pending"}
 
 
+def test_it_shows_how_pods_and_nodes_are_and_where(kubectl: Kubectl) -> None:
+    head, *rows = kubectl("get", "pods").splitlines()
+    assert head.split() == ["NAME", "STATUS", "NODE", "CREATED"]
+    assert {tuple(row.split()[1:3]) for row in rows} == {("Pending", "<none>")}
+    head, *rows = kubectl("get", "nodes").splitlines()
+    assert head.split() == ["NAME", "STATUS", "CREATED"]
+    assert len(rows) == 3
+    kubectl("cordon", "node-000001")
+    (_, row) = kubectl("get", "node", "node-000001").splitlines()
+    assert row.split()[:2] == ["node-000001", "Ready,SchedulingDisabled"]
+    kubectl("uncordon", "node-000001")
+    assert len(kubectl("get", "namespaces").splitlines()) > 1, "these have no table"
+
+
 def test_it_discovers_what_is_served(kubectl: Kubectl) -> None:
     listed = kubectl("api-resources", "-o", "name").split()
     assert {"pods", "nodes", "leases.coordination.k8s.io"} <= set(listed)

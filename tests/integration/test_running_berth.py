@@ -13,10 +13,13 @@ from pathlib import Path
 import pytest
 
 from daemon.commands.compare_caches import compare
+from daemon.commands.show_status import Status, status_lines
+from shared.config import SchedulerConfiguration
 from shared.messages.to_owner import PodChanged
 from tests.integration.test_leader import Stage, stage_in
 from tests.support.waiting import HANG_S
 from trial.explain import explain
+from trial.replay import in_the_shadow
 from trial.subject import running_subject
 from trial.what_if_command import Change, what_if
 
@@ -72,7 +75,9 @@ async def a_berth_from_the_outside(folder: Path) -> None:
         token = folder / "token"
         token.write_text("secret\n")
         stage.start("a", "--secure-port", f"{port}", "--endpoints-token-file", str(token))
+        stage.start("observer", "--observe", "--record", f"{folder}/day")
         await until_page(stage, port, "/readyz", 200, "")
+        await stage.until_ready("observer")
         await stage.until_ready("a")
         await stage.create_pods(50)
         await stage.until_all_bound()
@@ -93,6 +98,7 @@ async def a_berth_from_the_outside(folder: Path) -> None:
         assert comparison.differences == []
         assert (comparison.node_count, comparison.pod_count) == (20, 50)
         await explain_and_ask(f"{folder}/a/run")
+        await what_the_observer_saw(stage, folder / "day")
         await reload_the_configuration(stage, port)
         await stage.create_pods(50)
         await stage.until_all_bound()
@@ -107,6 +113,20 @@ async def explain_and_ask(runtime_dir: str) -> None:
     assert explanation.queue is None, "it is bound"
     found = what_if(subject, Change(drained=[record.node_name]))
     assert record.key in [one.pod for one in found.placed]
+
+
+async def what_the_observer_saw(stage: Stage, recording: Path) -> None:
+    def has_seen_all(status: Status) -> bool:
+        return status.owner is not None and status.owner.counters.get("foreign_binds") == 50
+
+    status = await stage.until("observer", has_seen_all)
+    assert "leading     no: it only observes" in status_lines(status)
+    assert status.owner is not None
+    assert status.owner.counters.get("scheduled", 0) == 0
+    assert await asyncio.to_thread(stage.berths["observer"].stop) == 0
+    report = in_the_shadow(recording, SchedulerConfiguration())
+    assert report.bindings == 50
+    assert report.counts["nowhere"] == report.counts["refused"] == 0
 
 
 async def reload_the_configuration(stage: Stage, port: int) -> None:

@@ -155,10 +155,20 @@ def test_metadata_only_is_what_its_accept_header_asks_for(api: ApiCaller) -> Non
 
 def test_representations_that_are_not_there_are_passed_over(api: ApiCaller) -> None:
     table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
-    assert api.call("GET", pods_path("a"), accept=table).body["kind"] == "Pod"
+    assert api.call("GET", "/api/v1/namespaces/default", accept=table).body["kind"] == "Namespace"
     protobuf = "application/vnd.kubernetes.protobuf"
     assert api.call("GET", pods_path("a"), accept=protobuf).code == 406
     assert api.call("GET", pods_path("a"), accept=f"{protobuf}, */*").body["kind"] == "Pod"
+
+
+def test_pods_are_shown_as_a_table_to_who_asks_for_one(api: ApiCaller) -> None:
+    accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+    for path in (pods_path("a"), pods_path()):
+        table = api.call("GET", path, accept=accept).body
+        assert table["kind"] == "Table"
+        assert [column["name"] for column in table["columnDefinitions"]][1:3] == ["Status", "Node"]
+        assert table["rows"][0]["cells"][:3] == ["a", "Pending", "<none>"]
+        assert table["rows"][0]["object"]["metadata"]["name"] == "a"
 
 
 @pytest.mark.parametrize(

@@ -259,6 +259,37 @@ def test_check_config_names_all_problems(
     assert "parallelism (line 4)" in told
 
 
+def test_problems_of_plugins_have_their_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(
+        HEAD
+        + """\
+profiles:
+- schedulerName: a
+  plugins:
+    score:
+      enabled:
+      - name: NodeResourcesFit
+      - name: Nobody
+- schedulerName: b
+  pluginConfig:
+  - name: InterPodAffinity
+    args: {hardPodAffinityWeight: 1}
+  - name: NodeResourcesFit
+    args:
+      scoringStrategy:
+        type: Foo
+"""
+    )
+    assert cli.main(["check-config", str(bad)]) == exit_codes.UNUSABLE
+    told = capsys.readouterr().err
+    assert "profile a: plugins.score.enabled[Nobody] (line 9): there is no plugin Nobody" in told
+    place = "profile b: pluginConfig[NodeResourcesFit].args: scoringStrategy.type (line 17): "
+    assert f"{place}'Foo' is not one of" in told
+
+
 def test_check_config_without_a_file_shows_the_defaults(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from daemon.core.queue.queued_pod import Place
 from shared.engine.checker import Checker
 from shared.engine.engine import Engine
-from shared.errors import ObjectError
+from shared.errors import ObjectError, ObjectFaultError
 from shared.faults import changing, reading
 from shared.kube.pod_record import PodRecord
 from shared.plugins.resources.node_resources_fit import NodeResourcesFit
@@ -142,6 +142,18 @@ def test_an_error_that_names_its_place_is_told_with_it(monkeypatch: pytest.Monke
     pipeline.run_until_quiet()
     told = verdicts_of(pipeline)
     assert told["p"] == ("SchedulerError", "persistentvolumes pv: spec.capacity: no quantity")
+
+
+def test_the_plugin_that_raised_is_named() -> None:
+    class Careless:
+        NAME = "Careless"
+
+        def filter(self) -> int:
+            return int("seven")
+
+    with pytest.raises(ObjectFaultError) as raised, reading("pod", "default/p"):
+        Careless().filter()
+    assert raised.value.told().startswith("plugin Careless: ValueError: invalid literal")
 
 
 def test_what_is_half_changed_is_a_bug_of_ours() -> None:

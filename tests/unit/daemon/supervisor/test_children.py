@@ -110,3 +110,13 @@ def test_flags_are_written_down_by_their_names() -> None:
     assert told["as-default-scheduler"] == "false"
     assert told["secure-port"] == "0", "of options that belong together each by itself"
     assert "endpoints" not in told
+
+
+def test_who_observes_never_has_the_lease_and_so_writes_nothing() -> None:
+    for plan in (PLAN, ELECTED):
+        observing = msgspec.structs.replace(
+            plan, options=msgspec.structs.replace(OPTIONS, observe=True)
+        )
+        assert observing.is_candidate, "for ever"
+        assert "leader" not in named(observing)
+    assert not PLAN.is_candidate

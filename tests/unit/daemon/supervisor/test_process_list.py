@@ -6,6 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from daemon.supervisor import process_list
 from daemon.supervisor.process_list import (
     AlreadyRunningError,
     NotRunningError,
@@ -52,6 +53,26 @@ def test_a_list_that_a_dead_supervisor_left_is_not_believed(runtime_dir: Path) -
 
 def test_no_directory_means_no_berth(runtime_dir: Path) -> None:
     with pytest.raises(NotRunningError):
+        read_list(runtime_dir)
+
+
+def test_who_may_not_look_is_told_to_use_sudo(
+    runtime_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(process_list, "SERVICE_RUNTIME_DIR", str(tmp_path / "none"))
+    with pytest.raises(NotRunningError) as refused:
+        read_list(runtime_dir)
+    assert "sudo" not in str(refused.value)
+    monkeypatch.setattr(process_list, "SERVICE_RUNTIME_DIR", str(tmp_path))
+    with pytest.raises(NotRunningError, match=f"for the service on {tmp_path} use sudo"):
+        read_list(runtime_dir)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(NotRunningError, match="belongs to another user; use sudo"):
         read_list(runtime_dir)
 
 

@@ -118,7 +118,7 @@ def test_arguments_reach_their_plugin() -> None:
     ("plugins", "problem"),
     [
         ({"filter": PluginSet(enabled=[("NodePort", 0)])},
-         "plugins.filter.enabled: there is no plugin NodePort; there are DefaultBinder, "),
+         "plugins.filter.enabled[NodePort]: there is no plugin NodePort; there are DefaultBinder, "),
         ({"score": PluginSet(enabled=[("NodePorts", 1)])},
          "plugins.score.enabled: NodePorts does not take part in score"),
         ({"filter": PluginSet(enabled=[("NodePorts", 0), ("NodePorts", 0)])},

@@ -1,0 +1,149 @@
+"""Recorded days: judged in the shadow, decided anew by other configurations, made anonymous."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.adapter.recording import Recorder, read_recording
+from shared.clock import ManualClock
+from shared.config import SchedulerConfiguration, parse_configuration
+from shared.kube.resources import ALL_KINDS
+from trial import replay
+from trial.replay import compare, in_the_shadow, lines_of
+
+SECRET = "customer-7"
+DEFAULTS = SchedulerConfiguration()
+
+
+class Day:
+    """A recording in the making."""
+
+    def __init__(self, folder: Path, nodes: Mapping[str, str]) -> None:
+        """`nodes`: name -> cpu."""
+        self._clock = ManualClock(1.0)
+        self._recorder = Recorder(folder, self._clock)
+        self._version = 100
+        for kind in ALL_KINDS:
+            items = []
+            if kind.plural == "nodes":
+                items = [self._node(name, cpu) for name, cpu in nodes.items()]
+            page = {"metadata": {"resourceVersion": "1"}, "items": items}
+            self._recorder.record(kind.plural, "list", b"")
+            self._recorder.record(kind.plural, "page", json.dumps(page).encode())
+            self._recorder.record(kind.plural, "listed", b"")
+
+    def _node(self, name: str, cpu: str) -> dict[str, Any]:
+        allocatable = {"cpu": cpu, "memory": "32Gi", "pods": "110"}
+        meta = {"name": name, "uid": name, "resourceVersion": "1", "labels": {"team": SECRET}}
+        return {"metadata": meta, "spec": {}, "status": {"allocatable": allocatable}}
+
+    def pod(self, name: str, node: str = "", cpu: str = "1", event: str = "MODIFIED") -> None:
+        self._version += 1
+        self._clock.advance(1.0)
+        container = {
+            "name": "c",
+            "image": f"registry/{SECRET}",
+            "env": [{"name": "TOKEN", "value": SECRET}],
+            "resources": {"requests": {"cpu": cpu}},
+        }
+        meta = {
+            "name": name,
+            "namespace": SECRET,
+            "uid": f"uid-{name}",
+            "resourceVersion": str(self._version),
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"owner": SECRET},
+        }
+        spec = {"containers": [container], "nodeName": node, "nodeSelector": {"team": SECRET}}
+        item = {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
+        line = json.dumps({"type": event, "object": item}).encode()
+        self._recorder.record("pods", "line", line)
+
+    def end(self) -> None:
+        self._recorder.close()
+
+
+@pytest.fixture
+def day(tmp_path: Path) -> Path:
+    """Four pods; the third was put where berth rates lower, the fourth where it does not fit."""
+    folder = tmp_path / "day"
+    made = Day(folder, {"n1": "4", "n2": "4", "n3": "3"})
+    for name, node in (("a", "n1"), ("b", "n2"), ("c", "n1")):
+        made.pod(name, event="ADDED")
+        made.pod(name, node)
+    made.pod("d", event="ADDED", cpu="3")
+    made.pod("d", "n1", cpu="3")
+    made.end()
+    return folder
+
+
+def test_each_binding_is_judged_on_the_cluster_as_it_was(day: Path) -> None:
+    report = in_the_shadow(day, DEFAULTS)
+    assert report.bindings == 4
+    assert report.counts["same"] + report.counts["equal"] == 2
+    assert (report.counts["better"], report.counts["refused"]) == (1, 1)
+    better, refused = report.examples
+    assert (better.pod, better.node) == (f"{SECRET}/c", "n1")
+    assert better.score_difference > 0
+    assert (refused.pod, refused.reason) == (f"{SECRET}/d", "needs 1000m more cpu")
+    assert lines_of(report)[0] == "4 bindings in 8 s"
+
+
+def test_the_day_is_decided_anew_by_two_configurations(day: Path, tmp_path: Path) -> None:
+    packing = parse_configuration(
+        """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+  plugins: {score: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
+""",
+        "packing",
+    )
+    found = compare(day, DEFAULTS, packing)
+    assert (found.now.came, found.now.placed, found.now.never_placed) == (4, 4, 0)
+    assert found.other.placed == 4
+    assert found.other.nodes_in_use < found.now.nodes_in_use == 3
+    assert found.other.cpu_share_of_nodes_in_use > found.now.cpu_share_of_nodes_in_use
+    assert found.placed_elsewhere > 0
+    assert compare(day, DEFAULTS, DEFAULTS).placed_elsewhere == 0
+
+
+def test_pods_that_go_make_room_and_waiting_counts(tmp_path: Path) -> None:
+    made = Day(tmp_path / "day", {"n1": "1"})
+    made.pod("a", event="ADDED")
+    made.pod("a", "n1")
+    made.pod("b", event="ADDED")
+    for _ in range(5):
+        made.pod("c", event="ADDED", cpu="9")
+    made.pod("a", "n1", event="DELETED")
+    made.pod("b", "n1")
+    made.end()
+    day = compare(tmp_path / "day", DEFAULTS, DEFAULTS).now
+    assert (day.came, day.placed, day.never_placed) == (3, 2, 1)
+    assert 2.0 < day.mean_wait_s <= 4.0, "b waited for a to go"
+
+
+def test_a_recording_without_names_is_judged_alike(day: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert replay.main([str(day), "--anonymise", str(out)]) == 0
+    told = b"".join(entry.content() for entry in read_recording(out))
+    for name in (SECRET, "registry/", "TOKEN", "owner", "uid-a"):
+        assert name.encode() not in told, name
+    before, after = in_the_shadow(day, DEFAULTS), in_the_shadow(out, DEFAULTS)
+    assert {**after.counts, "same": 0, "equal": 0} == {**before.counts, "same": 0, "equal": 0}
+    assert after.examples[1].reason == before.examples[1].reason
+
+
+def test_what_is_no_recording_is_told_with_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from daemon import cli
+
+    assert cli.main(["replay", str(tmp_path)]) == 1
+    assert "there is no recording in this folder" in capsys.readouterr().err

@@ -1,0 +1,107 @@
+"""A recording without names: so that a day can be shown to others.
+
+Whatever is text is replaced by a hash of it, but for what scheduling reads as itself: kinds, phases,
+operators, effects, amounts, times, numbers, and names that are Kubernetes' own. Equal texts have equal
+hashes within one run and others in the next, so that they cannot be looked up. What no decision reads
+(annotations, environments, commands, managed fields) is left out.
+"""
+
+import gzip
+import hashlib
+import re
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from daemon.adapter.recording import FORMAT, SUFFIX, VERSION, RecordedInput, read_recording
+from shared.errors import ConfigurationError
+from shared.faults import UNDECODABLE
+
+_LEFT_OUT: Final = frozenset(
+    {"annotations", "managedFields", "env", "envFrom", "command", "args", "lifecycle",
+     "livenessProbe", "readinessProbe", "startupProbe", "message", "generateName", "selfLink",
+     "nodeInfo", "addresses", "daemonEndpoints"}
+)  # fmt: skip
+_KEPT: Final = frozenset(
+    {"kind", "apiVersion", "type", "phase", "operator", "effect", "status", "reason", "protocol",
+     "restartPolicy", "preemptionPolicy", "whenUnsatisfiable", "nodeAffinityPolicy", "accessModes",
+     "nodeTaintsPolicy", "volumeBindingMode", "volumeMode", "resourceVersion", "schedulerName",
+     "policy", "allocationMode", "continue"}
+)  # fmt: skip
+_NAMED_BY_KUBERNETES: Final = re.compile(
+    r"(?:[\w.-]+\.)?(?:kubernetes|k8s)\.io/|^(?:cpu|memory|pods)$"
+)
+_ITSELF: Final = re.compile(
+    r"-?\d+(?:\.\d+)?(?:[numkKMGTPE]i?)?|\d{4}-\d\d-\d\dT[\d:.]+Z|true|false|default|kube-[\w-]+|"
+)
+"""Amounts, numbers, times, and a few names that say nothing of anybody."""
+_AMOUNTS: Final = frozenset({"requests", "limits", "capacity", "allocatable"})
+
+
+class Anonymiser:
+    """One run's hashes."""
+
+    def __init__(self, salt: bytes | None = None) -> None:
+        self._salt = salt or secrets.token_bytes(16)
+
+    def text(self, text: str) -> str:
+        if _ITSELF.fullmatch(text) or _NAMED_BY_KUBERNETES.match(text):
+            return text
+        return "x" + hashlib.sha256(self._salt + text.encode()).hexdigest()[:12]
+
+    def value(self, value: Any, key: str = "") -> Any:
+        """Anything that JSON holds; `key`: under which it stands."""
+        if isinstance(value, dict):
+            named: Callable[[str], str] = (
+                str if key in _AMOUNTS or _is_structure(value) else self.text
+            )
+            return {named(k): self.value(v, k) for k, v in value.items() if k not in _LEFT_OUT}
+        if isinstance(value, list):
+            return [self.value(each, key) for each in value]
+        return self.text(value) if isinstance(value, str) and key not in _KEPT else value
+
+    def entry(self, entry: RecordedInput) -> RecordedInput | None:
+        """None: cannot be read, and so not be made anonymous."""
+        if entry.input not in ("page", "line"):
+            return entry
+        try:
+            parsed = orjson.loads(entry.content())
+        except UNDECODABLE:
+            return None
+        return RecordedInput(
+            entry.at_s, entry.kind, entry.input, orjson.dumps(self.value(parsed)).decode()
+        )
+
+
+def _is_structure(value: dict[str, Any]) -> bool:
+    """Of named fields; else a map of labels and the like, whose values are all text and whose keys are
+    somebody's choice."""
+    return (
+        not value
+        or not all(isinstance(each, str) for each in value.values())
+        or bool(
+            {"kind", "name", "key", "type", "namespace", "topologyKey", "claimName", "uid"}
+            & value.keys()
+        )
+    )
+
+
+def write_anonymised(recording: Path, out: Path) -> int:
+    """Writes a folder that `berth replay` reads; says how many inputs it has."""
+    anonymiser, count = Anonymiser(), 0
+    try:
+        out.mkdir(mode=0o700, parents=True, exist_ok=False)
+        with gzip.open(out / f"anonymised-000001{SUFFIX}", "wb") as file:
+            file.write(orjson.dumps({"format": FORMAT, "version": VERSION}) + b"\n")
+            for entry in read_recording(recording):
+                written = anonymiser.entry(entry)
+                if written is not None:
+                    file.write(msgspec.json.encode(written) + b"\n")
+                    count += 1
+    except OSError as error:
+        raise ConfigurationError(f"--anonymise {out}", [f"cannot be written: {error}"]) from error
+    return count

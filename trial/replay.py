@@ -1,0 +1,186 @@
+"""`berth replay DIR`: a recorded day (`berth run --record DIR`, with `--observe` beside another
+scheduler).
+
+Without `--config`: how berth would have decided each time that a pod was bound (`shadow.py`). With it:
+the day once more under the configuration in use and under the other one (`rerun.py`), and what differs.
+With `--anonymise OUT` nothing is decided, and the recording is written to OUT without its names
+(`anonymity.py`).
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import groupby
+from pathlib import Path
+
+import msgspec
+
+from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
+from daemon.adapter.recording import RecordedInput, read_recording, tell_feed
+from daemon.cli import add_output, as_json, show
+from daemon.commands.check_config import check
+from daemon.commands.run_flags import add_feature_gates
+from daemon.commands.text_table import table
+from shared import exit_codes
+from shared.config import SchedulerConfiguration
+from shared.framework.feature_gates import parse_feature_gates
+from shared.kube.api_errors import ApiError
+from shared.kube.decode import UnreadableListError
+from shared.kube.resources import KINDS_BY_PLURAL
+from shared.messages.to_owner import AdapterMessage
+from trial.anonymity import write_anonymised
+from trial.rerun import DayOutcome, Rerun
+from trial.shadow import MEANINGS, Example, Shadow
+from trial.trial import Trial
+
+
+class ShadowReport(msgspec.Struct, frozen=True):
+    """How berth would have decided beside whoever did."""
+
+    seconds: float
+    bindings: int
+    counts: dict[str, int]
+    examples: list[Example]
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """One day under two configurations."""
+
+    seconds: float
+    now: DayOutcome
+    other: DayOutcome
+    placed_elsewhere: int
+    placed_now_only: int
+    placed_other_only: int
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command; the exit code."""
+    parser = argparse.ArgumentParser(prog="berth replay", allow_abbrev=False)
+    parser.add_argument("recording", type=Path, metavar="DIR")
+    parser.add_argument("--config", default="", metavar="FILE", help="another configuration")
+    parser.add_argument(
+        "--current-config",
+        default="",
+        metavar="FILE",
+        help="the one in use (default: the defaults)",
+    )
+    parser.add_argument(
+        "--plugin", default="", metavar="DIR", help="a folder that pip install --target made"
+    )
+    parser.add_argument(
+        "--anonymise", type=Path, metavar="OUT", help="write it there, without names"
+    )
+    add_feature_gates(parser)
+    add_output(parser)
+    parsed = parser.parse_args(arguments)
+    if parsed.anonymise:
+        count = write_anonymised(parsed.recording, parsed.anonymise)
+        show([f"{count} inputs written to {parsed.anonymise}"])
+        return exit_codes.OK
+    if parsed.plugin:
+        sys.path.insert(0, parsed.plugin)
+    current = check(parsed.current_config, parsed.feature_gates).configuration
+    found: ShadowReport | Comparison
+    if parsed.config or parsed.plugin:
+        other = check(parsed.config, parsed.feature_gates).configuration
+        found = compare(parsed.recording, current, other, parsed.feature_gates)
+    else:
+        found = in_the_shadow(parsed.recording, current, parsed.feature_gates)
+    show([as_json(found)] if parsed.output == "json" else lines_of(found))
+    return exit_codes.OK
+
+
+def moments(recording: Path) -> Iterator[tuple[float, list[AdapterMessage]]]:
+    """What came at each moment of a recording."""
+    feeds: dict[str, KindFeed] = {}
+    messages: list[AdapterMessage] = []
+
+    def feed_of(plural: str) -> KindFeed:
+        if plural not in feeds:
+            kind = KINDS_BY_PLURAL[plural]
+            feeds[plural] = KindFeed(kind, lambda message, _: messages.append(message))
+        return feeds[plural]
+
+    def moment(entry: RecordedInput) -> float:
+        return entry.at_s
+
+    for at_s, entries in groupby(read_recording(recording), moment):
+        for entry in entries:
+            if entry.kind not in KINDS_BY_PLURAL:
+                continue  # Of a berth that watches more than this one.
+            # What a failure led to (waiting, listing anew) comes next in the recording.
+            with suppress(ApiError, DamagedStreamError, UnreadableListError):
+                tell_feed(feed_of(entry.kind), entry)
+        if messages:
+            yield at_s, messages.copy()
+            messages.clear()
+
+
+def in_the_shadow(
+    recording: Path, config: SchedulerConfiguration, feature_gates: str = ""
+) -> ShadowReport:
+    """Each binding judged."""
+    shadow = Shadow(Trial(config, parse_feature_gates(feature_gates), decides=False))
+    last_s = 0.0
+    for last_s, messages in moments(recording):
+        shadow.tell(messages, last_s)
+    counts = {name: shadow.counts[name] for name in MEANINGS}
+    return ShadowReport(last_s, sum(counts.values()), counts, shadow.examples)
+
+
+def compare(
+    recording: Path,
+    current: SchedulerConfiguration,
+    other: SchedulerConfiguration,
+    feature_gates: str = "",
+) -> Comparison:
+    """The day under each."""
+    gates = parse_feature_gates(feature_gates)
+    days = [Rerun(Trial(config, gates)) for config in (current, other)]
+    last_s = 0.0
+    for last_s, messages in moments(recording):
+        for day in days:
+            day.tell(messages, last_s)
+    now, then = (day.placements for day in days)
+    return Comparison(
+        last_s,
+        days[0].outcome(),
+        days[1].outcome(),
+        placed_elsewhere=sum(now[pod] != then[pod] for pod in now.keys() & then.keys()),
+        placed_now_only=len(now.keys() - then.keys()),
+        placed_other_only=len(then.keys() - now.keys()),
+    )
+
+
+def lines_of(found: ShadowReport | Comparison) -> list[str]:
+    """Tables."""
+    return _shadow_lines(found) if isinstance(found, ShadowReport) else _comparison_lines(found)
+
+
+def _comparison_lines(found: Comparison) -> list[str]:
+    rows = [
+        (name.replace("_", " "), f"{getattr(found.now, name)}", f"{getattr(found.other, name)}")
+        for name in DayOutcome.__struct_fields__
+    ]
+    told = f"{found.placed_elsewhere} pod(s) elsewhere, {found.placed_now_only} placed now only,"
+    head = f"{found.seconds:.0f} s recorded: {told} {found.placed_other_only} with the other only"
+    return [head, "", *table(("", "NOW", "OTHER"), rows)]
+
+
+def _shadow_lines(found: ShadowReport) -> list[str]:
+    counted = [
+        (name, f"{count}", f"{100 * count / max(1, found.bindings):.1f} %", MEANINGS[name])
+        for name, count in found.counts.items()
+    ]
+    lines = [f"{found.bindings} bindings in {found.seconds:.0f} s", ""]
+    lines += table(("BERTH", "BINDINGS", "SHARE", ""), counted, left={0, 3})
+    if found.examples:
+        rows = [
+            (one.pod, one.verdict, one.node, one.berths_node, f"{one.score_difference}", one.reason)
+            for one in found.examples
+        ]
+        head = ("POD", "BERTH", "NODE", "BERTH'S", "BY", "REASON")
+        lines += ["", *table(head, rows, left={0, 1, 2, 3, 5})]
+    return lines

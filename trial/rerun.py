@@ -1,0 +1,105 @@
+"""A recorded day once more, decided by a configuration: what came to the cluster is the recording's, and
+where pods went is not.
+
+Pods that were there, bound, when the recording begins stay where they are. Of the others only that they
+came, changed and went counts. A pod that preemption evicts here is gone; nobody makes it again.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from shared.columns.schema import CPU
+from shared.messages.to_owner import AdapterMessage, PodChanged, PodDeleted
+from trial.trial import Trial
+
+
+class DayOutcome(msgspec.Struct, frozen=True):
+    """What became of the pods of a day."""
+
+    came: int
+    placed: int
+    never_placed: int
+    """Pending at the end, or when they were deleted."""
+    evicted: int
+    mean_wait_s: float
+    p99_wait_s: float
+    nodes_in_use: int
+    """With a pod that the day brought, at its end."""
+    cpu_share_of_nodes_in_use: float
+    """Asked for by their pods, of what they have, 0 to 1: the higher, the fewer nodes are paid for."""
+
+
+_NOTHING: Final = ""
+
+
+class Rerun:
+    """One configuration's day."""
+
+    def __init__(self, trial: Trial) -> None:
+        """`trial` decides."""
+        self._trial = trial
+        self._came_s: dict[str, float] = {}
+        """By uid: pods that came pending."""
+        self._waits_s: dict[str, float] = {}
+        self._evicted: set[str] = set()
+        self._now_s = 0.0
+
+    def tell(self, messages: Iterable[AdapterMessage], now_s: float) -> None:
+        """What came at one moment; what was due before it is done first."""
+        self._trial.pass_time(self._now_s, now_s)
+        self._look(now_s)
+        self._trial.tell(self._as_decided_here(messages, now_s), now_s)
+        self._now_s = now_s
+        self._look(now_s)
+
+    def _as_decided_here(
+        self, messages: Iterable[AdapterMessage], now_s: float
+    ) -> Iterator[AdapterMessage]:
+        placed = self._trial.placed
+        for message in messages:
+            if not isinstance(message, PodChanged | PodDeleted):
+                yield message
+                continue
+            pod = message.pod
+            if pod.uid in self._evicted:
+                continue
+            if isinstance(message, PodChanged) and not pod.node_name:
+                self._came_s.setdefault(pod.uid, now_s)
+            if pod.uid in self._came_s:
+                here = placed.get(pod.uid)
+                node = _NOTHING if here is None else here.node_name
+                pod = replace(pod, node_name=node, nominated_node_name="", is_preempted=False)
+            yield replace(message, pod=pod)
+
+    def _look(self, now_s: float) -> None:
+        for uid in self._trial.placed.keys() - self._waits_s.keys():
+            self._waits_s[uid] = now_s - self._came_s.get(uid, now_s)
+        self._evicted = {each.uid for each in self._trial.evicted}
+
+    @property
+    def placements(self) -> dict[str, str]:
+        """Pod -> its node, of all that found one."""
+        return {each.key: each.node_name for each in self._trial.placed.values()}
+
+    def outcome(self) -> DayOutcome:
+        """So far."""
+        waits = np.array(list(self._waits_s.values()) or [0.0])
+        cache, nodes = self._trial.state.cache, self._trial.view.nodes
+        names = {pod.node_name for pod in cache.pods() if pod.record.uid in self._came_s}
+        rows = np.array(sorted(nodes.row_of(name) for name in names), np.intp)
+        has = nodes.allocatable[CPU, rows].sum()
+        asked = nodes.requested[CPU, rows].sum()
+        return DayOutcome(
+            came=len(self._came_s),
+            placed=len(self._waits_s),
+            never_placed=len(self._came_s.keys() - self._waits_s.keys()),
+            evicted=len(self._trial.evicted),
+            mean_wait_s=round(float(waits.mean()), 3),
+            p99_wait_s=round(float(np.percentile(waits, 99)), 3),
+            nodes_in_use=len(names),
+            cpu_share_of_nodes_in_use=round(float(asked / has), 3) if has else 0.0,
+        )
