@@ -80,7 +80,7 @@ OLDER = msgspec.structs.replace(WHOLE, version=PLAN_VERSION - 1).encoded()
         (OLDER, f"version {PLAN_VERSION - 1}, this program reads {PLAN_VERSION}; start berth anew"),
         (b"{}", "missing required field `version`"),
         (b"{", "is no plan"),
-        (b'{"version": 1, "options": {"workers": "x"}}', "`$.options.workers`"),
+        (b'{"version": 2, "options": {"workers": "x"}}', "`$.options.workers`"),
     ],
 )
 def test_a_plan_that_cannot_be_used_is_one_line_with_the_remedy(
