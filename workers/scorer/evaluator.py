@@ -5,7 +5,7 @@ is where it is worth a try, how the answer comes of what was found, and which ca
 
 Rules: pkg/scheduler/framework/preemption/preemption.go, v1.36.2. Differences: nodes are tried in the
 order of the list of nodes instead of by goroutines, so that equal states give equal answers; a worker's
-own placements that nobody has confirmed are never victims (`unconfirmed.py`).
+own placements that nobody has confirmed are never victims.
 """
 
 from collections.abc import Callable
@@ -19,6 +19,7 @@ from shared.engine.engine import Engine
 from shared.engine.evaluation import Evaluation
 from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import FitError
+from shared.framework.nominated_pods import run_filters_with_nominated
 from shared.framework.post_filter import (
     NO_CANDIDATES,
     Candidate,
@@ -28,14 +29,15 @@ from shared.framework.post_filter import (
     Preemption,
     run_post_filters,
 )
-from shared.framework.prepared_pod import PreparedPod
+from shared.framework.prepared_pod import PodShift, PreparedPod
 from shared.framework.status import SUCCESS, Code, Status
+from shared.framework.what_if import WhatIf
 from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.plugins.preemption.default_preemption import refusal
 from shared.plugins.preemption.failed_nodes import FailedNodes
+from shared.plugins.preemption.potential_victims import Budgets, potential_victims_on
 from shared.plugins.preemption.victim_selector import VictimSelector
 from workers.scorer.candidate_search import CandidateSearch
-from workers.scorer.unconfirmed import unconfirmed_would_do
 
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 PRIORITY_SHIFT: Final = 1 << 31
@@ -88,7 +90,7 @@ class PreemptionEvaluator(NamedTuple):
         candidates, failed = self._searched(pod, potential, wanted)
         if not len(candidates.rows):
             status, ends = _no_candidate(pod.cluster, failed)
-            is_open = unconfirmed_would_do(pod, potential)
+            is_open = _unconfirmed_would_do(pod, potential)
             return Preemption(
                 status, potential=potential, failed=failed, ends_nomination=ends, is_open=is_open
             )
@@ -139,6 +141,32 @@ def is_above_any(pod: PreparedPod) -> bool:
     placed = np.flatnonzero(pods.node_row[: pods.row_count] >= 0)
     priority = pod.cluster.usages.priorities(pods.class_id[placed])
     return bool((priority < pod.info.priority).any())
+
+
+def _unconfirmed_would_do(pod: PreparedPod, potential: Rows) -> bool:
+    """Whether the pod passes on one of these nodes if all less important pods are gone from it, and
+    some of these are this worker's own placements. They have no row in the table of pods until the
+    owner has confirmed them, so no proposal can name them; that nobody else helps is not the last word
+    then: no event would ever wake the pod."""
+    cluster, priority, tentative = pod.cluster, pod.info.priority, pod.cluster.tentative
+    own = tentative.used_rows()
+    own = own[cluster.usages.priorities(tentative.class_id[own]) < priority]
+    own = own[np.isin(tentative.node_row[own], potential)]
+    if not len(own):
+        return False
+    rows = np.unique(tentative.node_row[own]).astype(np.intp)
+    shift = PodShift(pod) if pod.plan.is_wide else None
+    on_change = None if shift is None else shift.move
+    # Where pods elsewhere count, each question is about one node alone.
+    for asked in [rows] if shift is None else np.split(rows, len(rows)):
+        others, _ = potential_victims_on(cluster, Budgets(cluster), asked, priority)
+        with WhatIf(cluster, asked, with_pods=True, on_change=on_change) as what_if:
+            what_if.take_off(others.pods)
+            what_if.take_off_unconfirmed(own[np.isin(tentative.node_row[own], asked)])
+            filtered = run_filters_with_nominated(pod, asked, shift)
+        if filtered.passes.any():
+            return True
+    return False
 
 
 def _no_candidate(cluster: ClusterView, failed: FailedNodes) -> tuple[Status, bool]:

@@ -42,6 +42,23 @@ def test_a_preemptor_takes_the_room_of_pods_that_were_not_confirmed_yet() -> Non
     pipeline.check()
 
 
+def test_confirmed_pods_beside_them_go_as_well() -> None:
+    pipeline = started()
+    low = [make_pod(f"low{i}", cpu="2", priority=1) for i in range(2)]
+    handed_out(pipeline, low[0])
+    pipeline.run_until_quiet()
+    assert pipeline.bound.get(low[0].uid) == ["n0"]
+    high = make_pod("high", cpu="4", priority=10)
+    handed_out(pipeline, low[1])
+    handed_out(pipeline, high)
+    worker_answers(pipeline)
+    pipeline.run_until_quiet()
+    pipeline.advance(20.0)
+    pipeline.run_until_quiet()
+    assert pipeline.bound.get(high.uid) == ["n0"]
+    assert pipeline.evicted == {pod.uid for pod in low}
+
+
 def test_a_preemptor_that_unconfirmed_pods_do_not_keep_away_is_told_at_once() -> None:
     pipeline = started()
     handed_out(pipeline, make_pod("low", cpu="2", priority=1))
