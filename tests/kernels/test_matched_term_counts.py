@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from shared.columns.topology import NO_DOMAIN, Topology
 from shared.plugins.interpod.matched_term_counts import (
+    MatchedTermCounts,
     Share,
     Shares,
-    TermCounts,
     by_range,
     crosses_zero,
     differs,
@@ -44,7 +44,7 @@ def slow_sums(
 def test_counts_follow_and_name_the_rows_that_matter(
     shares: list[Shares], pods: list[tuple[int, int]], more: list[tuple[int, int]], fewer: int
 ) -> None:
-    counts = TermCounts(lambda key: TOPOLOGIES[key])
+    counts = MatchedTermCounts(lambda key: TOPOLOGIES[key])
     of_class = dict(enumerate(shares))
     classes = np.array([class_id for class_id, _ in pods], np.int64)
     counts.count(of_class, classes, np.array([row for _, row in pods], np.intp))
@@ -88,7 +88,7 @@ def test_crossing_zero_is_about_some_and_none() -> None:
 
 def test_a_topology_that_changed_is_noticed() -> None:
     topologies = dict(TOPOLOGIES)
-    counts = TermCounts(lambda key: topologies[key])
+    counts = MatchedTermCounts(lambda key: topologies[key])
     counts.add((Share("zone", 1, 1),), 0, 1)
     assert counts.is_current()
     topologies["zone"] = topologies["host"]

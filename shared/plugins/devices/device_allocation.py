@@ -55,7 +55,7 @@ class Provided(NamedTuple):
         return found
 
 
-class Outcome(NamedTuple):
+class AllocationOutcome(NamedTuple):
     """What allocation came to on one node."""
 
     text: str = ""
@@ -64,7 +64,7 @@ class Outcome(NamedTuple):
     solutions: tuple[Solution, ...] = ()
 
 
-class PodClaims:
+class DeviceClaims:
     """What one pod class needs; the state between the extension points."""
 
     def __init__(
@@ -84,7 +84,7 @@ class PodClaims:
         self.version = version
         self.has_failed = False
         """Allocation came to an error on some node."""
-        self.outcomes: dict[GroupKey, Outcome] = {}
+        self.outcomes: dict[GroupKey, AllocationOutcome] = {}
         """By the key of a group of nodes and the extended resources that devices provide there."""
         self._work_max = work_max
         self.work = Work(work_max)
@@ -105,7 +105,7 @@ def scalars_of(pod: PodInfo) -> dict[str, int]:
     return {n: a for n, a in pod.requests.scalars.items() if a and can_be_backed(n)}
 
 
-def provided_by_devices(state: PodClaims, cluster: ClusterView, rows: Rows) -> Provided:
+def provided_by_devices(state: DeviceClaims, cluster: ClusterView, rows: Rows) -> Provided:
     """What the nodes themselves do not have is left to devices, where a class stands for it."""
     provided = Provided([()], np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_))
     if not state.scalars:
@@ -145,7 +145,7 @@ def _special_claim(pod: PodInfo, cluster: ClusterView, names: Names) -> Resource
 
 
 def alike(
-    state: PodClaims, cluster: ClusterView, rows: Rows, provided: Provided
+    state: DeviceClaims, cluster: ClusterView, rows: Rows, provided: Provided
 ) -> list[tuple[GroupKey, Bools, int]]:
     """Groups of rows for which allocation comes to the same: key, members, position of the first.
     Rows for which nothing is to be allocated are in none. What is then asked of them is the work of
@@ -171,8 +171,8 @@ def alike(
 
 
 def outcome_on(
-    state: PodClaims, pod: PodInfo, cluster: ClusterView, row: int, key: GroupKey
-) -> Outcome:
+    state: DeviceClaims, pod: PodInfo, cluster: ClusterView, row: int, key: GroupKey
+) -> AllocationOutcome:
     """What allocation comes to on a row of a group."""
     if state.version != cluster.objects.version:
         state.version = cluster.objects.version
@@ -186,8 +186,8 @@ def outcome_on(
 
 
 def allocated_on(
-    state: PodClaims, pod: PodInfo, cluster: ClusterView, row: int, names: Names
-) -> Outcome:
+    state: DeviceClaims, pod: PodInfo, cluster: ClusterView, row: int, names: Names
+) -> AllocationOutcome:
     """What allocation comes to on one node."""
     index = device_index(cluster)
     nodes = cluster.nodes
@@ -203,16 +203,20 @@ def allocated_on(
             state.work,
         )
     except WorkError as error:
-        return Outcome(f"node {nodes.name_of(row)}: {error}", is_error=True)
+        return AllocationOutcome(f"node {nodes.name_of(row)}: {error}", is_error=True)
     except AllocationError as error:
-        return Outcome(str(error), is_error=True)
+        return AllocationOutcome(str(error), is_error=True)
     except NodeAllocationError as error:
-        return Outcome(str(error))
-    return Outcome(CANNOT_ALLOCATE) if solutions is None else Outcome(solutions=tuple(solutions))
+        return AllocationOutcome(str(error))
+    return (
+        AllocationOutcome(CANNOT_ALLOCATE)
+        if solutions is None
+        else AllocationOutcome(solutions=tuple(solutions))
+    )
 
 
 def _understood(
-    state: PodClaims, pod: PodInfo, cluster: ClusterView, names: Names
+    state: DeviceClaims, pod: PodInfo, cluster: ClusterView, names: Names
 ) -> list[ClaimToAllocate] | AllocationError:
     known = state.understood.get(names)
     if known is None:

@@ -72,8 +72,8 @@ from shared.kube.pod_record import PodIdentity, PodRecord
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.plugins.devices.claim_hints import EVENTS
 from shared.plugins.devices.device_allocation import (
+    DeviceClaims,
     Names,
-    PodClaims,
     alike,
     allocated_on,
     extended_requests_of,
@@ -161,7 +161,7 @@ class DynamicResources(DefaultNormalizeScore):
             scalars = {}
         if not claims and not scalars:
             return SKIP_FILTER
-        state = PodClaims(claims, scalars, cluster.objects.version, self._work_max)
+        state = DeviceClaims(claims, scalars, cluster.objects.version, self._work_max)
         uid = _identity(pod).uid
         for claim in claims:
             refusal = _refusal(claim, uid, cluster)
@@ -179,11 +179,11 @@ class DynamicResources(DefaultNormalizeScore):
     # Filter ----------------------------------------------------------------------------------------
 
     def filter(
-        self, state: PodClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+        self, state: DeviceClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
         if state is None:
             state = self.pre_filter(pod, cluster).state
-            if not isinstance(state, PodClaims):
+            if not isinstance(state, DeviceClaims):
                 return all_pass(len(rows))  # PreFilter skips the pod, or rejects it altogether.
         told = ReasonBits()
         reasons = np.zeros(len(rows), np.int64)
@@ -207,7 +207,7 @@ class DynamicResources(DefaultNormalizeScore):
         _refuse(codes, reasons, told, unavailable, NOT_AVAILABLE)
         return Verdicts(codes, reasons, told.texts)
 
-    def has_failed(self, state: PodClaims | None) -> bool:
+    def has_failed(self, state: DeviceClaims | None) -> bool:
         """Whether allocation came to an error on some node; see `FailingFilter`."""
         return state is not None and state.has_failed
 
@@ -219,7 +219,7 @@ class DynamicResources(DefaultNormalizeScore):
         if self.NAME not in each:
             return PostFilterResult(Status(Code.ERROR, (STATE_MISSING,)))
         state = attempt.pod.outcome.states.get(self.NAME)
-        if not isinstance(state, PodClaims):
+        if not isinstance(state, DeviceClaims):
             return PostFilterResult(Status(Code.UNSCHEDULABLE, (NOTHING_TO_DEALLOCATE,)))
         claim = self._deallocatable(attempt, state)
         if claim is None:
@@ -227,7 +227,7 @@ class DynamicResources(DefaultNormalizeScore):
         status = Status(Code.UNSCHEDULABLE, (DEALLOCATED,))
         return PostFilterResult(status, freed_claims=(claim_key(claim),))
 
-    def _deallocatable(self, attempt: FailedAttempt, state: PodClaims) -> ResourceClaim | None:
+    def _deallocatable(self, attempt: FailedAttempt, state: DeviceClaims) -> ResourceClaim | None:
         """The first claim that some node was refused for and that nobody else uses."""
         filters = attempt.pod.framework.filters
         for item in attempt.filtered.verdicts:
@@ -253,7 +253,7 @@ class DynamicResources(DefaultNormalizeScore):
         if not pod.spec.resource_claims:
             return PreScoreResult(is_final=True)
         state = self.pre_filter(pod, cluster).state
-        if not isinstance(state, PodClaims) or not any(
+        if not isinstance(state, DeviceClaims) or not any(
             request.first_available
             for claim in state.claims
             for request in claim.spec.devices.requests or ()
@@ -262,7 +262,7 @@ class DynamicResources(DefaultNormalizeScore):
         return PreScoreResult(state=state)
 
     def score(
-        self, state: PodClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+        self, state: DeviceClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Int64s:
         scores = np.zeros(len(rows), np.int64)
         if state is None:
@@ -293,7 +293,7 @@ class DynamicResources(DefaultNormalizeScore):
         if result.status.code is Code.SKIP:
             return SUCCESS
         state = result.state
-        if not isinstance(state, PodClaims):
+        if not isinstance(state, DeviceClaims):
             return result.status
         rows = np.array([row], np.intp)
         (names,) = provided_by_devices(state, cluster, rows).sets
@@ -345,7 +345,7 @@ class DynamicResources(DefaultNormalizeScore):
         self, pod: PodInfo, cluster: ClusterView, row: int
     ) -> ExtendedRequests:
         """What the pod's own claim asks for on a node, where devices provide extended resources."""
-        state = PodClaims([], scalars_of(pod), cluster.objects.version)
+        state = DeviceClaims([], scalars_of(pod), cluster.objects.version)
         (names,) = provided_by_devices(state, cluster, np.array([row], np.intp)).sets
         return extended_requests_of(pod, cluster, names)
 
@@ -408,7 +408,7 @@ def _usable(claim: ResourceClaim, terms: Terms | None, cluster: ClusterView, row
     return match_any(terms, cluster.nodes, row_index(rows), len(rows))
 
 
-def _unavailable(state: PodClaims, cluster: ClusterView, rows: Rows) -> Bools:
+def _unavailable(state: DeviceClaims, cluster: ClusterView, rows: Rows) -> Bools:
     found = np.zeros(len(rows), np.bool_)
     for claim, terms in state.available:
         found |= ~_usable(claim, terms, cluster, rows)
@@ -471,7 +471,7 @@ def _refuse(
 
 def _errors(
     told: ReasonBits,
-    state: PodClaims,
+    state: DeviceClaims,
     pod: PodInfo,
     cluster: ClusterView,
     rows: Rows,

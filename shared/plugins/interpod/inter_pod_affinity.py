@@ -37,8 +37,8 @@ from shared.plugin_names import INTER_POD_AFFINITY
 from shared.plugins.interpod.affinity_hints import EVENTS
 from shared.plugins.interpod.matched_term_counts import (
     NO_SHARES,
+    MatchedTermCounts,
     Shares,
-    TermCounts,
     by_range,
     crosses_zero,
     differs,
@@ -137,10 +137,10 @@ class FilterState:
     def __init__(self, pod: PodInfo, cluster: ClusterView) -> None:
         self.incoming = Incoming(pod, cluster)
         self.shares = ClassValues(self.incoming.shares, NO_FILTER_SHARES)
-        self.affinity = TermCounts(cluster.topology)
+        self.affinity = MatchedTermCounts(cluster.topology)
         """Pods that match all affinity terms of the incoming one."""
-        self.anti_affinity = TermCounts(cluster.topology)
-        self.existing = TermCounts(cluster.topology)
+        self.anti_affinity = MatchedTermCounts(cluster.topology)
+        self.existing = MatchedTermCounts(cluster.topology)
         """Anti-affinity terms of pods on nodes that mean the incoming one."""
         own = (*self.incoming.affinity, *self.incoming.anti_affinity)
         found = self.shares.learn(_classes_concerned(cluster, pod.namespace, own))
@@ -151,7 +151,7 @@ class FilterState:
             self.affinity.of_key(term.topology_key)  # A node must have each of these labels.
 
     @property
-    def counts(self) -> tuple[TermCounts, TermCounts, TermCounts]:
+    def counts(self) -> tuple[MatchedTermCounts, MatchedTermCounts, MatchedTermCounts]:
         """In the order of FilterShares."""
         return self.affinity, self.anti_affinity, self.existing
 
@@ -170,7 +170,7 @@ class ScoreState:
 
     __slots__ = ("counts", "shares")
 
-    def __init__(self, shares: "ClassValues[PodInfo, Shares]", counts: TermCounts) -> None:
+    def __init__(self, shares: "ClassValues[PodInfo, Shares]", counts: MatchedTermCounts) -> None:
         self.shares = shares
         self.counts = counts
 
@@ -369,7 +369,7 @@ class InterPodAffinity:
 
         shares = ClassValues[PodInfo, Shares](lambda other: summed(parts(other)), NO_SHARES)
         found = shares.learn(_classes_concerned(cluster, namespace, own))
-        counts = TermCounts(cluster.topology)
+        counts = MatchedTermCounts(cluster.topology)
         counts.count(found, *_pods_of(found, cluster))
         return ScoreState(shares, counts)
 

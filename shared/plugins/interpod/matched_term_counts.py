@@ -52,7 +52,7 @@ class KeyCounts:
         """Domain -> what it held before the changes that nobody has looked at yet."""
 
 
-class TermCounts:
+class MatchedTermCounts:
     """Weights of all pods that matter, by topology key and domain."""
 
     def __init__(self, topology_of: Callable[[str], Topology]) -> None:

@@ -72,7 +72,7 @@ class FitState(NamedTuple):
     """Of the names, those that devices provide where the node itself does not."""
 
 
-class ScoreState(NamedTuple):
+class ScoredRequests(NamedTuple):
     """The resources that count for one pod class."""
 
     names: tuple[str, ...]
@@ -80,7 +80,7 @@ class ScoreState(NamedTuple):
     weights: tuple[int, ...]
 
 
-class Strategy(Protocol):
+class ScoringRule(Protocol):
     """A way to rate a node by what is used of it, the incoming pod included."""
 
     def many(
@@ -200,7 +200,7 @@ class NodeResourcesFit:
         return PreScoreResult(state=self._score_state(pod))
 
     def score(
-        self, state: ScoreState | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+        self, state: ScoredRequests | None, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Int64s:
         counted = state or self._score_state(pod)
         nodes = cluster.nodes
@@ -252,7 +252,7 @@ class NodeResourcesFit:
         requests = pod.fit_score_requests
         return [requests.of(resource.name) for resource in self._resources]
 
-    def _score_state(self, pod: PodInfo) -> ScoreState:
+    def _score_state(self, pod: PodInfo) -> ScoredRequests:
         requests = pod.fit_score_requests
         counted = [
             (resource.name, requests.of(resource.name), resource.weight)
@@ -260,7 +260,7 @@ class NodeResourcesFit:
             if counts_in_score(resource.name, requests.of(resource.name))
         ]
         names, amounts, weights = zip(*counted, strict=True) if counted else ((), (), ())
-        return ScoreState(names, amounts, weights)
+        return ScoredRequests(names, amounts, weights)
 
 
 @lru_cache(maxsize=1024)
@@ -339,7 +339,7 @@ class _RequestedToCapacityRatio:
         return None
 
 
-def _strategy(strategy: ScoringStrategy) -> Strategy:
+def _strategy(strategy: ScoringStrategy) -> ScoringRule:
     match strategy.type:
         case "LeastAllocated":
             return _LeastAllocated()

@@ -45,7 +45,7 @@ from shared.plugins.spread.spread_constraints import (
     SERVICES,
     SOFT,
     SYSTEM_DEFAULTS,
-    Constraints,
+    SpreadConstraints,
     default_selector,
     own_constraints,
     parsed,
@@ -184,7 +184,7 @@ class PodTopologySpread:
         return np.concatenate(flipped) if flipped else NO_ROWS
 
     def _hard_state(
-        self, constraints: Constraints, pod: PodInfo, cluster: ClusterView
+        self, constraints: SpreadConstraints, pod: PodInfo, cluster: ClusterView
     ) -> HardState:
         inclusion = self._inclusion(constraints, pod, cluster, requires_all_keys=True)
         matches, node_rows = _matching_pods(constraints, pod, cluster)
@@ -284,7 +284,7 @@ class PodTopologySpread:
         return state is not None and state.matches.is_something(class_id, cluster.classes)
 
     def _soft_state(
-        self, constraints: Constraints, pod: PodInfo, cluster: ClusterView, feasible: Rows
+        self, constraints: SpreadConstraints, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> SoftState:
         # With the system's constraints, a node without a zone is still rated by its host name.
         requires_all_keys = bool(own_constraints(pod)) or not self._is_system_defaulted
@@ -305,7 +305,7 @@ class PodTopologySpread:
 
     # Constraints -----------------------------------------------------------------------------------
 
-    def _constraints(self, pod: PodInfo, cluster: ClusterView, action: str) -> Constraints:
+    def _constraints(self, pod: PodInfo, cluster: ClusterView, action: str) -> SpreadConstraints:
         """Raises SelectorError."""
         own = own_constraints(pod)
         if own:
@@ -326,7 +326,7 @@ class PodTopologySpread:
 
     def _inclusion(
         self,
-        constraints: Constraints,
+        constraints: SpreadConstraints,
         pod: PodInfo,
         cluster: ClusterView,
         *,
@@ -364,7 +364,7 @@ def _verdicts(state: HardState, rows: Rows, are_full: list[Bools]) -> Verdicts:
 
 
 def _matching_pods(
-    constraints: Constraints, pod: PodInfo, cluster: ClusterView
+    constraints: SpreadConstraints, pod: PodInfo, cluster: ClusterView
 ) -> tuple[ClassValues[PodInfo, int], list[Rows]]:
     """Which constraints match a class, and for each constraint the node of each pod it matches."""
     namespace = pod.namespace

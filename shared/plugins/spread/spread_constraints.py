@@ -25,7 +25,7 @@ SYSTEM_DEFAULTS: Final = (
 )
 
 
-class Constraint(NamedTuple):
+class SpreadConstraint(NamedTuple):
     """One constraint with its selector parsed and its defaults filled in."""
 
     key: str
@@ -36,7 +36,7 @@ class Constraint(NamedTuple):
     honors_taints: bool
 
 
-Constraints = tuple[Constraint, ...]
+SpreadConstraints = tuple[SpreadConstraint, ...]
 
 
 def own_constraints(pod: PodInfo) -> Sequence[TopologySpreadConstraint]:
@@ -44,14 +44,14 @@ def own_constraints(pod: PodInfo) -> Sequence[TopologySpreadConstraint]:
     return pod.spec.topology_spread_constraints or ()
 
 
-def parsed(constraint: TopologySpreadConstraint, pod: PodInfo) -> Constraint:
+def parsed(constraint: TopologySpreadConstraint, pod: PodInfo) -> SpreadConstraint:
     """A constraint of the pod, or of its profile. Raises SelectorError."""
     selector = parse_label_selector(constraint.label_selector)
     keys = constraint.match_label_keys or ()
     labels = {key: pod.labels[key] for key in keys if key in pod.labels}
     if labels:
         selector = selector.and_equal(labels)
-    return Constraint(
+    return SpreadConstraint(
         constraint.topology_key,
         constraint.max_skew,
         1 if constraint.min_domains is None else constraint.min_domains,

@@ -18,10 +18,10 @@ from shared.framework.queueing_hints import (
     queue_if,
 )
 from shared.kube.objects import Node
-from shared.plugins.spread.spread_constraints import Constraints
+from shared.plugins.spread.spread_constraints import SpreadConstraints
 from shared.selectors.label_selector import Labels
 
-HardConstraints = Callable[[PodInfo, ClusterView], Constraints]
+HardConstraints = Callable[[PodInfo, ClusterView], SpreadConstraints]
 """Of a pod: its own, or its profile's."""
 
 
@@ -73,7 +73,7 @@ def _is_involved(view: PodView, pod: PodView) -> bool:
     return view.holds_node and view.record.namespace == pod.record.namespace
 
 
-def _may_help(constraints: Constraints, was: PodView, now: PodView, *, is_self: bool) -> bool:
+def _may_help(constraints: SpreadConstraints, was: PodView, now: PodView, *, is_self: bool) -> bool:
     """Whether a pod tolerates more now, or counts for other constraints than before."""
     if (
         is_self

@@ -11,7 +11,7 @@ from shared.columns.schema import Bools, Rows
 from shared.columns.table import NodeTable, TaintTuple
 from shared.columns.topology import NO_DOMAIN, Topology
 from shared.framework.cluster_view import ClusterView
-from shared.plugins.spread.spread_constraints import Constraints
+from shared.plugins.spread.spread_constraints import SpreadConstraints
 from shared.selectors.node_inclusion import RequiredNodeAffinity, included_rows
 
 Taints = tuple[TaintTuple, ...]
@@ -25,7 +25,7 @@ class Inclusion:
 
     def __init__(
         self,
-        constraints: Constraints,
+        constraints: SpreadConstraints,
         cluster: ClusterView,
         affinity: RequiredNodeAffinity,
         repelled: AnswerTable[Taints],

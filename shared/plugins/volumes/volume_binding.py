@@ -53,7 +53,7 @@ from shared.plugins.volumes.volume_search import (
     REASON_NO_SPACE,
     REASON_NO_VOLUME,
     REASON_NODE_CONFLICT,
-    PodClaims,
+    PodVolumeClaims,
     PodVolumes,
     VolumeSearch,
     claim_key,
@@ -128,7 +128,7 @@ class VolumeBinding:
         return PreFilterResult(state=claims)
 
     def filter(
-        self, state: PodClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+        self, state: PodVolumeClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
         search = VolumeSearch(state or _claims_of(pod, cluster), cluster, rows)
         if search.passes.all():
@@ -151,7 +151,7 @@ class VolumeBinding:
         return PreScoreResult(state=_claims_of(pod, cluster))
 
     def score(
-        self, state: PodClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+        self, state: PodVolumeClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Int64s:
         claims = state or _claims_of(pod, cluster)
         if self._score_table is None or not claims.waiting:
@@ -260,7 +260,7 @@ def _claims_problem(pod: PodInfo, objects: ObjectStore) -> str | None:
     return None
 
 
-def _sorted_out(pod: PodInfo, objects: ObjectStore) -> PodClaims | Status:
+def _sorted_out(pod: PodInfo, objects: ObjectStore) -> PodVolumeClaims | Status:
     """The claims by what is to be done about them (GetPodVolumeClaims)."""
     bound: list[PersistentVolumeClaim] = []
     waiting: list[PersistentVolumeClaim] = []
@@ -283,10 +283,10 @@ def _sorted_out(pod: PodInfo, objects: ObjectStore) -> PodClaims | Status:
             is_immediate = True
     if is_immediate:
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON_IMMEDIATE,))
-    return PodClaims(tuple(bound), tuple(waiting))
+    return PodVolumeClaims(tuple(bound), tuple(waiting))
 
 
-def _claims_of(pod: PodInfo, cluster: ClusterView) -> PodClaims:
+def _claims_of(pod: PodInfo, cluster: ClusterView) -> PodVolumeClaims:
     """Without PreFilter's checks: what is wrong with the claims is no matter of nodes."""
     if not pod.claim_uses or _claims_problem(pod, cluster.objects) is not None:
         return _NO_CLAIMS
@@ -294,7 +294,7 @@ def _claims_of(pod: PodInfo, cluster: ClusterView) -> PodClaims:
     return _NO_CLAIMS if isinstance(claims, Status) else claims
 
 
-_NO_CLAIMS: Final = PodClaims((), ())
+_NO_CLAIMS: Final = PodVolumeClaims((), ())
 
 
 # Score ------------------------------------------------------------------------------------------------

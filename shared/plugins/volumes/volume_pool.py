@@ -33,7 +33,7 @@ Slots = Places
 """Numbers of volumes in a pool; NONE for no volume."""
 
 
-class Signature(NamedTuple):
+class VolumeKind(NamedTuple):
     """What decides for many volumes alike whether they suit a claim."""
 
     mode: str
@@ -41,39 +41,39 @@ class Signature(NamedTuple):
     access_modes: frozenset[str]
 
 
-class Candidate(NamedTuple):
+class VolumeCandidate(NamedTuple):
     """A persistent volume as far as matching reads it."""
 
     volume: PersistentVolume
     capacity_nanos: int
     terms: Terms | None
     """Node affinity; None: it can go anywhere."""
-    signature: Signature
+    signature: VolumeKind
 
 
-def candidate(volume: PersistentVolume) -> Candidate:
+def candidate(volume: PersistentVolume) -> VolumeCandidate:
     """Raises QuantityError where the capacity cannot be read."""
     spec = volume.spec
     required = None if spec.node_affinity is None else spec.node_affinity.required
-    signature = Signature(
+    signature = VolumeKind(
         spec.volume_mode or FILESYSTEM,
         spec.volume_attributes_class_name or "",
         frozenset(spec.access_modes or ()),
     )
     capacity = storage_nanos(spec.capacity)
-    return Candidate(volume, capacity, affinity_terms(required), signature)
+    return VolumeCandidate(volume, capacity, affinity_terms(required), signature)
 
 
 class VolumePool:
     """A volume keeps its slot as long as it is in the pool."""
 
     def __init__(self) -> None:
-        self._candidates: list[Candidate | None] = []
+        self._candidates: list[VolumeCandidate | None] = []
         self._slot_of: dict[str, int] = {}
         self._free_slots: list[int] = []
         self._claimed: dict[tuple[str, str], dict[int, None]] = {}
         """(namespace, name) of a claim -> the volumes that are given to it."""
-        self._signatures: dict[Signature, int] = {}
+        self._signatures: dict[VolumeKind, int] = {}
         self._is_stale = True
         """The arrays below are to be made again."""
         self._order: Slots = np.zeros(0, np.intp)
@@ -84,7 +84,7 @@ class VolumePool:
         self._columns = AffinityColumns(())
         self._place_of: dict[int, int] = {}
 
-    def candidate(self, slot: int) -> Candidate:
+    def candidate(self, slot: int) -> VolumeCandidate:
         """The volume in a slot."""
         found = self._candidates[slot]
         assert found is not None, "asked for a slot that no claim can have got"
@@ -92,7 +92,7 @@ class VolumePool:
 
     # Changes -------------------------------------------------------------------------------------
 
-    def put(self, new: Candidate) -> None:
+    def put(self, new: VolumeCandidate) -> None:
         """A volume is new, or another than before."""
         name = new.volume.metadata.name
         slot = self._slot_of.get(name)
@@ -134,7 +134,7 @@ class VolumePool:
         if not slots:
             del self._claimed[_key(reference)]
 
-    def _place(self, slot: int, old: Candidate | None, new: Candidate) -> None:
+    def _place(self, slot: int, old: VolumeCandidate | None, new: VolumeCandidate) -> None:
         """Flags a volume as usable or not; one that has no place yet, or another, needs an order."""
         place = self._place_of.get(slot)
         is_usable = _is_usable(new.volume)
@@ -162,7 +162,7 @@ class VolumePool:
         again. A volume that was given to the claim in advance is taken, or none at all.
         """
         requested = requested_nanos(claim)
-        wanted = Signature(
+        wanted = VolumeKind(
             claim.spec.volume_mode or FILESYSTEM,
             claim.spec.volume_attributes_class_name or "",
             frozenset(claim.spec.access_modes or ()),
@@ -182,7 +182,7 @@ class VolumePool:
         return chosen
 
     def _given_to(
-        self, claim: PersistentVolumeClaim, requested: int, wanted: Signature
+        self, claim: PersistentVolumeClaim, requested: int, wanted: VolumeKind
     ) -> list[int]:
         found: list[int] = []
         key = claim.metadata.namespace, claim.metadata.name
@@ -200,7 +200,7 @@ class VolumePool:
     def _choose_free(
         self,
         requested: int,
-        wanted: Signature,
+        wanted: VolumeKind,
         selector: Selector,
         taken: Sequence[Slots],
         nodes: NodeTable,
@@ -217,7 +217,7 @@ class VolumePool:
                 _lower(best, levels, slots, taken)
         return slots[best]
 
-    def _suitable(self, requested: int, wanted: Signature, selector: Selector) -> Bools:
+    def _suitable(self, requested: int, wanted: VolumeKind, selector: Selector) -> Bools:
         """By place: volumes that would do for the claim on some node."""
         suits = np.array(
             [

@@ -46,7 +46,7 @@ REASON_LOST_VOLUME: Final = (
 )
 
 
-class PodClaims(NamedTuple):
+class PodVolumeClaims(NamedTuple):
     """The claims of a pod as far as its node matters."""
 
     bound: tuple[PersistentVolumeClaim, ...]
@@ -54,7 +54,7 @@ class PodClaims(NamedTuple):
     """They get their volumes once the pod has a node."""
 
 
-class Choice(NamedTuple):
+class VolumeChoice(NamedTuple):
     """The volumes that one claim would get."""
 
     claim: PersistentVolumeClaim
@@ -69,11 +69,11 @@ class Provision(NamedTuple):
     claim: PersistentVolumeClaim
     wanted: Bools
     """By position of the row."""
-    source: "Source | None"
+    source: "StorageSource | None"
     """None where nobody counts."""
 
 
-class Source(NamedTuple):
+class StorageSource(NamedTuple):
     """The storage that a new volume would come from."""
 
     capacities: Capacities
@@ -91,7 +91,7 @@ class PodVolumes(NamedTuple):
 class VolumeSearch:
     """The search over `rows`; all arrays have one entry for each of them."""
 
-    def __init__(self, claims: PodClaims, cluster: ClusterView, rows: Rows) -> None:
+    def __init__(self, claims: PodVolumeClaims, cluster: ClusterView, rows: Rows) -> None:
         self._cluster = cluster
         self._nodes = cluster.nodes
         self._index = row_index(rows)
@@ -102,7 +102,7 @@ class VolumeSearch:
         self.lost_volume = np.zeros(count, np.bool_)
         self.errors: list[tuple[Bools, str]] = []
         """Where something went wrong, and what; a row is in one of them at most."""
-        self.choices: list[Choice] = []
+        self.choices: list[VolumeChoice] = []
         self.provisions: list[Provision] = []
         self._is_open = np.ones(count, np.bool_)
         """No error, and no claim yet that belongs to another node."""
@@ -211,7 +211,7 @@ class VolumeSearch:
             pool = volume_catalog(self._cluster).pool(claim_class(claim))
             taken = [choice.chosen for choice in self.choices if choice.pool is pool]
             chosen = pool.choose(claim, selector, taken, self._nodes, self._index, self._count)
-            self.choices.append(Choice(claim, pool, chosen))
+            self.choices.append(VolumeChoice(claim, pool, chosen))
 
     def _provision(self, todo: list[tuple[PersistentVolumeClaim, Bools]]) -> None:
         """Whether volumes can be made for the claims that want one; the first that cannot decides
@@ -254,7 +254,7 @@ class VolumeSearch:
         short = wanted & (places == NONE)
         self.no_space |= short
         self._is_open &= ~short
-        self.provisions.append(Provision(claim, wanted & ~short, Source(capacities, places)))
+        self.provisions.append(Provision(claim, wanted & ~short, StorageSource(capacities, places)))
 
     def _counted_size(
         self, claim: PersistentVolumeClaim, storage_class: StorageClass
