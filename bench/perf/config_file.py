@@ -234,25 +234,20 @@ only, and upstream's suite runs as v1.33 for the other."""
 
 def _judged(gates: Mapping[str, bool]) -> tuple[str, list[str], list[str]]:
     """(for the command line, problems, notes)"""
-    problems: list[str] = []
-    notes: list[str] = []
-    told: dict[str, bool] = {}
-    for gate, is_on in sorted(gates.items()):
-        if gate in _WITHOUT:
-            if not is_on:
-                notes.append(f"{gate}: false in the workload; {_WITHOUT[gate]}")
-            continue
-        try:
-            without_effect = FeatureGates({gate: is_on}).without_effect
-        except ConfigurationError as error:
-            problems.extend(f"featureGates.{problem}" for problem in error.problems)
-            continue
-        if without_effect:
-            notes.append(f"{without_effect[0]}: has no effect in berth")
-        else:
-            told[gate] = is_on
-    line = ",".join(f"{gate}={str(is_on).lower()}" for gate, is_on in told.items())
-    return line, problems, notes
+    notes = [
+        f"{gate}: false in the workload; {_WITHOUT[gate]}"
+        for gate, is_on in sorted(gates.items())
+        if gate in _WITHOUT and not is_on
+    ]
+    told = {gate: is_on for gate, is_on in sorted(gates.items()) if gate not in _WITHOUT}
+    try:
+        without_effect = FeatureGates(told).without_effect
+    except ConfigurationError as error:
+        return "", [f"featureGates.{problem}" for problem in error.problems], notes
+    notes += [f"{gate}: has no effect in berth" for gate in without_effect]
+    settings = (f"{gate}={str(is_on).lower()}" for gate, is_on in told.items())
+    line = ",".join(each for each in settings if each not in without_effect)
+    return line, [], sorted(notes)
 
 
 # Parameters ---------------------------------------------------------------------------------------

@@ -188,6 +188,14 @@ def test_gates_that_berth_obeys_are_passed_on(tmp_path: Path) -> None:
     assert plan.notes == ()
 
 
+def test_gates_that_need_one_another_are_looked_at_together(tmp_path: Path) -> None:
+    gates = "featureGates: {GenericWorkload: true, GangScheduling: true}"
+    plan = plan_with(tmp_path, "{opcode: sleep}", gates)
+    assert plan.feature_gates == "GangScheduling=true,GenericWorkload=true"
+    with pytest.raises(ConfigurationError, match="GangScheduling: needs GenericWorkload=true"):
+        plan_with(tmp_path, "{opcode: sleep}", "featureGates: {GangScheduling: true}")
+
+
 def test_an_opcode_that_is_not_known_names_the_case(tmp_path: Path) -> None:
     path = tmp_path / "performance-config.yaml"
     path.write_text("- {name: A, workloadTemplate: [{opcode: fly}], workloads: []}")
