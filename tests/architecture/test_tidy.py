@@ -42,7 +42,7 @@ BANNED_EVERYWHERE = (
     Banned(
         r"(?<![\w/.])\.\./\w",
         "a path from the repository's root",
-        (".ci/", "docs/manifests-workers/"),
+        (".ci/", "docs/manifests-workers/", "docs/manifests-monitoring/"),
     ),
     Banned(r"(?<![\w.])/(?:work|home/\w+|opt/wheels|opt/pypi)\b", "nothing of one machine"),
     Banned(
