@@ -177,7 +177,7 @@ async def _run_http(plan: Plan, options: RunOptions, clock: Clock, folder: Path)
 
 
 async def _run_cluster(plan: Plan, options: RunOptions, clock: Clock, folder: Path) -> Run:
-    access = find_access(server="", kubeconfig=options.kubeconfig, context="")
+    access = find_access(kubeconfig=options.kubeconfig)
     client = ApiClient(access, timeout_s=120.0)
     arguments = None
     if not options.external_scheduler:

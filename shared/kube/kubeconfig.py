@@ -38,7 +38,6 @@ def find_access(
     *,
     server: str = "",
     kubeconfig: str = "",
-    context: str = "",
     environment: Mapping[str, str] = os.environ,
     service_account_folder: Path = SERVICE_ACCOUNT_FOLDER,
 ) -> ClusterAccess:
@@ -47,7 +46,7 @@ def find_access(
     no credentials. Raises `ConfigurationError`.
     """
     if kubeconfig:
-        access = load_kubeconfig([Path(kubeconfig)], context, environment)
+        access = load_kubeconfig([Path(kubeconfig)], environment=environment)
         return moved(access, server, environment) if server else access
     if server:
         return access_by_url(server, environment)
@@ -62,7 +61,7 @@ def find_access(
                 [f"none given and {default} does not exist; use --kubeconfig FILE or --server URL"],
             )
         named = [default]
-    return load_kubeconfig(named, context, environment)
+    return load_kubeconfig(named, environment=environment)
 
 
 def is_in_cluster(environment: Mapping[str, str] = os.environ) -> bool:
