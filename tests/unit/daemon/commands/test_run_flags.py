@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from daemon import cli
+from daemon.commands.check_config import check_text
 from daemon.commands.run_berth import make_plan, read_configuration
 from daemon.commands.run_flags import (
     _WITHOUT_EFFECT,
@@ -158,3 +159,25 @@ def test_an_unknown_flag_is_refused_with_the_commands_own_usage(
 def test_the_guide_names_every_flag_without_effect() -> None:
     guide = (Path(__file__).parents[4] / "docs" / "migrate.md").read_text(encoding="utf-8")
     assert [flag.name for flag in _WITHOUT_EFFECT if f"`{flag.name}`" not in guide] == []
+
+
+def test_the_guide_names_every_field_without_effect() -> None:
+    guide = (Path(__file__).parents[4] / "docs" / "migrate.md").read_text(encoding="utf-8")
+    section = guide.partition("## Fields of the configuration")[2].partition("\n## ")[0]
+    text = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+enableProfiling: true
+enableContentionProfiling: true
+delayCacheUntilActive: true
+clientConnection: {contentType: application/vnd.kubernetes.protobuf, acceptContentTypes: text/plain}
+profiles:
+- plugins: {preScore: {enabled: [{name: NodeAffinity}]}}
+"""
+    checked = check_text(text, "config", "")
+    notes = [*checked.configuration.notes, *checked.profiles[0].notes]
+    assert len(notes) == 6
+    for note in notes:
+        field, _, reason = note.partition(": no effect")
+        assert f"`{field}`" in section, note
+        assert reason.strip("; ") in section, note
