@@ -6,12 +6,12 @@ PreScore run whatever `preScore` says, as it does not score without what that co
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from shared import plugin_names
 from shared.framework.extension_points import Plugin
 from shared.framework.feature_gates import GANG_SCHEDULING, STORAGE_CAPACITY_SCORING, FeatureGates
-from shared.framework.plugin_args import A, NoArgs, parse_args
+from shared.framework.plugin_args import ArgsStruct, NoArgs, parse_args
 from shared.framework.pre_score_alone import PreScoreAlone
 from shared.framework.profiles import ProfileConfig
 from shared.framework.registry import Args, Registry
@@ -66,36 +66,21 @@ from shared.plugins.volumes.volume_zone import VolumeZone
 Factory = Callable[[Args, FeatureGates], Plugin]
 
 
-def _without_args(plugin: type[Plugin]) -> Factory:
-    def make(given: Args, gates: FeatureGates) -> Plugin:  # A Factory's signature.
-        parse_args(plugin.NAME, NoArgs, given)
-        return plugin()
+def _made(
+    plugin: type[Plugin],
+    kind: type[ArgsStruct] | None = None,
+    check: Callable[[Any], list[str]] | None = None,
+    *,
+    is_gated: bool = False,
+) -> tuple[str, Factory]:
+    """Name and factory of a plugin that is made of its arguments, if it takes any, and of the gates, if
+    it `is_gated`."""
 
-    return make
-
-
-def _with_gates(plugin: type[Plugin]) -> Factory:
     def make(given: Args, gates: FeatureGates) -> Plugin:
-        parse_args(plugin.NAME, NoArgs, given)
-        return plugin(gates)
+        parsed = parse_args(plugin.NAME, kind or NoArgs, given, check)
+        return plugin(*([parsed] if kind else []), *([gates] if is_gated else []))
 
-    return make
-
-
-def _with_args(plugin: type[Plugin], kind: type[A], check: Callable[[A], list[str]]) -> Factory:
-    def make(given: Args, gates: FeatureGates) -> Plugin:  # A Factory's signature.
-        return plugin(parse_args(plugin.NAME, kind, given, check))
-
-    return make
-
-
-def _with_args_and_gates(
-    plugin: type[Plugin], kind: type[A], check: Callable[[A], list[str]]
-) -> Factory:
-    def make(given: Args, gates: FeatureGates) -> Plugin:
-        return plugin(parse_args(plugin.NAME, kind, given, check), gates)
-
-    return make
+    return plugin.NAME, make
 
 
 def _volume_binding(given: Args, gates: FeatureGates) -> Plugin:
@@ -106,43 +91,33 @@ def _volume_binding(given: Args, gates: FeatureGates) -> Plugin:
     return VolumeBinding(parsed, gates)
 
 
-IN_TREE: Final[Mapping[str, Factory]] = {
-    plugin_names.SCHEDULING_GATES: _without_args(SchedulingGates),
-    plugin_names.PRIORITY_SORT: _without_args(PrioritySort),
-    plugin_names.NODE_UNSCHEDULABLE: _with_gates(NodeUnschedulable),
-    plugin_names.NODE_NAME: _without_args(NodeName),
-    plugin_names.TAINT_TOLERATION: _with_gates(TaintToleration),
-    plugin_names.NODE_AFFINITY: _with_args(NodeAffinity, NodeAffinityArgs, affinity_problems),
-    plugin_names.NODE_PORTS: _without_args(NodePorts),
-    plugin_names.NODE_RESOURCES_FIT: _with_args(
-        NodeResourcesFit, NodeResourcesFitArgs, fit_problems
-    ),
-    plugin_names.VOLUME_RESTRICTIONS: _without_args(VolumeRestrictions),
-    plugin_names.NODE_VOLUME_LIMITS: _without_args(NodeVolumeLimits),
-    plugin_names.VOLUME_BINDING: _volume_binding,
-    plugin_names.VOLUME_ZONE: _without_args(VolumeZone),
-    plugin_names.NODE_RESOURCES_BALANCED_ALLOCATION: _with_args(
-        NodeResourcesBalancedAllocation,
-        NodeResourcesBalancedAllocationArgs,
-        balanced_problems,
-    ),
-    plugin_names.POD_TOPOLOGY_SPREAD: _with_args_and_gates(
-        PodTopologySpread, PodTopologySpreadArgs, spread_problems
-    ),
-    plugin_names.INTER_POD_AFFINITY: _with_args(
-        InterPodAffinity, InterPodAffinityArgs, interpod_problems
-    ),
-    plugin_names.DYNAMIC_RESOURCES: _with_args(
-        DynamicResources, DynamicResourcesArgs, dynamic_resources_problems
-    ),
-    plugin_names.IMAGE_LOCALITY: _without_args(ImageLocality),
-    plugin_names.DEFAULT_BINDER: _without_args(DefaultBinder),
-    plugin_names.DEFAULT_PREEMPTION: _with_args(
-        DefaultPreemption, DefaultPreemptionArgs, preemption_problems
-    ),
-    plugin_names.NODE_DECLARED_FEATURES: _without_args(NodeDeclaredFeatures),
-    plugin_names.GANG_SCHEDULING: _without_args(GangScheduling),
-}
+IN_TREE: Final[Mapping[str, Factory]] = dict(
+    (
+        _made(SchedulingGates),
+        _made(PrioritySort),
+        _made(NodeUnschedulable, is_gated=True),
+        _made(NodeName),
+        _made(TaintToleration, is_gated=True),
+        _made(NodeAffinity, NodeAffinityArgs, affinity_problems),
+        _made(NodePorts),
+        _made(NodeResourcesFit, NodeResourcesFitArgs, fit_problems),
+        _made(VolumeRestrictions),
+        _made(NodeVolumeLimits),
+        (VolumeBinding.NAME, _volume_binding),
+        _made(VolumeZone),
+        _made(
+            NodeResourcesBalancedAllocation, NodeResourcesBalancedAllocationArgs, balanced_problems
+        ),
+        _made(PodTopologySpread, PodTopologySpreadArgs, spread_problems, is_gated=True),
+        _made(InterPodAffinity, InterPodAffinityArgs, interpod_problems),
+        _made(DynamicResources, DynamicResourcesArgs, dynamic_resources_problems),
+        _made(ImageLocality),
+        _made(DefaultBinder),
+        _made(DefaultPreemption, DefaultPreemptionArgs, preemption_problems),
+        _made(NodeDeclaredFeatures),
+        _made(GangScheduling),
+    )
+)
 
 
 class BuiltProfile(NamedTuple):
