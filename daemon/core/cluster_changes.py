@@ -188,8 +188,9 @@ class ClusterChanges:
         old = None if held is None else PodView(held.record, held.pod_class.info)
         node_name = record.node_name if held is None else held.node_name
         self._cache.add_pod(record)
-        mates = self._groups.add(record)
-        self._queue.let_in(mates, GANG_SCHEDULING, ASSIGNED_POD_ADD.label, now_s)
+        if record.group:
+            mates = self._groups.add(record)
+            self._queue.let_in(mates, GANG_SCHEDULING, ASSIGNED_POD_ADD.label, now_s)
         if old is not None and node_name != record.node_name:
             self.wake_as_removed(old, node_name, now_s)
         if held is None and self._queue.contains(record.uid):
@@ -227,9 +228,10 @@ class ClusterChanges:
             self._counters[Count.FOREIGN_PODS] += 1
             return
         if known is None:
-            mates = self._groups.add(record)
+            mates = self._groups.add(record) if record.group else ()
             self._queue.add(record, pod_class, now_s)
-            self._queue.let_in(mates, GANG_SCHEDULING, UNSCHEDULED_POD_ADD, now_s)
+            if mates:
+                self._queue.let_in(mates, GANG_SCHEDULING, UNSCHEDULED_POD_ADD, now_s)
             return
         old_class = known.pod_class
         pod = self._queue.update(record, pod_class, now_s, is_assumed=is_assumed)
@@ -249,7 +251,7 @@ class ClusterChanges:
         queued = self._queue.delete(uid)
         removed = self._cache.remove_pod(uid)
         gone = queued or removed
-        if gone is not None:
+        if gone is not None and gone.record.group:
             self._groups.remove(gone.record)
         if queued is not None:
             self._events[UNSCHEDULED_POD_DELETE] += 1

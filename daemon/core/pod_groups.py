@@ -79,8 +79,6 @@ class PodGroups:
 
     def add(self, record: PodRecord) -> Collection[str]:
         """A pod is there. Returns the pods (uids) that it may let in: all, if it completes a quorum."""
-        if not record.group:
-            return ()
         pods = self._pods.setdefault(record.group_key, {})
         if record.uid in pods:
             return ()
@@ -89,7 +87,7 @@ class PodGroups:
 
     def remove(self, record: PodRecord) -> None:
         """A pod is gone."""
-        pods = self._pods.get(record.group_key) if record.group else None
+        pods = self._pods.get(record.group_key)
         if pods is not None:
             pods.pop(record.uid, None)
             if not pods:
@@ -101,7 +99,7 @@ class PodGroups:
     def gate_of(self, pod: QueuedPod) -> str | None:
         """GangScheduling, if it keeps the pod out."""
         record = pod.record
-        if not record.group or not self._has_quorums(pod):
+        if not self._has_quorums(pod):
             return None
         key = record.group_key
         status = pre_enqueue(record.group, self.of(key), len(self.uids(key)))

@@ -356,7 +356,7 @@ def _gate_of(
     gate = plugins.gate_of(pod, cluster)
     if gate is None and evictions.holds_back(pod.record.uid):
         gate = DEFAULT_PREEMPTION
-    if gate is None:
+    if gate is None and pod.record.group:
         gate = groups.gate_of(pod)
     # Success whatever came of it, as upstream (runPreEnqueuePlugins).
     took_s = counters.stopwatch() - begun_s

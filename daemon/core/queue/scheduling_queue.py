@@ -239,8 +239,9 @@ class SchedulingQueue:
                 self.activate((uid,), now_s)
             if pod.place is Place.ACTIVE:
                 self._active.discard(pod)
-                # Another object, so that the entry in the line is dead for good.
-                pod = self._pods[uid] = msgspec.structs.replace(pod)
+                # Another object, so that the entry in the line is dead for good; as in `_reorder`.
+                self._arrivals += 1
+                pod = self._pods[uid] = msgspec.structs.replace(pod, arrival=self._arrivals)
                 self._begin_attempt(pod, now_s)
                 popped.append(pod)
         return popped

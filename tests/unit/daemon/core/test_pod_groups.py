@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 import pytest
 
+from daemon.core.events import Event, ScorerSaid
 from daemon.core.pod_groups import GroupSettings
 from daemon.core.queue.queued_pod import Place
 from shared.extenders.extender_config import ExtenderConfig
@@ -60,10 +61,13 @@ class Gangs(Pipeline):
         self.run_until_quiet()
 
     def add_group(self, name: str, min_count: int = 0, **spec: Any) -> None:
+        self.tell_group(name, min_count, **spec)
+        self.run_until_quiet()
+
+    def tell_group(self, name: str, min_count: int = 0, **spec: Any) -> None:
         group = group_object(name, min_count, **spec)
         body = msgspec.Raw(msgspec.msgpack.encode(group))
         self.tell(ObjectChanged("podgroups", f"default/{name}", body))
-        self.run_until_quiet()
 
     def add(self, *pods: PodRecord) -> None:
         for pod in pods:
@@ -82,6 +86,13 @@ class Gangs(Pipeline):
         self.advance(11.0)
         self.handle()
         self.settle()
+
+    def _is_found_on_the_newest(self, event: Event) -> bool:
+        """A pod that was deleted meanwhile may cost its group the quorum."""
+        is_newest = super()._is_found_on_the_newest(event)
+        scorer = self.state.scorers.get(event.peer) if isinstance(event, ScorerSaid) else None
+        attempts = () if scorer is None else scorer.attempts.values()
+        return is_newest and all(each.pod.place is Place.IN_FLIGHT for each in attempts)
 
     def bound_names(self) -> set[str]:
         return {self._name(uid) for uid in self.bound}
