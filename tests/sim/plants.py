@@ -52,7 +52,7 @@ PLANTS = {
         "daemon.core.committer",
         "    ok &= nodes.incarnation[rows] <= generation\n",
         "",
-        found_by=373,
+        found_by=389,
     ),
     "a pod that was marked is confirmed in the short way": Plant(
         "daemon.core.cache",
@@ -77,12 +77,6 @@ PLANTS = {
         "for rank in range(int(counts[fits].max(initial=0))):",
         "for rank in range(0):",
         found_by=33,
-    ),
-    "the worst node is preempted on": Plant(
-        "workers.scorer.evaluator",
-        "        left = left[values == values.min()]",
-        "        left = left[values == values.max()]",
-        found_by=373,
     ),
     "who waits for room is not told of any": Plant(
         "daemon.core.cluster_changes",

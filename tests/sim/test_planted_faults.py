@@ -27,6 +27,7 @@ def test_a_planted_fault_is_found(name: str) -> None:
         seeds = chain((plant.found_by,), range(SEEDS_MAX if SEARCHES else 0))
         found_by = next((seed for seed in seeds if play_seed(seed).failure is not None), None)
     assert found_by == plant.found_by
+    assert play_seed(plant.found_by).failure is None, "it is the fault that is found"
 
 
 def test_a_story_is_made_short() -> None:

@@ -14,9 +14,9 @@ def node(name: str, cpu: str = "1", *, unschedulable: bool = False) -> Action:
     return Action(0.0, "put_node", {**what, "room": room, "unschedulable": unschedulable})
 
 
-def pod(at_s: float, name: str) -> Action:
+def pod(at_s: float, name: str, priority: int = 0) -> Action:
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
-    spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 0, "priority": priority}
     what = {"namespace": "default", "name": name, "labels": {}, "spec": spec}
     return Action(at_s, "create_pod", what)
 
@@ -134,3 +134,18 @@ def test_an_object_becomes_unreadable_and_goes() -> None:
         failure = play(plan).failure
     assert failure is not None
     assert failure.kind == "kept"
+
+
+def test_who_matters_least_has_to_go() -> None:
+    """Room can be made on either node; on one of them at a lower price."""
+    plan = story(
+        node("n0"), node("n1"), pod(2.0, "dear", 10), pod(2.5, "cheap"), pod(3.0, "more", 100)
+    )
+    outcome = play(plan)
+    assert outcome.failure is None
+    assert outcome.bound_count == 3
+    best = "        left = left[values == values.min()]"
+    with planted("workers.scorer.evaluator", best, best.replace("min", "max")):
+        failure = play(plan).failure
+    assert failure is not None
+    assert failure.kind == "eviction"
