@@ -40,7 +40,8 @@ _ITSELF: Final = re.compile(
     r"-?\d+(?:\.\d+)?(?:[numkKMGTPE]i?)?|\d{4}-\d\d-\d\dT[\d:.]+Z|true|false|default|kube-[\w-]+|"
 )
 """Amounts, numbers, times, and a few names that say nothing of anybody."""
-_AMOUNTS: Final = frozenset({"requests", "limits", "capacity", "allocatable"})
+_MAPS: Final = frozenset({"labels", "matchLabels", "nodeSelector", "selector", "parameters"})
+_FIELDS_OF_SELECTORS: Final = frozenset({"matchLabels", "matchExpressions", "nodeSelectorTerms"})
 
 
 class Anonymiser:
@@ -60,9 +61,7 @@ class Anonymiser:
             given = value or {}
             return {name: given[name] for name in given if name == INITIAL_EVENTS_END}
         if isinstance(value, dict):
-            named: Callable[[str], str] = (
-                str if key in _AMOUNTS or _is_structure(value) else self.text
-            )
+            named: Callable[[str], str] = self.text if _is_map(key, value) else str
             return {named(k): self.value(v, k) for k, v in value.items() if k not in _LEFT_OUT}
         if isinstance(value, list):
             return [self.value(each, key) for each in value]
@@ -81,17 +80,10 @@ class Anonymiser:
         )
 
 
-def _is_structure(value: dict[str, Any]) -> bool:
-    """Of named fields; else a map of labels and the like, whose values are all text and whose keys are
-    somebody's choice."""
-    return (
-        not value
-        or not all(isinstance(each, str) for each in value.values())
-        or bool(
-            {"kind", "name", "key", "type", "namespace", "topologyKey", "claimName", "uid"}
-            & value.keys()
-        )
-    )
+def _is_map(key: str, value: dict[str, Any]) -> bool:
+    """Whether the names in it are somebody's choice, as those of labels are. A selector may be such a
+    map (of pods, of services), or have fields."""
+    return key in _MAPS and not _FIELDS_OF_SELECTORS & value.keys()
 
 
 def write_anonymised(recording: Path, out: Path) -> int:
