@@ -190,4 +190,5 @@ class Trial:
             placements=answers.placements,
             failures=answers.failures,
             skipped=answers.skipped,
+            group_message=answers.group_message,
         )

@@ -4,12 +4,15 @@ from typing import Any, ClassVar
 
 import pytest
 
+from daemon.core.effects import AnswerAdmin
+from daemon.core.events import AdminAsked
 from daemon.core.queue.queued_pod import Place
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import PERMIT_TIMEOUT_MAX_S, WAIT, Handle, PermitResult
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import SUCCESS, Code, Status
 from shared.kube.pod_record import PodRecord
+from shared.messages.admin import QueueAnswer, QueueRequest
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
@@ -73,6 +76,20 @@ def test_a_pod_is_bound_when_all_have_allowed_it() -> None:
     world.settle()
     assert world.bound == {world.pod.uid: ["n1"]}
     assert first.handle.waiting_pod(world.pod.uid) is None
+
+
+def test_who_asks_is_told_what_a_pod_waits_for_and_where() -> None:
+    first = Asks("A")
+    world = Waited(first, Asks("B"))
+    (waiting,) = first.handle.waiting_pods()
+    waiting.allow("A")
+    asked = AdminAsked(b"who", QueueRequest(world.pod.key))
+    (answer,) = world.state.handle([asked], world.now_s)
+    assert isinstance(answer, AnswerAdmin)
+    assert isinstance(answer.answer, QueueAnswer)
+    (pod,) = answer.answer.pods
+    assert pod.details is not None
+    assert (pod.details.waits_for, pod.details.node_name) == (["B"], "n1")
 
 
 def test_the_shortest_time_counts_and_the_pod_is_unschedulable_by_that_plugin() -> None:
