@@ -38,7 +38,8 @@ class AttemptEnds:
     def order_plain_binding(self, attempt: Attempt, node_name: str) -> None:
         """A pod without anything to be done before its binding, as nearly all are."""
         profile = attempt.pod_class.profile
-        self._outgoing.attempt_log.tell("binding_ordered", attempt.pod, node=node_name)
+        if self._outgoing.attempt_log.is_on:  # Nearly every pod comes by here.
+            self._outgoing.attempt_log.tell("binding_ordered", attempt.pod, node=node_name)
         self._outgoing.binders.order(attempt.ticket, attempt.pod.record, node_name, profile)
         self._outgoing.counters[Count.SCHEDULED] += 1
 

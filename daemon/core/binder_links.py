@@ -131,7 +131,8 @@ class BinderLinks:
         """Nothing is left to be tried with a pod whose order was answered: it is bound."""
         pod = self._facts.queue.done(uid)
         if pod is not None:
-            self._outgoing.attempt_log.tell("pod_bound", pod)
+            if self._outgoing.attempt_log.is_on:
+                self._outgoing.attempt_log.tell("pod_bound", pod)
             self._outgoing.times.bound(pod, pod.pod_class.profile)
 
     def _on_victims(self, report: VictimReport, now_s: float) -> None:
