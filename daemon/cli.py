@@ -61,13 +61,15 @@ BENCH_COMMANDS: Final = {
 OTHER_COMMANDS: Final = {
     **BENCH_COMMANDS,
     "explain": OtherCommand(
-        "trial.explain", "why a pod of a running berth is where it is, or nowhere"
+        "daemon.trial.explain", "why a pod of a running berth is where it is, or nowhere"
     ),
     "what-if": OtherCommand(
-        "trial.what_if_command", "where pods would go if there were others, other nodes or settings"
+        "daemon.trial.what_if_command",
+        "where pods would go if there were others, other nodes or settings",
     ),
     "replay": OtherCommand(
-        "trial.replay", "decide a recorded day again, beside who did or by another configuration"
+        "daemon.trial.replay",
+        "decide a recorded day again, beside who did or by another configuration",
     ),
 }
 """All that are imported only when they are asked for."""

@@ -12,7 +12,7 @@ from typing import Final
 DISTRIBUTION: Final = "berth-scheduler"
 """Not `berth`: that name on the package index is somebody else's."""
 BENCH_DISTRIBUTION: Final = "berth-bench"
-REQUIRED: Final = ("daemon", "workers", "shared", "trial")
+REQUIRED: Final = ("daemon", "workers", "shared")
 OPTIONAL: Final = ("bench",)
 """Left out of production installations."""
 

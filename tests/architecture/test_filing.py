@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-PACKAGES: Final = ("daemon", "workers", "shared", "trial", "bench")
+PACKAGES: Final = ("daemon", "workers", "shared", "bench")
 OF_EACH_PACKAGE: Final = ("__init__", "__main__")
 
 

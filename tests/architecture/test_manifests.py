@@ -88,7 +88,7 @@ def test_nothing_runs_as_root_or_writes_outside_its_volumes() -> None:
     assert security["capabilities"] == {"drop": ["ALL"]}
 
 
-@pytest.mark.parametrize("package", ["daemon", "workers", "shared", "trial"])
+@pytest.mark.parametrize("package", ["daemon", "workers", "shared"])
 def test_the_image_gets_every_package(package: str) -> None:
     lines = (ROOT / "Containerfile").read_text(encoding="utf-8").splitlines()
     assert f"COPY {package} {package}" in lines

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("daemon", "workers", "shared", "trial", "bench")
+PACKAGES = ("daemon", "workers", "shared", "bench")
 SKIPPED_FOLDERS = ("__pycache__", "out", "dist", "build")
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".txt", ".yaml", ".yml", ".sh", ".cfg", ".lock", ""}
 FUNCTION_LINES_MAX = 70

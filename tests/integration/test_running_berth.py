@@ -14,14 +14,14 @@ import pytest
 
 from daemon.commands.compare_caches import compare
 from daemon.commands.show_status import Status, status_lines
+from daemon.trial.explain import explain
+from daemon.trial.replay import in_the_shadow
+from daemon.trial.subject import running_subject
+from daemon.trial.what_if_command import Change, what_if
 from shared.config import SchedulerConfiguration
 from shared.messages.to_owner import PodChanged
 from tests.integration.test_leader import Stage, stage_in
 from tests.support.waiting import HANG_S
-from trial.explain import explain
-from trial.replay import in_the_shadow
-from trial.subject import running_subject
-from trial.what_if_command import Change, what_if
 
 pytestmark = pytest.mark.integration
 

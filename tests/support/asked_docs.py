@@ -10,13 +10,13 @@ import yaml
 from msgspec.structs import replace
 
 from daemon.core.queue.queued_pod import QueuedPod
+from daemon.trial.explain import explain_in, explanation_lines, facts_of
+from daemon.trial.manifests import pods_of
+from daemon.trial.subject import Subject
+from daemon.trial.what_if_command import Change, lines_of, what_if
 from shared.messages.admin import QueueAnswer, QueueRequest
 from shared.messages.to_owner import AdapterMessage, PodChanged
 from tests.support.subjects import openb_subject
-from trial.explain import explain_in, explanation_lines, facts_of
-from trial.manifests import pods_of
-from trial.subject import Subject
-from trial.what_if_command import Change, lines_of, what_if
 
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "asking.md"
 ASKED_AT_S: Final = 12.0

@@ -6,6 +6,7 @@ import orjson
 
 from bench.demo.workload import openb_workload
 from daemon.adapter.kind_feed import KindFeed
+from daemon.trial.subject import Subject
 from shared.config import SchedulerConfiguration
 from shared.framework.feature_gates import FeatureGates
 from shared.kube.objects import Node
@@ -18,7 +19,6 @@ from shared.messages.to_owner import (
     SyncFinished,
     SyncStarted,
 )
-from trial.subject import Subject
 
 
 def subject_with(

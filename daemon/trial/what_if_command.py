@@ -18,14 +18,14 @@ from daemon.cli import add_output, as_json, show
 from daemon.commands.check_config import check
 from daemon.commands.run_flags import add_runtime_dir
 from daemon.commands.text_table import table
+from daemon.trial.manifests import nodes_of, pods_of
+from daemon.trial.subject import Subject, running_subject
+from daemon.trial.trial import Trial
 from shared import exit_codes
 from shared.config import SchedulerConfiguration
 from shared.errors import OperationalError
 from shared.kube.pod_record import PodRecord, decode_template
 from shared.messages.to_owner import AdapterMessage, NodeChanged, PodChanged, PodDeleted
-from trial.manifests import nodes_of, pods_of
-from trial.subject import Subject, running_subject
-from trial.trial import Trial
 
 HORIZON_S: Final = 120.0
 SHOWN_MAX: Final = 40

@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from daemon.trial.trial import Trial
 from shared.columns.schema import CPU
 from shared.messages.to_owner import AdapterMessage, PodChanged, PodDeleted
-from trial.trial import Trial
 
 
 class DayOutcome(msgspec.Struct, frozen=True):

@@ -2,12 +2,12 @@
 
 import pytest
 
+from daemon.trial.explain import explain_in, explanation_lines, facts_of
+from daemon.trial.subject import Subject
 from shared.errors import OperationalError
 from shared.messages.admin import QueueAnswer, QueueRequest
 from tests.support.builders import make_node, make_pod
 from tests.support.subjects import subject_with
-from trial.explain import explain_in, explanation_lines, facts_of
-from trial.subject import Subject
 
 TAINT = {"key": "gpu", "value": "", "effect": "NoSchedule"}
 

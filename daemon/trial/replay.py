@@ -22,6 +22,10 @@ from daemon.cli import add_output, as_json, show
 from daemon.commands.check_config import check
 from daemon.commands.run_flags import add_feature_gates
 from daemon.commands.text_table import table
+from daemon.trial.anonymity import write_anonymised
+from daemon.trial.rerun import DayOutcome, Rerun
+from daemon.trial.shadow import MEANINGS, Example, Shadow
+from daemon.trial.trial import Trial
 from shared import exit_codes
 from shared.config import SchedulerConfiguration
 from shared.framework.feature_gates import parse_feature_gates
@@ -29,10 +33,6 @@ from shared.kube.api_errors import ApiError
 from shared.kube.decode import UnreadableListError
 from shared.kube.resources import KINDS_BY_PLURAL
 from shared.messages.to_owner import AdapterMessage
-from trial.anonymity import write_anonymised
-from trial.rerun import DayOutcome, Rerun
-from trial.shadow import MEANINGS, Example, Shadow
-from trial.trial import Trial
 
 
 class ShadowReport(msgspec.Struct, frozen=True):

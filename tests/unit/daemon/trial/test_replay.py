@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from daemon.adapter.recording import Recorder, read_recording
+from daemon.trial import replay
+from daemon.trial.replay import compare, in_the_shadow, lines_of, moments
 from shared.clock import ManualClock
 from shared.config import SchedulerConfiguration, parse_configuration
 from shared.kube.decode import INITIAL_EVENTS_END
 from shared.kube.resources import ALL_KINDS
 from shared.messages.to_owner import ObjectRejected
-from trial import replay
-from trial.replay import compare, in_the_shadow, lines_of, moments
 
 SECRET = "customer-7"
 DEFAULTS = SchedulerConfiguration()

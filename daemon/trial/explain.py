@@ -16,6 +16,9 @@ import msgspec
 from daemon.cli import add_output, as_json, show
 from daemon.commands.run_flags import add_runtime_dir
 from daemon.commands.text_table import table
+from daemon.trial.subject import Subject, running_subject
+from daemon.trial.trial import Trial
+from daemon.trial.trial_diagnosis import Diagnosis, diagnose_pod
 from shared import exit_codes
 from shared.clock import SystemClock
 from shared.engine.engine import Engine
@@ -26,9 +29,6 @@ from shared.messages.admin import PendingPod, QueueAnswer, QueueRequest
 from shared.messages.to_owner import PodChanged
 from shared.transport.admin_client import AdminClient
 from shared.transport.endpoints import Endpoints
-from trial.subject import Subject, running_subject
-from trial.trial import Trial
-from trial.trial_diagnosis import Diagnosis, diagnose_pod
 
 OWNER_TIMEOUT_S: Final = 5.0
 EVENTS_SHOWN_MAX: Final = 8

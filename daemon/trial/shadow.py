@@ -12,10 +12,10 @@ from typing import Final
 import msgspec
 
 from daemon.core.queue.queued_pod import QueuedPod
+from daemon.trial.trial import Trial
+from daemon.trial.trial_diagnosis import diagnose_pod
 from shared.engine.engine import Engine
 from shared.messages.to_owner import AdapterMessage, PodChanged
-from trial.trial import Trial
-from trial.trial_diagnosis import diagnose_pod
 
 EXAMPLES_MAX: Final = 20
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from daemon.trial import what_if_command as command
+from daemon.trial.manifests import nodes_of, pods_of
+from daemon.trial.what_if_command import Change, lines_of, what_if
 from shared.config import parse_configuration
 from shared.errors import ConfigurationError, OperationalError
 from tests.support.builders import make_node, make_pod
 from tests.support.subjects import subject_with
-from trial import what_if_command as command
-from trial.manifests import nodes_of, pods_of
-from trial.what_if_command import Change, lines_of, what_if
 
 SCHEDULER = "default-scheduler"
 

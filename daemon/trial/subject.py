@@ -6,13 +6,13 @@ from typing import NamedTuple
 from daemon.adapter.listing import list_cluster
 from daemon.commands.check_config import check
 from daemon.supervisor.process_list import read_list
+from daemon.trial.trial import Trial
 from shared.child_plan import PLAN_NAME, read_plan
 from shared.config import SchedulerConfiguration
 from shared.framework.feature_gates import FeatureGates, parse_feature_gates
 from shared.kube.kubeconfig import find_access
 from shared.kube.resources import ALL_KINDS
 from shared.messages.to_owner import AdapterMessage
-from trial.trial import Trial
 
 
 class Subject(NamedTuple):
