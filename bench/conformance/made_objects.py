@@ -295,6 +295,9 @@ class ObjectMaker:
         """One of a shape, on a node or waiting."""
         rng = self.rng
         spec = {"schedulerName": PROFILES[0], **shape["spec"]}
+        if self.draws("images", 0.5):
+            mounted = {"name": "i", "image": {"reference": rng.choice(IMAGES)}}
+            spec["volumes"] = [*spec.get("volumes", ()), mounted]
         metadata = meta(name, shape["namespace"], labels=shape["labels"])
         status: Json = {"phase": "Pending"}
         if node:

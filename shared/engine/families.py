@@ -20,7 +20,7 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Scope
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
-from shared.kube.objects import Container
+from shared.kube.objects import Container, PodSpec, Volume
 
 FAMILIES_MAX: Final = 1 << 14
 """So many are told apart before all are forgotten; of most there is no more than the key."""
@@ -98,7 +98,7 @@ def family_key(info: PodInfo, profile: str) -> bytes:
         init_containers=[_without_requests(each) for each in spec.init_containers or ()],
         resources=None,
         overhead=None,
-        volumes=None,
+        volumes=_images(spec),
         resource_claims=None,
     )
     # What a status tells here is amounts and claims, and by its identity a pod knows its own claims.
@@ -110,8 +110,13 @@ def _without_claims(info: PodInfo) -> PodInfo:
     """What speaks for its family: the pod without what is its own, which goes when the pod goes."""
     if info.template.identity is None:
         return info
-    bare = msgspec.structs.replace(info.spec, volumes=None, resource_claims=None)
+    bare = msgspec.structs.replace(info.spec, volumes=_images(info.spec), resource_claims=None)
     return PodInfo(info.namespace, msgspec.structs.replace(info.template, spec=bare, identity=None))
+
+
+def _images(spec: PodSpec) -> list[Volume]:
+    """The volumes that are images: nobody claims them, and nodes are rated by who has them."""
+    return [volume for volume in spec.volumes or () if volume.image is not None]
 
 
 def may_have_claims(info: PodInfo) -> bool:

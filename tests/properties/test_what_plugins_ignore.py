@@ -55,9 +55,9 @@ def with_other_requests(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_claims(pod: dict[str, Any]) -> dict[str, Any]:
-    """No volumes, no claims, and nothing that devices might provide."""
+    """No volumes but images, no claims, and nothing that devices might provide."""
     twin = copy.deepcopy(pod)
-    twin["spec"].pop("volumes", None)
+    twin["spec"]["volumes"] = [each for each in twin["spec"].get("volumes", ()) if "image" in each]
     twin["spec"].pop("resourceClaims", None)
     for container in (*twin["spec"]["containers"], *twin["spec"].get("initContainers", ())):
         for amounts in container.get("resources", {}).values():

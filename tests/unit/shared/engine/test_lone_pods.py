@@ -131,6 +131,16 @@ def test_a_family_is_alike_in_all_but_requests() -> None:
     assert one != two, "which devices there are is not a matter of the columns"
 
 
+def test_images_that_are_mounted_are_no_claims() -> None:
+    mounted = [{"volumes": [{"name": "v", "image": {"reference": name}}]} for name in ("a", "b")]
+    claimed = [
+        {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]}
+        for name in ("a", "b")
+    ]
+    assert len({family_key(info_of(spec=spec), PROFILE) for spec in mounted}) == 2
+    assert len({family_key(info_of(spec=spec), PROFILE) for spec in claimed}) == 1
+
+
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Which way was taken for each pod."""
