@@ -14,7 +14,7 @@ Rules: staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go, v1.36.
 """
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol, assert_never
 
 from shared.cel.cel_costs import COST_MAX, COSTS, LIST_COST, MAP_COST, ROUND_COSTS, Cost, fixed
@@ -424,22 +424,26 @@ def _logic(node: Call, names: frozenset[str], *, decisive: bool) -> Evaluate:
     sides = [_compiled(each, names) for each in _operands(node)]
 
     def evaluate(scope: Scope) -> bool:
-        failed: CelError | None = None
-        for side in sides:
-            try:
-                value = side(scope)
-            except CelError as error:
-                failed = failed or error
-                continue
-            if value is decisive:
-                return decisive
-            if not isinstance(value, bool):
-                failed = failed or no_overload()
-        if failed is not None:
-            raise failed
-        return not decisive
+        return _decided(scope, sides, decisive=decisive)
 
     return evaluate
+
+
+def _decided(scope: Scope, sides: Iterable[Evaluate], *, decisive: bool) -> bool:
+    failed: CelError | None = None
+    for side in sides:
+        try:
+            value = side(scope)
+        except CelError as error:
+            failed = failed or error
+            continue
+        if value is decisive:
+            return decisive
+        if not isinstance(value, bool):
+            failed = failed or no_overload()
+    if failed is not None:
+        raise failed
+    return not decisive
 
 
 def _operands(node: Call) -> list[Node]:
@@ -587,20 +591,8 @@ Rounds = Iterator[Any]
 
 
 def _quantified(scope: Scope, rounds: Rounds, body: Evaluate, *, decisive: bool) -> bool:
-    failed: CelError | None = None
-    for _ in rounds:
-        try:
-            value = body(scope)
-        except CelError as error:
-            failed = failed or error
-            continue
-        if value is decisive:
-            return decisive
-        if not isinstance(value, bool):
-            failed = failed or no_overload()
-    if failed is not None:
-        raise failed
-    return not decisive
+    # Each round sets the variable that the body reads.
+    return _decided(scope, (body for _ in rounds), decisive=decisive)
 
 
 def _all(scope: Scope, rounds: Rounds, bodies: list[Evaluate]) -> bool:
