@@ -15,7 +15,7 @@ import numpy as np
 from bench.conformance.claims import bind_claims
 from bench.conformance.corpus_evaluator import Outcome
 from bench.conformance.nominated_family import NominatedPods, status_shape
-from bench.conformance.one_by_one import SlowAttempt, disagreements
+from bench.conformance.one_by_one import FastWays, SlowAttempt, disagreements
 from bench.conformance.scenario import (
     Change,
     ClusterObjects,
@@ -32,7 +32,7 @@ from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.config import API_VERSION, KIND, parse_configuration
 from shared.engine.best_rows import Ties
-from shared.engine.engine import Choice, Engine
+from shared.engine.engine import Choice
 from shared.engine.evaluation import Evaluation
 from shared.framework.diagnosis import node_verdicts
 from shared.framework.feature_gates import FeatureGates
@@ -134,7 +134,8 @@ class _Session:
         self._profiles = profiles
         self._first = next(iter(profiles))
         frameworks = {name: profile.framework for name, profile in profiles.items()}
-        self._engine = Engine(cache.view, frameworks)
+        self._fast = FastWays(cache.view, frameworks)
+        self._engine = self._fast.engine
         self._uids = {
             pod_key(pod): pod.metadata.uid for pod in (*scenario.objects.pods, *scenario.pending)
         }
@@ -182,7 +183,7 @@ class _Session:
         pod = prepared(profile.framework, pod_class.info, self._cache.view, uid)
         slow = SlowAttempt(pod, self._first_by_name)
         decision = {"requests": _requests(pod_class), **self._decided(slow)}
-        found = disagreements(slow, self._engine, pod_class.class_id, profile.scheduler_name)
+        found = disagreements(slow, self._fast, pod_class.class_id, profile.scheduler_name)
         if found:
             decision["engine"] = found
         choice = slow.choice

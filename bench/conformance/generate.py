@@ -32,8 +32,13 @@ WEIGHTED: Final = ("NodeResourcesFit", "PodTopologySpread", "InterPodAffinity", 
 def scenario(seed: int, number: int) -> Json:
     """The scenario of this number, always the same."""
     rng = random.Random(f"{seed}/{number}")
-    families = frozenset(each for each in FAMILIES if rng.random() < RARE.get(each, 0.5))
+    families = drawn_families(rng)
     return {"name": f"generated-{seed}-{number}", **ClusterMaker(rng, families).scenario()}
+
+
+def drawn_families(rng: random.Random) -> frozenset[str]:
+    """Those that take part in one cluster."""
+    return frozenset(each for each in FAMILIES if rng.random() < RARE.get(each, 0.5))
 
 
 class ClusterMaker:

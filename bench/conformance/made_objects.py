@@ -108,8 +108,8 @@ class ObjectMaker:
         if self.draws("affinity", 0.4):
             affinity["nodeAffinity"] = self._node_affinity()
         if self.draws("interpod", 0.6):
-            kind = rng.choice(("podAffinity", "podAntiAffinity", "podAntiAffinity"))
-            affinity[kind] = self._pod_affinity(app)
+            kinds = (("podAffinity",), ("podAntiAffinity",), ("podAntiAffinity", "podAffinity"))
+            affinity |= {kind: self._pod_affinity(app) for kind in rng.choice(kinds)}
         if affinity:
             spec["affinity"] = affinity
         if self.draws("spread", 0.6):
@@ -130,7 +130,7 @@ class ObjectMaker:
             namespace = "default"
         if self.draws("profiles", 0.5):
             spec["schedulerName"] = PROFILES[1]
-        labels = {"app": app, "v": rng.choice(("1", "2"))}
+        labels = {"app": app, "v": rng.choice(("1", "2"))} if rng.random() < 0.95 else {}
         return {"namespace": namespace, "labels": labels, "spec": spec}
 
     def _resources(self) -> Json:

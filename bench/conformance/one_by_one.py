@@ -14,8 +14,11 @@ import numpy as np
 from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.engine.best_rows import Ties
+from shared.engine.checker import Checker
 from shared.engine.engine import Choice, Engine
 from shared.engine.evaluation import Evaluation
+from shared.engine.lone_pods import LonePods
+from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import (
     FitError,
     diagnose,
@@ -39,6 +42,7 @@ from shared.framework.post_filter import (
     run_post_filters,
 )
 from shared.framework.prepared_pod import PreparedPod
+from shared.framework.runtime import Framework
 from shared.framework.score_range import out_of_range
 from shared.framework.status import Status
 from shared.plugins.preemption.victim_selector import VictimSelector
@@ -181,11 +185,21 @@ class SlowAttempt:
         return found, [verdict.status for verdict in selector.failed]
 
 
+class FastWays:
+    """All that keeps results from one attempt to the next: what a scorer decides by, and the owner."""
+
+    def __init__(self, view: ClusterView, frameworks: dict[str, Framework]) -> None:
+        self.engine = Engine(view, frameworks)
+        self.lone_pods = LonePods(view, frameworks, self.engine.states)
+        self.checker = Checker(view, frameworks)
+
+
 def disagreements(
-    slow: SlowAttempt, engine: Engine, class_id: int, profile: str, *, seeks_room: bool = True
+    slow: SlowAttempt, fast: FastWays, class_id: int, profile: str, *, seeks_room: bool = True
 ) -> list[str]:
-    """Where the engine says otherwise than the slow way about the same pod; empty: nowhere.
+    """Where a fast way says otherwise than the slow one about the same pod; empty: nowhere.
     `seeks_room`: PostFilter is run as well."""
+    engine = fast.engine
     evaluation = engine.evaluate(class_id, slow.pod.info, profile)
     if slow.pod.own_uid:
         takes = engine.takes_nominated(evaluation, slow.pod.nominated_row, slow.pod.own_uid)
@@ -197,15 +211,31 @@ def disagreements(
     passing = np.flatnonzero(evaluation.feasible)
     found += _unequal("feasible", _names(nodes, passing), _names(nodes, slow.feasible))
     found += _unequal("feasible_count", evaluation.feasible_count, len(slow.feasible))
-    chosen = engine.choose(evaluation, slow.tie_break)
-    found += _unequal("choice", chosen, slow.choice)
-    if chosen is not None and chosen.feasible_count > 1 and not found:
+    found += _unequal("choice", engine.choose(evaluation, slow.tie_break), slow.choice)
+    found += _apart_otherwise(slow, fast, class_id, profile)
+    if slow.choice is not None and slow.choice.feasible_count > 1 and not found:
         scores = engine.scores_of(evaluation)
         assert scores is not None, "something was chosen by them"
         totals = scores.total[slow.feasible].tolist()
         found += _unequal("scores", totals, slow.scored.totals.tolist())
-    if chosen is None and not found:
+    if slow.choice is None and not found:
         found += _failed_otherwise(slow, engine, evaluation, seeks_room=seeks_room)
+    return found
+
+
+def _apart_otherwise(slow: SlowAttempt, fast: FastWays, class_id: int, profile: str) -> list[str]:
+    """Of the pod as one without its like, and what the owner makes of each node."""
+    info, own_uid = slow.pod.info, slow.pod.own_uid
+    found: list[str] = []
+    if not own_uid:
+        alone = fast.lone_pods.choose(class_id, info, profile, slow.tie_break)
+        if alone is not None:
+            found = _unequal("choice without its like", alone, slow.choice)
+    if not slow.filter_error:
+        rows = slow.view.nodes.present_rows()
+        passing = rows[fast.checker.passing(class_id, info, profile, rows, own_uid)]
+        nodes = slow.view.nodes
+        found += _unequal("owner", _names(nodes, passing), _names(nodes, slow.feasible))
     return found
 
 

@@ -27,7 +27,14 @@ from shared.framework.runtime import Framework
 from shared.framework.status import SUCCESS
 from shared.kube.objects import Namespace, Node
 from shared.plugins.in_tree import InTreeRegistry
-from tests.properties.test_engine_exactness import CLUSTERS, NODE_NAMES, NODES, SHAPES, service
+from tests.properties.test_engine_exactness import (
+    CLUSTERS,
+    NODE_NAMES,
+    NODES,
+    SHAPES,
+    asking_for,
+    service,
+)
 from tests.support.builders import make_pod
 from tests.support.dependence_cases import CASES, Case
 from tests.support.devices import CLASS, device, make_claim, make_class, make_slice, request
@@ -85,7 +92,7 @@ def _objects() -> dict[str, list[Callable[[Cache, bool], None]]]:
         cache.objects.put("namespaces", "default", msgspec.convert(body, Namespace))
 
     return {
-        "services": [put("services", "default/s", service("served"))],
+        "services": [put("services", "default/s", service("a"))],
         "namespaces": [namespace],
         "persistentvolumes": [
             lambda cache, is_free: put_volume(
@@ -308,7 +315,7 @@ def test_who_ignores_requests_says_the_same_of_a_pod_that_asks_for_more(
 ) -> None:
     cache = world(nodes, pods, flags)
     before = Answers(cache, info_of(cache, kind))
-    more = cache.classes.acquire(make_pod("new", **{**PODS[kind], "cpu": cpu})).info
+    more = cache.classes.acquire(make_pod("new", **asking_for(PODS[kind], cpu))).info
     after = Answers(cache, more)
     ignoring = [name for name, p in PLUGINS.items() if getattr(p, "ignores_requests", False)]
     assert len(ignoring) > len(PLUGINS) // 2

@@ -9,6 +9,7 @@ worker's copy, with its tentative placements and nominations.
 """
 
 import copy
+import random
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,9 +20,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from bench.conformance.generate import drawn_families
 from bench.conformance.generated import FROM_SIZE
-from bench.conformance.one_by_one import SlowAttempt, disagreements
-from bench.sim.slow_topology import HOST_NAME, PREFERRED, REQUIRED, ZONE
+from bench.conformance.made_names import APPS, CLAIMS, DRIVER
+from bench.conformance.made_objects import ObjectMaker
+from bench.conformance.made_storage import StorageMaker
+from bench.conformance.one_by_one import FastWays, SlowAttempt, disagreements
+from bench.conformance.scenario import ClusterObjects, other_objects
+from bench.conformance.shapes import object_kind
 from daemon.core.cache import Cache
 from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.nomination_columns import Nomination
@@ -30,7 +36,6 @@ from shared.engine import lone_pods
 from shared.engine.best_rows import Ties
 from shared.engine.checker import Checker
 from shared.engine.engine import Engine
-from shared.engine.lone_pods import LonePods
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.prepared_pod import prepared
@@ -41,133 +46,32 @@ from shared.kube.pod_record import PodRecord, decode_template
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_pod
 from tests.support.devices import allocated, make_claim
-from tests.support.storage_and_devices import put_storage_and_devices
 from workers.scorer.replica import Replica
 from workers.scorer.tie_break import by_seed
 
 PROFILE = "default-scheduler"
 FRAMEWORKS = {PROFILE: InTreeRegistry(entry_points=()).build(ProfileConfig()).framework}
 NODE_NAMES = tuple(f"n{i}" for i in range(7))
-WEB = {"matchLabels": {"app": "web"}}
-DB = {"matchLabels": {"app": "db"}}
-TEAM_X = {"matchLabels": {"team": "x"}}
-SOFT_TAINT = {"key": "soft", "value": "", "effect": "PreferNoSchedule"}
-HARD_TAINT = {"key": "hard", "value": "", "effect": "NoSchedule"}
+SHAPE_COUNT = 26
 
 
-def spread(key: str, when: str, **others: Any) -> dict[str, Any]:
-    return {
-        "topologyKey": key,
-        "maxSkew": 1,
-        "whenUnsatisfiable": when,
-        "labelSelector": WEB,
-        **others,
-    }
+def made_shape(number: int) -> dict[str, Any]:
+    """As the made up clusters have them."""
+    rng = random.Random(f"shape {number}")
+    return ObjectMaker(rng, drawn_families(rng)).shape()
 
 
-def term(key: str, selector: dict[str, Any], **others: Any) -> dict[str, Any]:
-    return {"topologyKey": key, "labelSelector": selector, **others}
+def asking_for(shape: dict[str, Any], cpu: str) -> dict[str, Any]:
+    """The same shape with another request."""
+    if "containers" not in shape.get("spec", {}):
+        return {**shape, "cpu": cpu}
+    first, *others = shape["spec"]["containers"]
+    requests = {**first["resources"]["requests"], "cpu": cpu}
+    first = {**first, "resources": {**first["resources"], "requests": requests}}
+    return {**shape, "spec": {**shape["spec"], "containers": [first, *others]}}
 
 
-def weighted(weight: int, key: str, selector: dict[str, Any]) -> dict[str, Any]:
-    return {"weight": weight, "podAffinityTerm": term(key, selector)}
-
-
-SHAPES: list[dict[str, Any]] = [
-    {"labels": {}},
-    {"labels": {"app": "web"}, "cpu": "1"},
-    {"labels": {"app": "db"}, "host_port": 8080},
-    {"labels": {"app": "served"}},
-    {"labels": {"app": "db"}, "namespace": "prod", "spec": {"nodeSelector": {"disk": "ssd"}}},
-    {
-        "labels": {"app": "web", "v": "1"},
-        "spec": {"topologySpreadConstraints": [spread(ZONE, "DoNotSchedule")]},
-    },
-    {
-        "labels": {"app": "web"},
-        "spec": {
-            "topologySpreadConstraints": [
-                spread(HOST_NAME, "DoNotSchedule", minDomains=3),
-                spread(ZONE, "DoNotSchedule", maxSkew=2, nodeTaintsPolicy="Honor"),
-            ],
-        },
-    },
-    {
-        "labels": {"app": "web"},
-        "spec": {
-            "topologySpreadConstraints": [
-                spread(ZONE, "ScheduleAnyway"),
-                spread(HOST_NAME, "ScheduleAnyway"),
-            ],
-            "tolerations": [{"key": "hard", "operator": "Exists"}],
-        },
-    },
-    {
-        "labels": {"app": "web"},
-        "spec": {
-            "topologySpreadConstraints": [
-                spread("rack", "ScheduleAnyway", nodeAffinityPolicy="Ignore"),
-                spread(ZONE, "DoNotSchedule"),
-            ],
-        },
-    },
-    {
-        "labels": {"app": "web"},
-        "spec": {"affinity": {"podAffinity": {REQUIRED: [term(ZONE, WEB)]}}},
-    },
-    {
-        "labels": {"app": "db"},
-        "spec": {"affinity": {"podAffinity": {REQUIRED: [term(ZONE, WEB), term("rack", WEB)]}}},
-    },
-    {
-        "labels": {"app": "web"},
-        "spec": {"affinity": {"podAntiAffinity": {REQUIRED: [term(HOST_NAME, WEB)]}}},
-    },
-    {
-        "labels": {"app": "db"},
-        "namespace": "prod",
-        "spec": {
-            "affinity": {
-                "podAntiAffinity": {REQUIRED: [term(ZONE, WEB, namespaceSelector=TEAM_X)]},
-                "podAffinity": {PREFERRED: [weighted(5, "rack", DB)]},
-            }
-        },
-    },
-    {
-        "labels": {"app": "web"},
-        "cpu": "2",
-        "spec": {
-            "affinity": {
-                "podAntiAffinity": {PREFERRED: [weighted(3, ZONE, WEB), weighted(1, ZONE, DB)]},
-                "podAffinity": {PREFERRED: [weighted(3, ZONE, WEB)]},
-            },
-            "topologySpreadConstraints": [spread("rack", "ScheduleAnyway")],
-        },
-    },
-    {
-        "labels": {"app": "web"},
-        "cpu": "1",
-        "priority": 10,
-        "spec": {"topologySpreadConstraints": [spread(ZONE, "DoNotSchedule", maxSkew=5)]},
-    },
-    {
-        "labels": {"app": "db"},
-        "cpu": "2",
-        "priority": 5,
-        "spec": {"affinity": {"podAntiAffinity": {REQUIRED: [term(HOST_NAME, WEB)]}}},
-    },
-    {"labels": {"app": "db"}, "cpu": "3", "priority": 20, "host_port": 8080},
-    {"labels": {"app": "web"}, "claim": "c0", "priority": 10},
-    {"labels": {}, "claim": "solo", "cpu": "1", "priority": 5},
-    {
-        "labels": {"app": "web"},
-        "priority": 5,
-        "spec": {"resourceClaims": [{"name": "c", "resourceClaimName": "gpu"}]},
-    },
-    {"labels": {"app": "huge"}, "cpu": "9Ei"},
-    {"labels": {"app": "vast"}, "memory": "5E"},
-]
-"""The last ask for so much that the sums over two of them wrap around."""
+SHAPES = [made_shape(number) for number in range(SHAPE_COUNT)]
 SHAPE_NUMBERS = st.integers(0, len(SHAPES) - 1)
 
 
@@ -179,45 +83,21 @@ def service(app: str) -> Service:
     return msgspec.convert(body, Service)
 
 
-def node_object(
-    name: str,
-    host: str,
-    zone: str,
-    rack: str,
-    cpu: int,
-    memory: str,
-    *,
-    ssd: bool,
-    taints: list[Any],
-) -> Node:
-    pairs = (
-        (HOST_NAME, host or name),
-        (ZONE, zone),
-        ("rack", rack),
-        ("disk", "ssd" if ssd else ""),
-    )
-    labels = {key: value for key, value in pairs if value and value != "none"}
-    body = {
-        "metadata": {"name": name, "labels": labels},
-        "spec": {"taints": taints},
-        "status": {"allocatable": {"cpu": str(cpu), "memory": memory, "pods": "6"}},
-    }
-    return msgspec.convert(body, Node)
+def made_node(name: str, seed: int) -> Node:
+    rng = random.Random(f"node {seed}")
+    return msgspec.convert(ObjectMaker(rng, drawn_families(rng)).node(name), Node)
 
 
-NODES = st.builds(
-    node_object,
-    st.sampled_from(NODE_NAMES),
-    st.sampled_from(("", "", "", "shared", "none")),
-    st.sampled_from(("a", "a", "b", "b", "c", "")),
-    st.sampled_from(("1", "2", "")),
-    st.sampled_from((2, 4, 4, 8)),
-    st.sampled_from(("8Gi", "8Gi", "8Gi", "7Ei")),
-    ssd=st.booleans(),
-    taints=st.sampled_from(([], [], [], [SOFT_TAINT], [HARD_TAINT])),
-)
+def put_made_objects(cache: Cache, seed: int) -> None:
+    """The volumes, claims and devices that shapes ask for."""
+    maker = StorageMaker(random.Random(f"objects {seed}"), list(NODE_NAMES))
+    objects = msgspec.convert(maker.volumes() | maker.devices(), ClusterObjects)
+    for field, key, item in other_objects(objects):
+        cache.objects.put(object_kind(field), key, item)
 
 
+NODES = st.builds(made_node, st.sampled_from(NODE_NAMES), st.integers(0, 999))
+OBJECTS = st.integers(0, 99)
 CLUSTERS = st.lists(NODES, min_size=3, max_size=7, unique_by=lambda n: n.metadata.name)
 TRACKED = st.lists(SHAPE_NUMBERS, unique=True, min_size=2, max_size=4)
 """Shapes that are compared after every step, so that what is kept of them is old."""
@@ -241,25 +121,25 @@ def first_row(ties: Rows | Ties) -> int:
     return int(ties[0])
 
 
-def assert_equal_to_slow(engine: Engine, view: ClusterView, class_id: int, info: PodInfo) -> None:
-    """The class as the engine holds it, and as it is when everything is asked anew, node by node; so
-    for a pod of it that is nominated."""
-    kept = engine.evaluate(class_id, info, PROFILE)
+def assert_equal_to_slow(fast: FastWays, view: ClusterView, class_id: int, info: PodInfo) -> None:
+    """The class as engine and owner hold it, and as it is when everything is asked anew, node by
+    node; so for a pod of it that is nominated."""
+    kept = fast.engine.evaluate(class_id, info, PROFILE)
     assert not kept.feasible[~view.nodes.present].any()
     nominated = view.nominations.all()[:2]
     for uid in ["", *(own.uid for own in nominated if own.class_id == class_id)]:
         slow = SlowAttempt(prepared(FRAMEWORKS[PROFILE], info, view, uid), first_row)
-        assert disagreements(slow, engine, class_id, PROFILE, seeks_room=False) == []
+        assert disagreements(slow, fast, class_id, PROFILE, seeks_room=False) == []
 
 
 def assert_room_is_sought_alike(
-    engine: Engine, view: ClusterView, class_id: int, info: PodInfo, offset: int
+    fast: FastWays, view: ClusterView, class_id: int, info: PodInfo, offset: int
 ) -> Nomination | None:
     """What preemption comes to for a pod that fits nowhere, with all that is kept of its class and
     node by node; where room can be made."""
     pod = prepared(FRAMEWORKS[PROFILE], info, view)
     slow = SlowAttempt(pod, lambda rows: int(rows[-1]), offset)
-    assert disagreements(slow, engine, class_id, PROFILE) == []
+    assert disagreements(slow, fast, class_id, PROFILE) == []
     if len(slow.feasible) or slow.error:
         return None
     preemption = slow.post_filtered.preemption
@@ -274,8 +154,8 @@ class EngineMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.cache = Cache()
-        self.engine = Engine(self.cache.view, FRAMEWORKS)
-        self.checker = Checker(self.cache.view, FRAMEWORKS)
+        self.fast = FastWays(self.cache.view, FRAMEWORKS)
+        self.engine, self.checker = self.fast.engine, self.fast.checker
         self.tracked: list[int] = []
         self.number = 0
         self.alive: list[PodRecord] = []
@@ -284,13 +164,13 @@ class EngineMachine(RuleBasedStateMachine):
             pod_class = self.cache.classes.acquire(make_pod("keeper", **SHAPES[shape]))
             self.classes[shape] = pod_class
 
-    @initialize(nodes=CLUSTERS, tracked=TRACKED)
-    def start(self, nodes: list[Node], tracked: list[int]) -> None:
+    @initialize(nodes=CLUSTERS, tracked=TRACKED, objects=OBJECTS)
+    def start(self, nodes: list[Node], tracked: list[int], objects: int) -> None:
         self.tracked = tracked
         for node in nodes:
             self.cache.add_node(node)
-        self.cache.objects.put("services", "default/s", service("served"))
-        put_storage_and_devices(self.cache, len(NODE_NAMES))
+        self.cache.objects.put("services", "default/s", service(APPS[0]))
+        put_made_objects(self.cache, objects)
 
     # Pods ----------------------------------------------------------------------------------------
 
@@ -366,7 +246,7 @@ class EngineMachine(RuleBasedStateMachine):
     def room_is_sought(self, shape: int, offset: int, is_done: bool) -> None:
         pod_class = self.classes[shape]
         found = assert_room_is_sought_alike(
-            self.engine, self.cache.view, pod_class.class_id, pod_class.info, offset
+            self.fast, self.cache.view, pod_class.class_id, pod_class.info, offset
         )  # fmt: skip
         if found is not None and is_done:
             self.nominate(found)
@@ -399,15 +279,16 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(is_taken=st.booleans())
     def device_changes_hands(self, is_taken: bool) -> None:
-        status = allocated("d0", pool=NODE_NAMES[-1]) if is_taken else None
-        self.cache.objects.put("resourceclaims", "default/gpu", make_claim("gpu", status=status))
+        status = allocated("d0", pool=NODE_NAMES[-1], driver=DRIVER) if is_taken else None
+        claim = make_claim(CLAIMS[0], status=status)
+        self.cache.objects.put("resourceclaims", f"default/{CLAIMS[0]}", claim)
 
     @rule(team=st.sampled_from(("x", "y")))
     def namespace_changes(self, team: str) -> None:
-        body = {"metadata": {"name": "prod", "labels": {"team": team}}}
-        self.cache.objects.put("namespaces", "prod", msgspec.convert(body, Namespace))
+        body = {"metadata": {"name": "other", "labels": {"team": team}}}
+        self.cache.objects.put("namespaces", "other", msgspec.convert(body, Namespace))
 
-    @rule(app=st.sampled_from(("served", "db", "nobody")))
+    @rule(app=st.sampled_from((*APPS, "nobody")))
     def service_changes(self, app: str) -> None:
         self.cache.objects.put("services", "default/s", service(app))
 
@@ -433,12 +314,9 @@ class EngineMachine(RuleBasedStateMachine):
         view = self.cache.view
         for shape in shapes:
             pod_class = self.classes[shape]
-            assert_equal_to_slow(self.engine, view, pod_class.class_id, pod_class.info)
-            rows = view.nodes.present_rows()
+            assert_equal_to_slow(self.fast, view, pod_class.class_id, pod_class.info)
             key = (pod_class.class_id, pod_class.info, PROFILE)
             fresh = Checker(view, FRAMEWORKS)
-            passes = self.checker.passing(*key, rows)
-            assert passes.tolist() == fresh.passing(*key, rows).tolist()
             assert self.checker.is_wide(*key) is fresh.is_wide(*key)
 
     def teardown(self) -> None:
@@ -474,12 +352,12 @@ class ReplicaMachine(RuleBasedStateMachine):
         self.alive: list[PodRecord] = []
         self.classes = [self.cache.classes.acquire(make_pod("keeper", **shape)) for shape in SHAPES]
 
-    @initialize(nodes=CLUSTERS, tracked=TRACKED)
-    def start(self, nodes: list[Node], tracked: list[int]) -> None:
+    @initialize(nodes=CLUSTERS, tracked=TRACKED, objects=OBJECTS)
+    def start(self, nodes: list[Node], tracked: list[int], objects: int) -> None:
         self.tracked = tracked
         for node in nodes:
             self.cache.add_node(node)
-        put_storage_and_devices(self.cache, len(NODE_NAMES))
+        put_made_objects(self.cache, objects)
         self.log.skip({})
         self.start_anew()
 
@@ -490,8 +368,8 @@ class ReplicaMachine(RuleBasedStateMachine):
         full = self.log.full({0: self.settled}, next_ticket=1)
         self.replica.apply_full(full.message, full.buffers)
         view = self.replica.view
-        self.engine = Engine(view, FRAMEWORKS)
-        self.lone_pods = LonePods(view, FRAMEWORKS, self.engine.states)
+        self.fast = FastWays(view, FRAMEWORKS)
+        self.engine, self.lone_pods = self.fast.engine, self.fast.lone_pods
 
     @rule()
     def publish(self) -> None:
@@ -500,6 +378,7 @@ class ReplicaMachine(RuleBasedStateMachine):
             assert self.replica.apply_delta(snapshot.message, snapshot.buffers)
             for class_id in self.replica.newly_retired:
                 self.engine.forget(class_id)
+                self.fast.checker.forget(class_id)
             self.replica.newly_retired.clear()
 
     @rule(shapes=st.lists(SHAPE_NUMBERS, min_size=1, max_size=4))
@@ -603,8 +482,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         self.sequence += 1
         tie_break = partial(by_seed, seed=seed, ticket=0)
         for cpu in cpus:
-            cpu_shape = {**SHAPES[shape], "cpu": cpu}
-            record = make_pod("keeper", **cpu_shape)
+            record = make_pod("keeper", **asking_for(SHAPES[shape], cpu))
             info = PodInfo(record.namespace, decode_template(record.template))
             fresh = engine_without_memory(self.replica.view)
             wanted = fresh.choose(fresh.evaluate(1, info, PROFILE), tie_break)
@@ -626,7 +504,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         if known is None:
             return
         found = assert_room_is_sought_alike(
-            self.engine, self.replica.view, class_id, known.info, offset
+            self.fast, self.replica.view, class_id, known.info, offset
         )
         if found is not None:
             self.sequence += 1
@@ -724,7 +602,7 @@ class ReplicaMachine(RuleBasedStateMachine):
             class_id = self.classes[chosen].class_id
             known = self.replica.classes.get(class_id)
             if known is not None:
-                assert_equal_to_slow(self.engine, view, class_id, known.info)
+                assert_equal_to_slow(self.fast, view, class_id, known.info)
 
 
 def test_keepers_are_classes_of_their_own() -> None:

@@ -15,6 +15,7 @@ from bench.conformance.generate import FAMILIES, scenario
 from bench.conformance.generated import decided, differing, shrink
 from bench.conformance.scenario import Scenario
 from shared.columns.schema import Rows
+from shared.engine import families
 from shared.engine.dry_runs import DryRuns
 from workers.scorer.candidate_search import CandidateSearch
 
@@ -22,6 +23,8 @@ Json = dict[str, Any]
 SEED = 1
 FAULTY = 60
 """So many clusters are enough to meet a planted fault."""
+FAMILY_FAULTY = 400
+"""And so many to meet one that takes two pods of a family in the right order."""
 
 
 def test_a_number_always_makes_the_same_cluster_and_another_one_another() -> None:
@@ -78,6 +81,15 @@ def test_a_fault_of_one_way_is_found_and_made_small(monkeypatch: pytest.MonkeyPa
     whole = scenario(SEED, int(found.document["name"].rpartition("-")[2]))
     assert len(json.dumps(found.document)) < len(json.dumps(whole)) / 2
     assert len(found.document["attempts"]) < len(whole["attempts"])
+
+
+def test_a_fault_in_what_pods_without_their_like_share_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Images that are mounted are left out of the key of a family."""
+    monkeypatch.setattr(families, "_images", lambda _: [])
+    found = next(differing(SEED, range(FAMILY_FAULTY)))
+    assert any("without its like" in each for each in found.differences)
 
 
 def test_what_was_found_is_replayed(
