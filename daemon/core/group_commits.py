@@ -7,7 +7,9 @@ in the same turn, so nobody else ever sees half a gang.
 
 A pod that fits only once others have gone makes the whole group wait for that. Differs from upstream:
 nobody is asked to go where the group could not be placed even so (there each pod's preemption begins as
-soon as it is found, whatever becomes of the others).
+soon as it is found, whatever becomes of the others). With the gate WorkloadAwarePreemption the pods'
+own preemption is off, and who has to go for the group is found at once
+(`workers/scorer/group_preemption.py`) and checked here (`group_victims.py`).
 
 Rules: pkg/scheduler/schedule_one_podgroup.go `podGroupSchedulingDefaultAlgorithm`,
 `submitPodGroupAlgorithmResult`, v1.36.2.
@@ -19,15 +21,18 @@ from typing import Final
 import msgspec
 
 from daemon.core.attempt_ends import AttemptEnds
-from daemon.core.committer import Committer, Judgement
+from daemon.core.committer import Committer, Judgement, forget_worked_out
 from daemon.core.dispatch import NO_BATCH, Attempt, Scorer
+from daemon.core.group_victims import confirmed_victims, fit_without
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.verdicts import group_verdict
+from shared.errors import ObjectError
+from shared.faults import reading
 from shared.ids import NodeName
-from shared.messages.from_scorer import Failure, PreemptionProposal, Proposals
-from shared.plugins.gates.gang_scheduling import WAITING_FOR_OTHERS
+from shared.messages.from_scorer import Failure, GroupRoom, PreemptionProposal, Proposals
+from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE, WAITING_FOR_OTHERS, priority_of
+from shared.telemetry.metrics import Count
 
-UNSCHEDULABLE: Final = "pod group is unschedulable"
 WAITING_FOR_PREEMPTION: Final = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
 OTHER_FAILED: Final = "failed to schedule other pod from a pod group: "
 
@@ -77,21 +82,32 @@ class GroupCommits:
         failures = proposals.failures
         found_count = len(proposals.placements.tickets)
         found_count += sum(failure.preemption is not None for failure in failures)
-        error = next((failure.message for failure in failures if failure.is_error), "")
+        error = next((OTHER_FAILED + each.message for each in failures if each.is_error), "")
         is_too_old = proposals.generation < scorer.refused_generation
+        if found_count < needed and not error:
+            if proposals.skipped or is_too_old:
+                # What kept pods away may be gone, or has yet to be said.
+                self._try_all_again(scorer, proposals, now_s, is_refused=is_too_old)
+                return
+            error = self._facts.groups.lacking(key)
+        told = proposals.group_message or UNSCHEDULABLE
+        room = proposals.group_room
         if error:
-            result, message = "error", OTHER_FAILED + error
+            result, message = "error", error
             self._fail_all(scorer, proposals, message, now_s)
-        elif found_count < needed and (proposals.skipped or is_too_old):
-            # What kept pods away may be gone, or has yet to be said.
-            self._try_all_again(scorer, proposals, now_s, is_refused=is_too_old)
-            return
-        elif found_count < needed:
-            result, message = "unschedulable", proposals.group_message or UNSCHEDULABLE
+        elif found_count < needed and room is None:
+            result, message = "unschedulable", told
             self._refuse_all(scorer, proposals, now_s)
+        elif found_count < needed:
+            assert room is not None, "asked before"
+            if not self._have_gone(key, first, scorer, room, proposals.generation):
+                self._try_all_again(scorer, proposals, now_s, is_refused=True)
+                return
+            result, message = "waiting_on_preemption", told
+            self._wait_for_room(scorer, proposals, message, now_s)
         elif found_count > len(proposals.placements.tickets):
             result, message = "waiting_on_preemption", WAITING_FOR_PREEMPTION
-            self._wait_for_room(scorer, proposals, now_s)
+            self._wait_for_room(scorer, proposals, message, now_s)
         elif self._is_placed(needed, scorer, proposals, now_s):
             result, message = "scheduled", ""
         else:
@@ -203,13 +219,47 @@ class GroupCommits:
             self._facts.nominations.end(attempt.pod)
         self._ends.fail(attempt, Failure([], told, [], [], is_error), now_s)
 
-    def _wait_for_room(self, scorer: Scorer, proposals: Proposals, now_s: float) -> None:
+    def _have_gone(
+        self, key: str, first: Attempt, scorer: Scorer, room: GroupRoom, generation: int
+    ) -> bool:
+        """Has all go who are in a group's way; no, where that would not help any more."""
+        facts = self._facts
+        group = facts.groups.of(key)
+        pairs = zip(room.placements.tickets, room.placements.node_rows, strict=True)
+        placed = [(scorer.attempts[t], row) for t, row in pairs if t in scorer.attempts]
+        if group is None or len(placed) < facts.groups.needed(key, first.pod):
+            return False
+        priority = priority_of(group)
+        try:
+            with reading("pod", first.pod):
+                victims = confirmed_victims(
+                    facts.cache, facts.groups, priority, room.victims, generation
+                )
+                is_right = victims is not None and fit_without(
+                    facts.cache, facts.frameworks, placed, victims
+                )
+        except ObjectError:
+            forget_worked_out(facts.cache, facts.checker)
+            return False
+        if victims is None or not is_right:
+            scorer.refused_generation = facts.cache.generation
+            self._outgoing.counters[Count.PREEMPTIONS_REJECTED] += 1
+            return False
+        count = facts.nominations.commit_group(first, group, victims)
+        self._outgoing.counters[Count.PREEMPTIONS] += 1
+        if count:
+            self._outgoing.counters.observe("victims", (), count)
+        return True
+
+    def _wait_for_room(
+        self, scorer: Scorer, proposals: Proposals, message: str, now_s: float
+    ) -> None:
         """Each keeps the place that it has found, and who is in the way has to go."""
         generation = proposals.generation
         placements = proposals.placements
         rows = dict(zip(placements.tickets, placements.node_rows, strict=True))
         failing = {ticket: each for each in proposals.failures for ticket in each.tickets}
-        told = Failure([], WAITING_FOR_PREEMPTION, [], [], False)
+        told = Failure([], message, [], [], False)
         for ticket in sorted(rows | dict.fromkeys(failing, 0)):
             if ticket in failing:
                 alone = msgspec.structs.replace(failing[ticket], tickets=[ticket])

@@ -12,7 +12,7 @@ pods' own status says who is nominated where, victims that are still there are f
 Rules: pkg/scheduler/framework/preemption/preemption.go `prepareCandidateAsync`, v1.36.2.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ import numpy as np
 from daemon.core.cache import Cache
 from daemon.core.dispatch import Attempt
 from daemon.core.effects import Effect, TellBinder
+from daemon.core.pod_groups import PodGroups
 from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
@@ -28,6 +29,7 @@ from shared.faults import reading
 from shared.framework.prepared_pod import prepared
 from shared.framework.runtime import Framework
 from shared.ids import NodeName, PodUid
+from shared.kube.objects import PodGroup
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import PreemptionProposal
 from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim, SetNomination
@@ -35,6 +37,21 @@ from shared.plugins.preemption.default_preemption import NEVER
 from shared.plugins.preemption.victim_selector import fits_without, victims_on
 
 ENDED: Final = -1
+WHOLE_CLUSTER: Final = "cluster"
+"""Where room is made for a group, as events name it."""
+
+
+class Preemptor(NamedTuple):
+    """For whom victims go: a pod, or a group."""
+
+    attempt: Attempt
+    """Of the pod, or of one of the group."""
+    namespace: str
+    name: str
+    uid: str
+    place: str
+    """The node."""
+    is_group: bool = False
 
 
 class Victim(NamedTuple):
@@ -94,11 +111,13 @@ class NominationBook:
         epoch: int,
         preempt_waiting: Callable[[str], bool],
         evictions: Evictions,
+        groups: PodGroups,
     ) -> None:
         """`preempt_waiting` has a pod (uid) that waits on Permit give its place up; says whether it
         was waiting."""
         self._preempt_waiting = preempt_waiting
         self._evictions = evictions
+        self._groups = groups
         self._cache = cache
         self._queue = queue
         self._frameworks = frameworks
@@ -244,14 +263,31 @@ class NominationBook:
             self._clear_lower(pod, proposal.node_row)
         self._queue.nominator.nominate(pod.uid, NodeName(node_name))
         self._patch(pod.record, node_name)
-        for victim in staying:
-            # One that waits on Permit is bound nowhere: it goes back to the queue.
-            is_given_up = self._preempt_waiting(victim.record.uid)
-            if is_given_up or not victim.is_evicted:
-                self._order(attempt, victim, node_name, is_given_up=is_given_up)
+        preemptor = pod.record
+        self._evict(
+            staying,
+            Preemptor(attempt, preemptor.namespace, preemptor.name, preemptor.uid, node_name),
+        )
         self.refresh()
         self._victims_of[pod.record.uid] = [victim.record.uid for victim in victims]
         return 0 if does_nothing else len(victims)
+
+    def commit_group(self, attempt: Attempt, group: PodGroup, victims: Sequence[CachedPod]) -> int:
+        """Has these pods go for a group, which `attempt` is of. Returns their number, as `commit`."""
+        staying = [victim for victim in victims if not victim.record.deleted]
+        meta = group.metadata
+        self._evict(
+            staying,
+            Preemptor(attempt, meta.namespace, meta.name, meta.uid, WHOLE_CLUSTER, is_group=True),
+        )
+        return 0 if self._evictions.is_async and not staying else len(victims)
+
+    def _evict(self, victims: Sequence[CachedPod], preemptor: "Preemptor") -> None:
+        for victim in victims:
+            # One that waits on Permit is bound nowhere: it goes back to the queue.
+            is_given_up = self._preempt_waiting(victim.record.uid)
+            if is_given_up or not victim.is_evicted:
+                self._order(preemptor, victim, is_given_up=is_given_up)
 
     def _clear_lower(self, pod: QueuedPod, node_row: int) -> None:
         """Less important pods that are nominated to the node may fit there no more."""
@@ -301,10 +337,8 @@ class NominationBook:
             return fits_without(pod, row, victims)
         return set(victims_on(pod, row).tolist()) == set(proposal.victims)
 
-    def _order(
-        self, attempt: Attempt, victim: CachedPod, node_name: str, *, is_given_up: bool
-    ) -> None:
-        record, preemptor = victim.record, attempt.pod.record
+    def _order(self, preemptor: "Preemptor", victim: CachedPod, *, is_given_up: bool) -> None:
+        record, attempt = victim.record, preemptor.attempt
         order = DeleteVictim(
             order_id=self._next_order_id,
             profile=attempt.pod_class.profile,
@@ -312,13 +346,14 @@ class NominationBook:
             name=record.name,
             uid=record.uid,
             resource_version=record.resource_version,
-            node_name=node_name,
+            node_name=preemptor.place,
             preemptor_namespace=preemptor.namespace,
             preemptor_name=preemptor.name,
             preemptor_uid=preemptor.uid,
             observed_generation=record.generation,
             is_given_up=is_given_up,
             ticket=attempt.ticket,
+            is_for_group=preemptor.is_group,
         )
         self._next_order_id += 1
         self._waiting.append(order)
@@ -347,8 +382,14 @@ class NominationBook:
         if problem:
             self._cache.mark_evicted(victim.order.uid, is_evicted=False)
         if self._evictions.end(victim.order, is_failed=bool(problem)):
-            self._queue.fail(victim.order.preemptor_uid, now_s)
+            for uid in self._uids_of_preemptor(victim.order):
+                self._queue.fail(uid, now_s)
         return victim.order
+
+    def _uids_of_preemptor(self, order: DeleteVictim) -> Collection[str]:
+        if not order.is_for_group:
+            return (order.preemptor_uid,)
+        return self._groups.uids(f"{order.preemptor_namespace}/{order.preemptor_name}")
 
     def lose_binder(self, peer: bytes) -> None:
         """Its orders are given again: a deletion by uid does no harm twice."""

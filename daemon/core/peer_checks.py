@@ -75,6 +75,9 @@ def _proposals_problem(proposals: Proposals, scorer: Scorer, cache: Cache) -> st
         return "its copy is newer than what it is a copy of"
     if proposals.proposal_sequence <= scorer.proposal_sequence:
         return "its proposals are out of order"
+    room = proposals.group_room
+    if room is not None and len(room.placements.tickets) != len(room.placements.node_rows):
+        return "the places of a group have unequal columns"
     return next(filter(None, map(_failure_problem, proposals.failures)), "")
 
 

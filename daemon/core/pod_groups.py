@@ -12,6 +12,7 @@ Rules: pkg/scheduler/schedule_one_podgroup.go, backend/cache/podgroupstate.go, v
 """
 
 from collections.abc import Collection, Iterable
+from typing import Final
 
 import msgspec
 
@@ -20,13 +21,23 @@ from daemon.core.queue.queued_pod import QueuedPod
 from shared.kube.objects import PodGroup
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import POD_GROUPS
-from shared.messages.to_scorer import GroupTask, PlacementTask
+from shared.messages.to_scorer import GroupPreemption, GroupTask, PlacementTask, VictimGroup
 from shared.plugin_names import GANG_SCHEDULING
 from shared.plugins.gates.gang_scheduling import (
+    goes_as_a_whole,
     needed,
     pre_enqueue,
+    priority_of,
     quorum,
     topology_key_of,
+)
+from shared.plugins.preemption.default_preemption import NEVER, NEVER_POLICY
+
+NO_PREEMPTION: Final = (
+    "default preemption plugin is not registered, workload aware preemption is disabled"
+)
+NOT_WITH_CONSTRAINTS: Final = (
+    "workload aware preemption is not supported for pod groups with scheduling constraints"
 )
 
 
@@ -37,6 +48,9 @@ class GroupSettings(msgspec.Struct, frozen=True):
     """Those with the plugin GangScheduling: in others no pod waits for a quorum."""
     has_placements: bool = False
     """Topology constraints count (the gate TopologyAwareWorkloadScheduling)."""
+    preempting_profiles: frozenset[str] | None = None
+    """With the gate WorkloadAwarePreemption: those with the plugin DefaultPreemption. Room is made for a
+    group as a whole then. None: for each of its pods by itself."""
 
 
 class Unit(msgspec.Struct):
@@ -146,7 +160,8 @@ class PodGroups:
         """A group goes out with a worker, its pods in the order of podGroupInfoForPod upstream."""
         unit.pods.sort(key=lambda pod: (-pod.priority, pod.initial_attempt_s or 0.0))
         self._late[unit.key] = []
-        return GroupTask(self.needed(unit.key, unit.pods[0]), self._placements(unit.key))
+        needed_count = self.needed(unit.key, unit.pods[0])
+        return GroupTask(needed_count, self._placements(unit.key), self._preemption(unit))
 
     def _placements(self, key: str) -> PlacementTask | None:
         if not self._has_placements:
@@ -169,6 +184,55 @@ class PodGroups:
                 return None, f"more than 1 domain found for pod group: {domain}, {found}"
             domain = found
         return domain, ""
+
+    # Making room for them ------------------------------------------------------------------------
+
+    def preemptor_uid(self, record: PodRecord) -> str:
+        """Who makes room where a pod has none: the pod, or its group as a whole."""
+        group = self.of(record.group_key) if record.group and self._preempts_as_a_whole else None
+        return record.uid if group is None else group.metadata.uid
+
+    def lacking(self, key: str) -> str:
+        """Why nobody can say whether room is to be made for a group; empty where somebody can."""
+        if not self._preempts_as_a_whole or self.of(key) is not None:
+            return ""
+        name = key.partition("/")[2]
+        return f'failed to get pod group object: podgroup.scheduling.k8s.io "{name}" not found'
+
+    @property
+    def _preempts_as_a_whole(self) -> bool:
+        return self._settings is not None and self._settings.preempting_profiles is not None
+
+    def _preemption(self, unit: Unit) -> GroupPreemption | None:
+        if not self._preempts_as_a_whole:
+            return None
+        group = self.of(unit.key)
+        refusal = self._why_nobody_goes(unit, group)
+        if refusal or group is None:
+            return GroupPreemption(refusal)
+        priority = priority_of(group)
+        grouped: list[int] = []
+        units: list[VictimGroup] = []
+        for key, uids in self._pods.items():
+            held = [pod for pod in map(self._cache.get_pod, uids) if pod is not None]
+            other = self.of(key)
+            if other is None or not goes_as_a_whole(other):
+                lower = (pod for pod in held if pod.pod_class.info.priority < priority)
+                grouped += [pod.row for pod in lower]
+            elif held:
+                units.append(VictimGroup(priority_of(other), [pod.row for pod in held]))
+        return GroupPreemption("", priority, grouped, units)
+
+    def _why_nobody_goes(self, unit: Unit, group: PodGroup | None) -> str:
+        """In upstream's order (`runWorkloadAwarePreemption`, `preemptorEligibleToPreemptOthers`)."""
+        profiles = (self._settings and self._settings.preempting_profiles) or frozenset()
+        if unit.pods[0].pod_class.profile not in profiles:
+            return NO_PREEMPTION
+        if topology_key_of(group):
+            return NOT_WITH_CONSTRAINTS
+        if any(pod.info.spec.preemption_policy == NEVER for pod in unit.pods):
+            return NEVER_POLICY
+        return ""
 
     @property
     def _has_placements(self) -> bool:

@@ -300,7 +300,9 @@ def _holdings(
         syncs=Syncs(kind for kind in ALL_KINDS if settings.groups or not kind.feature_gate),
         changes=changes,
         checker=Checker(cache.view, frameworks),
-        nominations=NominationBook(cache, queue, frameworks, epoch, waiting.preempt, evictions),
+        nominations=NominationBook(
+            cache, queue, frameworks, epoch, waiting.preempt, evictions, groups
+        ),
         waiting=waiting,
         groups=groups,
     )
@@ -354,7 +356,7 @@ def _gate_of(
         return PARKED
     begun_s = counters.stopwatch()
     gate = plugins.gate_of(pod, cluster)
-    if gate is None and evictions.holds_back(pod.record.uid):
+    if gate is None and evictions.holds_back(groups.preemptor_uid(pod.record)):
         gate = DEFAULT_PREEMPTION
     if gate is None and pod.record.group:
         gate = groups.gate_of(pod)

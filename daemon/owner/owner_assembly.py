@@ -20,13 +20,14 @@ from shared.framework.feature_gates import (
     NOMINATED_NODE_NAME_FOR_EXPECTATION,
     SCHEDULER_ASYNC_PREEMPTION,
     TOPOLOGY_AWARE_WORKLOAD_SCHEDULING,
+    WORKLOAD_AWARE_PREEMPTION,
     FeatureGates,
 )
 from shared.framework.plugin_api import QueueSortPlugin
 from shared.framework.plugin_times import IN_OWNER
 from shared.framework.queueing_hints import registrations_of
 from shared.in_hand import InHand
-from shared.plugin_names import GANG_SCHEDULING
+from shared.plugin_names import DEFAULT_PREEMPTION, GANG_SCHEDULING
 from shared.plugins.in_tree import BuiltProfile, InTreeRegistry
 
 
@@ -103,7 +104,16 @@ def _group_settings(built: list[BuiltProfile], gates: FeatureGates) -> GroupSett
         for profile in built
         if any(each.NAME == GANG_SCHEDULING for each in profile.plugins_at["preEnqueue"])
     )
-    return GroupSettings(frozenset(gangs), gates[TOPOLOGY_AWARE_WORKLOAD_SCHEDULING])
+    preempting = (
+        profile.scheduler_name
+        for profile in built
+        if any(each.NAME == DEFAULT_PREEMPTION for each in profile.framework.post_filters)
+    )
+    return GroupSettings(
+        frozenset(gangs),
+        gates[TOPOLOGY_AWARE_WORKLOAD_SCHEDULING],
+        frozenset(preempting) if gates[WORKLOAD_AWARE_PREEMPTION] else None,
+    )
 
 
 def _queue_sort(built: list[BuiltProfile]) -> QueueSortPlugin:

@@ -19,6 +19,7 @@ SCHEDULER_ASYNC_PREEMPTION: Final = "SchedulerAsyncPreemption"
 GENERIC_WORKLOAD: Final = POD_GROUPS.feature_gate
 GANG_SCHEDULING: Final = "GangScheduling"
 TOPOLOGY_AWARE_WORKLOAD_SCHEDULING: Final = "TopologyAwareWorkloadScheduling"
+WORKLOAD_AWARE_PREEMPTION: Final = "WorkloadAwarePreemption"
 
 OBEYED: Final = frozenset(
     {
@@ -29,11 +30,14 @@ OBEYED: Final = frozenset(
         GENERIC_WORKLOAD,
         GANG_SCHEDULING,
         TOPOLOGY_AWARE_WORKLOAD_SCHEDULING,
+        WORKLOAD_AWARE_PREEMPTION,
     }
 )
-_NEEDS: Final[Mapping[str, str]] = dict.fromkeys(
-    (GANG_SCHEDULING, TOPOLOGY_AWARE_WORKLOAD_SCHEDULING), GENERIC_WORKLOAD
-)
+_NEEDS: Final[Mapping[str, str]] = {
+    GANG_SCHEDULING: GENERIC_WORKLOAD,
+    TOPOLOGY_AWARE_WORKLOAD_SCHEDULING: GENERIC_WORKLOAD,
+    WORKLOAD_AWARE_PREEMPTION: GANG_SCHEDULING,
+}
 """Gate -> the one that has to be on with it (pkg/features/kube_features.go, v1.36.2)."""
 _WHOLE_STAGES: Final = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 _COMPONENT: Final = "kube"

@@ -122,6 +122,8 @@ class FailedAttempt(NamedTuple):
     evaluator: Evaluator
     refused: Rows = NO_ROWS
     """Nodes that pass the filters, and were refused by an extender for a reason that may go."""
+    forbidden: str = ""
+    """Why nobody has to go for the pod, whatever it is; empty: somebody may."""
 
 
 class PostFilterResult(NamedTuple):

@@ -71,6 +71,15 @@ class Failure(msgspec.Struct, array_like=True, frozen=True):
     """Preemption was tried, with whatever result."""
 
 
+class GroupRoom(msgspec.Struct, array_like=True, frozen=True):
+    """How room can be made for a pod group that has none."""
+
+    victims: list[int]
+    """Rows of the pod table, as of the generation of the copy; the most important first."""
+    placements: Placements
+    """Where enough of its pods would go then."""
+
+
 class Proposals(_Message, frozen=True, tag="wp"):
     """The answer to a batch, whole or in part (the last part has `is_last`)."""
 
@@ -89,7 +98,9 @@ class Proposals(_Message, frozen=True, tag="wp"):
     are gone or changed), room would have to be made for more pods than one answer should wait for, or
     pods that this worker placed itself are in the way and would have to go."""
     group_message: str = ""
-    """Of a group that has no place: what its condition says, where that follows from placements."""
+    """Of a group that has no place: what its condition says, where that is more than that."""
+    group_room: GroupRoom | None = None
+    """Of a group that has no place: who would have to go."""
 
 
 class Forecast(_Message, frozen=True, tag="wf"):

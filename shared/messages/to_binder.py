@@ -180,6 +180,8 @@ class DeleteVictim(msgspec.Struct, array_like=True, frozen=True):
     """It waited on Permit and has given its place up: it is not deleted, only told of."""
     ticket: int = 0
     """Of the preemptor's attempt."""
+    is_for_group: bool = False
+    """The preemptor is a pod group; `node_name` says "cluster" then."""
 
 
 class SetNomination(msgspec.Struct, array_like=True, frozen=True):

@@ -73,12 +73,34 @@ class PlacementTask(msgspec.Struct, array_like=True, frozen=True):
     """Of these."""
 
 
+class GroupPreemption(msgspec.Struct, array_like=True, frozen=True):
+    """Who may have to go for a group, with the gate WorkloadAwarePreemption. Pods are named by their
+    rows of the pod table, as of `SchedulePods.min_sequence`."""
+
+    refusal: str = ""
+    """Why nobody has to; else empty, and the rest says who may."""
+    priority: int = 0
+    """Of the group, whatever its pods have."""
+    grouped: list[int] = []
+    """Pods of other groups that go one by one."""
+    units: list["VictimGroup"] = []
+
+
+class VictimGroup(msgspec.Struct, array_like=True, frozen=True):
+    """Pods that go together or not at all."""
+
+    priority: int
+    pods: list[int]
+
+
 class GroupTask(msgspec.Struct, array_like=True, frozen=True):
     """The batch is what is to be placed of one pod group: as a whole, or not at all."""
 
     needed: int
     """So many of its pods, at least one, have to find a node."""
     placements: PlacementTask | None = None
+    preemption: GroupPreemption | None = None
+    """None: each of its pods may have others go, by itself."""
 
 
 class SchedulePods(_Message, frozen=True, tag="sP"):

@@ -26,7 +26,8 @@ LINES: Final[dict[str, str]] = {
         "unit/shared/framework/test_feature_gates.py"
         "::test_a_gate_that_is_not_obeyed_is_named_where_its_value_is_not_the_default"
     ),
-    "pod groups: WorkloadAwarePreemption": THEIRS,
+    "pod groups: DRAWorkloadResourceClaims": THEIRS,
+    "pod groups: victims that are alike": "unit/workers/scorer/test_group_preemption.py",
     "pod groups: placements by topology": "unit/daemon/core/test_group_placements.py",
     "pod groups: a member that fits once others have gone": (
         f"{GROUPS}::test_victims_stay_where_the_group_could_not_be_placed_even_without_them"

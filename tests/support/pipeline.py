@@ -275,6 +275,7 @@ class Pipeline:
             answers.failures,
             answers.skipped,
             answers.group_message,
+            answers.group_room,
         )
         self.to_owner.append(ScorerSaid(scorer.peer, proposals))
 

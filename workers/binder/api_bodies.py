@@ -13,7 +13,8 @@ import msgspec
 
 from shared.kube.objects import ApiStruct
 from shared.kube.pod_record import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
-from shared.messages.to_binder import POD_GROUP_SCHEDULED, PodVerdict
+from shared.kube.resources import POD_GROUPS
+from shared.messages.to_binder import POD_GROUP_SCHEDULED, DeleteVictim, PodVerdict
 
 EVENTS_API: Final = "events.k8s.io/v1"
 NOTE_BYTES_MAX: Final = 1024
@@ -127,6 +128,15 @@ def pod_reference(namespace: str, name: str, uid: str, resource_version: str) ->
     )
 
 
+def preemptor_reference(order: DeleteVictim) -> Regarding:
+    """Whom a victim makes room for, as events name it."""
+    whom = pod_reference(order.preemptor_namespace, order.preemptor_name, order.preemptor_uid, "")
+    if not order.is_for_group:
+        return whom
+    api_version = POD_GROUPS.api_path.removeprefix("/apis/")
+    return msgspec.structs.replace(whom, kind=POD_GROUPS.kind, api_version=api_version)
+
+
 def scheduled_event(profile: str, pod: Regarding, node_name: str) -> Event:
     """The event of a pod that was bound."""
     note = f"Successfully assigned {pod.namespace}/{pod.name} to {node_name}"
@@ -169,7 +179,8 @@ def preempted_event(
     profile: str, victim: Regarding, preemptor: Regarding, node_name: str, *, is_deleted: bool
 ) -> Event:
     """The event of a pod that had to make room, and need not be deleted if it was not bound yet."""
-    note = f"Preempted by pod {preemptor.uid} on node {node_name}"
+    whose = preemptor.kind.lower()
+    note = f"Preempted by {whose} {preemptor.uid} on node {node_name}"
     return Event(
         profile=profile,
         regarding=victim,
@@ -181,18 +192,19 @@ def preempted_event(
     )
 
 
-def disruption_patch(uid: str, profile: str, observed_generation: int, wall_s: float) -> bytes:
+def disruption_patch(order: DeleteVictim, wall_s: float) -> bytes:
     """A strategic-merge patch of pods/status: the pod is about to be deleted, and why."""
+    whom = "podgroup" if order.is_for_group else "pod"
     condition = _Condition(
         type=DISRUPTION_TARGET,
         status="True",
         reason=PREEMPTION_BY_SCHEDULER,
-        message=f"{profile}: preempting to accommodate a higher priority pod",
+        message=f"{order.profile}: preempting to accommodate a higher priority {whom}",
         last_transition_time=second_time(wall_s),
-        observed_generation=observed_generation,
+        observed_generation=order.observed_generation,
     )
     return _encoder.encode(
-        _StatusPatch(metadata=_UidMeta(uid=uid), status=_Status(conditions=[condition]))
+        _StatusPatch(metadata=_UidMeta(uid=order.uid), status=_Status(conditions=[condition]))
     )
 
 

@@ -123,7 +123,7 @@ class Evictor:
     async def _evict(self, order: DeleteVictim, answer: Callable[[VictimDone], None]) -> None:
         path = pod_path(order.namespace, order.name)
         now_s = self._clock.wall_s()
-        patch = disruption_patch(order.uid, order.profile, order.observed_generation, now_s)
+        patch = disruption_patch(order, now_s)
         async with self._slots:
             problem = await self._tried(partial(self._patch, path + "/status", patch))
             if not problem:

@@ -51,6 +51,7 @@ from workers.binder.api_bodies import (
     micro_time,
     pod_reference,
     preempted_event,
+    preemptor_reference,
     scheduled_event,
     series_patch,
     waiting_for_devices_event,
@@ -234,9 +235,7 @@ class Recorder:
     def pod_preempted(self, order: DeleteVictim, *, is_deleted: bool = True) -> None:
         """Writes the Preempted event of a victim."""
         victim = pod_reference(order.namespace, order.name, order.uid, order.resource_version)
-        preemptor = pod_reference(
-            order.preemptor_namespace, order.preemptor_name, order.preemptor_uid, ""
-        )
+        preemptor = preemptor_reference(order)
         event = preempted_event(
             order.profile, victim, preemptor, order.node_name, is_deleted=is_deleted
         )

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from shared.messages.from_scorer import Failure, Placements
+from shared.messages.from_scorer import Failure, GroupRoom, Placements
 
 
 class Answers(NamedTuple):
@@ -16,6 +16,8 @@ class Answers(NamedTuple):
     """Tickets whose class is not known any more."""
     group_message: str = ""
     """As in `Proposals`."""
+    group_room: GroupRoom | None = None
+    """The same."""
 
     @property
     def found_count(self) -> int:

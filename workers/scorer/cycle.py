@@ -25,7 +25,7 @@ from shared.messages.to_scorer import PodTask, SchedulePods, TaskRun
 from workers.scorer.answers import Answers
 from workers.scorer.group_cycle import GroupCycle
 from workers.scorer.replica import Replica, ReplicaClass
-from workers.scorer.room_maker import NO_LIMITS, WIDE_SEARCH_WEIGHT, RoomMaker, SearchLimits
+from workers.scorer.room_maker import NO_LIMITS, RoomMaker, SearchLimits
 from workers.scorer.tie_break import BY_NAME, BY_SEED, by_seed, first_by_name, mix
 
 _NO_TEMPLATE: Final = msgspec.Raw(b"")
@@ -90,10 +90,9 @@ class Cycle:
         ).run()
 
     def _place_group(
-        self, batch: SchedulePods, proposal_sequence: int, rows: Rows | None, forbidden: str
+        self, batch: SchedulePods, proposal_sequence: int, rows: Rows | None, limits: SearchLimits
     ) -> Answers:
         """As `Place` has it."""
-        limits = SearchLimits(WIDE_SEARCH_WEIGHT * batch.pod_count, forbidden)
         view, outer = self._replica.view, self._engine
         if rows is None:
             return self._run(batch, proposal_sequence, limits)

@@ -60,8 +60,9 @@ def post_filter(
     attempt = FailedAttempt(
         evaluation.pod,
         engine.filtered(evaluation),
-        PreemptionEvaluator(tie_break, offset, engine.dry_runs(evaluation), forbidden),
+        PreemptionEvaluator(tie_break, offset, engine.dry_runs(evaluation)),
         refused,
+        forbidden,
     )
     return run_post_filters(evaluation.pod.framework.post_filters, attempt)
 
@@ -74,14 +75,10 @@ class PreemptionEvaluator(NamedTuple):
     """Where among the nodes to begin."""
     dry_runs: DryRuns | None = None
     """What is known from other pods of the class, if somebody keeps it."""
-    forbidden: str = ""
-    """Why nobody has to go; empty: somebody may."""
 
     def preempt(
         self, attempt: FailedAttempt, candidates_wanted: Callable[[int], int]
     ) -> Preemption:
-        if self.forbidden:
-            return Preemption(refusal(self.forbidden), ends_nomination=True)
         pod = attempt.pod
         potential = potential_nodes(attempt)
         if len(potential):

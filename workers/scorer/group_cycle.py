@@ -26,22 +26,28 @@ from shared.framework.normalize import SCORE_MAX
 from shared.framework.runtime import Framework
 from shared.messages.from_scorer import Failure, Placements
 from shared.messages.to_scorer import PlacementTask, SchedulePods
+from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE
 from shared.plugins.resources.node_resources_fit import NodeResourcesFit
 from workers.scorer.answers import Answers
+from workers.scorer.group_preemption import has_unconfirmed, make_room
 from workers.scorer.placement_room import room_by_row
 from workers.scorer.replica import Replica
+from workers.scorer.room_maker import WIDE_SEARCH_WEIGHT, SearchLimits
 
 NO_PLACEMENTS: Final = "no feasible placements found"
 NOT_ELIGIBLE: Final = "not eligible due to placement-based pod group scheduling limitation"
 """What preemption says of pods whose group has a topology constraint."""
+AS_A_WHOLE: Final = "not eligible due to workload aware preemption enabled"
+"""The same of pods of a group for which room is made at once, if at all."""
+NO_SEARCHES: Final = SearchLimits(searches_max=0)
+"""Of what is only tried: who fits nowhere is not even told why."""
 
 
 class Place(Protocol):
-    """Places the pods of a batch on the copy, on these rows alone or on any; `forbidden`: why nobody is
-    to make room for them."""
+    """Places the pods of a batch on the copy, on these rows alone or on any."""
 
     def __call__(
-        self, batch: SchedulePods, proposal_sequence: int, rows: Rows | None, forbidden: str
+        self, batch: SchedulePods, proposal_sequence: int, rows: Rows | None, limits: SearchLimits
     ) -> Answers: ...
 
 
@@ -79,6 +85,24 @@ class GroupCycle:
 
     def run(self) -> Answers:
         """An answer to every task."""
+        answers = self._placed()
+        is_placed = answers.found_count >= self._group.needed
+        task = self._group.preemption
+        if task is None or is_placed or answers.is_error or answers.skipped:
+            return answers
+        room = make_room(self._replica.view, task, self._where_enough_fit)
+        if not isinstance(room, str):
+            return answers._replace(group_room=room)
+        if not task.refusal and has_unconfirmed(self._replica.view, task.priority):
+            first = self._batch.first_ticket
+            return Answers(
+                Placements([], []), [], list(range(first, first + self._batch.pod_count))
+            )
+        told = answers.group_message or UNSCHEDULABLE
+        return answers._replace(group_message=f"{told}, {room}")
+
+    def _placed(self) -> Answers:
+        """Without anybody gone."""
         task = self._group.placements
         if task is None:
             return self._tried(Placement("", None), stays=True)
@@ -92,19 +116,34 @@ class GroupCycle:
         if answers.found_count >= self._group.needed:
             return answers
         told = f"0/{len(placements)} placements are available, first placement status: "
-        return answers._replace(group_message=f"{told}pod group is unschedulable")
+        return answers._replace(group_message=told + UNSCHEDULABLE)
 
     def _tried(self, placement: Placement, *, stays: bool = False) -> Answers:
         """Nothing is left of it on the copy, unless it `stays` and all is well."""
         mark = self._replica.mark()
-        task = self._group.placements
-        forbidden = NOT_ELIGIBLE if task is not None and task.topology_key else ""
-        answers = self._place(self._batch, self._sequence, placement.rows, forbidden)
+        answers = self._place(self._batch, self._sequence, placement.rows, self._limits)
         is_going = len(answers.placements.tickets) >= self._group.needed
         is_going &= answers.found_count == len(answers.placements.tickets)
         if not stays or not is_going or answers.is_error:
             self._replica.roll_back(mark)
         return answers
+
+    @property
+    def _limits(self) -> SearchLimits:
+        """Of the rooms that its pods may look for."""
+        task, forbidden = self._group.placements, ""
+        if task is not None and task.topology_key:
+            forbidden = NOT_ELIGIBLE
+        elif self._group.preemption is not None:
+            forbidden = AS_A_WHOLE
+        return SearchLimits(WIDE_SEARCH_WEIGHT * self._batch.pod_count, forbidden)
+
+    def _where_enough_fit(self) -> Placements | None:
+        """As `Fits` has it."""
+        mark = self._replica.mark()
+        placements = self._place(self._batch, self._sequence, None, NO_SEARCHES).placements
+        self._replica.roll_back(mark)
+        return placements if len(placements.tickets) >= self._group.needed else None
 
     # Placements ----------------------------------------------------------------------------------
 

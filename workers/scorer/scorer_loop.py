@@ -378,6 +378,7 @@ class ScorerLoop:
                 failures=answers.failures,
                 skipped=answers.skipped,
                 group_message=answers.group_message,
+                group_room=answers.group_room,
             )
         )
 

@@ -80,6 +80,8 @@ class PodGroupSpec(ApiStruct):
         default_factory=PodGroupSchedulingPolicy
     )
     scheduling_constraints: PodGroupSchedulingConstraints | None = None
+    disruption_mode: str = ""
+    priority: Int32 | None = None
 
 
 class PodGroupStatus(ApiStruct):

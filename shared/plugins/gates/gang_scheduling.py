@@ -12,6 +12,7 @@ from shared.framework.status import SUCCESS, Code, Status
 from shared.kube.objects import PodGroup
 from shared.plugin_names import GANG_SCHEDULING
 
+UNSCHEDULABLE: Final = "pod group is unschedulable"
 WAITING_FOR_OTHERS: Final = "waiting for minCount pods from a gang to be scheduled"
 """Of a pod that found a place in a group that did not."""
 
@@ -42,6 +43,16 @@ def pre_enqueue(name: str, group: PodGroup | None, pod_count: int) -> Status:
 def needed(group: PodGroup | None, scheduled_count: int) -> int:
     """How many pods more have to find a place for Permit to let those that did pass; at least one."""
     return max(1, quorum(group) - scheduled_count)
+
+
+def priority_of(group: PodGroup) -> int:
+    """Of the group as a whole (PodGroupPriority in pkg/scheduler/util/utils.go, v1.36.2)."""
+    return group.spec.priority or 0
+
+
+def goes_as_a_whole(group: PodGroup | None) -> bool:
+    """Whether none of the group's pods is to be disrupted without the others."""
+    return group is not None and group.spec.disruption_mode == "PodGroup"
 
 
 def topology_key_of(group: PodGroup | None) -> str:

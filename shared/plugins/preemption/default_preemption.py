@@ -55,7 +55,7 @@ class DefaultPreemption:
         self._args = args
 
     def post_filter(self, attempt: FailedAttempt) -> PostFilterResult:
-        reason = ineligible_reason(attempt.pod, attempt.filtered)
+        reason = attempt.forbidden or ineligible_reason(attempt.pod, attempt.filtered)
         if reason:
             preemption = Preemption(refusal(reason), ineligible_reason=reason)
         else:

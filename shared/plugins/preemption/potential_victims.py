@@ -65,6 +65,30 @@ class Budgets:
                     violates[place] = True
         return violates
 
+    def violated_by(self, pod_rows: Rows, starts: Rows) -> Bools:
+        """Of units of pods that go together, in order of importance, those whose going violates a
+        budget, shape (n,); `starts` (n + 1) says where each one's pods begin. Budgets are counted over
+        all units (`filterVictimsWithPDBViolation`), each pod up to the first that it violates."""
+        violates = np.zeros(len(starts) - 1, np.bool_)
+        left = [budget.allowed for budget in self._budgets]
+        pods = self._cluster.pods
+        class_ids = pods.class_id[pod_rows]
+        counted = [c for c in np.unique(class_ids).tolist() if self._of_class(c)]
+        places = np.flatnonzero(np.isin(class_ids, counted))
+        units = np.searchsorted(starts, places, "right") - 1
+        for place, unit in zip(places.tolist(), units.tolist(), strict=True):
+            if violates[unit]:
+                continue
+            name = int(pods.name_hash[pod_rows[place]])
+            for index in self._of_class(int(class_ids[place])):
+                if name in self._budgets[index].let_go:
+                    continue
+                left[index] -= 1
+                if left[index] < 0:
+                    violates[unit] = True
+                    break
+        return violates
+
     def _of_class(self, class_id: int) -> list[int]:
         """The budgets that select the pods of a class."""
         found = self._by_class.get(class_id)

@@ -20,6 +20,7 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.status import SUCCESS, Code, Status
 from shared.kube.objects import Node, PodGroup
 from shared.kube.pod_record import PodRecord
+from shared.kube.resources import KINDS_BY_PLURAL
 from shared.messages.to_binder import PodVerdict
 from shared.messages.to_owner import ObjectChanged, ObjectDeleted
 from tests.support.builders import make_node, make_pod
@@ -53,9 +54,10 @@ class Gangs(Pipeline):
         worker_count: int = 1,
         schedulers: tuple[str, ...] = ("default-scheduler",),
         has_placements: bool = False,
+        preempting: frozenset[str] | None = None,
         **more: Any,
     ) -> None:
-        settings = GroupSettings(frozenset(schedulers), has_placements)
+        settings = GroupSettings(frozenset(schedulers), has_placements, preempting)
         super().__init__(worker_count, groups=settings, schedulers=schedulers, **more)
         self.sync([make_node("node", cpu="4")] if nodes is None else nodes, [])
         self.run_until_quiet()
@@ -68,6 +70,10 @@ class Gangs(Pipeline):
         group = group_object(name, min_count, **spec)
         body = msgspec.Raw(msgspec.msgpack.encode(group))
         self.tell(ObjectChanged("podgroups", f"default/{name}", body))
+
+    def tell_object(self, kind: str, key: str, body: dict[str, Any]) -> None:
+        value = msgspec.convert(body, KINDS_BY_PLURAL[kind].struct_type)
+        self.tell(ObjectChanged(kind, key, msgspec.Raw(msgspec.msgpack.encode(value))))
 
     def add(self, *pods: PodRecord) -> None:
         for pod in pods:

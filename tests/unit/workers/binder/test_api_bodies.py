@@ -5,19 +5,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from shared.messages.to_binder import PodVerdict
+from shared.messages.to_binder import DeleteVictim, PodVerdict
 from workers.binder.api_bodies import (
     NOTE_BYTES_MAX,
     Event,
     Series,
     condition_patch,
     cut_note,
+    disruption_patch,
     event_body,
     event_name,
     failed_scheduling_event,
     pod_reference,
+    preempted_event,
+    preemptor_reference,
     scheduled_event,
     series_patch,
 )
@@ -146,3 +150,18 @@ def test_without_a_resource_version_the_reference_has_none() -> None:
         scheduled_event("p", pod_reference("ns", "n", "u", ""), "x"), "n", "i", 0, None
     )
     assert "resourceVersion" not in json.loads(body)["regarding"]
+
+
+def test_a_victim_of_a_group_is_told_so() -> None:
+    order = DeleteVictim(
+        1, "default-scheduler", "ns", "v", "uid-v", "7", "cluster", "ns", "train", "uid-train",
+        is_for_group=True,
+    )  # fmt: skip
+    preemptor = preemptor_reference(order)
+    assert (preemptor.kind, preemptor.api_version) == ("PodGroup", "scheduling.k8s.io/v1alpha2")
+    victim = pod_reference("ns", "v", "uid-v", "7")
+    event = preempted_event("default-scheduler", victim, preemptor, "cluster", is_deleted=True)
+    assert event.note == "Preempted by podgroup uid-train on node cluster"
+    assert b"to accommodate a higher priority podgroup" in disruption_patch(order, 0.0)
+    alone = disruption_patch(msgspec.structs.replace(order, is_for_group=False), 0.0)
+    assert b'to accommodate a higher priority pod"' in alone

@@ -1,0 +1,97 @@
+"""Who has to go for a pod group, checked on the newest state before anybody does.
+
+As with one pod's victims: they are still there and still less important, whom a group's disruption mode
+keeps together goes together, and without them the pods of the group pass every filter where the worker
+put them, one on top of the other.
+
+Rules: pkg/scheduler/framework/preemption/podgrouppreemption.go, v1.36.2.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from daemon.core.cache import Cache
+from daemon.core.dispatch import Attempt
+from daemon.core.pod_groups import PodGroups
+from daemon.core.pod_lifecycle import CachedPod
+from shared.framework.nominated_pods import run_filters_with_nominated
+from shared.framework.prepared_pod import prepared
+from shared.framework.runtime import Framework
+from shared.framework.what_if import WhatIf
+from shared.plugins.gates.gang_scheduling import goes_as_a_whole, priority_of
+
+Placed = tuple[Attempt, int]
+"""A pod of the group, and the row of its node."""
+
+
+def confirmed_victims(
+    cache: Cache, groups: PodGroups, priority: int, pod_rows: Sequence[int], generation: int
+) -> list[CachedPod] | None:
+    """The pods of these rows, if all are what a worker took them for on a copy of that generation.
+    `priority`: of the group for which they are to go."""
+    pods, nodes = cache.pod_table, cache.nodes
+    victims: list[CachedPod] = []
+    for row in dict.fromkeys(pod_rows):
+        if not 0 <= row < pods.row_count or pods.node_row[row] < 0:
+            return None
+        info = cache.node_info(nodes.name_of(int(pods.node_row[row])))
+        held = {} if info is None else info.pods
+        found = next((pod for pod in held.values() if pod.row == row), None)
+        if found is None or found.attached_at > generation:
+            return None
+        victims.append(found)
+    going = {victim.record.uid for victim in victims}
+    for victim in victims:
+        group = groups.of(victim.record.group_key) if victim.record.group else None
+        if group is not None and goes_as_a_whole(group):
+            mates = groups.uids(victim.record.group_key)
+            is_whole = all(uid in going for uid in mates if cache.get_pod(uid) is not None)
+            if not is_whole or priority_of(group) >= priority:
+                return None
+        elif victim.pod_class.info.priority >= priority:
+            return None
+    return victims
+
+
+def fit_without(
+    cache: Cache,
+    frameworks: Mapping[str, Framework],
+    placed: list[Placed],
+    victims: Sequence[CachedPod],
+) -> bool:
+    """Whether all of the pods pass where they would go, once the victims are gone. What they are
+    nominated to themselves takes no room from them."""
+    view, nodes = cache.view, cache.nodes
+    if any(not 0 <= row < nodes.row_count or not nodes.present[row] for _, row in placed):
+        return False
+    pod_rows = np.array([victim.row for victim in victims], np.intp)
+    rows = np.union1d(view.pods.node_row[pod_rows], [row for _, row in placed]).astype(np.intp)
+    own = [view.nominations.remove(attempt.pod.uid) for attempt, _ in placed]
+    try:
+        with WhatIf(view, rows, with_pods=True) as what_if:
+            what_if.take_off(pod_rows)
+            first = 0
+            while first < len(placed):
+                pod_class = placed[first][0].pod_class
+                pod = prepared(frameworks[pod_class.profile], pod_class.info, view)
+                end = first + 1 if pod.plan.is_wide else _end_of_run(placed, first)
+                asked = np.array([row for _, row in placed[first:end]], np.intp)
+                if not run_filters_with_nominated(pod, asked).passes.all():
+                    return False
+                what_if.put_on(np.full(len(asked), pod_class.class_id), asked)
+                first = end
+        return True
+    finally:
+        for nomination in filter(None, own):
+            view.nominations.put(nomination)
+
+
+def _end_of_run(placed: list[Placed], first: int) -> int:
+    """Up to there all pods are of one class, and no two go to one node."""
+    pod_class, rows = placed[first][0].pod_class, set[int]()
+    for place, (attempt, row) in enumerate(placed[first:], first):
+        if attempt.pod_class is not pod_class or row in rows:
+            return place
+        rows.add(row)
+    return len(placed)

@@ -1,0 +1,356 @@
+"""Room for a group as a whole: upstream's cases by name, then what is berth's own.
+
+The first part mirrors TestPodGroupPreemption in
+test/integration/scheduler/preemption/podgrouppreemption_test.go of v1.36.2: pods ask for 1 cpu if
+nothing else is said, nodes have what upstream's have. The second mirrors
+TestRunWorkloadAwarePreemption in pkg/scheduler/schedule_one_podgroup_test.go.
+"""
+
+import random
+from collections.abc import Iterable
+from typing import Any, Final
+
+import pytest
+
+from daemon.core.pod_groups import NO_PREEMPTION, NOT_WITH_CONSTRAINTS
+from shared.kube.pod_record import PodRecord
+from shared.messages.to_owner import ObjectDeleted, PodChanged
+from tests.support.builders import make_node
+from tests.unit.daemon.core.test_pod_groups import Gangs, gang, lone, member
+
+PREEMPTING: Final = frozenset({"default-scheduler"})
+WHOLE: Final = {"disruptionMode": "PodGroup"}
+FAILED: Final = "pod group is unschedulable"
+FOO: Final = {"app": "foo"}
+
+
+class Preempting(Gangs):
+    """With the gate WorkloadAwarePreemption."""
+
+    def __init__(self, *cpus: str, **more: Any) -> None:
+        nodes = [make_node(f"node{number}", cpu=cpu) for number, cpu in enumerate(cpus, 1)]
+        super().__init__(nodes, preempting=more.pop("preempting", PREEMPTING), **more)
+        self.ordered: list[tuple[str, str, bool]] = []
+
+    def group(self, name: str, min_count: int, priority: int, **spec: Any) -> None:
+        self.add_group(name, min_count, priority=priority, **spec)
+
+    def add_at_once(self, *pods: PodRecord) -> None:
+        self.tell(*(PodChanged(pod) for pod in pods))
+        self.settle()
+
+    def step_victim(self, *, fails: bool = False, lingers: bool = False) -> bool:
+        if self.victims:
+            order = self.victims[0]
+            self.ordered.append((order.name, order.preemptor_uid, order.is_for_group))
+        return super().step_victim(fails=fails, lingers=lingers)
+
+    def gone(self) -> set[str]:
+        return {self._name(uid) for uid in self.evicted}
+
+    def until_placed(self, *names: str) -> None:
+        for _ in range(6):
+            self.wait()
+        assert set(names) <= self.bound_names()
+
+
+def low(*names: str, priority: int = 10, cpu: str = "1", **more: Any) -> list[PodRecord]:
+    return [member(n, "", cpu=cpu, uid=f"uid-{n}", priority=priority, **more) for n in names]
+
+
+def high(*names: str, cpu: str = "1", priority: int = 100) -> list[PodRecord]:
+    return gang(*names, cpu=cpu, priority=priority)
+
+
+HIGHS: Final = ("high-1", "high-2", "high-3")
+LOWS: Final = ("low-1", "low-2", "low-3")
+
+
+# Upstream's cases --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("min_count", [3, 0])
+def test_full_pod_group_preemption_also_for_basic_policy(min_count: int) -> None:
+    berth = Preempting("3")
+    berth.group("pg1", min_count, 100)
+    berth.add(*low(*LOWS))
+    berth.add_at_once(*high(*HIGHS))
+    # With the basic policy one pod that finds room is enough: one goes at a time.
+    assert len(berth.gone()) == (3 if min_count else 1)
+    berth.until_placed(*HIGHS)
+    assert berth.gone() == set(LOWS)
+
+
+def test_partial_preemption() -> None:
+    berth = Preempting("2", "2")
+    berth.group("pg1", 3, 100)
+    berth.add(*low("low-1", cpu="2", node_name="node1"), *low("low-2", node_name="node2"))
+    berth.add_at_once(*high(*HIGHS))
+    assert berth.gone() == {"low-1"}
+    berth.until_placed(*HIGHS)
+    assert berth.ordered == [("low-1", "uid-pg1", True)]
+
+
+def test_pdb_violation_handling_reprieve() -> None:
+    berth = Preempting("3")
+    berth.group("pg1", 2, 100)
+    berth.add(*low("low-1", "low-2", labels=FOO), *low("low-3"))
+    budget = {
+        "metadata": {"name": "foo-pdb", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": FOO}},
+        "status": {"disruptionsAllowed": 0},
+    }
+    berth.tell_object("poddisruptionbudgets", "default/foo-pdb", budget)
+    berth.add_at_once(*high("high-1", "high-2", cpu="500m"))
+    assert berth.gone() == {"low-3"}
+    berth.until_placed("high-1", "high-2")
+
+
+def test_multi_node_preemption() -> None:
+    berth = Preempting("2", "2")
+    berth.group("pg1", 4, 100)
+    berth.add(*low("low-1", "low-2", node_name="node1"), *low("low-3", "low-4", node_name="node2"))
+    berth.add_at_once(*high(*HIGHS, "high-4"))
+    assert berth.gone() == {*LOWS, "low-4"}
+    berth.until_placed(*HIGHS, "high-4")
+
+
+def test_insufficient_resources_no_preemption() -> None:
+    berth = Preempting("3")
+    berth.group("pg1", 3, 100)
+    berth.add(*low("mid-1", priority=500), *low("low-1", "low-2"))
+    berth.add_at_once(*high(*HIGHS))
+    berth.wait()
+    assert not berth.gone()
+    assert berth.waiting() == set(HIGHS)
+    assert berth.condition("pg1") == (False, "Unschedulable", f"{FAILED}, {FAILED}")
+
+
+def test_priority_based_victim_selection() -> None:
+    berth = Preempting("3")
+    berth.group("pg1", 2, 100)
+    berth.add(*low("mid-1", priority=50), *low("low-1", "low-2"))
+    berth.add_at_once(*high("high-1", "high-2"))
+    assert berth.gone() == {"low-1", "low-2"}
+    berth.until_placed("high-1", "high-2", "mid-1")
+
+
+@pytest.mark.parametrize("min_count", [3, 0])
+def test_preempt_the_whole_pod_group_even_if_a_single_pod_would_suffice(min_count: int) -> None:
+    berth = Preempting("3")
+    berth.group("pg1", 1, 100)
+    berth.group("pg2", min_count, 10, **WHOLE)
+    berth.add_at_once(*gang(*LOWS, group="pg2", priority=10))
+    berth.add(*high("high-1"))
+    assert berth.gone() == set(LOWS)
+    berth.until_placed("high-1")
+
+
+def test_priority_divergence_preemptor_group_has_higher_priority_than_the_victim_group() -> None:
+    berth = Preempting("3")
+    berth.group("pg1", 1, 100)
+    berth.group("pg2", 3, 10, **WHOLE)
+    berth.add_at_once(*gang(*HIGHS, group="pg2", priority=100))
+    berth.add(*high("low-1", priority=10))
+    assert berth.gone() == set(HIGHS)
+    berth.until_placed("low-1")
+
+
+def test_priority_divergence_preemptor_group_has_too_low_priority() -> None:
+    berth = Preempting("3")
+    berth.group("pg1", 1, 10)
+    berth.group("pg2", 3, 100, **WHOLE)
+    berth.add_at_once(*gang(*LOWS, group="pg2", priority=10))
+    berth.add(*high("high-1"))
+    assert not berth.gone()
+    assert berth.condition("pg1") == (
+        False,
+        "Unschedulable",
+        f"{FAILED}, No preemption victims found for incoming preemptor",
+    )
+
+
+def test_preemptor_pod_without_pod_group_does_not_respect_the_disruption_mode() -> None:
+    berth = Preempting("3")
+    berth.group("pg1", 1, 10, **WHOLE)
+    for number, name in enumerate(LOWS):
+        berth.add(member(name, "pg1", uid=f"uid-{name}", priority=30 - 10 * number))
+    berth.add(lone("high-1", "1"))
+    assert berth.gone() == {"low-3"}
+    assert berth.ordered == [("low-3", "uid-high-1", False)]
+
+
+# TestRunWorkloadAwarePreemption ------------------------------------------------------------------
+
+
+def test_no_pod_group_post_filter_plugin_is_registered() -> None:
+    berth = Preempting("1", preempting=frozenset())
+    berth.group("pg1", 1, 100)
+    berth.add(*low("low-1"))
+    berth.add(*high("high-1"))
+    assert not berth.gone()
+    assert berth.condition("pg1")[2] == f"{FAILED}, {NO_PREEMPTION}"
+
+
+def test_error_when_pod_group_is_not_found() -> None:
+    berth = Preempting("1", schedulers=("default-scheduler",))
+    berth.group("pg1", 1, 100)
+    berth.add(*low("low-1"))
+    berth.add_pod(high("high-1")[0])
+    berth.tell(ObjectDeleted("podgroups", "default/pg1"))
+    berth.settle()
+    assert not berth.gone()
+    told = 'failed to get pod group object: podgroup.scheduling.k8s.io "pg1" not found'
+    assert berth.told("high-1") == told
+
+
+def test_pod_group_has_scheduling_constraints() -> None:
+    berth = Preempting("1", has_placements=True)
+    berth.group("pg1", 1, 100, schedulingConstraints={"topology": [{"key": "rack"}]})
+    berth.add_node(make_node("racked", cpu="1", labels={"rack": "r1"}))
+    berth.add(*low("low-1", "low-2"))
+    berth.add(*high("high-1"))
+    assert not berth.gone()
+    first = "0/1 placements are available, first placement status"
+    assert berth.condition("pg1")[2] == f"{first}: {FAILED}, {NOT_WITH_CONSTRAINTS}"
+
+
+def test_a_pod_that_never_preempts_keeps_its_whole_group_from_it() -> None:
+    berth = Preempting("2")
+    berth.group("pg1", 2, 100)
+    berth.add(*low("low-1", "low-2"))
+    never = member(
+        "high-2", "pg1", uid="uid-high-2", priority=100, spec={"preemptionPolicy": "Never"}
+    )
+    berth.add_at_once(*high("high-1"), never)
+    assert not berth.gone()
+    assert berth.condition("pg1")[2] == f"{FAILED}, not eligible due to preemptionPolicy=Never."
+
+
+# What is berth's own -----------------------------------------------------------------------------
+
+
+def test_pods_are_told_of_the_group_those_that_found_a_place_are_nominated_to_it() -> None:
+    berth = Preempting("2", "2")
+    berth.group("pg1", 3, 100)
+    berth.add(*low("low-1", cpu="2", node_name="node1"), *low("low-2", node_name="node2"))
+    berth.add_at_once(*high(*HIGHS))
+    assert berth.condition("pg1") == (False, "Unschedulable", FAILED)
+    found = [name for name in HIGHS if berth.told(name) == FAILED]
+    assert len(found) == 1
+    assert berth.nominated[f"uid-{found[0]}"] == "node2"
+    for name in set(HIGHS) - set(found):
+        assert berth.told(name).endswith(
+            "preemption: not eligible due to workload aware preemption enabled"
+        )
+
+
+def test_a_group_whose_victims_linger_is_not_tried_in_vain() -> None:
+    berth = Preempting("3")
+    berth.group("pg1", 3, 100)
+    berth.add(*low(*LOWS))
+    for pod in high(*HIGHS):
+        berth.add_pod(pod)
+    while not berth.victims:
+        assert berth.step_owner() or berth.step_scorer(0)
+    attempts = {pod.record.name: pod.attempts for pod in berth.state.queue}
+    berth.advance(30.0)
+    berth.handle()
+    assert {pod.record.name: pod.attempts for pod in berth.state.queue} == attempts
+    berth.settle()
+    berth.until_placed(*HIGHS)
+
+
+def test_a_victim_that_cannot_be_deleted_has_the_group_tried_again() -> None:
+    berth = Preempting("1")
+    berth.group("pg1", 1, 100)
+    berth.add(*low("low-1"))
+    berth.add_pod(high("high-1")[0])
+    while not berth.victims:
+        assert berth.step_owner() or berth.step_scorer(0)
+    berth.step_victim(fails=True)
+    berth.settle()
+    berth.wait()
+    assert berth.gone() == {"low-1"}
+    berth.until_placed("high-1")
+
+
+def test_nobody_goes_when_room_was_taken_since_the_worker_looked() -> None:
+    berth = Preempting("2")
+    berth.group("pg1", 2, 100)
+    berth.add(*low("low-1"))
+    for pod in high("high-1", "high-2"):
+        berth.add_pod(pod)
+    while berth.step_scorer(0):
+        pass
+    taken = low("foreign", priority=1000, node_name="node1")
+    berth.add_pod(taken[0])
+    berth.settle()
+    assert not berth.gone()
+
+
+def test_a_group_that_came_meanwhile_is_not_broken_by_who_saw_half_of_it() -> None:
+    berth = Preempting("2", "2")
+    berth.group("pg1", 1, 100)
+    berth.group("pg2", 0, 10, **WHOLE)
+    berth.add(*gang("low-1", "low-2", group="pg2", priority=10))
+    berth.add_pod(high("high-1", cpu="2")[0])
+    while berth.step_scorer(0):
+        pass
+    berth.add_pod(gang("low-3", group="pg2", priority=10, node_name="node2")[0])
+    berth.settle()
+    assert berth.gone() in (set(), set(LOWS))
+
+
+class Counted:
+    """Nodes of some cpu with pods of 1, and a gang of equal pods above some of them."""
+
+    def __init__(self, seed: int) -> None:
+        rng = random.Random(seed)
+        self.cpus = [rng.randint(1, 4) for _ in range(rng.randint(1, 4))]
+        self.pods: dict[str, tuple[int, int]] = {}
+        for node, cpu in enumerate(self.cpus):
+            for number in range(rng.randint(0, cpu)):
+                self.pods[f"v{node}-{number}"] = (node, rng.choice((10, 20, 500)))
+        self.cpu = rng.choice((1, 1, 2))
+        self.needed = rng.randint(1, max(1, sum(self.cpus) // self.cpu))
+
+    def room(self, gone: Iterable[str]) -> int:
+        left = list(self.cpus)
+        for name, (node, _) in self.pods.items():
+            left[node] -= name not in set(gone)
+        return sum(cpu // self.cpu for cpu in left)
+
+    def gone(self) -> set[str] | None:
+        """None: it does not help."""
+        if self.room(()) >= self.needed:
+            return set()
+        gone = {name for name, (_, priority) in self.pods.items() if priority < 100}
+        if self.room(gone) < self.needed:
+            return None
+        lower = [name for name in self.pods if name in gone]
+        for name in sorted(lower, key=lambda name: -self.pods[name][1]):
+            if self.room(gone - {name}) >= self.needed:
+                gone.discard(name)
+        return gone
+
+
+@pytest.mark.parametrize("first", range(0, 120, 20))
+def test_generated_gangs_have_those_go_that_counting_says(first: int) -> None:
+    preempted_count = 0
+    for seed in range(first, first + 20):
+        case = Counted(seed)
+        berth = Preempting(*map(str, case.cpus))
+        berth.group("pg1", case.needed, 100)
+        for name, (node, priority) in case.pods.items():
+            berth.add_pod(low(name, priority=priority, node_name=f"node{node + 1}")[0])
+        names = [f"g{number}" for number in range(case.needed)]
+        berth.add_at_once(*high(*names, cpu=str(case.cpu)))
+        expected = case.gone()
+        assert berth.gone() == (expected or set()), f"seed {seed}"
+        if expected is None:
+            assert not berth.bound_names() & set(names)
+        else:
+            berth.until_placed(*names)
+        preempted_count += bool(expected)
+    assert preempted_count

@@ -1,0 +1,172 @@
+"""Workload-aware preemption: who has to go, from anywhere in the cluster, so that a pod group has room.
+
+All that are less important than the group are taken off the copy. If the group can be placed then, they
+are put back one after the other, the most important first and before all others those whose going a
+budget forbids, as long as the group still has room. Who cannot be put back has to go. A group that is
+disrupted as a whole is one victim, wherever its pods are.
+
+Upstream places the group once for each of them. Here many are put back at once, twice as many each
+time that the group still has room, and half as many where it has not. That comes to the same unless the
+group finds room beside all of them and would not beside some of them, which only the order in which
+unlike pods take nodes from one another can do: a few victims are therefore put back one by one.
+
+Rules: pkg/scheduler/framework/preemption/podgrouppreemption.go and types.go, v1.36.2. Among victims that
+are alike in all that counts the order is that of the pod table; upstream's is random.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from shared.columns.schema import Bools, Int64s, Rows
+from shared.framework.cluster_view import ClusterView
+from shared.framework.what_if import WhatIf
+from shared.messages.from_scorer import GroupRoom, Placements
+from shared.messages.to_scorer import GroupPreemption
+from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE
+from shared.plugins.preemption.potential_victims import Budgets
+
+NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
+ONE_BY_ONE_MAX: Final = 64
+"""Of so many victims each is put back by itself: about 1 ms each for a group of a hundred pods."""
+
+Fits = Callable[[], Placements | None]
+"""Where enough of the group's pods would go as things are; None where they have no room."""
+
+
+class VictimUnits(NamedTuple):
+    """What may have to go, the most important first."""
+
+    starts: Rows
+    """Where each unit's pods begin, shape (n + 1,)."""
+    pods: Rows
+    """Rows of the pod table, shape (m,)."""
+
+    def pods_of(self, units: Rows) -> Rows:
+        return self.pods[_spans(self.starts[units], self.starts[units + 1] - self.starts[units])]
+
+
+def make_room(cluster: ClusterView, task: GroupPreemption, fits: Fits) -> GroupRoom | str:
+    """Who has to go, or why that is of no use. On return the copy is as before."""
+    if task.refusal:
+        return task.refusal
+    units = victim_units(cluster, task)
+    if not len(units.pods):
+        return NO_VICTIMS
+    is_violating = Budgets(cluster).violated_by(units.pods, units.starts)
+    count = len(is_violating)
+    order = np.lexsort((np.arange(count), ~is_violating))
+    rows = np.unique(cluster.pods.node_row[units.pods]).astype(np.intp)
+    try:
+        with WhatIf(cluster, rows, with_pods=True) as what_if:
+            search = _Search(cluster, rows, what_if, units, fits)
+            room = search.without(order)
+    finally:
+        cluster.journal.usage.extend(rows.tolist())
+    return room or UNSCHEDULABLE
+
+
+class _Search:
+    """One, within its what-if."""
+
+    def __init__(
+        self, cluster: ClusterView, rows: Rows, what_if: WhatIf, units: VictimUnits, fits: Fits
+    ) -> None:
+        self._cluster = cluster
+        self._rows = rows
+        self._what_if = what_if
+        self._units = units
+        self._fits = fits
+
+    def without(self, order: Rows) -> GroupRoom | None:
+        """Who has to go; None where not even all of them make room. `order`: of putting them back."""
+        self._take_off(order)
+        placements = self._fits()
+        if placements is None:
+            return None
+        victims: list[int] = []
+        place, size, is_patient = 0, 1, len(order) <= ONE_BY_ONE_MAX
+        while place < len(order):
+            block = order[place : place + size]
+            self._put_back(block)
+            found = self._fits()
+            if found is not None:
+                placements = found
+                place += len(block)
+                size = 1 if is_patient else size * 2
+                continue
+            self._take_off(block)
+            if len(block) == 1:
+                victims += block.tolist()
+                place += 1
+            size = max(1, len(block) // 2)
+        gone = self._units.pods_of(np.array(sorted(victims), np.intp))
+        return GroupRoom(gone.tolist(), placements)
+
+    def _take_off(self, units: Rows) -> None:
+        pods = self._units.pods_of(units)
+        touched = self._cluster.pods.node_row[pods].tolist()
+        self._what_if.take_off(pods)
+        self._cluster.journal.usage.extend(touched)
+
+    def _put_back(self, units: Rows) -> None:
+        pods = self._units.pods_of(units)
+        self._what_if.put_back(pods)
+        self._cluster.journal.usage.extend(self._cluster.pods.node_row[pods].tolist())
+
+
+def victim_units(cluster: ClusterView, task: GroupPreemption) -> VictimUnits:
+    """All that is less important than the group (`moreImportantVictim` is the order)."""
+    pods = cluster.pods
+    used = pods.used_rows()
+    whole = [_known(cluster, unit.pods) for unit in task.units]
+    in_units = np.concatenate(whole) if whole else used[:0]
+    lone = np.setdiff1d(used, in_units, assume_unique=True)
+    priority = cluster.usages.priorities(pods.class_id[lone])
+    lone, priority = lone[priority < task.priority], priority[priority < task.priority]
+    is_grouped = np.isin(lone, np.array(task.grouped, np.intp))
+    parts = [
+        (unit.priority, rows)
+        for unit, rows in zip(task.units, whole, strict=True)
+        if unit.priority < task.priority and len(rows)
+    ]
+    counts = np.array([1] * len(lone) + [len(rows) for _, rows in parts], np.intp)
+    rows = np.concatenate([lone, *(rows for _, rows in parts)]).astype(np.intp)
+    starts = np.concatenate((np.zeros(1, np.intp), np.cumsum(counts)))
+    if not len(rows):
+        return VictimUnits(starts, rows)
+    order = np.lexsort(
+        (
+            rows[starts[:-1]],
+            np.minimum.reduceat(pods.start_s[rows], starts[:-1]),
+            -np.concatenate((is_grouped.astype(np.intp), counts[len(lone) :])),
+            np.concatenate((~is_grouped, np.zeros(len(parts), np.bool_))),
+            -np.concatenate((priority, np.array([each for each, _ in parts], np.int64))),
+        )
+    )
+    ordered = rows[_spans(starts[order], counts[order])]
+    return VictimUnits(np.concatenate((np.zeros(1, np.intp), np.cumsum(counts[order]))), ordered)
+
+
+def has_unconfirmed(cluster: ClusterView, priority: int) -> bool:
+    """Whether this worker has placed less important pods that nobody has confirmed yet: they may be
+    in the way, and no proposal can name them."""
+    own = cluster.tentative.used_rows()
+    priorities: Int64s = cluster.usages.priorities(cluster.tentative.class_id[own])
+    is_lower: Bools = priorities < priority
+    return bool(is_lower.any())
+
+
+def _known(cluster: ClusterView, pods: list[int]) -> Rows:
+    """Those of the rows that still hold a pod."""
+    rows = np.array(pods, np.intp)
+    rows = rows[rows < cluster.pods.row_count]
+    held: Rows = rows[cluster.pods.node_row[rows] >= 0]
+    return held
+
+
+def _spans(firsts: Rows, counts: Rows) -> Rows:
+    """All places of these stretches, one after the other."""
+    ends = np.cumsum(counts)
+    return np.repeat(firsts - (ends - counts), counts) + np.arange(ends[-1] if len(ends) else 0)
