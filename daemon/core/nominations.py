@@ -65,10 +65,11 @@ class Evictions:
     """Which pods wait for victims that a binder is to delete: they are not tried meanwhile, as the
     events of each victim would have them tried in vain (PreEnqueue of DefaultPreemption)."""
 
-    def __init__(self, cache: Cache, *, is_async: bool) -> None:
+    def __init__(self, cache: Cache, groups: PodGroups, *, is_async: bool) -> None:
         """`is_async`: of preemptions (`Settings.preempts_async`); else nobody is held back."""
         self.is_async = is_async
         self._cache = cache
+        self._groups = groups
         self._orders: dict[str, dict[int, str]] = {}
         """Uid of a preemptor -> order id -> uid of a victim."""
         self._failed: set[str] = set()
@@ -90,9 +91,16 @@ class Evictions:
         self._failed.discard(uid)
         return has_failed
 
-    def holds_back(self, uid: str) -> bool:
-        """Whether a victim of the pod is still there as if nothing had been asked of it
+    def waiting_for(self, order: DeleteVictim) -> Collection[str]:
+        """The pods (uids) for which the victim goes."""
+        if not order.is_for_group:
+            return (order.preemptor_uid,)
+        return self._groups.uids(f"{order.preemptor_namespace}/{order.preemptor_name}")
+
+    def holds_back(self, record: PodRecord) -> bool:
+        """Whether a victim of the pod, or its group, is still there as if nothing had been asked of it
         (isRunningPreemption in pkg/scheduler/framework/preemption/executor.go, v1.36.2)."""
+        uid = self._groups.preemptor_uid(record)
         for victim in self._orders.get(uid, {}).values() if self.is_async else ():
             held = self._cache.get_pod(victim)
             if held is not None and not held.record.deleted:
@@ -111,13 +119,11 @@ class NominationBook:
         epoch: int,
         preempt_waiting: Callable[[str], bool],
         evictions: Evictions,
-        groups: PodGroups,
     ) -> None:
         """`preempt_waiting` has a pod (uid) that waits on Permit give its place up; says whether it
         was waiting."""
         self._preempt_waiting = preempt_waiting
         self._evictions = evictions
-        self._groups = groups
         self._cache = cache
         self._queue = queue
         self._frameworks = frameworks
@@ -382,14 +388,9 @@ class NominationBook:
         if problem:
             self._cache.mark_evicted(victim.order.uid, is_evicted=False)
         if self._evictions.end(victim.order, is_failed=bool(problem)):
-            for uid in self._uids_of_preemptor(victim.order):
+            for uid in self._evictions.waiting_for(victim.order):
                 self._queue.fail(uid, now_s)
         return victim.order
-
-    def _uids_of_preemptor(self, order: DeleteVictim) -> Collection[str]:
-        if not order.is_for_group:
-            return (order.preemptor_uid,)
-        return self._groups.uids(f"{order.preemptor_namespace}/{order.preemptor_name}")
 
     def lose_binder(self, peer: bytes) -> None:
         """Its orders are given again: a deletion by uid does no harm twice."""
@@ -400,10 +401,6 @@ class NominationBook:
         """Every other binder is lost."""
         for peer in {victim.peer for victim in self._victims.values()}.difference(peers):
             self.lose_binder(peer)
-
-    def holds_back(self, uid: str) -> bool:
-        """Whether victims of the pod are still being asked to go."""
-        return self._evictions.holds_back(uid)
 
     def in_flight_count(self) -> int:
         return len(self._victims) + len(self._waiting)

@@ -267,7 +267,7 @@ def _holdings(
     cache = Cache(settings.assumed_pod_ttl_s)
     suspects = Suspects()
     groups = PodGroups(cache, settings.groups)
-    evictions = Evictions(cache, is_async=settings.preempts_async)
+    evictions = Evictions(cache, groups, is_async=settings.preempts_async)
     queue = SchedulingQueue(
         _wakeups(settings, plugins, cache.view, counters),
         start_s=now_s,
@@ -300,9 +300,7 @@ def _holdings(
         syncs=Syncs(kind for kind in ALL_KINDS if settings.groups or not kind.feature_gate),
         changes=changes,
         checker=Checker(cache.view, frameworks),
-        nominations=NominationBook(
-            cache, queue, frameworks, epoch, waiting.preempt, evictions, groups
-        ),
+        nominations=NominationBook(cache, queue, frameworks, epoch, waiting.preempt, evictions),
         waiting=waiting,
         groups=groups,
     )
@@ -356,7 +354,7 @@ def _gate_of(
         return PARKED
     begun_s = counters.stopwatch()
     gate = plugins.gate_of(pod, cluster)
-    if gate is None and evictions.holds_back(groups.preemptor_uid(pod.record)):
+    if gate is None and evictions.holds_back(pod.record):
         gate = DEFAULT_PREEMPTION
     if gate is None and pod.record.group:
         gate = groups.gate_of(pod)
