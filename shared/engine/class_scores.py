@@ -14,7 +14,6 @@ import numpy as np
 
 from shared.columns.rows import parts_of, row_index, rows_where
 from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
-from shared.engine.ahead import Ahead
 from shared.engine.best_rows import BestRows
 from shared.engine.class_filters import Refiltered
 from shared.engine.row_states import RowStates, rated
@@ -190,8 +189,6 @@ class ClassScores:
         ]
         self.total: Int64s = np.full(capacity, NOT_FEASIBLE, np.int64)
         self.best = BestRows(self.total)
-        self.ahead: Ahead | None = None
-        """What is known of rows with one more pod of this class; made by the first run of pods."""
         self._start(states)
 
     def _start(self, states: RowStates | None) -> None:
@@ -219,22 +216,20 @@ class ClassScores:
         rows = rows[self._static_ok[rows]]
         if self._plain and len(rows):
             self._plain_sum[rows] = rated(self._plain, self._pod, self._cluster, rows)
-        if self.ahead is not None:
-            self.ahead.forget(rows)
         return self._follow(rows, delta, refiltered)
 
-    def place(self, row: int, ahead: Ahead, delta: Delta, refiltered: Refiltered) -> bool:
-        """As `update` where a pod of this class came to `row`, of which `ahead` knows what the moving
-        plugins say now. None of them normalises."""
-        self._plain_sum[row] = ahead.moving.item(row)
+    def place(self, row: int, rating: int, delta: Delta, refiltered: Refiltered) -> bool:
+        """As `update` where a pod of this class came to `row`. `rating`: what the moving plugins say
+        now, together; none of them normalises."""
+        self._plain_sum[row] = rating
         return self._follow(NO_ROWS, delta, refiltered)
 
-    def take_over(self, row: int, moving: int) -> None:
+    def take_over(self, row: int, rating: int) -> None:
         """The same where the row goes on being feasible, or not feasible, and pods elsewhere matter
-        to no plugin. `moving`: what the moving plugins say now, together."""
-        change = moving - self._plain_sum.item(row)
+        to no plugin."""
+        change = rating - self._plain_sum.item(row)
         if change:
-            self._plain_sum[row] = moving
+            self._plain_sum[row] = rating
             before = self.total.item(row)
             if before != NOT_FEASIBLE:
                 self.total[row] = before + change

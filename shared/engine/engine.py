@@ -193,19 +193,17 @@ class Engine:
         scores = self.scores_of(evaluation)
         if scores is None or (evaluation.stale_by | scores.stale_by) & MOVING_BITS:
             return None
-        if not can_run(self._cluster, usage, evaluation.filters, scores):
+        answers = evaluation.answers(scores, self.states)
+        if not can_run(self._cluster, info, usage, answers):
             return None
 
         def put_and_note(rows: list[int]) -> None:
             assert evaluation.is_current, "nobody else is placed during a run"
             put(rows)
             evaluation.placed()
+            self.states.placed()
 
-        answers = evaluation.answers(scores, self.states)
-        return ClassRun(
-            class_id, usage, evaluation.filters, scores, self.states, tie_break, put_and_note,
-            is_followed=answers.depends_on_any({class_id}),
-        )  # fmt: skip
+        return ClassRun(class_id, usage, answers, tie_break, put_and_note)
 
     def failure(self, evaluation: Evaluation) -> FitError:
         """Why the class fits nowhere."""

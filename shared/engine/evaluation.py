@@ -193,7 +193,7 @@ class Evaluation:
 
     def _took_over(self, answers: StateAnswers) -> bool:
         """Takes over a few placements."""
-        if self.filtered is not None or not answers.is_worth_it:
+        if self.filtered is not None or not answers.are_possible:
             return False
         rows = self._follower.usage_rows()
         if rows is None or not answers.follow(rows.tolist()):

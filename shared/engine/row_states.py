@@ -9,19 +9,17 @@ The simple way, a key for each row at each question, costs more than it saves; s
 journal instead.
 """
 
-import struct
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shared.columns.pod_table import PodTable
-from shared.columns.rows import RowIndex, row_index, rows_between
+from shared.columns.rows import row_index, rows_between
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.table import NodeTable
-from shared.columns.usage import PodUsage, add_usage
+from shared.columns.usage import PodUsage
 from shared.framework.cluster_view import ClusterView
 from shared.framework.filter_outcomes import ActiveScore, PreFilterOutcome
 from shared.framework.follower import Follower
@@ -36,17 +34,17 @@ ROWS_MIN = 2048
 """With fewer nodes, asking about each costs little."""
 NEW_STATES_MIN: Final = 4096
 """So many states may be added before those that no row has any more are dropped."""
+AHEAD_MIN: Final = 1 << 15
+"""The same of states that rows were not in when somebody asked."""
 FEW_ROWS: Final = 8
 LARGE_GROUP_MIN: Final = 256
 LARGE_GROUP_SHARE: Final = 64
 """A group of at least one row in so many is found sooner by comparing than by sorting."""
-_OTHERS: Final = struct.Struct("=4q")
-"""The last columns of a key, as bytes."""
 _MULTIPLIERS: Final = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 
 class RowStates:
-    """Of one table; caught up at each `view`."""
+    """Of one table."""
 
     def __init__(self, cluster: ClusterView) -> None:
         self._cluster = cluster
@@ -54,36 +52,27 @@ class RowStates:
         self.version = 0
         """Counts how often states got new numbers."""
         self._ids: dict[bytes, int] = {}
-        self._built_count = 0
+        self._built_count = self._used_count = 0
+        """States there were when they were numbered, and with those that rows came to be in since."""
         self._shape = (0, 0)
         self.of_row: Rows = np.zeros(0, np.intp)
-        """Shape (capacity,): the row of the node's state in `view().nodes`."""
+        """Shape (capacity,): the row of the node's state in `view.nodes`."""
         self._view: ClusterView | None = None
 
-    def view(self) -> ClusterView | None:
-        """A view with one node for each state, of which only columns of resources are filled; None
-        where there is little to share. Valid until the next change of the real nodes."""
-        if self._cluster.nodes.row_count < ROWS_MIN:
-            return None
-        self._follow()
-        assert self._view is not None, "made when caught up"
-        return self._view
-
-    def _follow(self) -> None:
+    def follow(self) -> None:
+        """Takes in what became of the rows."""
         follower = self._follower
         if not (follower.saw_usage and follower.saw_nodes) or self._shape != self._shape_now():
             self._catch_up()
             follower.note()
 
-    def of(self, rows: list[int]) -> list[int]:
-        """The states of some rows, by number."""
-        self._follow()
-        of_row = self.of_row
-        return [of_row.item(row) for row in rows]
+    def placed(self) -> None:
+        """What happened last is in `of_row` already."""
+        self._follower.note()
 
     @property
-    def followed(self) -> ClusterView:
-        """As `view`, after `of`, however little there is to share."""
+    def view(self) -> ClusterView:
+        """After `follow`: one node for each state, of which only columns of resources are filled."""
         assert self._view is not None, "made when followed"
         return self._view
 
@@ -100,68 +89,51 @@ class RowStates:
         rows: Rows,
     ) -> Bools:
         """As `Framework.passing_of`."""
-        view = self._view_worth(rows)
-        if view is None:
-            return framework.passing_of(indices, pod, self._cluster, outcome, rows)
         by_state = [i for i in indices if reads_resources_only(framework.filters[i])]
+        if not by_state or not self.is_shared_by(len(rows)):
+            return framework.passing_of(indices, pod, self._cluster, outcome, rows)
         others = [i for i in indices if i not in by_state]
         passes = framework.passing_of(others, pod, self._cluster, outcome, rows)
-        if by_state:
-            of_states = framework.passing_of(
-                by_state, pod, view, outcome, rows_between(0, self.count)
-            )
-            passes &= of_states[self.of_row[row_index(rows)]]
+        of_row, states = self._states_of(rows)
+        of_state = np.zeros(self.count, np.bool_)
+        of_state[states] = framework.passing_of(by_state, pod, self.view, outcome, states)
+        passes &= of_state[of_row]
         return passes
 
     def rated(self, entries: Sequence[ActiveScore], pod: PodInfo, rows: Rows) -> Int64s:
         """What these plugins, none of which normalises, say of each row: weighted and added up."""
-        view = self._view_worth(rows)
-        if view is None:
-            return rated(entries, pod, self._cluster, rows)
         by_state = [entry for entry in entries if reads_resources_only(entry.plugin)]
+        if not by_state or not self.is_shared_by(len(rows)):
+            return rated(entries, pod, self._cluster, rows)
         others = [entry for entry in entries if not reads_resources_only(entry.plugin)]
-        total = rated(by_state, pod, view, rows_between(0, self.count))[
-            self.of_row[row_index(rows)]
-        ]
-        if others:
-            total += rated(others, pod, self._cluster, rows)
-        return total
+        of_row, states = self._states_of(rows)
+        of_state = np.zeros(self.count, np.int64)
+        of_state[states] = rated(by_state, pod, self.view, states)
+        return of_state[of_row] + rated(others, pod, self._cluster, rows)
 
-    def _view_worth(self, rows: Rows) -> ClusterView | None:
-        """The view, if there are enough rows to share its answers."""
-        return self.view() if self.is_shared_by(len(rows)) else None
+    def _states_of(self, rows: Rows) -> tuple[Rows, Rows]:
+        """The state of each row, and all of these, each once."""
+        of_row = self.of_row[row_index(rows)]
+        is_used = np.zeros(self.count, np.bool_)
+        is_used[of_row] = True
+        return of_row, is_used.nonzero()[0]
 
     def is_shared_by(self, row_count: int) -> bool:
         """Whether so many rows are many more than their states."""
         if row_count < ROWS_MIN or self.are_many:
             return False
-        return self.view() is not None and self.count * ROWS_A_STATE_MIN <= row_count
+        self.follow()
+        return self._used_count * ROWS_A_STATE_MIN <= row_count
 
     @property
     def are_many(self) -> bool:
         """Too many to be of use even with all nodes, lately: then following changes is not worth it."""
         nodes = self._cluster.nodes
-        if self._shape != self._shape_now() or self.count * ROWS_A_STATE_MIN <= nodes.row_count:
+        if self._shape != self._shape_now():
+            return False
+        if self._used_count * ROWS_A_STATE_MIN <= nodes.row_count:
             return False
         return self._follower.usage_count < max(NEW_STATES_MIN, nodes.row_count // 4)
-
-    @contextmanager
-    def one_more(
-        self, rows: Rows, usage: PodUsage, plugins: Sequence[FilterPlugin | ScorePlugin]
-    ) -> Iterator[None]:
-        """As if there were one more pod on each of the rows, distinct, to these plugins and for as long
-        as this lasts."""
-        view = self._view_worth(rows)
-        if view is None:
-            with _one_more(self._cluster.nodes, rows, usage):
-                yield
-            return
-        with _one_more(view.nodes, rows_between(0, self.count), usage):
-            if all(map(reads_resources_only, plugins)):
-                yield  # None of them looks at the rows themselves.
-                return
-            with _one_more(self._cluster.nodes, rows, usage):
-                yield
 
     def _shape_now(self) -> tuple[int, int]:
         nodes = self._cluster.nodes
@@ -170,20 +142,24 @@ class RowStates:
     def _catch_up(self) -> None:
         nodes = self._cluster.nodes
         rows, node_rows = self._follower.usage_rows(), self._follower.node_rows()
-        most = self._built_count + max(NEW_STATES_MIN, nodes.row_count // 16)
-        is_other = self._shape != self._shape_now() or self.count > most
+        more = max(NEW_STATES_MIN, nodes.row_count // 16)
+        ahead = max(AHEAD_MIN, nodes.row_count)
+        is_other = (
+            self._shape != self._shape_now()
+            or self._used_count > self._built_count + more
+            or self.count > self._built_count + ahead
+        )
         if rows is None or node_rows is None or is_other:
             self._start_over()
             return
         if len(node_rows):
             rows = np.union1d(rows, node_rows)
-        if len(rows) <= FEW_ROWS:
-            for row in rows.tolist():
-                self._assign_one(row)
-        elif len(rows) > nodes.row_count // 8:
+        if len(rows) > nodes.row_count // 8:
             self._start_over()
         else:
-            self._assign(rows, _keys(nodes, rows))
+            before = self.count
+            self.of_row[rows] = self._numbers(_keys(nodes, rows))
+            self._used_count += self.count - before
 
     def _start_over(self) -> None:
         nodes = self._cluster.nodes
@@ -198,55 +174,44 @@ class RowStates:
         self._ids.clear()
         self.version += 1
         self.of_row = np.zeros(nodes.capacity, np.intp)
-        firsts, group_of_row = _grouped(_key_columns(nodes, slice(0, nodes.row_count)))
-        self._assign(firsts, _keys(nodes, firsts))
-        self.of_row[: nodes.row_count] = self.of_row[firsts][group_of_row]
-        self._built_count = self.count
+        firsts, group_of_row = _grouped([column[: nodes.row_count] for column in _columns(nodes)])
+        self.of_row[: nodes.row_count] = self._numbers(_keys(nodes, firsts))[group_of_row]
+        self._built_count = self._used_count = self.count
 
-    def _assign(self, rows: Rows, keys: Int64s) -> None:
-        """Gives each row its state, with new states where there is none yet."""
+    def with_one_more(self, states: Rows, usage: PodUsage) -> Rows:
+        """What rows in these states come to be in with one more pod each that takes `usage`."""
+        table, count = self.view.nodes, len(usage.amounts)
+        keys = _keys(table, states)
+        keys[:, :count] += usage.amounts
+        keys[:, 2 * len(table.requested) :] += (
+            usage.nonzero_cpu_milli, usage.nonzero_memory_bytes, 1, 0,
+        )  # fmt: skip
+        return self._numbers(keys)
+
+    def _numbers(self, keys: Int64s) -> Rows:
+        """The state of each key: a new one where there is none yet."""
         width = keys.shape[1] * keys.itemsize
         data = keys.tobytes()
+        ids, first_new = self._ids, self.count
         new: list[int] = []
-        first_new = self.count
-        for at, row in enumerate(rows.tolist()):
+        states: list[int] = []
+        for at in range(len(keys)):
             key = data[at * width : (at + 1) * width]
-            state = self._ids.get(key)
+            state = ids.get(key)
             if state is None:
-                state = self._ids[key] = len(self._ids)
-                new.append(row)
-            self.of_row[row] = state
+                state = ids[key] = len(ids)
+                new.append(at)
+            states.append(state)
         if new:
-            self._fill(first_new, np.array(new, np.intp))
+            self._fill(first_new, keys if len(new) == len(keys) else keys[new])
+        return np.array(states, np.intp)
 
-    def _assign_one(self, row: int) -> None:
-        """`_assign` of one row: in plain numbers, which is quicker for a few."""
-        nodes = self._cluster.nodes
-        key = b"".join(
-            (
-                nodes.requested[:, row].tobytes(),
-                nodes.allocatable[:, row].tobytes(),
-                _OTHERS.pack(*[column.item(row) for column in _other_columns(nodes)]),
-            )
-        )
-        state = self._ids.get(key)
-        if state is None:
-            state = self._ids[key] = len(self._ids)
-            self._fill(state, np.array([row], np.intp))
-        self.of_row[row] = state
-
-    def _fill(self, first: int, rows: Rows) -> None:
-        """States from `first` on look like these rows."""
-        assert self._view is not None, "made before"
-        nodes, table = self._cluster.nodes, self._view.nodes
-        end = first + len(rows)
+    def _fill(self, first: int, keys: Int64s) -> None:
+        """States from `first` on look like this."""
+        table, end = self.view.nodes, first + len(keys)
         table.reserve(end)
-        table.requested[:, first:end] = nodes.requested[:, rows]
-        table.allocatable[:, first:end] = nodes.allocatable[:, rows]
-        table.nonzero_cpu_milli[first:end] = nodes.nonzero_cpu_milli[rows]
-        table.nonzero_memory_bytes[first:end] = nodes.nonzero_memory_bytes[rows]
-        table.pod_count[first:end] = nodes.pod_count[rows]
-        table.allowed_pod_count[first:end] = nodes.allowed_pod_count[rows]
+        for column, numbers in zip(_columns(table), keys.T, strict=True):
+            column[first:end] = numbers
 
 
 def reads_resources_only(plugin: FilterPlugin | ScorePlugin) -> bool:
@@ -263,47 +228,21 @@ def rated(entries: Sequence[ActiveScore], pod: PodInfo, cluster: ClusterView, ro
     return np.zeros(len(rows), np.int64) if total is None else total
 
 
-@contextmanager
-def _one_more(nodes: NodeTable, rows: Rows, usage: PodUsage) -> Iterator[None]:
-    """One more pod on each of the rows, for as long as this lasts."""
-    if len(rows) == 1:
-        add_usage(nodes, rows.item(0), usage)
-        try:
-            yield
-        finally:
-            add_usage(nodes, rows.item(0), usage, -1)
-        return
-    index = row_index(rows)
-    resources = usage.amounts.nonzero()[0].tolist()
-    columns = [nodes.requested[resource] for resource in resources]
-    columns += [nodes.nonzero_cpu_milli, nodes.nonzero_memory_bytes, nodes.pod_count]
-    before = [column[index].copy() for column in columns]
-    amounts = [usage.amounts.item(resource) for resource in resources]
-    amounts += [usage.nonzero_cpu_milli, usage.nonzero_memory_bytes, 1]
-    for column, old, amount in zip(columns, before, amounts, strict=True):
-        column[index] = old + amount
-    try:
-        yield
-    finally:
-        for column, old in zip(columns, before, strict=True):
-            column[index] = old
-
-
 def _keys(nodes: NodeTable, rows: Rows) -> Int64s:
     """What resource plugins read of each row, shape (n, numbers)."""
-    return np.stack(_key_columns(nodes, row_index(rows)), axis=1)
+    columns = _columns(nodes)
+    if len(rows) <= FEW_ROWS:  # In plain numbers, which is quicker.
+        numbers = [column.item(row) for row in rows.tolist() for column in columns]
+        return np.array(numbers, np.int64).reshape(len(rows), len(columns))
+    index = row_index(rows)
+    return np.stack([column[index] for column in columns], axis=1)
 
 
-def _key_columns(nodes: NodeTable, index: RowIndex) -> list[Int64s]:
-    """The same, one array for each of the numbers."""
-    columns = (*nodes.requested, *nodes.allocatable, *_other_columns(nodes))
-    return [column[index] for column in columns]
-
-
-def _other_columns(nodes: NodeTable) -> tuple[Int64s, ...]:
+def _columns(nodes: NodeTable) -> tuple[Int64s, ...]:
+    """The same, an array for each of the numbers."""
     return (
-        nodes.nonzero_cpu_milli, nodes.nonzero_memory_bytes, nodes.pod_count,
-        nodes.allowed_pod_count,
+        *nodes.requested, *nodes.allocatable, nodes.nonzero_cpu_milli, nodes.nonzero_memory_bytes,
+        nodes.pod_count, nodes.allowed_pod_count,
     )  # fmt: skip
 
 

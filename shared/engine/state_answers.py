@@ -1,19 +1,21 @@
-"""StateAnswers: a class of pods follows a few placements of others, row by row in plain numbers.
+"""StateAnswers: what a placement does to a class of pods, by the state of the node in plain numbers.
 
-Where the pods of several classes come in turn, each class finds a few rows changed since its pod
-before. Asking the plugins about these takes longer than anything else, though nodes that are alike in
-what resource plugins read (`RowStates`) get the same answer. Here a class remembers its answer for
-each state that a row of it came to be in, and takes it over.
+Asking plugins about the few rows that changed takes longer than anything else, though nodes that are
+alike in what resource plugins read (`RowStates`) get the same answer. Here a class remembers its answer
+for each state: whether the moving filters pass, and what the moving scores give together. So it follows
+the placements of others, where pods of several classes come in turn; and as it also remembers the state
+that one more of its own pods leads to, a run of them (`class_run.py`) asks nobody about most pods.
 
-Only for classes of which nothing but resources changes with a placement, and only where no row begins
-or ceases to take the pod; else the class is brought up to date in the usual way. The result is the
-same.
+Only for classes of which nothing but resources changes with a placement; else the class is brought up
+to date in the usual way. The result is the same.
 """
 
 from typing import Any, Final
 
 import numpy as np
 
+from shared.columns.schema import Bools, Int64s, Rows
+from shared.columns.usage import PodUsage
 from shared.engine.class_filters import ClassFilters
 from shared.engine.class_scores import ClassScores
 from shared.engine.row_states import RowStates, rated, reads_resources_only
@@ -22,15 +24,18 @@ from shared.framework.plugin_api import ClassDiscerning
 
 ROWS_MAX: Final = 32
 """With more rows, asking about all at once is cheaper."""
-ANSWERS_MAX: Final = 1 << 14
-"""About 100 bytes each."""
+UNKNOWN: Final = -1
+AHEAD_MIN: Final = 256
+"""So many states are looked at ahead at once, and as many more each time as were before: a call of the
+plugins costs as much as hundreds of states more in it."""
 
 
 class StateAnswers:
-    """Of one evaluation, as long as its filters and scores are the same objects."""
+    """Of one evaluation, as long as its filters and scores are the same objects. Arrays are by state."""
 
-    __slots__ = ("_answers", "_can_tell", "_cluster", "_filters", "_followers", "_is_possible",
-                 "_reads_rows", "_states", "_states_version", "_without_effect", "scores")  # fmt: skip
+    __slots__ = ("_can_tell", "_cluster", "_followers", "_is_known", "_is_possible", "_reads_rows",
+                 "_states_version", "_without_effect", "filters", "fits", "one_more", "ratings",
+                 "scores", "states")  # fmt: skip
 
     def __init__(
         self,
@@ -40,8 +45,8 @@ class StateAnswers:
         scores: ClassScores,
     ) -> None:
         self._cluster = cluster
-        self._states = states
-        self._filters = filters
+        self.states = states
+        self.filters = filters
         self.scores = scores
         self._followers: list[tuple[Any, Any]] = [*filters.updatable, *scores.followers]
         self._can_tell = all(isinstance(plugin, ClassDiscerning) for plugin, _ in self._followers)
@@ -54,18 +59,22 @@ class StateAnswers:
         self._reads_rows = bool(filters.moving or scores.moving)
         self._without_effect: set[int] = set()
         """Classes whose pods matter to no plugin that looks at pods elsewhere."""
-        self._answers: dict[int, tuple[bool, int]] = {}
-        """State -> whether the moving filters pass, and what the moving scores give together."""
         self._states_version = -1
+        self._forget_all()
+
+    def _forget_all(self) -> None:
+        self._is_known: Bools = np.zeros(0, np.bool_)
+        self.fits: Bools = np.zeros(0, np.bool_)
+        """The moving filters pass."""
+        self.ratings: Int64s = np.zeros(0, np.int64)
+        """What the moving scores give, together."""
+        self.one_more: Int64s = np.zeros(0, np.int64)
+        """The state that one more pod of the class leads to, which is known; UNKNOWN for most."""
 
     @property
-    def is_worth_it(self) -> bool:
-        """Whether `follow` has a chance."""
-        return (
-            self._is_possible
-            and not len(self._cluster.nominations)
-            and not (self._reads_rows and self._states.are_many)
-        )
+    def are_possible(self) -> bool:
+        """What a placement makes of a row follows from its state."""
+        return self._is_possible and not len(self._cluster.nominations)
 
     def depends_on_any(self, class_ids: set[int]) -> bool:
         """Whether pods of these classes that come or go matter to some plugin that looks at pods
@@ -86,34 +95,64 @@ class StateAnswers:
         it matters to nobody. False: nothing was done, the usual way has to be taken."""
         if not self._reads_rows:
             return True
-        if len(rows) > ROWS_MAX:
+        if len(rows) > ROWS_MAX or self.states.are_many:
             return False
-        filters, scores = self._filters, self.scores
+        filters, scores = self.filters, self.scores
+        self.catch_up()
+        of_row = self.states.of_row
         taken: list[tuple[int, int]] = []
-        for row, state in zip(rows, self._states.of(rows), strict=True):
+        for row in rows:
             if not filters.static_ok.item(row):
                 continue
-            fits, moving = self._answer(state)
+            state = of_row.item(row)
+            if not self._is_known.item(state):
+                self._ask(np.array([state], np.intp))
+            fits = self.fits.item(state)
             takes = fits and filters.wide_ok.item(row)
             if takes is not filters.feasible.item(row) or fits is not filters.moving_ok.item(row):
                 return False
-            taken.append((row, moving))
-        for row, moving in taken:
-            scores.take_over(row, moving)
-        if scores.ahead is not None:
-            scores.ahead.forget(np.array(rows, np.intp))
+            taken.append((row, self.ratings.item(state)))
+        for row, rating in taken:
+            scores.take_over(row, rating)
         return True
 
-    def _answer(self, state: int) -> tuple[bool, int]:
-        if self._states_version != self._states.version or len(self._answers) > ANSWERS_MAX:
-            self._answers.clear()
-            self._states_version = self._states.version
-        answer = self._answers.get(state)
-        if answer is None:
-            view, row, filters = self._states.followed, np.array([state], np.intp), self._filters
-            passes = filters.framework.passing_of(
-                filters.moving, filters.pod, view, filters.outcome, row
-            )
-            moving = rated(self.scores.moving, filters.pod, view, row)
-            answer = self._answers[state] = passes.item(0), moving.item(0)
-        return answer
+    def look_ahead(self, usage: PodUsage, state: int, others: Rows) -> None:
+        """Finds `one_more` of this state, and of others that are likely to be asked about next. `usage`:
+        of the class, always the same. After `catch_up`."""
+        is_next = np.zeros(len(self.one_more), np.bool_)
+        is_next[others] = True
+        is_next &= self.one_more == UNKNOWN
+        is_next[state] = False
+        known_count = int(np.count_nonzero(self.one_more != UNKNOWN))
+        ahead = is_next.nonzero()[0][: max(AHEAD_MIN, known_count)]
+        before = np.append(ahead, state)
+        after = self.states.with_one_more(before, usage)
+        self._reserve()
+        self._ask(after[~self._is_known[after]])
+        self.one_more[before] = after
+
+    def catch_up(self) -> None:
+        """Takes in what became of the rows."""
+        self.states.follow()
+        if self._states_version != self.states.version:
+            self._states_version = self.states.version
+            self._forget_all()
+        self._reserve()
+
+    def _reserve(self) -> None:
+        """Makes room for all states."""
+        more = self.states.count - len(self.fits)
+        if more > 0:
+            more += len(self.fits)
+            self._is_known = np.pad(self._is_known, (0, more))
+            self.fits = np.pad(self.fits, (0, more))
+            self.ratings = np.pad(self.ratings, (0, more))
+            self.one_more = np.pad(self.one_more, (0, more), constant_values=UNKNOWN)
+
+    def _ask(self, states: Rows) -> None:
+        view, filters = self.states.view, self.filters
+        self.fits[states] = filters.framework.passing_of(
+            filters.moving, filters.pod, view, filters.outcome, states
+        )
+        self.ratings[states] = rated(self.scores.moving, filters.pod, view, states)
+        self._is_known[states] = True

@@ -113,7 +113,7 @@ def _nodes_share_states(monkeypatch: pytest.MonkeyPatch) -> None:
 def engine_without_memory(view: ClusterView) -> Engine:
     """One that asks about each node by itself."""
     engine = Engine(view, FRAMEWORKS)
-    engine.states.view = lambda: None
+    engine.states.is_shared_by = lambda row_count: False
     return engine
 
 

@@ -193,7 +193,7 @@ class Cycle:
         be said where the next pod would go. Nothing may be placed here that is not settled."""
         self._forget_retired()
         if not self._engine.states.are_many:
-            self._engine.states.view()
+            self._engine.states.follow()
         class_id = self._last_class_id
         pod_class = self._replica.classes.get(class_id)
         if pod_class is None or not self._engine.knows(class_id):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from daemon.core.cache import Cache
-from shared.columns.schema import Int64s, Rows
+from shared.columns.schema import CPU, Int64s, Rows
 from shared.columns.usage import usage_of
 from shared.engine.engine import Choice, Engine
 from shared.engine.lone_pods import LonePods
@@ -49,6 +49,19 @@ class ByCount(ByLabel):
 
     def score(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Int64s:
         return super().score(state, pod, cluster, rows) - 60 * cluster.nodes.pod_count[rows]
+
+
+class ByRoom:
+    """A point for each CPU, less for each pod that is there. A plugin that reads resources alone."""
+
+    NAME: ClassVar[str] = "ByRoom"
+    score_depends: ClassVar[Dependence] = ON_USAGE
+    reads_resources_only: ClassVar[bool] = True
+
+    def score(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Int64s:
+        nodes = cluster.nodes
+        points: Int64s = nodes.allocatable[CPU, rows] // 1000 - 60 * nodes.pod_count[rows]
+        return points
 
 
 class Doubled(ByLabel):
@@ -158,8 +171,8 @@ def test_the_attempt_after_the_node_is_gone_is_none_the_worse() -> None:
 
 
 def test_a_run_ends_before_the_pod_whose_score_is_out_of_range() -> None:
-    cache = nodes_rated(100, 60)
-    framework = framework_with(ByCount())
+    cache = cluster_of([make_node("n0", cpu="100"), make_node("n1", cpu="60")])
+    framework = framework_with(ByRoom())
     engine = Engine(cache.view, {PROFILE: framework})
     pod_class = cache.classes.acquire(make_pod("p"))
 
