@@ -25,7 +25,6 @@ from shared.framework.profiles import (
     DEFAULT_SCHEDULER_NAME,
     EXTENSION_POINTS,
     MULTI_POINT,
-    PLACEMENT_POINTS,
     PluginSet,
     ProfileConfig,
 )
@@ -314,12 +313,6 @@ def _plugins(field: Field) -> dict[str, PluginSet]:
         if point == "queueSort" and len(enabled) > 1:
             point_field.problem("only one queue sort plugin can be enabled")
         sets[point] = PluginSet(enabled=enabled, disabled=disabled)
-    for point in PLACEMENT_POINTS:
-        parts = fields.field(point).mapping()
-        for entry in parts.field("enabled").items():
-            entry.problem(f"berth has no plugin that takes part in {point}; remove it")
-        parts.field("disabled")
-        parts.finish()
     fields.finish()
     return sets
 

@@ -23,6 +23,8 @@ IMAGE_LOCALITY: Final = "ImageLocality"
 DEFAULT_BINDER: Final = "DefaultBinder"
 NODE_DECLARED_FEATURES: Final = "NodeDeclaredFeatures"
 GANG_SCHEDULING: Final = "GangScheduling"
+TOPOLOGY_PLACEMENT_GENERATOR: Final = "TopologyPlacementGenerator"
+POD_GROUP_PODS_COUNT: Final = "PodGroupPodsCount"
 
 DEFAULT_PLUGINS: Final[tuple[tuple[str, int], ...]] = (
     (SCHEDULING_GATES, 0),

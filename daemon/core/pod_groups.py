@@ -46,8 +46,9 @@ class GroupSettings(msgspec.Struct, frozen=True):
 
     gang_profiles: frozenset[str] = frozenset()
     """Those with the plugin GangScheduling: in others no pod waits for a quorum."""
-    has_placements: bool = False
-    """Topology constraints count (the gate TopologyAwareWorkloadScheduling)."""
+    placing_profiles: frozenset[str] | None = None
+    """With the gate TopologyAwareWorkloadScheduling: those with the plugin TopologyPlacementGenerator,
+    in which topology constraints count."""
     preempting_profiles: frozenset[str] | None = None
     """With the gate WorkloadAwarePreemption: those with the plugin DefaultPreemption. Room is made for a
     group as a whole then. None: for each of its pods by itself."""
@@ -148,8 +149,7 @@ class PodGroups:
         """Why a group cannot be tried as a whole; empty if it can."""
         profiles = dict.fromkeys(pod.pod_class.profile for pod in unit.pods)
         if len(profiles) < 2:
-            key = topology_key_of(self.of(unit.key)) if self._has_placements else ""
-            _, problem = self._domain(unit.key, key)
+            _, problem = self._domain(unit.key, self._topology_key(unit))
             told = "cannot determine domain for already scheduled pods: "
             return f"{told}{problem}" if problem else ""
         first, second, *_ = profiles
@@ -161,14 +161,19 @@ class PodGroups:
         unit.pods.sort(key=lambda pod: (-pod.priority, pod.initial_attempt_s or 0.0))
         self._late[unit.key] = []
         needed_count = self.needed(unit.key, unit.pods[0])
-        return GroupTask(needed_count, self._placements(unit.key), self._preemption(unit))
+        return GroupTask(needed_count, self._placements(unit), self._preemption(unit))
 
-    def _placements(self, key: str) -> PlacementTask | None:
-        if not self._has_placements:
+    def _placements(self, unit: Unit) -> PlacementTask | None:
+        if self._settings is None or self._settings.placing_profiles is None:
             return None
-        topology_key = topology_key_of(self.of(key))
-        domain, _ = self._domain(key, topology_key)
-        return PlacementTask(topology_key, domain, self.scheduled_count(key))
+        topology_key = self._topology_key(unit)
+        domain, _ = self._domain(unit.key, topology_key)
+        return PlacementTask(topology_key, domain, self.scheduled_count(unit.key))
+
+    def _topology_key(self, unit: Unit) -> str:
+        placing = (self._settings and self._settings.placing_profiles) or ()
+        is_placed = unit.pods[0].pod_class.profile in placing
+        return topology_key_of(self.of(unit.key)) if is_placed else ""
 
     def _domain(self, key: str, topology_key: str) -> tuple[str | None, str]:
         """Where the pods of a group are that have a node (getScheduledPodsTopologyDomain upstream); or
@@ -233,10 +238,6 @@ class PodGroups:
         if any(pod.info.spec.preemption_policy == NEVER for pod in unit.pods):
             return NEVER_POLICY
         return ""
-
-    @property
-    def _has_placements(self) -> bool:
-        return self._settings is not None and self._settings.has_placements
 
     def needed(self, key: str, pod: QueuedPod) -> int:
         """So many of the pods of `pod`'s group have to find a place now."""

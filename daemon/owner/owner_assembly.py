@@ -27,7 +27,11 @@ from shared.framework.plugin_api import QueueSortPlugin
 from shared.framework.plugin_times import IN_OWNER
 from shared.framework.queueing_hints import registrations_of
 from shared.in_hand import InHand
-from shared.plugin_names import DEFAULT_PREEMPTION, GANG_SCHEDULING
+from shared.plugin_names import (
+    DEFAULT_PREEMPTION,
+    GANG_SCHEDULING,
+    TOPOLOGY_PLACEMENT_GENERATOR,
+)
 from shared.plugins.in_tree import BuiltProfile, InTreeRegistry
 
 
@@ -99,20 +103,20 @@ def _with_method(profile: BuiltProfile, point: str) -> tuple[Any, ...]:
 def _group_settings(built: list[BuiltProfile], gates: FeatureGates) -> GroupSettings | None:
     if not gates[GENERIC_WORKLOAD]:
         return None
-    gangs = (
-        profile.scheduler_name
-        for profile in built
-        if any(each.NAME == GANG_SCHEDULING for each in profile.plugins_at["preEnqueue"])
-    )
-    preempting = (
-        profile.scheduler_name
-        for profile in built
-        if any(each.NAME == DEFAULT_PREEMPTION for each in profile.framework.post_filters)
-    )
+
+    def having(plugin: str, point: str) -> frozenset[str]:
+        return frozenset(
+            profile.scheduler_name
+            for profile in built
+            if plugin in (each.NAME for each in profile.plugins_at[point])
+        )
+
+    placing = having(TOPOLOGY_PLACEMENT_GENERATOR, "placementGenerate")
+    preempting = having(DEFAULT_PREEMPTION, "postFilter")
     return GroupSettings(
-        frozenset(gangs),
-        gates[TOPOLOGY_AWARE_WORKLOAD_SCHEDULING],
-        frozenset(preempting) if gates[WORKLOAD_AWARE_PREEMPTION] else None,
+        having(GANG_SCHEDULING, "preEnqueue"),
+        placing if gates[TOPOLOGY_AWARE_WORKLOAD_SCHEDULING] else None,
+        preempting if gates[WORKLOAD_AWARE_PREEMPTION] else None,
     )
 
 

@@ -30,6 +30,8 @@ METHODS: Final[Mapping[str, tuple[str, ...]]] = {
     "preBind": ("pre_bind",),
     "bind": ("bind", "binder_name"),
     "postBind": ("post_bind",),
+    "placementGenerate": (),
+    "placementScore": (),
 }
 """Extension point -> the methods by which a plugin takes part in it; one is enough."""
 
@@ -37,9 +39,14 @@ CARRIED_OUT_BY_NAME: Final[Mapping[str, frozenset[str]]] = {
     "preBind": frozenset((plugin_names.VOLUME_BINDING, plugin_names.DYNAMIC_RESOURCES)),
     "preEnqueue": frozenset((plugin_names.GANG_SCHEDULING,)),
     "permit": frozenset((plugin_names.GANG_SCHEDULING,)),
+    "placementGenerate": frozenset((plugin_names.TOPOLOGY_PLACEMENT_GENERATOR,)),
+    "placementScore": frozenset(
+        (plugin_names.POD_GROUP_PODS_COUNT, plugin_names.NODE_RESOURCES_FIT)
+    ),
 }
 """Extension point -> in-tree plugins that take part in it without a method: who runs the point knows
-them by name (`workers/binder/binding_cycle.py`; `daemon/core/pod_groups.py`)."""
+them by name (`workers/binder/binding_cycle.py`, `daemon/core/pod_groups.py`,
+`workers/scorer/group_cycle.py`)."""
 
 
 def takes_part(plugin: Plugin, point: str) -> bool:

@@ -24,11 +24,10 @@ EXTENSION_POINTS: Final = (
     "preBind",
     "bind",
     "postBind",
+    "placementGenerate",
+    "placementScore",
 )
 """As they are called in a configuration file, without `multiPoint`."""
-
-PLACEMENT_POINTS: Final = ("placementGenerate", "placementScore")
-"""In every file that kube-scheduler v1.36 writes, and empty there by default: of pod groups."""
 
 DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
 

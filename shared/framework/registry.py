@@ -41,7 +41,8 @@ class ProfilePlugins(NamedTuple):
 
     plugins_at: Mapping[str, tuple[Plugin, ...]]
     """Extension point -> plugins in the order in which they run."""
-    score_weights: Mapping[str, int]
+    weights_at: Mapping[str, Mapping[str, int]]
+    """`score` and `placementScore` -> plugin -> weight."""
     notes: tuple[str, ...]
     """Settings that were accepted and have no effect, each with the reason."""
 
@@ -96,8 +97,11 @@ class Registry:
             notes.append(
                 "plugins.preScore: no effect on plugins of score: their PreScore runs always"
             )
-        score_weights = weights((*sets["score"].enabled, *multi_point))
-        return ProfilePlugins(plugins_at, score_weights, tuple(notes))
+        weights_at = {
+            point: weights((*sets[point].enabled, *multi_point))
+            for point in ("score", "placementScore")
+        }
+        return ProfilePlugins(plugins_at, weights_at, tuple(notes))
 
     # Names -----------------------------------------------------------------------------------------
 

@@ -55,6 +55,7 @@ class Framework:
         post_filters: Sequence[Any] = (),
         percentage_of_nodes_to_score: int | None = None,
         *,
+        placement_scores: Sequence[ScoreEntry] = (),
         samples_compatibly: bool = False,
     ) -> None:
         self.profile_name = profile_name
@@ -63,6 +64,8 @@ class Framework:
         self.pre_filters = tuple(pre_filters)
         self.filters = tuple(filters)
         self.scores = tuple(scores)
+        self.placement_scores = tuple(placement_scores)
+        """See `workers/scorer/group_cycle.py`, which runs them."""
         self.post_filters = tuple(post_filters)
         """See `post_filter.py`, which runs them."""
         # Looked up once: asking a Protocol what an object can do takes several microseconds.

@@ -10,7 +10,12 @@ from typing import Any, Final, NamedTuple
 
 from shared import plugin_names
 from shared.framework.extension_points import Plugin
-from shared.framework.feature_gates import GANG_SCHEDULING, STORAGE_CAPACITY_SCORING, FeatureGates
+from shared.framework.feature_gates import (
+    GANG_SCHEDULING,
+    STORAGE_CAPACITY_SCORING,
+    TOPOLOGY_AWARE_WORKLOAD_SCHEDULING,
+    FeatureGates,
+)
 from shared.framework.plugin_args import ArgsStruct, NoArgs, parse_args
 from shared.framework.pre_score_alone import PreScoreAlone
 from shared.framework.profiles import ProfileConfig
@@ -22,7 +27,11 @@ from shared.plugins.devices.dynamic_resources import (
     DynamicResourcesArgs,
     dynamic_resources_problems,
 )
-from shared.plugins.gates.gang_scheduling import GangScheduling
+from shared.plugins.gates.gang_scheduling import (
+    GangScheduling,
+    PodGroupPodsCount,
+    TopologyPlacementGenerator,
+)
 from shared.plugins.gates.priority_sort import PrioritySort
 from shared.plugins.gates.scheduling_gates import SchedulingGates
 from shared.plugins.images.image_locality import ImageLocality
@@ -116,6 +125,8 @@ IN_TREE: Final[Mapping[str, Factory]] = dict(
         _made(DefaultPreemption, DefaultPreemptionArgs, preemption_problems),
         _made(NodeDeclaredFeatures),
         _made(GangScheduling),
+        _made(TopologyPlacementGenerator),
+        _made(PodGroupPodsCount),
     )
 )
 
@@ -160,7 +171,12 @@ class InTreeRegistry(Registry):
         """`samples_compatibly`: see `node_sample.py`."""
         gates = gates or FeatureGates()
         in_tree = {name: _bound(make, gates) for name, make in IN_TREE.items()}
-        gated = [(plugin_names.GANG_SCHEDULING, 0)] if gates[GANG_SCHEDULING] else []
+        gated: list[tuple[str, int]] = []
+        if gates[GANG_SCHEDULING]:
+            gated.append((plugin_names.GANG_SCHEDULING, 0))
+        if gates[TOPOLOGY_AWARE_WORKLOAD_SCHEDULING]:
+            gated.append((plugin_names.TOPOLOGY_PLACEMENT_GENERATOR, 0))
+            gated.append((plugin_names.POD_GROUP_PODS_COUNT, 1))
         # As in pkg/scheduler/apis/config/v1/default_plugins.go, v1.36.2.
         default_plugins = (*plugin_names.DEFAULT_PLUGINS, *gated)
         super().__init__(in_tree, entry_points, default_plugins)
@@ -168,14 +184,18 @@ class InTreeRegistry(Registry):
 
     def build(self, profile: ProfileConfig) -> BuiltProfile:
         """ConfigurationError names everything that is wrong with the profile."""
-        plugins_at, score_weights, notes = self.plugins_of(profile)
+        plugins_at, weights_at, notes = self.plugins_of(profile)
         framework = Framework(
             profile.scheduler_name,
             plugins_at["preFilter"],
             plugins_at["filter"],
-            _score_entries(plugins_at, score_weights),
+            _score_entries(plugins_at, weights_at["score"]),
             plugins_at["postFilter"],
             profile.percentage_of_nodes_to_score,
+            placement_scores=[
+                ScoreEntry(plugin, weights_at["placementScore"][plugin.NAME])
+                for plugin in plugins_at["placementScore"]
+            ],
             samples_compatibly=self._samples_compatibly,
         )
         percentage = profile.percentage_of_nodes_to_score

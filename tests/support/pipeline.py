@@ -27,6 +27,7 @@ from daemon.core.queue.queued_pod import Place
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
 from shared.extenders.extender_config import ExtenderConfig
+from shared.framework.feature_gates import parse_feature_gates
 from shared.framework.plugin_api import PermitPlugin
 from shared.framework.profiles import ProfileConfig
 from shared.framework.queueing_hints import registrations_of
@@ -74,11 +75,12 @@ from workers.scorer.replica import Replica
 EPOCH = 7
 ADAPTER = b"adapter"
 BINDER = b"binder-0"
+PLACEMENT_GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
 
 
-def default_profile() -> BuiltProfile:
+def default_profile(gates: str = "") -> BuiltProfile:
     """The default profile, made."""
-    return InTreeRegistry().build(ProfileConfig())
+    return InTreeRegistry(parse_feature_gates(gates)).build(ProfileConfig())
 
 
 @dataclass
@@ -112,7 +114,7 @@ class Pipeline:
         logs_attempts: bool = False,
     ) -> None:
         self.now_s = 1000.0
-        built = default_profile()
+        built = default_profile(PLACEMENT_GATES if groups is not None else "")
         self.frameworks = dict.fromkeys(schedulers, built.framework)
         self.plugins = OwnerPlugins(
             queue_sort=built.queue_sort,

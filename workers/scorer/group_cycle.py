@@ -23,9 +23,9 @@ from shared.columns.schema import Int64s, Rows
 from shared.columns.topology import Topology, sum_by_domain
 from shared.engine.engine import Engine
 from shared.framework.normalize import SCORE_MAX
-from shared.framework.runtime import Framework
 from shared.messages.from_scorer import Failure, Placements
 from shared.messages.to_scorer import PlacementTask, SchedulePods
+from shared.plugin_names import POD_GROUP_PODS_COUNT
 from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE
 from shared.plugins.resources.node_resources_fit import NodeResourcesFit
 from workers.scorer.answers import Answers
@@ -230,23 +230,17 @@ class GroupCycle:
         counts: dict[int, Int64s],
         successful: list[Placement],
     ) -> Int64s:
-        """Of each domain, by so many pods of each class: PodGroupPodsCount, with its weight of 1, and
-        NodeResourcesFit."""
-        total = sum(counts.values(), start=topology.by_domain()) + task.scheduled_count
-        most = max(int(total[each.domain]) for each in successful)
-        scores: Int64s = total * SCORE_MAX // most
+        """Of each domain, by so many pods of each class."""
         classes = self._replica.classes
         framework = self._engine.framework(classes[next(iter(counts))].profile)
-        fit, weight = _fit_of(framework)
-        if fit is not None:
-            asked = [(classes[class_id].info, count) for class_id, count in counts.items()]
-            scores += weight * fit.placement_scores(asked, self._replica.view, topology)
+        scores = topology.by_domain()
+        for plugin, weight in framework.placement_scores:
+            if isinstance(plugin, NodeResourcesFit):
+                asked = [(classes[class_id].info, count) for class_id, count in counts.items()]
+                scores += weight * plugin.placement_scores(asked, self._replica.view, topology)
+            else:
+                assert plugin.NAME == POD_GROUP_PODS_COUNT, "no other takes part in PlacementScore"
+                total = sum(counts.values(), start=topology.by_domain()) + task.scheduled_count
+                most = max(int(total[each.domain]) for each in successful)
+                scores += weight * (total * SCORE_MAX // most)
         return scores
-
-
-def _fit_of(framework: Framework) -> tuple[NodeResourcesFit | None, int]:
-    weights = {entry.plugin.NAME: entry.weight for entry in framework.scores}
-    for plugin in framework.filters:
-        if isinstance(plugin, NodeResourcesFit):
-            return plugin, weights.get(plugin.NAME, 1)
-    return None, 0

@@ -10,7 +10,11 @@ from typing import ClassVar, Final
 
 from shared.framework.status import SUCCESS, Code, Status
 from shared.kube.objects import PodGroup
-from shared.plugin_names import GANG_SCHEDULING
+from shared.plugin_names import (
+    GANG_SCHEDULING,
+    POD_GROUP_PODS_COUNT,
+    TOPOLOGY_PLACEMENT_GENERATOR,
+)
 
 UNSCHEDULABLE: Final = "pod group is unschedulable"
 WAITING_FOR_OTHERS: Final = "waiting for minCount pods from a gang to be scheduled"
@@ -21,6 +25,18 @@ class GangScheduling:
     """Takes part in PreEnqueue and Permit by its name."""
 
     NAME: ClassVar[str] = GANG_SCHEDULING
+
+
+class TopologyPlacementGenerator:
+    """Takes part in PlacementGenerate by its name: one placement for each value of the group's label."""
+
+    NAME: ClassVar[str] = TOPOLOGY_PLACEMENT_GENERATOR
+
+
+class PodGroupPodsCount:
+    """Takes part in PlacementScore by its name: the more pods of the group, the better."""
+
+    NAME: ClassVar[str] = POD_GROUP_PODS_COUNT
 
 
 def quorum(group: PodGroup | None) -> int:

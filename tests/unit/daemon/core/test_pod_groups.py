@@ -57,7 +57,8 @@ class Gangs(Pipeline):
         preempting: frozenset[str] | None = None,
         **more: Any,
     ) -> None:
-        settings = GroupSettings(frozenset(schedulers), has_placements, preempting)
+        placing = frozenset(schedulers) if has_placements else None
+        settings = GroupSettings(frozenset(schedulers), placing, preempting)
         super().__init__(worker_count, groups=settings, schedulers=schedulers, **more)
         self.sync([make_node("node", cpu="4")] if nodes is None else nodes, [])
         self.run_until_quiet()

@@ -13,7 +13,7 @@ import pytest
 
 from daemon.commands.check_config import check
 from shared.errors import ConfigurationError
-from shared.framework.profiles import EXTENSION_POINTS, PLACEMENT_POINTS
+from shared.framework.profiles import EXTENSION_POINTS
 
 Json = dict[str, Any]
 RATIO: Final = "RequestedToCapacityRatio"
@@ -349,7 +349,7 @@ def test_what_write_config_to_writes_is_taken(
     timeouts = {"bindingTimeout": "10m0s", "filterTimeout": no_time}
     profile = {
         "schedulerName": "default-scheduler",
-        "plugins": dict.fromkeys((*EXTENSION_POINTS, *PLACEMENT_POINTS), no_plugins),
+        "plugins": dict.fromkeys(EXTENSION_POINTS, no_plugins),
         "pluginConfig": [
             {"name": "DynamicResources", "args": timeouts},
             {"name": "NodeResourcesFit", "args": {"ignoredResources": no_names}},
@@ -358,13 +358,6 @@ def test_what_write_config_to_writes_is_taken(
     }
     found, _ = check(written(tmp_path, whole(profiles=[profile], extenders=no_names)))
     assert found.profiles[0].scheduler_name == "default-scheduler"
-
-
-@pytest.mark.parametrize("point", PLACEMENT_POINTS)
-def test_a_plugin_for_placements_is_refused(point: str, tmp_path: Any) -> None:
-    plugins = {point: {"enabled": [{"name": "TopologyPlacementGenerator"}]}}
-    with pytest.raises(ConfigurationError, match=f"no plugin that takes part in {point}"):
-        check(written(tmp_path, whole(profiles=[{"plugins": plugins}])))
 
 
 @pytest.mark.parametrize("case", GOOD)

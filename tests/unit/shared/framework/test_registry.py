@@ -57,7 +57,11 @@ def test_the_default_profile_runs_upstreams_plugins_in_upstreams_order() -> None
 
 
 def test_every_default_plugin_is_built() -> None:
-    by_gate = {plugin_names.GANG_SCHEDULING}
+    by_gate = {
+        plugin_names.GANG_SCHEDULING,
+        plugin_names.TOPOLOGY_PLACEMENT_GENERATOR,
+        plugin_names.POD_GROUP_PODS_COUNT,
+    }
     assert {name for name, _ in plugin_names.DEFAULT_PLUGINS} | by_gate == set(IN_TREE)
 
 
@@ -70,6 +74,33 @@ def test_gang_scheduling_is_a_default_plugin_with_its_gate() -> None:
             plugins[-1]
             not in InTreeRegistry(entry_points=()).build(ProfileConfig()).plugins_at[point]
         )
+
+
+def test_placements_have_default_plugins_with_their_gate() -> None:
+    gates = parse_feature_gates("GenericWorkload=true,TopologyAwareWorkloadScheduling=true")
+    built = InTreeRegistry(gates, ()).build(ProfileConfig())
+    assert [each.NAME for each in built.plugins_at["placementGenerate"]] == [
+        plugin_names.TOPOLOGY_PLACEMENT_GENERATOR
+    ]
+    weights = {entry.plugin.NAME: entry.weight for entry in built.framework.placement_scores}
+    assert weights == {"NodeResourcesFit": 1, "PodGroupPodsCount": 1}
+
+
+def test_placements_are_scored_with_the_weights_of_their_point() -> None:
+    """A file that kube-scheduler writes with the gate on, and a point that overrides it."""
+    profile = ProfileConfig(
+        plugins={
+            "multiPoint": PluginSet(
+                enabled=[("TopologyPlacementGenerator", 0), ("PodGroupPodsCount", 1)]
+            ),
+            "placementScore": PluginSet(
+                enabled=[("PodGroupPodsCount", 5)], disabled=["NodeResourcesFit"]
+            ),
+        }
+    )
+    framework = InTreeRegistry(entry_points=()).build(profile).framework
+    weights = {entry.plugin.NAME: entry.weight for entry in framework.placement_scores}
+    assert weights == {"PodGroupPodsCount": 5}
 
 
 def test_gang_scheduling_needs_generic_workload() -> None:
