@@ -7,7 +7,7 @@ takes objects one by one and says which it has in hand (`shared/in_hand.py`).
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import groupby
-from typing import Final, assert_never
+from typing import Final, assert_never, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -82,7 +82,9 @@ class AdapterLinks:
             elif not is_current:
                 continue  # Of an adapter that was replaced, or listed for another life of the owner.
             elif kind is NodeChanged and self._in_hand is None:
-                self._take_nodes((each for each in run if isinstance(each, NodeChanged)), now_s)
+                self._take_nodes(cast("Iterable[NodeChanged]", run), now_s)
+            elif kind is PodChanged and self._in_hand is None:
+                self._take_pods(cast("Iterable[PodChanged]", run), now_s)
             else:
                 for message in run:
                     take(message, now_s)
@@ -130,16 +132,13 @@ class AdapterLinks:
         try:
             self._apply(message, now_s)
         except ObjectError as error:
-            name = _name_of(message)
-            self._reject(error.where if name in error.where else f"{name}: {error.where}", error)
+            self._reject_message(message, error)
 
     def _apply(self, message: AdapterMessage, now_s: float) -> None:
         syncs, changes = self._facts.syncs, self._facts.changes
         match message:
-            case PodChanged(pod):
-                syncs.see(PODS.plural, pod.uid)
-                changes.pod_changed(pod, now_s)
-                self._permit.drop_gone((pod.uid,))
+            case PodChanged():
+                self._take_pods((message,), now_s)
             case PodDeleted(pod):
                 syncs.unsee(PODS.plural, pod.uid)
                 changes.pod_deleted(pod.uid, now_s)
@@ -173,6 +172,20 @@ class AdapterLinks:
                 raise AssertionError("heard before")
             case _:
                 assert_never(message)
+
+    def _take_pods(self, messages: Iterable[PodChanged], now_s: float) -> None:
+        facts = self._facts
+        is_listed, waits = facts.syncs.is_listed(PODS.plural), bool(len(facts.waiting))
+        for message in messages:
+            pod = message.pod
+            if is_listed:
+                facts.syncs.see(PODS.plural, pod.uid)
+            try:
+                facts.changes.pod_changed(pod, now_s)
+            except ObjectError as error:
+                self._reject_message(message, error)
+            if waits:
+                self._permit.drop_gone((pod.uid,))
 
     def _take_nodes(self, messages: Iterable[NodeChanged], now_s: float) -> None:
         nodes = [message.node for message in messages]
@@ -223,6 +236,10 @@ class AdapterLinks:
             fields: dict[str, object] = {"kind": kind, "count": len(missed), "first": missed[0]}
             self._outgoing.effects.append(Note("missed_deletes_repaired", fields, True))
         syncs.settle(kind)
+
+    def _reject_message(self, message: AdapterMessage, error: ObjectError) -> None:
+        name = _name_of(message)
+        self._reject(error.where if name in error.where else f"{name}: {error.where}", error)
 
     def _reject_node(self, error: ObjectError) -> None:
         self._reject(error.where, error)

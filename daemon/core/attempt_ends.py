@@ -41,6 +41,7 @@ class AttemptEnds:
         if self._outgoing.attempt_log.is_on:  # Nearly every pod comes by here.
             self._outgoing.attempt_log.tell("binding_ordered", attempt.pod, node=node_name)
         self._outgoing.binders.order(attempt.ticket, attempt.pod.record, node_name, profile)
+        self._outgoing.counters.passed["Permit", profile] += 1
         self._outgoing.counters[Count.SCHEDULED] += 1
 
     def work_for(self, record: PodRecord, info: PodInfo, node_name: str) -> BindingWork:

@@ -10,6 +10,7 @@ kept for the caller to count and log. Only our own mistakes raise.
 """
 
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import msgspec
@@ -17,7 +18,7 @@ import numpy as np
 
 from daemon.core.cached_nodes import NO_CLAIMS, CachedNodes, NodeInfo, take_rows
 from daemon.core.pod_classes import PodClass, PodClasses
-from daemon.core.pod_lifecycle import NEVER, CachedPod, Cause, PodPhase, Story, next_phase
+from daemon.core.pod_lifecycle import NEVER, CachedPod, Cause, PodPhase, Story
 from shared.columns.journal import Changes
 from shared.columns.nomination_columns import Nomination
 from shared.columns.pod_table import PodTable, name_hash, start_time_s
@@ -57,6 +58,9 @@ class Cache(CachedNodes):
         self._pods: dict[str, CachedPod] = {}
         self._assumed: dict[str, CachedPod] = {}
         """Invariant: a subset of `_pods`."""
+        self.get_pod: Callable[[str], CachedPod | None] = self._pods.get
+        self.is_assumed_pod: Callable[[str], bool] = self._assumed.__contains__
+        """By uid. Asked several times for each pod, so without a function around them."""
         self._expiring: deque[CachedPod] = deque()
         """Pods whose binding was accepted, in the order in which their time is over, among them such as
         were confirmed meanwhile."""
@@ -189,9 +193,6 @@ class Cache(CachedNodes):
         self._drop(pod)
         return pod
 
-    def get_pod(self, uid: str) -> CachedPod | None:
-        return self._pods.get(uid)
-
     def confirm_pod(self, record: PodRecord) -> CachedPod | None:
         """The same as `add_pod`, for an assumed pod that was bound where it was assumed and is
         otherwise as it was: nearly every binding. None, and nothing done, for any other."""
@@ -212,9 +213,6 @@ class Cache(CachedNodes):
         msgspec.structs.force_setattr(record, "template", held.template)
         pod.record = record
         return pod
-
-    def is_assumed_pod(self, uid: str) -> bool:
-        return uid in self._assumed
 
     def pod_count(self) -> int:
         return len(self._pods)
@@ -318,7 +316,7 @@ class Cache(CachedNodes):
         if record.uid in self._pods:
             held = self._pods[record.uid]
             # Raises: neither an assumed nor an added pod may be assumed (or added anew).
-            next_phase(held.phase, cause, record, self._story)
+            self._story.next_phase(held.phase, cause, record)
         pod = CachedPod(record, pod_class, node_name)
         self._step(pod, cause)
         self._pods[record.uid] = pod
@@ -417,7 +415,7 @@ class Cache(CachedNodes):
         self._free_if_empty(info)
 
     def _step(self, pod: CachedPod, cause: Cause) -> None:
-        pod.phase = next_phase(pod.phase, cause, pod.record, self._story)
+        pod.phase = self._story.next_phase(pod.phase, cause, pod.record)
 
     def _disagree(self, kind: str, pod: CachedPod, detail: str) -> None:
         self.disagreements.append(Disagreement(kind, pod.record.key, detail))

@@ -15,6 +15,7 @@ from daemon.core.counters import Counters
 from daemon.core.pod_groups import PodGroups
 from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
+from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.snapshot_log import SnapshotLog
 from daemon.core.suspects import PARKED
@@ -86,12 +87,15 @@ class ClusterChanges:
         self._profiles = profiles
         self._reject_waiting = reject_waiting
         self._groups = groups
-        self._events: Counter[str] = Counter()
-        """By label, since `take_events`."""
+        self._events: Counter[ClusterEvent | str] = Counter()
+        """Those of the cluster, and labels of others, since `take_events`."""
 
     def take_events(self) -> Counter[str]:
         """What was taken in since the last time, by the events' labels."""
-        taken, self._events = self._events, Counter()
+        taken: Counter[str] = Counter()
+        for event, count in self._events.items():
+            taken[event if isinstance(event, str) else event.label] += count
+        self._events.clear()
         return taken
 
     def shared_claim_of(self, uid: str) -> str:
@@ -119,7 +123,7 @@ class ClusterChanges:
 
     def requeue(self, pod: CachedPod, now_s: float) -> None:
         """A pod that was assumed and never confirmed is pending again, as far as anyone knows."""
-        self._enqueue(pod.record, now_s)
+        self._enqueue(pod.record, self._queue.get(pod.record.uid), now_s)
 
     def wake_as_deleted(self, pod: CachedPod, now_s: float, but: str = "") -> None:
         """What waits for room may use the room of a pod that is gone, or was forgotten; `but` names
@@ -131,7 +135,7 @@ class ClusterChanges:
         """The same, of any pod that took something up on a node."""
         # An assumed pod's record names no node yet, and hints look for one.
         gone = view._replace(record=msgspec.structs.replace(view.record, node_name=node_name))
-        self._events[ASSIGNED_POD_DELETE.label] += 1
+        self._events[ASSIGNED_POD_DELETE] += 1
         self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, gone, None, now_s, but=but)
 
     # Pods ----------------------------------------------------------------------------------------
@@ -143,31 +147,34 @@ class ClusterChanges:
             self._assigned_pod_changed(record, now_s)
             return
         held = self._cache.get_pod(record.uid)
+        queued = self._queue.get(record.uid)
         if held is None:
-            queued = self._queue.get(record.uid)
             if queued is None:
                 self._events[UNSCHEDULED_POD_ADD] += 1
-                self._enqueue(record, now_s)
+                self._enqueue(record, None, now_s)
             else:
                 self._events[UNSCHEDULED_POD_UPDATE] += 1
-                self._pending_pod_changed(queued.view, record, now_s)
+                self._pending_pod_changed(queued, record, now_s)
         elif not self._cache.is_assumed_pod(record.uid):
             self.wake_as_deleted(self._cache.unbind_pod(record.uid), now_s)
-            self._enqueue(record, now_s)
-        elif self._queue.contains(record.uid):
-            self._assumed_pod_changed(held, record, now_s)
+            self._enqueue(record, queued, now_s)
+        elif queued is not None:
+            self._assumed_pod_changed(held, queued, record, now_s)
         # Else it is bound, and the watch has yet to say so.
 
-    def _pending_pod_changed(self, old: PodView, record: PodRecord, now_s: float) -> None:
-        self._enqueue(record, now_s)
+    def _pending_pod_changed(self, queued: QueuedPod, record: PodRecord, now_s: float) -> None:
+        old = queued.view
+        self._enqueue(record, queued, now_s)
         if old.record.nominated_node_name not in ("", record.nominated_node_name):
             self._wake_after_nomination(old, now_s)
 
-    def _assumed_pod_changed(self, held: CachedPod, record: PodRecord, now_s: float) -> None:
+    def _assumed_pod_changed(
+        self, held: CachedPod, queued: QueuedPod, record: PodRecord, now_s: float
+    ) -> None:
         """A pod on its way to its node changed: that counts if it comes back. One that is being deleted
         cannot be bound any more, and gives its room up at once, whatever its finalizers wait for
         (handleAssumedPodDeletion upstream)."""
-        self._enqueue(record, now_s, is_assumed=True)
+        self._enqueue(record, queued, now_s, is_assumed=True)
         if record.deleted and not self._reject_waiting(record.uid):
             self._cache.forget_pod(record.uid)
             self.wake_as_deleted(held, now_s)
@@ -177,11 +184,7 @@ class ClusterChanges:
         if confirmed is not None:
             # What was pending is so no more, which is an event of its own.
             self._events[UNSCHEDULED_POD_DELETE] += 1
-            if self._queue.has_waiting:
-                new = PodView(record, confirmed.pod_class.info)
-                self._wake(ASSIGNED_POD_ADD, None, new, now_s)
-            else:
-                self._events[ASSIGNED_POD_ADD.label] += 1
+            self._wake(ASSIGNED_POD_ADD, None, PodView(record, confirmed.pod_class.info), now_s)
             return
         held = self._cache.get_pod(record.uid)
         was_assumed = self._cache.is_assumed_pod(record.uid)
@@ -207,8 +210,15 @@ class ClusterChanges:
         for event in pod_update_events(old, new):
             self._wake(event, old, new, now_s)
 
-    def _enqueue(self, record: PodRecord, now_s: float, *, is_assumed: bool = False) -> None:
-        known = self._queue.get(record.uid)
+    def _enqueue(
+        self,
+        record: PodRecord,
+        known: QueuedPod | None,
+        now_s: float,
+        *,
+        is_assumed: bool = False,
+    ) -> None:
+        """`known`: the pod as it is in the queue."""
         try:
             pod_class = self._cache.classes.acquire(record)
         except ObjectError as error:
@@ -312,5 +322,5 @@ class ClusterChanges:
         new: ChangedObject | None,
         now_s: float,
     ) -> None:
-        self._events[event.label] += 1
+        self._events[event] += 1
         self._queue.move_all_to_active_or_backoff(event, old, new, now_s)

@@ -158,11 +158,14 @@ class Committer:
 
     def _time_reserve(self, judgement: Judgement, took_s: float) -> None:
         """The check on the newest state and all that is done to assume pods is what Reserve is here."""
-        reserved = [(each[0], SUCCESS.code) for each in judgement.accepted]
-        reserved += [(each.attempt, each.status.code) for each in judgement.not_reserved]
-        of_profile = Counter((attempt.pod_class.profile, code) for attempt, code in reserved)
-        for (profile, code), count in of_profile.items():
-            share_s = took_s * count / len(reserved)
+        reserved = Counter(
+            (attempt.pod_class.profile, SUCCESS.code) for attempt, _ in judgement.accepted
+        )
+        reserved.update(
+            (each.attempt.pod_class.profile, each.status.code) for each in judgement.not_reserved
+        )
+        for (profile, code), count in reserved.items():
+            share_s = took_s * count / reserved.total()
             self._outgoing.counters.took("Reserve", profile, share_s, count, CODE_NAMES[code])
 
     def settle_failure(
@@ -198,8 +201,10 @@ class Committer:
 
     def _bind(self, attempt: Attempt, node_name: str, now_s: float) -> None:
         """What follows for a pod that is assumed."""
-        if self._is_bound_plainly(attempt.pod_class):
-            self._outgoing.counters.took("Permit", attempt.pod_class.profile, 0.0)
+        pod_class = attempt.pod_class
+        if pod_class.is_bound_plainly is None:
+            pod_class.is_bound_plainly = self._is_bound_plainly(pod_class)
+        if pod_class.is_bound_plainly:
             self._ends.order_plain_binding(attempt, node_name)
         else:
             self._permit.enter(attempt, node_name, now_s)
@@ -207,13 +212,11 @@ class Committer:
     def _is_bound_plainly(self, pod_class: PodClass) -> bool:
         """Nobody is asked whether pods of the class may be bound, there is nothing to write before, and
         no extender binds them."""
-        if pod_class.is_bound_plainly is None:
-            pod_class.is_bound_plainly = not (
-                self._facts.plugins.permit.get(pod_class.profile)
-                or pod_class.info.takes_more_than_room
-                or binders_of(self._facts.settings.extenders, pod_class.info)
-            )
-        return pod_class.is_bound_plainly
+        return not (
+            self._facts.plugins.permit.get(pod_class.profile)
+            or pod_class.info.takes_more_than_room
+            or binders_of(self._facts.settings.extenders, pod_class.info)
+        )
 
     def _refuse(
         self, scorer: Scorer, attempt: Attempt, failure: Failure, generation: int, now_s: float

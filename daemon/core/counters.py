@@ -39,6 +39,8 @@ class Counters(dict[Count, int]):
         self.plugin_times = PluginTimes(stopwatch)
         self._took: dict[tuple[str, str, str], list[float]] = {}
         """(extension point, status, profile) -> pods and seconds since the last `flush`."""
+        self.passed: Counter[tuple[str, str]] = Counter()
+        """(extension point, profile) -> pods since then that nobody was asked about."""
         self.foreign_by_node: Counter[str] = Counter()
         """Node -> pods of ours that another scheduler bound there. A node that goes is forgotten."""
         self.last_error = ""
@@ -67,6 +69,9 @@ class Counters(dict[Count, int]):
     def flush(self) -> None:
         """Observes what `took` was told of, at the end of a turn. Of pods that went together each took
         equally long."""
+        for (point, profile), times in self.passed.items():
+            self.took(point, profile, 0.0, times)
+        self.passed.clear()
         for labels, (count, seconds) in self._took.items():
             self.observe("extension_point_s", labels, seconds / count, int(count))
         self._took.clear()

@@ -70,23 +70,23 @@ class Evictions:
         self.is_async = is_async
         self._cache = cache
         self._groups = groups
-        self._orders: dict[str, dict[int, str]] = {}
+        self.orders: dict[str, dict[int, str]] = {}
         """Uid of a preemptor -> order id -> uid of a victim."""
         self._failed: set[str] = set()
 
     def begin(self, order: DeleteVictim) -> None:
-        self._orders.setdefault(order.preemptor_uid, {})[order.order_id] = order.uid
+        self.orders.setdefault(order.preemptor_uid, {})[order.order_id] = order.uid
 
     def end(self, order: DeleteVictim, *, is_failed: bool) -> bool:
         """Whether it was the preemptor's last, and not all could be carried out."""
         uid = order.preemptor_uid
-        orders = self._orders[uid]
+        orders = self.orders[uid]
         del orders[order.order_id]
         if is_failed:
             self._failed.add(uid)
         if orders:
             return False
-        del self._orders[uid]
+        del self.orders[uid]
         has_failed = uid in self._failed
         self._failed.discard(uid)
         return has_failed
@@ -101,7 +101,7 @@ class Evictions:
         """Whether a victim of the pod, or its group, is still there as if nothing had been asked of it
         (isRunningPreemption in pkg/scheduler/framework/preemption/executor.go, v1.36.2)."""
         uid = self._groups.preemptor_uid(record)
-        for victim in self._orders.get(uid, {}).values() if self.is_async else ():
+        for victim in self.orders.get(uid, {}).values() if self.is_async else ():
             held = self._cache.get_pod(victim)
             if held is not None and not held.record.deleted:
                 return True

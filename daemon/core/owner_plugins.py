@@ -3,7 +3,7 @@
 Filter runs here too, but through `shared.engine.checker.Checker`, with the scorers' own code.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from daemon.core.queue.queued_pod import QueuedPod
@@ -55,14 +55,13 @@ class OwnerPlugins(NamedTuple):
                 return plugin.NAME
         return None
 
+    def may_gate(self, pod: PodInfo) -> bool:
+        """False: no PreEnqueue plugin ever keeps a pod of this class out."""
+        return _concerns(self.pre_enqueue.get(pod.spec.scheduler_name, ()), "may_gate", pod)
+
     def may_reserve(self, pod: PodInfo) -> bool:
         """False: no Reserve plugin has a say about pods of this class, wherever they are placed."""
-        for plugin in self.reserve.get(pod.spec.scheduler_name, ()):
-            # Looked up by name: asking a Protocol what an object can do takes many times longer.
-            reserves_for = getattr(plugin, "reserves_for", None)
-            if reserves_for is None or reserves_for(pod):
-                return True
-        return False
+        return _concerns(self.reserve.get(pod.spec.scheduler_name, ()), "reserves_for", pod)
 
     def run_reserve(
         self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
@@ -88,3 +87,13 @@ class OwnerPlugins(NamedTuple):
         """Runs Unreserve in reverse order."""
         for plugin in reversed(self.reserve.get(pod.spec.scheduler_name, ())):
             plugin.unreserve(record, pod, cluster, row)
+
+
+def _concerns(plugins: Iterable[object], question: str, pod: PodInfo) -> bool:
+    """Whether any of the plugins says that the class concerns it, or cannot be asked."""
+    for plugin in plugins:
+        # Looked up by name: asking a Protocol what an object can do takes many times longer.
+        asked = getattr(plugin, question, None)
+        if asked is None or asked(pod):
+            return True
+    return False

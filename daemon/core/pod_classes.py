@@ -28,6 +28,7 @@ class PodClass:
         "is_bound_plainly",
         "is_reserved",
         "key",
+        "may_be_gated",
         "pod_count",
         "profile",
         "raw_template",
@@ -48,6 +49,8 @@ class PodClass:
         self.count_usage(table)
         self.profile = self.info.spec.scheduler_name
         self.pod_count = 0
+        self.may_be_gated: bool | None = None
+        """Some PreEnqueue plugin may keep its pods out; None: nobody has asked yet."""
         self.is_reserved: bool | None = None
         """Some Reserve plugin may have a say about its pods; None: nobody has asked yet."""
         self.is_bound_plainly: bool | None = None

@@ -102,27 +102,23 @@ class InvalidTransitionError(AssertionError):
 STORY_STEPS_MAX: Final = 32
 
 
-def next_phase(
-    phase: PodPhase, cause: Cause, pod: PodRecord, story: "Story | None" = None
-) -> PodPhase:
-    """The phase after `cause`; InvalidTransitionError where the table has none."""
-    found = TRANSITIONS.get((phase, cause))
-    if found is None:
-        past = story.steps_of(pod.key) if story else "no story kept"
-        raise InvalidTransitionError(f"pod {pod.key}: {cause.value} while {phase.value}; {past}")
-    if story is not None:
-        story.note(pod, cause, found)
-    return found
-
-
 class Story:
-    """The last steps of all pods together, bounded, for the message of an invalid one."""
+    """Takes pods from phase to phase, and keeps the last steps of all of them together, bounded, for the
+    message of an invalid one."""
 
     def __init__(self, steps_max: int = 4096) -> None:
         self._steps: deque[tuple[PodRecord, Cause, PodPhase]] = deque(maxlen=steps_max)
 
-    def note(self, pod: PodRecord, cause: Cause, phase: PodPhase) -> None:
-        self._steps.append((pod, cause, phase))
+    def next_phase(self, phase: PodPhase, cause: Cause, pod: PodRecord) -> PodPhase:
+        """The phase after `cause`; InvalidTransitionError where the table has none."""
+        found = TRANSITIONS.get((phase, cause))
+        if found is None:
+            past = self.steps_of(pod.key)
+            raise InvalidTransitionError(
+                f"pod {pod.key}: {cause.value} while {phase.value}; {past}"
+            )
+        self._steps.append((pod, cause, found))
+        return found
 
     def steps_of(self, key: str) -> str:
         """The steps of one pod, oldest first, at most STORY_STEPS_MAX."""

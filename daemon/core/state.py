@@ -53,13 +53,13 @@ from daemon.core.nominations import Evictions, NominationBook
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.permit_stage import PermitStage
 from daemon.core.pod_groups import PodGroups
-from daemon.core.queue.queued_pod import QueuedPod
+from daemon.core.pre_enqueue import PreEnqueueGates
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.queue.wakeups import GATED_BY_EVICTIONS, Wakeups
 from daemon.core.scorer_links import ScorerLinks
 from daemon.core.settings import Settings
 from daemon.core.snapshot_log import SnapshotLog
-from daemon.core.suspects import PARKED, Suspects
+from daemon.core.suspects import Suspects
 from daemon.core.syncs import Syncs
 from daemon.core.verdicts import Verdicts
 from daemon.core.waiting_pods import WaitingPods
@@ -268,11 +268,12 @@ def _holdings(
     suspects = Suspects()
     groups = PodGroups(cache, settings.groups)
     evictions = Evictions(cache, groups, is_async=settings.preempts_async)
+    gates = PreEnqueueGates(plugins, cache.view, counters, suspects, evictions, groups)
     queue = SchedulingQueue(
         _wakeups(settings, plugins, cache.view, counters),
         start_s=now_s,
         settings=settings.queue,
-        pre_enqueue=partial(_gate_of, suspects, plugins, cache.view, counters, evictions, groups),
+        pre_enqueue=gates.gate_of,
         queue_key=plugins.queue_sort.queue_key,
         release=cache.classes.release,
     )
@@ -338,27 +339,3 @@ def _wakeups(
     wakeups = Wakeups(registrations, cluster)
     wakeups.time_hints(counters.stopwatch, partial(counters.observe, "hint_s"))
     return wakeups
-
-
-def _gate_of(
-    suspects: Suspects,
-    plugins: OwnerPlugins,
-    cluster: ClusterView,
-    counters: Counters,
-    evictions: Evictions,
-    groups: PodGroups,
-    pod: QueuedPod,
-) -> str | None:
-    """What keeps the pod from being tried, if anything does."""
-    if pod.class_id in suspects.parked:
-        return PARKED
-    begun_s = counters.stopwatch()
-    gate = plugins.gate_of(pod, cluster)
-    if gate is None and evictions.holds_back(pod.record):
-        gate = DEFAULT_PREEMPTION
-    if gate is None and pod.record.group:
-        gate = groups.gate_of(pod)
-    # Success whatever came of it, as upstream (runPreEnqueuePlugins).
-    took_s = counters.stopwatch() - begun_s
-    counters.took("PreEnqueue", pod.info.spec.scheduler_name, took_s)
-    return gate

@@ -33,6 +33,10 @@ class Syncs:
     def start(self, kind: str) -> None:
         self._seen[kind] = set()
 
+    def is_listed(self, kind: str) -> bool:
+        """A list is under way, which has to be told what is there."""
+        return kind in self._seen
+
     def see(self, kind: str, key: str) -> None:
         """An object is there."""
         if self._seen and kind in self._seen:

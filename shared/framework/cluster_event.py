@@ -68,9 +68,7 @@ class ClusterEvent(NamedTuple):
     @property
     def label(self) -> str:
         """The event's name in metrics: "NodeAdd", "AssignedPodUpdatePodLabel"."""
-        if self.resource is Resource.WILDCARD:
-            return self.action.value
-        return f"{self.resource.value}{self.action.value}"
+        return str(self.action) if self.is_wildcard else self.resource + self.action
 
     @property
     def is_wildcard(self) -> bool:

@@ -119,6 +119,15 @@ class PreEnqueuePlugin(Protocol):
 
 
 @runtime_checkable
+class SelectivePreEnqueuePlugin(PreEnqueuePlugin, Protocol):
+    """Lets most pods in, and says so once for a class of them."""
+
+    def may_gate(self, pod: PodInfo) -> bool:
+        """False: `pre_enqueue` says Success, whatever the cluster."""
+        ...
+
+
+@runtime_checkable
 class PreFilterPlugin(Protocol):
     """Looks at the pod once, before any node. Every Filter plugin may leave it out."""
 

@@ -1,10 +1,11 @@
 """How long plugins take, and how often they are asked, without a word of it in the code that asks them.
 
 Each method of a plugin is replaced, on that one object, by one that looks at the clock before and after.
-What all plugins of an extension point took is always added up (two looks at the clock a call). Each call
-alone is observed in every tenth round only, as kube-scheduler observes every tenth attempt
-(pluginMetricsSamplePercent in pkg/scheduler/scheduler.go, v1.36.2). A round is what its owner says: a
-batch of pods, or a turn.
+What all plugins of an extension point took in a scorer is always added up (two looks at the clock a
+call). Each call alone is observed in every tenth round only, as kube-scheduler observes every tenth
+attempt (pluginMetricsSamplePercent in pkg/scheduler/scheduler.go, v1.36.2); in other rounds the owner's
+plugins are as they were, so that a call costs nothing more. A round is what its owner says: a batch of
+pods, or a turn.
 
 A call is about a class of pods and many nodes at once, where kube-scheduler's is about one pod and one
 node: its time is that of the call.
@@ -49,6 +50,8 @@ class PluginTimes:
         self._rounds = 0
         self._is_sampled = True
         self._tally = Tally()
+        self._of_owner: list[tuple[object, str, Callable[..., Any], Callable[..., Any]]] = []
+        """(plugin, method, as it was, timed)"""
         self._evaluated: Counter[tuple[str, str, str]] = Counter()
         self._took_s: dict[tuple[str, str], float] = {}
         """(extension point, profile) -> since `take`."""
@@ -60,12 +63,18 @@ class PluginTimes:
             if hasattr(plugin, "__dict__"):
                 for method in methods:
                     if hasattr(plugin, method):
-                        setattr(plugin, method, self._timed(plugin, method, profile))
+                        asked, timed = getattr(plugin, method), self._timed(plugin, method, profile)
+                        setattr(plugin, method, timed)
+                        if method in IN_OWNER:
+                            self._of_owner.append((plugin, method, asked, timed))
 
     def begin_round(self) -> None:
         """What follows belongs together; the first round is sampled."""
-        self._is_sampled = self._rounds % SAMPLED == 0
+        was_sampled, self._is_sampled = self._is_sampled, self._rounds % SAMPLED == 0
         self._rounds += 1
+        if was_sampled is not self._is_sampled:
+            for plugin, method, asked, timed in self._of_owner:
+                setattr(plugin, method, timed if self._is_sampled else asked)
 
     def take(self, point: str, profile: str) -> float:
         """How long all plugins of an extension point took since the last time."""

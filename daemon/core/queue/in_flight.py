@@ -14,7 +14,7 @@ Rules: pkg/scheduler/backend/queue/active_queue.go inFlightEvents, v1.36.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -48,6 +48,8 @@ class InFlight:
         self._attempts: OrderedDict[str, InFlightPod] = OrderedDict()
         """By uid, in the order in which they began. Not a plain dict: finding its first key takes as
         long as there were keys before it, and one attempt may outlast a million others."""
+        self.get: Callable[[str], InFlightPod | None] = self._attempts.get
+        """By uid."""
         self._events: list[Change] = []
         self._events_start = 0
         """The number of the first event in the log."""
@@ -74,9 +76,6 @@ class InFlight:
         counts = Counter({POD_POPPED: len(self._attempts)})
         counts.update(change.event.label for change in self._events)
         return counts
-
-    def get(self, uid: str) -> InFlightPod | None:
-        return self._attempts.get(uid)
 
     def start(self, pod: QueuedPod) -> None:
         """Begins an attempt: events from now on count for it."""

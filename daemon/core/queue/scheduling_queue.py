@@ -105,6 +105,8 @@ class SchedulingQueue:
         self._wakeups = wakeups
         self._pre_enqueue = pre_enqueue
         self._pods: dict[str, QueuedPod] = {}
+        self.get: Callable[[str], QueuedPod | None] = self._pods.get
+        """By uid, in any place. Asked several times for each pod, so without a function around it."""
         self._active = ActiveQueue(queue_key)
         self._backoff = BackoffQueue(settings.initial_backoff_s, settings.max_backoff_s)
         self._parked = UnschedulablePods()
@@ -124,9 +126,6 @@ class SchedulingQueue:
         """Whether the pod is in any place, in flight included."""
         return uid in self._pods
 
-    def get(self, uid: str) -> QueuedPod | None:
-        return self._pods.get(uid)
-
     @property
     def poppable_count(self) -> int:
         """How many pods `pop_batch` could give out at this moment."""
@@ -135,11 +134,6 @@ class SchedulingQueue:
     def first_in_line(self) -> QueuedPod | None:
         """The pod that `pop_batch` would give out first, in the usual case that pods came in order."""
         return self._active.first_in_line()
-
-    @property
-    def has_waiting(self) -> bool:
-        """Whether an event could concern anybody, now or when an attempt ends."""
-        return bool(len(self._parked) or len(self._in_flight))
 
     def events_in_flight(self) -> Counter[str]:
         """By label: see `InFlight.events_by_label`."""

@@ -139,6 +139,9 @@ class DynamicResources(DefaultNormalizeScore):
 
     # Before any node -------------------------------------------------------------------------------
 
+    def may_gate(self, pod: PodInfo) -> bool:
+        return bool(pod.spec.resource_claims)
+
     def pre_enqueue(self, pod: PodInfo, cluster: ClusterView) -> Status:
         """Keeps a pod out until all of its claims exist."""
         if not pod.spec.resource_claims:

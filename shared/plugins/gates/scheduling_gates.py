@@ -24,6 +24,9 @@ class SchedulingGates:
 
     NAME: ClassVar[str] = SCHEDULING_GATES
 
+    def may_gate(self, pod: PodInfo) -> bool:
+        return bool(pod.spec.scheduling_gates)
+
     def pre_enqueue(self, pod: PodInfo, cluster: ClusterView) -> Status:
         gates = pod.spec.scheduling_gates
         if not gates:

@@ -10,7 +10,6 @@ from daemon.core.pod_lifecycle import (
     InvalidTransitionError,
     PodPhase,
     Story,
-    next_phase,
 )
 from shared.errors import ObjectError
 from shared.kube.pod_record import PodRecord
@@ -138,10 +137,10 @@ def test_every_step_that_the_table_does_not_list_is_refused() -> None:
     for phase in PodPhase:
         for cause in Cause:
             if (phase, cause) in TRANSITIONS:
-                assert next_phase(phase, cause, make_pod("p"), Story()) is TRANSITIONS[phase, cause]
+                assert Story().next_phase(phase, cause, make_pod("p")) is TRANSITIONS[phase, cause]
             else:
                 with pytest.raises(InvalidTransitionError):
-                    next_phase(phase, cause, make_pod("p"))
+                    Story().next_phase(phase, cause, make_pod("p"))
 
 
 def test_a_heartbeat_that_changes_no_column_is_no_change() -> None:

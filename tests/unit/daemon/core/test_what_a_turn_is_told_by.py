@@ -15,6 +15,7 @@ from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.owner_answers import metrics_answer, status_answer
 from tests.support.pipeline import Pipeline, default_profile
+from tests.unit.daemon.core.queue.builders import GATED
 
 PROFILE = "default-scheduler"
 
@@ -81,7 +82,7 @@ def test_times_are_those_of_the_stopwatch_and_no_decision_reads_it() -> None:
     counters = pipeline.state.counters
     counters.plugin_times.watch(PROFILE, built.plugins_at["preEnqueue"], IN_OWNER)
     pipeline.sync([make_node("n0")], [])
-    pipeline.add_pod(make_pod("p"))
+    pipeline.add_pod(make_pod("p", spec=GATED))
     found = histograms(counters, "extension_point_s")
     assert found["PreEnqueue", "Success", PROFILE].sum == 1.0
     assert histograms(counters, "event_s")["UnschedulablePodAdd",].sum > 1.0

@@ -112,6 +112,21 @@ def test_single_calls_are_looked_at_in_every_tenth_round_and_points_in_all() -> 
     assert list(tally.counts.values()) == [2 * SAMPLED]
 
 
+def test_a_plugin_of_the_owner_is_as_it_was_in_rounds_that_are_not_sampled() -> None:
+    plugin, clock = Plugin(), Ticking()
+    times = PluginTimes(clock)
+    times.watch("p", [plugin], IN_OWNER)
+    looks = []
+    for _ in range(2 * SAMPLED):
+        times.begin_round()
+        before_s = clock.now_s
+        assert plugin.permit() == (Status(Code.WAIT), 1.0)
+        looks.append(clock.now_s - before_s)
+    assert looks == [2.0, *[0.0] * (SAMPLED - 1)] * 2
+    (one,) = flushed(times).histograms.values()
+    assert sum(one.counts) == 2
+
+
 def test_a_plugin_that_takes_no_attributes_is_left_as_it_is() -> None:
     class Closed:
         __slots__ = ()

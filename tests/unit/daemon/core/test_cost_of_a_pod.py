@@ -1,0 +1,99 @@
+"""What one more pod costs a turn: what depends on its class, or on what it does not have, is not asked
+for it. Calls are counted, which is the same on any machine."""
+
+import itertools
+import sys
+from collections import Counter
+from collections.abc import Callable
+from types import FrameType
+
+from daemon.core.settings import Settings
+from daemon.core.state import SchedulerState
+from shared.framework.plugin_times import IN_OWNER, SAMPLED
+from shared.messages.to_owner import PodChanged
+from tests.support.builders import make_node, make_pod
+from tests.support.pipeline import EPOCH, Pipeline
+from tests.unit.daemon.core.queue.builders import GATED
+
+
+def calls_by_file(action: Callable[[], object]) -> Counter[str]:
+    """How many functions of ours were called, by their files."""
+    counts: Counter[str] = Counter()
+
+    def note(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call":
+            counts[frame.f_code.co_filename] += 1
+
+    sys.setprofile(note)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return counts
+
+
+def on_one_node() -> Pipeline:
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0", cpu="1000", memory="1000Gi", pods=1000)], [])
+    pipeline.run_until_quiet()
+    return pipeline
+
+
+def life_of(count: int, pipeline: Pipeline) -> None:
+    """Pods come, are placed, bound, and confirmed."""
+    pods = [make_pod(f"p{i}") for i in range(count)]
+    pipeline.tell(*(PodChanged(pod) for pod in pods))
+    pipeline.run_until_quiet()
+    pipeline.tell(*(PodChanged(make_pod(f"p{i}", node_name="n0")) for i in range(count)))
+    assert len(pipeline.bound) == count
+
+
+def test_a_pod_without_a_group_asks_nothing_of_groups() -> None:
+    def asked(count: int) -> int:
+        pipeline = on_one_node()
+        counts = calls_by_file(lambda: life_of(count, pipeline))
+        return sum(calls for file, calls in counts.items() if file.endswith("pod_groups.py"))
+
+    assert asked(100) == asked(10)
+
+
+def test_what_plugins_say_of_a_class_is_asked_once() -> None:
+    """PreEnqueue and Reserve."""
+
+    def asked(count: int) -> int:
+        pipeline = on_one_node()
+        counts = calls_by_file(lambda: life_of(count, pipeline))
+        return sum(
+            calls
+            for file, calls in counts.items()
+            if file.endswith(("owner_plugins.py", "scheduling_gates.py"))
+        )
+
+    assert asked(100) == asked(10)
+
+
+def looks_at_the_clock(count: int, spec: dict[str, object]) -> float:
+    """In a turn in which so many pods come, and no single call of a plugin is looked at."""
+    pipeline = Pipeline()
+    clock = itertools.count(0.0, 1.0)
+    settings = Settings(profiles=frozenset(pipeline.frameworks), binder_count=1)
+    pipeline.state = SchedulerState(
+        EPOCH, settings, pipeline.frameworks, pipeline.plugins, 1000.0, None, clock.__next__
+    )
+    (profile,) = pipeline.frameworks
+    pipeline.state.counters.plugin_times.watch(
+        profile, pipeline.plugins.pre_enqueue[profile], IN_OWNER
+    )
+    pipeline.sync([], [])
+    assert SAMPLED > 1, "the turn after the first is not sampled"
+    begun_s = next(clock)
+    pipeline.tell(*(PodChanged(make_pod(f"p{i}", spec=spec)) for i in range(count)))
+    return next(clock) - begun_s
+
+
+def test_a_pod_that_no_plugin_keeps_out_costs_no_look_at_the_clock() -> None:
+    assert looks_at_the_clock(50, {}) == looks_at_the_clock(5, {})
+
+
+def test_a_pod_that_may_be_kept_out_costs_two() -> None:
+    assert looks_at_the_clock(50, GATED) - looks_at_the_clock(5, GATED) == 2 * 45
