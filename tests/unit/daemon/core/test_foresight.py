@@ -365,7 +365,7 @@ def test_reserve_plugins_are_asked_about_their_pods() -> None:
 def test_a_sample_of_nodes_is_not_looked_at_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking moves on where the next sample begins, and decisions would be others."""
 
-    def sampling() -> BuiltProfile:
+    def sampling(_gates: str) -> BuiltProfile:
         return InTreeRegistry().build(ProfileConfig(percentage_of_nodes_to_score=50))
 
     monkeypatch.setattr("tests.support.pipeline.default_profile", sampling)
