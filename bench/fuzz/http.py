@@ -301,6 +301,12 @@ class _Source:
     async def pod_resources(self) -> str | None:
         return ""
 
+    async def overview(self) -> bytes | None:
+        return b"{}"
+
+    async def pod(self, key: str) -> bytes | None:
+        return key.encode()
+
     def configz(self) -> bytes | None:
         return b"{}"
 

@@ -8,13 +8,13 @@ shares are of the second in which `berth status` looks twice, not averages since
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from daemon.commands.text_table import table
-from daemon.supervisor.children import LEADER
-from daemon.supervisor.process_list import ProcessUse, measure, read_list
+from daemon.overview.status import Looks, Status
+from daemon.supervisor.process_list import ProcessUse, read_list
 from shared.clock import SystemClock
 from shared.errors import OperationalError
 from shared.kube.connection_problems import problem_text
@@ -33,78 +33,27 @@ OWNER_TIMEOUT_S: Final = 5.0
 SAMPLE_S: Final = 1.0
 """Between the two looks."""
 
-RATES: Final = ("scheduled", "bound", "unschedulable")
-"""The owner's counters that are also shown per second."""
-
 DUMP_TIMEOUT_S: Final = 60.0
-
-
-class Status(msgspec.Struct, frozen=True):
-    """How a berth is at one moment."""
-
-    state: str
-    processes: list[ProcessUse]
-    cpu_percent: dict[str, float]
-    """Process -> its share of one core during the sample."""
-    owner: StatusAnswer | None
-    """None: the owner does not answer; `owner_problem` says why."""
-    owner_problem: str
-    rates: dict[str, float]
-    """Counter -> its growth per second during the sample."""
-    at_s: float
-    """Of the second look, by the machine's monotonic clock, as the owner's moments are."""
-    wall_s: float
-
-
-class _Look(NamedTuple):
-    """One look at a berth."""
-
-    at_s: float
-    state: str
-    processes: list[ProcessUse]
-    owner: StatusAnswer | None
-    owner_problem: str
 
 
 def read_status(runtime_dir: str, sample_s: float = SAMPLE_S) -> Status:
     """Takes `sample_s`; NotRunningError if no berth runs there."""
-    first = _look(runtime_dir)
+    looks = Looks(Path(runtime_dir), SystemClock())
+    read_list(Path(runtime_dir))
+    looks.take(*_ask(runtime_dir))
     threading.Event().wait(sample_s)
-    last = _look(runtime_dir)
-    between_s = max(last.at_s - first.at_s, 1e-3)
-    before = {one.name: one.cpu_s for one in first.processes}
-    rates = {}
-    if first.owner is not None and last.owner is not None:
-        old, new = first.owner.counters, last.owner.counters
-        rates = {name: max(0, new.get(name, 0) - old.get(name, 0)) / between_s for name in RATES}
-    return Status(
-        state=last.state,
-        processes=last.processes,
-        cpu_percent={
-            one.name: max(0.0, one.cpu_s - before.get(one.name, 0.0)) / between_s * 100
-            for one in last.processes
-        },
-        owner=last.owner,
-        owner_problem=last.owner_problem,
-        rates=rates,
-        at_s=last.at_s,
-        wall_s=SystemClock().wall_s(),
-    )
+    return looks.take(*_ask(runtime_dir))
 
 
-def _look(runtime_dir: str) -> _Look:
-    clock = SystemClock()
-    listed = read_list(Path(runtime_dir))
-    owner, problem = None, ""
+def _ask(runtime_dir: str) -> tuple[StatusAnswer | None, str]:
+    """The owner's answer, or why there is none."""
     try:
         with AdminClient(Endpoints(Path(runtime_dir))) as client:
             answer = client.ask(StatusRequest(), OWNER_TIMEOUT_S)
-        assert isinstance(answer, StatusAnswer), "the owner answers a question with its answer"
-        owner = answer
     except NoAnswerError as error:
-        problem = str(error)
-    processes = [measure(entry, clock.wall_s()) for entry in listed.processes]
-    return _Look(clock.monotonic_s(), listed.state, processes, owner, problem)
+        return None, str(error)
+    assert isinstance(answer, StatusAnswer), "the owner answers a question with its answer"
+    return answer, ""
 
 
 def ask_for_text(runtime_dir: str, *, is_compare: bool) -> list[str]:
@@ -144,9 +93,9 @@ def status_lines(status: Status) -> list[str]:
         lines.append(f"owner       no answer: {status.owner_problem}")
     else:
         queue = owner.queue
-        if any(one.name == LEADER for one in status.processes) and not owner.is_standby:
+        if status.leading:
             lines.append("leading     yes: this berth holds the lease")
-        elif owner.is_standby and not any(one.name == LEADER for one in status.processes):
+        elif owner.is_standby and status.leading is None:
             lines.append("leading     no: it only observes")
         elif owner.is_standby:
             lines.append("leading     no: another holds the lease; the cache is kept up to date")

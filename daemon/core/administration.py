@@ -13,6 +13,7 @@ from daemon.core.dump import (
 )
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.invariants import problems
+from daemon.core.overview_pages import competition, node_loads, pending_groups
 from daemon.core.pod_resources_page import pod_resources_page
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.messages.admin import (
@@ -21,9 +22,12 @@ from shared.messages.admin import (
     CompareRequest,
     DumpRequest,
     MetricsRequest,
+    NodeLoadsRequest,
     NodesAnswer,
     NodesRequest,
+    PastAttempt,
     PendingDetails,
+    PendingGroupsRequest,
     PendingPod,
     PodResourcesRequest,
     QueueAnswer,
@@ -42,6 +46,8 @@ Question = (
     | CacheRequest
     | MetricsRequest
     | PodResourcesRequest
+    | NodeLoadsRequest
+    | PendingGroupsRequest
 )
 
 
@@ -68,6 +74,10 @@ def answer_of(
             return _nodes(facts, profile)
         case CacheRequest():
             return cache_answer(cache, queue, facts.settings.profiles)
+        case NodeLoadsRequest(start):
+            return node_loads(cache, start)
+        case PendingGroupsRequest(start):
+            return pending_groups(facts, outgoing.counters, start)
         case PodResourcesRequest(start):
             return pod_resources_page(cache, queue, start)
         case MetricsRequest():
@@ -86,6 +96,8 @@ def _detailed(facts: ClusterFacts, pod: QueuedPod) -> PendingPod:
         woken_by=facts.queue.events_that_wake(pod),
         node_name="" if held is None else held.node_name,
         waits_for=[] if waiting is None else list(waiting.pending_plugins),
+        past=[PastAttempt(*each) for each in pod.past],
+        **competition(facts.queue, pod),
     )
     return replace(pending_pod(pod, facts.queue, facts.nominations), details=details)
 
@@ -118,4 +130,5 @@ def status_of(facts: ClusterFacts, outgoing: OutgoingWork, *, is_standby: bool) 
         adapter_told_s=facts.syncs.adapter_told_s,
         api_heard_s=facts.syncs.api_heard_s,
         last_error=counters.last_error,
+        scorer_lags={each.worker_index: each.lag for each in outgoing.scorers.ready()},
     )

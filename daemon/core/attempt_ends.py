@@ -13,7 +13,7 @@ from daemon.core.dispatch import Attempt
 from daemon.core.effects import TellBinder
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.pod_lifecycle import CachedPod
-from daemon.core.queue.queued_pod import QueuedPod
+from daemon.core.queue.queued_pod import PAST_MAX, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.verdicts import verdict_of
 from daemon.core.volume_work import volume_work
@@ -37,12 +37,13 @@ class AttemptEnds:
 
     def order_plain_binding(self, attempt: Attempt, node_name: str) -> None:
         """A pod without anything to be done before its binding, as nearly all are."""
-        profile = attempt.pod_class.profile
+        pod, profile = attempt.pod, attempt.pod_class.profile
         if self._outgoing.attempt_log.is_on:  # Nearly every pod comes by here.
-            self._outgoing.attempt_log.tell("binding_ordered", attempt.pod, node=node_name)
-        self._outgoing.binders.order(attempt.ticket, attempt.pod.record, node_name, profile)
+            self._outgoing.attempt_log.tell("binding_ordered", pod, node=node_name)
+        self._outgoing.binders.order(attempt.ticket, pod.record, node_name, profile)
         self._outgoing.counters.passed["Permit", profile] += 1
         self._outgoing.counters[Count.SCHEDULED] += 1
+        self._outgoing.counters.recent.append((pod.popped_s, pod.record, node_name, ""))
 
     def work_for(self, record: PodRecord, info: PodInfo, node_name: str) -> BindingWork:
         """What the volumes and claims need of a pod that has just been reserved a place."""
@@ -72,6 +73,7 @@ class AttemptEnds:
             ticket, record, node_name, profile, work, extenders, is_announced=is_announced
         )
         self._outgoing.counters[Count.SCHEDULED] += 1
+        self._outgoing.counters.recent.append((pod.popped_s, record, node_name, ""))
 
     def take_off(self, record: PodRecord, info: PodInfo, node_name: str) -> CachedPod | None:
         """Undoes what was assumed of a pod. None: the pod is gone, or known to be bound; what was
@@ -92,6 +94,7 @@ class AttemptEnds:
         """The pod waits for what may help it; the world is told why, unless not `is_reported`."""
         record = attempt.pod.record
         profile = attempt.pod_class.profile
+        self._remember(attempt, failure.message, now_s)
         self._outgoing.times.refused(attempt.pod, profile, is_error=failure.is_error)
         if failure.is_error:
             self._outgoing.counters[Count.ERRORS] += 1
@@ -108,6 +111,14 @@ class AttemptEnds:
         ticket, message = attempt.pod.ticket, failure.message
         verdict = verdict_of(ticket, record, profile, message, is_error=failure.is_error)
         self._outgoing.verdicts.add(verdict)
+
+    def _remember(self, attempt: Attempt, message: str, now_s: float) -> None:
+        pod, pod_class = attempt.pod, attempt.pod_class
+        if pod_class.last_message == message:
+            message = pod_class.last_message  # One text for all that were told it.
+        pod_class.last_message = message
+        pod.past = (*pod.past[1 - PAST_MAX :], (now_s, message))
+        self._outgoing.counters.recent.append((pod.popped_s, pod.record, "", message))
 
     def report(self) -> None:
         """Conditions and events of the attempts that failed, once there is a binder to write them."""

@@ -126,6 +126,10 @@ class CachedNodes:
         """Nodes that the API server shows."""
         return len(self._tree)
 
+    def zone_names(self, rows: Rows) -> list[str]:
+        """Of the rows of nodes that the API server shows."""
+        return self._tree.zone_names(rows)
+
     def touch_row(self, row: int) -> None:
         """Makes the next delta carry this row, for a worker whose copy of it is off."""
         self._touch_usage(row)

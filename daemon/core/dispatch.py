@@ -75,8 +75,8 @@ class Scorer:
     """One connected worker."""
 
     __slots__ = ("attempts", "extended", "foreseen", "groups", "instance", "is_ready", "key_name",
-                 "last_batch_id", "last_heard_s", "peer", "proposal_sequence", "refused_generation",
-                 "shrunk_at_batch", "window", "worker_index")  # fmt: skip
+                 "lag", "last_batch_id", "last_heard_s", "peer", "proposal_sequence",
+                 "refused_generation", "shrunk_at_batch", "window", "worker_index")  # fmt: skip
 
     def __init__(
         self, peer: bytes, worker_index: int, instance: str, now_s: float, key_name: str = ""
@@ -89,6 +89,8 @@ class Scorer:
         self.instance = instance
         self.is_ready = False
         """It has been sent a full snapshot."""
+        self.lag = 0
+        """So many generations its copy was behind when it last said so."""
         self.attempts: dict[int, Attempt] = {}
         """By ticket: what it has in hand."""
         self.extended: set[int] = set()

@@ -90,6 +90,13 @@ class NodeTree:
             self.remove(row)
             self.add(np.array([row], np.intp), [labels])
 
+    def zone_names(self, rows: Rows) -> list[str]:
+        """Of the rows of nodes, as people call zones: with the region where a node states both."""
+        names = {
+            n: zone.key.replace(":\x00:", "/").strip("/") for n, zone in self._by_number.items()
+        }
+        return [names[number] for number in self._table.zone_number[rows].tolist()]
+
     def _zone_of(self, row: int) -> _Zone:
         return self._by_number[self._table.zone_number.item(row)]
 

@@ -28,6 +28,7 @@ class PodClass:
         "is_bound_plainly",
         "is_reserved",
         "key",
+        "last_message",
         "may_be_gated",
         "pod_count",
         "profile",
@@ -49,6 +50,8 @@ class PodClass:
         self.count_usage(table)
         self.profile = self.info.spec.scheduler_name
         self.pod_count = 0
+        self.last_message = ""
+        """Of the last attempt of a pod of the class that failed: all of them are told the like."""
         self.may_be_gated: bool | None = None
         """Some PreEnqueue plugin may keep its pods out; None: nobody has asked yet."""
         self.is_reserved: bool | None = None

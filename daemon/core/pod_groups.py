@@ -244,6 +244,10 @@ class PodGroups:
         group = self.of(key) if self._has_quorums(pod) else None
         return needed(group, self.scheduled_count(key))
 
+    def wanted_count(self, key: str) -> int:
+        """So many pods of a group have to find a place together; 0: each may alone."""
+        return quorum(self.of(key))
+
     def scheduled_count(self, key: str) -> int:
         """Pods of a group that are on a node, or assumed."""
         return sum(self._cache.get_pod(uid) is not None for uid in self.uids(key))

@@ -99,6 +99,8 @@ class ScorerLinks:
             case AskForPods():
                 self._outgoing.effects.append(TellScorer(peer, self._pods_on(message)))
             case ScorerHeartbeat():
+                if scorer is not None:
+                    scorer.lag = max(0, self._facts.cache.generation - message.generation)
                 self._outgoing.counters.add(message.measured)
             case _:
                 assert_never(message)

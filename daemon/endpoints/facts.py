@@ -1,5 +1,6 @@
 """Where the answers come from: the owner, the supervisor's list, the lease gate, the files of berth."""
 
+import asyncio
 import math
 from pathlib import Path
 from typing import Final
@@ -9,6 +10,8 @@ import msgspec
 from daemon.endpoints.health import Facts
 from daemon.endpoints.metrics_text import Leadership, metrics_text
 from daemon.endpoints.resources_text import resources_text
+from daemon.overview.overview import Overviews, pause_s, questions
+from daemon.overview.waiting_pod import facts_of
 from daemon.supervisor.children import ADAPTER
 from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.plan import CONFIGZ_NAME, FLAGZ_NAME
@@ -22,6 +25,8 @@ from shared.messages.admin import (
     MetricsRequest,
     PodResources,
     PodResourcesRequest,
+    QueueAnswer,
+    QueueRequest,
     StatusAnswer,
     StatusRequest,
 )
@@ -36,13 +41,17 @@ METRICS_TIMEOUT_S: Final = 8.0
 
 
 class FactSource:
-    """Asks, each time anew: nothing is kept that could be old."""
+    """Asks, each time anew: nothing is kept that could be old, but a look at everything for a moment."""
 
     def __init__(self, runtime_dir: Path, gate: LeaseGate | None, clock: SystemClock) -> None:
         self._runtime_dir = runtime_dir
         self._gate = gate
         self._clock = clock
         self._owner = OwnerLink(Endpoints(runtime_dir))
+        self._overviews = Overviews(runtime_dir, clock)
+        self._looking = asyncio.Lock()
+        self._next_look_s = 0.0
+        self._overview: bytes | None = None
 
     async def facts(self) -> Facts:
         status, problem = None, ""
@@ -96,6 +105,43 @@ class FactSource:
         except (NoAnswerError, FrameError):
             return None
         return resources_text(pages)
+
+    async def overview(self) -> bytes | None:
+        """For the live page; of the last look until the next one is due, whoever asks. None where no
+        berth can be found."""
+        async with self._looking:
+            if self._clock.monotonic_s() >= self._next_look_s:
+                self._overview = await self._look()
+            return self._overview
+
+    async def _look(self) -> bytes | None:
+        begun_s, problem, answers = self._clock.monotonic_s(), "", None
+        asked = questions()
+        try:
+            request = next(asked)
+            while True:
+                request = asked.send(await self._owner.ask(request, METRICS_TIMEOUT_S))
+        except StopIteration as done:
+            answers = done.value
+        except (NoAnswerError, FrameError) as error:
+            problem = str(error)
+        took_s = self._clock.monotonic_s() - begun_s
+        self._next_look_s = begun_s + took_s + pause_s(took_s)
+        try:
+            return msgspec.json.encode(self._overviews.made(answers, problem, took_s))
+        except (NotRunningError, *UNDECODABLE):
+            return None
+
+    async def pod(self, key: str) -> bytes | None:
+        """What the owner knows of a pod that waits: `null` of any other; None without an answer."""
+        try:
+            answer = await self._owner.ask(QueueRequest(key), METRICS_TIMEOUT_S)
+        except (NoAnswerError, FrameError):
+            return None
+        assert isinstance(answer, QueueAnswer), "the owner answers a question with its answer"
+        found = [pod for pod in answer.pods if pod.details is not None]
+        facts = facts_of(found[0], self._clock.monotonic_s()) if found else None
+        return msgspec.json.encode(facts)
 
     def flags(self) -> dict[str, str] | None:
         """The options of the command line; None where they are not known (yet)."""

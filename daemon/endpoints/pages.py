@@ -8,11 +8,24 @@ from daemon.endpoints.access import HEALTH_PATHS, UNAUTHORIZED, Access, refusal_
 from daemon.endpoints.health import Facts, all_checks_answer, checks_for, one_check_answer
 from daemon.endpoints.metrics_text import CONTENT_TYPE
 from daemon.endpoints.zpages import flagz, statusz
+from daemon.overview.documents import live_document
 
-GUARDED_PATHS: Final = ("/metrics", "/metrics/resources", "/configz", "/statusz", "/flagz")
+UI: Final = "/ui"
+GUARDED_PATHS: Final = (
+    "/metrics",
+    "/metrics/resources",
+    "/configz",
+    "/statusz",
+    "/flagz",
+    UI,
+    f"{UI}/overview",
+    f"{UI}/pod",
+)
 """For whom the access lets in."""
 PLAIN: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
+HTML: Final = "text/html; charset=utf-8"
+_NO_SNIFFING: Final = ("X-Content-Type-Options", "nosniff")
 
 
 class Source(Protocol):
@@ -23,6 +36,10 @@ class Source(Protocol):
     async def metrics(self) -> str: ...
 
     async def pod_resources(self) -> str | None: ...
+
+    async def overview(self) -> bytes | None: ...
+
+    async def pod(self, key: str) -> bytes | None: ...
 
     def configz(self) -> bytes | None: ...
 
@@ -71,13 +88,29 @@ class Pages:
         refusal = await self._access.refusal(path, request.headers, request.certificate)
         if refusal is not None:
             challenge = (("WWW-Authenticate", "Bearer"),) if refusal.status == UNAUTHORIZED else ()
+            if path == UI and "text/html" in request.headers.get("accept", ""):
+                # Without a word of the cluster: it asks for a token, which browsers do not have.
+                return live_page(refusal.status, challenge)
             return Page(refusal.status, refusal_body(refusal), JSON, challenge)
         root = "/" + path.lstrip("/").partition("/")[0]
         if root in HEALTH_PATHS:
             return await self._health(root, path.removeprefix(root).lstrip("/"), parts.query)
         if path not in GUARDED_PATHS:
             return NOT_FOUND
+        if path.startswith(UI):
+            return await self._ui(path, parts.query)
         return await self._guarded(path, request.headers.get("accept", ""))
+
+    async def _ui(self, path: str, query: str) -> Page:
+        if path == UI:
+            return live_page(200)
+        if path == f"{UI}/overview":
+            told = await self._source.overview()
+        else:
+            told = await self._source.pod(parse_qs(query).get("key", [""])[0])
+        if told is None:
+            return Page(503, b"no answer\n")
+        return Page(200, told, JSON, (_NO_SNIFFING,))
 
     async def _guarded(self, path: str, accept: str) -> Page:
         source = self._source
@@ -108,6 +141,12 @@ class Pages:
             asked = parse_qs(query, keep_blank_values=True)
             excluded = {one for text in asked.get("exclude", []) for one in text.split(",") if one}
             answer = all_checks_answer(root, checks, excluded, is_verbose="verbose" in asked)
-        return Page(
-            answer.status, answer.text.encode(), headers=(("X-Content-Type-Options", "nosniff"),)
-        )
+        return Page(answer.status, answer.text.encode(), headers=(_NO_SNIFFING,))
+
+
+def live_page(status: int, headers: tuple[tuple[str, str], ...] = ()) -> Page:
+    """The page itself, the same for everybody: what it shows, it asks for."""
+    document = live_document()
+    policy = ("Content-Security-Policy", f"{document.policy}; frame-ancestors 'none'")
+    safe = (policy, _NO_SNIFFING, ("Referrer-Policy", "no-referrer"))
+    return Page(status, document.html.encode(), HTML, (*headers, *safe))

@@ -33,7 +33,9 @@ from shared.messages.admin import (
     CompareRequest,
     DumpRequest,
     MetricsRequest,
+    NodeLoadsRequest,
     NodesRequest,
+    PendingGroupsRequest,
     PodResourcesRequest,
     QueueRequest,
     StatusRequest,
@@ -201,7 +203,7 @@ def to_event(received: Received) -> Event:
             return AdminAsked(peer, message)
         case QueueRequest() | NodesRequest() | CacheRequest() | MetricsRequest():
             return AdminAsked(peer, message)
-        case PodResourcesRequest():
+        case PodResourcesRequest() | NodeLoadsRequest() | PendingGroupsRequest():
             return AdminAsked(peer, message)
         case _:
             assert_never(message)

@@ -16,6 +16,7 @@ import msgspec
 from daemon.cli import add_output, as_json, show
 from daemon.commands.run_flags import add_runtime_dir
 from daemon.commands.text_table import table
+from daemon.overview.waiting_pod import QueueFacts, facts_of
 from daemon.trial.subject import Subject, running_subject
 from daemon.trial.trial import Trial
 from daemon.trial.trial_diagnosis import Diagnosis, diagnose_pod
@@ -25,32 +26,13 @@ from shared.engine.engine import Engine
 from shared.errors import OperationalError
 from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import PodRecord, decode_template
-from shared.messages.admin import PendingPod, QueueAnswer, QueueRequest
+from shared.messages.admin import QueueAnswer, QueueRequest
 from shared.messages.to_owner import PodChanged
 from shared.transport.admin_client import AdminClient
 from shared.transport.endpoints import Endpoints
 
 OWNER_TIMEOUT_S: Final = 5.0
 EVENTS_SHOWN_MAX: Final = 8
-
-
-class QueueFacts(msgspec.Struct, frozen=True):
-    """What the owner knows of a pod that waits. Times in seconds, from now."""
-
-    place: str
-    attempts: int
-    rejected_by: list[str]
-    gated_by: str
-    nominated_node: str
-    awaited_victim_count: int
-    pending_for_s: float
-    here_for_s: float
-    next_try_in_s: float | None
-    """At the latest, without any event; None: it has its turn, or is held by a gate."""
-    woken_by: list[str]
-    assumed_node: str
-    waits_for: list[str]
-    """Permit plugins."""
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -121,28 +103,6 @@ def _diagnosed(trial: Trial, record: PodRecord, info: PodInfo, where: str, node:
     own_uid = record.uid if record.nominated_node_name else ""
     evaluation = engine.evaluate_alone(info, info.spec.scheduler_name, own_uid)
     return diagnose_pod(engine, trial.view, evaluation, where, node)
-
-
-def facts_of(pod: PendingPod, now_s: float) -> QueueFacts:
-    """As the owner told it at a moment of its clock."""
-    details = pod.details
-    assert details is not None, "one pod was asked for"
-    next_try_s = {"backoff": details.backoff_until_s, "unschedulable": details.leftover_s}
-    due_s = None if pod.gated_by else next_try_s.get(pod.place)
-    return QueueFacts(
-        place=pod.place,
-        attempts=pod.attempts,
-        rejected_by=sorted({*pod.unschedulable_plugins, *pod.pending_plugins}),
-        gated_by=pod.gated_by,
-        nominated_node=pod.nominated_node,
-        awaited_victim_count=len(pod.awaited_victims),
-        pending_for_s=round(now_s - details.added_s, 1),
-        here_for_s=round(now_s - details.since_s, 1),
-        next_try_in_s=None if due_s is None else round(max(0.0, due_s - now_s), 1),
-        woken_by=details.woken_by,
-        assumed_node=details.node_name,
-        waits_for=details.waits_for,
-    )
 
 
 # For people ------------------------------------------------------------------------------------------

@@ -133,7 +133,9 @@ class Trial:
         """Until nobody has anything to say any more."""
         alive: list[Event] = [BinderSaid(_PEER, BinderHeartbeat(0, 0, 0))]
         if self._decides:
-            alive.append(ScorerSaid(_PEER, ScorerHeartbeat(0, 0, 0)))
+            copy = self._replica
+            heartbeat = ScorerHeartbeat(0, copy.sequence, copy.generation)
+            alive.append(ScorerSaid(_PEER, heartbeat))
         said = [*events, *alive]
         while said:
             said = [

@@ -55,6 +55,18 @@ class PodResourcesRequest(_Message, frozen=True, tag="qr"):
     start: int
 
 
+class NodeLoadsRequest(_Message, frozen=True, tag="ql"):
+    """How full each node is, a page at a time; the first starts at 0."""
+
+    start: int
+
+
+class PendingGroupsRequest(_Message, frozen=True, tag="qp"):
+    """What pending pods wait for, summed up, a page at a time; the first starts at 0."""
+
+    start: int
+
+
 AdminRequest = (
     StatusRequest
     | DumpRequest
@@ -65,6 +77,8 @@ AdminRequest = (
     | CacheRequest
     | MetricsRequest
     | PodResourcesRequest
+    | NodeLoadsRequest
+    | PendingGroupsRequest
 )
 
 
@@ -101,6 +115,8 @@ class StatusAnswer(_Message, frozen=True, tag="as"):
     """Kind -> when the API server last said anything about it, by the same clock."""
     last_error: str = ""
     """Of the last attempt that ended with an error: the pod, and what was told of it."""
+    scorer_lags: dict[int, int] = {}
+    """Scorer's number -> how many generations its copy was behind when it last spoke."""
 
 
 class TextAnswer(_Message, frozen=True, tag="at"):
@@ -126,6 +142,13 @@ class PendingPod(msgspec.Struct, array_like=True, frozen=True):
     """Only where one pod was asked for."""
 
 
+class PastAttempt(msgspec.Struct, array_like=True, frozen=True):
+    """An attempt that ended without a node. The moment is of the machine's monotonic clock."""
+
+    ended_s: float
+    message: str
+
+
 class PendingDetails(msgspec.Struct, array_like=True, frozen=True):
     """What is worked out for those who ask for one pod. Moments are of the machine's monotonic clock."""
 
@@ -143,6 +166,14 @@ class PendingDetails(msgspec.Struct, array_like=True, frozen=True):
     """Where it is assumed; empty: nowhere."""
     waits_for: list[str]
     """Permit plugins that have not let it pass."""
+    past: list[PastAttempt] = []
+    """The last ones that failed, the newest last."""
+    reason: str = ""
+    """What the last one comes to, in a phrase; others with the same one compete with it."""
+    competitor_count: int = 0
+    """Pods that wait for the same."""
+    ahead_count: int = 0
+    """Of these, pods of a higher priority."""
 
 
 class QueueAnswer(_Message, frozen=True, tag="aq"):
@@ -245,6 +276,64 @@ class PodResources(_Message, frozen=True, tag="ar"):
     pods: list[ResourcesOfPod]
 
 
+class NodeLoads(_Message, frozen=True, tag="al"):
+    """Nodes that the API server shows. Amounts are int64, little-endian: all nodes' of the first
+    resource, then all nodes' of the second."""
+
+    next_start: int
+    """Of the next page; below 0: this is the last."""
+    resources: list[str]
+    """cpu in thousandths; `pods` is one of them."""
+    names: list[str]
+    zones: list[str]
+    requested: bytes
+    allocatable: bytes
+
+
+class PendingGroup(msgspec.Struct, array_like=True, frozen=True):
+    """Pods of the queue of which the same is to be said."""
+
+    place: str
+    """As in `PendingPod`, or "gated"."""
+    reason: str
+    """Why they have no node, in a phrase; the gate; empty for those that have their turn."""
+    pod_count: int
+    least: int
+    """They ask for so much of what there is too little of, as the columns count it; 0: no such thing."""
+    most: int
+    example: str
+    """One of them, `namespace/name`."""
+
+
+class GangProgress(msgspec.Struct, array_like=True, frozen=True):
+    """A pod group with pods in the queue."""
+
+    key: str
+    pending_count: int
+    placed_count: int
+    wanted_count: int
+    """So many have to find a place together."""
+
+
+class RecentDecision(msgspec.Struct, array_like=True, frozen=True):
+    """How an attempt ended. The moment, when it began, is of the machine's monotonic clock."""
+
+    begun_s: float
+    pod: str
+    node: str
+    """Empty: nowhere."""
+    message: str
+
+
+class PendingGroups(_Message, frozen=True, tag="ag"):
+    next_start: int
+    """Of the next page; below 0: this is the last."""
+    groups: list[PendingGroup]
+    gangs: list[GangProgress]
+    recent: list[RecentDecision]
+    """With the first page alone; the newest last."""
+
+
 AdminAnswer = (
     StatusAnswer
     | TextAnswer
@@ -253,6 +342,8 @@ AdminAnswer = (
     | CacheAnswer
     | MetricsAnswer
     | PodResources
+    | NodeLoads
+    | PendingGroups
 )
 
 ADMIN_REQUEST: Final[Codec[AdminRequest]] = Codec("admin", AdminRequest)

@@ -18,9 +18,10 @@ import pytest
 from bench.demo.workload import NAMESPACE, synthetic_workload
 from bench.watched.watched_load import create_all
 from bench.watched.watched_processes import WatchedProcess, start_api_server
-from daemon.commands.show_status import Status, read_status
+from daemon.commands.show_status import read_status
 from daemon.leader.election import Election, Follow, Terms, Update
 from daemon.leader.lease_object import LeaseObject, micro_time
+from daemon.overview.status import Status
 from daemon.supervisor.process_list import NotRunningError
 from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient

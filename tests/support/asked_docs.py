@@ -10,7 +10,8 @@ import yaml
 from msgspec.structs import replace
 
 from daemon.core.queue.queued_pod import QueuedPod
-from daemon.trial.explain import explain_in, explanation_lines, facts_of
+from daemon.overview.waiting_pod import facts_of
+from daemon.trial.explain import explain_in, explanation_lines
 from daemon.trial.manifests import pods_of
 from daemon.trial.subject import Subject
 from daemon.trial.what_if_command import Change, lines_of, what_if

@@ -17,6 +17,7 @@ from shared.ids import PodUid
 from shared.kube.pod_record import PodRecord
 
 NO_PLUGINS: Final[frozenset[str]] = frozenset()
+PAST_MAX: Final = 5
 
 
 class Place(enum.Enum):
@@ -65,6 +66,8 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
     """It is tried again without a reason, because it has waited for long."""
     backoff_until_s: float = 0.0
     """The full second at which the back-off of the last failure ends; 0 before any failure."""
+    past: tuple[tuple[float, str], ...] = ()
+    """When its last attempts failed, and with what message; the newest last, `PAST_MAX` at most."""
 
     @property
     def uid(self) -> PodUid:

@@ -26,6 +26,12 @@ class FixedSource:
     async def pod_resources(self) -> str | None:
         return "kube_pod_resource_request 1\n"
 
+    async def overview(self) -> bytes | None:
+        return b"{}"
+
+    async def pod(self, key: str) -> bytes | None:
+        return f'{{"pod": "{key}"}}'.encode()
+
     def configz(self) -> bytes | None:
         return self.config
 
@@ -104,7 +110,7 @@ def test_statusz_and_flagz_are_text_for_people_as_kubernetes_components_tell_it(
         assert told.startswith("\nberth statusz\nWarning: This endpoint is not meant to be machine")
         assert "\nStarted: Tue Nov 14 22:13:20 UTC 2023\nUp: 1 hr 02 min 05 sec\n" in told
         assert "\nEmulation version: 1.36\n" in told
-        paths = "/configz /flagz /healthz /livez /metrics /readyz /statusz"
+        paths = "/configz /flagz /healthz /livez /metrics /readyz /statusz /ui"
         assert told.endswith(f"\nPaths: {paths}\n")
     told = ask("/flagz").body.decode()
     assert told.startswith("\nberth flagz\nWarning: ")
@@ -136,3 +142,26 @@ def test_other_forms_are_refused_with_those_that_there_are(accept: str) -> None:
     page = ask("/statusz", accept=accept)
     assert page.status == 406
     assert b"application/json;g=config.k8s.io;v=v1beta1;as=Statusz" in page.body
+
+
+def test_a_browser_without_a_token_gets_the_page_that_asks_for_it_and_no_facts() -> None:
+    page = ask("/ui", token=lambda: "secret", accept="text/html,*/*")
+    assert (page.status, page.content_type) == (401, "text/html; charset=utf-8")
+    assert page.body == ask("/ui").body, "the same for everybody: what it shows, it asks for"
+    assert ask("/ui", token=lambda: "secret").content_type == "application/json"
+    for path in ("/ui/overview", "/ui/pod?key=default/p"):
+        assert b"Unauthorized" in ask(path, token=lambda: "secret", accept="text/html").body
+
+
+def test_the_live_page_says_what_a_browser_may_do_with_it() -> None:
+    headers = dict(ask("/ui").headers)
+    policy = headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; ")
+    assert policy.endswith("; frame-ancestors 'none'")
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert dict(ask("/ui/overview").headers)["X-Content-Type-Options"] == "nosniff"
+
+
+def test_one_pod_is_asked_for_by_its_key() -> None:
+    assert ask("/ui/pod?key=ns/a%20b").body == b'{"pod": "ns/a b"}'
+    assert ask("/ui/nothing").status == 404

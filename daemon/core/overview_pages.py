@@ -1,0 +1,166 @@
+"""The cluster as people look at it: how full nodes are, and what pending pods wait for.
+
+Told in pages, so that no turn of the owner becomes long, and made when somebody asks. Pods that come and
+go between two pages may be counted twice or not at all: who looks wants to know how things are, and
+looks again.
+"""
+
+from collections import Counter
+from itertools import islice
+from typing import Final, TypedDict
+
+import numpy as np
+
+from daemon.core.cache import Cache
+from daemon.core.counters import Counters
+from daemon.core.holdings import ClusterFacts
+from daemon.core.pod_groups import PodGroups
+from daemon.core.queue.queued_pod import Place, QueuedPod
+from daemon.core.queue.scheduling_queue import SchedulingQueue
+from shared.framework.fit_reasons import reason_of, short_resource
+from shared.messages.admin import (
+    GangProgress,
+    NodeLoads,
+    PendingGroup,
+    PendingGroups,
+    RecentDecision,
+)
+
+NODES_A_PAGE: Final = 5_000
+"""Some 2 ms."""
+PODS_A_PAGE: Final = 5_000
+"""Some 3 ms; three times that where no two are alike."""
+LAST: Final = -1
+RESOURCES_MAX: Final = 8
+GROUPS_MAX: Final = 100
+"""Of a page; what has fewer pods is one group more."""
+GANGS_MAX: Final = 20
+"""Of a page, those with the most pods that wait: each is asked for who of it has a node."""
+GATED: Final = "gated"
+FEW: Final = "other reasons"
+
+
+def node_loads(cache: Cache, start: int) -> NodeLoads:
+    """From the node at `start` of the table on."""
+    table = cache.nodes
+    every = table.present_rows()
+    rows = every[max(start, 0) :][:NODES_A_PAGE]
+    is_there = table.allocatable[:, : table.row_count].any(axis=1)
+    resources = np.flatnonzero(is_there)[: RESOURCES_MAX - 1]
+    requested = [*table.requested[resources][:, rows], table.pod_count[rows]]
+    allocatable = [*table.allocatable[resources][:, rows], table.allowed_pod_count[rows]]
+    names = table.names.values
+    following = max(start, 0) + len(rows)
+    return NodeLoads(
+        next_start=following if following < len(every) else LAST,
+        resources=[*(table.resources.values[each] for each in resources.tolist()), "pods"],
+        names=[names[each] for each in table.name_id[rows].tolist()],
+        zones=cache.zone_names(rows),
+        requested=np.concatenate(requested).astype("<i8").tobytes(),
+        allocatable=np.concatenate(allocatable).astype("<i8").tobytes(),
+    )
+
+
+def pending_groups(facts: ClusterFacts, counters: Counters, start: int) -> PendingGroups:
+    """From the pod at `start` of the queue on."""
+    queue, start = facts.queue, max(start, 0)
+    alike: Counter[tuple[int, Place, str]] = Counter()
+    examples: dict[tuple[int, Place, str], QueuedPod] = {}
+    gangs: Counter[str] = Counter()
+    for pod in islice(queue, start, start + PODS_A_PAGE):
+        key = (pod.class_id, pod.place, pod.gated_by)
+        if key not in examples:
+            examples[key] = pod
+        alike[key] += 1
+        if pod.record.group:
+            gangs[pod.record.group_key] += 1
+    groups: dict[tuple[str, str], PendingGroup] = {}
+    for key, count in alike.items():
+        found = _group(examples[key], count)
+        kind = (found.place, found.reason)
+        groups[kind] = merged(groups[kind], found) if kind in groups else found
+    following = start + PODS_A_PAGE
+    return PendingGroups(
+        next_start=following if following < len(queue) else LAST,
+        groups=most_frequent(list(groups.values()), GROUPS_MAX),
+        gangs=[_gang(facts.groups, *each) for each in gangs.most_common(GANGS_MAX)],
+        recent=[] if start else recent_decisions(counters),
+    )
+
+
+def recent_decisions(counters: Counters) -> list[RecentDecision]:
+    """The last ones, the newest last."""
+    return [
+        RecentDecision(begun_s, record.key, node, message)
+        for begun_s, record, node, message in counters.recent
+    ]
+
+
+def _group(pod: QueuedPod, count: int) -> PendingGroup:
+    """Of pods of one class that are at one place."""
+    reason = _reason(pod)
+    resource = short_resource(reason)
+    asked = pod.info.fit_filter_requests.of(resource) if resource else 0
+    place = GATED if pod.gated_by else pod.place.value
+    return PendingGroup(place, reason, count, asked, asked, pod.key)
+
+
+def _reason(pod: QueuedPod) -> str:
+    """Empty for a pod that has its turn, or has not had any."""
+    if pod.gated_by:
+        return pod.gated_by
+    if pod.place not in (Place.UNSCHEDULABLE, Place.BACKOFF):
+        return ""
+    return reason_of(pod.pod_class.last_message)
+
+
+def merged(one: PendingGroup, other: PendingGroup) -> PendingGroup:
+    """Two groups as one: the place, reason and example of the first."""
+    return PendingGroup(
+        one.place,
+        one.reason,
+        one.pod_count + other.pod_count,
+        min(one.least, other.least),
+        max(one.most, other.most),
+        one.example,
+    )
+
+
+def most_frequent(groups: list[PendingGroup], count: int) -> list[PendingGroup]:
+    """The largest groups, and all others as one."""
+    ordered = sorted(groups, key=lambda each: (-each.pod_count, each.place, each.reason))
+    kept, few = ordered[:count], ordered[count:]
+    if few:
+        pod_count = sum(each.pod_count for each in few)
+        kept.append(PendingGroup(few[0].place, FEW, pod_count, 0, 0, few[0].example))
+    return kept
+
+
+def _gang(groups: PodGroups, key: str, pending_count: int) -> GangProgress:
+    return GangProgress(key, pending_count, groups.scheduled_count(key), groups.wanted_count(key))
+
+
+class Competition(TypedDict):
+    """Of `PendingDetails`."""
+
+    reason: str
+    competitor_count: int
+    ahead_count: int
+
+
+def competition(queue: SchedulingQueue, pod: QueuedPod) -> Competition:
+    """Who waits for the same as this pod."""
+    reason = _reason(pod)
+    if not reason or pod.gated_by:
+        return {"reason": reason, "competitor_count": 0, "ahead_count": 0}
+    rivals: dict[int, bool] = {}
+    competitor_count = ahead_count = 0
+    for other in queue:
+        is_rival = rivals.get(other.class_id)
+        if is_rival is None:
+            is_rival = reason_of(other.pod_class.last_message) == reason
+            rivals[other.class_id] = is_rival
+        if is_rival and other is not pod:
+            competitor_count += 1
+            ahead_count += other.priority > pod.priority
+    return {"reason": reason, "competitor_count": competitor_count, "ahead_count": ahead_count}

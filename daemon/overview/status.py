@@ -1,0 +1,74 @@
+"""How a berth is at one moment: its processes from the supervisor's list and the kernel, queues and
+counters from the owner. Rates and shares of a core are those between two looks, not averages since the
+start."""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from daemon.supervisor.children import LEADER
+from daemon.supervisor.process_list import ProcessUse, measure, read_list
+from shared.clock import SystemClock
+from shared.messages.admin import StatusAnswer
+
+RATES: Final = ("scheduled", "bound", "unschedulable")
+"""The owner's counters that are also shown per second."""
+STALE_S: Final = 60.0
+"""A look before that was longer ago says nothing of how fast things go now."""
+
+
+class Status(msgspec.Struct, frozen=True):
+    """How a berth is at one moment."""
+
+    state: str
+    processes: list[ProcessUse]
+    cpu_percent: dict[str, float]
+    """Process -> its share of one core since the look before."""
+    owner: StatusAnswer | None
+    """None: the owner does not answer; `owner_problem` says why."""
+    owner_problem: str
+    rates: dict[str, float]
+    """Counter -> its growth per second since the look before."""
+    at_s: float
+    """By the machine's monotonic clock, as the owner's moments are."""
+    wall_s: float
+
+    @property
+    def leading(self) -> bool | None:
+        """None: there is no leader election."""
+        if self.owner is None or not any(one.name == LEADER for one in self.processes):
+            return None
+        return not self.owner.is_standby
+
+
+class Looks:
+    """Looks at the berth of a runtime directory, again and again."""
+
+    def __init__(self, runtime_dir: Path, clock: SystemClock) -> None:
+        self._runtime_dir = runtime_dir
+        self._clock = clock
+        self._before: Status | None = None
+
+    def take(self, owner: StatusAnswer | None, owner_problem: str = "") -> Status:
+        """`owner`: what it has just answered. NotRunningError if no berth runs there."""
+        listed = read_list(self._runtime_dir)
+        now_s, wall_s = self._clock.monotonic_s(), self._clock.wall_s()
+        before = self._before
+        if before is not None and now_s - before.at_s > STALE_S:
+            before = None
+        processes = [measure(entry, wall_s) for entry in listed.processes]
+        between_s = max(now_s - (before.at_s if before else 0.0), 1e-3)
+        rates: dict[str, float] = {}
+        if owner is not None and before is not None and before.owner is not None:
+            old, new = before.owner.counters, owner.counters
+            rates = {one: max(0, new.get(one, 0) - old.get(one, 0)) / between_s for one in RATES}
+        used_s = {one.name: one.cpu_s for one in before.processes} if before else {}
+        cpu_percent = {
+            one.name: max(0.0, one.cpu_s - used_s.get(one.name, one.cpu_s)) / between_s * 100
+            for one in processes
+        }
+        self._before = Status(
+            listed.state, processes, cpu_percent, owner, owner_problem, rates, now_s, wall_s
+        )
+        return self._before

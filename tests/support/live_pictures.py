@@ -1,0 +1,91 @@
+"""A whole berth that can be looked at in a browser; `python -m tests.support.live_pictures` makes the
+pictures in docs/pictures of the demo's cluster, in three zones."""
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from bench.demo.workload import NAMESPACE, openb_workload
+from bench.watched.watched_listing import NODES_PATH
+from bench.watched.watched_load import create_all
+from bench.watched.watched_processes import start_api_server, start_berth
+from shared.kube.api_client import ApiClient
+from shared.kube.cluster_access import access_by_url
+from tests.support.browser import Browser
+from tests.support.free_ports import free_port_pair
+from tests.support.watched_cluster import ZONES
+
+PICTURES: Final = Path(__file__).parents[2] / "docs" / "pictures"
+HISTORY: Final = 100_000
+
+
+@asynccontextmanager
+async def berth_to_look_at(
+    folder: Path, nodes: Sequence[bytes], pods: Sequence[bytes]
+) -> AsyncIterator[str]:
+    """The address of its endpoints, when all pods were sent."""
+    server, address = await start_api_server(folder, HISTORY, 0)
+    client = ApiClient(access_by_url(address), timeout_s=60.0)
+    try:
+        await create_all(client, NODES_PATH, nodes)
+        port = free_port_pair()
+        at = ["--secure-port", f"{port}", "--bind-address", "127.0.0.1"]
+        berth = await start_berth(folder, ["--server", address, *at])
+        try:
+            await create_all(client, f"/api/v1/namespaces/{NAMESPACE}/pods", pods)
+            yield f"https://127.0.0.1:{port}"
+        finally:
+            berth.stop()
+    finally:
+        await client.close()
+        server.stop()
+
+
+def openb_bodies() -> tuple[list[bytes], list[bytes]]:
+    """The demo's nodes, in zones, and its pods."""
+    workload = openb_workload()
+    nodes = []
+    for index, body in enumerate(workload.nodes):
+        node = orjson.loads(body)
+        zone = ZONES[index * len(ZONES) // len(workload.nodes)]
+        node["metadata"].setdefault("labels", {})["topology.kubernetes.io/zone"] = zone
+        nodes.append(orjson.dumps(node))
+    return nodes, [pod.body for pod in workload.pods]
+
+
+def take(browser: Browser, url: str, folder: Path) -> None:
+    """The pictures, of a berth whose pods were all tried."""
+    folder.mkdir(exist_ok=True)
+    browser.look(1280, 800)
+    browser.go(f"{url}/ui")
+    browser.wait("document.querySelectorAll('.zone').length === 3")
+    browser.wait("state.seen.queue.unschedulable > 900 && !state.seen.queue.in_flight")
+    browser.wait("state.history.length > 5 && !state.seen.rates.scheduled")
+    browser.picture(folder / "live.png")
+    browser.look(1280, 800, is_dark=True)
+    browser.picture(folder / "live-dark.png")
+    browser.look(390, 844)
+    browser.picture(folder / "live-narrow.png")
+    browser.look(1280, 800)
+    browser.ask("document.querySelector('#pending button').click()")
+    browser.wait("document.querySelector('#facts dl')")
+    browser.picture(folder / "live-pod.png", is_whole=False)
+
+
+async def main(folder: Path) -> None:
+    """Takes them all."""
+    with tempfile.TemporaryDirectory(prefix="berth-pictures-") as scratch:
+        nodes, pods = openb_bodies()
+        async with berth_to_look_at(Path(scratch), nodes, pods) as url:
+            with Browser() as browser:
+                await asyncio.to_thread(take, browser, url, folder)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURES))

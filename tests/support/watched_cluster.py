@@ -1,0 +1,86 @@
+"""A berth to look at: the owner's answers are those of a trial, the processes are this one's."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from daemon.overview.overview import Answers, Overviews, questions
+from daemon.overview.waiting_pod import facts_of
+from daemon.supervisor.process_list import ProcessList, SupervisorLock, entry_of, write_list
+from daemon.trial.trial import Trial
+from shared.clock import SystemClock
+from shared.messages.admin import AdminAnswer, AdminRequest, QueueAnswer, QueueRequest
+from shared.messages.to_owner import AdapterMessage, NodeChanged
+from tests.support.subjects import openb_subject
+from tests.unit.daemon.endpoints.test_pages import FixedSource
+
+PROCESSES: Final = ("supervisor", "owner", "scorer-0", "binder-0", "adapter", "endpoints")
+ZONES: Final = ("north-a", "north-b", "south-a")
+NOW_S: Final = 12.0
+"""After the pods came."""
+
+
+def openb_in_zones() -> Trial:
+    """The demo's cluster, spread over three zones, when all of its pods were tried."""
+    subject = openb_subject()
+    node_count = sum(isinstance(one, NodeChanged) for one in subject.messages)
+    seen = iter(range(node_count))
+
+    def with_zone(message: AdapterMessage) -> AdapterMessage:
+        if not isinstance(message, NodeChanged):
+            return message
+        node = message.node
+        zone = ZONES[next(seen) * len(ZONES) // node_count]
+        labels = {**(node.metadata.labels or {}), "topology.kubernetes.io/zone": zone}
+        return NodeChanged(replace(node, metadata=replace(node.metadata, labels=labels)))
+
+    told = subject._replace(messages=list(map(with_zone, subject.messages)))
+    trial = told.trial(decides=True)
+    trial.tell([], NOW_S)
+    return trial
+
+
+class WatchedSource(FixedSource):
+    """What the live page asks."""
+
+    def __init__(self, trial: Trial, runtime_dir: Path) -> None:
+        super().__init__()
+        self._trial = trial
+        self._lock = SupervisorLock(runtime_dir)
+        listed = [entry_of(name, os.getpid(), 0, "") for name in PROCESSES]
+        write_list(runtime_dir, ProcessList("running", listed))
+        self._overviews = Overviews(runtime_dir, SystemClock())
+        self.looks = 0
+        self.change: Callable[[], None] = lambda: None
+        """Is called before each look."""
+
+    def ask(self, request: AdminRequest) -> AdminAnswer:
+        return self._trial.ask(request, NOW_S)
+
+    def answers(self) -> Answers:
+        asked = questions()
+        request = next(asked)
+        while True:
+            try:
+                request = asked.send(self.ask(request))
+            except StopIteration as done:
+                found: Answers = done.value
+                return found
+
+    async def overview(self) -> bytes | None:
+        self.looks += 1
+        self.change()
+        overview = self._overviews.made(self.answers(), "")
+        # The trial's clock is not the machine's.
+        ago = [replace(one, ago_s=NOW_S) for one in overview.decisions]
+        return msgspec.json.encode(replace(overview, decisions=ago, api_word_age_s=0.4))
+
+    async def pod(self, key: str) -> bytes | None:
+        answer = self.ask(QueueRequest(key))
+        assert isinstance(answer, QueueAnswer)
+        facts = [facts_of(pod, NOW_S) for pod in answer.pods if pod.details is not None]
+        return msgspec.json.encode(facts[0] if facts else None)
