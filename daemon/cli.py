@@ -167,6 +167,10 @@ def _parser() -> argparse.ArgumentParser:
     add_runtime_dir(status)
     status.add_argument("--json", action="store_true", help="for programs: one JSON object")
     status.set_defaults(command=_status)
+    top = commands.add_parser("top", help="watch a running berth: the live page on a terminal")
+    add_runtime_dir(top)
+    top.add_argument("--once", action="store_true", help="one screen and the end, for scripts")
+    top.set_defaults(command=_top)
     reload = commands.add_parser(
         "reload", help="have a running berth read its configuration anew; fails if it is refused"
     )
@@ -279,6 +283,16 @@ def _status(parsed: argparse.Namespace) -> int:
 
     status = read_status(parsed.runtime_dir)
     show([status_json(status)] if parsed.json else status_lines(status))
+    return exit_codes.OK
+
+
+def _top(parsed: argparse.Namespace) -> int:
+    from daemon.commands.show_top import look_once, watch_on
+
+    if parsed.once:
+        show(look_once(parsed.runtime_dir))
+    else:
+        watch_on(parsed.runtime_dir)
     return exit_codes.OK
 
 

@@ -73,7 +73,7 @@ def reason_text(place: str, reason: str) -> str:
 def called(resource: str) -> str:
     """A resource as people call it: `nvidia.com/gpu` is a GPU, whoever makes it."""
     name = resource.rpartition("/")[2]
-    return {"cpu": "CPU", "gpu": "GPU", "memory": "Memory"}.get(name, resource)
+    return {"cpu": "CPU", "gpu": "GPU", "memory": "Memory", "pods": "Pods"}.get(name, resource)
 
 
 def asked_text(reason: str, least: int, most: int) -> str:

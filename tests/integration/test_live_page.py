@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from daemon.commands.show_top import look_once
 from daemon.endpoints.access import Access, OpenAccess, TokenAccess
 from daemon.endpoints.pages import Pages
 from daemon.endpoints.server import EndpointServer
@@ -294,6 +295,8 @@ def test_a_whole_berth_is_looked_at_while_it_works(browser: Browser, tmp_path: P
     async def main() -> None:
         async with berth_to_look_at(tmp_path, nodes, pods) as url:
             await asyncio.to_thread(scene, browser, url)
+            lines = await asyncio.to_thread(look_once, str(tmp_path / "run"))
+        assert any("CPU short: 1 cores each" in line for line in lines)
 
     asyncio.run(main())
 
