@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from daemon.commands.text_table import table
-from daemon.overview.status import Looks, Status
+from daemon.overview.berth_status import Looks, Status
 from daemon.supervisor.process_list import ProcessUse, read_list
 from shared.clock import SystemClock
 from shared.errors import OperationalError

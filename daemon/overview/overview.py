@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
+from daemon.overview.berth_status import Looks, Status
 from daemon.overview.node_map import NodeMap, node_map
 from daemon.overview.pending import PendingReason, put_together
-from daemon.overview.status import Looks, Status
 from daemon.supervisor.process_list import ProcessUse
 from shared.clock import SystemClock
 from shared.kube.connection_problems import problem_text

@@ -21,7 +21,7 @@ from bench.watched.watched_processes import WatchedProcess, start_api_server
 from daemon.commands.show_status import read_status
 from daemon.leader.election import Election, Follow, Terms, Update
 from daemon.leader.lease_object import LeaseObject, micro_time
-from daemon.overview.status import Status
+from daemon.overview.berth_status import Status
 from daemon.supervisor.process_list import NotRunningError
 from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient

@@ -14,7 +14,7 @@ import pytest
 
 from daemon.commands.compare_caches import compare
 from daemon.commands.show_status import status_lines
-from daemon.overview.status import Status
+from daemon.overview.berth_status import Status
 from daemon.trial.explain import explain
 from daemon.trial.replay import in_the_shadow
 from daemon.trial.subject import running_subject
