@@ -1,5 +1,7 @@
 """The in-tree plugins of kube-scheduler v1.36, by the names that users see, once."""
 
+from collections.abc import Mapping
+from itertools import chain
 from typing import Final
 
 SCHEDULING_GATES: Final = "SchedulingGates"
@@ -50,3 +52,15 @@ DEFAULT_PLUGINS: Final[tuple[tuple[str, int], ...]] = (
 )
 """Order and score weight of the default profile (pkg/scheduler/apis/config/v1/default_plugins.go,
 v1.36.2). Weight 0 reads as "not stated", which a score plugin treats as 1."""
+
+GATED_PLUGINS: Final[Mapping[str, tuple[tuple[str, int], ...]]] = {
+    "GangScheduling": ((GANG_SCHEDULING, 0),),
+    "TopologyAwareWorkloadScheduling": (
+        (TOPOLOGY_PLACEMENT_GENERATOR, 0),
+        (POD_GROUP_PODS_COUNT, 1),
+    ),
+}
+"""Feature gate -> plugins that follow those with it (`applyFeatureGates` of the same file)."""
+
+IN_TREE: Final = tuple(name for name, _ in (*DEFAULT_PLUGINS, *chain(*GATED_PLUGINS.values())))
+"""All that a profile may name."""

@@ -6,16 +6,12 @@ PreScore run whatever `preScore` says, as it does not score without what that co
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from shared import plugin_names
 from shared.framework.extension_points import Plugin
-from shared.framework.feature_gates import (
-    GANG_SCHEDULING,
-    STORAGE_CAPACITY_SCORING,
-    TOPOLOGY_AWARE_WORKLOAD_SCHEDULING,
-    FeatureGates,
-)
+from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
 from shared.framework.plugin_args import ArgsStruct, NoArgs, parse_args
 from shared.framework.pre_score_alone import PreScoreAlone
 from shared.framework.profiles import ProfileConfig
@@ -171,13 +167,7 @@ class InTreeRegistry(Registry):
         """`samples_compatibly`: see `node_sample.py`."""
         gates = gates or FeatureGates()
         in_tree = {name: _bound(make, gates) for name, make in IN_TREE.items()}
-        gated: list[tuple[str, int]] = []
-        if gates[GANG_SCHEDULING]:
-            gated.append((plugin_names.GANG_SCHEDULING, 0))
-        if gates[TOPOLOGY_AWARE_WORKLOAD_SCHEDULING]:
-            gated.append((plugin_names.TOPOLOGY_PLACEMENT_GENERATOR, 0))
-            gated.append((plugin_names.POD_GROUP_PODS_COUNT, 1))
-        # As in pkg/scheduler/apis/config/v1/default_plugins.go, v1.36.2.
+        gated = chain(*(each for gate, each in plugin_names.GATED_PLUGINS.items() if gates[gate]))
         default_plugins = (*plugin_names.DEFAULT_PLUGINS, *gated)
         super().__init__(in_tree, entry_points, default_plugins)
         self._samples_compatibly = samples_compatibly

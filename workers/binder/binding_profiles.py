@@ -75,7 +75,7 @@ class _InTreeBinder(_InTree):
 
 _IN_TREE: Final[Mapping[str, Factory]] = {
     name: partial(_InTreeBinder if name == plugin_names.DEFAULT_BINDER else _InTree, name)
-    for name in (*(name for name, _ in plugin_names.DEFAULT_PLUGINS), plugin_names.GANG_SCHEDULING)
+    for name in plugin_names.IN_TREE
 }
 """Their arguments were checked before any binder was started."""
 
