@@ -4,7 +4,8 @@ Chooses the best node, places runs of equal pods, says why pods fit nowhere and 
 them. What is kept, and what makes it stale: `evaluation.py`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -53,16 +54,28 @@ class Engine:
         cluster: ClusterView,
         frameworks: dict[str, Framework],
         sample: NodeSample | None = None,
-        states: RowStates | None = None,
     ) -> None:
-        """`sample`: of the engine before this one, to go on where it ended. `states`: of another engine
-        of the same cluster, to share them."""
+        """`sample`: of the engine before this one, to go on where it ended."""
         self._cluster = cluster
         self._frameworks = frameworks
         self._sample = sample or NodeSample()
-        self.states = states or RowStates(cluster)
-        row_bytes = row_bytes_of(frameworks.values())
-        self._classes = Evaluations(cluster, row_bytes, EVALUATIONS_BYTES_MAX, self.states)
+        self.states = RowStates(cluster)
+        self._classes = self._no_classes()
+
+    def _no_classes(self) -> Evaluations:
+        row_bytes = row_bytes_of(self._frameworks.values())
+        return Evaluations(self._cluster, row_bytes, EVALUATIONS_BYTES_MAX, self.states)
+
+    @contextmanager
+    def within(self, rows: Rows) -> Iterator[None]:
+        """For as long as this lasts pods may go to these rows alone."""
+        anywhere, self._classes = self._classes, self._no_classes()
+        self._cluster.placement = rows
+        try:
+            yield
+        finally:
+            self._cluster.placement = None
+            self._classes = anywhere
 
     def framework(self, profile: str) -> Framework:
         return self._frameworks[profile]

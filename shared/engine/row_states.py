@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shared.columns.pod_table import PodTable
-from shared.columns.rows import row_index, rows_between
+from shared.columns.rows import parts_of, row_index, rows_between
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage
@@ -37,10 +36,6 @@ NEW_STATES_MIN: Final = 4096
 AHEAD_MIN: Final = 1 << 15
 """The same of states that rows were not in when somebody asked."""
 FEW_ROWS: Final = 8
-LARGE_GROUP_MIN: Final = 256
-LARGE_GROUP_SHARE: Final = 64
-"""A group of at least one row in so many is found sooner by comparing than by sorting."""
-_MULTIPLIERS: Final = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 
 class RowStates:
@@ -154,12 +149,9 @@ class RowStates:
             return
         if len(node_rows):
             rows = np.union1d(rows, node_rows)
-        if len(rows) > nodes.row_count // 8:
-            self._start_over()
-        else:
-            before = self.count
-            self.of_row[rows] = self._numbers(_keys(nodes, rows))
-            self._used_count += self.count - before
+        before = self.count
+        self.of_row[rows] = self._numbers(_keys(nodes, rows))
+        self._used_count += self.count - before
 
     def _start_over(self) -> None:
         nodes = self._cluster.nodes
@@ -174,8 +166,8 @@ class RowStates:
         self._ids.clear()
         self.version += 1
         self.of_row = np.zeros(nodes.capacity, np.intp)
-        firsts, group_of_row = _grouped([column[: nodes.row_count] for column in _columns(nodes)])
-        self.of_row[: nodes.row_count] = self._numbers(_keys(nodes, firsts))[group_of_row]
+        for part in parts_of(nodes.row_count):
+            self.of_row[part] = self._numbers(_keys(nodes, rows_between(part.start, part.stop)))
         self._built_count = self._used_count = self.count
 
     def with_one_more(self, states: Rows, usage: PodUsage) -> Rows:
@@ -190,20 +182,18 @@ class RowStates:
 
     def _numbers(self, keys: Int64s) -> Rows:
         """The state of each key: a new one where there is none yet."""
-        width = keys.shape[1] * keys.itemsize
-        data = keys.tobytes()
+        each: list[bytes] = keys.view(f"V{keys.shape[1] * keys.itemsize}").ravel().tolist()
         ids, first_new = self._ids, self.count
         new: list[int] = []
-        states: list[int] = []
-        for at in range(len(keys)):
-            key = data[at * width : (at + 1) * width]
-            state = ids.get(key)
+        states = list(map(ids.get, each))
+        for at, state in enumerate(states):
             if state is None:
-                state = ids[key] = len(ids)
-                new.append(at)
-            states.append(state)
+                if each[at] not in ids:
+                    ids[each[at]] = len(ids)
+                    new.append(at)
+                states[at] = ids[each[at]]
         if new:
-            self._fill(first_new, keys if len(new) == len(keys) else keys[new])
+            self._fill(first_new, keys[new])
         return np.array(states, np.intp)
 
     def _fill(self, first: int, keys: Int64s) -> None:
@@ -244,48 +234,3 @@ def _columns(nodes: NodeTable) -> tuple[Int64s, ...]:
         *nodes.requested, *nodes.allocatable, nodes.nonzero_cpu_milli, nodes.nonzero_memory_bytes,
         nodes.pod_count, nodes.allowed_pod_count,
     )  # fmt: skip
-
-
-def _grouped(columns: Sequence[Int64s]) -> tuple[Rows, Rows]:
-    """The first row of each group of rows that are equal in all columns, and the group of each row.
-
-    Grouped by a sum that mixes the numbers, since sorting by all of them takes many times longer. Two
-    keys may have the same sum: this is checked, and rows that are not what they seemed to be become
-    groups of their own.
-    """
-    count = len(columns[0])
-    varying = [column for column in columns if bool((column != column[:1]).any())]
-    if not varying:
-        return rows_between(0, min(1, count)), np.zeros(count, np.intp)
-    sums = np.zeros(count, np.uint64)
-    for column in varying:
-        sums ^= sums >> np.uint64(29)
-        sums *= np.uint64(_MULTIPLIERS[0])
-        sums += column.view(np.uint64) * np.uint64(_MULTIPLIERS[1])
-        sums ^= sums >> np.uint64(32)
-        sums *= np.uint64(_MULTIPLIERS[2])
-    firsts, groups = _numbered(sums)
-    differs = np.zeros(count, np.bool_)
-    for column in varying:
-        differs |= column != column[firsts][groups]
-    apart = np.flatnonzero(differs)
-    groups[apart] = len(firsts) + np.arange(len(apart))
-    return np.concatenate((firsts, apart)), groups
-
-
-def _numbered(sums: NDArray[np.uint64]) -> tuple[Rows, Rows]:
-    """The first row of each group of equal sums, and the group of each row. Large groups are taken out
-    one by one: sorting is for what is left."""
-    groups = np.zeros(len(sums), np.intp)
-    firsts: list[int] = []
-    left = rows_between(0, len(sums))
-    while len(left) >= LARGE_GROUP_MIN:
-        same = sums == sums[0]
-        if int(np.count_nonzero(same)) * LARGE_GROUP_SHARE < len(left):
-            break
-        groups[left[same]] = len(firsts)
-        firsts.append(left.item(0))
-        left, sums = left[~same], sums[~same]
-    _, of_left, groups_left = np.unique(sums, return_index=True, return_inverse=True)
-    groups[left] = len(firsts) + groups_left
-    return np.concatenate((np.array(firsts, np.intp), left[of_left])), groups

@@ -93,19 +93,14 @@ class Cycle:
         self, batch: SchedulePods, proposal_sequence: int, rows: Rows | None, limits: SearchLimits
     ) -> Answers:
         """As `Place` has it."""
-        view, outer = self._replica.view, self._engine
         if rows is None:
             return self._run(batch, proposal_sequence, limits)
-        view.placement = rows
-        within = self._engine = Engine(view, self._frameworks, self._sample, outer.states)
-        try:
-            return self._run(batch, proposal_sequence, limits)
-        finally:
-            view.placement = None
-            if self._engine is within:
-                self._engine = outer
-            else:
-                self.start_over()  # Something could not be evaluated.
+        engine = self._engine
+        with engine.within(rows):
+            answers = self._run(batch, proposal_sequence, limits)
+        if self._engine is not engine:
+            self.start_over()  # Something could not be evaluated, and this one knows `rows` alone.
+        return answers
 
     def _choose_one(self, count: int, ticket: int) -> int:
         return 0 if self._tie_break == BY_NAME else mix(self._seed, ticket) % count

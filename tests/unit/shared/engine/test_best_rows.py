@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.engine.best_rows import BestRows, RowSet
-from shared.engine.row_states import _grouped
 
 ROWS = st.integers(0, 150_000)
 """Over more than one group of blocks."""
@@ -85,11 +84,3 @@ def check(best: BestRows, total: np.ndarray) -> None:
     assert found is not None
     assert found[0] == highest
     assert found[1].tolist() == np.flatnonzero(total == highest).tolist()
-
-
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=40))
-def test_equal_keys_are_one_group(pairs: list[tuple[int, int]]) -> None:
-    keys = np.array(pairs, np.int64)
-    firsts, groups = _grouped(list(keys.T))
-    assert [pairs[firsts[group]] for group in groups.tolist()] == pairs
-    assert len(firsts) == len(set(pairs))
