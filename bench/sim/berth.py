@@ -35,6 +35,7 @@ from daemon.supervisor.supervise import Outside, Supervisor
 from shared.child_plan import ChildPlan
 from shared.config import SchedulerConfiguration, parse_configuration
 from shared.errors import ConfigurationError
+from shared.framework.feature_gates import parse_feature_gates
 from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 from shared.transport.channels import Channel
@@ -125,6 +126,7 @@ class Berth:
         binder_count: int,
         configurations: Sequence[str],
         runtime_dir: Path,
+        feature_gates: str = "",
     ) -> None:
         """`configurations`: as text, the first of which it starts with."""
         self.simulation = simulation
@@ -150,12 +152,14 @@ class Berth:
         election = first.leader_election if first.leader_election.leader_elect else None
         prefix = "" if number == 0 else f"{number}/"
         gate_path = runtime_dir / f"{number}-{GATE_NAME}"
+        gates = parse_feature_gates(feature_gates)
         self.machine = Machine(
             simulation=simulation,
             network=network,
             links=self.links,
             clock=MachineClock(simulation),
-            registry=InTreeRegistry(entry_points=PLUGINS),
+            registry=InTreeRegistry(gates, entry_points=PLUGINS),
+            gates=gates,
             prefix=prefix,
             binder_count=binder_count,
             election=election,

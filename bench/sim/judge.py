@@ -11,6 +11,7 @@ from bench.apiserver.store import Table
 from bench.sim.berth import Berth
 from bench.sim.copies import differences
 from bench.sim.draw import Json
+from bench.sim.gang_rules import Begun, is_in_group, judge_groups
 from bench.sim.leaks import holders
 from bench.sim.links import PeerEnd
 from bench.sim.oracle import (
@@ -76,6 +77,7 @@ class Judge:
         self._last_order: dict[bytes, int] = {}
         self.counts: Counter[str] = Counter()
         """How many decisions of which kind were judged."""
+        self._begun = Begun()
         self._states = States()
         berth.on_start = self._begins
         self._last_progress: tuple[int, int, int] | None = None
@@ -150,6 +152,7 @@ class Judge:
         state = owner.state
         for problem in problems(state.cache, state.queue):
             raise SimulatedFailure("contradiction", problem)
+        self._begun.check(state.cache)
         refused_count = (
             state.counters[Count.PROPOSALS_REJECTED] + state.counters[Count.PREEMPTIONS_REJECTED]
         )
@@ -197,6 +200,7 @@ class Judge:
         def assume_pod(record: PodRecord, node_name: str, pod_class: PodClass) -> None:
             self._check_assumption(cache, record, node_name)
             assume_one(record, node_name, pod_class)
+            self._begun.assumed(cache, record)
 
         def assume_pods(
             records: list[PodRecord], rows: list[int], pod_class: PodClass
@@ -207,6 +211,8 @@ class Judge:
             cache.assume_pod = assume_one  # type: ignore[method-assign] # What it calls itself.
             names = assume_many(records, rows, pod_class)
             cache.assume_pod = assume_pod  # type: ignore[method-assign] # To listen.
+            for record in records:
+                self._begun.assumed(cache, record)
             return names
 
         checker: Any = owner.state._facts.checker  # noqa: SLF001 # To listen.
@@ -398,9 +404,11 @@ class Judge:
             return False
         if not self.leads:
             return not state.cache.assumed_pods()
-        lengths = state.queue.pending_lengths()
         # Without nodes nobody rejects a pod, so nobody can say what would help it: it is tried for ever.
-        is_trying = lengths.active or lengths.backoff or lengths.in_flight
+        # So is a group that has no place: each time after its back-off.
+        is_trying = any(
+            pod.place is not Place.UNSCHEDULABLE for pod in state.queue if not pod.record.group
+        )
         return not (
             (is_trying and state.cache.node_count())
             or state.cache.assumed_pods()
@@ -423,6 +431,7 @@ class Judge:
         for found in pods:
             if not found["spec"].get("nodeName"):
                 self._judge_waiting(owner, found, cluster)
+        judge_groups(self._objects().get("podgroups", {}), pods, cluster, self.counts)
         for node, what in overcommitted(cluster):
             if node not in self._world.spoilt_nodes and not self._world.was_restored:
                 raise SimulatedFailure("overcommitted", f"{node}: {what}")
@@ -547,7 +556,7 @@ def _is_woken_less(pod: OraclePod) -> bool:
 
 def _is_beyond(pod: OraclePod) -> bool:
     """Whether more than filters decides about a pod: it waits for others of its group."""
-    return GROUP in pod.labels
+    return GROUP in pod.labels or is_in_group(pod)
 
 
 def shown_of(record: PodRecord) -> tuple[object, ...]:

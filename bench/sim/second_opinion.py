@@ -42,9 +42,25 @@ class ScorerOpinion:
         self._before: OracleCluster | None = None
         """As it was before anything was reserved for the pod that is being placed."""
         self._judged: set[tuple[object, ...]] = set()
+        self._has_no_say = self._has_no_say_in_failures = False
+        """While a worker tries what would be if others were gone, or keeps to some of the nodes."""
         cycle = scorer.loop._cycle  # noqa: SLF001 # To listen.
+        self._listen_to_groups(cycle)
         self._listen_to_placements(cycle)
         self._listen_to_answers(cycle)
+
+    def _listen_to_groups(self, cycle: Any) -> None:
+        place = cycle._place_group  # noqa: SLF001 # To listen.
+
+        def placed(batch: Any, proposal_sequence: int, rows: Any, limits: Any) -> Any:
+            self._has_no_say = limits.searches_max == 0
+            self._has_no_say_in_failures = rows is not None or bool(limits.forbidden)
+            try:
+                return place(batch, proposal_sequence, rows, limits)
+            finally:
+                self._has_no_say = self._has_no_say_in_failures = False
+
+        cycle._place_group = placed  # noqa: SLF001 # The same.
 
     # Placements -------------------------------------------------------------------------------------
 
@@ -68,6 +84,8 @@ class ScorerOpinion:
         replica.place, replica.place_many, cycle._put = placed, placed_many, put_one  # noqa: SLF001 # The same.
 
     def _judge_placements(self, class_id: int, rows: list[int]) -> None:
+        if self._has_no_say:
+            return
         cluster = self._before or self._cluster()
         for number, row in enumerate(rows):
             name = self._replica.nodes.name_of(row)
@@ -121,6 +139,8 @@ class ScorerOpinion:
         version = (replica.epoch, replica.sequence, replica.generation, len(cluster.pods))
         key = (*version, len(cluster.nominated), task.class_id, task.uid)
         if failure.is_error or not cluster.nodes or key in self._judged:
+            return
+        if self._has_no_say or self._has_no_say_in_failures:
             return
         if UNREADABLE in failure.message:
             return

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Container
 from typing import Final, NamedTuple
 
-from bench.sim import plan_claims, plan_cluster, plan_faults
+from bench.sim import plan_claims, plan_cluster, plan_faults, plan_groups
 from bench.sim.deadly import SimulatedDeath
 from bench.sim.draw import Action, Draw
 from bench.sim.permit import SimulatedGroup
@@ -33,6 +33,8 @@ LATER: Final = {
 }  # fmt: skip
 """Features that are drawn after all that is above, from a generator of their own: seeds without them are
 what they were before there were these."""
+LATEST: Final = {"pod_groups": 0.15}
+"""The same again."""
 
 PLAIN: Final = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -60,6 +62,7 @@ class Plan(NamedTuple):
     configurations: tuple[str, ...] = (PLAIN,)
     """The files that berth is told to read as `reload` says; it begins with the first."""
     berth_count: int = 1
+    feature_gates: str = ""
 
     @property
     def last_s(self) -> float:
@@ -73,14 +76,18 @@ def make_plan(seed: int) -> Plan:
     draw = Draw(rng, frozenset(features))
     made = _actions(draw)
     counts = rng.choice((1, 2, 2, 3)), rng.choice((1, 1, 2))
-    draw.rng = more = random.Random(f"plan/{seed}/later")
-    later = tuple(each for each, chance in LATER.items() if more.random() < chance)
-    for each in later:
-        made += MAKERS_LATER[each](draw)
-    features += later
+    for name, chances in (("later", LATER), ("latest", LATEST)):
+        draw.rng = more = random.Random(f"plan/{seed}/{name}")
+        drawn = tuple(each for each, chance in chances.items() if more.random() < chance)
+        for each in drawn:
+            made += MAKERS_LATER[each](draw)
+        features += drawn
     actions = tuple(sorted(made, key=lambda action: action.at_s))
     berth_count = 2 if "election" in features else 1
-    return Plan(seed, features, *counts, actions, configurations(features), berth_count)
+    return Plan(
+        seed, features, *counts, actions, configurations(features), berth_count,
+        plan_groups.feature_gates(seed, features),
+    )  # fmt: skip
 
 
 def configurations(features: Container[str]) -> tuple[str, ...]:
@@ -151,4 +158,5 @@ MAKERS_LATER: Final[dict[str, Callable[[Draw], list[Action]]]] = {
     "lingering": plan_faults.lingering,
     "matched": plan_claims.matched,
     "poison_bound": plan_cluster.poison_bound,
+    "pod_groups": plan_groups.pod_groups,
 }

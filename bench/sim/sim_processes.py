@@ -8,7 +8,7 @@ import asyncio
 import signal
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
@@ -32,6 +32,7 @@ from shared.errors import OperationalError
 from shared.framework.feature_gates import FeatureGates
 from shared.in_hand import InHand
 from shared.kube.cluster_access import access_by_url
+from shared.kube.resources import ALL_KINDS
 from shared.leader_election import LeaderElection
 from shared.plugins.in_tree import InTreeRegistry
 from shared.transport.adapter_link import AdapterLink
@@ -84,6 +85,7 @@ class Machine:
     binder_count: int
     election: LeaderElection | None
     gate_path: Path
+    gates: FeatureGates = field(default_factory=FeatureGates)
 
 
 class Life(NamedTuple):
@@ -141,7 +143,7 @@ class OwnerProcess(LoopProcess):
         options = OwnerOptions(machine.binder_count, machine.election is not None)
         self.state = make_state(
             life.config,
-            FeatureGates(),
+            machine.gates,
             machine.registry,
             options,
             self.epoch,
@@ -292,6 +294,9 @@ def start_adapter(machine: Machine, life: Life) -> AsyncProcess:
     process, simulation = _new(machine, life), machine.simulation
     settings = WatchSettings(use_watch_list=simulation.rng("adapter").random() < 0.5)
     instance = f"{machine.prefix}{life.number}"
+    kinds = [
+        kind for kind in ALL_KINDS if not kind.feature_gate or machine.gates[kind.feature_gate]
+    ]
 
     def open_end(_: Endpoints, identity: str) -> Any:
         return process.open_end(machine.links, Channel.ADAPTER, identity)
@@ -301,6 +306,7 @@ def start_adapter(machine: Machine, life: Life) -> AsyncProcess:
             access_by_url(ADDRESS, {}),
             seed=simulation.seed * 1000 + life.number,
             settings=settings,
+            kinds=kinds,
             in_hand=life.in_hand,
         )
         link = AdapterLink(cast("Endpoints", None), instance, open_peer=open_end)

@@ -96,6 +96,7 @@ def play(plan: Plan, *, is_told: bool = False) -> Outcome:
                 binder_count=plan.binder_count,
                 configurations=plan.configurations,
                 runtime_dir=runtime_dir,
+                feature_gates=plan.feature_gates,
             )
             world.berths.append(berth)
             judges.append(Judge(world, berth))

@@ -8,15 +8,12 @@ from bench.sim.coverage import FOLDERS, Function, Lines, functions, ranges, unre
 
 _EXTENDERS: Final = "no extender is simulated"
 _MAIN: Final = "the simulation puts processes together itself"
-_GROUPS: Final = "no pod groups are simulated"
 _ASKED: Final = "people ask for it: berth status, dump, compare, metrics"
 REASONS: Final[Sequence[tuple[str, str, str]]] = (
     ("workers/scorer/extende*", "*", _EXTENDERS),
     ("workers/scorer/raw_nodes.py", "*", _EXTENDERS),
     ("workers/binder/extender_bind.py", "*", _EXTENDERS),
     ("shared/extenders/extender_verdicts.py", "*", _EXTENDERS),
-    ("daemon/core/pod_groups.py", "*", _GROUPS),
-    ("daemon/core/group_commits.py", "*", _GROUPS),
     ("workers/*/__main__.py", "*", _MAIN),
     ("daemon/core/dump.py", "*", _ASKED),
     ("daemon/core/administration.py", "*", _ASKED),

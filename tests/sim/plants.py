@@ -103,4 +103,10 @@ PLANTS = {
         "        again = list(binder.orders.values())",
         found_by=66,
     ),
+    "one pod is enough for a gang": Plant(
+        "daemon.core.pod_groups",
+        "        return needed(group, self.scheduled_count(key))\n",
+        "        return 1\n",
+        found_by=11,
+    ),
 }

@@ -1,0 +1,73 @@
+"""Pod groups of a plan: gangs that come whole or in part, before their PodGroup or after it, and pods of
+theirs that go."""
+
+import random
+from collections.abc import Container
+from typing import Final
+
+from bench.sim.draw import Action, Draw, Json
+from bench.sim.plan_cluster import ZONE, shape
+from bench.sim.sim_objects import HOST
+
+GROUPS: Final = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
+ALWAYS: Final = ("GenericWorkload", "GangScheduling")
+SOMETIMES: Final = ("TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption")
+
+
+def feature_gates(seed: int, features: Container[str]) -> str:
+    """Those that a plan with pod groups has on."""
+    if "pod_groups" not in features:
+        return ""
+    rng = random.Random(f"plan/{seed}/gates")
+    gates = [*ALWAYS, *(each for each in SOMETIMES if rng.random() < 0.5)]
+    return ",".join(f"{gate}=true" for gate in gates)
+
+
+def pod_groups(draw: Draw) -> list[Action]:
+    """Some groups, each with its pods."""
+    made = []
+    for number in draw.some(4):
+        at_s = draw.time_s()
+        name = f"g{number}"
+        pods = _members(draw, name, at_s)
+        made += pods
+        body = {"metadata": {"name": name}, "spec": _spec(draw, len(pods))}
+        made.append(Action(draw.late_s(at_s), "create", {"path": GROUPS, "body": body}))
+        if draw.rng.random() < 0.1:
+            made.append(Action(draw.time_s(), "delete", {"path": f"{GROUPS}/{name}"}))
+        for pod in pods:
+            named = {"namespace": "default", "name": pod.what["name"]}
+            draw.pods.append(named)
+            if draw.rng.random() < 0.1:
+                do = draw.rng.choice(("delete_pod", "finish_pod"))
+                made.append(Action(draw.time_s(), do, named))
+    return made
+
+
+def _spec(draw: Draw, pod_count: int) -> Json:
+    rng = draw.rng
+    policy: Json = {"basic": {}}
+    if rng.random() < 0.8:
+        policy = {"gang": {"minCount": rng.choice((pod_count, rng.randint(1, pod_count)))}}
+    spec: Json = {"schedulingPolicy": policy}
+    if rng.random() < 0.3:
+        spec["schedulingConstraints"] = {"topology": [{"key": rng.choice((HOST, ZONE))}]}
+    if rng.random() < 0.5:
+        spec["disruptionMode"] = "PodGroup"
+    if "preemption" in draw.features:
+        spec["priority"] = rng.choice((0, 10, 100, 1000))
+    return spec
+
+
+def _members(draw: Draw, group: str, at_s: float) -> list[Action]:
+    """Mostly alike, and mostly at once."""
+    rng = draw.rng
+    shapes = [shape(draw) for _ in range(rng.choice((1, 1, 1, 2)))]
+    made = []
+    for number in range(rng.randint(1, 6)):
+        given = rng.choice(shapes)
+        spec = {**given["spec"], "schedulingGroup": {"podGroupName": group}}
+        pod = {"namespace": "default", "name": f"{group}p{number}", "labels": given["labels"]}
+        made.append(Action(at_s, "create_pod", {**pod, "spec": spec}))
+        at_s += rng.choice((0.0, 0.0, 0.0, rng.random()))
+    return made
