@@ -10,14 +10,13 @@ one by one.
 """
 
 from collections.abc import Callable
-from typing import Final
 
 from shared.columns.pod_log import PodChange
 from shared.columns.schema import NO_ROWS
 from shared.columns.usage import PodUsage
 from shared.dra.device_index import takes_devices
 from shared.engine.best_rows import Ties
-from shared.engine.state_answers import UNKNOWN, StateAnswers
+from shared.engine.state_answers import NO_PODS, UNKNOWN, StateAnswers
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo
@@ -27,8 +26,6 @@ RunTieBreak = Callable[[Ties, int], int]
 """(rows with equal scores, ticket) -> one of them."""
 Put = Callable[[list[int]], None]
 """Writes one pod of the class to each of these rows, which are distinct, and to the journal."""
-
-_NO_PODS: Final = Delta(NO_ROWS, ())
 
 
 class ClassRun:
@@ -45,8 +42,7 @@ class ClassRun:
         self._class_id = class_id
         self._usage = usage
         self._answers = answers
-        self._filters = answers.filters
-        self._scores = answers.scores
+        self._best = answers.scores.best
         self._tie_break = tie_break
         self._put = put
         self._is_followed = answers.depends_on_any({class_id})
@@ -71,7 +67,7 @@ class ClassRun:
 
     def _place(self, ticket: int) -> int | None:
         """The row for the next pod; None where it fits nowhere, or cannot be rated."""
-        found = self._scores.best.best()
+        found = self._best.best()
         if found is None or found[0] >= INVALID:
             return None
         ties = found[1]
@@ -80,21 +76,11 @@ class ClassRun:
         if answers.one_more.item(state) == UNKNOWN:
             answers.look_ahead(self._usage, state, self._of_row[ties.rows()])
         self._of_row[row] = state = answers.one_more.item(state)
-        fits, rating = answers.fits.item(state), answers.ratings.item(state)
-        if self._is_followed or not fits:
-            self._settle(row, rating, fits=fits)
-        else:
-            self._scores.take_over(row, rating)
-        return row
-
-    def _settle(self, row: int, rating: int, *, fits: bool) -> None:
-        """The row takes no more, or others are affected too."""
-        delta = _NO_PODS
+        delta = NO_PODS
         if self._is_followed:
             delta = Delta(NO_ROWS, (PodChange(self._class_id, row, False, 1),))
-        refiltered = self._filters.place(row, fits=fits, delta=delta)
-        if refiltered is None or not self._scores.place(row, rating, delta, refiltered):
-            self.is_over = True
+        self.is_over = not answers.take_over(row, state, delta)
+        return row
 
     def _write(self, rows: list[int]) -> None:
         distinct: dict[int, None] = {}

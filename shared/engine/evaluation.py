@@ -131,18 +131,19 @@ class Evaluation:
         if self._is_of_nodes and follower.saw_nodes and not self.filters.is_whole:
             follower.note()  # What is known of rows holds whatever pods there are.
             return True
-        answers = None if states is None else self._answers_of(states)
-        if answers is not None and self._took_over(answers):
-            return True
         usage_rows = follower.usage_rows() if self.filters.is_whole else NO_ROWS
         node_rows = NO_ROWS if follower.saw_nodes else follower.node_rows()
+        if usage_rows is None or node_rows is None:
+            return False
+        answers = None if states is None else self._answers_of(states)
+        if answers is not None and self.filtered is None and answers.can_follow(len(usage_rows)):
+            self.placed()
+            return answers.follow(usage_rows.tolist())
         pods: Sequence[PodChange] | None = ()
         if answers is None and (self.filters.is_whole or self.filters.updatable):
             pods = follower.pods()
         if (
-            usage_rows is None
-            or node_rows is None
-            or pods is None
+            pods is None
             or len(usage_rows) + len(node_rows) > capacity // 4
             or (self.outcome.node_names is not None and len(node_rows))
         ):
@@ -190,17 +191,6 @@ class Evaluation:
             return None
         answers = self.answers(scores, states)
         return None if answers.depends_on_any(class_ids) else answers
-
-    def _took_over(self, answers: StateAnswers) -> bool:
-        """Takes over a few placements."""
-        if self.filtered is not None or not answers.are_possible:
-            return False
-        rows = self._follower.usage_rows()
-        if rows is None or not answers.follow(rows.tolist()):
-            return False
-        self._follower.note()
-        self.failure = None
-        return True
 
 
 def _reads_changed(follower: Follower) -> int:

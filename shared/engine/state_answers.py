@@ -14,16 +14,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from shared.columns.schema import Bools, Int64s, Rows
+from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.columns.usage import PodUsage
 from shared.engine.class_filters import ClassFilters
 from shared.engine.class_scores import ClassScores
 from shared.engine.row_states import RowStates, rated, reads_resources_only
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_api import ClassDiscerning
+from shared.framework.plugin_api import ClassDiscerning, Delta
 
 ROWS_MAX: Final = 32
 """With more rows, asking about all at once is cheaper."""
+NO_PODS: Final = Delta(NO_ROWS, ())
 UNKNOWN: Final = -1
 AHEAD_MIN: Final = 256
 """So many states are looked at ahead at once, and as many more each time as were before: a call of the
@@ -76,6 +77,12 @@ class StateAnswers:
         """What a placement makes of a row follows from its state."""
         return self._is_possible and not len(self._cluster.nominations)
 
+    def can_follow(self, row_count: int) -> bool:
+        """Whether to take over so many rows is possible, and quicker than the usual way."""
+        if not self.are_possible:
+            return False
+        return not self._reads_rows or (row_count <= ROWS_MAX and not self.states.are_many)
+
     def depends_on_any(self, class_ids: set[int]) -> bool:
         """Whether pods of these classes that come or go matter to some plugin that looks at pods
         elsewhere."""
@@ -91,30 +98,31 @@ class StateAnswers:
         return False
 
     def follow(self, rows: list[int]) -> bool:
-        """Takes over what became of `rows`, distinct, to which pods came or which they left that
-        it matters to nobody. False: nothing was done, the usual way has to be taken."""
+        """Takes over what became of `rows`, distinct, to which pods came or which they left that it
+        matters to nobody. As `take_over`."""
         if not self._reads_rows:
             return True
-        if len(rows) > ROWS_MAX or self.states.are_many:
-            return False
-        filters, scores = self.filters, self.scores
         self.catch_up()
-        of_row = self.states.of_row
-        taken: list[tuple[int, int]] = []
         for row in rows:
-            if not filters.static_ok.item(row):
-                continue
-            state = of_row.item(row)
-            if not self._is_known.item(state):
-                self._ask(np.array([state], np.intp))
-            fits = self.fits.item(state)
-            takes = fits and filters.wide_ok.item(row)
-            if takes is not filters.feasible.item(row) or fits is not filters.moving_ok.item(row):
-                return False
-            taken.append((row, self.ratings.item(state)))
-        for row, rating in taken:
-            scores.take_over(row, rating)
+            if self.filters.static_ok.item(row):
+                state = self.states.of_row.item(row)
+                if not self._is_known.item(state):
+                    self._ask(np.array([state], np.intp))
+                if not self.take_over(row, state, NO_PODS):
+                    return False
         return True
+
+    def take_over(self, row: int, state: int, delta: Delta) -> bool:
+        """The row, which passes the fixed filters, came to be in this state, which is known. `delta` may
+        leave pods out that matter to nobody elsewhere. False: what is kept is of no use any more."""
+        filters, fits, rating = self.filters, self.fits.item(state), self.ratings.item(state)
+        if not delta.pods and fits is filters.moving_ok.item(row):
+            takes = fits and filters.wide_ok.item(row)
+            if takes is filters.feasible.item(row):
+                self.scores.take_over(row, rating)
+                return True
+        refiltered = filters.place(row, fits=fits, delta=delta)
+        return refiltered is not None and self.scores.place(row, rating, delta, refiltered)
 
     def look_ahead(self, usage: PodUsage, state: int, others: Rows) -> None:
         """Finds `one_more` of this state, and of others that are likely to be asked about next. `usage`:

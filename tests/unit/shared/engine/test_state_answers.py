@@ -37,6 +37,19 @@ def test_a_class_takes_over_what_others_placed(monkeypatch: pytest.MonkeyPatch) 
         cache.assume_pod(record, cache.nodes.name_of(choice.row), kind)
 
 
+def test_a_class_takes_over_that_others_filled_a_node_and_left_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watched = Watched(cpu="1", spec=AWAY_FROM_WEB)
+    watched.check()
+    monkeypatch.delattr(ClassFilters, "update")  # The usual way.
+    full = [watched.put(node, cpu="3500m") for node in (2, 5)]
+    watched.check()
+    for uid in full:
+        watched.cache.remove_pod(uid)
+        watched.check()
+
+
 def test_sums_beyond_64_bits_are_the_same_one_by_one_and_all_at_once() -> None:
     """On each node two pods whose requests are negative together, put there by somebody else."""
     cache = Cache()
