@@ -243,7 +243,7 @@ def hints_of(
         asked = {change.new.record.key: pending[change.new.record.key]}
     found: Json = {}
     for key, pod in asked.items():
-        for plugin in wakeups.plugins_interested_in(event):
+        for plugin in wakeups.interested.get(event, ()):
             hint = wakeups.hint_of(plugin, pod, Change(event, change.old, change.new))
             assert hint is not None, f"{plugin} registered {event} and says nothing"
             found.setdefault(key, {})[plugin] = hint.value

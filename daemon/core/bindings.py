@@ -259,7 +259,7 @@ class BinderPool:
             waiting, room = binder.waiting, ORDERS_PER_BINDER_MAX - len(binder.orders)
             if waiting and room > 0:
                 sent = [waiting.popleft() for _ in range(min(room, len(waiting)))]
-                binder.orders.update((order.ticket, order) for order in sent)
+                binder.orders.update({order.ticket: order for order in sent})
                 orders = [order.message() for order in sent]
                 effects.append(TellBinder(binder.peer, BindPods(self._epoch, orders)))
         return effects

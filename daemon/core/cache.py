@@ -115,7 +115,7 @@ class Cache(CachedNodes):
         pod = self._assumed.get(uid)
         if pod is None:
             return uid in self._pods  # The watch was faster than the binder's report.
-        self._step(pod, Cause.FINISH_BINDING)
+        self._story.step(pod, Cause.FINISH_BINDING)
         pod.is_binding_finished = True
         if self._ttl_s != NEVER:
             pod.deadline_s = now_s + self._ttl_s
@@ -127,7 +127,7 @@ class Cache(CachedNodes):
         pod = self._assumed.get(uid)
         if pod is None:
             return None
-        self._step(pod, Cause.FORGET)
+        self._story.step(pod, Cause.FORGET)
         self._drop(pod)
         return pod
 
@@ -136,7 +136,7 @@ class Cache(CachedNodes):
         expired = []
         while self.next_deadline_s() <= now_s:
             pod = self._expiring.popleft()
-            self._step(pod, Cause.EXPIRE)
+            self._story.step(pod, Cause.EXPIRE)
             self._drop(pod)
             expired.append(pod)
         return expired
@@ -179,7 +179,7 @@ class Cache(CachedNodes):
         pod = self._pods.get(uid)
         if pod is None:
             return None
-        self._step(pod, Cause.REMOVE)
+        self._story.step(pod, Cause.REMOVE)
         self._drop(pod)
         return pod
 
@@ -189,7 +189,7 @@ class Cache(CachedNodes):
         lists anew, which comes to the same."""
         pod = self._pods[uid]
         self._disagree("unbound", pod, f"was on {pod.node_name}, is on none")
-        self._step(pod, Cause.REMOVE)
+        self._story.step(pod, Cause.REMOVE)
         self._drop(pod)
         return pod
 
@@ -207,7 +207,7 @@ class Cache(CachedNodes):
             or not pod.pod_class.is_of(record)
         ):
             return None
-        self._step(pod, Cause.ADD)
+        self._story.step(pod, Cause.ADD)
         del self._assumed[record.uid]
         pod.deadline_s = NEVER
         msgspec.structs.force_setattr(record, "template", held.template)
@@ -314,17 +314,16 @@ class Cache(CachedNodes):
         self, record: PodRecord, pod_class: PodClass, node_name: str, cause: Cause
     ) -> CachedPod:
         if record.uid in self._pods:
-            held = self._pods[record.uid]
             # Raises: neither an assumed nor an added pod may be assumed (or added anew).
-            self._story.next_phase(held.phase, cause, record)
+            self._story.step(self._pods[record.uid], cause)
         pod = CachedPod(record, pod_class, node_name)
-        self._step(pod, cause)
+        self._story.step(pod, cause)
         self._pods[record.uid] = pod
         return pod
 
     def _confirm(self, pod: CachedPod, record: PodRecord, new_class: PodClass) -> None:
         """An assumed pod was seen bound."""
-        self._step(pod, Cause.ADD)
+        self._story.step(pod, Cause.ADD)
         del self._assumed[record.uid]
         pod.deadline_s = NEVER
         if record.node_name != pod.node_name:
@@ -333,7 +332,7 @@ class Cache(CachedNodes):
         self._adopt(pod, record, new_class)
 
     def _replace(self, pod: CachedPod, record: PodRecord, new_class: PodClass) -> None:
-        self._step(pod, Cause.UPDATE)
+        self._story.step(pod, Cause.UPDATE)
         if record.node_name != pod.node_name:
             detail = f"was on {pod.node_name}, is on {record.node_name}"
             self._disagree("moved", pod, detail)
@@ -413,9 +412,6 @@ class Cache(CachedNodes):
         self.journal.pod_changed(pod.row)
         self._touch_usage(info.row)
         self._free_if_empty(info)
-
-    def _step(self, pod: CachedPod, cause: Cause) -> None:
-        pod.phase = self._story.next_phase(pod.phase, cause, pod.record)
 
     def _disagree(self, kind: str, pod: CachedPod, detail: str) -> None:
         self.disagreements.append(Disagreement(kind, pod.record.key, detail))

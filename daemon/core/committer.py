@@ -35,7 +35,7 @@ from shared.errors import ObjectError
 from shared.extenders.extender_verdicts import asked_of_scorers, binders_of
 from shared.faults import reading
 from shared.framework.cluster_view import ClusterView
-from shared.framework.status import CODE_NAMES, SUCCESS, Status
+from shared.framework.status import CODE_NAMES, Status
 from shared.messages.from_scorer import Failure, Placements, PreemptionProposal, Proposals
 from shared.telemetry.metrics import Count
 
@@ -158,15 +158,13 @@ class Committer:
 
     def _time_reserve(self, judgement: Judgement, took_s: float) -> None:
         """The check on the newest state and all that is done to assume pods is what Reserve is here."""
-        reserved = Counter(
-            (attempt.pod_class.profile, SUCCESS.code) for attempt, _ in judgement.accepted
-        )
-        reserved.update(
-            (each.attempt.pod_class.profile, each.status.code) for each in judgement.not_reserved
-        )
-        for (profile, code), count in reserved.items():
-            share_s = took_s * count / reserved.total()
-            self._outgoing.counters.took("Reserve", profile, share_s, count, CODE_NAMES[code])
+        took = self._outgoing.counters.took
+        each_s = took_s / max(1, len(judgement.accepted) + len(judgement.not_reserved))
+        classes = Counter([accepted.attempt.pod_class for accepted in judgement.accepted])
+        for pod_class, count in classes.items():
+            took("Reserve", pod_class.profile, each_s * count, count)
+        for attempt, status in judgement.not_reserved:
+            took("Reserve", attempt.pod_class.profile, each_s, status=CODE_NAMES[status.code])
 
     def settle_failure(
         self, scorer: Scorer, failure: Failure, generation: int, now_s: float
@@ -381,6 +379,7 @@ def _runs(
     """Stretches of one class on distinct rows: these do not influence each other's verdict, and are
     checked by one call. Pods that keep others of their class away, or count for them, go alone."""
     nominations = view.nominations
+    has_nominations = bool(len(nominations))
     run: list[tuple[Attempt, int]] = []
     rows: set[int] = set()
     go_alone: dict[int, bool] = {}
@@ -388,7 +387,7 @@ def _runs(
         pod_class = attempt.pod_class
         if run:
             goes_on = run[0][0].pod_class is pod_class and row not in rows
-            if len(nominations):
+            if has_nominations:
                 # The nomination of one pod takes room from the others, not from itself.
                 goes_on &= nominations.get(attempt.pod.record.uid) is None
                 goes_on &= nominations.get(run[0][0].pod.record.uid) is None

@@ -14,7 +14,7 @@ by a fixed step with each answer that is accepted, as TCP does on a path that it
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -248,15 +248,14 @@ class ScorerFleet:
         self,
         pods: list[QueuedPod],
         min_sequence: int,
-        own_uid: Callable[[str], str],
+        nominated: Container[str],
     ) -> list[Effect]:
-        """Gives pods (at most `credit()`, in queue order) to the workers. `own_uid` gives the uid of
-        a nominated pod back, and nothing for others."""
+        """Gives pods (at most `credit()`, in queue order) to the workers. `nominated`: uids."""
         effects: list[Effect] = []
         for scorer, share in self._shares(pods).items():
             for start in range(0, len(share), BATCH_PODS_MAX):
                 batch = share[start : start + BATCH_PODS_MAX]
-                work = self._work(scorer, batch, min_sequence, own_uid)
+                work = self._work(scorer, batch, min_sequence, nominated)
                 effects.append(TellScorer(scorer.peer, work))
         return effects
 
@@ -265,13 +264,13 @@ class ScorerFleet:
         pods: list[QueuedPod],
         group: GroupTask,
         min_sequence: int,
-        own_uid: Callable[[str], str],
+        nominated: Container[str],
     ) -> list[Effect]:
         """Gives all pods of a group, however many, to one worker."""
         scorer = self._by_class.get(pods[0].class_id)
         if scorer is None or self._credit(scorer) <= 0:
             scorer = max(self.ready(), key=lambda s: (self._credit(s), -s.worker_index))
-        work = self._work(scorer, pods, min_sequence, own_uid, group)
+        work = self._work(scorer, pods, min_sequence, nominated, group)
         scorer.groups[work.batch_id] = pods[0].record.group_key
         return [TellScorer(scorer.peer, work)]
 
@@ -279,7 +278,7 @@ class ScorerFleet:
         self,
         pods: list[QueuedPod],
         min_sequence: int,
-        own_uid: Callable[[str], str],
+        nominated: Container[str],
     ) -> list[Effect]:
         """Gives pods that extenders are asked about to the workers that have the fewest of them."""
         shares: dict[bytes, list[ExtendedTask]] = {}
@@ -292,7 +291,7 @@ class ScorerFleet:
             scorer.attempts[ticket] = Attempt(ticket, NO_BATCH, pod, pod.pod_class)
             scorer.extended.add(ticket)
             task = ExtendedTask(
-                ticket, pod.class_id, bool(own_uid(record.uid)),
+                ticket, pod.class_id, record.uid in nominated,
                 record.namespace, record.name, record.uid,
             )  # fmt: skip
             shares.setdefault(scorer.peer, []).append(task)
@@ -325,7 +324,7 @@ class ScorerFleet:
         scorer: Scorer,
         batch: list[QueuedPod],
         min_sequence: int,
-        own_uid: Callable[[str], str],
+        nominated: Container[str],
         group: GroupTask | None = None,
     ) -> SchedulePods:
         batch_id = self._next_batch_id
@@ -339,7 +338,8 @@ class ScorerFleet:
             scorer.attempts[ticket] = Attempt(ticket, batch_id, pod, pod_class)
             pod.ticket = ticket
             ticket += 1
-            class_id, uid = pod_class.class_id, own_uid(pod.record.uid)
+            class_id, uid = pod_class.class_id, pod.record.uid
+            uid = uid if uid in nominated else ""
             if run_length and (uid or class_id != run_class_id):
                 runs.append(TaskRun(run_class_id, run_length))
                 run_length = 0

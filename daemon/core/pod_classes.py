@@ -31,6 +31,7 @@ class PodClass:
         "last_message",
         "may_be_gated",
         "pod_count",
+        "priority",
         "profile",
         "raw_template",
         "template",
@@ -49,6 +50,7 @@ class PodClass:
         self.info.read_for_others()
         self.count_usage(table)
         self.profile = self.info.spec.scheduler_name
+        self.priority = self.info.priority
         self.pod_count = 0
         self.last_message = ""
         """Of the last attempt of a pod of the class that failed: all of them are told the like."""

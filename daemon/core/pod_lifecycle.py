@@ -109,16 +109,15 @@ class Story:
     def __init__(self, steps_max: int = 4096) -> None:
         self._steps: deque[tuple[PodRecord, Cause, PodPhase]] = deque(maxlen=steps_max)
 
-    def next_phase(self, phase: PodPhase, cause: Cause, pod: PodRecord) -> PodPhase:
-        """The phase after `cause`; InvalidTransitionError where the table has none."""
-        found = TRANSITIONS.get((phase, cause))
+    def step(self, pod: CachedPod, cause: Cause) -> None:
+        """InvalidTransitionError where the table has no such step."""
+        found = TRANSITIONS.get((pod.phase, cause))
         if found is None:
-            past = self.steps_of(pod.key)
-            raise InvalidTransitionError(
-                f"pod {pod.key}: {cause.value} while {phase.value}; {past}"
-            )
-        self._steps.append((pod, cause, found))
-        return found
+            key = pod.record.key
+            told = f"pod {key}: {cause.value} while {pod.phase.value}; {self.steps_of(key)}"
+            raise InvalidTransitionError(told)
+        pod.phase = found
+        self._steps.append((pod.record, cause, found))
 
     def steps_of(self, key: str) -> str:
         """The steps of one pod, oldest first, at most STORY_STEPS_MAX."""

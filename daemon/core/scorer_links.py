@@ -257,15 +257,16 @@ class ScorerLinks:
     def _hand_out_pods(self, pods: list[QueuedPod]) -> None:
         scorers = self._outgoing.scorers
         tried = pods
-        sequence, own_uid = self._outgoing.snapshots.sequence, self._facts.nominations.own_uid
+        sequence = self._outgoing.snapshots.sequence
+        nominated = self._facts.queue.nominator.node_by_uid
         extenders = self._facts.settings.extenders
         if extenders and pods:
             extended = [each for each in pods if asked_of_scorers(extenders, each.info)]
-            self._outgoing.effects.extend(scorers.hand_out_extended(extended, sequence, own_uid))
+            self._outgoing.effects.extend(scorers.hand_out_extended(extended, sequence, nominated))
             waiting = {id(pod) for pod in extended}
             pods = [each for each in pods if id(each) not in waiting]
         if pods:
-            self._outgoing.effects.extend(scorers.hand_out(pods, sequence, own_uid))
+            self._outgoing.effects.extend(scorers.hand_out(pods, sequence, nominated))
         self._log_handed_out(tried)
 
     def _hand_out_group(self, unit: Unit, now_s: float) -> None:
@@ -281,8 +282,9 @@ class ScorerLinks:
                 self._ends.fail(Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class), failure, now_s)
             return
         task = groups.begin(unit)
-        sequence, own_uid = self._outgoing.snapshots.sequence, self._facts.nominations.own_uid
-        self._outgoing.effects.extend(scorers.hand_out_group(unit.pods, task, sequence, own_uid))
+        sequence = self._outgoing.snapshots.sequence
+        nominated = self._facts.queue.nominator.node_by_uid
+        self._outgoing.effects.extend(scorers.hand_out_group(unit.pods, task, sequence, nominated))
         self._log_handed_out(unit.pods)
 
     def _log_handed_out(self, pods: list[QueuedPod]) -> None:

@@ -162,7 +162,7 @@ class InFlight:
         pod = attempt.pod
         plugins = pod.unschedulable_plugins | pod.pending_plugins
         return any(
-            event.is_wildcard or not plugins.isdisjoint(self._wakeups.plugins_interested_in(event))
+            event.is_wildcard or not plugins.isdisjoint(self._wakeups.interested.get(event, ()))
             for event, number in self._last_of_kind.items()
             if number >= attempt.first_event
         )

@@ -15,37 +15,37 @@ class Nominator:
     """Which pending pod is nominated to which node."""
 
     def __init__(self) -> None:
-        self._node_by_uid: dict[PodUid, NodeName] = {}
+        self.node_by_uid: dict[PodUid, NodeName] = {}
         self.changed: dict[PodUid, None] = {}
         """Pods nominated, not nominated any more, or changed, since somebody last took this."""
 
     def __len__(self) -> int:
-        return len(self._node_by_uid)
+        return len(self.node_by_uid)
 
     def node_of(self, uid: PodUid) -> NodeName | None:
         """The node that a pod is nominated to."""
-        return self._node_by_uid.get(uid)
+        return self.node_by_uid.get(uid)
 
     def nominate(self, uid: PodUid, node_name: NodeName) -> None:
         """Nominates a pod, in place of an earlier nomination; an empty name only clears that."""
         self.clear(uid)
         if not node_name:
             return
-        self._node_by_uid[uid] = node_name
+        self.node_by_uid[uid] = node_name
         self.changed[uid] = None
 
     def clear(self, uid: PodUid) -> None:
         """Ends a pod's nomination, if it has one."""
-        if self._node_by_uid.pop(uid, None) is not None:
+        if self.node_by_uid.pop(uid, None) is not None:
             self.changed[uid] = None
 
     def uids(self) -> list[PodUid]:
         """All that are nominated."""
-        return list(self._node_by_uid)
+        return list(self.node_by_uid)
 
     def update(self, old: PodRecord, new: PodRecord) -> None:
         """Follows the API object, except where we nominated and the server does not know it yet."""
-        if new.uid in self._node_by_uid:
+        if new.uid in self.node_by_uid:
             self.changed[PodUid(new.uid)] = None  # Its class or priority may be another.
         if not old.nominated_node_name and not new.nominated_node_name:
             return

@@ -160,12 +160,32 @@ class SchedulingQueue:
 
     # The cluster's pods come, change and go -------------------------------------------------------
 
-    def add(self, record: PodRecord, pod_class: PodClass, now_s: float) -> QueuedPod:
+    def add(
+        self,
+        record: PodRecord,
+        pod_class: PodClass,
+        now_s: float,
+        label: str = UNSCHEDULED_POD_ADD,
+    ) -> QueuedPod:
         """Takes in a pod without a node, and the caller's share of its class. One that is here already
         is updated instead (a re-list)."""
         if record.uid in self._pods:
             return self.update(record, pod_class, now_s)
-        return self._add(record, pod_class, now_s, UNSCHEDULED_POD_ADD)
+        self._arrivals += 1
+        pod = QueuedPod(
+            record=record,
+            pod_class=pod_class,
+            priority=pod_class.priority,
+            timestamp_s=now_s,
+            arrival=self._arrivals,
+            added_s=now_s,
+        )
+        self._pods[record.uid] = pod
+        place = self._move_to_active(pod, now_s, label)
+        if record.nominated_node_name and place is Place.ACTIVE:
+            # As long as a pod is held back it takes no room from others.
+            self.nominator.nominate(pod.uid, NodeName(record.nominated_node_name))
+        return pod
 
     def update(
         self, record: PodRecord, pod_class: PodClass, now_s: float, *, is_assumed: bool = False
@@ -179,7 +199,7 @@ class SchedulingQueue:
         """
         known = self._pods.get(record.uid)
         if known is None:
-            return self._add(record, pod_class, now_s, UNSCHEDULED_POD_UPDATE)
+            return self.add(record, pod_class, now_s, UNSCHEDULED_POD_UPDATE)
         if not is_assumed:
             self.nominator.update(known.record, record)
         return self._update(known, record, pod_class, now_s)
@@ -312,7 +332,7 @@ class SchedulingQueue:
             return None
         pod = self._in_flight.finish(uid)
         del self._pods[uid]
-        if len(self.nominator):
+        if self.nominator.node_by_uid:
             self.nominator.clear(pod.uid)
         self._release(pod.pod_class)
         return pod
@@ -362,14 +382,13 @@ class SchedulingQueue:
         """
         change = Change(event, old, new)
         woken: list[tuple[QueuedPod, Strategy]] = []
-        if event.is_wildcard:
-            woken = [(pod, Strategy.AFTER_BACKOFF) for pod in self._parked if not pod.is_gated]
-        else:
-            interested = self._wakeups.plugins_interested_in(event)
-            if not interested:
+        interested = self._wakeups.interested.get(event)
+        if interested is None:
+            if not event.is_wildcard:
                 return 0
-            if len(self._parked):
-                woken = woken_by(change, interested, self._parked, self._wakeups)
+            woken = [(pod, Strategy.AFTER_BACKOFF) for pod in self._parked if not pod.is_gated]
+        elif self._parked.count:
+            woken = woken_by(change, interested, self._parked, self._wakeups)
         moved_count = 0
         for pod, strategy in woken:
             if pod.uid == but or (priority_max is not None and pod.priority > priority_max):
@@ -425,23 +444,6 @@ class SchedulingQueue:
 
     # Moves ----------------------------------------------------------------------------------------
 
-    def _add(self, record: PodRecord, pod_class: PodClass, now_s: float, label: str) -> QueuedPod:
-        self._arrivals += 1
-        pod = QueuedPod(
-            record=record,
-            pod_class=pod_class,
-            priority=pod_class.info.priority,
-            timestamp_s=now_s,
-            arrival=self._arrivals,
-            added_s=now_s,
-        )
-        self._pods[record.uid] = pod
-        place = self._move_to_active(pod, now_s, label)
-        if record.nominated_node_name and place is Place.ACTIVE:
-            # As long as a pod is held back it takes no room from others.
-            self.nominator.nominate(pod.uid, NodeName(record.nominated_node_name))
-        return pod
-
     def _update(
         self, pod: QueuedPod, record: PodRecord, pod_class: PodClass, now_s: float
     ) -> QueuedPod:
@@ -455,7 +457,7 @@ class SchedulingQueue:
                 self._take_over(pod, record, pod_class)
                 self._requeue_updated(old, pod, now_s)
             case Place.ACTIVE | Place.BACKOFF:
-                if pod_class.info.priority != pod.priority:
+                if pod_class.priority != pod.priority:
                     return self._reorder(pod, record, pod_class)
                 self._take_over(pod, record, pod_class)
             case Place.GONE:
@@ -595,4 +597,4 @@ class SchedulingQueue:
         self._release(pod.pod_class)
         pod.record = record
         pod.pod_class = pod_class
-        pod.priority = pod_class.info.priority
+        pod.priority = pod_class.priority

@@ -42,13 +42,13 @@ class UnschedulablePods:
     def __init__(self) -> None:
         self._groups: dict[GroupKey, Group] = {}
         self._by_plugin: dict[str, dict[GroupKey, Group]] = {}
-        self._count = 0
+        self.count = 0
         self._gated_count = 0
         self._oldest_s = math.inf
         """No parked pod has an earlier timestamp; exact after `overdue`, else a lower bound."""
 
     def __len__(self) -> int:
-        return self._count
+        return self.count
 
     @property
     def gated_count(self) -> int:
@@ -61,7 +61,7 @@ class UnschedulablePods:
     @property
     def oldest_s(self) -> float:
         """No parked pod has an earlier timestamp than this; infinity when none is parked."""
-        return self._oldest_s if self._count else math.inf
+        return self._oldest_s if self.count else math.inf
 
     def add(self, pod: QueuedPod) -> None:
         assert not pod.is_error, "a pod that nobody rejected is never parked: nothing would wake it"
@@ -72,7 +72,7 @@ class UnschedulablePods:
         pod.place = Place.UNSCHEDULABLE
         group.pods[pod.record.uid] = pod
         self._oldest_s = min(self.oldest_s, pod.timestamp_s)
-        self._count += 1
+        self.count += 1
         self._gated_count += pod.is_gated
 
     def remove(self, pod: QueuedPod) -> None:
@@ -84,7 +84,7 @@ class UnschedulablePods:
         if not group.pods:
             self._drop_group(key)
         pod.place = Place.GONE
-        self._count -= 1
+        self.count -= 1
         self._gated_count -= pod.is_gated
 
     def groups_rejected_by(self, plugins: Iterable[str]) -> list[Group]:
@@ -112,7 +112,7 @@ class UnschedulablePods:
 
     def check_invariants(self) -> None:
         """Raises AssertionError if the indexes contradict one another."""
-        assert self._count == sum(len(g.pods) for g in self._groups.values()), "parked pods counted"
+        assert self.count == sum(len(g.pods) for g in self._groups.values()), "parked pods counted"
         assert self._gated_count == sum(p.is_gated for p in self), "gated pods counted"
         for key, group in self._groups.items():
             assert group.pods, f"group {key} is empty"

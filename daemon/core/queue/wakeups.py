@@ -55,7 +55,8 @@ class Wakeups:
         asked."""
         self._cluster = cluster
         self._by_profile: dict[str, dict[ClusterEvent, tuple[_Interest, ...]]] = {}
-        self._plugins: dict[ClusterEvent, tuple[str, ...]] = {}
+        self.interested: dict[ClusterEvent, tuple[str, ...]] = {}
+        """The plugins of any profile that registered the event, in the order of the registrations."""
         self._identity_readers: set[str] = set()
         self._readers_by_event: dict[ClusterEvent, set[str]] = {}
         self._asked_count = 0
@@ -68,13 +69,9 @@ class Wakeups:
             for plugin, lines in by_plugin.items():
                 self._register(of_profile, plugin, lines)
 
-    def plugins_interested_in(self, event: ClusterEvent) -> tuple[str, ...]:
-        """The plugins of any profile that registered the event, in the order of the registrations."""
-        return self._plugins.get(event, ())
-
     def events_of(self, plugins: frozenset[str]) -> list[str]:
         """Labels of the events that any of the plugins registered, sorted."""
-        interested = self._plugins.items()
+        interested = self.interested.items()
         return sorted(event.label for event, some in interested if not plugins.isdisjoint(some))
 
     def reads_identity(self, plugins: frozenset[str], event: ClusterEvent | None = None) -> bool:
@@ -169,9 +166,9 @@ class Wakeups:
                     of_profile[event] = (*of_profile.get(event, ()), interest)
                     if line.reads_identity:
                         self._readers_by_event.setdefault(event, set()).add(plugin)
-                    known = self._plugins.get(event, ())
+                    known = self.interested.get(event, ())
                     if plugin not in known:
-                        self._plugins[event] = (*known, plugin)
+                        self.interested[event] = (*known, plugin)
 
 
 def with_implied_taint(lines: tuple[ClusterEventWithHint, ...]) -> tuple[ClusterEventWithHint, ...]:

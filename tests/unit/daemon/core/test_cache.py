@@ -6,6 +6,7 @@ from daemon.core.cache import Cache
 from daemon.core.cached_nodes import DICTIONARY_WASTE_MAX
 from daemon.core.pod_lifecycle import (
     TRANSITIONS,
+    CachedPod,
     Cause,
     InvalidTransitionError,
     PodPhase,
@@ -134,13 +135,17 @@ def test_extended_resources_get_a_row_when_they_first_appear() -> None:
 
 
 def test_every_step_that_the_table_does_not_list_is_refused() -> None:
+    record = make_pod("p")
+    pod_class = Cache().classes.acquire(record)
     for phase in PodPhase:
         for cause in Cause:
+            pod = CachedPod(record, pod_class, "n0", phase)
             if (phase, cause) in TRANSITIONS:
-                assert Story().next_phase(phase, cause, make_pod("p")) is TRANSITIONS[phase, cause]
+                Story().step(pod, cause)
+                assert pod.phase is TRANSITIONS[phase, cause]
             else:
                 with pytest.raises(InvalidTransitionError):
-                    Story().next_phase(phase, cause, make_pod("p"))
+                    Story().step(pod, cause)
 
 
 def test_a_heartbeat_that_changes_no_column_is_no_change() -> None:

@@ -38,7 +38,7 @@ def pods_of(cpus: list[str]) -> list[QueuedPod]:
 
 
 def work_of(scorers: ScorerFleet, cpus: list[str], nominated: str = "") -> list[SchedulePods]:
-    effects = scorers.hand_out(pods_of(cpus), 5, lambda uid: uid if uid == nominated else "")
+    effects = scorers.hand_out(pods_of(cpus), 5, {nominated})
     found = []
     for effect in effects:
         assert isinstance(effect, TellScorer)
@@ -87,7 +87,7 @@ def fleet_of(count: int) -> tuple[ScorerFleet, list[Scorer]]:
 
 def counts_by_worker(scorers: ScorerFleet, cpus: list[str]) -> dict[bytes, int]:
     counts: dict[bytes, int] = {}
-    for effect in scorers.hand_out(pods_of(cpus), 5, lambda _: ""):
+    for effect in scorers.hand_out(pods_of(cpus), 5, ()):
         assert isinstance(effect, TellScorer)
         assert isinstance(effect.message, SchedulePods)
         counts[effect.peer] = counts.get(effect.peer, 0) + effect.message.pod_count
