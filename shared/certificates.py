@@ -24,7 +24,7 @@ _NO_USAGE: Final = dict.fromkeys(
 )
 
 
-class KeyPair(NamedTuple):
+class CertificatePair(NamedTuple):
     """A certificate and its private key, both as PEM."""
 
     certificate_pem: bytes
@@ -43,18 +43,18 @@ class Authority:
         own = self._certificate(self._name, self._key, usage, is_authority=True)
         self.certificate_pem = _pem(own)
 
-    def server_pair(self, hosts: Sequence[str]) -> KeyPair:
+    def server_pair(self, hosts: Sequence[str]) -> CertificatePair:
         """For a server that is reached by these names and addresses."""
         names = x509.SubjectAlternativeName([_host(host) for host in hosts])
         return self._pair(_name(hosts[0]), ExtendedKeyUsageOID.SERVER_AUTH, names)
 
-    def client_pair(self, user: str, groups: Sequence[str] = ()) -> KeyPair:
+    def client_pair(self, user: str, groups: Sequence[str] = ()) -> CertificatePair:
         """For a client; the API server takes the common name for the user (x509 authentication)."""
         return self._pair(_name(user, groups), ExtendedKeyUsageOID.CLIENT_AUTH)
 
     def _pair(
         self, name: x509.Name, purpose: x509.ObjectIdentifier, *more: x509.ExtensionType
-    ) -> KeyPair:
+    ) -> CertificatePair:
         key = ec.generate_private_key(ec.SECP256R1())
         usage = x509.KeyUsage(**{**_NO_USAGE, "digital_signature": True})
         extensions = (x509.ExtendedKeyUsage([purpose]), *more)
@@ -64,7 +64,7 @@ class Authority:
             serialization.PrivateFormat.TraditionalOpenSSL,
             serialization.NoEncryption(),
         )
-        return KeyPair(_pem(signed), text)
+        return CertificatePair(_pem(signed), text)
 
     def _certificate(
         self,

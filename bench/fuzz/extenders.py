@@ -22,7 +22,7 @@ from shared.extenders.extender_wire import (
     priorities,
 )
 from workers.scorer.extender_calls import ExtenderCaller
-from workers.scorer.extender_questions import Answer, FilterQuestion, Question
+from workers.scorer.extender_questions import ExtenderAnswer, FilterQuestion, Question
 
 CLUSTER: Final = 120
 """With more pods than there is room for."""
@@ -43,27 +43,27 @@ class _PlayedCaller:
         self.cluster: SmallCluster | None = None
         self.verb, self.body = "", b""
         self.problem: OperationalError | None = None
-        self._answers: list[Answer] = []
+        self._answers: list[ExtenderAnswer] = []
 
     def ask(self, question: Question) -> None:
         try:
             self._answers.append(self._answer(question))
         except OperationalError as error:
             self.problem = error
-            self._answers.append(Answer(question.number, error=str(error)))
+            self._answers.append(ExtenderAnswer(question.number, error=str(error)))
         assert self.cluster is not None, "who asks is there"
         self.cluster.scorer.wake()
 
-    def take(self) -> list[Answer]:
+    def take(self) -> list[ExtenderAnswer]:
         answers, self._answers = self._answers, []
         return answers
 
-    def _answer(self, question: Question) -> Answer:
+    def _answer(self, question: Question) -> ExtenderAnswer:
         if not isinstance(question, FilterQuestion):
             victims = question.victims
             if self.verb == "preempt":
                 victims = preempt_result(self.body, is_ignorable=len(self.body) % 2 == 0)
-            return Answer(question.number, victims=victims)
+            return ExtenderAnswer(question.number, victims=victims)
         names = question.node_names
         verdicts = ExtenderVerdicts(names)
         if self.verb == "filter":
@@ -74,7 +74,7 @@ class _PlayedCaller:
             )
         elif self.verb == "prioritize":
             verdicts.add_scores(priorities(self.body, _CAPABLE.weight))
-        return Answer(question.number, verdicts=verdicts)
+        return ExtenderAnswer(question.number, verdicts=verdicts)
 
 
 def _names() -> tuple[list[str], list[str]]:

@@ -94,7 +94,7 @@ _UNSAID: Final[Mapping[str, Sequence[Any]]] = {
             EPOCH, 1, [to_scorer.ExtendedTask(1, 1, False, "default", "p", "u")]
         ),
         to_scorer.PodsOnNodes(EPOCH, 1, [to_scorer.PodOnNode(0, 0, "default", "p", "u")]),
-        to_scorer.Drain(), to_scorer.GreetAgain(), to_scorer.Refused("why"),
+        to_scorer.Drain(), to_scorer.GreetAgain(), to_scorer.ScorerRefused("why"),
     ),
 }  # fmt: skip
 """What those clusters have no reason to say."""

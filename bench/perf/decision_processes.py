@@ -18,7 +18,7 @@ from bench.perf.samples import Buckets
 from bench.watched.owner_status import owner_status
 from bench.watched.watched_processes import ProcessFailedError
 from daemon.adapter.event_source import EventSource
-from daemon.adapter.link import OwnerLink
+from daemon.adapter.link import AdapterOwnerLink
 from daemon.adapter.process import Adapter
 from daemon.supervisor import owner_link
 from daemon.supervisor.process_list import ProcessEntry, entry_of
@@ -51,7 +51,7 @@ class DecisionOptions(NamedTuple):
 class CountedLink:
     """The adapter's link, and what has gone to the owner through it since the sync began."""
 
-    def __init__(self, link: OwnerLink) -> None:
+    def __init__(self, link: AdapterOwnerLink) -> None:
         self._link = link
         self._message_count = 0
         self._has_sent = asyncio.Event()

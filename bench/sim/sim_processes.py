@@ -22,7 +22,7 @@ from daemon.adapter.api_source import ApiSource
 from daemon.adapter.kind_watch import WatchSettings
 from daemon.adapter.process import Adapter
 from daemon.leader.election import Terms
-from daemon.leader.leader_assembly import Candidate
+from daemon.leader.leader_assembly import LeaseCandidate
 from daemon.owner.owner_assembly import OwnerOptions, make_state
 from daemon.owner.owner_loop import OwnerLoop
 from shared import exit_codes
@@ -362,7 +362,7 @@ def start_leader(machine: Machine, life: Life, identity: str) -> AsyncProcess:
     )
 
     async def main() -> int:
-        candidate = Candidate(
+        candidate = LeaseCandidate(
             access_by_url(ADDRESS, {}),
             (election.resource_namespace, election.resource_name),
             terms,

@@ -51,7 +51,7 @@ from bench.watched.watched_processes import (
     start_api_server,
     start_berth,
 )
-from daemon.commands.compare_caches import Comparison, compare
+from daemon.commands.compare_caches import CacheComparison, compare
 from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.process_list import NotRunningError, ProcessEntry, entry_of, read_list
 from shared.clock import Clock, SystemClock
@@ -309,7 +309,7 @@ class _Soak:
         """What differs now. Where processes are killed or stopped the owner may not answer or know
         little; the next rounds ask again."""
         try:
-            found: Comparison = await asyncio.to_thread(compare, f"{self._runtime_dir}")
+            found: CacheComparison = await asyncio.to_thread(compare, f"{self._runtime_dir}")
         except OperationalError as error:
             if not self._options.is_disturbed:
                 self._problems.append(f"the comparison failed: {error}")

@@ -17,7 +17,7 @@ from daemon.adapter.recent_events import RecentEvents
 from shared.errors import ObjectError, OperationalError
 from shared.faults import reading
 from shared.in_hand import WHY, InHand
-from shared.kube.decode import Bookmark, KindDecoder, ObjectEvent, Rejected, WatchFailure
+from shared.kube.decode import Bookmark, KindDecoder, ObjectEvent, RejectedObject, WatchFailure
 from shared.kube.objects import ApiObject, Node, Pod
 from shared.kube.pod_record import split_pod
 from shared.kube.resources import ResourceKind
@@ -99,7 +99,7 @@ class KindFeed:
                 continue
             content = f"{self._kind.plural} {_key(item)} {item.metadata.resource_version}".encode()
             if not self._in_hand.do(content, partial(self._tell, item, size_bytes)):
-                self._emit_rejected(Rejected(_key(item), WHY, ""))
+                self._emit_rejected(RejectedObject(_key(item), WHY, ""))
         for rejected in page.rejected:
             self._emit_rejected(rejected)
         self._listed_version = page.resource_version
@@ -118,7 +118,7 @@ class KindFeed:
         if self._in_hand is None:
             self._line(line)
         elif not self._in_hand.do(line, partial(self._line, line)):
-            self._emit_rejected(Rejected(_name_in(line), WHY, ""))
+            self._emit_rejected(RejectedObject(_name_in(line), WHY, ""))
 
     def _line(self, line: bytes) -> None:
         event = self._decoder.line(line)
@@ -136,7 +136,7 @@ class KindFeed:
                 self._advance(event.resource_version)
             case WatchFailure():
                 raise event.error
-            case Rejected():
+            case RejectedObject():
                 self._emit_rejected(event)
                 if event.is_unreadable:
                     raise DamagedStreamError(f"{self._kind.plural}: {event.problem}")
@@ -154,7 +154,7 @@ class KindFeed:
             return True
         where = _key(item) or "an object without a name"
         problem = "metadata.name, metadata.uid or metadata.namespace is not as the kind demands"
-        self._emit_rejected(Rejected(where, problem, meta.resource_version))
+        self._emit_rejected(RejectedObject(where, problem, meta.resource_version))
         return False
 
     def _is_repeated(self, event: ObjectEvent) -> bool:
@@ -175,7 +175,7 @@ class KindFeed:
             with reading(_key(item)):
                 message = make(self._kind, item)
         except ObjectError as error:
-            self._emit_rejected(Rejected(error.where, error.problem, version))
+            self._emit_rejected(RejectedObject(error.where, error.problem, version))
             return
         self._emit(message, size_bytes)
 
@@ -190,7 +190,7 @@ class KindFeed:
         self.resource_version = version
         self._emit(SyncFinished(self._kind.plural, version), _SMALL_BYTES)
 
-    def _emit_rejected(self, rejected: Rejected) -> None:
+    def _emit_rejected(self, rejected: RejectedObject) -> None:
         message = ObjectRejected(self._kind.plural, rejected.where, rejected.problem)
         self._emit(message, _SMALL_BYTES + len(rejected.problem))
 

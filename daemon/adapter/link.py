@@ -15,7 +15,7 @@ from typing import Protocol
 from shared.messages.to_owner import AdapterMessage, ToAdapter
 
 
-class OwnerLink(Protocol):
+class AdapterOwnerLink(Protocol):
     """A channel to the owner: ordered, and slow when the owner is slow."""
 
     async def send_batch(self, epoch: int, messages: list[AdapterMessage]) -> None:

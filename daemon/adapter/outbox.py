@@ -14,7 +14,7 @@ import asyncio
 from collections import deque
 from typing import Final
 
-from daemon.adapter.link import OwnerLink
+from daemon.adapter.link import AdapterOwnerLink
 from shared.limits import BACKLOG_BYTES_MAX, BATCH_BYTES_MAX, BATCH_COUNT_MAX
 from shared.messages.to_owner import AdapterMessage, PodChanged
 from shared.transport.adapter_link import NO_EPOCH
@@ -28,7 +28,7 @@ HELD_COUNT_MAX: Final = 64
 class Outbox:
     """A queue in front of a link. `run` sends; everything else is called from the same loop."""
 
-    def __init__(self, link: OwnerLink) -> None:
+    def __init__(self, link: AdapterOwnerLink) -> None:
         self._link = link
         self._queue: deque[tuple[AdapterMessage, int]] = deque()
         self._queued_bytes = 0

@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from daemon.adapter.event_source import EventSource
-from daemon.adapter.link import OwnerLink
+from daemon.adapter.link import AdapterOwnerLink
 from daemon.adapter.outbox import Outbox
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.to_owner import AdapterHello
@@ -23,7 +23,7 @@ class Adapter:
     def __init__(
         self,
         source: EventSource,
-        link: OwnerLink,
+        link: AdapterOwnerLink,
         *,
         instance: str,
         hello_interval_s: float = HELLO_INTERVAL_S,

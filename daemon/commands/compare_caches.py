@@ -54,7 +54,7 @@ class Shown(NamedTuple):
     keys: dict[str, str]
 
 
-class Comparison(NamedTuple):
+class CacheComparison(NamedTuple):
     """What a comparison found."""
 
     differences: list[str]
@@ -72,7 +72,7 @@ class Comparison(NamedTuple):
         return [head + (f"{found} difference(s)" if found else "no differences"), *listed]
 
 
-def compare(runtime_dir: str) -> Comparison:
+def compare(runtime_dir: str) -> CacheComparison:
     """Takes some seconds; NotRunningError if no berth runs there."""
     read_list(Path(runtime_dir))
     options = read_plan(Path(runtime_dir) / PLAN_NAME).options
@@ -80,7 +80,7 @@ def compare(runtime_dir: str) -> Comparison:
     return asyncio.run(_compare(ApiClient(access), OwnerLink(Endpoints(Path(runtime_dir)))))
 
 
-async def _compare(client: ApiClient, owner: OwnerLink) -> Comparison:
+async def _compare(client: ApiClient, owner: OwnerLink) -> CacheComparison:
     try:
         shown, persisting = await _look(client, owner)
         for _ in range(1, LOOKS):
@@ -90,7 +90,7 @@ async def _compare(client: ApiClient, owner: OwnerLink) -> Comparison:
             shown, found = await _look(client, owner)
             persisting &= found
         pod_count = len(shown.placed) + len(shown.pending)
-        return Comparison(sorted(persisting), len(shown.nodes), pod_count)
+        return CacheComparison(sorted(persisting), len(shown.nodes), pod_count)
     finally:
         owner.close()
         await client.close()
@@ -139,7 +139,7 @@ def differences(shown: Shown, held: CacheAnswer) -> Iterable[str]:
             yield f"pod {pod.key} ({pod.uid}): in the queue, not pending at the API server"
 
 
-def log_findings(comparison: Comparison) -> None:
+def log_findings(comparison: CacheComparison) -> None:
     """As log lines: one for each difference, and one that sums up."""
     start_logging("compare", "info")
     for line in comparison.differences[:LISTED_MAX]:

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from daemon.commands.text_table import table
-from daemon.overview.berth_status import Looks, Status
+from daemon.overview.berth_status import BerthStatus, Looks
 from daemon.supervisor.process_list import ProcessUse, read_list
 from shared.clock import SystemClock
 from shared.errors import OperationalError
@@ -36,7 +36,7 @@ SAMPLE_S: Final = 1.0
 DUMP_TIMEOUT_S: Final = 60.0
 
 
-def read_status(runtime_dir: str, sample_s: float = SAMPLE_S) -> Status:
+def read_status(runtime_dir: str, sample_s: float = SAMPLE_S) -> BerthStatus:
     """Takes `sample_s`; NotRunningError if no berth runs there."""
     looks = Looks(Path(runtime_dir), SystemClock())
     read_list(Path(runtime_dir))
@@ -66,7 +66,7 @@ def ask_for_text(runtime_dir: str, *, is_compare: bool) -> list[str]:
     return answer.lines
 
 
-def status_json(status: Status) -> str:
+def status_json(status: BerthStatus) -> str:
     """One JSON object."""
     owner = None if status.owner is None else msgspec.structs.asdict(status.owner)
     if owner is not None and status.owner is not None:
@@ -85,7 +85,7 @@ def status_json(status: Status) -> str:
     return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode()
 
 
-def status_lines(status: Status) -> list[str]:
+def status_lines(status: BerthStatus) -> list[str]:
     """Tables for people."""
     lines = [f"state       {status.state}"]
     owner = status.owner

@@ -13,7 +13,14 @@ from typing import Final, TextIO
 
 from daemon.commands.text_table import table
 from daemon.overview.node_map import NodeMap, Total, ZoneMap
-from daemon.overview.overview import Answers, Decision, Overview, Overviews, ProcessRow, questions
+from daemon.overview.overview import (
+    Answers,
+    DecisionShown,
+    Overview,
+    Overviews,
+    ProcessRow,
+    questions,
+)
 from daemon.overview.pending import bytes_text, called
 from daemon.supervisor.process_list import read_list
 from shared import shown
@@ -199,7 +206,7 @@ def _gangs(overview: Overview) -> list[str]:
     return table(("GANG", "PENDING", "PLACED", "WANTED TOGETHER"), rows) if rows else []
 
 
-def _decisions(decisions: Iterable[Decision]) -> list[str]:
+def _decisions(decisions: Iterable[DecisionShown]) -> list[str]:
     rows = [
         (f"{one.ago_s:.0f} s", one.pod, one.node or reason_of(one.message)) for one in decisions
     ]

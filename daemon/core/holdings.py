@@ -24,7 +24,7 @@ from daemon.core.settings import Settings
 from daemon.core.snapshot_log import SnapshotLog
 from daemon.core.suspects import Suspects
 from daemon.core.syncs import Syncs
-from daemon.core.verdicts import Verdicts
+from daemon.core.verdicts import PodVerdicts
 from daemon.core.waiting_pods import WaitingPods
 from shared.engine.checker import Checker
 from shared.framework.runtime import Framework
@@ -54,7 +54,7 @@ class OutgoingWork(NamedTuple):
     scorers: ScorerFleet
     suspects: Suspects
     binders: BinderPool
-    verdicts: Verdicts
+    verdicts: PodVerdicts
     """Of pods that were not placed, until a binder is told."""
     counters: Counters
     times: AttemptTimes

@@ -117,7 +117,7 @@ class ScorerLinks:
             self._take_back(lost, now_s)
             self._resyncs[peer] = "hello"
             return
-        self._outgoing.effects.append(TellScorer(peer, to_scorer.Refused(problem)))
+        self._outgoing.effects.append(TellScorer(peer, to_scorer.ScorerRefused(problem)))
         self._note_refused(hello.instance, event.key_name, problem)
 
     def _send_away(self, event: ScorerSaid, instance: str, problem: str, now_s: float) -> None:
@@ -127,7 +127,7 @@ class ScorerLinks:
         answer: to_scorer.ToScorer = to_scorer.GreetAgain()
         if event.key_name:
             self._sent_away.append(event.peer)
-            answer = to_scorer.Refused(problem)
+            answer = to_scorer.ScorerRefused(problem)
         self._outgoing.effects.append(TellScorer(event.peer, answer))
         self._note_refused(instance, event.key_name, problem)
 

@@ -61,7 +61,7 @@ from daemon.core.settings import Settings
 from daemon.core.snapshot_log import SnapshotLog
 from daemon.core.suspects import Suspects
 from daemon.core.syncs import Syncs
-from daemon.core.verdicts import Verdicts
+from daemon.core.verdicts import PodVerdicts
 from daemon.core.waiting_pods import WaitingPods
 from shared.engine.checker import Checker
 from shared.extenders.extender_config import EXTENDER
@@ -280,7 +280,7 @@ def _holdings(
     waiting = WaitingPods(plugins.permit, queue)
     waiting.introduce(plugins.everyone())
     snapshots = SnapshotLog(cache, epoch)
-    verdicts = Verdicts()
+    verdicts = PodVerdicts()
     describe = partial(describe_decision, cache, queue) if settings.annotates_decisions else None
     changes = ClusterChanges(
         cache,

@@ -7,7 +7,7 @@ from shared.limits import VERDICT_LENGTH_MAX, VERDICTS_MAX
 from shared.messages.to_binder import POD_GROUP_SCHEDULED, PodVerdict
 
 
-class Verdicts:
+class PodVerdicts:
     """Those that no binder was told yet: the last of each pod."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ import sys
 from typing import Final
 
 from daemon.leader.election import Terms
-from daemon.leader.leader_assembly import Candidate
+from daemon.leader.leader_assembly import LeaseCandidate
 from shared import exit_codes
 from shared.child_plan import ChildStart, child_start
 from shared.clock import SystemClock
@@ -53,7 +53,7 @@ async def _run(start: ChildStart, access: ClusterAccess) -> int:
         renew_deadline_s=election.renew_deadline_s,
         retry_period_s=election.retry_period_s,
     )
-    candidate = Candidate(
+    candidate = LeaseCandidate(
         access,
         (election.resource_namespace, election.resource_name),
         terms,

@@ -14,7 +14,7 @@ from shared.kube.connection_problems import ConnectionProblems
 from shared.transport.lease_gate import LeaseGate
 
 
-class Candidate:
+class LeaseCandidate:
     """The life of a process that stands for the lease."""
 
     def __init__(

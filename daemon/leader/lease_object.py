@@ -21,7 +21,7 @@ EVENTS_API: Final = "events.k8s.io/v1"
 REPORTER: Final = "berth"
 
 
-class Api(Protocol):
+class LeaseApi(Protocol):
     """What is needed of the API client."""
 
     async def get(self, path: str, *, timeout_s: float | None = None) -> bytes: ...
@@ -34,7 +34,7 @@ class Api(Protocol):
 class LeaseObject:
     """One lease, as it was last seen."""
 
-    def __init__(self, api: Api, namespace: str, name: str) -> None:
+    def __init__(self, api: LeaseApi, namespace: str, name: str) -> None:
         self._api = api
         self._namespace = namespace
         self._name = name

@@ -18,7 +18,7 @@ STALE_S: Final = 60.0
 """A look before that was longer ago says nothing of how fast things go now."""
 
 
-class Status(msgspec.Struct, frozen=True):
+class BerthStatus(msgspec.Struct, frozen=True):
     """How a berth is at one moment."""
 
     state: str
@@ -48,9 +48,9 @@ class Looks:
     def __init__(self, runtime_dir: Path, clock: SystemClock) -> None:
         self._runtime_dir = runtime_dir
         self._clock = clock
-        self._before: Status | None = None
+        self._before: BerthStatus | None = None
 
-    def take(self, owner: StatusAnswer | None, owner_problem: str = "") -> Status:
+    def take(self, owner: StatusAnswer | None, owner_problem: str = "") -> BerthStatus:
         """`owner`: what it has just answered. NotRunningError if no berth runs there."""
         listed = read_list(self._runtime_dir)
         now_s, wall_s = self._clock.monotonic_s(), self._clock.wall_s()
@@ -68,7 +68,7 @@ class Looks:
             one.name: max(0.0, one.cpu_s - used_s.get(one.name, one.cpu_s)) / between_s * 100
             for one in processes
         }
-        self._before = Status(
+        self._before = BerthStatus(
             listed.state, processes, cpu_percent, owner, owner_problem, rates, now_s, wall_s
         )
         return self._before

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from daemon.overview.berth_status import Looks, Status
+from daemon.overview.berth_status import BerthStatus, Looks
 from daemon.overview.node_map import NodeMap, node_map
 from daemon.overview.pending import PendingReason, put_together
 from daemon.supervisor.process_list import ProcessUse
@@ -82,7 +82,7 @@ class ProcessRow(msgspec.Struct, frozen=True):
     """Of a scorer: generations that its copy is behind."""
 
 
-class Decision(msgspec.Struct, frozen=True):
+class DecisionShown(msgspec.Struct, frozen=True):
     ago_s: float
     pod: str
     node: str
@@ -116,7 +116,7 @@ class Overview(msgspec.Struct, frozen=True):
     pending: list[PendingReason]
     nodes: NodeMap
     gangs: list[Gang]
-    decisions: list[Decision]
+    decisions: list[DecisionShown]
     """The newest first."""
     next_in_s: float
     """A look before that shows nothing new."""
@@ -167,7 +167,7 @@ def queue_lengths(owner: StatusAnswer | None) -> dict[str, int]:
     return msgspec.structs.asdict(lengths)
 
 
-def _problems(status: Status) -> list[str]:
+def _problems(status: BerthStatus) -> list[str]:
     owner = status.owner
     told = [f"the owner gives no answer: {status.owner_problem}"] if owner is None else []
     if owner is not None and owner.awaited_kinds:
@@ -182,12 +182,12 @@ def _problems(status: Status) -> list[str]:
     ]
 
 
-def _word_age_s(status: Status) -> float | None:
+def _word_age_s(status: BerthStatus) -> float | None:
     heard_s = {} if status.owner is None else status.owner.api_heard_s
     return max(0.0, status.at_s - max(heard_s.values())) if heard_s else None
 
 
-def _row(status: Status, one: ProcessUse) -> ProcessRow:
+def _row(status: BerthStatus, one: ProcessUse) -> ProcessRow:
     role, _, number = one.name.rpartition("-")
     lags = {} if status.owner is None else status.owner.scorer_lags
     return ProcessRow(
@@ -214,8 +214,8 @@ def _gangs(found: list[GangProgress]) -> list[Gang]:
     return ordered[:GANGS_MAX]
 
 
-def _decisions(recent: list[RecentDecision], now_s: float) -> list[Decision]:
+def _decisions(recent: list[RecentDecision], now_s: float) -> list[DecisionShown]:
     return [
-        Decision(max(0.0, now_s - one.begun_s), one.pod, one.node, one.message)
+        DecisionShown(max(0.0, now_s - one.begun_s), one.pod, one.node, one.message)
         for one in reversed(recent)
     ]

@@ -51,7 +51,7 @@ class Eviction(msgspec.Struct, frozen=True):
     preemptor: str
 
 
-class WhatIf(msgspec.Struct, frozen=True):
+class WhatIfCommand(msgspec.Struct, frozen=True):
     """All that comes out differently."""
 
     placed: list[Outcome]
@@ -63,7 +63,7 @@ class WhatIf(msgspec.Struct, frozen=True):
     """Pods that stay pending without the change."""
 
 
-class Change(msgspec.Struct, frozen=True):
+class WhatIfChange(msgspec.Struct, frozen=True):
     """What is to be otherwise."""
 
     messages: list[AdapterMessage] = []
@@ -100,12 +100,12 @@ def main(arguments: Sequence[str]) -> int:
     if parsed.filename:
         first = (config or subject.config).profiles[0].scheduler_name
         messages += pods_of(parsed.filename, parsed.count, first)
-    found = what_if(subject, Change(messages, parsed.drain, config))
+    found = what_if(subject, WhatIfChange(messages, parsed.drain, config))
     show([as_json(found)] if parsed.output == "json" else lines_of(found))
     return exit_codes.OK
 
 
-def what_if(subject: Subject, change: Change) -> WhatIf:
+def what_if(subject: Subject, change: WhatIfChange) -> WhatIfCommand:
     """Both trials, and what differs."""
     as_it_is = subject.trial(decides=True)
     as_it_is.pass_time(0.0, HORIZON_S)
@@ -123,7 +123,7 @@ def what_if(subject: Subject, change: Change) -> WhatIf:
             continue
         outcome = Outcome(key, "new" if was is None else was or "pending", node, message)
         (placed if node else pending).append(outcome)
-    return WhatIf(
+    return WhatIfCommand(
         placed,
         pending,
         [
@@ -188,7 +188,7 @@ def _made_again(record: PodRecord) -> PodRecord:
 # For people ------------------------------------------------------------------------------------------
 
 
-def lines_of(found: WhatIf) -> list[str]:
+def lines_of(found: WhatIfCommand) -> list[str]:
     """Tables."""
     lines = [
         f"{len(found.placed)} pod(s) placed, {len(found.pending)} more pending,"

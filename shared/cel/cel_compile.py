@@ -67,7 +67,7 @@ class _CancelledError(Exception):
     """The evaluation costs too much. No CelError: nothing in the expression makes good for it."""
 
 
-class Scope:
+class CelScope:
     """The variables of an evaluation, and what it may still cost."""
 
     __slots__ = ("left", "limit", "more", "variables", "work")
@@ -92,7 +92,7 @@ class Scope:
             raise self.work.exhausted()
 
 
-Evaluate = Callable[[Scope], Any]
+Evaluate = Callable[[CelScope], Any]
 
 
 class Expression:
@@ -107,7 +107,7 @@ class Expression:
     def matches(self, device: dict[str, Any], work: Budget) -> bool:
         """Whether the device is selected; CelError where that cannot be told. What it costs is added
         to `work`."""
-        scope = Scope({DEVICE: device}, work)
+        scope = CelScope({DEVICE: device}, work)
         try:
             value = self._evaluate(scope)
         except RecursionError as error:
@@ -201,7 +201,7 @@ def _identifier(name: str, names: frozenset[str]) -> Evaluate:
     if name not in names:
         raise CelCompileError(f"undeclared reference to '{name}' (in container '')")
 
-    def evaluate(scope: Scope) -> Any:
+    def evaluate(scope: CelScope) -> Any:
         scope.charge()
         return scope.variables[name]
 
@@ -217,7 +217,7 @@ def _select(node: Select, names: frozenset[str]) -> Evaluate:
     operand, field = _compiled(node.operand, names), node.field
     look_up = _optional_member if node.is_optional else _member
 
-    def evaluate(scope: Scope) -> Any:
+    def evaluate(scope: CelScope) -> Any:
         scope.charge()
         return look_up(operand(scope), field)
 
@@ -244,7 +244,7 @@ def _along(path: list[str], names: frozenset[str]) -> Evaluate:
     _identifier(first, names)
     cost = len(path)
 
-    def evaluate(scope: Scope) -> Any:
+    def evaluate(scope: CelScope) -> Any:
         scope.charge(cost)
         value = scope.variables[first]
         for key in keys:
@@ -261,7 +261,7 @@ def _index(node: Index, names: frozenset[str]) -> Evaluate:
     operand, index = _compiled(node.operand, names), _compiled(node.key, names)
     look_up = _optional_member if node.is_optional else _member
 
-    def evaluate(scope: Scope) -> Any:
+    def evaluate(scope: CelScope) -> Any:
         scope.charge()
         return look_up(operand(scope), index(scope))
 
@@ -271,7 +271,7 @@ def _index(node: Index, names: frozenset[str]) -> Evaluate:
 def _list(node: ListNode, names: frozenset[str]) -> Evaluate:
     parts = [(_compiled(element, names), optional) for element, optional in node.elements]
 
-    def evaluate(scope: Scope) -> list[Any]:
+    def evaluate(scope: CelScope) -> list[Any]:
         scope.charge(LIST_COST)
         found = []
         for part, is_optional in parts:
@@ -288,7 +288,7 @@ def _list(node: ListNode, names: frozenset[str]) -> Evaluate:
 def _map(node: MapNode, names: frozenset[str]) -> Evaluate:
     parts = [(_compiled(k, names), _compiled(v, names), o) for k, v, o in node.entries]
 
-    def evaluate(scope: Scope) -> dict[Any, Any]:
+    def evaluate(scope: CelScope) -> dict[Any, Any]:
         scope.charge(MAP_COST)
         found: dict[Any, Any] = {}
         for key_part, value_part, is_optional in parts:
@@ -324,7 +324,7 @@ def _call(node: Call, names: frozenset[str]) -> Evaluate:
 def _applied(function: str, implementation: Callable[..., Any], parts: list[Evaluate]) -> Evaluate:
     if function in REGEX_FUNCTIONS:
 
-        def search(scope: Scope) -> Any:
+        def search(scope: CelScope) -> Any:
             values = [part(scope) for part in parts]
             scope.charge(COSTS[function](*values))
             scope.add(regex_work(*values))
@@ -335,14 +335,14 @@ def _applied(function: str, implementation: Callable[..., Any], parts: list[Eval
     if len(parts) == 2:
         first, second = parts
 
-        def two(scope: Scope) -> Any:
+        def two(scope: CelScope) -> Any:
             a, b = first(scope), second(scope)
             scope.charge(cost(a, b))
             return implementation(a, b)
 
         return two
 
-    def many(scope: Scope) -> Any:
+    def many(scope: CelScope) -> Any:
         values = [part(scope) for part in parts]
         scope.charge(cost(*values))
         return implementation(*values)
@@ -423,13 +423,13 @@ def _logic(node: Call, names: frozenset[str], *, decisive: bool) -> Evaluate:
     """&& and ||: where one side decides, an error of the other does not matter."""
     sides = [_compiled(each, names) for each in _operands(node)]
 
-    def evaluate(scope: Scope) -> bool:
+    def evaluate(scope: CelScope) -> bool:
         return _decided(scope, sides, decisive=decisive)
 
     return evaluate
 
 
-def _decided(scope: Scope, sides: Iterable[Evaluate], *, decisive: bool) -> bool:
+def _decided(scope: CelScope, sides: Iterable[Evaluate], *, decisive: bool) -> bool:
     failed: CelError | None = None
     for side in sides:
         try:
@@ -460,7 +460,7 @@ def _operands(node: Call) -> list[Node]:
 def _choice(node: Call, names: frozenset[str]) -> Evaluate:
     condition, yes, no = (_compiled(each, names) for each in node.args)
 
-    def evaluate(scope: Scope) -> Any:
+    def evaluate(scope: CelScope) -> Any:
         chosen = condition(scope)
         if not isinstance(chosen, bool):
             raise no_overload()
@@ -477,7 +477,7 @@ def _has(node: Call, names: frozenset[str]) -> Evaluate:
         raise CelCompileError(f"undefined field '{argument.field}'")
     operand, field = _compiled(argument.operand, names), argument.field
 
-    def evaluate(scope: Scope) -> bool:
+    def evaluate(scope: CelScope) -> bool:
         value = operand(scope)
         if isinstance(value, Optional):
             if not value.is_present:
@@ -500,7 +500,7 @@ def _bind(node: Call, names: frozenset[str]) -> Evaluate | None:
     return lambda scope: _with(scope, name, value(scope), body)
 
 
-def _with(scope: Scope, name: str, value: Any, body: Evaluate) -> Any:
+def _with(scope: CelScope, name: str, value: Any, body: Evaluate) -> Any:
     outer = scope.variables
     scope.variables = {**outer, name: value}
     try:
@@ -520,7 +520,7 @@ def _opt_map(node: Call, names: frozenset[str]) -> Evaluate:
     target, name = _compiled(node.target, names), _variable(node.args[0])
     body, is_flat = _compiled(node.args[1], names | {name}), node.function == "optFlatMap"
 
-    def evaluate(scope: Scope) -> Optional:
+    def evaluate(scope: CelScope) -> Optional:
         value = _as_optional(target(scope))
         if not value.is_present:
             return NONE
@@ -536,7 +536,7 @@ def _alternative(node: Call, names: frozenset[str]) -> Evaluate:
     target, other = _compiled(node.target, names), _compiled(node.args[0], names)
     is_value = node.function == "orValue"
 
-    def evaluate(scope: Scope) -> Any:
+    def evaluate(scope: CelScope) -> Any:
         value = _as_optional(target(scope))
         if not value.is_present:
             return other(scope) if is_value else _as_optional(other(scope))
@@ -557,7 +557,7 @@ def _comprehension(node: Call, names: frozenset[str]) -> Evaluate:
     bodies = [_compiled(each, inner) for each in node.args[len(variables) :]]
     run, cost = _RUNS[node.function], ROUND_COSTS[node.function]
 
-    def evaluate(scope: Scope) -> Any:
+    def evaluate(scope: CelScope) -> Any:
         outer = scope.variables
         rounds = _rounds(target(scope), variables, scope, cost)
         scope.variables = dict(outer)
@@ -569,7 +569,7 @@ def _comprehension(node: Call, names: frozenset[str]) -> Evaluate:
     return evaluate
 
 
-def _rounds(value: Any, variables: list[str], scope: Scope, cost: int) -> Iterator[Any]:
+def _rounds(value: Any, variables: list[str], scope: CelScope, cost: int) -> Iterator[Any]:
     """What the first variable stands for in each round, in which all of them stand for something."""
     if not isinstance(value, list | dict):
         raise CelError(f"got '{type_name(value)}', expected iterable type")
@@ -590,28 +590,28 @@ def _rounds(value: Any, variables: list[str], scope: Scope, cost: int) -> Iterat
 Rounds = Iterator[Any]
 
 
-def _quantified(scope: Scope, rounds: Rounds, body: Evaluate, *, decisive: bool) -> bool:
+def _quantified(scope: CelScope, rounds: Rounds, body: Evaluate, *, decisive: bool) -> bool:
     # Each round sets the variable that the body reads.
     return _decided(scope, (body for _ in rounds), decisive=decisive)
 
 
-def _all(scope: Scope, rounds: Rounds, bodies: list[Evaluate]) -> bool:
+def _all(scope: CelScope, rounds: Rounds, bodies: list[Evaluate]) -> bool:
     return _quantified(scope, rounds, bodies[0], decisive=False)
 
 
-def _exists(scope: Scope, rounds: Rounds, bodies: list[Evaluate]) -> bool:
+def _exists(scope: CelScope, rounds: Rounds, bodies: list[Evaluate]) -> bool:
     return _quantified(scope, rounds, bodies[0], decisive=True)
 
 
-def _exists_one(scope: Scope, rounds: Rounds, bodies: list[Evaluate]) -> bool:
+def _exists_one(scope: CelScope, rounds: Rounds, bodies: list[Evaluate]) -> bool:
     return sum(_is_true(bodies[0](scope)) for _ in rounds) == 1
 
 
-def _filter(scope: Scope, rounds: Rounds, bodies: list[Evaluate]) -> list[Any]:
+def _filter(scope: CelScope, rounds: Rounds, bodies: list[Evaluate]) -> list[Any]:
     return [each for each in rounds if _is_true(bodies[0](scope))]
 
 
-def _mapped(scope: Scope, rounds: Rounds, bodies: list[Evaluate]) -> list[Any]:
+def _mapped(scope: CelScope, rounds: Rounds, bodies: list[Evaluate]) -> list[Any]:
     *conditions, body = bodies
     return [body(scope) for _ in rounds if all(_is_true(each(scope)) for each in conditions)]
 
@@ -622,7 +622,7 @@ def _is_true(value: Any) -> bool:
     return value
 
 
-_RUNS: Final[Mapping[str, Callable[[Scope, Rounds, list[Evaluate]], Any]]] = {
+_RUNS: Final[Mapping[str, Callable[[CelScope, Rounds, list[Evaluate]], Any]]] = {
     "all": _all,
     "exists": _exists,
     "exists_one": _exists_one,

@@ -37,7 +37,7 @@ class Checker:
         self._classes = Evaluations(cluster, ROW_BYTES, CLASSES_BYTES_MAX)
         self._families = Families(cluster, frameworks, ROW_BYTES)
         self._room_filters = {
-            profile: room_filters(halves.own) for profile, halves in self._families.halves.items()
+            profile: room_filters(parts.own) for profile, parts in self._families.parts.items()
         }
 
     def passing(
@@ -72,7 +72,7 @@ class Checker:
         family = self._families.of(class_id, info, profile)
         if family is None:
             return None
-        own, claims = self._families.halves[profile][1:]
+        own, claims = self._families.parts[profile][1:]
         has_room = self._with_room(profile, info, rows)
         if has_room is None:
             outcome = own.run_pre_filters(info, self._cluster)

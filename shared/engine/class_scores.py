@@ -32,7 +32,7 @@ NOT_FEASIBLE: Final = -1
 """In place of a total."""
 
 
-class Column:
+class ScoreColumn:
     """What one plugin says of all rows. Arrays have the table's capacity."""
 
     __slots__ = ("_even_raw", "_is_even", "_was_summarized", "_weighted", "entry", "follower",
@@ -168,7 +168,7 @@ class ClassScores:
         self._skipped = prepared.skipped_updatable
         capacity = len(feasible)
         columns = [
-            Column(entry, follower, capacity)
+            ScoreColumn(entry, follower, capacity)
             for entry, follower in zip(prepared.active, prepared.updatable, strict=True)
         ]
         self._wide = [column for column in columns if column.follower is not None]
@@ -350,7 +350,7 @@ class ClassScores:
         self.best.forget()
 
 
-def _is_plain(column: Column) -> bool:
+def _is_plain(column: ScoreColumn) -> bool:
     return column.follower is None and column.is_moving and column.entry.normalizer is None
 
 

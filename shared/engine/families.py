@@ -34,7 +34,7 @@ known of the class pays."""
 _encoder: Final = msgspec.msgpack.Encoder()
 
 
-class Halves(NamedTuple):
+class FrameworkParts(NamedTuple):
     """The plugins of a profile, by what they look at."""
 
     shared: Framework
@@ -57,10 +57,10 @@ class Families:
     ) -> None:
         """`row_bytes` and `states` as of `Evaluations`."""
         self._cluster = cluster
-        self.halves = {
-            profile: halves
+        self.parts = {
+            profile: parts
             for profile, framework in frameworks.items()
-            if (halves := _halves(framework)) is not None
+            if (parts := _split(framework)) is not None
         }
         """By profile; without those of which pods have to be looked at one by one."""
         self.kept = Evaluations(cluster, row_bytes, FAMILIES_BYTES_MAX, states)
@@ -72,7 +72,7 @@ class Families:
         """What is known of the pod's family; None where the pod had better be looked at by its class:
         somebody nominated some pod, devices provide what others like it want, too, there were more
         like it, or it is the first of its family."""
-        if profile not in self.halves or len(self._cluster.nominations):
+        if profile not in self.parts or len(self._cluster.nominations):
             return None
         count = self._alone.get(class_id, 0)
         if count >= ALONE_MAX or takes_devices(info, self._cluster):
@@ -86,7 +86,7 @@ class Families:
         if len(self._alone) >= FAMILIES_MAX:
             self._alone.clear()
         self._alone[class_id] = count + 1
-        return self.kept.of(key, _without_claims(info), self.halves[profile].shared)
+        return self.kept.of(key, _without_claims(info), self.parts[profile].shared)
 
 
 def family_key(info: PodInfo, profile: str) -> bytes:
@@ -141,7 +141,7 @@ def _without_requests(container: Container) -> Container:
 
 
 @lru_cache(maxsize=64)
-def _halves(framework: Framework) -> Halves | None:
+def _split(framework: Framework) -> FrameworkParts | None:
     """None where the plugins that look at requests are not as simple as the in-tree ones are."""
     if framework.sampling is not None:
         return None
@@ -155,7 +155,7 @@ def _halves(framework: Framework) -> Halves | None:
         if getattr(scorer, "pre_score_depends", None) is not None:
             return None
     shared = _part(framework, ignores_requests=True)
-    return Halves(shared, own, _part(framework, ignores_requests=True, reads_claims=True))
+    return FrameworkParts(shared, own, _part(framework, ignores_requests=True, reads_claims=True))
 
 
 def _part(framework: Framework, *, ignores_requests: bool, reads_claims: bool = False) -> Framework:

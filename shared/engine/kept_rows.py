@@ -29,7 +29,7 @@ FEW_ROWS: Final = 8
 """So many are written one by one in plain numbers, which is quicker."""
 
 
-class _Kept(NamedTuple):
+class _KeptScore(NamedTuple):
     plugin: ScoreKeeper
     weight: int
     score: KeptScore
@@ -55,7 +55,7 @@ class KeptRows:
         self,
         cluster: ClusterView,
         filters: Sequence[RoomFilter],
-        scores: Sequence[_Kept],
+        scores: Sequence[_KeptScore],
     ) -> None:
         self._cluster = cluster
         self._filters = filters
@@ -162,7 +162,7 @@ def kept_rows(cluster: ClusterView, framework: Framework) -> KeptRows | None:
     filters = room_filters(framework)
     if filters is None:
         return None
-    scores: list[_Kept] = []
+    scores: list[_KeptScore] = []
     for plugin, weight in framework.scores:
         if not isinstance(plugin, ScoreKeeper):
             return None
@@ -170,7 +170,7 @@ def kept_rows(cluster: ClusterView, framework: Framework) -> KeptRows | None:
         score = keeper.keep_score()
         if score is None:
             return None
-        scores.append(_Kept(keeper, weight, score))
+        scores.append(_KeptScore(keeper, weight, score))
     return KeptRows(cluster, filters, scores)
 
 

@@ -57,8 +57,8 @@ class LonePods:
         row_bytes = row_bytes_of(frameworks.values())
         self._families = Families(cluster, frameworks, row_bytes, states)
         self._kept = {
-            profile: kept_rows(cluster, halves.own)
-            for profile, halves in self._families.halves.items()
+            profile: kept_rows(cluster, parts.own)
+            for profile, parts in self._families.parts.items()
         }
 
     def choose(
@@ -72,11 +72,11 @@ class LonePods:
             return None
         feasible = family.feasible[: self._cluster.nodes.row_count]
         count = family.feasible_count
-        halves = self._families.halves[profile]
+        parts = self._families.parts[profile]
         shared = _Shared(self._cluster, self._states, family, info, None)
         if may_have_claims(info):
-            shared = shared._replace(claims=halves.claims)
-            among = self._with_claims(feasible, halves.claims, info)
+            shared = shared._replace(claims=parts.claims)
+            among = self._with_claims(feasible, parts.claims, info)
             if among is None:
                 return None
             feasible, count = among, int(np.count_nonzero(among))
@@ -85,7 +85,7 @@ class LonePods:
         kept = self._kept_worth(count, profile)
         found = None if kept is None else self._best_kept(shared, kept, feasible, count)
         if found is None:
-            found = self._best(shared, halves.own, feasible, count)
+            found = self._best(shared, parts.own, feasible, count)
         if found is None or found.score >= INVALID:
             return None
         ties = found.rows

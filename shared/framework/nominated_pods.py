@@ -10,26 +10,26 @@ import numpy as np
 
 from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.framework.filter_outcomes import FilterOutcome, FilterVerdicts
-from shared.framework.prepared_pod import PodShift, PreparedPod
+from shared.framework.prepared_pod import PreFilterExtensions, PreparedPod
 from shared.framework.status import Code
 from shared.framework.what_if import WhatIf
 
 
 def run_filters_with_nominated(
-    pod: PreparedPod, rows: Rows, shift: PodShift | None = None
+    pod: PreparedPod, rows: Rows, extensions: PreFilterExtensions | None = None
 ) -> FilterOutcome:
     """As `PreparedPod.run_filters`, where rows with nominated pods that the pod has to respect must
     pass with these added as well.
 
-    `shift`: the pods in the view are not those that PreFilter saw.
+    `extensions`: the pods in the view are not those that PreFilter saw.
     """
     slots = _respected(pod, rows)
     if not len(slots):
-        return _shifted(pod, shift).run_filters(rows)
+        return _as_of_now(pod, extensions).run_filters(rows)
     is_marked = np.isin(rows, pod.cluster.nominations.node_row[slots])
-    unmarked = _shifted(pod, shift).run_filters(rows[~is_marked])
-    with_them = _run_as_if_there(pod, rows[is_marked], slots, shift)
-    without = _shifted(pod, shift).run_filters(with_them.rows[with_them.passes])
+    unmarked = _as_of_now(pod, extensions).run_filters(rows[~is_marked])
+    with_them = _run_as_if_there(pod, rows[is_marked], slots, extensions)
+    without = _as_of_now(pod, extensions).run_filters(with_them.rows[with_them.passes])
     failed_by = np.full(len(rows), -1, np.int64)
     failed_by[~is_marked] = unmarked.failed_by
     marked_failed_by = with_them.failed_by.copy()
@@ -83,7 +83,7 @@ def passing_with_nominated(pod: PreparedPod, rows: Rows, ok: Bools) -> Bools:
 
 
 def _run_as_if_there(
-    pod: PreparedPod, rows: Rows, slots: Rows, shift: PodShift | None = None
+    pod: PreparedPod, rows: Rows, slots: Rows, extensions: PreFilterExtensions | None = None
 ) -> FilterOutcome:
     """The filters as if the nominated pods in `slots` were on their nodes already."""
     cluster, plan = pod.cluster, pod.plan
@@ -92,22 +92,22 @@ def _run_as_if_there(
         with WhatIf(cluster, rows, with_pods=plan.reads_pods) as what_if:
             what_if.put_on(nominations.class_id[slots], nominations.node_row[slots])
             return pod.run_filters(rows)
-    shift = shift or PodShift(pod)
+    extensions = extensions or PreFilterExtensions(pod)
     failed_by = np.full(len(rows), -1, np.int64)
     verdicts: list[FilterVerdicts] = []
     for position in range(len(rows)):
         row = rows[position : position + 1]
         on_row = slots[nominations.node_row[slots] == row[0]]
-        with WhatIf(cluster, row, with_pods=True, on_change=shift.move) as what_if:
+        with WhatIf(cluster, row, with_pods=True, on_change=extensions.add_and_remove) as what_if:
             what_if.put_on(nominations.class_id[on_row], nominations.node_row[on_row])
-            alone = _shifted(pod, shift).run_filters(row)
+            alone = _as_of_now(pod, extensions).run_filters(row)
         failed_by[position] = alone.failed_by[0]
         verdicts += alone.verdicts
     return FilterOutcome(rows, failed_by, verdicts)
 
 
-def _shifted(pod: PreparedPod, shift: PodShift | None) -> PreparedPod:
-    return pod if shift is None else pod._replace(outcome=shift.outcome())
+def _as_of_now(pod: PreparedPod, extensions: PreFilterExtensions | None) -> PreparedPod:
+    return pod if extensions is None else pod._replace(outcome=extensions.outcome())
 
 
 def _respected(pod: PreparedPod, rows: Rows) -> Rows:

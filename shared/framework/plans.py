@@ -170,7 +170,7 @@ class FilterPlans:
         return _kinds_read(readers)
 
 
-class Scorer(NamedTuple):
+class ScoringPlugin(NamedTuple):
     """A score plugin, and the same again for each other thing that it can do."""
 
     plugin: ScorePlugin
@@ -180,9 +180,9 @@ class Scorer(NamedTuple):
     updatable: UpdatableScore | None
 
 
-def as_scorer(plugin: ScorePlugin, weight: int) -> Scorer:
+def as_scoring_plugin(plugin: ScorePlugin, weight: int) -> ScoringPlugin:
     """The plugin, asked what it can do."""
-    return Scorer(
+    return ScoringPlugin(
         plugin,
         weight,
         plugin if isinstance(plugin, PreScorePlugin) else None,
@@ -198,7 +198,7 @@ class ScorePlan(NamedTuple):
     object_kinds: frozenset[str] | None
 
 
-def score_plan(scorers: Sequence[Scorer], are_final: Sequence[bool]) -> ScorePlan:
+def score_plan(scorers: Sequence[ScoringPlugin], are_final: Sequence[bool]) -> ScorePlan:
     """`are_final`: whether the PreScore of each was."""
     stale_by = Reads(0)
     readers: list[ScorePlugin] = []

@@ -1,8 +1,8 @@
 """PreparedPod: a pod of which PreFilter has spoken; every question about nodes begins with it.
 
-`PodShift` is what PreFilter would say of it if other pods came or went: it repeats PreFilter for some
-plugins after each change that is tried, of victims that preemption takes away and of nominated pods
-that are put in their place.
+`PreFilterExtensions` (AddPod and RemovePod upstream) is what PreFilter would say of it if other pods
+came or went: it repeats PreFilter for some plugins after each change that is tried, of victims that
+preemption takes away and of nominated pods that are put in their place.
 """
 
 from typing import NamedTuple
@@ -57,14 +57,14 @@ def prepared(
     return PreparedPod(framework, info, cluster, outcome, own_uid)
 
 
-class PodShift:
+class PreFilterExtensions:
     """What PreFilter would have said of a pod if other pods came or went: states of its own that
-    follow each change. A plugin that PreFilter skipped stays skipped, as upstream (AddPod and
-    RemovePod of the PreFilter extensions). To be made before the first change."""
+    follow each change. A plugin that PreFilter skipped stays skipped, as upstream. To be made before
+    the first change."""
 
     def __init__(self, pod: PreparedPod) -> None:
         self._pod = pod
-        self._shifted = pod.outcome
+        self._outcome = pod.outcome
         self._following: list[PodCountingFilter] = []
         self._repeating: list[PodCountingFilter] = []
         """Those that cannot follow; their state is made again after each change."""
@@ -77,14 +77,14 @@ class PodShift:
             else:
                 self._repeating.append(plugin)
 
-    def move(self, changes: list[PodChange]) -> None:
+    def add_and_remove(self, changes: list[PodChange]) -> None:
         """Pods came or went; the view shows it already."""
         self._is_stale = True
         pod = self._pod
         delta = Delta(NO_ROWS, changes)
         for plugin in list(self._following):
             assert plugin.follower is not None, "it follows"
-            state = self._shifted.states[plugin.name]
+            state = self._outcome.states[plugin.name]
             rows = plugin.follower.update_filter(state, pod.info, pod.cluster, delta)
             if rows is None:
                 self._following.remove(plugin)
@@ -96,7 +96,7 @@ class PodShift:
             self._is_stale = False
             for plugin in self._repeating:
                 self._ask_again(plugin)
-        return self._shifted
+        return self._outcome
 
     def _ask_again(self, plugin: PodCountingFilter) -> None:
         pod = self._pod
@@ -105,10 +105,10 @@ class PodShift:
             result = plugin.what_if.pre_filter_what_if(state, pod.info, pod.cluster)
         else:
             result = plugin.pre_filter.pre_filter(pod.info, pod.cluster)
-        each = {**self._shifted.each, plugin.name: result.status}
-        states = {**self._shifted.states, plugin.name: result.state}
+        each = {**self._outcome.each, plugin.name: result.status}
+        states = {**self._outcome.states, plugin.name: result.state}
         rejection = SUCCESS
         for name, status in each.items():
             if status.code is not Code.SKIP and not status.is_success and not rejection.plugin:
                 rejection = status._replace(plugin=name)
-        self._shifted = self._shifted._replace(status=rejection, each=each, states=states)
+        self._outcome = self._outcome._replace(status=rejection, each=each, states=states)

@@ -23,7 +23,7 @@ from shared.framework.filter_outcomes import (
     PreScoreError,
 )
 from shared.framework.node_sample import sampling_of
-from shared.framework.plans import FilterPlan, FilterPlans, ScorePlan, as_scorer, score_plan
+from shared.framework.plans import FilterPlan, FilterPlans, ScorePlan, as_scoring_plugin, score_plan
 from shared.framework.plugin_api import (
     UNRATED,
     FailingFilter,
@@ -69,7 +69,7 @@ class Framework:
         self.post_filters = tuple(post_filters)
         """See `post_filter.py`, which runs them."""
         # Looked up once: asking a Protocol what an object can do takes several microseconds.
-        self._scorers = [as_scorer(plugin, weight) for plugin, weight in self.scores]
+        self._scorers = [as_scoring_plugin(plugin, weight) for plugin, weight in self.scores]
         self._updatable_filters = [
             plugin for plugin in self.pre_filters if isinstance(plugin, UpdatableFilter)
         ]

@@ -1,6 +1,6 @@
 """What an API server, or the way to it, can answer other than yes.
 
-The type follows the `reason` of the `Status` object first and the HTTP status second: 409 is both
+The type follows the `reason` of the `ApiStatus` object first and the HTTP status second: 409 is both
 `AlreadyExists` and `Conflict`, and a watch reports 410 inside a stream of status 200. Transport
 failures say what is known of the outcome: `ConnectFailed` means that the server cannot have seen the
 request; after `ConnectionLost` and `RequestTimeout` it may or may not have acted on it.
@@ -26,7 +26,7 @@ class StatusDetails(ApiStruct):
     retry_after_seconds: int = 0
 
 
-class Status(ApiStruct):
+class ApiStatus(ApiStruct):
     """`v1.Status`: the body of every failed request, and the object of an ERROR watch event."""
 
     status: str = ""
@@ -151,11 +151,11 @@ _BY_HTTP_STATUS: Final[dict[int, type[ApiError]]] = {
 }
 
 
-_status_decoder: Final = msgspec.json.Decoder(Status)
+_status_decoder: Final = msgspec.json.Decoder(ApiStatus)
 
 
-def error_from_status(status: Status, http_status: int, retry_after_s: float | None) -> ApiError:
-    """The error that a `Status` object stands for."""
+def error_from_status(status: ApiStatus, http_status: int, retry_after_s: float | None) -> ApiError:
+    """The error that a `ApiStatus` object stands for."""
     code = status.code or http_status
     error_type = _BY_REASON.get(status.reason) or _BY_HTTP_STATUS.get(code)
     if error_type is None:
@@ -168,10 +168,10 @@ def error_from_status(status: Status, http_status: int, retry_after_s: float | N
 
 
 def error_from_answer(http_status: int, body: bytes, retry_after_s: float | None) -> ApiError:
-    """The error for a failed request; a body that is no `Status` becomes the message."""
+    """The error for a failed request; a body that is no `ApiStatus` becomes the message."""
     try:
         status = _status_decoder.decode(body)
     except UNDECODABLE:
         text = body[:API_ERROR_LENGTH_MAX].decode("utf-8", "replace").strip()
-        status = Status(message=text or "no message")
+        status = ApiStatus(message=text or "no message")
     return error_from_status(status, http_status, retry_after_s)

@@ -2,7 +2,7 @@
 
 The fast way decodes a whole page, or a whole watch line, in one go into the structs of
 `shared.kube.objects`. Only when that fails is the page taken apart, so that one malformed object
-costs itself and not the list: it comes back as a `Rejected` that says which object and which
+costs itself and not the list: it comes back as a `RejectedObject` that says which object and which
 field. Callers may rely on no other exception than `UnreadableListError`.
 """
 
@@ -12,7 +12,7 @@ import msgspec
 
 from shared.errors import ObjectError
 from shared.faults import UNDECODABLE
-from shared.kube.api_errors import ApiError, Status, error_from_status
+from shared.kube.api_errors import ApiError, ApiStatus, error_from_status
 from shared.kube.objects import ApiObject
 from shared.kube.resources import ResourceKind
 
@@ -24,7 +24,7 @@ class UnreadableListError(ObjectError):
     """A list page that is no list at all; nothing of it can be used."""
 
 
-class Rejected(msgspec.Struct, frozen=True):
+class RejectedObject(msgspec.Struct, frozen=True):
     """An object that was left out."""
 
     where: str
@@ -41,7 +41,7 @@ class ListPage(msgspec.Struct):
     """One page of a list."""
 
     items: list[ApiObject]
-    rejected: list[Rejected]
+    rejected: list[RejectedObject]
     resource_version: str
     continue_token: str
     """Empty on the last page."""
@@ -67,7 +67,7 @@ class WatchFailure(msgspec.Struct, frozen=True):
     error: ApiError
 
 
-WatchEvent = ObjectEvent | Bookmark | WatchFailure | Rejected
+WatchEvent = ObjectEvent | Bookmark | WatchFailure | RejectedObject
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -97,7 +97,7 @@ class _BookmarkObject(msgspec.Struct):
 _raw_page_decoder: Final = msgspec.json.Decoder(_RawPage)
 _raw_event_decoder: Final = msgspec.json.Decoder(_RawEvent)
 _bookmark_decoder: Final = msgspec.json.Decoder(_BookmarkObject)
-_status_decoder: Final = msgspec.json.Decoder(Status)
+_status_decoder: Final = msgspec.json.Decoder(ApiStatus)
 
 
 class _NamedMeta(msgspec.Struct, rename="camel"):
@@ -151,10 +151,10 @@ class KindDecoder:
         except UNDECODABLE as error:
             raise UnreadableListError(f"list of {self._kind.plural}", str(error)) from error
         items: list[ApiObject] = []
-        rejected: list[Rejected] = []
+        rejected: list[RejectedObject] = []
         for index, raw in enumerate(page.items or ()):
             decoded = self._one(raw, unnamed=f"item {index} of a list page")
-            if isinstance(decoded, Rejected):
+            if isinstance(decoded, RejectedObject):
                 rejected.append(decoded)
             else:
                 items.append(decoded)
@@ -162,7 +162,7 @@ class KindDecoder:
         return ListPage(items, rejected, meta.resource_version, meta.continue_)
 
     def line(self, line: bytes) -> WatchEvent:
-        """One line of a watch. Never raises: what cannot be read is `Rejected`."""
+        """One line of a watch. Never raises: what cannot be read is `RejectedObject`."""
         try:
             return self._event_decoder.decode(line)
         except UNDECODABLE:
@@ -173,7 +173,7 @@ class KindDecoder:
         try:
             event = _raw_event_decoder.decode(line)
         except UNDECODABLE as error:
-            return Rejected(f"a watch line of {len(line)} bytes", str(error), "", True)
+            return RejectedObject(f"a watch line of {len(line)} bytes", str(error), "", True)
         match event.type:
             case "BOOKMARK":
                 return _bookmark(event.object)
@@ -181,14 +181,14 @@ class KindDecoder:
                 return _failure(event.object)
             case "ADDED" | "MODIFIED" | "DELETED":
                 decoded = self._one(event.object, unnamed="an object of a watch")
-                if isinstance(decoded, Rejected) and event.type == "DELETED":
+                if isinstance(decoded, RejectedObject) and event.type == "DELETED":
                     decoded = self._named_only(event.object) or decoded
-                if isinstance(decoded, Rejected):
+                if isinstance(decoded, RejectedObject):
                     return decoded
                 return ObjectEvent(event.type, decoded)
             case _:
                 where, version = _identity(event.object, "an object of a watch")
-                return Rejected(where, f"unknown watch event type {event.type!r}", version)
+                return RejectedObject(where, f"unknown watch event type {event.type!r}", version)
 
     def _named_only(self, raw: msgspec.Raw) -> ApiObject | None:
         """An object that is gone, without what cannot be read of it: it was let in as it was before."""
@@ -201,19 +201,19 @@ class KindDecoder:
             setattr(gone.metadata, field, getattr(meta, field))
         return gone
 
-    def _one(self, raw: msgspec.Raw, unnamed: str) -> ApiObject | Rejected:
+    def _one(self, raw: msgspec.Raw, unnamed: str) -> ApiObject | RejectedObject:
         try:
             return self._object_decoder.decode(raw)
         except UNDECODABLE as error:
             where, version = _identity(raw, unnamed)
-            return Rejected(where, str(error), version)
+            return RejectedObject(where, str(error), version)
 
 
-def _bookmark(raw: msgspec.Raw) -> Bookmark | Rejected:
+def _bookmark(raw: msgspec.Raw) -> Bookmark | RejectedObject:
     try:
         meta = _bookmark_decoder.decode(raw).metadata
     except UNDECODABLE as error:
-        return Rejected("a bookmark", str(error), "")
+        return RejectedObject("a bookmark", str(error), "")
     annotations = meta.annotations or {}
     return Bookmark(meta.resource_version, annotations.get(INITIAL_EVENTS_END) == "true")
 
@@ -222,7 +222,7 @@ def _failure(raw: msgspec.Raw) -> WatchFailure:
     try:
         status = _status_decoder.decode(raw)
     except UNDECODABLE as error:
-        status = Status(code=500, message=f"an ERROR event that is no Status ({error})")
+        status = ApiStatus(code=500, message=f"an ERROR event that is no Status ({error})")
     return WatchFailure(error_from_status(status, 500, None))
 
 

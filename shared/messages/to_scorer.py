@@ -180,14 +180,20 @@ class GreetAgain(_Message, frozen=True, tag="sG"):
     before its Hello. What it had in hand is void."""
 
 
-class Refused(_Message, frozen=True, tag="sR"):
+class ScorerRefused(_Message, frozen=True, tag="sR"):
     """This worker cannot work for this owner; it ends, and says why."""
 
     problem: str
 
 
 ToScorer = (
-    SchedulePods | ScheduleExtended | PodsOnNodes | SnapshotFull | Drain | GreetAgain | Refused
+    SchedulePods
+    | ScheduleExtended
+    | PodsOnNodes
+    | SnapshotFull
+    | Drain
+    | GreetAgain
+    | ScorerRefused
 )
 """Over ROUTER/DEALER. `SnapshotFull` here answers a `ResyncRequest`."""
 

@@ -5,7 +5,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pytest
 
@@ -164,6 +164,20 @@ def test_no_module_is_a_drawer() -> None:
     drawers = {"utils", "util", "helpers", "helper", "misc", "common"}
     wrong = [name_of(path) for path in python_files(*PACKAGES) if path.stem in drawers]
     assert wrong == [], "a function lives with what it is about"
+
+
+def test_a_class_has_a_name_of_its_own() -> None:
+    by_name: dict[str, list[str]] = {}
+    for path, tree in trees("daemon", "workers", "shared"):
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                by_name.setdefault(node.name, []).append(name_of(path))
+    twice = {name: where for name, where in by_name.items() if len(where) > 1}
+    assert set(twice) <= NAMED_TWICE, twice
+
+
+NAMED_TWICE: Final = {"NodeAffinity", "DefaultBinder", "Drain"}
+"""A plugin and what a pod says to it, a plugin and who carries it out, a message to each worker."""
 
 
 def test_exceptions_to_the_checkers_say_why() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from bench.apiserver.fault_plan import Rule
-from shared.certificates import Authority, KeyPair
+from shared.certificates import Authority, CertificatePair
 from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ConnectFailed, Forbidden, TransportError, Unauthorized
@@ -216,7 +216,9 @@ def test_a_plugin_that_is_missing_stops_the_request_before_it_is_sent(tmp_path: 
 # Certificates -------------------------------------------------------------------------------------
 
 
-def server_tls(folder: Path, pair: KeyPair, clients: Authority | None = None) -> ssl.SSLContext:
+def server_tls(
+    folder: Path, pair: CertificatePair, clients: Authority | None = None
+) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     (folder / "server.crt").write_bytes(pair.certificate_pem)
     (folder / "server.key").write_bytes(pair.key_pem)

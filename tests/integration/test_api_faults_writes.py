@@ -21,7 +21,7 @@ from shared.messages.to_binder import BindPod, PodVerdict
 from tests.support.faulty_server import FaultyServer, faulty_server
 from tests.support.waiting import HANG_S
 from workers.binder.bind_call import BOUND, DefaultBinder, NotBound, Patience
-from workers.binder.recorder import Recorder, RecorderSettings
+from workers.binder.recorder import EventRecorder, RecorderSettings
 
 pytestmark = pytest.mark.integration
 
@@ -223,12 +223,12 @@ def test_each_binding_waits_its_turn_once_also_when_it_is_repeated() -> None:
 @contextlib.asynccontextmanager
 async def recorder_of(
     server: FaultyServer, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Recorder]:
+) -> AsyncIterator[EventRecorder]:
     monkeypatch.setattr("workers.binder.recorder.BACKOFF_S", 0.001)
     monkeypatch.setattr("workers.binder.recorder.TIMEOUT_S", server.patience_s)
     async with client_of(server) as client:
         loop = asyncio.get_running_loop()
-        recorder = Recorder(client, RecorderSettings(), SystemClock(), "host", loop)
+        recorder = EventRecorder(client, RecorderSettings(), SystemClock(), "host", loop)
         yield recorder
         recorder.close()
 

@@ -26,7 +26,12 @@ from tests.support.waiting import HANG_S
 from workers.binder.bind_call import BOUND, NotBound, Outcome
 from workers.binder.extender_bind import ExtenderBinder
 from workers.scorer.extender_calls import ExtenderCaller
-from workers.scorer.extender_questions import Answer, FilterQuestion, PreemptQuestion, Question
+from workers.scorer.extender_questions import (
+    ExtenderAnswer,
+    FilterQuestion,
+    PreemptQuestion,
+    Question,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -43,7 +48,7 @@ def world() -> Iterator[World]:
         world.close()
 
 
-def asked(world: World, question: Question, *extenders: ExtenderConfig) -> Answer:
+def asked(world: World, question: Question, *extenders: ExtenderConfig) -> ExtenderAnswer:
     with ExtenderCaller(extenders, access_by_url(world.address)) as caller:
         caller.ask(question)
         select.select([caller.fd], [], [])

@@ -21,7 +21,7 @@ from bench.watched.watched_processes import WatchedProcess, start_api_server
 from daemon.commands.show_status import read_status
 from daemon.leader.election import Election, Follow, Terms, Update
 from daemon.leader.lease_object import LeaseObject, micro_time
-from daemon.overview.berth_status import Status
+from daemon.overview.berth_status import BerthStatus
 from daemon.supervisor.process_list import NotRunningError
 from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient
@@ -73,13 +73,13 @@ class Stage:
         self.berths[name] = berth
         return berth
 
-    def status(self, name: str) -> Status | None:
+    def status(self, name: str) -> BerthStatus | None:
         try:
             return read_status(f"{self.folder / name}/run", sample_s=0.0)
         except NotRunningError:
             return None
 
-    async def until(self, name: str, is_so: Callable[[Status], bool]) -> Status:
+    async def until(self, name: str, is_so: Callable[[BerthStatus], bool]) -> BerthStatus:
         """Polls the berth until `is_so` of it; the test's timeout is the limit."""
         while True:
             self.berths[name].check()
@@ -88,7 +88,7 @@ class Stage:
                 return status
             await asyncio.sleep(0.05)
 
-    async def until_leading(self, name: str) -> Status:
+    async def until_leading(self, name: str) -> BerthStatus:
         """Until it has the lease and everything runs."""
         return await self.until(
             name,
@@ -133,7 +133,7 @@ class Stage:
                 os.kill(process.pid, number)
 
 
-def epoch_of(status: Status) -> int:
+def epoch_of(status: BerthStatus) -> int:
     """The life of the owner."""
     assert status.owner is not None
     return status.owner.epoch
@@ -245,7 +245,7 @@ async def a_leader_that_was_stopped(folder: Path) -> None:
         # It is through with it when a new owner knows every pod, on a node or in its queue.
         assert len(bound_before) < 300
 
-        def stands_by(status: Status) -> bool:
+        def stands_by(status: BerthStatus) -> bool:
             owner = status.owner
             if owner is None or not owner.is_standby or not owner.synced:
                 return False

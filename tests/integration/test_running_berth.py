@@ -14,11 +14,11 @@ import pytest
 
 from daemon.commands.compare_caches import compare
 from daemon.commands.show_status import status_lines
-from daemon.overview.berth_status import Status
+from daemon.overview.berth_status import BerthStatus
 from daemon.trial.explain import explain
 from daemon.trial.replay import in_the_shadow
 from daemon.trial.subject import running_subject
-from daemon.trial.what_if_command import Change, what_if
+from daemon.trial.what_if_command import WhatIfChange, what_if
 from shared.config import SchedulerConfiguration
 from shared.messages.to_owner import PodChanged
 from tests.integration.test_leader import Stage, stage_in
@@ -112,12 +112,12 @@ async def explain_and_ask(runtime_dir: str) -> None:
     assert explanation.node == record.node_name
     assert record.node_name in [one.node for one in explanation.diagnosis.scores]
     assert explanation.queue is None, "it is bound"
-    found = what_if(subject, Change(drained=[record.node_name]))
+    found = what_if(subject, WhatIfChange(drained=[record.node_name]))
     assert record.key in [one.pod for one in found.placed]
 
 
 async def what_the_observer_saw(stage: Stage, recording: Path) -> None:
-    def has_seen_all(status: Status) -> bool:
+    def has_seen_all(status: BerthStatus) -> bool:
         return status.owner is not None and status.owner.counters.get("foreign_binds") == 50
 
     status = await stage.until("observer", has_seen_all)

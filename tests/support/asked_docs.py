@@ -14,7 +14,7 @@ from daemon.overview.waiting_pod import facts_of
 from daemon.trial.explain import explain_in, explanation_lines
 from daemon.trial.manifests import pods_of
 from daemon.trial.subject import Subject
-from daemon.trial.what_if_command import Change, lines_of, what_if
+from daemon.trial.what_if_command import WhatIfChange, lines_of, what_if
 from shared.messages.admin import QueueAnswer, QueueRequest
 from shared.messages.to_owner import AdapterMessage, PodChanged
 from tests.support.subjects import openb_subject
@@ -47,9 +47,9 @@ class OpenB:
         name, *arguments = command.split()
         if name == "explain":
             return self._explain(*arguments)
-        answers: dict[str, Callable[[str], Change]] = {
-            "--drain": lambda node: Change(drained=[node]),
-            "-f": lambda _: Change(self._pods(int(arguments[-1]))),
+        answers: dict[str, Callable[[str], WhatIfChange]] = {
+            "--drain": lambda node: WhatIfChange(drained=[node]),
+            "-f": lambda _: WhatIfChange(self._pods(int(arguments[-1]))),
         }
         return lines_of(what_if(self._subject, answers[arguments[0]](arguments[1])))
 

@@ -26,7 +26,7 @@ from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 from workers.binder.binder_assembly import BinderLife, MakeProfiles, Surroundings
-from workers.binder.binder_limits import Limits, limits_of
+from workers.binder.binder_limits import BinderLimits, limits_of
 from workers.binder.binder_loop import Identity
 from workers.binder.recorder import RecorderSettings
 
@@ -94,7 +94,7 @@ def _configuration(path: str) -> "SchedulerConfiguration | None":
     return load_configuration(path)
 
 
-def _limits(configuration: "SchedulerConfiguration | None", pool_size: int) -> Limits:
+def _limits(configuration: "SchedulerConfiguration | None", pool_size: int) -> BinderLimits:
     if configuration is None:
         return limits_of(0.0, 0, pool_size)
     connection = configuration.client_connection

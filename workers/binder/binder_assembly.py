@@ -16,8 +16,8 @@ from shared.kube.rate_limit import RateLimit
 from shared.telemetry.tally import Tally, request_observer
 from shared.transport.lease_gate import LeaseGate
 from workers.binder.bind_call import DefaultBinder
-from workers.binder.binder_limits import Limits
-from workers.binder.binder_loop import RECORDER_DRAIN_S, Binder, Identity, OwnerPeer
+from workers.binder.binder_limits import BinderLimits
+from workers.binder.binder_loop import RECORDER_DRAIN_S, BinderLoop, Identity, OwnerPeer
 from workers.binder.binding_cycle import (
     BindingCycle,
     BindingPlugins,
@@ -31,7 +31,7 @@ from workers.binder.claim_lines import ClaimLines
 from workers.binder.evictions import Evictor
 from workers.binder.fences import FencedClient, Fences
 from workers.binder.lease_hold import LeaseHold
-from workers.binder.recorder import Recorder, RecorderSettings
+from workers.binder.recorder import EventRecorder, RecorderSettings
 from workers.binder.volume_bind import VolumeBinder
 
 MakeProfiles = Callable[
@@ -60,7 +60,7 @@ class BinderLife:
         identity: Identity,
         peer: OwnerPeer,
         around: Surroundings,
-        limits: Limits,
+        limits: BinderLimits,
         in_flight_max: int,
         settings: RecorderSettings,
         make_profiles: MakeProfiles | None = None,
@@ -84,7 +84,7 @@ class BinderLife:
         record_api = client(settings.writes_max)
         self._clients = (bind_api, record_api)
         clock = around.clock
-        self._recorder = Recorder(record_api, settings, clock, around.host_name, around.loop)
+        self._recorder = EventRecorder(record_api, settings, clock, around.host_name, around.loop)
         lines = ClaimLines()
         default = DefaultBinder(bind_api, clock=clock)
         pre_binders = (
@@ -103,7 +103,7 @@ class BinderLife:
         evictor = Evictor(
             record_api, clock, self._recorder.pod_preempted, freer=freer, fences=fences
         )
-        self._binder = Binder(
+        self._binder = BinderLoop(
             identity,
             peer,
             cycle,

@@ -15,7 +15,7 @@ thousand small writes a second; what people read may take a quarter of that."""
 RECORDS_BURST: Final = 500
 
 
-class Limits(NamedTuple):
+class BinderLimits(NamedTuple):
     """Of one binder. A rate of 0 means without a limit."""
 
     bindings: RateLimit | None
@@ -23,13 +23,13 @@ class Limits(NamedTuple):
     records_burst: int
 
 
-def limits_of(qps: float, burst: int, pool_size: int) -> Limits:
+def limits_of(qps: float, burst: int, pool_size: int) -> BinderLimits:
     """One binder's part. Without a setting (0) bindings are limited by what may be in flight alone; a
     negative `qps` lifts every limit, as in client-go."""
     assert pool_size > 0, "a binder is part of a pool"
     if qps < 0:
-        return Limits(None, 0.0, 1)
+        return BinderLimits(None, 0.0, 1)
     records_per_s = (qps or RECORDS_PER_S) / pool_size
     records_burst = max(1, round((burst or qps or RECORDS_BURST) / pool_size))
     bindings = RateLimit(records_per_s, records_burst) if qps else None
-    return Limits(bindings, records_per_s, records_burst)
+    return BinderLimits(bindings, records_per_s, records_burst)

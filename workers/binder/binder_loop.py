@@ -61,7 +61,7 @@ from workers.binder.binding_cycle import BindingCycle
 from workers.binder.evictions import Evictor
 from workers.binder.fences import Fence, Fences
 from workers.binder.lease_hold import LeaseHold
-from workers.binder.recorder import Recorder
+from workers.binder.recorder import EventRecorder
 
 TICK_S: Final = 1.0
 """Hello until welcomed, heartbeat after."""
@@ -92,7 +92,7 @@ class Identity(NamedTuple):
     """Another one for each life of the process."""
 
 
-class Binder:
+class BinderLoop:
     """Everything between the owner's messages and the binding cycles."""
 
     def __init__(
@@ -100,7 +100,7 @@ class Binder:
         identity: Identity,
         peer: OwnerPeer,
         cycle: BindingCycle,
-        recorder: Recorder,
+        recorder: EventRecorder,
         in_flight_max: int,
         clock: Clock,
         evictor: Evictor,

@@ -48,7 +48,7 @@ class PreBinder(Protocol):
     async def pre_bind(self, order: BindPod) -> "Allowed | Refused | Unknown": ...
 
 
-class Binder(Protocol):
+class PodBinder(Protocol):
     """A way of binding; `custom_bind.CustomBind` makes one of a plugin of somebody else."""
 
     async def bind(self, order: BindPod) -> Outcome | Skipped: ...
@@ -105,7 +105,7 @@ class ClaimPreBind:
 class BindingPlugins(NamedTuple):
     """One profile's plugins, in order."""
 
-    binds: tuple[Binder, ...]
+    binds: tuple[PodBinder, ...]
     pre_binds: tuple[PreBinder, ...] = ()
     post_binds: tuple[PostBindPlugin, ...] = ()
 
@@ -251,7 +251,7 @@ def _note_bug(point: str, plugin: str, order: BindPod) -> None:
     log.exception("plugin_failed", point=point, plugin=plugin, pod=order.pod, ticket=order.ticket)
 
 
-async def _bind(binds: tuple[Binder, ...], order: BindPod) -> Outcome:
+async def _bind(binds: tuple[PodBinder, ...], order: BindPod) -> Outcome:
     for plugin in binds:
         outcome = await plugin.bind(order)
         if not isinstance(outcome, Skipped):

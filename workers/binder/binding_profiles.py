@@ -21,7 +21,7 @@ from shared.framework.registry import Args, Factory, Registry
 from shared.kube.api_client import ApiClient
 from shared.kube.connection_problems import ConnectionProblems
 from workers.binder.bind_call import DefaultBinder
-from workers.binder.binding_cycle import Binder, BindingPlugins, PreBinder
+from workers.binder.binding_cycle import BindingPlugins, PodBinder, PreBinder
 from workers.binder.custom_bind import CustomBind
 from workers.binder.extender_bind import ExtenderBinder
 
@@ -42,7 +42,7 @@ def plugins_by_profile(
     registry = Registry(_IN_TREE, entry_points=entry_points)
     ours = {each.NAME: each for each in pre_binders}
     found: dict[str, BindingPlugins] = {}
-    first: tuple[Binder, ...] = ()
+    first: tuple[PodBinder, ...] = ()
     if any(extender.bind_verb for extender in configuration.extenders):
         first = (ExtenderBinder(configuration.extenders, binder, problems),)
     for profile in configuration.profiles:
@@ -80,7 +80,7 @@ _IN_TREE: Final[Mapping[str, Factory]] = {
 """Their arguments were checked before any binder was started."""
 
 
-def _bind_plugin(plugin: Any, binder: DefaultBinder) -> Binder:
+def _bind_plugin(plugin: Any, binder: DefaultBinder) -> PodBinder:
     if hasattr(plugin, "bind"):
         return CustomBind(plugin, binder)
     way = plugin.binder_name()

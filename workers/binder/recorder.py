@@ -143,7 +143,7 @@ class _WrittenCondition(NamedTuple):
 _SeriesKey = Event
 
 
-class Recorder:
+class EventRecorder:
     """Takes verdicts and bound pods; writes when bindings leave room."""
 
     def __init__(

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from shared.messages.from_scorer import Failure, GroupRoom, Placements
 
 
-class Answers(NamedTuple):
+class BatchAnswers(NamedTuple):
     """What became of a batch."""
 
     placements: Placements

@@ -22,7 +22,7 @@ from shared.framework.runtime import Framework
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Failure, Placements
 from shared.messages.to_scorer import PodTask, SchedulePods, TaskRun
-from workers.scorer.answers import Answers
+from workers.scorer.answers import BatchAnswers
 from workers.scorer.group_cycle import GroupCycle
 from workers.scorer.replica import Replica, ReplicaClass
 from workers.scorer.room_maker import NO_LIMITS, RoomMaker, SearchLimits
@@ -75,7 +75,7 @@ class Cycle:
         self._engine = Engine(view, self._frameworks, sample=self._sample)
         self._lone_pods = LonePods(view, self._frameworks, self._engine.states)
 
-    def run(self, batch: SchedulePods, proposal_sequence: int) -> Answers:
+    def run(self, batch: SchedulePods, proposal_sequence: int) -> BatchAnswers:
         """An answer to every task. Of a group that cannot be placed as a whole, or has to wait for room,
         nothing stays on the copy."""
         if batch.group is None:
@@ -91,7 +91,7 @@ class Cycle:
 
     def _place_group(
         self, batch: SchedulePods, proposal_sequence: int, rows: Rows | None, limits: SearchLimits
-    ) -> Answers:
+    ) -> BatchAnswers:
         """As `Place` has it."""
         if rows is None:
             return self._run(batch, proposal_sequence, limits)
@@ -105,12 +105,14 @@ class Cycle:
     def _choose_one(self, count: int, ticket: int) -> int:
         return 0 if self._tie_break == BY_NAME else mix(self._seed, ticket) % count
 
-    def _run(self, batch: SchedulePods, proposal_sequence: int, limits: SearchLimits) -> Answers:
+    def _run(
+        self, batch: SchedulePods, proposal_sequence: int, limits: SearchLimits
+    ) -> BatchAnswers:
         if batch.runs:
             self._last_class_id = batch.runs[-1].class_id
         self._forget_retired()
         placements = Placements([], [])
-        answers = Answers(placements, [], [])
+        answers = BatchAnswers(placements, [], [])
         failed: dict[int, Failure] = {}
         open_classes: set[int] = set()
         room_maker = self._room_maker(proposal_sequence, limits)
@@ -139,7 +141,7 @@ class Cycle:
         task: PodTask,
         pod_class: ReplicaClass,
         room_maker: RoomMaker,
-        answers: Answers,
+        answers: BatchAnswers,
         known: Failure | None,
         open_classes: set[int],
     ) -> Failure | None:

@@ -29,7 +29,7 @@ from shared.framework.post_filter import (
     Preemption,
     run_post_filters,
 )
-from shared.framework.prepared_pod import PodShift, PreparedPod
+from shared.framework.prepared_pod import PreFilterExtensions, PreparedPod
 from shared.framework.status import SUCCESS, Code, Status
 from shared.framework.what_if import WhatIf
 from shared.plugin_names import DEFAULT_PREEMPTION
@@ -152,15 +152,15 @@ def _unconfirmed_would_do(pod: PreparedPod, potential: Rows) -> bool:
     if not len(own):
         return False
     rows = np.unique(tentative.node_row[own]).astype(np.intp)
-    shift = PodShift(pod) if pod.plan.is_wide else None
-    on_change = None if shift is None else shift.move
+    extensions = PreFilterExtensions(pod) if pod.plan.is_wide else None
+    on_change = None if extensions is None else extensions.add_and_remove
     # Where pods elsewhere count, each question is about one node alone.
-    for asked in [rows] if shift is None else np.split(rows, len(rows)):
+    for asked in [rows] if extensions is None else np.split(rows, len(rows)):
         others, _ = potential_victims_on(cluster, Budgets(cluster), asked, priority)
         with WhatIf(cluster, asked, with_pods=True, on_change=on_change) as what_if:
             what_if.take_off(others.pods)
             what_if.take_off_unconfirmed(own[np.isin(tentative.node_row[own], asked)])
-            filtered = run_filters_with_nominated(pod, asked, shift)
+            filtered = run_filters_with_nominated(pod, asked, extensions)
         if filtered.passes.any():
             return True
     return False

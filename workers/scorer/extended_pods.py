@@ -3,7 +3,7 @@
 Pods that no extender is interested in never come here. Of the others so many are asked about at a
 time; the rest wait, the most important first, and are evaluated when their turn comes, not before.
 An answer is acted on at the moment when it arrives, on the copy as it is then. No I/O here: questions
-go out by `ask`, and come back as `Answer`s some time later, or never (the owner then hears no more of
+go out by `ask`, and come back as answers some time later, or never (the owner then hears no more of
 the pod than that this worker is gone).
 
     waiting -> nominated node asked about -> feasible nodes asked about -> placed
@@ -31,9 +31,14 @@ from shared.framework.status import SUCCESS, Code, Status
 from shared.messages.from_scorer import Failure, Placements
 from shared.messages.to_scorer import ExtendedTask, PodOnNode, PodsOnNodes
 from shared.plugin_names import DEFAULT_PREEMPTION
-from workers.scorer.answers import Answers
+from workers.scorer.answers import BatchAnswers
 from workers.scorer.extended_cycle import NO_CANDIDATE, ExtendedCycle
-from workers.scorer.extender_questions import Answer, FilterQuestion, PreemptQuestion, Question
+from workers.scorer.extender_questions import (
+    ExtenderAnswer,
+    FilterQuestion,
+    PreemptQuestion,
+    Question,
+)
 from workers.scorer.replica import Replica
 from workers.scorer.room_maker import RoomSearch
 
@@ -53,7 +58,7 @@ class Caller(Protocol):
 class Settled(NamedTuple):
     """One pod is done with."""
 
-    answers: Answers
+    answers: BatchAnswers
     generation: int
     """Of the copy that the answer holds for."""
     proposal_sequence: int
@@ -114,7 +119,7 @@ class ExtendedPods:
         self._open.clear()
         self._settled.clear()
 
-    def work(self, answers: Sequence[Answer]) -> list[Settled]:
+    def work(self, answers: Sequence[ExtenderAnswer]) -> list[Settled]:
         """Acts on answers, then begins with the next pods. The copy must be whole."""
         for answer in answers:
             opened = self._open.pop(answer.number, None)
@@ -164,7 +169,7 @@ class ExtendedPods:
         number = self._number(opened)
         self._ask(FilterQuestion(number, _pod_name(opened.task), extenders, opened.asked))
 
-    def _on_answer(self, opened: _Open, answer: Answer) -> None:
+    def _on_answer(self, opened: _Open, answer: ExtenderAnswer) -> None:
         task = opened.task
         self._cycle.began(task.ticket)
         if self._cycle.info_of(task) is None:
@@ -179,7 +184,7 @@ class ExtendedPods:
             assert answer.verdicts is not None, "a filter question has a filter answer"
             self._on_verdicts(opened, answer.verdicts)
 
-    def _on_nominated(self, opened: _Open, answer: Answer) -> None:
+    def _on_nominated(self, opened: _Open, answer: ExtenderAnswer) -> None:
         """Whatever is wrong with the nominated node, there may be others (evaluateNominatedNode)."""
         task, verdicts = opened.task, answer.verdicts
         if verdicts is not None and verdicts.passing == [opened.nominated]:
@@ -256,7 +261,7 @@ class ExtendedPods:
             )
         )
 
-    def _on_victims(self, opened: _Open, search: RoomSearch, answer: Answer) -> None:
+    def _on_victims(self, opened: _Open, search: RoomSearch, answer: ExtenderAnswer) -> None:
         result = search.result
         assert result is not None, "extenders were asked about a result"
         assert result.preemption is not None, "extenders were asked about a result"
@@ -314,11 +319,11 @@ class ExtendedPods:
         self._settled.append(Settled(_failed(failure), generation, sequence))
 
     def _placed(self, task: ExtendedTask, row: int, sequence: int) -> None:
-        answers = Answers(Placements([task.ticket], [row]), [], [])
+        answers = BatchAnswers(Placements([task.ticket], [row]), [], [])
         self._settled.append(Settled(answers, self._replica.generation, sequence))
 
     def _skip(self, task: ExtendedTask) -> None:
-        answers = Answers(Placements([], []), [], [task.ticket])
+        answers = BatchAnswers(Placements([], []), [], [task.ticket])
         settled = Settled(answers, self._replica.generation, self._next_sequence())
         self._settled.append(settled)
 
@@ -338,8 +343,8 @@ class ExtendedPods:
         )
 
 
-def _failed(failure: Failure) -> Answers:
-    return Answers(Placements([], []), [failure], [])
+def _failed(failure: Failure) -> BatchAnswers:
+    return BatchAnswers(Placements([], []), [failure], [])
 
 
 def _pod_name(task: ExtendedTask) -> PodName:

@@ -37,7 +37,12 @@ from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
 from shared.telemetry.log import EventLog
-from workers.scorer.extender_questions import Answer, FilterQuestion, PreemptQuestion, Question
+from workers.scorer.extender_questions import (
+    ExtenderAnswer,
+    FilterQuestion,
+    PreemptQuestion,
+    Question,
+)
 from workers.scorer.raw_nodes import RawNodes
 
 POD_TIMEOUT_S: Final = 10.0
@@ -59,7 +64,7 @@ class ExtenderCaller:
         self._tell = tell
         self.extenders = tuple(extenders)
         self._access = access
-        self._answers: deque[Answer] = deque()
+        self._answers: deque[ExtenderAnswer] = deque()
         self._failure: BaseException | None = None
         self._is_ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="extenders", daemon=True)
@@ -82,13 +87,13 @@ class ExtenderCaller:
         self._raise_failure()
         self._loop.call_soon_threadsafe(self._begin, question)
 
-    def take(self) -> list[Answer]:
+    def take(self) -> list[ExtenderAnswer]:
         """The answers that have come."""
         with contextlib.suppress(BlockingIOError):
             while os.read(self.fd, 4096):
                 pass
         self._raise_failure()
-        answers: list[Answer] = []
+        answers: list[ExtenderAnswer] = []
         while self._answers:
             answers.append(self._answers.popleft())
         return answers
@@ -148,7 +153,7 @@ class ExtenderCaller:
         try:
             answer = await self._answered(question)
         except OperationalError as error:
-            answer = Answer(question.number, error=str(error))
+            answer = ExtenderAnswer(question.number, error=str(error))
         self._answers.append(answer)
         self._wake()
 
@@ -157,7 +162,7 @@ class ExtenderCaller:
         with contextlib.suppress(BlockingIOError):
             os.write(self._wake_fd, b".")
 
-    async def _answered(self, question: Question) -> Answer:
+    async def _answered(self, question: Question) -> ExtenderAnswer:
         pod = await self._pod(question.pod)
         match question:
             case FilterQuestion():
@@ -165,9 +170,9 @@ class ExtenderCaller:
                 await self._filter(question, pod, verdicts)
                 if len(verdicts.passing) > 1:
                     await self._prioritize(question, pod, verdicts)
-                return Answer(question.number, verdicts=verdicts)
+                return ExtenderAnswer(question.number, verdicts=verdicts)
             case PreemptQuestion():
-                return Answer(question.number, victims=await self._preempt(question, pod))
+                return ExtenderAnswer(question.number, victims=await self._preempt(question, pod))
             case _:
                 assert_never(question)
 

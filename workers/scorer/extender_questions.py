@@ -31,7 +31,7 @@ class PreemptQuestion(NamedTuple):
 Question = FilterQuestion | PreemptQuestion
 
 
-class Answer(NamedTuple):
+class ExtenderAnswer(NamedTuple):
     """To the question of this number."""
 
     number: int

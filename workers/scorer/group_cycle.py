@@ -28,7 +28,7 @@ from shared.messages.to_scorer import PlacementTask, SchedulePods
 from shared.plugin_names import POD_GROUP_PODS_COUNT
 from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE
 from shared.plugins.resources.node_resources_fit import NodeResourcesFit
-from workers.scorer.answers import Answers
+from workers.scorer.answers import BatchAnswers
 from workers.scorer.group_preemption import has_unconfirmed, make_room
 from workers.scorer.placement_room import room_by_row
 from workers.scorer.replica import Replica
@@ -43,12 +43,12 @@ NO_SEARCHES: Final = SearchLimits(searches_max=0)
 """Of what is only tried: who fits nowhere is not even told why."""
 
 
-class Place(Protocol):
+class PlaceGroup(Protocol):
     """Places the pods of a batch on the copy, on these rows alone or on any."""
 
     def __call__(
         self, batch: SchedulePods, proposal_sequence: int, rows: Rows | None, limits: SearchLimits
-    ) -> Answers: ...
+    ) -> BatchAnswers: ...
 
 
 class Placement(NamedTuple):
@@ -67,7 +67,7 @@ class GroupCycle:
         proposal_sequence: int,
         replica: Replica,
         engine: Engine,
-        place: Place,
+        place: PlaceGroup,
         choose: Callable[[int, int], int],
     ) -> None:
         """`choose` takes one of so many that are equally good, by ticket."""
@@ -83,7 +83,7 @@ class GroupCycle:
         for run in batch.runs:
             self._class_counts[run.class_id] += run.count
 
-    def run(self) -> Answers:
+    def run(self) -> BatchAnswers:
         """An answer to every task."""
         answers = self._placed()
         is_placed = answers.found_count >= self._group.needed
@@ -95,13 +95,13 @@ class GroupCycle:
             return answers._replace(group_room=room)
         if not task.refusal and has_unconfirmed(self._replica.view, task.priority):
             first = self._batch.first_ticket
-            return Answers(
+            return BatchAnswers(
                 Placements([], []), [], list(range(first, first + self._batch.pod_count))
             )
         told = answers.group_message or UNSCHEDULABLE
         return answers._replace(group_message=f"{told}, {room}")
 
-    def _placed(self) -> Answers:
+    def _placed(self) -> BatchAnswers:
         """Without anybody gone."""
         task = self._group.placements
         if task is None:
@@ -111,14 +111,14 @@ class GroupCycle:
             first = self._batch.first_ticket
             tickets = list(range(first, first + self._batch.pod_count))
             failure = Failure(tickets, NO_PLACEMENTS, [], [], False, ends_nomination=True)
-            return Answers(Placements([], []), [failure], [], NO_PLACEMENTS)
+            return BatchAnswers(Placements([], []), [failure], [], NO_PLACEMENTS)
         answers = self._tried(self._best(task, placements), stays=True)
         if answers.found_count >= self._group.needed:
             return answers
         told = f"0/{len(placements)} placements are available, first placement status: "
         return answers._replace(group_message=told + UNSCHEDULABLE)
 
-    def _tried(self, placement: Placement, *, stays: bool = False) -> Answers:
+    def _tried(self, placement: Placement, *, stays: bool = False) -> BatchAnswers:
         """Nothing is left of it on the copy, unless it `stays` and all is well."""
         mark = self._replica.mark()
         answers = self._place(self._batch, self._sequence, placement.rows, self._limits)

@@ -30,9 +30,9 @@ from shared.messages.to_scorer import (
     Drain,
     GreetAgain,
     PodsOnNodes,
-    Refused,
     ScheduleExtended,
     SchedulePods,
+    ScorerRefused,
     SnapshotDelta,
     SnapshotFull,
 )
@@ -46,7 +46,7 @@ from shared.transport.scorer_sockets import (
     ScorerSockets,
     SnapshotDamaged,
 )
-from workers.scorer.answers import Answers
+from workers.scorer.answers import BatchAnswers
 from workers.scorer.extended_cycle import ExtendedCycle
 from workers.scorer.extended_pods import ExtendedPods
 from workers.scorer.extender_calls import ExtenderCaller
@@ -214,7 +214,7 @@ class ScorerLoop:
                     self._extended.on_pods(message)
             case Connected() | GreetAgain():
                 self._say_hello()
-            case Refused():
+            case ScorerRefused():
                 raise RefusedError(message.problem)
             case SnapshotDamaged():
                 log.warning("snapshot_frame_damaged", problem=message.problem)
@@ -305,7 +305,7 @@ class ScorerLoop:
         self._time_points(self._outcomes(batch, answers))
         self._propose(answers, batch.batch_id, sequence, self._replica.generation)
 
-    def _log_answers(self, batch: SchedulePods, answers: Answers) -> None:
+    def _log_answers(self, batch: SchedulePods, answers: BatchAnswers) -> None:
         """Of an owner that logs each attempt: a line for each of ours."""
         names = dict(enumerate(batch.names, batch.first_ticket))
         placements, nodes = answers.placements, self._replica.nodes
@@ -319,13 +319,13 @@ class ScorerLoop:
         for ticket in answers.skipped:
             log.debug("attempt_skipped", pod=names.get(ticket), ticket=ticket)
 
-    def _time(self, answers: Answers, took_s: float) -> None:
+    def _time(self, answers: BatchAnswers, took_s: float) -> None:
         """Of a batch the pods took equally long, as far as anybody can tell."""
         count = len(answers.placements.tickets) + sum(len(one.tickets) for one in answers.failures)
         if count:
             self._tally.observe("algorithm_s", (), took_s / count, count)
 
-    def _outcomes(self, batch: SchedulePods, answers: Answers) -> Counter[tuple[str, str]]:
+    def _outcomes(self, batch: SchedulePods, answers: BatchAnswers) -> Counter[tuple[str, str]]:
         """(profile, what became of them) -> pods of a batch."""
         profiles: dict[int, str] = {}
         ticket = batch.first_ticket
@@ -365,7 +365,9 @@ class ScorerLoop:
         self._proposal_sequence += 1
         return self._proposal_sequence
 
-    def _propose(self, answers: Answers, batch_id: int, sequence: int, generation: int) -> None:
+    def _propose(
+        self, answers: BatchAnswers, batch_id: int, sequence: int, generation: int
+    ) -> None:
         self._send(
             Proposals(
                 worker_index=self._worker_index,

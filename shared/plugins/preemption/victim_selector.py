@@ -19,7 +19,7 @@ from shared.framework.filter_outcomes import FilterOutcome
 from shared.framework.nominated_pods import run_filters_with_nominated
 from shared.framework.plugin_api import GonePods
 from shared.framework.post_filter import Candidates
-from shared.framework.prepared_pod import PodShift, PreparedPod
+from shared.framework.prepared_pod import PreFilterExtensions, PreparedPod
 from shared.framework.status import Code
 from shared.framework.what_if import WhatIf
 from shared.plugins.preemption.failed_nodes import FailedNodes
@@ -45,12 +45,12 @@ class VictimSelector:
     def __init__(self, pod: PreparedPod) -> None:
         self._pod = pod
         self._reads_pods = row_filters_read_pods(pod)
-        self._shift: PodShift | None = None
+        self._extensions: PreFilterExtensions | None = None
         """Where some filter looks beyond the node; so are the next two."""
         self._relevant: RelevantClasses | None = None
         self._apart: ApartFramework | None = None
         if pod.plan.is_wide:
-            self._shift = PodShift(pod)
+            self._extensions = PreFilterExtensions(pod)
             self._relevant = RelevantClasses(pod)
             if can_be_apart(pod):
                 self._apart = apart_framework(pod.framework)
@@ -61,7 +61,7 @@ class VictimSelector:
     @property
     def looks_beyond(self) -> bool:
         """Whether some filter looks beyond the node."""
-        return self._shift is not None
+        return self._extensions is not None
 
     @property
     def holds_until_changed(self) -> bool:
@@ -129,12 +129,12 @@ class VictimSelector:
         self, potential: PotentialVictims, *, is_alone: bool, apart: ApartFramework | None
     ) -> Candidates:
         is_victim = np.ones(len(potential.pods), np.bool_)
-        shift = self._shift
+        extensions = self._extensions
         with WhatIf(
             self._pod.cluster,
             potential.rows,
             with_pods=is_alone or self._reads_pods,
-            on_change=shift.move if is_alone and shift is not None else None,
+            on_change=extensions.add_and_remove if is_alone and extensions is not None else None,
         ) as what_if:
             what_if.take_off_all(potential.pods, potential.starts[:-1])
             filtered = self._filter(potential, is_victim, potential.rows, apart, is_first=True)
@@ -171,7 +171,7 @@ class VictimSelector:
             return apart.filter(pod, rows, gone, moving_only=not is_first)
         if not is_first:
             pod = pod._replace(framework=moving_only(pod.framework))
-        return run_filters_with_nominated(pod, rows, self._shift)
+        return run_filters_with_nominated(pod, rows, self._extensions)
 
     def _with_victims(
         self, potential: PotentialVictims, fits: Bools, is_victim: Bools
@@ -201,10 +201,10 @@ def fits_without(pod: PreparedPod, row: int, victims: Rows) -> bool:
     """Whether the pod passes every filter on one node once these pods of it are gone."""
     if not _may_change_its_mind(pod):
         return False
-    shift, rows = PodShift(pod), np.array([row], np.intp)
-    with WhatIf(pod.cluster, rows, with_pods=True, on_change=shift.move) as what_if:
+    extensions, rows = PreFilterExtensions(pod), np.array([row], np.intp)
+    with WhatIf(pod.cluster, rows, with_pods=True, on_change=extensions.add_and_remove) as what_if:
         what_if.take_off(victims)
-        return bool(run_filters_with_nominated(pod, rows, shift).passes[0])
+        return bool(run_filters_with_nominated(pod, rows, extensions).passes[0])
 
 
 def victims_on(pod: PreparedPod, row: int) -> Rows:

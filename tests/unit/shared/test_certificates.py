@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from shared.certificates import Authority, KeyPair
+from shared.certificates import Authority, CertificatePair
 from shared.clock import SystemClock
 
 NOW_S = SystemClock().wall_s()
 
 
 def contexts(
-    folder: Path, trusted: Authority, server: KeyPair, client: KeyPair | None = None
+    folder: Path, trusted: Authority, server: CertificatePair, client: CertificatePair | None = None
 ) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    def chain(context: ssl.SSLContext, pair: KeyPair, name: str) -> None:
+    def chain(context: ssl.SSLContext, pair: CertificatePair, name: str) -> None:
         (folder / f"{name}.crt").write_bytes(pair.certificate_pem)
         (folder / f"{name}.key").write_bytes(pair.key_pem)
         context.load_cert_chain(folder / f"{name}.crt", folder / f"{name}.key")

@@ -1,6 +1,6 @@
 """What counts as a difference between a berth and the API server."""
 
-from daemon.commands.compare_caches import LISTED_MAX, Comparison, Shown, differences
+from daemon.commands.compare_caches import LISTED_MAX, CacheComparison, Shown, differences
 from shared.messages.admin import CacheAnswer, HeldNode, HeldPod
 
 
@@ -71,8 +71,8 @@ def test_pods_that_wait_on_one_side_only() -> None:
 
 
 def test_of_many_differences_some_are_told_and_all_are_counted() -> None:
-    lines = Comparison([f"d{i}" for i in range(LISTED_MAX + 5)], 1, 2).lines()
+    lines = CacheComparison([f"d{i}" for i in range(LISTED_MAX + 5)], 1, 2).lines()
     assert f"{LISTED_MAX + 5} difference(s)" in lines[0]
     assert len(lines) == LISTED_MAX + 2
     assert lines[-1] == "... and 5 more"
-    assert "no differences" in Comparison([], 1, 2).lines()[0]
+    assert "no differences" in CacheComparison([], 1, 2).lines()[0]

@@ -4,7 +4,7 @@ from daemon.core.effects import TellScorer
 from daemon.core.events import ScorerSaid
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_scorer import ScorerHeartbeat, ScorerHello
-from shared.messages.to_scorer import GreetAgain, Refused
+from shared.messages.to_scorer import GreetAgain, ScorerRefused
 from tests.support.pipeline import Pipeline
 
 PEER = b"far"
@@ -32,6 +32,6 @@ def test_a_worker_that_speaks_before_it_has_greeted_is_asked_to() -> None:
 def test_a_worker_of_another_configuration_is_refused_with_the_remedy() -> None:
     pipeline = Pipeline(worker_count=1)
     (refused,) = told(pipeline, hello("another"))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, ScorerRefused)
     assert "give it the same file" in refused.problem
     assert pipeline.state.scorers.get(PEER) is None

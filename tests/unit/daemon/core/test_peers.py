@@ -22,7 +22,7 @@ from shared.messages.from_scorer import (
     ScorerHello,
 )
 from shared.messages.measured import HistogramState, LabelledCount, Measured
-from shared.messages.to_scorer import GreetAgain, Refused
+from shared.messages.to_scorer import GreetAgain, ScorerRefused
 from shared.telemetry.metrics import HISTOGRAMS, Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
@@ -100,7 +100,7 @@ def test_who_says_what_no_scorer_says_is_sent_away(message: FromScorer, is_far: 
     before = pipeline.state.cache.generation
     assert pipeline.state.scorers.attempt_count() == 1
     (answer,) = answers_to(pipeline, message, FAR, key)
-    assert isinstance(answer, Refused if is_far else GreetAgain)
+    assert isinstance(answer, ScorerRefused if is_far else GreetAgain)
     assert pipeline.state.scorers.get(FAR) is None
     assert pipeline.state.scorers.attempt_count() == 0
     assert pipeline.state.cache.generation == before
@@ -138,7 +138,7 @@ def test_nobody_from_outside_takes_the_number_of_a_process_of_this_host(index: i
     pipeline.sync([make_node("n0")], [])
     pipeline.run_until_quiet()
     (answer,) = answers_to(pipeline, ScorerHello(PROTOCOL_VERSION, index, "far", ""), FAR, KEY)
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, ScorerRefused)
     assert pipeline.state.scorers.get(pipeline.scorers[0].peer) is not None
 
 
@@ -148,8 +148,8 @@ def test_a_number_belongs_to_a_key() -> None:
     far_worker(pipeline)
     hello = ScorerHello(PROTOCOL_VERSION, INDEX, "other", "")
     (answer,) = answers_to(pipeline, hello, b"other", "rack2")
-    assert isinstance(answer, Refused)
-    assert not isinstance(answers_to(pipeline, hello, b"far again", KEY)[0], Refused)
+    assert isinstance(answer, ScorerRefused)
+    assert not isinstance(answers_to(pipeline, hello, b"far again", KEY)[0], ScorerRefused)
     assert pipeline.state.scorers.get(FAR) is None, "it came back by another connection"
 
 
@@ -159,7 +159,7 @@ def test_nobody_speaks_in_the_name_of_another() -> None:
     pipeline.run_until_quiet()
     peer = pipeline.scorers[0].peer
     (answer,) = answers_to(pipeline, ScorerHeartbeat(0, 1, 1), peer, KEY)
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, ScorerRefused)
 
 
 def preempting(spec: dict[str, object] | None = None) -> tuple[Pipeline, dict[str, int], int]:

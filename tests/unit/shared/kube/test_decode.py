@@ -12,7 +12,7 @@ from shared.kube.decode import (
     Bookmark,
     KindDecoder,
     ObjectEvent,
-    Rejected,
+    RejectedObject,
     UnreadableListError,
     WatchFailure,
 )
@@ -52,7 +52,7 @@ def test_one_malformed_object_costs_itself_only() -> None:
     page = PODS_DECODER.page(page_of(pod("a"), bad, pod("b")))
     assert [item.metadata.name for item in page.items] == ["a", "b"]
     assert page.rejected == [
-        Rejected("ns/bad", "Expected `int | null`, got `str` - at `$.spec.priority`", "5")
+        RejectedObject("ns/bad", "Expected `int | null`, got `str` - at `$.spec.priority`", "5")
     ]
 
 
@@ -119,7 +119,7 @@ def test_an_error_that_is_no_status_is_an_error_all_the_same() -> None:
 
 def test_a_malformed_object_in_a_watch_is_named_and_keeps_its_version() -> None:
     event = PODS_DECODER.line(line_of("MODIFIED", pod("a", status={"phase": 3})))
-    assert event == Rejected("ns/a", "Expected `str`, got `int` - at `$.status.phase`", "5")
+    assert event == RejectedObject("ns/a", "Expected `str`, got `int` - at `$.status.phase`", "5")
 
 
 @pytest.mark.parametrize(
@@ -138,13 +138,13 @@ def test_an_object_that_is_gone_is_gone_whatever_else_cannot_be_read_of_it(damag
 
 def test_an_unknown_event_type_is_reported() -> None:
     event = PODS_DECODER.line(line_of("RENAMED", pod("a")))
-    assert event == Rejected("ns/a", "unknown watch event type 'RENAMED'", "5")
+    assert event == RejectedObject("ns/a", "unknown watch event type 'RENAMED'", "5")
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"x", b'{"type":"ADDED"}', b"\xff\xfe"])
 def test_a_line_that_cannot_be_read_says_so(line: bytes) -> None:
     event = PODS_DECODER.line(line)
-    assert isinstance(event, Rejected)
+    assert isinstance(event, RejectedObject)
     assert event.is_unreadable
 
 
@@ -169,7 +169,7 @@ def test_what_is_nested_without_end_is_refused_like_anything_else() -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
     body = b'{"metadata":{"name":"x","unknown":' + deep + b"}}"
     event = PODS_DECODER.line(b'{"type":"ADDED","object":' + body + b"}")
-    assert isinstance(event, Rejected)
+    assert isinstance(event, RejectedObject)
     with pytest.raises(UnreadableListError):
         PODS_DECODER.page(b'{"metadata":{},"items":[' + body + b"]}")
 
@@ -195,7 +195,7 @@ def test_whatever_is_sent_is_an_event_or_a_reason(value: Any) -> None:
     body = json.dumps(value).encode()
     for event_type in ("ADDED", "BOOKMARK", "ERROR", "ELSE"):
         event = PODS_DECODER.line(line_of(event_type, value))
-        assert isinstance(event, ObjectEvent | Bookmark | WatchFailure | Rejected)
+        assert isinstance(event, ObjectEvent | Bookmark | WatchFailure | RejectedObject)
     assert PODS_DECODER.line(body) is not None
     page = PODS_DECODER.page(page_of(value, pod("good")))
     assert page.items[-1].metadata.name == "good"

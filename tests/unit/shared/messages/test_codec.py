@@ -66,9 +66,9 @@ from shared.messages.to_scorer import (
     GreetAgain,
     PodOnNode,
     PodsOnNodes,
-    Refused,
     ScheduleExtended,
     SchedulePods,
+    ScorerRefused,
     TaskRun,
 )
 
@@ -92,7 +92,7 @@ OTHER_MESSAGES = [
     (FROM_SCORER, ScorerHello(1, 0, "a")),
     (FROM_SCORER, ResyncRequest(0, "gap")),
     (TO_SCORER, GreetAgain()),
-    (TO_SCORER, Refused("why")),
+    (TO_SCORER, ScorerRefused("why")),
     (
         FROM_SCORER,
         Proposals(

@@ -20,11 +20,11 @@ from shared.transport.connection import Connected
 from tests.unit.workers.binder.fake_api import FakeApi, make_order, make_verdict
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
 from workers.binder.bind_call import BOUND, NotBound, Outcome
-from workers.binder.binder_loop import REPORT_HELD_MAX, REPORT_HELD_S, Binder, Identity
+from workers.binder.binder_loop import REPORT_HELD_MAX, REPORT_HELD_S, BinderLoop, Identity
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins
 from workers.binder.evictions import Evictor
 from workers.binder.fences import Fences
-from workers.binder.recorder import Recorder, RecorderSettings
+from workers.binder.recorder import EventRecorder, RecorderSettings
 
 M = TypeVar("M", bound=FromBinder)
 
@@ -94,12 +94,12 @@ class Stage:
         self.api = FakeApi(*[b"{}"] * 100)
         loop = asyncio.get_running_loop()
         settings = RecorderSettings(trickle_per_s=0.001, held_s=0.0)
-        self.recorder = Recorder(self.api, settings, LoopClock(), "host", loop)
+        self.recorder = EventRecorder(self.api, settings, LoopClock(), "host", loop)
         self.fences = Fences()
         self.evictor = Evictor(
             self.api, LoopClock(), self.recorder.pod_preempted, fences=self.fences
         )
-        self.binder = Binder(
+        self.binder = BinderLoop(
             Identity(3, "x"),
             self.peer,
             BindingCycle(BindingPlugins(binds=(self.binds,))),

@@ -18,7 +18,7 @@ from shared.kube.api_errors import (
 from tests.unit.workers.binder.fake_api import Answer, FakeApi, make_order, make_verdict
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
 from workers.binder import recorder as recorder_module
-from workers.binder.recorder import Recorder, RecorderSettings
+from workers.binder.recorder import EventRecorder, RecorderSettings
 
 OK = b"{}"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/ns/events"
@@ -26,7 +26,7 @@ BROKEN = ServerError(500, "InternalError", "etcd")
 GONE = NotFound(404, "NotFound", "gone")
 SETTINGS = RecorderSettings(queue_max=100, quiet_s=0.1, writes_max=1, trickle_per_s=10.0)
 
-Scene = Callable[[Recorder], Awaitable[None]]
+Scene = Callable[[EventRecorder], Awaitable[None]]
 
 
 def play(scene: Scene, *script: Answer, settings: RecorderSettings = SETTINGS) -> FakeApi:
@@ -35,7 +35,7 @@ def play(scene: Scene, *script: Answer, settings: RecorderSettings = SETTINGS) -
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        recorder = Recorder(api, settings, LoopClock(), "host", loop)
+        recorder = EventRecorder(api, settings, LoopClock(), "host", loop)
         await scene(recorder)
         recorder.close()
 
@@ -65,7 +65,7 @@ def written(api: FakeApi) -> list[str]:
 
 class TestConditions:
     def test_a_verdict_writes_condition_then_event(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             recorder.pod_failed(make_verdict(message="no"))
             await settle()
 
@@ -80,7 +80,7 @@ class TestConditions:
         assert api.bodies[1]["eventTime"] == "2026-11-21T01:37:16.250000Z"
 
     def test_a_pod_that_waits_for_its_devices_gets_an_event_and_no_condition(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             recorder.pod_waits_for_devices(make_order())
             await settle()
 
@@ -97,7 +97,7 @@ class TestConditions:
         )
 
     def test_the_same_condition_is_not_written_again_and_another_is(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             for message in ("a", "a", "b", "a"):
                 recorder.pod_failed(make_verdict(message=message, write_event=False))
                 await settle()
@@ -110,7 +110,7 @@ class TestConditions:
         assert transitions == [True, False, False]
 
     def test_only_the_newest_of_those_that_wait_is_written(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             recorder.pod_failed(make_verdict("u0", "x", write_event=False))
             for message in ("a", "b", "c"):
                 recorder.pod_failed(make_verdict(message=message, write_event=False))
@@ -131,7 +131,7 @@ class TestConditions:
         async def main() -> None:
             loop = asyncio.get_running_loop()
             settings = SETTINGS._replace(writes_max=4)
-            recorder = Recorder(SlowApi(), settings, LoopClock(), "host", loop)
+            recorder = EventRecorder(SlowApi(), settings, LoopClock(), "host", loop)
             recorder.pod_failed(make_verdict(message="a", write_event=False))
             await asyncio.sleep(0.5)
             recorder.pod_failed(make_verdict(message="b", write_event=False))
@@ -143,7 +143,7 @@ class TestConditions:
         run_virtual(main())
 
     def test_a_pod_that_is_to_be_bound_loses_its_waiting_condition(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             recorder.pod_failed(make_verdict("u0", "x", write_event=False))
             recorder.pod_failed(make_verdict(write_event=False))
             assert recorder.pod_ordered("u1") is None
@@ -154,7 +154,7 @@ class TestConditions:
     def test_a_binding_waits_for_a_condition_that_is_being_written_and_it_is_not_retried(
         self,
     ) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             recorder.pod_failed(make_verdict(write_event=False))
             writing = recorder.pod_ordered("u1")
             assert writing is not None
@@ -166,7 +166,7 @@ class TestConditions:
 
     @pytest.mark.parametrize("error", [GONE, Conflict(409, "Conflict", "uid")])
     def test_a_pod_that_is_gone_needs_no_condition(self, error: Answer) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             recorder.pod_failed(make_verdict(write_event=False))
             await settle()
             assert recorder.conditions_dropped_count == 0
@@ -176,7 +176,7 @@ class TestConditions:
     def test_what_is_known_of_pods_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(recorder_module, "CONDITIONS_MAX", 2)
 
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             for uid in ("u1", "u2", "u3", "u3", "u1"):
                 recorder.pod_failed(make_verdict(uid, "m", write_event=False))
                 await settle()
@@ -187,7 +187,7 @@ class TestConditions:
 
 class TestTrouble:
     def test_a_write_is_tried_again_after_growing_pauses(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             recorder.pod_failed(make_verdict(write_event=False))
             await settle()
 
@@ -195,7 +195,7 @@ class TestTrouble:
         assert written(api) == ["pod-u1: 0/1 nodes are available."] * 3
 
     def test_it_is_given_up_in_the_end_and_counted(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             recorder.pod_failed(make_verdict(write_event=False))
             recorder.pod_bound(make_order(uid="u2"))
             await settle(600)
@@ -205,7 +205,7 @@ class TestTrouble:
         play(scene, *[BROKEN] * 10)
 
     def test_what_is_forbidden_is_not_repeated(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             recorder.pod_failed(make_verdict())
             await settle()
             assert recorder.conditions_dropped_count == 1
@@ -215,7 +215,7 @@ class TestTrouble:
         play(scene, forbidden, forbidden)
 
     def test_everything_waits_as_long_as_the_server_wishes(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             recorder.pod_bound(make_order(uid="u1"))
             await asyncio.sleep(19)
             assert recorder.waiting_count == 1
@@ -225,7 +225,7 @@ class TestTrouble:
         play(scene, TooManyRequests(429, "TooManyRequests", "later", 20.0), OK)
 
     def test_an_event_that_was_written_before_its_answer_was_lost_is_fine(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             recorder.pod_bound(make_order())
             await settle()
             assert recorder.events_dropped_count == 0
@@ -235,7 +235,7 @@ class TestTrouble:
 
 class TestSeries:
     def test_repeats_become_a_series_of_two_and_then_are_only_counted(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             for _ in range(5):
                 recorder.pod_failed(make_verdict(message="no"))
                 await settle(1)
@@ -245,7 +245,7 @@ class TestSeries:
         assert api.requests[2][1] == f"{EVENTS}/{api.bodies[1]['metadata']['name']}"
 
     def test_the_count_is_written_when_the_series_has_been_quiet(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             for _ in range(5):
                 recorder.pod_failed(make_verdict(message="no"))
                 await settle(1)
@@ -263,7 +263,7 @@ class TestSeries:
         assert written(api)[2:] == ["PATCH series 2", "PATCH series 5", "pod-u1 event: no"]
 
     def test_a_series_that_goes_on_is_refreshed_every_half_hour(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             for _ in range(32):
                 recorder.pod_failed(make_verdict(message="no"))
                 recorder.tick()
@@ -273,7 +273,7 @@ class TestSeries:
         assert written(api)[2:] == ["PATCH series 2", "PATCH series 32"]
 
     def test_another_version_of_the_pod_is_another_event_and_another_message_is_not(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             for message, version in (("a", "1"), ("b", "1"), ("c", "2"), ("c", "3")):
                 verdict = make_verdict(message=message)
                 recorder.pod_failed(msgspec.structs.replace(verdict, resource_version=version))
@@ -284,7 +284,7 @@ class TestSeries:
         assert told == ["pod-u1 event: a", "PATCH series 2", "pod-u1 event: c", "pod-u1 event: c"]
 
     def test_repeats_before_the_first_was_written_are_one_event_with_a_series(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             for _ in range(3):
                 recorder.pod_failed(make_verdict(message="no"))
             await settle(1)
@@ -293,7 +293,7 @@ class TestSeries:
         assert api.bodies[1]["series"]["count"] == 3
 
     def test_a_series_whose_event_has_expired_is_made_again(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             for _ in range(2):
                 recorder.pod_failed(make_verdict(message="no"))
                 await settle(1)
@@ -305,7 +305,7 @@ class TestSeries:
 
 class TestGivingWay:
     def test_while_bindings_are_under_way_only_a_trickle_is_written(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             recorder.set_binding(True)
             for number in range(50):
                 recorder.pod_bound(make_order(uid=f"u{number}"))
@@ -324,7 +324,7 @@ class TestGivingWay:
         api = FakeApi(*[OK] * 8)
 
         async def main() -> None:
-            recorder = Recorder(api, settings, LoopClock(), "host", asyncio.get_running_loop())
+            recorder = EventRecorder(api, settings, LoopClock(), "host", asyncio.get_running_loop())
             recorder.set_binding(True)
             for i in range(8):
                 recorder.pod_bound(make_order(uid=f"u{i}"))
@@ -341,7 +341,7 @@ class TestGivingWay:
         api = FakeApi(OK)
 
         async def main() -> None:
-            recorder = Recorder(api, settings, LoopClock(), "host", asyncio.get_running_loop())
+            recorder = EventRecorder(api, settings, LoopClock(), "host", asyncio.get_running_loop())
             recorder.pod_bound(make_order())
             await asyncio.sleep(0.49)
             counts.append(len(api.requests))
@@ -357,7 +357,7 @@ class TestGivingWay:
         api = FakeApi(OK, OK)
 
         async def main() -> None:
-            recorder = Recorder(api, settings, LoopClock(), "host", asyncio.get_running_loop())
+            recorder = EventRecorder(api, settings, LoopClock(), "host", asyncio.get_running_loop())
             recorder.pod_failed(make_verdict(message="no"))
             await asyncio.sleep(0.001)
             assert api.requests[0][0] == "PATCH"
@@ -374,7 +374,7 @@ class TestGivingWay:
 
         async def scene() -> None:
             loop = asyncio.get_running_loop()
-            recorder = Recorder(api, settings, LoopClock(), "host", loop)
+            recorder = EventRecorder(api, settings, LoopClock(), "host", loop)
             for number in range(10_000):
                 recorder.pod_failed(make_verdict(uid=f"u{number}"))
             for _ in range(3):
@@ -394,7 +394,7 @@ class TestGivingWay:
         assert len(early_events) <= settings.writes_max
 
     def test_draining_does_not_wait_for_the_rate(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             for number in range(20):
                 recorder.pod_bound(make_order(uid=f"u{number}"))
             await recorder.drain(0.5)
@@ -403,7 +403,7 @@ class TestGivingWay:
         play(scene, *[OK] * 20, settings=RecorderSettings(per_s=1.0, burst=1))
 
     def test_a_short_gap_between_bindings_is_not_taken_for_their_end(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             recorder.set_binding(True)
             for number in range(50):
                 recorder.pod_bound(make_order(uid=f"u{number}"))
@@ -418,7 +418,7 @@ class TestGivingWay:
         play(scene, *[OK] * 50)
 
     def test_when_full_the_oldest_events_go_first_and_conditions_last(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             recorder.set_binding(True)
             recorder.pod_bound(make_order(uid="u0"))  # Written at once: the trickle.
             for number in range(1, 5):
@@ -438,7 +438,7 @@ class TestGivingWay:
         ]
 
     def test_an_event_that_was_dropped_is_written_when_it_happens_again(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             recorder.set_binding(True)
             recorder.pod_bound(make_order(uid="u0"))
             recorder.pod_failed(make_verdict("u1", "no"))
@@ -453,7 +453,7 @@ class TestGivingWay:
         assert "pod-u1 event: no" in written(api)
 
     def test_draining_writes_everything_though_bindings_are_under_way(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             recorder.set_binding(True)
             for number in range(20):
                 recorder.pod_bound(make_order(uid=f"u{number}"))
@@ -463,7 +463,7 @@ class TestGivingWay:
         play(scene, *[OK] * 20)
 
     def test_draining_ends_in_time_and_counts_what_it_leaves(self) -> None:
-        async def scene(recorder: Recorder) -> None:
+        async def scene(recorder: EventRecorder) -> None:
             recorder.pod_bound(make_order(uid="u1"))
             recorder.pod_bound(make_order(uid="u2"))
             await recorder.drain(0.1)

@@ -18,7 +18,12 @@ from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
 from workers.scorer.extended_cycle import ExtendedCycle
 from workers.scorer.extended_pods import PODS_AT_A_TIME, ExtendedPods, Settled
-from workers.scorer.extender_questions import Answer, FilterQuestion, PreemptQuestion, Question
+from workers.scorer.extender_questions import (
+    ExtenderAnswer,
+    FilterQuestion,
+    PreemptQuestion,
+    Question,
+)
 
 
 class FakeCaller:
@@ -96,7 +101,7 @@ class World:
         assert isinstance(question, FilterQuestion)
         refused = {name: "no" for name in question.node_names if name not in passing}
         verdicts = ExtenderVerdicts(list(passing), refused, {}, scores)
-        return self.extended.work([Answer(question.number, verdicts=verdicts)])
+        return self.extended.work([ExtenderAnswer(question.number, verdicts=verdicts)])
 
     def row(self, name: str) -> int:
         return self.replica.nodes.row_of(name)
@@ -148,7 +153,7 @@ def test_nodes_that_an_extender_sent_back_are_rated_without_their_pods(
     world.add(pod)
     # Alike but for the pod on "a", and the extender likes "a" a little.
     verdicts = ExtenderVerdicts(["a", "c"], scores={"a": 1}, are_bare=are_bare)
-    settled = world.extended.work([Answer(world.caller.take().number, verdicts=verdicts)])
+    settled = world.extended.work([ExtenderAnswer(world.caller.take().number, verdicts=verdicts)])
     assert placements(settled) == [(1, world.row(best))]
     cpu_milli = {name: world.replica.nodes.requested[CPU, world.row(name)] for name in "ac"}
     assert cpu_milli == {"a": 500, "c": 0, best: {"a": 600, "c": 100}[best]}
@@ -179,7 +184,9 @@ def test_an_extender_that_fails_makes_an_error() -> None:
     pod = make_pod("p")
     world = World(FILTERS, pods=[pod])
     world.add(pod)
-    (settled,) = world.extended.work([Answer(world.caller.take().number, error="unreachable")])
+    (settled,) = world.extended.work(
+        [ExtenderAnswer(world.caller.take().number, error="unreachable")]
+    )
     (failure,) = settled.answers.failures
     assert (failure.is_error, failure.message) == (True, "unreachable")
 
@@ -241,7 +248,7 @@ def test_extenders_choose_among_the_victims() -> None:
     world, question = preempting()
     assert sorted(question.victims) == ["a", "b", "c"]
     left = {"b": question.victims["b"]}
-    (settled,) = world.extended.work([Answer(question.number, victims=left)])
+    (settled,) = world.extended.work([ExtenderAnswer(question.number, victims=left)])
     (failure,) = settled.answers.failures
     assert failure.preemption is not None
     assert failure.preemption.node_row == world.row("b")
@@ -251,15 +258,15 @@ def test_extenders_choose_among_the_victims() -> None:
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (Answer(0, victims={}), "preemption: no candidate node for preemption"),
-        (Answer(0, error="out of order"), "preemption: out of order"),
+        (ExtenderAnswer(0, victims={}), "preemption: no candidate node for preemption"),
+        (ExtenderAnswer(0, error="out of order"), "preemption: out of order"),
         (
-            Answer(0, victims={"b": MetaVictims([MetaPod("uid-on-a")], 0)}),
+            ExtenderAnswer(0, victims={"b": MetaVictims([MetaPod("uid-on-a")], 0)}),
             "not all found on that node",
         ),
     ],
 )
-def test_what_extenders_leave_may_be_nothing(answer: Answer, told: str) -> None:
+def test_what_extenders_leave_may_be_nothing(answer: ExtenderAnswer, told: str) -> None:
     world, question = preempting()
     (settled,) = world.extended.work([answer._replace(number=question.number)])
     (failure,) = settled.answers.failures

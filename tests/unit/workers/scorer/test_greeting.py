@@ -6,7 +6,7 @@ import pytest
 
 from shared.clock import SystemClock
 from shared.messages.from_scorer import FromScorer, ScorerHello
-from shared.messages.to_scorer import Drain, GreetAgain, Refused, ToScorer
+from shared.messages.to_scorer import Drain, GreetAgain, ScorerRefused, ToScorer
 from shared.transport.connection import Connected
 from shared.transport.scorer_sockets import FromOwner, RefusedError
 from tests.support.lone_scorer import loop_on
@@ -63,4 +63,4 @@ def test_a_worker_of_the_owners_host_leaves_with_it() -> None:
 
 def test_a_worker_that_is_refused_ends_with_the_reason() -> None:
     with pytest.raises(RefusedError, match="other configuration"):
-        hellos_after([Connected(), Refused("other configuration")], "abc")
+        hellos_after([Connected(), ScorerRefused("other configuration")], "abc")
