@@ -13,6 +13,7 @@ from typing import Any, Final, assert_never
 
 import msgspec
 
+from bench.sync_peer import SyncPeer, sync_binder_peer
 from shared.child_plan import child_start
 from shared.clock import Clock, SystemClock
 from shared.errors import OperationalError
@@ -40,7 +41,6 @@ from shared.telemetry.log import EventLog
 from shared.transport.connection import Connected
 from shared.transport.endpoints import Endpoints
 from shared.transport.stop import StopSignals
-from shared.transport.sync_peer import SyncPeer, sync_binder_peer
 
 BEAT_MS: Final = 1000
 SEND_TIMEOUT_MS: Final = 5000

@@ -84,7 +84,7 @@ class NominatedPods:
                 going = msgspec.structs.replace(
                     victim.record, deleted=DELETED_AT, is_preempted=True
                 )
-                self._cache.update_pod(going)
+                self._cache.add_pod(going)
         self.nominate(record, pod_class, self._cache.nodes.name_of(best.row))
 
     def victims(self, row: int, pod_rows: Iterable[int]) -> Iterator[CachedPod]:

@@ -23,7 +23,6 @@ from shared.framework.diagnosis import (
     FitError,
     diagnose,
     node_verdicts,
-    rows_without_verdict,
 )
 from shared.framework.filter_outcomes import (
     ActiveScore,
@@ -59,6 +58,11 @@ class Scored(NamedTuple):
     raws: list[Int64s]
     normalized: list[Int64s]
     totals: Int64s
+
+
+def rows_without_verdict(filtered: FilterOutcome) -> Rows:
+    """The rows that passed every filter."""
+    return filtered.rows[filtered.failed_by < 0]
 
 
 class SlowAttempt:

@@ -18,6 +18,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from bench.null_binder import Line
+from bench.sync_peer import sync_adapter_peer
 from bench.unsupervised import UnsupervisedProcesses
 from shared.child_plan import ChildPlan
 from shared.errors import OperationalError
@@ -49,7 +50,6 @@ from shared.messages.to_owner import (
 from shared.runtime_options import RuntimeOptions
 from shared.transport.admin_client import AdminClient, NoAnswerError
 from shared.transport.endpoints import Endpoints
-from shared.transport.sync_peer import sync_adapter_peer
 
 START_TIMEOUT_S: Final = 300.0
 ANSWER_S_MAX: Final = 300.0

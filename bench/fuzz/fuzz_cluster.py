@@ -245,8 +245,8 @@ class SmallCluster:
 
     def _new_scorer(self) -> ScorerProcess:
         self._lives += 1
-        life = Life("scorer-0", self._lives, self._config, Heartbeat(), caller=self._caller)
-        return ScorerProcess(self._machine, life)
+        life = Life("scorer-0", self._lives, self._config, Heartbeat())
+        return ScorerProcess(self._machine, life, self._caller)
 
     def check(self) -> None:
         """All that is held agrees, and a new pod still finds its way to a new node."""

@@ -16,6 +16,7 @@ import msgspec
 
 from bench.sim import slow_pods, slow_storage
 from bench.sim import slow_topology as slow
+from bench.sim.extender import LICENCE, SEAT, is_refused
 from bench.sim.slow_claims import backing_class, claims_verdict, shared_devices
 from bench.sim.slow_pods import Amounts, Verdict
 from bench.sim.slow_storage import Storage, VolumePod
@@ -51,7 +52,8 @@ class OraclePod:
     @cached_property
     def requests(self) -> Amounts:
         """What it takes of a node."""
-        return slow_pods.requests_of(self.spec, self.status)
+        wanted = slow_pods.requests_of(self.spec, self.status)
+        return {name: amount for name, amount in wanted.items() if name not in (LICENCE, SEAT)}
 
     @cached_property
     def host_ports(self) -> list[slow_pods.Port]:
@@ -199,6 +201,7 @@ def _why_not(
         or _topology(pod, node, cluster, before)
         or claims_verdict(pod.uid, pod.namespace, pod.spec, pod.status, node, cluster)
         or _features(pod, node)
+        or _extender(pod, node)
     )
 
 
@@ -352,6 +355,12 @@ def _features(pod: OraclePod, node: OracleNode) -> Verdict | None:
     if wanted <= set(node.features):
         return None
     return Verdict("NodeDeclaredFeatures", "a feature is not there", is_final=True)
+
+
+def _extender(pod: OraclePod, node: OracleNode) -> Verdict | None:
+    if is_refused(pod.spec, node.name):
+        return Verdict("Extender", "no licence there", is_final=True)
+    return None
 
 
 def _slow(pod: OraclePod) -> slow.SlowPod:

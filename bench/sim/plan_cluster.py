@@ -5,6 +5,7 @@ from typing import Final
 from bench.sim import plan_claims
 from bench.sim.deadly import DEADLY, OWNER, SCORER
 from bench.sim.draw import STARTS_S, Action, Draw, Json
+from bench.sim.extender import LICENCE, SEAT
 from bench.sim.permit import GROUP
 from bench.sim.permit import SIZE as GROUP_SIZE
 from bench.sim.poison import PREFIX, poisonous_pod
@@ -258,4 +259,23 @@ def poison_bound(draw: Draw) -> list[Action]:
         body = poisonous_pod(rng, f"bound-{number}")
         body["spec"]["nodeName"] = f"{PREFIX}home"
         made.append(Action(draw.time_s(), "put_raw", {"plural": "pods", "body": body}))
+    return made
+
+
+def extended(draw: Draw) -> list[Action]:
+    """Pods that extenders have a say in, some of which are deleted."""
+    rng, made = draw.rng, []
+    draw.shapes = [shape(draw) for _ in draw.some(3)]
+    for each in draw.shapes:
+        resources = each["spec"]["containers"][0]["resources"]
+        asked = rng.choice(((LICENCE,), (SEAT,), (LICENCE, SEAT)))
+        count = {name: str(rng.randint(1, 2)) for name in asked}
+        resources["requests"] |= count
+        resources["limits"] = resources.get("limits", {}) | count
+    for _ in draw.some(6):
+        made += pods_at(draw, draw.time_s())
+    pods = [action.what for action in made if action.do == "create_pod"]
+    for pod in rng.sample(pods, rng.randint(0, len(pods) // 2)):
+        named = {"namespace": pod["namespace"], "name": pod["name"]}
+        made.append(Action(draw.time_s(), rng.choice(("delete_pod", "finish_pod")), named))
     return made

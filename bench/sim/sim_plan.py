@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from bench.sim import plan_claims, plan_cluster, plan_faults, plan_groups
 from bench.sim.deadly import SimulatedDeath
 from bench.sim.draw import Action, Draw
+from bench.sim.extender import CONFIGURATION
 from bench.sim.permit import SimulatedGroup
 
 LASTS_S: Final = (2.0, 12.0)
@@ -28,13 +29,15 @@ RARE: Final = {
 }  # fmt: skip
 """How likely a feature is; one half where nothing is said."""
 LATER: Final = {
-    "asleep": 0.1, "deadly": 0.1, "device_resources": 0.15, "lingering": 0.1, "matched": 0.1,
-    "poison_bound": 0.1,
+    "later": {
+        "asleep": 0.1, "deadly": 0.1, "device_resources": 0.15, "lingering": 0.1, "matched": 0.1,
+        "poison_bound": 0.1,
+    },
+    "latest": {"pod_groups": 0.15},
+    "extended": {"extenders": 0.15},
 }  # fmt: skip
-"""Features that are drawn after all that is above, from a generator of their own: seeds without them are
-what they were before there were these."""
-LATEST: Final = {"pod_groups": 0.15}
-"""The same again."""
+"""Features that are drawn after all that is above, each row from a generator of its own, by its name:
+what is added here changes no seed that is without it."""
 
 PLAIN: Final = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -76,7 +79,7 @@ def make_plan(seed: int) -> Plan:
     draw = Draw(rng, frozenset(features))
     made = _actions(draw)
     counts = rng.choice((1, 2, 2, 3)), rng.choice((1, 1, 2))
-    for name, chances in (("later", LATER), ("latest", LATEST)):
+    for name, chances in LATER.items():
         draw.rng = more = random.Random(f"plan/{seed}/{name}")
         drawn = tuple(each for each, chance in chances.items() if more.random() < chance)
         for each in drawn:
@@ -100,6 +103,8 @@ def configurations(features: Container[str]) -> tuple[str, ...]:
     if enabled:
         told = f"{{enabled: [{', '.join(enabled)}]}}"
         first += f"profiles: [{{plugins: {{multiPoint: {told}}}}}]\n"
+    if "extenders" in features:
+        first += CONFIGURATION
     return first, *(f"{first}{more}\n" for more in OTHERWISE)
 
 
@@ -159,4 +164,5 @@ MAKERS_LATER: Final[dict[str, Callable[[Draw], list[Action]]]] = {
     "matched": plan_claims.matched,
     "poison_bound": plan_cluster.poison_bound,
     "pod_groups": plan_groups.pod_groups,
+    "extenders": plan_cluster.extended,
 }

@@ -47,7 +47,8 @@ from workers.binder.binder_limits import limits_of
 from workers.binder.binder_loop import Identity
 from workers.binder.binding_profiles import plugins_by_profile
 from workers.binder.recorder import RecorderSettings
-from workers.scorer.extender_calls import ExtenderCaller
+from workers.scorer.extender_calls import ExtenderCaller, ExtenderDesk
+from workers.scorer.extender_questions import ExtenderAnswer, Question
 from workers.scorer.scorer_assembly import ScorerIdentity, make_loop
 
 ADDRESS: Final = "http://simulated:1"
@@ -97,8 +98,6 @@ class Life(NamedTuple):
     config: SchedulerConfiguration
     heartbeat: Heartbeat
     careful: frozenset[int] | None = None
-    caller: ExtenderCaller | None = None
-    """Of a scorer that asks extenders."""
 
     @property
     def place(self) -> int:
@@ -176,11 +175,50 @@ class OwnerProcess(LoopProcess):
             self.sockets.close()
 
 
+class SimulatedCaller:
+    """What a worker has a thread for (`workers.scorer.extender_calls.ExtenderCaller`): a loop beside
+    it, which lives as long."""
+
+    fd = -1
+
+    def __init__(self, machine: Machine, life: Life, wake: Callable[[], None]) -> None:
+        self.extenders = life.config.extenders
+        name = f"{machine.prefix}{life.name}-extenders"
+        self.process = new_process(machine.simulation, name, machine.clock, machine.network)
+        self._wake = wake
+        self._answers: list[ExtenderAnswer] = []
+        access = access_by_url(ADDRESS, {})
+        self._desk = ExtenderDesk(
+            self.extenders, access, self._put, machine.clock, life.heartbeat.write_note
+        )
+
+        async def main() -> int:
+            await self._desk.run(lambda: None)
+            return exit_codes.OK
+
+        self.process.start(main)
+
+    def ask(self, question: Question) -> None:
+        self.process.call_soon(self._desk.begin, question)
+
+    def take(self) -> list[ExtenderAnswer]:
+        answers, self._answers = self._answers, []
+        return answers
+
+    def _put(self, answer: ExtenderAnswer) -> None:
+        self._answers.append(answer)
+        self._wake()
+
+
 class ScorerProcess(LoopProcess):
     """One life of a worker."""
 
-    def __init__(self, machine: Machine, life: Life) -> None:
+    def __init__(self, machine: Machine, life: Life, asks: ExtenderCaller | None = None) -> None:
+        """`asks`: in place of one who asks the extenders of the configuration."""
         super().__init__(machine, life)
+        self.caller: SimulatedCaller | None = None
+        if asks is None and any(each.is_asked_by_scorers for each in life.config.extenders):
+            self.caller = SimulatedCaller(machine, life, self.wake)
         identity = ScorerIdentity(life.place, f"{self.name}-{life.number}", self.simulation.seed)
         self.sockets = ScorerEnd(machine.links, self, identity.instance)
         self.loop = make_loop(
@@ -190,7 +228,7 @@ class ScorerProcess(LoopProcess):
             identity,
             self.clock,
             life.heartbeat,
-            life.caller,
+            asks or cast("ExtenderCaller | None", self.caller),
         )
         self.wake()
 
@@ -205,6 +243,8 @@ class ScorerProcess(LoopProcess):
         if self.is_alive:
             super().kill()
             self.sockets.vanish()
+            if self.caller is not None:
+                self.caller.process.kill()
 
 
 def _died(process: Process, error: BaseException) -> SimulatedFailure:

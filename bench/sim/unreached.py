@@ -6,14 +6,9 @@ from typing import Final
 
 from bench.sim.coverage import FOLDERS, Function, Lines, functions, ranges, unreached
 
-_EXTENDERS: Final = "no extender is simulated"
 _MAIN: Final = "the simulation puts processes together itself"
 _ASKED: Final = "people ask for it: berth status, dump, compare, metrics"
 REASONS: Final[Sequence[tuple[str, str, str]]] = (
-    ("workers/scorer/extende*", "*", _EXTENDERS),
-    ("workers/scorer/raw_nodes.py", "*", _EXTENDERS),
-    ("workers/binder/extender_bind.py", "*", _EXTENDERS),
-    ("shared/extenders/extender_verdicts.py", "*", _EXTENDERS),
     ("workers/*/__main__.py", "*", _MAIN),
     ("daemon/core/dump.py", "*", _ASKED),
     ("daemon/core/administration.py", "*", _ASKED),

@@ -17,7 +17,7 @@ from bench.apiserver.api_cluster import (
 )
 from bench.apiserver.api_faults import AnswerFault, Refuse, RequestFault, WatchFault
 from bench.apiserver.fault_plan import Rule, RulePlan
-from bench.apiserver.http_server import ApiServer, ServerOptions
+from bench.apiserver.http_server import ServerOptions
 from bench.apiserver.router import Request
 from bench.apiserver.served_resources import CORE_EVENTS, RESOURCES, Resource
 from bench.apiserver.store import StoredObject, Table
@@ -25,6 +25,7 @@ from bench.apiserver.watching import WatchCursor, WatchStart
 from bench.sim.berth import Berth
 from bench.sim.controllers import Controllers
 from bench.sim.draw import Action, Json
+from bench.sim.extender import ServerWithExtenders
 from bench.sim.poison import is_poison
 from bench.sim.schedule import EPOCH_WALL_S, KILLED, MachineClock, Process, Simulation
 from bench.sim.sim_processes import ScorerProcess, new_process, start_api_server
@@ -74,7 +75,7 @@ class World:
         self.berths: list[Berth] = []
         self.process = new_process(simulation, "apiserver", MachineClock(simulation), network)
         options = ClusterOptions(seed=simulation.seed, disabled_admission=_OFF)
-        self.server = ApiServer(
+        self.server = ServerWithExtenders(
             ServerOptions(cluster=options),
             faults=self.faults,
             now_s=lambda: EPOCH_WALL_S + simulation.now_s,
@@ -375,7 +376,12 @@ class World:
 
     def break_connections(self) -> None:
         """All connections break at once, those included that the server has closed already."""
-        for process in (self.process, *self._all_processes()):
+        callers = [
+            process.caller.process
+            for process in self._all_processes()
+            if isinstance(process, ScorerProcess) and process.caller is not None
+        ]
+        for process in (self.process, *callers, *self._all_processes()):
             if isinstance(process, VirtualLoop):
                 for connection in list(process.connections):
                     connection.break_off()

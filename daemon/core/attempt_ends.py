@@ -43,7 +43,7 @@ class AttemptEnds:
         self._outgoing.binders.order(attempt.ticket, pod.record, node_name, profile)
         self._outgoing.counters.passed["Permit", profile] += 1
         self._outgoing.counters[Count.SCHEDULED] += 1
-        self._outgoing.counters.recent.append((pod.popped_s, pod.record, node_name, ""))
+        self._outgoing.counters.recent.append((pod.popped_s, pod.record.key, node_name, ""))
 
     def work_for(self, record: PodRecord, info: PodInfo, node_name: str) -> BindingWork:
         """What the volumes and claims need of a pod that has just been reserved a place."""
@@ -73,7 +73,7 @@ class AttemptEnds:
             ticket, record, node_name, profile, work, extenders, is_announced=is_announced
         )
         self._outgoing.counters[Count.SCHEDULED] += 1
-        self._outgoing.counters.recent.append((pod.popped_s, record, node_name, ""))
+        self._outgoing.counters.recent.append((pod.popped_s, record.key, node_name, ""))
 
     def take_off(self, record: PodRecord, info: PodInfo, node_name: str) -> CachedPod | None:
         """Undoes what was assumed of a pod. None: the pod is gone, or known to be bound; what was
@@ -118,7 +118,7 @@ class AttemptEnds:
             message = pod_class.last_message  # One text for all that were told it.
         pod_class.last_message = message
         pod.past = (*pod.past[1 - PAST_MAX :], (now_s, message))
-        self._outgoing.counters.recent.append((pod.popped_s, pod.record, "", message))
+        self._outgoing.counters.recent.append((pod.popped_s, pod.record.key, "", message))
 
     def report(self) -> None:
         """Conditions and events of the attempts that failed, once there is a binder to write them."""

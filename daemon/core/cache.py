@@ -170,10 +170,6 @@ class Cache(CachedNodes):
         else:
             self._replace(pod, record, pod_class)
 
-    def update_pod(self, record: PodRecord) -> None:
-        """A pod that is on a node changed. The same as `add_pod`, as a watch may merge events."""
-        self.add_pod(record)
-
     def remove_pod(self, uid: str) -> CachedPod | None:
         """A pod is gone or finished; None if it was not here."""
         pod = self._pods.get(uid)

@@ -97,10 +97,6 @@ class CachedNodes:
                 refuse(error)
         return self._put_nodes(shaped)
 
-    def update_node(self, node: Node) -> None:
-        """The same as `add_node`."""
-        self.add_node(node)
-
     def remove_node(self, name: str) -> Node | None:
         """A node is gone; with pods still on it, it stays as a ghost. None if it was not here."""
         info = self._node_infos.get(name)

@@ -6,7 +6,6 @@ from typing import Final
 
 from shared.framework.plugin_times import PluginTimes
 from shared.framework.runtime import Framework
-from shared.kube.pod_record import PodRecord
 from shared.messages.measured import HistogramState, LabelledCount, Measured, add_to, measured_by
 from shared.telemetry.metrics import Count
 from shared.telemetry.tally import Labels, Tally
@@ -50,8 +49,9 @@ class Counters(dict[Count, int]):
         """Node -> pods of ours that another scheduler bound there. A node that goes is forgotten."""
         self.last_error = ""
         """What was told of the last attempt that ended with an error."""
-        self.recent: deque[tuple[float, PodRecord, str, str]] = deque(maxlen=RECENT_MAX)
-        """How the last attempts ended: when they began, pod, node, and the message of those without."""
+        self.recent: deque[tuple[float, str, str, str]] = deque(maxlen=RECENT_MAX)
+        """How the last attempts ended: when they began, the pod's key, node, and the message of those
+        without."""
         self._tally = Tally()
 
     def count(self, name: str, labels: Labels, by: int = 1) -> None:

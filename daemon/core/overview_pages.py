@@ -90,10 +90,7 @@ def pending_groups(facts: ClusterFacts, counters: Counters, start: int) -> Pendi
 
 def recent_decisions(counters: Counters) -> list[RecentDecision]:
     """The last ones, the newest last."""
-    return [
-        RecentDecision(begun_s, record.key, node, message)
-        for begun_s, record, node, message in counters.recent
-    ]
+    return [RecentDecision(*each) for each in counters.recent]
 
 
 def _group(pod: QueuedPod, count: int) -> PendingGroup:

@@ -7,7 +7,6 @@ The message is read by people and matched by tools, so it is equal to the last c
 from collections import Counter
 from typing import NamedTuple
 
-from shared.columns.schema import Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.filter_outcomes import (
     FilterOutcome,
@@ -109,11 +108,6 @@ def _told(status: Status) -> Status:
     if status.code is not Code.ERROR:
         return status
     return status._replace(reasons=(filter_error(status.plugin, status.message),))
-
-
-def rows_without_verdict(filtered: FilterOutcome) -> Rows:
-    """The rows that passed every filter."""
-    return filtered.rows[filtered.failed_by < 0]
 
 
 def _rejected_by_pre_filter(outcome: PreFilterOutcome, node_count: int) -> FitError:

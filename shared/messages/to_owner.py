@@ -10,24 +10,7 @@ from typing import Final
 import msgspec
 
 from shared.kube.objects import (
-    CsiDriver,
-    CsiNode,
-    CsiStorageCapacity,
-    DeviceClass,
-    Namespace,
     Node,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PodDisruptionBudget,
-    PodGroup,
-    ReplicaSet,
-    ReplicationController,
-    ResourceClaim,
-    ResourceSlice,
-    Service,
-    StatefulSet,
-    StorageClass,
-    VolumeAttachment,
 )
 from shared.kube.pod_record import PodRecord
 from shared.messages.codec import Codec
@@ -63,28 +46,6 @@ class NodeChanged(_Message, frozen=True, tag="n"):
 
 class NodeDeleted(_Message, frozen=True, tag="nd"):
     name: str
-
-
-OtherObject = (
-    Namespace
-    | Service
-    | ReplicationController
-    | ReplicaSet
-    | StatefulSet
-    | PersistentVolume
-    | PersistentVolumeClaim
-    | StorageClass
-    | CsiNode
-    | CsiDriver
-    | CsiStorageCapacity
-    | VolumeAttachment
-    | PodDisruptionBudget
-    | PodGroup
-    | ResourceClaim
-    | DeviceClass
-    | ResourceSlice
-)
-"""Every kind but pods and nodes: few objects, kept whole and handed on to the scorers."""
 
 
 class ObjectChanged(_Message, frozen=True, tag="o"):

@@ -11,7 +11,6 @@ import pytest
 
 from daemon.adapter.api_source import ApiSource
 from daemon.adapter.kind_watch import KindWatch, WatchSettings
-from daemon.adapter.link import MemoryLink
 from daemon.adapter.process import Adapter
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
@@ -29,6 +28,7 @@ from shared.messages.to_owner import (
     SyncFinished,
     SyncStarted,
 )
+from tests.support.memory_adapter import MemoryLink
 from tests.support.scripted_server import Handler, Reply, Request, ScriptedServer
 from tests.support.waiting import HANG_S
 

@@ -18,10 +18,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from bench.conformance.one_by_one import rows_without_verdict
 from bench.sim.slow_topology import HOST_NAME, REQUIRED, ZONE
 from daemon.core.cache import Cache
 from daemon.core.queue.queued_pod import Place, QueuedPod
-from shared.framework.diagnosis import filter_candidates, rows_without_verdict
+from shared.framework.diagnosis import filter_candidates
 from shared.framework.prepared_pod import prepared
 from shared.kube.objects import ApiObject, Node
 from shared.kube.pod_record import PodRecord

@@ -96,7 +96,7 @@ def places(name: str = "there", at: str = "n0", **others: Any) -> Step:
 
 def relabels(**labels: str) -> Step:
     """The pod that `places` has placed."""
-    return lambda cache: cache.update_pod(
+    return lambda cache: cache.add_pod(
         make_pod("there", node_name="n0", spec={"nodeName": "n0"}, labels=labels)
     )
 

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, Self, assert_never
 
-from shared.clock import SystemClock
+from shared.clock import Clock, SystemClock
 from shared.errors import OperationalError
 from shared.extenders.extender_client import ExtenderClient
 from shared.extenders.extender_config import ExtenderConfig
@@ -61,9 +61,8 @@ class ExtenderCaller:
         tell: Callable[[bytes], None] = lambda _: None,
     ) -> None:
         """`tell` gets what is wrong with the connections (`shared/kube/connection_problems.py`)."""
-        self._tell = tell
         self.extenders = tuple(extenders)
-        self._access = access
+        self._desk = ExtenderDesk(self.extenders, access, self._put, SystemClock(), tell)
         self._answers: deque[ExtenderAnswer] = deque()
         self._failure: BaseException | None = None
         self._is_ready = threading.Event()
@@ -77,7 +76,7 @@ class ExtenderCaller:
 
     def __exit__(self, *_: object) -> None:
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop.set)
+            self._loop.call_soon_threadsafe(self._desk.stop)
         self._thread.join()
         os.close(self.fd)
         os.close(self._wake_fd)
@@ -85,7 +84,7 @@ class ExtenderCaller:
     def ask(self, question: Question) -> None:
         """Answered some time later."""
         self._raise_failure()
-        self._loop.call_soon_threadsafe(self._begin, question)
+        self._loop.call_soon_threadsafe(self._desk.begin, question)
 
     def take(self) -> list[ExtenderAnswer]:
         """The answers that have come."""
@@ -115,15 +114,48 @@ class ExtenderCaller:
 
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
+        await self._desk.run(self._is_ready.set)
+
+    def _put(self, answer: ExtenderAnswer) -> None:
+        self._answers.append(answer)
+        self._wake()
+
+    def _wake(self) -> None:
+        # If it is full it is readable all the more.
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._wake_fd, b".")
+
+
+class ExtenderDesk:
+    """Where extenders are asked, on one event loop."""
+
+    def __init__(
+        self,
+        extenders: Sequence[ExtenderConfig],
+        access: ClusterAccess,
+        answered: Callable[[ExtenderAnswer], None],
+        clock: Clock,
+        tell: Callable[[bytes], None],
+    ) -> None:
+        """`answered` is told on the loop, once for each question."""
+        self._extenders = extenders
+        self._access = access
+        self._answered_by = answered
+        self._clock = clock
+        self._tell = tell
         self._stop = asyncio.Event()
+        self._failure: BaseException | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        problems = ConnectionProblems(log, SystemClock().wall_s, self._tell)
+
+    async def run(self, is_ready: Callable[[], None]) -> None:
+        """Until `stop`; a bug on the way is raised. `is_ready` is called once questions are taken."""
+        problems = ConnectionProblems(log, self._clock.wall_s, self._tell)
         self._api = ApiClient(self._access, connections_max=CONNECTIONS_MAX, problems=problems)
-        self._clients = [ExtenderClient(config, problems) for config in self.extenders]
+        self._clients = [ExtenderClient(config, problems) for config in self._extenders]
         self._nodes = RawNodes(self._api)
-        if any(_needs_nodes(config) for config in self.extenders):
+        if any(_needs_nodes(config) for config in self._extenders):
             self._start(self._nodes.run())
-        self._is_ready.set()
+        is_ready()
         await self._stop.wait()
         for task in self._tasks:
             task.cancel()
@@ -135,8 +167,16 @@ class ExtenderCaller:
         if self._failure is not None:
             raise self._failure
 
+    def stop(self) -> None:
+        """Questions that are open are not answered any more."""
+        self._stop.set()
+
+    def begin(self, question: Question) -> None:
+        """Answered some time later."""
+        self._start(self._answer(question))
+
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._on_done)
 
@@ -146,21 +186,12 @@ class ExtenderCaller:
             self._failure = task.exception()
             self._stop.set()
 
-    def _begin(self, question: Question) -> None:
-        self._start(self._answer(question))
-
     async def _answer(self, question: Question) -> None:
         try:
             answer = await self._answered(question)
         except OperationalError as error:
             answer = ExtenderAnswer(question.number, error=str(error))
-        self._answers.append(answer)
-        self._wake()
-
-    def _wake(self) -> None:
-        # If it is full it is readable all the more.
-        with contextlib.suppress(BlockingIOError):
-            os.write(self._wake_fd, b".")
+        self._answered_by(answer)
 
     async def _answered(self, question: Question) -> ExtenderAnswer:
         pod = await self._pod(question.pod)

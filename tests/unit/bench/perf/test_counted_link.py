@@ -3,10 +3,10 @@
 import asyncio
 
 from bench.perf.decision_processes import CountedLink
-from daemon.adapter.link import MemoryLink
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.to_owner import AdapterHello, SyncStarted
 from shared.transport.adapter_link import NO_EPOCH
+from tests.support.memory_adapter import MemoryLink
 from tests.support.waiting import HANG_S
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from bench.watched.pod_events import PodEvent
 from bench.watched.pod_watch import PodWatch, WatchBrokenError
-from shared.clock import ManualClock
 from shared.kube.api_client import ApiClient
+from tests.support.manual_clock import ManualClock
 
 
 def event(kind: str, version: str, name: str = "", **others: Any) -> bytes:

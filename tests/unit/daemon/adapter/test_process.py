@@ -8,8 +8,6 @@ import msgspec
 import pytest
 
 from daemon.adapter.event_source import EventSource, MessageSink
-from daemon.adapter.link import MemoryLink
-from daemon.adapter.memory_source import MemorySource
 from daemon.adapter.outbox import HELD_COUNT_MAX, HELD_S, Outbox
 from daemon.adapter.process import Adapter
 from shared.errors import OperationalError
@@ -29,6 +27,7 @@ from shared.messages.to_owner import (
     SyncStarted,
 )
 from tests.support.builders import make_pod
+from tests.support.memory_adapter import MemoryLink, MemorySource
 from tests.unit.workers.binder.virtual_time import run_virtual
 
 

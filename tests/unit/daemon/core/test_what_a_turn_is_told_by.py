@@ -114,7 +114,7 @@ def test_pods_placed_after_a_flush_are_counted() -> None:
     for is_room in (False, True):
         if is_room:
             # Nobody tells the queue of it.
-            pipeline.state.cache.update_node(make_node("n0", cpu="200"))
+            pipeline.state.cache.add_node(make_node("n0", cpu="200"))
         while not queued.was_flushed:
             pipeline.advance(10.0)
         flushed.append(queued.attempts)

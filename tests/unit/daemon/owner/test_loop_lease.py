@@ -9,9 +9,9 @@ import pytest
 from daemon.core.effects import Effect, TellBinder
 from daemon.core.events import Event, LeaseTaken
 from daemon.owner.owner_loop import OwnerLoop
-from shared.clock import ManualClock
 from shared.messages.to_binder import BindPods, PreemptPods, ReportPods
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
+from tests.support.manual_clock import ManualClock
 
 
 class FakeSockets:

@@ -10,11 +10,11 @@ import pytest
 from daemon.adapter.recording import Recorder, read_recording
 from daemon.trial import replay
 from daemon.trial.replay import compare, in_the_shadow, lines_of, moments
-from shared.clock import ManualClock
 from shared.config import SchedulerConfiguration, parse_configuration
 from shared.kube.decode import INITIAL_EVENTS_END
 from shared.kube.resources import ALL_KINDS
 from shared.messages.to_owner import ObjectRejected
+from tests.support.manual_clock import ManualClock
 
 SECRET = "customer-7"
 DEFAULTS = SchedulerConfiguration()

@@ -1,13 +1,15 @@
-"""A cluster in memory that tells what is done to it; for tests and simulations in one process."""
+"""Both ends of an adapter in memory: a cluster that tells what is done to it, and the channel to an
+owner that a test plays."""
 
 import asyncio
 import copy
+from collections import deque
 
 from daemon.adapter.event_source import MessageSink
 from daemon.adapter.kind_feed import changed, deleted
 from shared.kube.objects import ApiObject
 from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL, ResourceKind
-from shared.messages.to_owner import SyncFinished, SyncStarted
+from shared.messages.to_owner import AdapterMessage, SyncFinished, SyncStarted, ToAdapter
 
 _SIZE_BYTES = 512
 
@@ -61,3 +63,37 @@ def _identity(item: ApiObject) -> tuple[str, str]:
 def _copy(item: ApiObject) -> ApiObject:
     # Splitting a pod takes it apart; what is held here must stay whole.
     return copy.deepcopy(item)
+
+
+class MemoryLink:
+    """A link whose far end is in the same process. Call from one event loop."""
+
+    def __init__(self, *, batches_waiting_max: int = 1_000_000) -> None:
+        self.batches: deque[tuple[int, list[AdapterMessage]]] = deque()
+        """What was sent and not yet taken, oldest first, with its epoch."""
+        self._orders: asyncio.Queue[ToAdapter] = asyncio.Queue()
+        self._waiting_max = batches_waiting_max
+        self._changed = asyncio.Condition()
+
+    async def send_batch(self, epoch: int, messages: list[AdapterMessage]) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self.batches) < self._waiting_max)
+            self.batches.append((epoch, messages))
+            self._changed.notify_all()
+
+    async def next_order(self) -> ToAdapter:
+        return await self._orders.get()
+
+    # The owner's end ------------------------------------------------------------------------------
+
+    def order(self, order: ToAdapter) -> None:
+        """Tell the adapter something."""
+        self._orders.put_nowait(order)
+
+    async def take_batch(self) -> tuple[int, list[AdapterMessage]]:
+        """The next batch, with its epoch."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: bool(self.batches))
+            batch = self.batches.popleft()
+            self._changed.notify_all()
+            return batch
