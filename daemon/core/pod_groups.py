@@ -21,7 +21,13 @@ from daemon.core.queue.queued_pod import QueuedPod
 from shared.kube.objects import PodGroup
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import POD_GROUPS
-from shared.messages.to_scorer import GroupPreemption, GroupTask, PlacementTask, VictimGroup
+from shared.messages.to_scorer import (
+    GroupPreemption,
+    GroupTask,
+    PlacementTask,
+    TopologyLevel,
+    VictimGroup,
+)
 from shared.plugin_names import GANG_SCHEDULING
 from shared.plugins.gates.gang_scheduling import (
     goes_as_a_whole,
@@ -29,7 +35,7 @@ from shared.plugins.gates.gang_scheduling import (
     pre_enqueue,
     priority_of,
     quorum,
-    topology_key_of,
+    topology_keys_of,
 )
 from shared.plugins.preemption.default_preemption import NEVER, NEVER_POLICY
 
@@ -149,7 +155,8 @@ class PodGroups:
         """Why a group cannot be tried as a whole; empty if it can."""
         profiles = dict.fromkeys(pod.pod_class.profile for pod in unit.pods)
         if len(profiles) < 2:
-            _, problem = self._domain(unit.key, self._topology_key(unit))
+            keys = self._topology_keys(unit)
+            _, problem = self._domain(unit.key, keys[-1]) if keys else (None, "")
             told = "cannot determine domain for already scheduled pods: "
             return f"{told}{problem}" if problem else ""
         first, second, *_ = profiles
@@ -166,20 +173,23 @@ class PodGroups:
     def _placements(self, unit: Unit) -> PlacementTask | None:
         if self._settings is None or self._settings.placing_profiles is None:
             return None
-        topology_key = self._topology_key(unit)
-        domain, _ = self._domain(unit.key, topology_key)
-        return PlacementTask(topology_key, domain, self.scheduled_count(unit.key))
+        levels: list[TopologyLevel] = []
+        for topology_key in self._topology_keys(unit):
+            domain, problem = self._domain(unit.key, topology_key)
+            if not problem:  # Else its pods are spread wider than that already.
+                levels.append(TopologyLevel(topology_key, domain))
+        return PlacementTask(levels, self.scheduled_count(unit.key))
 
-    def _topology_key(self, unit: Unit) -> str:
+    def _topology_keys(self, unit: Unit) -> list[str]:
         placing = (self._settings and self._settings.placing_profiles) or ()
         is_placed = unit.pods[0].pod_class.profile in placing
-        return topology_key_of(self.of(unit.key)) if is_placed else ""
+        return topology_keys_of(self.of(unit.key)) if is_placed else []
 
     def _domain(self, key: str, topology_key: str) -> tuple[str | None, str]:
         """Where the pods of a group are that have a node (getScheduledPodsTopologyDomain upstream); or
         why that cannot be said."""
         domain: str | None = None
-        for held in filter(None, map(self._cache.get_pod, self.uids(key) if topology_key else ())):
+        for held in filter(None, map(self._cache.get_pod, self.uids(key))):
             info = self._cache.node_info(held.node_name)
             labels = None if info is None or info.node is None else info.node.metadata.labels
             found = (labels or {}).get(topology_key)
@@ -233,7 +243,7 @@ class PodGroups:
         profiles = (self._settings and self._settings.preempting_profiles) or frozenset()
         if unit.pods[0].pod_class.profile not in profiles:
             return NO_PREEMPTION
-        if topology_key_of(group):
+        if topology_keys_of(group):
             return NOT_WITH_CONSTRAINTS
         if any(pod.info.spec.preemption_policy == NEVER for pod in unit.pods):
             return NEVER_POLICY

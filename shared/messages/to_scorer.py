@@ -62,15 +62,22 @@ class PodTask(NamedTuple):
     """As in `TaskRun`."""
 
 
+class TopologyLevel(msgspec.Struct, array_like=True, frozen=True):
+    """All pods of a group to nodes with one value of this label."""
+
+    key: str
+    required_domain: str | None = None
+    """The value on the nodes of pods that are placed already; None: there are none."""
+
+
 class PlacementTask(msgspec.Struct, array_like=True, frozen=True):
     """Where a group may go: with the gate TopologyAwareWorkloadScheduling."""
 
-    topology_key: str = ""
-    """All pods to nodes with one value of this label; empty: anywhere."""
-    required_domain: str | None = None
-    """The value on the nodes of pods that are placed already; None: there are none."""
+    levels: list[TopologyLevel] = []
+    """The narrowest first: the first that has room for the group, which is within all that follow; the
+    last has to be. None: anywhere."""
     scheduled_count: int = 0
-    """Of these."""
+    """Pods of the group that are placed already."""
 
 
 class GroupPreemption(msgspec.Struct, array_like=True, frozen=True):

@@ -29,6 +29,12 @@ LINES: Final[dict[str, str]] = {
     "pod groups: DRAWorkloadResourceClaims": THEIRS,
     "pod groups: victims that are alike": "unit/workers/scorer/test_group_preemption.py",
     "pod groups: placements by topology": "unit/daemon/core/test_group_placements.py",
+    "pod groups: topology keys": (
+        "unit/daemon/core/test_group_placements.py::test_the_narrowest_key_that_has_room_is_taken"
+    ),
+    "pod groups: the condition of a group without a place": (
+        f"{GROUPS}::test_the_condition_says_what_a_gang_lacks"
+    ),
     "pod groups: a member that fits once others have gone": (
         f"{GROUPS}::test_victims_stay_where_the_group_could_not_be_placed_even_without_them"
     ),

@@ -24,14 +24,15 @@ from shared.columns.topology import Topology, sum_by_domain
 from shared.engine.engine import Engine
 from shared.framework.normalize import SCORE_MAX
 from shared.messages.from_scorer import Failure, Placements
-from shared.messages.to_scorer import PlacementTask, SchedulePods
+from shared.messages.to_scorer import PlacementTask, SchedulePods, TopologyLevel
 from shared.plugin_names import POD_GROUP_PODS_COUNT
 from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE
 from shared.plugins.resources.node_resources_fit import NodeResourcesFit
 from workers.scorer.answers import BatchAnswers
+from workers.scorer.group_lack import lack_of
 from workers.scorer.group_preemption import has_unconfirmed, make_room
 from workers.scorer.placement_room import room_by_row
-from workers.scorer.replica import Replica
+from workers.scorer.replica import Replica, ReplicaClass
 from workers.scorer.room_maker import WIDE_SEARCH_WEIGHT, SearchLimits
 
 NO_PLACEMENTS: Final = "no feasible placements found"
@@ -43,7 +44,7 @@ NO_SEARCHES: Final = SearchLimits(searches_max=0)
 """Of what is only tried: who fits nowhere is not even told why."""
 
 
-class PlaceGroup(Protocol):
+class Place(Protocol):
     """Places the pods of a batch on the copy, on these rows alone or on any."""
 
     def __call__(
@@ -67,7 +68,7 @@ class GroupCycle:
         proposal_sequence: int,
         replica: Replica,
         engine: Engine,
-        place: PlaceGroup,
+        place: Place,
         choose: Callable[[int, int], int],
     ) -> None:
         """`choose` takes one of so many that are equally good, by ticket."""
@@ -79,6 +80,8 @@ class GroupCycle:
         self._engine = engine
         self._place = place
         self._choose = choose
+        self._where = ""
+        """The placement that was tried last."""
         self._class_counts = Counter[int]()
         for run in batch.runs:
             self._class_counts[run.class_id] += run.count
@@ -86,37 +89,53 @@ class GroupCycle:
     def run(self) -> BatchAnswers:
         """An answer to every task."""
         answers = self._placed()
-        is_placed = answers.found_count >= self._group.needed
-        task = self._group.preemption
-        if task is None or is_placed or answers.is_error or answers.skipped:
+        if answers.found_count >= self._group.needed or answers.is_error or answers.skipped:
             return answers
-        room = make_room(self._replica.view, task, self._where_enough_fit)
-        if not isinstance(room, str):
-            return answers._replace(group_room=room)
-        if not task.refusal and has_unconfirmed(self._replica.view, task.priority):
-            first = self._batch.first_ticket
-            return BatchAnswers(
-                Placements([], []), [], list(range(first, first + self._batch.pod_count))
-            )
-        told = answers.group_message or UNSCHEDULABLE
-        return answers._replace(group_message=f"{told}, {room}")
+        task, told = self._group.preemption, answers.group_message or UNSCHEDULABLE
+        if task is not None:
+            room = make_room(self._replica.view, task, self._where_enough_fit)
+            if not isinstance(room, str):
+                return answers._replace(group_room=room)
+            if not task.refusal and has_unconfirmed(self._replica.view, task.priority):
+                return BatchAnswers(Placements([], []), [], self._tickets())
+            told = f"{told}, {room}"
+        return answers._replace(group_message=f"{told}; {self._lack(answers)}")
+
+    def _lack(self, answers: BatchAnswers) -> str:
+        classes, ticket = self._replica.classes, self._batch.first_ticket
+        class_of: dict[int, ReplicaClass] = {}
+        for run in self._batch.runs:
+            if run.class_id in classes:
+                of_run = range(ticket, ticket + run.count)
+                class_of.update(dict.fromkeys(of_run, classes[run.class_id]))
+            ticket += run.count
+        return lack_of(answers, class_of, self._batch.pod_count, self._where)
+
+    def _tickets(self) -> list[int]:
+        first = self._batch.first_ticket
+        return list(range(first, first + self._batch.pod_count))
 
     def _placed(self) -> BatchAnswers:
         """Without anybody gone."""
         task = self._group.placements
-        if task is None:
-            return self._tried(Placement("", None), stays=True)
-        placements = self._placements(task)
-        if not placements:
-            first = self._batch.first_ticket
-            tickets = list(range(first, first + self._batch.pod_count))
-            failure = Failure(tickets, NO_PLACEMENTS, [], [], False, ends_nomination=True)
-            return BatchAnswers(Placements([], []), [failure], [], NO_PLACEMENTS)
-        answers = self._tried(self._best(task, placements), stays=True)
-        if answers.found_count >= self._group.needed:
-            return answers
-        told = f"0/{len(placements)} placements are available, first placement status: "
-        return answers._replace(group_message=told + UNSCHEDULABLE)
+        if task is None or not task.levels:
+            answers = self._tried(Placement("", None), stays=True)
+            is_told = task is not None and answers.found_count < self._group.needed
+            return _none_of(1, answers) if is_told else answers
+        for number, level in enumerate(task.levels):
+            is_last = number == len(task.levels) - 1
+            placements = self._placements(task.levels[number:])
+            best, is_likely = self._best(level, placements)
+            if best is None or not (is_likely or is_last):
+                continue
+            answers = self._tried(best, stays=True)
+            self._where = f"{level.key} {best.name}"
+            if is_last and answers.found_count < self._group.needed:
+                return _none_of(len(placements), answers)
+            if is_last or answers.is_error or answers.found_count >= self._group.needed:
+                return answers
+        failure = Failure(self._tickets(), NO_PLACEMENTS, [], [], False, ends_nomination=True)
+        return BatchAnswers(Placements([], []), [failure], [], NO_PLACEMENTS)
 
     def _tried(self, placement: Placement, *, stays: bool = False) -> BatchAnswers:
         """Nothing is left of it on the copy, unless it `stays` and all is well."""
@@ -132,7 +151,7 @@ class GroupCycle:
     def _limits(self) -> SearchLimits:
         """Of the rooms that its pods may look for."""
         task, forbidden = self._group.placements, ""
-        if task is not None and task.topology_key:
+        if task is not None and task.levels:
             forbidden = NOT_ELIGIBLE
         elif self._group.preemption is not None:
             forbidden = AS_A_WHOLE
@@ -147,44 +166,57 @@ class GroupCycle:
 
     # Placements ----------------------------------------------------------------------------------
 
-    def _topology(self, task: PlacementTask) -> Topology:
-        return self._replica.view.topology(task.topology_key)
+    def _topology(self, level: TopologyLevel) -> Topology:
+        return self._replica.view.topology(level.key)
 
-    def _placements(self, task: PlacementTask) -> list[Placement]:
-        """By name."""
-        if not task.topology_key:
-            return [Placement("", None)]
-        nodes, topology = self._replica.nodes, self._topology(task)
-        column = nodes.label_column(task.topology_key)
+    def _placements(self, levels: list[TopologyLevel]) -> list[Placement]:
+        """Of the first of the levels, by name: those within one domain of each of the others."""
+        topology = self._topology(levels[0])
         found: list[Placement] = []
         for domain in range(topology.domain_count):
             rows = topology.rows_of(domain)
-            assert column is not None, "somebody has the label"
-            name = nodes.value_text(int(column[rows[0]]))
-            if task.required_domain is None or name == task.required_domain:
+            name = self._value(levels[0], int(rows[0]))
+            is_asked_for = levels[0].required_domain in (None, name)
+            if is_asked_for and all(self._is_within(rows, level) for level in levels[1:]):
                 found.append(Placement(name, rows, domain))
         return sorted(found, key=lambda placement: placement.name)
 
-    def _best(self, task: PlacementTask, placements: list[Placement]) -> Placement:
-        """The one to go to; where the group fits into none, the one that it is told of."""
-        if len(placements) == 1:
-            return placements[0]
-        topology, needed = self._topology(task), self._group.needed
+    def _is_within(self, rows: Rows, level: TopologyLevel) -> bool:
+        domains = self._topology(level).domain_of_row[rows]
+        if domains[0] < 0 or (domains != domains[0]).any():
+            return False
+        return level.required_domain in (None, self._value(level, int(rows[0])))
+
+    def _value(self, level: TopologyLevel, row: int) -> str:
+        nodes = self._replica.nodes
+        column = nodes.label_column(level.key)
+        assert column is not None, "somebody has the label"
+        return nodes.value_text(int(column[row]))
+
+    def _best(
+        self, level: TopologyLevel, placements: list[Placement]
+    ) -> tuple[Placement | None, bool]:
+        """The one to go to, and True; where the group fits into none, the one that it is told of."""
+        task = self._group.placements
+        assert task is not None, "there are placements"
+        if len(placements) < 2:
+            return (placements[0] if placements else None), True
+        topology, needed = self._topology(level), self._group.needed
         rooms, is_exact = self._rooms(topology)
         bounds = sum(rooms.values(), start=topology.by_domain())
         if not is_exact:
             likely = [each for each in placements if bounds[each.domain] >= needed]
             rooms, is_any_error = self._counted(topology, likely)
             if is_any_error is not None:
-                return is_any_error
+                return is_any_error, True
             bounds = sum(rooms.values(), start=topology.by_domain())
         successful = [each for each in placements if bounds[each.domain] >= needed]
         if not successful:
-            return max(placements, key=lambda each: int(bounds[each.domain]))
+            return max(placements, key=lambda each: int(bounds[each.domain])), False
         scores = self._scores(task, topology, rooms, successful)
         best = max(scores[each.domain] for each in successful)
         equal = [each for each in successful if scores[each.domain] == best]
-        return equal[self._choose(len(equal), self._batch.first_ticket)]
+        return equal[self._choose(len(equal), self._batch.first_ticket)], True
 
     def _rooms(self, topology: Topology) -> tuple[dict[int, Int64s], bool]:
         """Class -> how many of its pods each domain takes, at most; and whether it takes as many."""
@@ -244,3 +276,9 @@ class GroupCycle:
                 most = max(int(total[each.domain]) for each in successful)
                 scores += weight * (total * SCORE_MAX // most)
         return scores
+
+
+def _none_of(count: int, answers: BatchAnswers) -> BatchAnswers:
+    """What is told of a group that fits into none of so many placements."""
+    told = f"0/{count} placements are available, first placement status: {UNSCHEDULABLE}"
+    return answers._replace(group_message=told)

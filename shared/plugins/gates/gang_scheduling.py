@@ -17,6 +17,10 @@ from shared.plugin_names import (
 )
 
 UNSCHEDULABLE: Final = "pod group is unschedulable"
+TOPOLOGY_KEYS: Final = "berth.dev/topology-keys"
+"""Annotation of a PodGroup: labels, the narrowest first, to be tried before that of its spec."""
+LEVELS_MAX: Final = 8
+"""Each is another pass over the nodes."""
 WAITING_FOR_OTHERS: Final = "waiting for minCount pods from a gang to be scheduled"
 """Of a pod that found a place in a group that did not."""
 
@@ -71,9 +75,16 @@ def goes_as_a_whole(group: PodGroup | None) -> bool:
     return group is not None and group.spec.disruption_mode == "PodGroup"
 
 
-def topology_key_of(group: PodGroup | None) -> str:
-    """The label of which all of a group's nodes have to have one value; empty for none. Of several the
-    first counts (TopologyPlacementGenerator)."""
-    constraints = None if group is None else group.spec.scheduling_constraints
+def topology_keys_of(group: PodGroup | None) -> list[str]:
+    """Labels of which all of a group's nodes are to have one value, the narrowest first; of the last
+    they have to. That is the one of the spec, of several the first (TopologyPlacementGenerator); those
+    before it are ours."""
+    if group is None:
+        return []
+    annotation = (group.metadata.annotations or {}).get(TOPOLOGY_KEYS, "")
+    keys = [key.strip() for key in annotation.split(",") if key.strip()]
+    constraints = group.spec.scheduling_constraints
     topology = None if constraints is None else constraints.topology
-    return topology[0].key if topology else ""
+    if topology:
+        keys.append(topology[0].key)
+    return list(dict.fromkeys(keys))[-LEVELS_MAX:]

@@ -37,7 +37,7 @@ def add(
 
 
 def condition(live: LiveBerth, group: str, status: str) -> tuple[str, str]:
-    """Reason and message, once it has this status."""
+    """Reason and message as upstream tells it, once it has this status."""
     found = live.wait(
         f"{GROUPS}/{group}",
         lambda g: [c for c in g["status"]["conditions"] or () if c["status"] == status],
@@ -45,7 +45,7 @@ def condition(live: LiveBerth, group: str, status: str) -> tuple[str, str]:
     )
     (told,) = found["status"]["conditions"]
     assert told["type"] == "PodGroupScheduled"
-    return told["reason"], told["message"]
+    return told["reason"], told["message"].partition("; ")[0]
 
 
 def gated(live: LiveBerth, *names: str) -> None:

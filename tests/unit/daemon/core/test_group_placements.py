@@ -319,3 +319,56 @@ def test_generated_groups_go_where_counting_says(
         assert berth.racks_of(*bound) <= racks, told
         placed_count += bool(bound)
     assert 0 < placed_count < 40
+
+
+# Nested topology keys: berth's own --------------------------------------------------------------
+
+
+def nest(berth: Racks, name: str, min_count: int, keys: str, last: str = "") -> None:
+    topology = {"schedulingConstraints": {"topology": [{"key": last}]}} if last else {}
+    berth.add_group(name, min_count, annotations={"berth.dev/topology-keys": keys}, **topology)
+
+
+ZONES: Final = {"r1": "z1", "r2": "z1", "r3": "z2", "r4": "z2"}
+
+
+def test_the_narrowest_key_that_has_room_is_taken() -> None:
+    berth = Racks({"r1": 1, "r2": 2, "r3": 3, "r4": 1}, ZONES)
+    nest(berth, "pg1", 3, "rack", "zone")
+    berth.add(*large("p1", "p2", "p3"))
+    assert berth.racks_of("p1", "p2", "p3") == {"r3"}
+
+
+def test_where_no_rack_has_room_a_zone_has_to_do() -> None:
+    berth = Racks({"r1": 1, "r2": 2, "r3": 3, "r4": 1}, ZONES)
+    nest(berth, "pg1", 4, "rack, zone")
+    berth.add(*large("p1", "p2", "p3", "p4"))
+    assert berth.racks_of("p1", "p2", "p3", "p4") == {"r3", "r4"}
+
+
+def test_the_last_key_has_to_do_and_says_what_is_lacking() -> None:
+    berth = Racks({"r1": 1, "r2": 2, "r3": 3, "r4": 1}, ZONES)
+    nest(berth, "pg1", 5, "rack", "zone")
+    berth.add(*large("p1", "p2", "p3", "p4", "p5"))
+    assert not berth.bound_names()
+    assert berth.condition("pg1")[2] == f"0/2 {NONE_FIT}"
+    assert berth.lack("pg1") == "4 of 5 members fit in zone z2; 1 need 2 cpu each"
+
+
+def test_a_rack_that_reaches_over_two_zones_is_in_neither() -> None:
+    berth = Racks({"r1": 1, "r2": 2}, {"r1": "z1", "r2": "z1"})
+    berth.add_node(make_node("far", cpu="2", labels={"rack": "r2", "zone": "z2"}))
+    nest(berth, "pg1", 3, "rack", "zone")
+    berth.add(*large("p1", "p2", "p3"))
+    assert berth.racks_of("p1", "p2", "p3") == {"r1", "r2"}
+
+
+def test_pods_that_come_later_stay_in_the_rack_or_at_least_in_the_zone() -> None:
+    berth = Racks({"r1": 2, "r2": 3, "r3": 3}, {**ZONES, "r2": "z1"})
+    nest(berth, "pg1", 2, "rack", "zone")
+    berth.add(*large("p1", "p2"))
+    assert berth.racks_of("p1", "p2") == {"r1"}
+    berth.add(*large("p3"))
+    assert berth.racks_of("p3") == {"r2"}
+    berth.add(*large("p4"))
+    assert berth.racks_of("p4") == {"r2"}

@@ -33,8 +33,9 @@ NO_QUORUM: Final = (
 
 def group_object(name: str, min_count: int = 0, **spec: Any) -> PodGroup:
     policy: dict[str, Any] = {"gang": {"minCount": min_count}} if min_count else {"basic": {}}
+    meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "generation": 1}
     body = {
-        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}", "generation": 1},
+        "metadata": {**meta, "annotations": spec.pop("annotations", {})},
         "spec": {"schedulingPolicy": policy, **spec},
     }
     return msgspec.convert(body, PodGroup)
@@ -116,8 +117,14 @@ class Gangs(Pipeline):
         return self._verdicts(name)[-1].message
 
     def condition(self, group: str) -> tuple[bool, str, str]:
+        """As upstream tells it."""
         last = [each for each in self._verdicts(group) if each.is_group][-1]
-        return last.is_scheduled, last.reason, last.message
+        return last.is_scheduled, last.reason, last.message.partition("; ")[0]
+
+    def lack(self, group: str) -> str:
+        """What berth adds to that."""
+        last = [each for each in self._verdicts(group) if each.is_group][-1]
+        return last.message.partition("; ")[2]
 
     def _verdicts(self, name: str) -> list[PodVerdict]:
         return [v for report in self.verdicts for v in report.verdicts if v.name == name]
@@ -399,3 +406,11 @@ def test_a_pod_that_a_permit_plugin_refuses_goes_back_alone() -> None:
     berth.add(*gang("p1", "p2", "p3"))
     assert berth.bound_names() == {"p1", "p3"}
     assert berth.waiting() == {"p2"}
+
+
+def test_the_condition_says_what_a_gang_lacks() -> None:
+    berth = Gangs([make_node("n1", cpu="4"), make_node("n2", cpu="2")])
+    berth.add_group("pg1", 4)
+    berth.add(*gang("p1", "p2", cpu="1500m"), *gang("p3", "p4", cpu="3", priority=-1))
+    assert berth.condition("pg1")[2] == "pod group is unschedulable"
+    assert berth.lack("pg1") == "2 of 4 members fit; 2 need 3 cpu each"
