@@ -44,7 +44,7 @@ NO_SEARCHES: Final = SearchLimits(searches_max=0)
 """Of what is only tried: who fits nowhere is not even told why."""
 
 
-class Place(Protocol):
+class PlaceGroup(Protocol):
     """Places the pods of a batch on the copy, on these rows alone or on any."""
 
     def __call__(
@@ -68,7 +68,7 @@ class GroupCycle:
         proposal_sequence: int,
         replica: Replica,
         engine: Engine,
-        place: Place,
+        place: PlaceGroup,
         choose: Callable[[int, int], int],
     ) -> None:
         """`choose` takes one of so many that are equally good, by ticket."""

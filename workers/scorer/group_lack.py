@@ -20,7 +20,9 @@ _SHORT: Final = re.compile(r"Insufficient (\S+?)[,.](?:\s|$)")
 """In what NodeResourcesFit says of nodes."""
 
 
-def lack_of(answers: BatchAnswers, class_of: dict[int, ReplicaClass], pod_count: int, where: str) -> str:
+def lack_of(
+    answers: BatchAnswers, class_of: dict[int, ReplicaClass], pod_count: int, where: str
+) -> str:
     """`class_of`: by ticket; `where`: the placement that takes most pods, if the group has to keep to
     one."""
     told = [f"{answers.found_count} of {pod_count} members fit{f' in {where}' if where else ''}"]
