@@ -30,7 +30,7 @@ from shared.framework.filter_outcomes import (
     FilterVerdicts,
     PreScoreError,
 )
-from shared.framework.nominated_pods import counting_own_node, run_filters_with_nominated
+from shared.framework.normalize import out_of_range
 from shared.framework.plugin_api import UNRATED
 from shared.framework.post_filter import (
     Candidate,
@@ -40,9 +40,8 @@ from shared.framework.post_filter import (
     Preemption,
     run_post_filters,
 )
-from shared.framework.prepared_pod import PreparedPod
+from shared.framework.prepared_pod import PreparedPod, counting_own_node, run_filters_with_nominated
 from shared.framework.runtime import Framework
-from shared.framework.score_range import out_of_range
 from shared.framework.status import Status
 from shared.plugins.preemption.victim_selector import VictimSelector
 from workers.scorer.evaluator import PreemptionEvaluator, is_above_any, post_filter

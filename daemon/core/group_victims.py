@@ -15,8 +15,7 @@ from daemon.core.cache import Cache
 from daemon.core.dispatch import Attempt
 from daemon.core.pod_groups import PodGroups
 from daemon.core.pod_lifecycle import CachedPod
-from shared.framework.nominated_pods import run_filters_with_nominated
-from shared.framework.prepared_pod import prepared
+from shared.framework.prepared_pod import prepared, run_filters_with_nominated
 from shared.framework.runtime import Framework
 from shared.framework.what_if import WhatIf
 from shared.plugins.gates.gang_scheduling import goes_as_a_whole, priority_of

@@ -14,7 +14,6 @@ from daemon.core.state import SchedulerState
 from shared.config import SchedulerConfiguration
 from shared.config_digest import scoring_digest
 from shared.errors import ConfigurationError
-from shared.framework.extension_points import CARRIED_OUT_BY_NAME
 from shared.framework.feature_gates import (
     GENERIC_WORKLOAD,
     NOMINATED_NODE_NAME_FOR_EXPECTATION,
@@ -25,6 +24,7 @@ from shared.framework.feature_gates import (
 )
 from shared.framework.plugin_api import QueueSortPlugin
 from shared.framework.plugin_times import IN_OWNER
+from shared.framework.profiles import CARRIED_OUT_BY_NAME
 from shared.framework.queueing_hints import registrations_of
 from shared.in_hand import InHand
 from shared.plugin_names import (

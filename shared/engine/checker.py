@@ -14,7 +14,7 @@ from shared.engine.evaluation import Evaluations
 from shared.engine.families import Families, may_have_claims, passing_with_claims
 from shared.engine.kept_rows import FEW_ROWS, room_filters
 from shared.framework.cluster_view import ClusterView
-from shared.framework.kept_answers import RoomAsked, RoomFilter
+from shared.framework.plugin_api import RoomAsked, RoomFilter
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
 

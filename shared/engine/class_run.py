@@ -18,9 +18,9 @@ from shared.dra.device_index import takes_devices
 from shared.engine.best_rows import Ties
 from shared.engine.state_answers import NO_PODS, UNKNOWN, StateAnswers
 from shared.framework.cluster_view import ClusterView
+from shared.framework.normalize import INVALID
 from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo
-from shared.framework.score_range import INVALID
 
 RunTieBreak = Callable[[Ties, int], int]
 """(rows with equal scores, ticket) -> one of them."""

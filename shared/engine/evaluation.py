@@ -26,11 +26,10 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import FitError
 from shared.framework.filter_outcomes import FilterOutcome
 from shared.framework.follower import Follower
-from shared.framework.nominated_pods import counting_own_node
 from shared.framework.plans import EDITED_BITS, MOVING_BITS
 from shared.framework.plugin_api import Delta, Reads
 from shared.framework.pod_info import PodInfo
-from shared.framework.prepared_pod import prepared
+from shared.framework.prepared_pod import counting_own_node, prepared
 from shared.framework.runtime import Framework
 
 EVALUATION_BYTES: Final = 8 << 10

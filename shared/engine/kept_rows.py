@@ -18,7 +18,7 @@ from shared.columns.rows import row_index, rows_between
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
-from shared.framework.kept_answers import KeptScore, RoomAsked, RoomFilter, ScoreKeeper
+from shared.framework.plugin_api import KeptScore, RoomAsked, RoomFilter, ScoreKeeper
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
 from shared.plugins.resources.balance import Floats

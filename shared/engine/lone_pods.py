@@ -23,9 +23,9 @@ from shared.engine.kept_rows import KeptRows, kept_rows
 from shared.engine.row_states import RowStates, rated
 from shared.framework.cluster_view import ClusterView
 from shared.framework.filter_outcomes import ActiveScore, PreScoreError
+from shared.framework.normalize import INVALID
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
-from shared.framework.score_range import INVALID
 
 SHARING_MIN: Final = 1 << 14
 """With fewer rows, asking about each costs less than keeping track of which are alike: of pods that

@@ -22,10 +22,10 @@ from shared.columns.usage import PodUsage
 from shared.framework.cluster_view import ClusterView
 from shared.framework.filter_outcomes import ActiveScore, PreFilterOutcome
 from shared.framework.follower import Follower
+from shared.framework.normalize import weighted
 from shared.framework.plugin_api import FilterPlugin, ScorePlugin
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
-from shared.framework.score_range import weighted
 
 ROWS_A_STATE_MIN: Final = 2
 """Below, looking up the answers costs what is saved."""

@@ -1,4 +1,7 @@
-"""ClassIndex: pod classes by what others ask of them, so that nobody goes through all of them.
+"""Pod classes by what is asked of them, so that nobody goes through all of them or adds up pod by pod.
+
+`ClassUsages` is what pods of each class take of a node, as one matrix: sums over many pods are one array
+operation. `ClassIndex` is the classes by what others mean.
 
 Each pod of a StatefulSet is a class of its own, so a large cluster has as many classes as pods. A
 selector only ever looks at some namespaces, and terms of existing pods concern only the classes
@@ -8,7 +11,99 @@ that have any.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+import numpy as np
+
+from shared.columns.schema import Int64s, Rows
+from shared.columns.table import NodeTable
+from shared.columns.usage import PodUsage, usage_of
 from shared.framework.pod_info import PodInfo
+
+EXTRA_COLUMNS: Final = 3
+"""Before the resources: pod count (1), non-zero CPU, non-zero memory."""
+SLACK: Final = 1024
+"""How many classes without pods may be kept before all are dropped and made again."""
+
+
+class ClassUsages:
+    """Usage, and priority, by class id."""
+
+    def __init__(self, nodes: NodeTable, classes: Mapping[int, PodInfo]) -> None:
+        self._nodes = nodes
+        self._classes = classes
+        self._usages: list[PodUsage] = []
+        self._index = np.full(64, -1, np.int32)
+        self._matrix: Int64s = np.zeros((64, EXTRA_COLUMNS + 4), np.int64)
+        self._priority: Int64s = np.zeros(64, np.int64)
+        self._has_ports: Int64s = np.zeros(64, np.int64)
+
+    def usage(self, class_id: int) -> PodUsage:
+        """The usage of one class, ports included."""
+        return self._usages[self.indices(np.array([class_id])).item()]
+
+    def indices(self, class_ids: Int64s) -> Rows:
+        """Rows of `matrix` and `has_ports` for each class id; valid until the next call with a class
+        that was not asked for before."""
+        if not len(class_ids):
+            return np.zeros(0, np.intp)
+        highest = int(class_ids.max())
+        if highest >= len(self._index):
+            bigger = np.full(2 * (highest + 1), -1, np.int32)
+            bigger[: len(self._index)] = self._index
+            self._index = bigger
+        found = self._index[class_ids]
+        if (found < 0).any():
+            if len(self._usages) > 2 * len(self._classes) + SLACK:
+                self.start_over()
+                found = np.full(len(class_ids), -1, np.int32)
+            for class_id in np.unique(class_ids[found < 0]).tolist():
+                self._add(class_id)
+            found = self._index[class_ids]
+        return found.astype(np.intp)
+
+    @property
+    def matrix(self) -> Int64s:
+        """Shape (index, EXTRA_COLUMNS + resource)."""
+        return self._matrix[: len(self._usages)]
+
+    def priorities(self, class_ids: Int64s) -> Int64s:
+        """Of each class id, shape (n,)."""
+        indices = self.indices(class_ids)  # First: it learns of new classes.
+        return self._priority[indices]
+
+    @property
+    def has_ports(self) -> Int64s:
+        """Shape (index,); 1 for classes with host ports."""
+        return self._has_ports[: len(self._usages)]
+
+    def usage_at(self, index: int) -> PodUsage:
+        return self._usages[index]
+
+    def start_over(self) -> None:
+        """Forgets what was made so far."""
+        self._usages.clear()
+        self._index.fill(-1)
+        self._matrix.fill(0)
+
+    def _add(self, class_id: int) -> None:
+        info = self._classes[class_id]
+        usage = usage_of(self._nodes, info.requests, info.host_ports)
+        index = len(self._usages)
+        rows, columns = self._matrix.shape
+        width = EXTRA_COLUMNS + len(usage.amounts)
+        if index >= rows or width > columns:
+            bigger = np.zeros((max(rows, 2 * index), max(columns, width)), np.int64)
+            bigger[:rows, :columns] = self._matrix
+            self._matrix = bigger
+            self._priority = np.resize(self._priority, len(bigger))
+            self._has_ports = np.resize(self._has_ports, len(bigger))
+        self._usages.append(usage)
+        line = self._matrix[index]
+        line[:EXTRA_COLUMNS] = 1, usage.nonzero_cpu_milli, usage.nonzero_memory_bytes
+        line[EXTRA_COLUMNS:width] = usage.amounts
+        self._priority[index] = info.priority
+        self._has_ports[index] = bool(usage.ports)
+        self._index[class_id] = index
+
 
 Entry = tuple[int, PodInfo]
 

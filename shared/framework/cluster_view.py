@@ -11,8 +11,7 @@ from shared.columns.pod_table import PodTable
 from shared.columns.schema import Rows
 from shared.columns.table import NodeTable
 from shared.columns.topology import Topology, make_topology
-from shared.framework.class_index import ClassIndex
-from shared.framework.class_usages import ClassUsages
+from shared.framework.class_index import ClassIndex, ClassUsages
 from shared.framework.pod_info import PodInfo
 from shared.kube.objects import ResourceClaim
 

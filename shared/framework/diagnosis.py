@@ -14,8 +14,7 @@ from shared.framework.filter_outcomes import (
     NodeVerdict,
     PreFilterOutcome,
 )
-from shared.framework.nominated_pods import run_filters_with_nominated
-from shared.framework.prepared_pod import PreparedPod
+from shared.framework.prepared_pod import PreparedPod, run_filters_with_nominated
 from shared.framework.runtime import Framework
 from shared.framework.status import Code, Status
 

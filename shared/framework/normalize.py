@@ -1,11 +1,27 @@
-"""Raw scores to 0..100 by their maximum.
+"""Scores from 0 to 100: how raw ones come to that, by their maximum or along a shape, and those beyond.
 
-Rule: pkg/scheduler/framework/plugins/helper/normalize_score.go, v1.36.2.
+If some plugin gives a node that takes the pod less than 0 or more than 100, the attempt fails with an
+error, whichever node would have been the best. To ask that of every node for every pod would cost more
+than placing it. So a score like that is carried along as INVALID, which no total reaches otherwise: it
+comes to the top by itself, and who takes the best total looks at that number alone. Plugins that cannot
+leave the range (`RangeKeeper`) are not looked at.
+
+Rules: pkg/scheduler/framework/plugins/helper/{normalize_score,shape_score}.go, and RunScorePlugins in
+pkg/scheduler/framework/runtime/framework.go, v1.36.2.
 """
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
-from shared.columns.schema import Int64s
+import numpy as np
+
+from shared.columns.schema import Int64s, Rows
+from shared.framework.cluster_view import ClusterView
+from shared.framework.filter_outcomes import ActiveScore
+from shared.framework.plugin_api import ScorePlugin
+from shared.framework.plugin_args import ArgsStruct
+from shared.framework.pod_info import PodInfo
+from shared.framework.runtime import Framework
 
 SCORE_MAX: Final = 100
 """Scores after normalisation lie in 0..SCORE_MAX (MaxNodeScore upstream)."""
@@ -37,3 +53,95 @@ class DefaultNormalizeScore:
 
     def normalize(self, raw: Int64s, normalization: int) -> Int64s:
         return by_maximum(raw, normalization, is_reversed=self.is_reversed)
+
+
+INVALID: Final = 1 << 56
+"""In place of a score times its weight. Totals stay below 2^44 (20 plugins, weights of 31 bits), and a
+hundred of these within 64 bits."""
+
+
+def weighted(plugin: ScorePlugin, scores: Int64s, weight: int) -> Int64s:
+    """Scores, normalised, times the weight; INVALID where they are out of range. May be `scores`."""
+    found = scores if weight == 1 else scores * weight
+    if getattr(plugin, "scores_within_range", False) or _are_within_range(scores):
+        return found
+    return np.where((scores < 0) | (scores > SCORE_MAX), INVALID, found)
+
+
+def _are_within_range(scores: Int64s) -> bool:
+    if len(scores) == 1:
+        return 0 <= scores.item(0) <= SCORE_MAX
+    return bool(scores.min(initial=0) >= 0 and scores.max(initial=0) <= SCORE_MAX)
+
+
+def out_of_range(active: Sequence[ActiveScore], scores: Sequence[Int64s]) -> str:
+    """Upstream's words for the first score, of each plugin for the nodes that take the pod, that is
+    out of range; empty where there is none."""
+    for entry, of_plugin in zip(active, scores, strict=True):
+        wrong = of_plugin[(of_plugin < 0) | (of_plugin > SCORE_MAX)]
+        if len(wrong):
+            return (
+                f'applying score defaultWeights on Score plugins: plugin "{entry.plugin.NAME}" '
+                f"returns an invalid score {wrong.item(0)}, it should in the range of "
+                f"[0, {SCORE_MAX}] after normalizing"
+            )
+    return ""
+
+
+def invalid_score(framework: Framework, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> str:
+    """The same where a total came out as INVALID."""
+    active, _ = framework.run_pre_score(pod, cluster, feasible)
+    _, scores, _ = framework.run_scores(pod, cluster, active, feasible)
+    problem = out_of_range(active, scores)
+    assert problem, "some total is INVALID, and nothing changed since"
+    return problem
+
+
+UTILIZATION_MAX: Final = 100
+SHAPE_SCORE_MAX: Final = 10
+"""MaxCustomPriorityScore upstream: shape scores are 0..10 and are scaled to 0..100."""
+
+
+class UtilizationShapePoint(ArgsStruct):
+    utilization: int
+    """Percent of the capacity in use."""
+    score: int
+    """0..10."""
+
+
+def shape_problems(shape: list[UtilizationShapePoint], path: str) -> list[str]:
+    """What is wrong with a shape that stands at `path`."""
+    if not shape:
+        return [f"{path}: at least one point is needed"]
+    problems = []
+    for i, point in enumerate(shape):
+        if i and shape[i - 1].utilization >= point.utilization:
+            problems.append(f"{path}[{i}].utilization: must be above that of the point before")
+        if not 0 <= point.utilization <= UTILIZATION_MAX:
+            problems.append(
+                f"{path}[{i}].utilization: {point.utilization} is not in 0..{UTILIZATION_MAX}"
+            )
+        if not 0 <= point.score <= SHAPE_SCORE_MAX:
+            problems.append(f"{path}[{i}].score: {point.score} is not in 0..{SHAPE_SCORE_MAX}")
+    return problems
+
+
+def ratio_table(shape: Sequence[tuple[int, int]]) -> Int64s:
+    """Score for each utilisation 0..100 of a broken line through (utilisation, score) points.
+
+    Go's division truncates towards zero, which shows where the line falls.
+    """
+    scores = [_on_line(shape, utilization) for utilization in range(UTILIZATION_MAX + 1)]
+    return np.array(scores, np.int64)
+
+
+def _on_line(shape: Sequence[tuple[int, int]], utilization: int) -> int:
+    for i, (end, end_score) in enumerate(shape):
+        if utilization <= end:
+            if i == 0:
+                return end_score
+            start, start_score = shape[i - 1]
+            rise = (end_score - start_score) * (utilization - start)
+            quotient = abs(rise) // (end - start)
+            return start_score + (quotient if rise >= 0 else -quotient)
+    return shape[-1][1]

@@ -18,16 +18,21 @@ state up to date (`UpdatableFilter`, `UpdatableScore`).
 
 import enum
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from shared.columns.pod_log import PodChange
+from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools, Int64s, Rows
+from shared.columns.table import NodeTable
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import SKIP, SUCCESS, Code, Status, Verdicts
 from shared.kube.pod_record import PodRecord
+
+if TYPE_CHECKING:
+    from shared.plugins.resources.kept_resources import KeptScores
 
 UNRATED = -(1 << 62)
 """A raw score that says: this node takes no part in normalisation and gets 0. Shown as 0."""
@@ -474,4 +479,52 @@ class HandleUser(Protocol):
 
     def use_handle(self, handle: Handle) -> None:
         """Called once, before anything else."""
+        ...
+
+
+class RoomAsked(NamedTuple):
+    """What a pod needs room for on a node, beside being one more."""
+
+    names: Sequence[str]
+    amounts: Sequence[int]
+    """Above 0."""
+
+
+@runtime_checkable
+class RoomFilter(Protocol):
+    """A filter that lets a pod pass where there is room for it, and never rejects it as a whole."""
+
+    NAME: ClassVar[str]
+
+    def room_asked(self, pod: PodInfo, cluster: ClusterView) -> RoomAsked | None:
+        """None: for this pod the filter looks at more."""
+        ...
+
+    def has_room(self, asked: RoomAsked, nodes: NodeTable, row: int) -> bool: ...
+
+
+class KeptScore(NamedTuple):
+    """What is kept for a score, and where it comes from."""
+
+    scores: "KeptScores"
+    names: tuple[str, ...]
+    """Of the resources."""
+    columns: Callable[[NodeTable, Sequence[str], RowIndex], tuple[list[Int64s], list[Int64s]]]
+    """What is used of each, and how much there is."""
+    columns_one: Callable[[NodeTable, Sequence[str], int], tuple[list[int], list[int]]]
+    """The same of one row."""
+
+
+@runtime_checkable
+class ScoreKeeper(Protocol):
+    """A score that depends on requests and on what the node has and has given away, not normalised."""
+
+    NAME: ClassVar[str]
+
+    def keep_score(self) -> KeptScore | None:
+        """None: the plugin's arguments ask for more."""
+        ...
+
+    def amounts_asked(self, pod: PodInfo) -> Sequence[int] | None:
+        """Of the resources in `keep_score`; None where PreScore skips the pod."""
         ...

@@ -3,19 +3,27 @@
 `PreFilterExtensions` (AddPod and RemovePod upstream) is what PreFilter would say of it if other pods
 came or went: it repeats PreFilter for some plugins after each change that is tried, of victims that
 preemption takes away and of nominated pods that are put in their place.
+
+Nominated pods may be there in time or not. So a pod has to pass on a node as it is, and as it would be
+with the nominated pods there that are as important as it is or more (RunFilterPluginsWithNominatedPods
+in pkg/scheduler/framework/runtime/framework.go, v1.36.2). Everybody who decides whether a node takes a
+pod asks here; `Framework` alone knows nothing of nominations.
 """
 
 from typing import NamedTuple
 
+import numpy as np
+
 from shared.columns.pod_log import PodChange
-from shared.columns.schema import NO_ROWS, Rows
+from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.framework.cluster_view import ClusterView
-from shared.framework.filter_outcomes import FilterOutcome, PreFilterOutcome
+from shared.framework.filter_outcomes import FilterOutcome, FilterVerdicts, PreFilterOutcome
 from shared.framework.plans import FilterPlan, PodCountingFilter
 from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
 from shared.framework.status import SUCCESS, Code
+from shared.framework.what_if import WhatIf
 
 
 class PreparedPod(NamedTuple):
@@ -112,3 +120,106 @@ class PreFilterExtensions:
             if status.code is not Code.SKIP and not status.is_success and not rejection.plugin:
                 rejection = status._replace(plugin=name)
         self._outcome = self._outcome._replace(status=rejection, each=each, states=states)
+
+
+def run_filters_with_nominated(
+    pod: PreparedPod, rows: Rows, extensions: PreFilterExtensions | None = None
+) -> FilterOutcome:
+    """As `PreparedPod.run_filters`, where rows with nominated pods that the pod has to respect must
+    pass with these added as well.
+
+    `extensions`: the pods in the view are not those that PreFilter saw.
+    """
+    slots = _respected(pod, rows)
+    if not len(slots):
+        return _as_of_now(pod, extensions).run_filters(rows)
+    is_marked = np.isin(rows, pod.cluster.nominations.node_row[slots])
+    unmarked = _as_of_now(pod, extensions).run_filters(rows[~is_marked])
+    with_them = _run_as_if_there(pod, rows[is_marked], slots, extensions)
+    without = _as_of_now(pod, extensions).run_filters(with_them.rows[with_them.passes])
+    failed_by = np.full(len(rows), -1, np.int64)
+    failed_by[~is_marked] = unmarked.failed_by
+    marked_failed_by = with_them.failed_by.copy()
+    marked_failed_by[with_them.passes] = without.failed_by
+    failed_by[is_marked] = marked_failed_by
+    verdicts = [*unmarked.verdicts, *with_them.verdicts, *without.verdicts]
+    verdicts.sort(key=lambda item: item.filter_index)
+    return FilterOutcome(rows, failed_by, verdicts)
+
+
+def counting_own_node(pod: PreparedPod) -> PreparedPod:
+    """A nominated pod whose node has refused it, with what PreFilter said of it and its node. That node
+    is asked first, also where PreFilter left it out, and what it said counts with what the others say;
+    its plugin is even named among those that narrowed the search (`evaluateNominatedNode` in
+    pkg/scheduler/schedule_one.go, v1.36.2, which shares its diagnosis with the search)."""
+    outcome, nodes, row = pod.outcome, pod.cluster.nodes, pod.nominated_row
+    if outcome.node_names is None or not outcome.status.is_success or row < 0:
+        return pod
+    if not nodes.present[row]:
+        return pod
+    asked = run_filters_with_nominated(pod, np.array([row], np.intp))
+    failed_by = int(asked.failed_by[0])
+    if failed_by < 0 or asked.codes()[0] == Code.ERROR:
+        return pod
+    narrowed_by = set(outcome.narrowed_by)
+    if asked.codes()[0] != Code.PENDING:
+        narrowed_by.add(pod.framework.filters[failed_by].NAME)
+    outcome = outcome._replace(
+        node_names=outcome.node_names | {nodes.name_of(row)},
+        narrowed_by=tuple(sorted(narrowed_by)),
+    )
+    return pod._replace(outcome=outcome)
+
+
+def passing(pod: PreparedPod, rows: Rows) -> Bools:
+    """Which rows pass all filters, with the nominated pods and without; shape (n,)."""
+    ok = pod.framework.passing_of(pod.plan.active, pod.info, pod.cluster, pod.outcome, rows)
+    return passing_with_nominated(pod, rows, ok)
+
+
+def passing_with_nominated(pod: PreparedPod, rows: Rows, ok: Bools) -> Bools:
+    """`ok`, the rows that pass as they are, less those that would not with the nominated pods that
+    the pod must leave room for. Takes `ok` over."""
+    slots = _respected(pod, rows)
+    if len(slots):
+        marked = np.flatnonzero(ok & np.isin(rows, pod.cluster.nominations.node_row[slots]))
+        if len(marked):
+            slots = _respected(pod, rows[marked])
+            ok[marked] = _run_as_if_there(pod, rows[marked], slots).passes
+    return ok
+
+
+def _run_as_if_there(
+    pod: PreparedPod, rows: Rows, slots: Rows, extensions: PreFilterExtensions | None = None
+) -> FilterOutcome:
+    """The filters as if the nominated pods in `slots` were on their nodes already."""
+    cluster, plan = pod.cluster, pod.plan
+    nominations = cluster.nominations
+    if not plan.is_wide:
+        with WhatIf(cluster, rows, with_pods=plan.reads_pods) as what_if:
+            what_if.put_on(nominations.class_id[slots], nominations.node_row[slots])
+            return pod.run_filters(rows)
+    extensions = extensions or PreFilterExtensions(pod)
+    failed_by = np.full(len(rows), -1, np.int64)
+    verdicts: list[FilterVerdicts] = []
+    for position in range(len(rows)):
+        row = rows[position : position + 1]
+        on_row = slots[nominations.node_row[slots] == row[0]]
+        with WhatIf(cluster, row, with_pods=True, on_change=extensions.add_and_remove) as what_if:
+            what_if.put_on(nominations.class_id[on_row], nominations.node_row[on_row])
+            alone = _as_of_now(pod, extensions).run_filters(row)
+        failed_by[position] = alone.failed_by[0]
+        verdicts += alone.verdicts
+    return FilterOutcome(rows, failed_by, verdicts)
+
+
+def _as_of_now(pod: PreparedPod, extensions: PreFilterExtensions | None) -> PreparedPod:
+    return pod if extensions is None else pod._replace(outcome=extensions.outcome())
+
+
+def _respected(pod: PreparedPod, rows: Rows) -> Rows:
+    """The nominations to `rows` that a pod must leave room for."""
+    nominations = pod.cluster.nominations
+    if not nominations or not len(rows):
+        return NO_ROWS
+    return nominations.slots_on(rows, pod.info.priority, pod.own_uid)

@@ -1,14 +1,22 @@
-"""What a profile says: which plugins run at which extension point, with which weight and arguments.
+"""What a profile says, and which plugins run at which extension point by that.
 
 Apart from the configuration file (`shared/config.py` reads that) and from the plugins themselves
-(`registry.py` makes those), so that either can be tested without the other. Nothing here is merged
-with the defaults yet and nothing is checked against the plugins that exist: the registry does both.
-Shape: KubeSchedulerProfile of kubescheduler.config.k8s.io/v1, v1.36.
+(`registry.py` makes those), so that either can be tested without the other. A profile's multiPoint is
+merged with the default plugins and then spread over the extension points that each plugin implements;
+what a point says itself goes before. To the letter as in kube-scheduler, because people bring their
+configuration files.
+
+Shape: KubeSchedulerProfile of kubescheduler.config.k8s.io/v1, v1.36. Rules: `mergePluginSet` in
+pkg/scheduler/apis/config/v1/default_plugins.go, and `expandMultiPointPlugins`, `getScoreWeights` in
+pkg/scheduler/framework/runtime/framework.go, v1.36.2.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
+
+from shared import plugin_names
 
 MULTI_POINT: Final = "multiPoint"
 EXTENSION_POINTS: Final = (
@@ -50,3 +58,112 @@ class ProfileConfig(msgspec.Struct, frozen=True):
     plugin_config: dict[str, dict[str, Any]] = {}
     """Plugin -> its arguments as in the file, without apiVersion and kind."""
     percentage_of_nodes_to_score: int | None = None
+
+
+Plugin = Any
+"""An object with a NAME and methods of `plugin_api`; which ones, only looking at it tells."""
+
+METHODS: Final[Mapping[str, tuple[str, ...]]] = {
+    "preEnqueue": ("pre_enqueue",),
+    "queueSort": ("queue_key",),
+    "preFilter": ("pre_filter",),
+    "filter": ("filter",),
+    "postFilter": ("post_filter",),
+    "preScore": ("pre_score",),
+    "score": ("score",),
+    "reserve": ("reserve",),
+    "permit": ("permit",),
+    "preBind": ("pre_bind",),
+    "bind": ("bind", "binder_name"),
+    "postBind": ("post_bind",),
+    "placementGenerate": (),
+    "placementScore": (),
+}
+"""Extension point -> the methods by which a plugin takes part in it; one is enough."""
+
+CARRIED_OUT_BY_NAME: Final[Mapping[str, frozenset[str]]] = {
+    "preBind": frozenset((plugin_names.VOLUME_BINDING, plugin_names.DYNAMIC_RESOURCES)),
+    "preEnqueue": frozenset((plugin_names.GANG_SCHEDULING,)),
+    "permit": frozenset((plugin_names.GANG_SCHEDULING,)),
+    "placementGenerate": frozenset((plugin_names.TOPOLOGY_PLACEMENT_GENERATOR,)),
+    "placementScore": frozenset(
+        (plugin_names.POD_GROUP_PODS_COUNT, plugin_names.NODE_RESOURCES_FIT)
+    ),
+}
+"""Extension point -> in-tree plugins that take part in it without a method: who runs the point knows
+them by name (`workers/binder/binding_cycle.py`, `daemon/core/pod_groups.py`,
+`workers/scorer/group_cycle.py`)."""
+
+
+def takes_part(plugin: Plugin, point: str) -> bool:
+    """Whether the plugin has something to do at an extension point."""
+    if plugin.NAME in CARRIED_OUT_BY_NAME.get(point, ()):
+        return True
+    return any(hasattr(plugin, method) for method in METHODS[point])
+
+
+def merged_with_default(
+    custom: PluginSet, defaults: Iterable[tuple[str, int]] = plugin_names.DEFAULT_PLUGINS
+) -> list[tuple[str, int]]:
+    """multiPoint: the default plugins that are not disabled, then the profile's own."""
+    replacements = {name: (index, weight) for index, (name, weight) in enumerate(custom.enabled)}
+    replaced: set[int] = set()
+    merged: list[tuple[str, int]] = []
+    if "*" not in custom.disabled:
+        for name, weight in defaults:
+            if name in custom.disabled:
+                continue
+            if name in replacements:
+                index, own_weight = replacements[name]
+                replaced.add(index)
+                merged.append((name, own_weight))
+            else:
+                merged.append((name, weight))
+    merged += [entry for index, entry in enumerate(custom.enabled) if index not in replaced]
+    return merged
+
+
+def expanded(
+    point: str,
+    plugins: PluginSet,
+    multi_point: Iterable[tuple[str, int]],
+    made: Mapping[str, Plugin],
+    problems: list[str],
+) -> tuple[Plugin, ...]:
+    """The plugins of one extension point, in kube-scheduler's order.
+
+    First those of multiPoint that the extension point names again (in the order of the latter),
+    then the others of multiPoint, then what only the extension point names.
+    """
+    own = [name for name, _ in plugins.enabled]
+    problems += [
+        f"plugins.{point}.enabled: {name} does not take part in {point}"
+        for name in own
+        if not takes_part(made[name], point)
+    ]
+    problems += _twice(f"plugins.{point}.enabled", own)
+    if "*" in plugins.disabled:
+        return tuple(made[name] for name in own)
+    spread = [
+        name
+        for name, _ in multi_point
+        if takes_part(made[name], point) and name not in plugins.disabled
+    ]
+    problems += _twice(f"plugins.{MULTI_POINT}.enabled (for {point})", spread)
+    named_again = [name for name in own if name in spread]
+    from_multi_point = [name for name in spread if name not in own]
+    only_here = [name for name in own if name not in spread]
+    return tuple(made[name] for name in (*named_again, *from_multi_point, *only_here))
+
+
+def _twice(where: str, names: list[str]) -> list[str]:
+    again = sorted({name for name in names if names.count(name) > 1})
+    return [f"{where}: {name} stands there twice" for name in again]
+
+
+def weights(entries: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """The first weight stated for a plugin, the extension point's own before multiPoint's."""
+    weights: dict[str, int] = {}
+    for name, weight in entries:
+        weights.setdefault(name, weight or 1)
+    return weights

@@ -13,14 +13,17 @@ from importlib import metadata
 from typing import Any, Final, NamedTuple, cast
 
 from shared.errors import ConfigurationError
-from shared.framework.extension_points import (
+from shared.framework.profiles import (
+    EXTENSION_POINTS,
     METHODS,
+    MULTI_POINT,
     Plugin,
+    PluginSet,
+    ProfileConfig,
     expanded,
     merged_with_default,
     weights,
 )
-from shared.framework.profiles import EXTENSION_POINTS, MULTI_POINT, PluginSet, ProfileConfig
 from shared.plugin_names import DEFAULT_PLUGINS
 
 Args = dict[str, Any]

@@ -2,7 +2,7 @@
 
 Every run here is complete and remembers nothing; `engine.py` keeps results from one pod to the next
 and calls the same functions on fewer rows. Whether a node takes a pod is more than the filters say:
-see `nominated_pods.py`. Rules: pkg/scheduler/framework/runtime/framework.go and
+see `prepared_pod.py`. Rules: pkg/scheduler/framework/runtime/framework.go and
 pkg/scheduler/schedule_one.go, v1.36.2.
 """
 

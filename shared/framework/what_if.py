@@ -23,7 +23,7 @@ from shared.columns.pod_log import PodChange
 from shared.columns.pod_table import NEVER_STARTED
 from shared.columns.schema import Int32s, Int64s, Rows
 from shared.columns.usage import add_to
-from shared.framework.class_usages import EXTRA_COLUMNS
+from shared.framework.class_index import EXTRA_COLUMNS
 from shared.framework.cluster_view import ClusterView
 
 OnChange = Callable[[list[PodChange]], None]

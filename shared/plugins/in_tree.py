@@ -7,16 +7,21 @@ PreScore run whatever `preScore` says, as it does not score without what that co
 from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
+
+import numpy as np
 
 from shared import plugin_names
-from shared.framework.extension_points import Plugin
+from shared.columns.schema import Int64s, Rows
+from shared.framework.cluster_view import ClusterView
 from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
+from shared.framework.plugin_api import ON_NODE, Dependence, PreScorePlugin, PreScoreResult
 from shared.framework.plugin_args import ArgsStruct, NoArgs, parse_args
-from shared.framework.pre_score_alone import PreScoreAlone
-from shared.framework.profiles import ProfileConfig
+from shared.framework.pod_info import PodInfo
+from shared.framework.profiles import Plugin, ProfileConfig
 from shared.framework.registry import Args, Registry
 from shared.framework.runtime import Framework, ScoreEntry
+from shared.framework.status import SKIP
 from shared.plugins.binding.default_binder import DefaultBinder
 from shared.plugins.devices.dynamic_resources import (
     DynamicResources,
@@ -204,3 +209,23 @@ def _score_entries(
     ]
     entries = [ScoreEntry(PreScoreAlone(plugin), 0) for plugin in alone]
     return entries + [ScoreEntry(plugin, weights[plugin.NAME]) for plugin in scores]
+
+
+class PreScoreAlone:
+    """Passes PreScore on; never scores."""
+
+    NAME: ClassVar[str]
+    pre_score_depends: ClassVar[Dependence | None]
+    score_depends: ClassVar[Dependence] = ON_NODE
+
+    def __init__(self, plugin: PreScorePlugin) -> None:
+        # Each wrapper has its plugin's.
+        vars(self).update(NAME=plugin.NAME, pre_score_depends=plugin.pre_score_depends)
+        self._plugin = plugin
+
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
+        result = self._plugin.pre_score(pod, cluster, feasible)
+        return result._replace(status=SKIP) if result.status.is_success else result
+
+    def score(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Int64s:
+        return np.zeros(len(rows), np.int64)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.columns.schema import Int64s
-from shared.framework.score_shape import ratio_table
+from shared.framework.normalize import ratio_table
 from shared.plugins.resources import resource_arrays as resources
 from tests.support import slow_twins
 from tests.support.slow_twins import Int64

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from daemon.core.cache import Cache
 from shared.engine.checker import Checker
 from shared.engine.engine import Engine
-from shared.framework.nominated_pods import passing
-from shared.framework.prepared_pod import prepared
+from shared.framework.prepared_pod import passing, prepared
 from shared.framework.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod

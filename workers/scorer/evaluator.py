@@ -19,7 +19,6 @@ from shared.engine.engine import Engine
 from shared.engine.evaluation import Evaluation
 from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import FitError
-from shared.framework.nominated_pods import run_filters_with_nominated
 from shared.framework.post_filter import (
     NO_CANDIDATES,
     Candidate,
@@ -29,7 +28,11 @@ from shared.framework.post_filter import (
     Preemption,
     run_post_filters,
 )
-from shared.framework.prepared_pod import PreFilterExtensions, PreparedPod
+from shared.framework.prepared_pod import (
+    PreFilterExtensions,
+    PreparedPod,
+    run_filters_with_nominated,
+)
 from shared.framework.status import SUCCESS, Code, Status
 from shared.framework.what_if import WhatIf
 from shared.plugin_names import DEFAULT_PREEMPTION

@@ -16,9 +16,9 @@ from shared.engine.evaluation import Evaluation
 from shared.extenders.extender_verdicts import ExtenderVerdicts
 from shared.framework.diagnosis import FitError, plugin_error
 from shared.framework.filter_outcomes import PreScoreError
+from shared.framework.normalize import INVALID, invalid_score
 from shared.framework.pod_info import PodInfo
 from shared.framework.post_filter import Candidate, Candidates
-from shared.framework.score_range import INVALID, invalid_score
 from shared.framework.what_if import WhatIf
 from shared.messages.from_scorer import Failure
 from shared.messages.to_scorer import ExtendedTask, PodTask

@@ -9,7 +9,7 @@ from shared.columns.usage import PodUsage
 from shared.dra.device_index import takes_devices
 from shared.engine.evaluation import Evaluation
 from shared.framework.cluster_view import ClusterView
-from shared.framework.kept_answers import RoomFilter
+from shared.framework.plugin_api import RoomFilter
 
 
 def room_by_row(evaluation: Evaluation, usage: PodUsage, cluster: ClusterView) -> Int64s | None:

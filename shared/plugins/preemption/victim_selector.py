@@ -16,10 +16,13 @@ import numpy as np
 
 from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.framework.filter_outcomes import FilterOutcome
-from shared.framework.nominated_pods import run_filters_with_nominated
 from shared.framework.plugin_api import GonePods
 from shared.framework.post_filter import Candidates
-from shared.framework.prepared_pod import PreFilterExtensions, PreparedPod
+from shared.framework.prepared_pod import (
+    PreFilterExtensions,
+    PreparedPod,
+    run_filters_with_nominated,
+)
 from shared.framework.status import Code
 from shared.framework.what_if import WhatIf
 from shared.plugins.preemption.failed_nodes import FailedNodes

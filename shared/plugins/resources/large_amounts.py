@@ -1,7 +1,7 @@
 """Resource scores of one node where amounts are so large that int64 wraps around: Go's arithmetic.
 
 Sums and products near 2^63 wrap, division truncates, and a score may come out of its range, with which
-the attempt then fails (`shared.framework.score_range`). Nodes like that are rare and none of them is
+the attempt then fails (`shared.framework.normalize`). Nodes like that are rare and none of them is
 real; what upstream makes of them decides all the same whether a pod is refused with an error. Floats
 that int64 does not hold become its lowest number, as on amd64.
 

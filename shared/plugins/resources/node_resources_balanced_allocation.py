@@ -22,8 +22,7 @@ from shared.columns.schema import Int64s, Rows
 from shared.dra.device_counts import count_devices
 from shared.dra.extended import can_be_backed
 from shared.framework.cluster_view import ClusterView
-from shared.framework.kept_answers import KeptScore
-from shared.framework.plugin_api import ON_USAGE, SKIP_SCORE, Dependence, PreScoreResult
+from shared.framework.plugin_api import ON_USAGE, SKIP_SCORE, Dependence, KeptScore, PreScoreResult
 from shared.framework.pod_info import PodInfo
 from shared.kube import resource_names
 from shared.plugin_names import NODE_RESOURCES_BALANCED_ALLOCATION

@@ -28,19 +28,19 @@ from shared.dra.device_index import CLASSES as DEVICE_CLASSES
 from shared.dra.device_index import device_index
 from shared.dra.extended import can_be_backed
 from shared.framework.cluster_view import ClusterView
-from shared.framework.kept_answers import KeptScore, RoomAsked
-from shared.framework.normalize import SCORE_MAX
+from shared.framework.normalize import SCORE_MAX, SHAPE_SCORE_MAX, ratio_table
 from shared.framework.plugin_api import (
     ON_USAGE,
     Dependence,
+    KeptScore,
     PreFilterResult,
     PreScoreResult,
     Reads,
+    RoomAsked,
     Scope,
 )
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
-from shared.framework.score_shape import SHAPE_SCORE_MAX, ratio_table
 from shared.framework.status import Code, Verdicts
 from shared.kube import resource_names
 from shared.plugin_names import NODE_RESOURCES_FIT

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
+from shared.framework.normalize import UtilizationShapePoint, shape_problems
 from shared.framework.plugin_args import QUALIFIED_NAME, WEIGHT_MAX, ArgsStruct
-from shared.framework.score_shape import UtilizationShapePoint, shape_problems
 
 STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 

@@ -6,7 +6,7 @@ Rules: pkg/scheduler/framework/plugins/volumebinding/{scorer.go,volume_binding.g
 import numpy as np
 
 from shared.columns.schema import Bools, Int64s
-from shared.framework.score_shape import UTILIZATION_MAX
+from shared.framework.normalize import UTILIZATION_MAX
 from shared.kube import quantity
 from shared.kube.objects import PersistentVolumeClaim
 from shared.plugins.volumes.affinity_columns import NONE, Places

@@ -14,7 +14,13 @@ import numpy as np
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView, ObjectStore
 from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
-from shared.framework.normalize import SCORE_MAX
+from shared.framework.normalize import (
+    SCORE_MAX,
+    SHAPE_SCORE_MAX,
+    UtilizationShapePoint,
+    ratio_table,
+    shape_problems,
+)
 from shared.framework.plugin_api import (
     NEVER_FILTERS,
     NEVER_SCORES,
@@ -27,12 +33,6 @@ from shared.framework.plugin_api import (
 from shared.framework.plugin_args import ArgsStruct
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
-from shared.framework.score_shape import (
-    SHAPE_SCORE_MAX,
-    UtilizationShapePoint,
-    ratio_table,
-    shape_problems,
-)
 from shared.framework.status import SUCCESS, Code, ReasonBits, Status, Verdicts, all_pass
 from shared.kube.objects import ObjectReference, PersistentVolume, PersistentVolumeClaim
 from shared.kube.pod_record import PodRecord

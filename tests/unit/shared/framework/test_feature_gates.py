@@ -4,12 +4,12 @@ import pytest
 
 from shared.errors import ConfigurationError
 from shared.framework.feature_gates import (
+    KNOWN_GATES,
     NOMINATED_NODE_NAME_FOR_EXPECTATION,
     STORAGE_CAPACITY_SCORING,
     TAINT_TOLERATION_COMPARISON_OPERATORS,
     parse_feature_gates,
 )
-from shared.framework.known_gates import KNOWN_GATES
 
 
 def test_gates_are_read_and_the_others_keep_their_defaults() -> None:

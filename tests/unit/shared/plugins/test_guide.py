@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from shared.framework.extension_points import METHODS
-from shared.framework.nominated_pods import passing
-from shared.framework.prepared_pod import prepared
-from shared.framework.profiles import PluginSet, ProfileConfig
+from shared.framework.prepared_pod import passing, prepared
+from shared.framework.profiles import METHODS, PluginSet, ProfileConfig
 from shared.framework.registry import ENTRY_POINT_GROUP
 from shared.framework.status import Code
 from shared.plugins.in_tree import InTreeRegistry
