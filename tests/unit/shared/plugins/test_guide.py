@@ -53,6 +53,8 @@ def test_the_example_filters_and_scores_in_a_profile(monkeypatch: pytest.MonkeyP
 
 def test_the_guide_names_every_method_that_the_framework_runs() -> None:
     for extension_point, methods in METHODS.items():
+        if not methods:
+            continue  # Of in-tree plugins alone.
         line = next(
             line for line in GUIDE.splitlines() if line.startswith(f"| {extension_point} |")
         )
