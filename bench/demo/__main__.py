@@ -7,11 +7,10 @@ from contextlib import ExitStack
 from math import inf
 from pathlib import Path
 
-import matplotlib as mpl
-
 from bench.demo.demo_figures import table
 from bench.demo.demo_run import DemoOptions, run_demo
 from bench.demo.progress import Progress
+from bench.demo.report import report_html
 from bench.demo.workload import Workload, openb_workload, synthetic_workload
 from bench.watched.berth_options import add_berth_options
 from bench.watched.output_file import OutputFile, figures_json
@@ -38,8 +37,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config=parsed.config,
         log_level=parsed.log_level,
     )
-    # No window is ever opened, whatever the machine's own settings say.
-    mpl.use("svg")
     start_logging("demo", "warning")
     with ExitStack() as outputs:
         report = outputs.enter_context(OutputFile("--report", parsed.report))
@@ -49,8 +46,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with Progress() as progress:
             outcome = run_demo(workload, options, progress)
         print(table(outcome.figures))
-        from bench.demo.report import report_html
-
         problem = report.put(report_html(outcome).encode())
         print(f"report: {problem or parsed.report}")
         if figures is not None and (untold := figures.put(figures_json(outcome.figures))):

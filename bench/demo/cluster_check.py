@@ -41,8 +41,8 @@ class CheckResult(NamedTuple):
     problems: list[str]
     bound_count: int
     use: dict[str, ResourceUse]
-    node_shares: dict[str, list[float]]
-    """Resource -> share in use of each node that has some of it, 0..1."""
+    node_shares: dict[str, dict[str, float]]
+    """Resource -> share in use of each node that has some of it, 0..1, by name."""
 
 
 def check_cluster(nodes: Iterable[Json], pods: Iterable[Json]) -> CheckResult:
@@ -139,17 +139,17 @@ def _overcommitted(name: str, allocatable: Amounts, used: Amounts) -> list[str]:
 
 def _cluster_use(
     allocatable: dict[str, Amounts], used: dict[str, Amounts]
-) -> tuple[dict[str, ResourceUse], dict[str, list[float]]]:
+) -> tuple[dict[str, ResourceUse], dict[str, dict[str, float]]]:
     whole: Amounts = {}
     taken: Amounts = {}
-    shares: dict[str, list[float]] = {}
+    shares: dict[str, dict[str, float]] = {}
     for name, amounts in allocatable.items():
         _add(whole, amounts)
         _add(taken, used[name])
         for resource, amount in amounts.items():
             if amount:
                 share = float(used[name].get(resource, Fraction()) / amount)
-                shares.setdefault(resource, []).append(share)
+                shares.setdefault(resource, {})[name] = share
     use = {
         resource: ResourceUse(float(taken.get(resource, Fraction())), float(amount))
         for resource, amount in whole.items()

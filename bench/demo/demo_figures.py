@@ -4,20 +4,25 @@ Pure: everything measured comes in. Times are of the demo's own clock, from the 
 creation was sent to the moment when the watch saw it bound.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from bench.demo.cluster_check import CheckResult
 from bench.demo.pod_book import PodBook
 from bench.demo.workload import GPU_RESOURCE
+from daemon.commands.text_table import table as columns
+from daemon.overview.pending import PendingReason, put_together
+from shared.framework.fit_reasons import reason_of, short_resource
+from shared.kube.objects import Pod
+from shared.kube.pod_record import decode_template, split_pod
+from shared.kube.pod_resources import pod_requests
+from shared.messages.admin import PendingGroup
 
 MIB: Final = 2.0**20
 SHOWN_RESOURCES: Final = ("cpu", "memory", GPU_RESOURCE, "pods")
 PERCENTILES: Final = (50, 90, 99, 100)
-MESSAGES_SHOWN: Final = 10
-"""Of the different messages, the most frequent; report and JSON have them all."""
 
 
 class ProcessFigures(msgspec.Struct, frozen=True):
@@ -60,6 +65,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """Creation sent to binding seen: p50, p90, p99, p100."""
     unschedulable: dict[str, int]
     """Message -> number of pods that it was told of."""
+    reasons: list[PendingReason]
+    """The same, the like put together."""
     resources: dict[str, ResourceFigures]
     processes: list[ProcessFigures]
     owner_counters: dict[str, int]
@@ -110,6 +117,22 @@ def resource_figures(check: CheckResult) -> dict[str, ResourceFigures]:
     return {name: ResourceFigures(*check.use[name]) for name in (*known, *others)}
 
 
+def reason_figures(
+    messages: Mapping[str, str], pods: Iterable[Mapping[str, Any]]
+) -> list[PendingReason]:
+    """Of the unschedulable pods (name -> message), what they come to. `pods`: all of the cluster."""
+    groups = []
+    for pod in pods:
+        message = messages.get(pod["metadata"]["name"])
+        if message is None:
+            continue
+        record = split_pod(msgspec.convert(pod, Pod))
+        reason = reason_of(message)
+        asked = pod_requests(decode_template(record.template)).of(short_resource(reason))
+        groups.append(PendingGroup("unschedulable", reason, 1, asked, asked, record.key))
+    return put_together(groups)
+
+
 # For people ---------------------------------------------------------------------------------------
 
 
@@ -127,7 +150,7 @@ def table(figures: Figures) -> str:
             ("latency", f"creation to bound: {latency.replace('p100', 'max')}"),
             ("unschedulable", f"{figures.unschedulable_count:,}"),
         ),
-        *_messages(figures.unschedulable),
+        *_reasons(figures),
         "",
         *columns(
             ("ALLOCATION", "REQUESTED", "ALLOCATABLE", "SHARE"),
@@ -158,19 +181,19 @@ def table(figures: Figures) -> str:
         "",
         verdict(figures),
         *(f"  {problem}" for problem in figures.problems),
+        "",
+        "; ".join(f"{name} {told}" for name, told in figures.settings.items()),
     ]
     return "\n".join(lines)
 
 
-def _messages(unschedulable: dict[str, int]) -> list[str]:
-    """The most frequent messages, and what the others come to."""
-    every = sorted(unschedulable.items(), key=lambda entry: -entry[1])
-    lines = [f"  {count:>7,}  {message}" for message, count in every[:MESSAGES_SHOWN]]
-    rest = every[MESSAGES_SHOWN:]
-    if rest:
-        count = sum(count for _, count in rest)
-        lines.append(f"  {count:>7,}  with {len(rest)} other messages (all are in the report)")
-    return lines
+def _reasons(figures: Figures) -> list[str]:
+    """The like put together; report and JSON have every message."""
+    return [
+        f"  {one.pod_count:>7,}  {one.text}{f': {one.detail}' if one.detail else ''}"
+        f" (as {one.example})"
+        for one in figures.reasons
+    ]
 
 
 def verdict(figures: Figures) -> str:
@@ -194,16 +217,3 @@ def amount(resource: str, number: float) -> str:
 
 def _pairs(*pairs: tuple[str, str]) -> list[str]:
     return [f"{name:14}{told}" for name, told in pairs]
-
-
-def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table: the first column to the left, the others to the right."""
-    every = [head, *rows]
-    widths = [max(len(row[i]) for row in every) for i in range(len(head))]
-    return [
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in every
-    ]

@@ -7,22 +7,30 @@ wrong on the way ends the run with the reason; nothing is retried in silence.
 """
 
 import asyncio
-import platform
 import shutil
 from collections import deque
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from bench.demo.cluster_check import PROBLEMS_SHOWN_MAX, CheckResult, check_cluster
-from bench.demo.demo_figures import Figures, latency_ms, process_figures, resource_figures
+from bench.demo.demo_figures import (
+    Figures,
+    latency_ms,
+    process_figures,
+    reason_figures,
+    resource_figures,
+)
 from bench.demo.pod_book import PodBook
 from bench.demo.progress import Moment, Progress
 from bench.demo.watcher import pod_watcher
 from bench.demo.workload import NAMESPACE, Workload
 from bench.watched.berth_options import BerthOptions
+from bench.watched.machine import commit, this_machine
 from bench.watched.owner_status import owner_status
 from bench.watched.run_folder import run_folder
 from bench.watched.server_pace import PaceOptions
@@ -32,10 +40,11 @@ from bench.watched.watched_processes import (
     ProcessFailedError,
     UseMeter,
     WatchedProcess,
-    core_count,
     start_api_server,
     start_berth,
 )
+from daemon.commands.installation import DISTRIBUTION
+from daemon.overview.pending import PendingReason
 from daemon.supervisor.owner_link import OwnerLink
 from shared.clock import Clock, SystemClock
 from shared.errors import OperationalError
@@ -77,7 +86,7 @@ class Outcome(msgspec.Struct, frozen=True):
     bound_at_s: list[float]
     """Since the first creation, sorted."""
     latencies_s: list[float]
-    node_shares: dict[str, list[float]]
+    node_shares: dict[str, dict[str, float]]
     cpu_history: list[tuple[float, dict[str, float]]]
     """(seconds since the first creation, process -> CPU seconds)."""
 
@@ -159,11 +168,10 @@ class _Run:
             await self._wait_until_settled()
             watching.cancel()
         self._show("checking the cluster")
-        check = check_cluster(
-            await all_items(self._client, NODES_PATH), await all_items(self._client, PODS_PATH)
-        )
+        listed = await all_items(self._client, PODS_PATH)
+        check = check_cluster(await all_items(self._client, NODES_PATH), listed)
         self._stop_berth()
-        return self._outcome(check, len(pods))
+        return self._outcome(check, len(pods), reason_figures(self._book.unschedulable, listed))
 
     async def close(self) -> None:
         """Stops what this run has started."""
@@ -250,7 +258,7 @@ class _Run:
                 f"berth ended with {code} when it was told to stop; {self._berth.log_tail()}"
             )
 
-    def _outcome(self, check: CheckResult, pod_count: int) -> Outcome:
+    def _outcome(self, check: CheckResult, pod_count: int, reasons: list[PendingReason]) -> Outcome:
         book = self._book
         first_s = min(book.created_s.values(), default=0.0)
         last_s = max(book.bound_s.values(), default=first_s)
@@ -267,6 +275,7 @@ class _Run:
             pods_per_s=bound_count / schedule_s if schedule_s > 0 else 0.0,
             latency_ms=latency_ms(book),
             unschedulable=dict(book.messages().most_common()),
+            reasons=reasons,
             resources=resource_figures(check),
             processes=process_figures(
                 self._meter.cpu_s(), self._meter.rss_peak_bytes, self._meter.restarts, pod_count
@@ -285,14 +294,17 @@ class _Run:
         )
 
     def _settings(self) -> dict[str, str]:
-        options = self._options
+        options, machine = self._options, this_machine()
         return {
+            "berth": f"{metadata.version(DISTRIBUTION)} ({commit()})",
+            "date": f"{datetime.fromtimestamp(self._clock.wall_s(), UTC):%Y-%m-%d %H:%M} UTC",
+            "machine": f"{machine.cores} x {machine.cpu}, {machine.memory_gib:g} GiB",
+            "kernel": machine.kernel,
+            "python": machine.python,
             "workers": f"{options.workers}",
             "binders": f"{options.binders}",
             "seed": f"{options.seed}",
             "rate": f"{options.rate_per_s:g}/s" if options.rate_per_s else "as fast as possible",
-            "cores": f"{core_count()}",
-            "python": platform.python_version(),
         }
 
 

@@ -1,79 +1,92 @@
 """The report of a run: one HTML file with the figures and the plots, to be opened from anywhere.
 
-Plots are inline SVG, so the file needs nothing beside it. Made once at the end, when nothing is
-measured any more.
+Made once at the end, when nothing is measured any more.
 """
 
-import html
-import io
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
+from html import escape
 from itertools import pairwise
-from typing import Any, Final
-
-import matplotlib as mpl
-import matplotlib.pyplot as plt
+from typing import Final
 
 from bench.demo.demo_figures import SHOWN_RESOURCES, Figures, amount, percentile, verdict
 from bench.demo.demo_run import Outcome
-
-_STYLE: Final = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem;
-       color: #1c2430; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-table { border-collapse: collapse; } td, th { padding: .2rem .9rem .2rem 0; text-align: right; }
-td:first-child, th:first-child { text-align: left; } th { border-bottom: 1px solid #b8c0cc; }
-.numbers { display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; margin: 1.2rem 0; }
-.numbers b { display: block; font-size: 1.7rem; } .ok { color: #14663a; } .bad { color: #a41623; }
-.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(27rem, 1fr)); gap: 1rem; }
-svg { width: 100%; height: auto; } .note { color: #5a6472; }
-"""
-
-_BLUE, _ORANGE, _GREEN = "#2b6cb0", "#c05621", "#2f855a"
+from daemon.overview.page_parts import Cell, folded, headline, page, section, table
+from daemon.overview.pending import called
+from daemon.overview.plots import Line, heat_map, histogram, line_plot, share_bar
 
 
 def report_html(outcome: Outcome) -> str:
     """The whole page."""
     figures = outcome.figures
+    plots = (_over_time, _pending, _rate, _latency, _cpu, _node_shares)
     parts = [
-        "<!doctype html><html lang='en'><meta charset='utf-8'><title>berth demo</title>",
-        f"<style>{_STYLE}</style><h1>berth demo</h1><p>{html.escape(figures.workload)}</p>",
         _headline(figures),
         _verdict(figures),
-        "<div class='plots'>",
-        *(_plot(draw, outcome) for draw in (_over_time, _latency, _allocation, _nodes, _cpu)),
-        "</div>",
-        _tables(figures),
-        "</html>",
+        section("Unschedulable pods", _reasons(figures)) if figures.unschedulable_count else "",
+        section("The run", "<div class='plots'>", *(plot(outcome) for plot in plots), "</div>"),
+        section("Nodes, in order of name", "<div class='plots'>", *_nodes(outcome), "</div>"),
+        section("Allocation", _allocation(figures)),
+        section("Processes", _processes(figures)),
+        section("More", _more(figures)),
     ]
-    return "\n".join(parts)
+    settings = "; ".join(f"{name} {told}" for name, told in figures.settings.items())
+    return page("berth demo", figures.workload, parts, settings)
 
 
 def _headline(figures: Figures) -> str:
-    numbers = (
-        (f"{figures.bound_count:,}", f"of {figures.pod_count:,} pods bound"),
-        (f"{figures.pods_per_s:,.0f}", "pods/s, first creation to last binding"),
-        (f"{figures.latency_ms['p50']:,.0f} ms", "median from creation to bound"),
-        (f"{figures.latency_ms['p99']:,.0f} ms", "99th percentile"),
-        (f"{figures.unschedulable_count:,}", "unschedulable"),
+    p99 = f"99 of 100 within {figures.latency_ms['p99']:,.0f} ms"
+    return headline(
+        (
+            ("Bound", f"{figures.bound_count:,}", f"of {figures.pod_count:,} pods"),
+            ("Pods per second", f"{figures.pods_per_s:,.0f}", "first creation to last binding"),
+            ("Median latency", f"{figures.latency_ms['p50']:,.0f} ms", f"to bound; {p99}"),
+            ("Unschedulable", f"{figures.unschedulable_count:,}", "pods that fit nowhere"),
+            ("Nodes", f"{figures.node_count:,}", "in the cluster"),
+        )
     )
-    cells = "".join(f"<div><b>{number}</b>{told}</div>" for number, told in numbers)
-    return f"<div class='numbers'>{cells}</div>"
 
 
 def _verdict(figures: Figures) -> str:
-    kind = "bad" if figures.problems else "ok"
-    problems = "".join(f"<li>{html.escape(problem)}</li>" for problem in figures.problems)
-    told = f"<p class='{kind}'>{html.escape(verdict(figures))}</p>"
-    return f"{told}<ul>{problems}</ul>" if problems else told
+    kind = "bad" if figures.problems else "good"
+    problems = table(("Problem",), [(problem,) for problem in figures.problems])
+    told = f"<p class='{kind}'>{escape(verdict(figures))}</p>"
+    return f"{told}{problems}" if figures.problems else told
 
 
-def _tables(figures: Figures) -> str:
+def _reasons(figures: Figures) -> str:
+    most = max((one.pod_count for one in figures.reasons), default=1)
+    rows = [
+        (
+            Cell(f"{one.text}: {one.detail}" if one.detail else one.text),
+            Cell(html=share_bar(100 * one.pod_count / most), kind="share"),
+            Cell(one.example, kind="text"),
+            f"{one.pod_count:,}",
+        )
+        for one in figures.reasons
+    ]
     messages = [(message, f"{count:,}") for message, count in figures.unschedulable.items()]
-    resources = [
-        (name, amount(name, one.requested), amount(name, one.allocatable), f"{one.percent:.1f} %")
+    told = f"all {len(messages)} messages" if len(messages) > 1 else "the message"
+    whole = folded(f"In kube-scheduler's words: {told}", table(("Message", "Pods"), messages))
+    return table(("Reason", "", "For example", "Pods"), rows, left=3) + whole
+
+
+def _allocation(figures: Figures) -> str:
+    rows = [
+        (
+            called(name),
+            Cell(html=share_bar(one.percent), kind="share"),
+            f"{one.percent:.1f} %",
+            amount(name, one.requested),
+            amount(name, one.allocatable),
+        )
         for name, one in figures.resources.items()
     ]
-    processes = [
+    return table(("Resource", "", "Share", "Requested", "Allocatable"), rows)
+
+
+def _processes(figures: Figures) -> str:
+    rows = [
         (
             one.name,
             f"{one.cpu_ms_per_pod:.3f}",
@@ -83,111 +96,95 @@ def _tables(figures: Figures) -> str:
         )
         for one in figures.processes
     ]
+    return table(("Process", "CPU ms a pod", "CPU s", "Peak MiB", "Restarts"), rows)
+
+
+def _more(figures: Figures) -> str:
     counters = [(name, f"{count:,}") for name, count in sorted(figures.owner_counters.items())]
-    process_head = ("process", "CPU ms per pod", "CPU s", "peak MiB", "restarts")
-    return "\n".join(
-        (
-            _table("Unschedulable pods", ("message", "pods"), messages),
-            _table("Allocation", ("resource", "requested", "allocatable", "share"), resources),
-            _table("Processes", process_head, processes),
-            _table("The owner's counters", ("counter", "count"), counters),
-            _table("Settings", ("setting", "value"), list(figures.settings.items())),
-        )
+    settings = list(figures.settings.items())
+    return folded("The owner's counters", table(("Counter", "Count"), counters)) + folded(
+        "Settings and machine", table(("Setting", "Value"), settings, left=2)
     )
-
-
-def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    heading = f"<h2>{html.escape(title)}</h2>"
-    if not rows:
-        return f"{heading}<p class='note'>None.</p>"
-    lines = [_row("th", head), *(_row("td", row) for row in rows)]
-    return f"{heading}<table>{''.join(lines)}</table>"
-
-
-def _row(tag: str, cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
 
 # Plots --------------------------------------------------------------------------------------------
 
-
-def _plot(draw: Callable[[Any, Outcome], None], outcome: Outcome) -> str:
-    """One plot as SVG."""
-    with mpl.rc_context(
-        {"svg.fonttype": "none", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3}
-    ):
-        figure, axes = plt.subplots(figsize=(5.4, 3.2), layout="constrained")
-        try:
-            draw(axes, outcome)
-            drawn = io.StringIO()
-            # Without the date, the same figures make the same file.
-            figure.savefig(drawn, format="svg", metadata={"Date": None})
-        finally:
-            plt.close(figure)
-    svg = drawn.getvalue()
-    return svg[svg.index("<svg") :]
+SECONDS: Final = "seconds since the first creation"
+SLICES: Final = 40
+"""Of the time, where something is told per second."""
 
 
-def _over_time(axes: Any, outcome: Outcome) -> None:
-    for moments, name, colour in (
-        (outcome.created_at_s, "created", _ORANGE),
-        (outcome.bound_at_s, "bound", _BLUE),
-    ):
-        axes.plot(*_thinned(moments), label=name, color=colour)
-    axes.set(title="Pods over time", xlabel="seconds since the first creation", ylabel="pods")
-    axes.legend()
+def _over_time(outcome: Outcome) -> str:
+    lines = [
+        Line(name, moments, range(1, len(moments) + 1))
+        for name, moments in (("created", outcome.created_at_s), ("bound", outcome.bound_at_s))
+    ]
+    return line_plot("Created and bound", lines, SECONDS, "pods")
 
 
-def _thinned(moments: Sequence[float]) -> tuple[list[float], list[int]]:
-    """Counts at so many moments as a plot can show."""
-    step = max(1, len(moments) // 500)
-    indices = [*range(0, len(moments), step)]
-    if moments and indices[-1] != len(moments) - 1:
-        indices.append(len(moments) - 1)
-    return [moments[i] for i in indices], [i + 1 for i in indices]
+def _pending(outcome: Outcome) -> str:
+    changes = sorted(
+        [(at, 1) for at in outcome.created_at_s] + [(at, -1) for at in outcome.bound_at_s]
+    )
+    xs, ys, waiting = [0.0], [0], 0
+    for at_s, by in changes:
+        waiting += by
+        xs.append(at_s)
+        ys.append(waiting)
+    return line_plot("Without a node", [Line("pending", xs, ys)], SECONDS, "pods")
 
 
-def _latency(axes: Any, outcome: Outcome) -> None:
+def _rate(outcome: Outcome) -> str:
+    moments = outcome.bound_at_s
+    wide_s = max(moments, default=0.0) / SLICES or 1.0
+    counts = Counter(int(at_s / wide_s) for at_s in moments)
+    times = [(index + 0.5) * wide_s for index in range(SLICES)]
+    rates = [counts[index] / wide_s for index in range(SLICES)]
+    return line_plot("Bindings per second", [Line("bound", times, rates)], SECONDS, "pods/s")
+
+
+def _latency(outcome: Outcome) -> str:
     latencies_ms = [1000 * one for one in outcome.latencies_s]
-    if latencies_ms:
-        axes.hist(latencies_ms, bins=60, color=_BLUE)
-    for percent, colour in ((50, _GREEN), (99, _ORANGE)):
-        at_ms = percentile(latencies_ms, percent)
-        axes.axvline(at_ms, color=colour, label=f"p{percent} {at_ms:,.0f} ms")
-    axes.set(title="From creation to bound", xlabel="milliseconds", ylabel="pods")
-    axes.legend()
+    marks = {
+        f"p{percent} {at_ms:,.0f} ms": at_ms
+        for percent in (50, 99)
+        for at_ms in (percentile(latencies_ms, percent),)
+    }
+    return histogram("From creation to bound", latencies_ms, "milliseconds", "pods", marks)
 
 
-def _allocation(axes: Any, outcome: Outcome) -> None:
-    resources = outcome.figures.resources
-    names = [name for name in SHOWN_RESOURCES if name in resources]
-    bars = axes.barh(names, [resources[name].percent for name in names], color=_BLUE)
-    axes.bar_label(bars, fmt="%.1f %%", padding=3)
-    axes.set(title="Allocated share of the cluster", xlabel="percent", xlim=(0, 115))
-    axes.invert_yaxis()
-
-
-def _nodes(axes: Any, outcome: Outcome) -> None:
-    names = [name for name in SHOWN_RESOURCES if name in outcome.node_shares and name != "pods"]
-    bins = [i / 20 for i in range(21)]
-    for name in names:
-        axes.hist(outcome.node_shares[name], bins=bins, histtype="step", label=name, linewidth=1.6)
-    axes.set(title="Nodes by their share in use", xlabel="share", ylabel="nodes", xlim=(0, 1))
-    if names:
-        axes.legend()
-
-
-def _cpu(axes: Any, outcome: Outcome) -> None:
-    history = outcome.cpu_history
+def _cpu(outcome: Outcome) -> str:
+    history = outcome.cpu_history[:: len(outcome.cpu_history) // SLICES + 1]
     pairs = list(pairwise(history))
     names = list(history[-1][1]) if history else []
     times = [at_s for _, (at_s, _) in pairs]
+    lines = [
+        Line(
+            name,
+            times,
+            [
+                (after.get(name, 0.0) - before.get(name, 0.0)) / max(to_s - from_s, 1e-3)
+                for (from_s, before), (to_s, after) in pairs
+            ],
+        )
+        for name in names
+    ]
+    return line_plot("CPU by process", lines, SECONDS, "cores")
+
+
+def _node_shares(outcome: Outcome) -> str:
+    names = [name for name in _shown(outcome) if name != "pods"]
+    lines = []
     for name in names:
-        shares = [
-            (after.get(name, 0.0) - before.get(name, 0.0)) / max(to_s - from_s, 1e-3)
-            for (from_s, before), (to_s, after) in pairs
-        ]
-        axes.plot(times, shares, label=name, linewidth=1.2)
-    axes.set(title="CPU per process", xlabel="seconds since the first creation", ylabel="cores")
-    if names:
-        axes.legend(fontsize=7)
+        shares = sorted(outcome.node_shares[name].values(), reverse=True)
+        places = [100 * (index + 1) / len(shares) for index in range(len(shares))]
+        lines.append(Line(called(name), places, [100 * share for share in shares]))
+    return line_plot("Nodes, fullest first", lines, "percent of the nodes", "percent in use")
+
+
+def _nodes(outcome: Outcome) -> list[str]:
+    return [heat_map(called(name), outcome.node_shares[name]) for name in _shown(outcome)]
+
+
+def _shown(outcome: Outcome) -> Sequence[str]:
+    return [name for name in SHOWN_RESOURCES if name in outcome.node_shares]

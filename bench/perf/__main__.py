@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from math import inf
 from pathlib import Path
 
-from bench.demo.demo_figures import columns
 from bench.perf.comparison import comparison, read_result
 from bench.perf.config_file import OUR_FILES, Plan, chosen, plan_of, topic_of
 from bench.perf.perf_run import MODES, RunOptions, run_benchmark
@@ -17,6 +16,7 @@ from bench.perf.scale import scale_report
 from bench.perf.suite import SUITE, keep, known_outcome, markdown, run_row
 from bench.watched.output_file import OutputFile, figures_json, output_folder, put_file
 from bench.watched.server_pace import PaceOptions, add_pace_options, pace_of
+from daemon.commands.text_table import table as columns
 from shared import exit_codes
 from shared.errors import ConfigurationError
 from shared.telemetry.log import start_logging

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from bench.demo.demo_figures import columns
 from bench.perf.result import FORMAT, Result
+from daemon.commands.text_table import table as columns
 from shared.errors import ConfigurationError
 
 

@@ -20,7 +20,6 @@ from bench.perf.config_file import Plan
 from bench.perf.decision_processes import DecisionOptions, DecisionProcesses
 from bench.perf.executor import Executor, WorkloadFailedError
 from bench.perf.http_cluster import HttpCluster, Place
-from bench.perf.machine import commit, this_machine
 from bench.perf.memory_cluster import FeederSource, MemoryCluster
 from bench.perf.meter import UseMeter
 from bench.perf.result import (
@@ -34,6 +33,7 @@ from bench.perf.result import (
     summary_of,
     threshold_problems,
 )
+from bench.watched.machine import commit, this_machine
 from bench.watched.run_folder import run_folder
 from bench.watched.server_pace import PaceOptions
 from bench.watched.watched_processes import ProcessFailedError, start_api_server

@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from bench.perf.config_file import MetricSelector
-from bench.perf.machine import Machine
 from bench.perf.samples import Percentiles, Throughput
+from bench.watched.machine import Machine
 
 FORMAT: Final = 1
 MIB: Final = 2.0**20

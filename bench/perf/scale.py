@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
-from bench.demo.demo_figures import columns
 from bench.perf.result import Result
 from bench.perf.scale_costs import Measured, StageCosts, calibrate, measured
 from bench.perf.scale_model import WINDOW_PODS, Outlook, Shape, best_shape, outlook
+from daemon.commands.text_table import table as columns
 
 MEASURED_HEAD: Final = (
     *("MEASURED ON", "SCORERS", "BINDERS", "PODS/S", "MODEL", "MODEL/MEASURED"),

@@ -5,8 +5,9 @@ from typing import Final
 
 import msgspec
 
-from bench.demo.demo_figures import PERCENTILES, columns, percentile
+from bench.demo.demo_figures import PERCENTILES, percentile
 from bench.soak.memory import GROWTH_MAX, MemoryFigures
+from daemon.commands.text_table import table as columns
 
 PROBLEMS_SHOWN_MAX: Final = 30
 

@@ -1,5 +1,5 @@
 """A whole berth that can be looked at in a browser; `python -m tests.support.live_pictures` makes the
-pictures in docs/pictures of the demo's cluster, in three zones."""
+pictures in docs/pictures of the demo's cluster, in three zones, and of the demo's report."""
 
 import asyncio
 import sys
@@ -11,10 +11,12 @@ from typing import Final
 
 import orjson
 
+from bench.demo.__main__ import main as run_demo_command
 from bench.demo.workload import NAMESPACE, openb_workload
 from bench.watched.watched_listing import NODES_PATH
 from bench.watched.watched_load import create_all
 from bench.watched.watched_processes import start_api_server, start_berth
+from shared import exit_codes
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
 from tests.support.browser import Browser
@@ -87,5 +89,20 @@ async def main(folder: Path) -> None:
                 await asyncio.to_thread(take, browser, url, folder)
 
 
+def take_report(folder: Path) -> None:
+    """Of a run of the demo."""
+    with tempfile.TemporaryDirectory(prefix="berth-pictures-") as scratch:
+        report = Path(scratch) / "report.html"
+        assert run_demo_command(["--report", str(report)]) == exit_codes.OK
+        with Browser() as browser:
+            for name, is_dark in (("report", False), ("report-dark", True)):
+                browser.look(1280, 1180, is_dark=is_dark)
+                browser.go(report.as_uri())
+                browser.wait("document.querySelector('footer')")
+                browser.picture(folder / f"{name}.png", is_whole=False)
+
+
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURES))
+    pictures = Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURES
+    asyncio.run(main(pictures))
+    take_report(pictures)

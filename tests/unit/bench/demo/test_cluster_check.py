@@ -37,7 +37,7 @@ def test_a_cluster_that_is_full_to_the_brim_is_right() -> None:
     assert result.problems == []
     assert result.bound_count == 4
     assert result.use["cpu"] == (4.0, 4.0)
-    assert result.node_shares["memory"] == [0.5]
+    assert list(result.node_shares["memory"].values()) == [0.5]
 
 
 @pytest.mark.parametrize("cpu", ["4001m", "4000000001n", "4.0001"])

@@ -8,7 +8,6 @@ import pytest
 
 from bench.perf.comparison import comparison, read_result
 from bench.perf.config_file import OUR_FILES, MetricSelector, chosen, plan_of
-from bench.perf.machine import Machine, commit, this_machine
 from bench.perf.result import (
     FORMAT,
     Measurement,
@@ -21,6 +20,7 @@ from bench.perf.result import (
 )
 from bench.perf.samples import Percentiles, Throughput
 from bench.perf.suite import SUITE, Outcome, keep, known_outcome, markdown
+from bench.watched.machine import Machine, commit, this_machine
 from shared.errors import ConfigurationError
 
 
