@@ -9,6 +9,7 @@ for: a production installation may lack that package, and is told so.
 
 import argparse
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -269,6 +270,10 @@ def _worker(parsed: argparse.Namespace) -> int:
 
 
 def _run(parsed: argparse.Namespace) -> int:
+    from daemon.supervisor.launcher import child_environment
+
+    # Before numpy is imported, whose threads it limits; children are forks of this process.
+    os.environ.update(child_environment(os.environ))
     from daemon.commands.run_berth import run_berth, write_configuration
 
     options = options_of(parsed)

@@ -6,6 +6,7 @@ work with is wrong; the supervisor starts it anew.
 """
 
 import asyncio
+import ctypes
 import os
 import signal
 import sys
@@ -31,10 +32,19 @@ from shared.transport.heartbeat import Heartbeat
 
 log: Final = EventLog("adapter")
 
+_M_MMAP_THRESHOLD: Final = -3
+_STREAM_BYTES: Final = 128 << 10
+"""The size from which memory is given back at once when it is freed. A process that holds many TLS
+streams needs it fixed: glibc would raise it after the first buffer that is freed (256 KiB each) and keep
+later ones in its heap, whose holes it never gives back."""
+
 
 def main(arguments: list[str]) -> int:
     """Run until told to stop; the exit code."""
     start = child_start("adapter", arguments)
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)  # Other libraries of C have none.
+    if set_option is not None:
+        set_option(_M_MMAP_THRESHOLD, _STREAM_BYTES)
     problems: list[OperationalError] = []
     try:
         asyncio.run(_run(start))

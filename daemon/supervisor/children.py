@@ -1,6 +1,6 @@
 """The table of child processes: module and arguments of each.
 
-Children are started by module name, so nothing of them is imported here. Every child reads the plan
+Children are known by module name, so nothing of them is imported here. Every child reads the plan
 (`shared/child_plan.py`) that its first argument names. Order is start order; no child waits for another.
 """
 
@@ -16,6 +16,7 @@ class ChildSpec(NamedTuple):
     name: str
     """As in logs and status: owner, adapter, scorer-0, binder-0, ..."""
     module: str
+    """Its `main` takes the arguments and returns the exit code."""
     arguments: tuple[str, ...]
     is_optional: bool = False
     """Scheduling goes on without it, so it is started again for ever and never given up with all."""
@@ -27,13 +28,6 @@ class ChildSpec(NamedTuple):
     silence_max_s: float = SILENCE_S
     can_be_careful: bool = False
     """Says after a death what it has in hand, and goes without what it died of (`shared/in_hand.py`)."""
-    environment: tuple[tuple[str, str], ...] = ()
-    """Beside what all children have; what is set outside goes first."""
-
-
-STREAMING_MEMORY = (("MALLOC_MMAP_THRESHOLD_", "131072"),)
-"""For a process that holds many TLS streams: glibc would raise this after the first buffer that is
-freed (256 KiB each) and keep later ones in its heap, whose holes the process never gives back."""
 
 
 OWNER = "owner"
@@ -54,7 +48,7 @@ def child_specs(plan: ChildPlan, lifeline_fd: int) -> list[ChildSpec]:
     specs = [
         ChildSpec(
             OWNER,
-            "daemon.owner",
+            "daemon.owner.__main__",
             started(),
             reads_configuration=True,
             silence_max_s=OWNER_SILENCE_S,
@@ -62,26 +56,29 @@ def child_specs(plan: ChildPlan, lifeline_fd: int) -> list[ChildSpec]:
         ),
         ChildSpec(
             ADAPTER,
-            "daemon.adapter",
+            "daemon.adapter.__main__",
             started(),
             goes_by=(*access, options.feature_gates, options.record, options.record_mib_max),
             can_be_careful=True,
-            environment=STREAMING_MEMORY,
         ),
     ]
     for name, module, count in (
-        ("scorer", "workers.scorer", options.workers),
-        ("binder", "workers.binder", options.binders),
+        ("scorer", "workers.scorer.__main__", options.workers),
+        ("binder", "workers.binder.__main__", options.binders),
     ):
         specs += [
             ChildSpec(f"{name}-{index}", module, started(index), reads_configuration=True)
             for index in range(count)
         ]
     if election is not None and not options.observe:
-        specs.append(ChildSpec(LEADER, "daemon.leader", started(), goes_by=(*access, election)))
+        specs.append(
+            ChildSpec(LEADER, "daemon.leader.__main__", started(), goes_by=(*access, election))
+        )
     if options.endpoints.secure_port:
         goes_by = (options.log_level, options.endpoints, election is not None)
         specs.append(
-            ChildSpec(ENDPOINTS, "daemon.endpoints", started(), is_optional=True, goes_by=goes_by)
+            ChildSpec(
+                ENDPOINTS, "daemon.endpoints.__main__", started(), is_optional=True, goes_by=goes_by
+            )
         )
     return specs

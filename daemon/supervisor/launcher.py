@@ -1,23 +1,37 @@
 """Processes of ours, as the system has them: the only file that makes one.
 
+A child is a fork of the supervisor, not a program that is executed: what all of them import is read once
+and is there once in memory, and who is started again is there at once. The supervisor imports a child's
+module right before its first life. The threads that it may have by then (ZeroMQ's, once it has spoken
+to the owner) hold nothing that a child touches.
+
 What the supervisor needs of a process is `Launched`, so that it can also look after processes that are
 none of the system's, on a clock that is none.
 """
 
 import asyncio
+import gc
+import importlib
+import itertools
 import os
 import signal
-import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cached_property
-from typing import Protocol
+from pathlib import Path
+from typing import Final, NoReturn, Protocol
 
 import psutil
 
 from daemon.supervisor.children import ChildSpec
 from daemon.supervisor.silence import Use
+from shared import exit_codes
 from shared.transport.heartbeat import Heartbeat
+
+_ALL_SIGNALS: Final = signal.valid_signals()
+_FDS_MAX: Final = 1 << 20
+_NAME_MAX: Final = 15
+"""Characters of a process's name that the kernel keeps."""
 
 
 class Launched(Protocol):
@@ -53,14 +67,13 @@ class Launch(Protocol):
 class SystemProcess:
     """A process of the system, watched by its pidfd."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
-        self._process = process
-        self.pid = process.pid
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
         try:
-            self._pidfd = os.pidfd_open(process.pid)
+            self._pidfd = os.pidfd_open(pid)
         except OSError:  # No descriptor left: what cannot be watched must not run.
-            process.kill()
-            process.wait()
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
             raise
 
     @cached_property
@@ -86,31 +99,71 @@ class SystemProcess:
 
     def reap(self) -> int:
         os.close(self._pidfd)
-        return self._process.wait()
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
 def system_launch(lifeline_fd: int) -> Launch:
     """Starts children that end by themselves when this lifeline is cut."""
 
     def launch(spec: ChildSpec, arguments: tuple[str, ...], /) -> tuple[SystemProcess, Heartbeat]:
+        run = importlib.import_module(spec.module).main
         heartbeat, heartbeat_fd = Heartbeat.made()
+        given = [*arguments, "--heartbeat-fd", str(heartbeat_fd)]
+        # A signal that came between the fork and the child's own handlers would be told to the parent.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ALL_SIGNALS)
         try:
-            # -P: a module of ours is never looked for in the current folder. Never -O: assertions end
-            # a process that has gone wrong.
-            command = [sys.executable, "-P", "-m", spec.module, *arguments]
-            process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [*command, "--heartbeat-fd", str(heartbeat_fd)],
-                stdin=subprocess.DEVNULL,
-                pass_fds=(lifeline_fd, heartbeat_fd),
-                env=child_environment({**dict(spec.environment), **os.environ}),
-                # A terminal's Ctrl-C goes to a whole process group; only we shall hear it.
-                process_group=0,
-            )
+            pid = os.fork()
+            if pid == 0:
+                _live(run, given, spec.name, {lifeline_fd, heartbeat_fd})
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             os.close(heartbeat_fd)
-        return SystemProcess(process), heartbeat
+        return SystemProcess(pid), heartbeat
 
     return launch
+
+
+def _live(
+    run: Callable[[list[str]], int], arguments: list[str], name: str, kept_fds: Collection[int]
+) -> NoReturn:
+    """The whole life of a child: it never returns to what its parent was doing."""
+    code = exit_codes.FAILED
+    try:
+        _begin_anew(name, kept_fds)
+        code = run(arguments)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else exit_codes.FAILED
+    except BaseException:  # noqa: BLE001 # As an interpreter does at its end.
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _begin_anew(name: str, kept_fds: Collection[int]) -> None:
+    """A fork as a program finds itself that was executed: without the parent's files and signals."""
+    # The parent's objects stay as they are for good: none is looked through, so their pages stay shared,
+    # and none is finalized, which might close a descriptor that by then is another's.
+    gc.freeze()
+    os.setpgid(
+        0, 0
+    )  # A terminal's Ctrl-C goes to a whole process group; only the parent shall hear it.
+    signal.set_wakeup_fd(-1)
+    for number in _ALL_SIGNALS:
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    edges = sorted({2, *kept_fds, _FDS_MAX})
+    for below, above in itertools.pairwise(edges):
+        os.closerange(below + 1, above)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    if not sys.flags.safe_path:
+        del sys.path[0]  # A module of ours is never looked for in the current folder.
+    Path("/proc/self/comm").write_text(f"berth-{name}"[:_NAME_MAX], encoding="ascii")
 
 
 def child_environment(own: "os._Environ[str] | dict[str, str]") -> dict[str, str]:

@@ -42,7 +42,7 @@ DEADLY_ADAPTER = """
 import os
 import sys
 
-if "daemon.adapter" in sys.orig_argv:
+if "daemon" in sys.orig_argv:
     from daemon.adapter import kind_feed
 
     changed = kind_feed.changed
@@ -54,7 +54,8 @@ if "daemon.adapter" in sys.orig_argv:
 
     kind_feed.changed = deadly
 """
-"""As `sitecustomize`: the adapter has no plugins, so what it does not survive is put into it."""
+"""As `sitecustomize` of the supervisor, whose fork the adapter is. The adapter has no plugins, so what
+it does not survive is put into it."""
 
 
 def deaths(berth: WatchedProcess, runtime_dir: Path, child: str) -> int:

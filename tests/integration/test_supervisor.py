@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +36,13 @@ CHILD = "tests.support.dummy_child"
 class Supervised:
     """A supervisor process, and the log lines that it and its children write."""
 
-    def __init__(self, runtime_dir: Path, table: list[Any], drain_s: float) -> None:
+    def __init__(
+        self, runtime_dir: Path, table: list[Any], drain_s: float, options: Sequence[str]
+    ) -> None:
         self.runtime_dir = runtime_dir
         self.lines: list[dict[str, Any]] = []
         self._fresh: queue.Queue[dict[str, Any] | None] = queue.Queue()
-        command = [sys.executable, "-P", "-m", "tests.support.supervisor_process"]
+        command = [sys.executable, *options, "-m", "tests.support.supervisor_process"]
         self.process = subprocess.Popen(
             [*command, str(runtime_dir), str(drain_s), json.dumps(table)],
             stderr=subprocess.PIPE,
@@ -66,7 +68,9 @@ class Supervised:
                 return line
 
     def pid_of(self, child: str) -> int:
-        return next(p.pid for p in read_list(self.runtime_dir).processes if p.name == child)
+        pid = next(p.pid for p in read_list(self.runtime_dir).processes if p.name == child)
+        assert pid, "it runs; 0 would be our own process group"
+        return pid
 
     def child_processes(self) -> list[psutil.Process]:
         return psutil.Process(self.process.pid).children()
@@ -95,11 +99,12 @@ def start(tmp_path: Path) -> Iterator[Start]:
         owner: list[str] | None = None,
         owner_silence_max_s: float = OWNER_SILENCE_S,
         drain_s: float = 20,
+        options: Sequence[str] = ("-P",),
     ) -> Supervised:
         runtime_dir = tmp_path / "run"
         arguments = ["--runtime-dir", str(runtime_dir), *(owner or [])]
         owner_row = ["owner", OWNER, arguments, owner_silence_max_s]
-        one = Supervised(runtime_dir, [owner_row, *extra], drain_s)
+        one = Supervised(runtime_dir, [owner_row, *extra], drain_s, options)
         started.append(one)
         return one
 
@@ -156,8 +161,7 @@ def test_what_a_child_dies_of_is_left_out(start: Start) -> None:
     for _ in range(3):
         berth.wait_for("child_died", child="adapter")
     berth.wait_for("child_started", child="adapter", restarts=3)
-    (adapter,) = (p for p in berth.child_processes() if CHILD in p.cmdline())
-    assert adapter.cmdline()[-4:-2] == ["--careful", "7"]
+    assert berth.wait_for("given")["arguments"][-4:-2] == ["--careful", "7"]
     berth.process.send_signal(signal.SIGTERM)
     assert berth.end() == exit_codes.OK
 
@@ -274,13 +278,32 @@ def test_the_children_end_when_the_supervisor_is_killed(start: Start) -> None:
     assert not alive
 
 
-def test_children_run_with_assertions_and_without_the_current_folder(start: Start) -> None:
+def test_a_child_has_nothing_of_the_supervisor_but_what_it_is_given(start: Start) -> None:
     berth = start(["scorer-0", CHILD, []])
-    berth.wait_for("ready")
-    for child in berth.child_processes():
-        options = child.cmdline()[1 : child.cmdline().index("-m")]
-        assert options == ["-P"]
-        assert "PYTHONOPTIMIZE" not in child.environ()
+    for restarts in (0, 1):
+        # The second life is a fork of a supervisor that has spoken to the owner.
+        pid = berth.wait_for("child_started", child="scorer-0", restarts=restarts)["pid"]
+        found = berth.wait_for("given")
+        fds = {int(fd) for fd in found["arguments"] if fd.isdecimal()}
+        # Three standard ones, lifeline, heartbeat, and the folder in which it looked.
+        assert len(found["fds"]) == 6
+        assert {0, 1, 2, *fds} < set(found["fds"])
+        assert found["input"] == os.devnull
+        assert found["group"] == pid
+        assert found["handled"] == ["SIGINT"]
+        assert psutil.Process(pid).name() == "berth-scorer-0"
+        if not restarts:
+            berth.wait_for("ready")
+            os.kill(pid, signal.SIGKILL)
+    berth.process.send_signal(signal.SIGTERM)
+    assert berth.end() == exit_codes.OK
+
+
+def test_a_child_looks_for_no_module_in_the_folder_where_berth_was_started(start: Start) -> None:
+    berth = start(["scorer-0", CHILD, []], options=())
+    assert berth.wait_for("given")["path"][0] != str(Path.cwd())
+    berth.process.send_signal(signal.SIGTERM)
+    assert berth.end() == exit_codes.OK
 
 
 def test_a_second_berth_on_the_same_directory_is_refused(start: Start) -> None:

@@ -2,12 +2,15 @@
 
 `--mode`: obey (ends with 0 on SIGTERM), deaf (ignores it), or a number (ends with it at once).
 `--takes`: an object by its number, of which it dies unless it is told to go without.
+It says what it is given and what it finds as a line of the log.
 """
 
 import argparse
+import json
 import os
 import signal
 import sys
+from pathlib import Path
 
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.parent import Lifeline, add_options
@@ -15,14 +18,15 @@ from shared.transport.parent import Lifeline, add_options
 BEAT_S = 0.02
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser()
     add_options(parser)
     parser.add_argument("--mode", default="obey")
     parser.add_argument("--takes", type=int)
-    parsed = parser.parse_args()
+    parsed = parser.parse_args(arguments)
     if parsed.mode.isdecimal():
         return int(parsed.mode)
+    sys.stderr.write(json.dumps({"event": "given", "arguments": arguments, **_found()}) + "\n")
     if parsed.mode == "deaf":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     else:
@@ -39,6 +43,18 @@ def main() -> int:
     return 0
 
 
+def _found() -> dict[str, object]:
+    """What a child finds, apart from what it is given."""
+    handled = [number for number in signal.Signals if callable(signal.getsignal(number))]
+    return {
+        "path": sys.path,
+        "group": os.getpgid(0),
+        "handled": [number.name for number in handled],
+        "fds": sorted(int(fd.name) for fd in Path("/proc/self/fd").iterdir()),
+        "input": str(Path("/proc/self/fd/0").readlink()),
+    }
+
+
 def _wait_readable(fd: int) -> None:
     import select
 
@@ -46,4 +62,4 @@ def _wait_readable(fd: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -26,16 +26,16 @@ from shared.transport.parent import Lifeline, add_options
 from tests.support.owner_answers import status_answer
 
 POLL_MS = 20
-EPOCH = time.time_ns()
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runtime-dir", type=Path, required=True)
     add_options(parser)
     parser.add_argument("--deaf-to-stop", action="store_true")
     parser.add_argument("--stop-answered-when", type=Path)
-    parsed = parser.parse_args()
+    parsed = parser.parse_args(arguments)
+    epoch = time.time_ns()
     lifeline = Lifeline(parsed.lifeline_fd)
     wake_read, wake_write = socket.socketpair()
     wake_write.setblocking(False)
@@ -52,7 +52,7 @@ def main() -> int:
                 if isinstance(one.message, StopRequest):
                     stop_askers.append(one.peer)
                 elif one.channel is Channel.ADMIN:
-                    sockets.send(Channel.ADMIN, one.peer, _answer(one.message))
+                    sockets.send(Channel.ADMIN, one.peer, _answer(one.message, epoch))
             if sockets.ready_fds:
                 return 0
             may_stop = parsed.stop_answered_when is None or parsed.stop_answered_when.exists()
@@ -60,11 +60,11 @@ def main() -> int:
                 sockets.send(Channel.ADMIN, stop_askers.pop(), TextAnswer(["drained"]))
 
 
-def _answer(request: object) -> AdminAnswer:
+def _answer(request: object, epoch: int) -> AdminAnswer:
     if isinstance(request, StatusRequest):
-        return status_answer(epoch=EPOCH, counters={"scheduled": 2})
+        return status_answer(epoch=epoch, counters={"scheduled": 2})
     return TextAnswer([] if isinstance(request, CompareRequest) else ["line one", "line two"])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,29 +1,33 @@
 """A place in the table of children, without processes."""
 
 import os
-import subprocess
+import signal
+from collections.abc import Callable
 
 import msgspec
 import pytest
 
 from daemon.supervisor.child import Child
 from daemon.supervisor.children import ChildSpec
-from daemon.supervisor.launcher import system_launch
+from daemon.supervisor.launcher import SystemProcess, system_launch
+from daemon.supervisor.silence import Use
 from shared import exit_codes
 from shared.kube.connection_problems import Problem
+from shared.transport.heartbeat import Heartbeat
 
 
 class FakeProcess:
     pid = 4711
+    create_time_s = 0.0
 
-    def __init__(self, *args: object, **others: object) -> None:
-        self.calls: list[str] = []
+    def send_signal(self, number: signal.Signals) -> None: ...
 
-    def kill(self) -> None:
-        self.calls.append("kill")
+    def call_at_end(self, act: Callable[[], None]) -> None: ...
 
-    def wait(self) -> int:
-        self.calls.append("wait")
+    def use(self) -> Use:
+        return Use(0.0, False)
+
+    def reap(self) -> int:
         return -9
 
 
@@ -38,36 +42,28 @@ def test_what_a_child_notes_of_its_connections_is_taken_once() -> None:
 
 
 def test_a_process_that_cannot_be_watched_does_not_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    process = FakeProcess()
+    calls: list[tuple[int, int]] = []
 
     def no_descriptor(pid: int) -> int:
-        assert pid == process.pid
-        raise OSError(24, "Too many open files")
+        raise OSError(24, f"Too many open files for {pid}")
 
-    monkeypatch.setattr(subprocess, "Popen", lambda *args, **others: process)
     monkeypatch.setattr(os, "pidfd_open", no_descriptor)
-    child = Child(ChildSpec("scorer-0", "workers.scorer", ()), system_launch(3))
-    with pytest.raises(OSError, match="Too many open files"):
-        child.start(now_s=0.0)
-    assert process.calls == ["kill", "wait"]
-    assert child.process is None
+    monkeypatch.setattr(os, "kill", lambda *call: calls.append(call))
+    monkeypatch.setattr(os, "waitpid", lambda *call: calls.append(call))
+    with pytest.raises(OSError, match="Too many open files for 4711"):
+        SystemProcess(4711)
+    assert calls == [(4711, signal.SIGKILL), (4711, 0)]
 
 
 @pytest.mark.parametrize("can_be_careful", [True, False])
-def test_what_a_child_died_of_twice_its_successor_goes_without(
-    monkeypatch: pytest.MonkeyPatch, can_be_careful: bool
-) -> None:
+def test_what_a_child_died_of_twice_its_successor_goes_without(can_be_careful: bool) -> None:
     commands: list[list[str]] = []
 
-    def opened(command: list[str], **others: object) -> FakeProcess:
-        commands.append(command)
-        return FakeProcess()
+    def launch(_: ChildSpec, arguments: tuple[str, ...], /) -> tuple[FakeProcess, Heartbeat]:
+        commands.append(list(arguments))
+        return FakeProcess(), Heartbeat()
 
-    monkeypatch.setattr(subprocess, "Popen", opened)
-    monkeypatch.setattr(os, "pidfd_open", lambda _: os.dup(0))
-    child = Child(
-        ChildSpec("owner", "daemon.owner", (), can_be_careful=can_be_careful), system_launch(3)
-    )
+    child = Child(ChildSpec("owner", "daemon.owner", (), can_be_careful=can_be_careful), launch)
     for in_hand in (0, 7, 8, 7, 0):
         child.start(now_s=0.0)
         child.heartbeat.beat(in_hand)
