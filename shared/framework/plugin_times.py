@@ -11,7 +11,6 @@ A call is about a class of pods and many nodes at once, where kube-scheduler's i
 node: its time is that of the call.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -52,9 +51,11 @@ class PluginTimes:
         self._tally = Tally()
         self._of_owner: list[tuple[object, str, Callable[..., Any], Callable[..., Any]]] = []
         """(plugin, method, as it was, timed)"""
-        self._evaluated: Counter[tuple[str, str, str]] = Counter()
-        self._took_s: dict[tuple[str, str], float] = {}
-        """(extension point, profile) -> since `take`."""
+        self._evaluated: dict[tuple[str, str, str], list[int]] = {}
+        """(plugin, extension point, profile) -> calls since `flush`, in a list of one: it is added to in
+        place."""
+        self._took_s: dict[tuple[str, str], list[float]] = {}
+        """(extension point, profile) -> since `take`, the same."""
 
     def watch(self, profile: str, plugins: Iterable[object], methods: Iterable[str]) -> None:
         """Has every call of these methods timed, of those plugins that have them; a plugin that comes
@@ -78,13 +79,16 @@ class PluginTimes:
 
     def take(self, point: str, profile: str) -> float:
         """How long all plugins of an extension point took since the last time."""
-        return self._took_s.pop((point, profile), 0.0)
+        spent = self._took_s.get((point, profile), [0.0])
+        took_s, spent[0] = spent[0], 0.0
+        return took_s
 
     def flush(self, into: Tally) -> None:
         """Hands over what was counted and observed."""
-        for evaluated, count in self._evaluated.items():
-            into.count("plugin_evaluations", evaluated, count)
-        self._evaluated.clear()
+        for evaluated, calls in self._evaluated.items():
+            if calls[0]:
+                into.count("plugin_evaluations", evaluated, calls[0])
+                calls[0] = 0
         for (name, labels), one in self._tally.histograms.items():
             into.add_histogram(name, labels, one.counts, one.sum)
         self._tally.clear()
@@ -94,17 +98,18 @@ class PluginTimes:
         asked = getattr(plugin, method)
         # Normalising is part of Score there.
         key = ("Score" if point == "ScoreExtensionNormalize" else point, profile)
-        labels = (name, point, profile) if point in EVALUATED else None
-        may_skip = point.startswith("Pre")
-        took_s, evaluated, stopwatch = self._took_s, self._evaluated, self._stopwatch
+        spent = self._took_s.setdefault(key, [0.0])
+        is_counted, may_skip = point in EVALUATED, point.startswith("Pre")
+        calls = self._evaluated.setdefault((name, point, profile), [0])
+        stopwatch = self._stopwatch
 
         def timed(*arguments: Any, **named: Any) -> Any:
             begun_s = stopwatch()
             result = asked(*arguments, **named)
             call_s = stopwatch() - begun_s
-            took_s[key] = took_s.get(key, 0.0) + call_s
-            if labels is not None and not (may_skip and result.status.code is Code.SKIP):
-                evaluated[labels] += 1
+            spent[0] += call_s
+            if is_counted and not (may_skip and result.status.code is Code.SKIP):
+                calls[0] += 1
             if self._is_sampled:
                 self._tally.observe("plugin_s", (name, point, _told(result)), call_s)
             return result
