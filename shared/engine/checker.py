@@ -11,7 +11,7 @@ import numpy as np
 
 from shared.columns.schema import Bools, Rows
 from shared.engine.evaluation import Evaluations
-from shared.engine.families import Families, may_have_claims, passing_with_claims
+from shared.engine.families import Families
 from shared.engine.kept_rows import FEW_ROWS, room_filters
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import RoomAsked, RoomFilter
@@ -72,21 +72,15 @@ class Checker:
         family = self._families.of(class_id, info, profile)
         if family is None:
             return None
-        own, claims = self._families.parts[profile][1:]
         has_room = self._with_room(profile, info, rows)
         if has_room is None:
-            outcome = own.run_pre_filters(info, self._cluster)
+            outcome = family.own.run_pre_filters(info, self._cluster)
             if not outcome.status.is_success or outcome.node_names is not None:
                 return None
-            filters = own.plan(outcome).active
-            has_room = own.passing_of(filters, info, self._cluster, outcome, rows)
-        if may_have_claims(info):
-            passes = passing_with_claims(claims, info, self._cluster, rows)
-            if passes is None:
-                return None
-            has_room &= passes
-        has_room &= family.filters.passing(rows)
-        return has_room
+            filters = family.own.plan(outcome).active
+            has_room = family.own.passing_of(filters, info, self._cluster, outcome, rows)
+        passes = family.with_claims(info, self._cluster, rows)
+        return None if passes is None else passes & has_room & family.shared.filters.passing(rows)
 
     def _with_room(self, profile: str, info: PodInfo, rows: Rows) -> Bools | None:
         """Whether the pod passes the filters that do not ignore requests, of a few rows; None where

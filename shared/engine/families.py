@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
+import numpy as np
 
 from shared.columns.schema import Bools, Rows
 from shared.dra.device_index import takes_devices
@@ -45,6 +46,27 @@ class FrameworkParts(NamedTuple):
     """At claims and not at requests."""
 
 
+class Family(NamedTuple):
+    """What is known of a pod by its family, and whom to ask about the rest."""
+
+    shared: Evaluation
+    own: Framework
+    claims: Framework | None
+    """None for a pod that has none."""
+
+    def with_claims(self, info: PodInfo, cluster: ClusterView, rows: Rows) -> Bools | None:
+        """Shape (n,): where plugins that read claims let the pod go; None where they say more than
+        that."""
+        claims = self.claims
+        if claims is None:
+            return np.ones(len(rows), np.bool_)
+        outcome = claims.run_pre_filters(info, cluster)
+        if not outcome.status.is_success or outcome.node_names is not None:
+            return None
+        passes = claims.passing_of(claims.plan(outcome).active, info, cluster, outcome, rows)
+        return None if claims.has_failed(outcome) else passes
+
+
 class Families:
     """The families of the pods that were asked about lately, each with what its pods have in common."""
 
@@ -68,7 +90,7 @@ class Families:
         self._alone: dict[int, int] = {}
         """How many pods of a class were looked at as if they had no like."""
 
-    def of(self, class_id: int, info: PodInfo, profile: str) -> Evaluation | None:
+    def of(self, class_id: int, info: PodInfo, profile: str) -> Family | None:
         """What is known of the pod's family; None where the pod had better be looked at by its class:
         somebody nominated some pod, devices provide what others like it want, too, there were more
         like it, or it is the first of its family."""
@@ -86,7 +108,9 @@ class Families:
         if len(self._alone) >= FAMILIES_MAX:
             self._alone.clear()
         self._alone[class_id] = count + 1
-        return self.kept.of(key, _without_claims(info), self.parts[profile].shared)
+        shared, own, claims = self.parts[profile]
+        evaluation = self.kept.of(key, _without_claims(info), shared)
+        return Family(evaluation, own, claims if _may_have_claims(info) else None)
 
 
 def family_key(info: PodInfo, profile: str) -> bytes:
@@ -119,21 +143,10 @@ def _images(spec: PodSpec) -> list[Volume]:
     return [volume for volume in spec.volumes or () if volume.image is not None]
 
 
-def may_have_claims(info: PodInfo) -> bool:
+def _may_have_claims(info: PodInfo) -> bool:
     """Whether plugins that read claims may have something to say."""
     spec = info.spec
     return bool(spec.volumes or spec.resource_claims or info.requests.scalars)
-
-
-def passing_with_claims(
-    claims: Framework, info: PodInfo, cluster: ClusterView, rows: Rows
-) -> Bools | None:
-    """Shape (n,): where plugins that read claims let the pod go; None where they say more than that."""
-    outcome = claims.run_pre_filters(info, cluster)
-    if not outcome.status.is_success or outcome.node_names is not None:
-        return None
-    passes = claims.passing_of(claims.plan(outcome).active, info, cluster, outcome, rows)
-    return None if claims.has_failed(outcome) else passes
 
 
 def _without_requests(container: Container) -> Container:

@@ -9,7 +9,6 @@ Not every pod can be placed so, nor every profile; then the caller evaluates the
 the same either way.
 """
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,12 +16,11 @@ import numpy as np
 from shared.columns.rows import row_index, rows_between, rows_where
 from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.engine.engine import Choice, TieBreak, row_bytes_of
-from shared.engine.evaluation import Evaluation
-from shared.engine.families import Families, may_have_claims, passing_with_claims
+from shared.engine.families import Families, Family
 from shared.engine.kept_rows import KeptRows, kept_rows
-from shared.engine.row_states import RowStates, rated
+from shared.engine.row_states import RowStates
 from shared.framework.cluster_view import ClusterView
-from shared.framework.filter_outcomes import ActiveScore, PreScoreError
+from shared.framework.filter_outcomes import PreScoreError
 from shared.framework.normalize import INVALID
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
@@ -66,72 +64,59 @@ class LonePods:
     ) -> Choice | None:
         """The best node for a pod that nobody nominated; None: evaluate its class to know."""
         family = self._families.of(class_id, info, profile)
-        if family is None:
+        if family is None or not family.shared.outcome.status.is_success:
             return None
-        if not family.outcome.status.is_success or family.framework.has_failed(family.outcome):
+        if family.shared.framework.has_failed(family.shared.outcome):
             return None
-        feasible = family.feasible[: self._cluster.nodes.row_count]
-        count = family.feasible_count
-        parts = self._families.parts[profile]
-        shared = _Shared(self._cluster, self._states, family, info, None)
-        if may_have_claims(info):
-            shared = shared._replace(claims=parts.claims)
-            among = self._with_claims(feasible, parts.claims, info)
-            if among is None:
+        feasible = family.shared.feasible[: self._cluster.nodes.row_count]
+        count = family.shared.feasible_count
+        if family.claims is not None:
+            rows = rows_where(feasible)
+            passes = family.with_claims(info, self._cluster, rows)
+            if passes is None:
                 return None
-            feasible, count = among, int(np.count_nonzero(among))
+            feasible = np.zeros(len(feasible), np.bool_)
+            feasible[rows[passes]] = True
+            count = int(np.count_nonzero(passes))
         if count < 2:
             return None
         kept = self._kept_worth(count, profile)
-        found = None if kept is None else self._best_kept(shared, kept, feasible, count)
+        found = None if kept is None else self._best_kept(family, info, kept, feasible, count)
         if found is None:
-            found = self._best(shared, parts.own, feasible, count)
+            found = self._best(family, info, feasible, count)
         if found is None or found.score >= INVALID:
             return None
         ties = found.rows
         row = ties.item(0) if len(ties) == 1 else tie_break(ties)
         return Choice(row, found.score, found.feasible_count)
 
-    def _with_claims(self, feasible: Bools, claims: Framework, info: PodInfo) -> Bools | None:
-        """Of the rows that take the family those that take the pod's claims; None where there is more to
-        them than that."""
-        count = self._cluster.nodes.row_count
-        rows = rows_where(feasible)
-        passes = passing_with_claims(claims, info, self._cluster, rows)
-        if passes is None:
-            return None
-        among = np.zeros(count, np.bool_)
-        among[rows[passes]] = True
-        return among
-
-    def _best(self, shared: "_Shared", own: Framework, feasible: Bools, count: int) -> _Best | None:
+    def _best(self, family: Family, info: PodInfo, feasible: Bools, count: int) -> _Best | None:
         """By asking about each of the `count` rows that are feasible without it."""
-        info = shared.info
-        rows = self._passing(own, info, feasible, count)
+        rows = self._passing(family.own, info, feasible, count)
         if len(rows) < 2:
             return _Best(0, rows, 1) if len(rows) else None
-        known = shared.scores(rows)
+        known = self._scores(family, info, rows)
         if known is None:
             return None
         try:
-            prepared = own.prepare_scores(info, self._cluster, rows)
+            active = family.own.prepare_scores(info, self._cluster, rows).active
         except PreScoreError:
             return None
-        total = self._rated(prepared.active, info, rows) + known[row_index(rows)]
+        total = self._states.rated(active, info, rows, SHARING_MIN) + known[row_index(rows)]
         best: int = total.max().item()
         return _Best(best, rows[(total == best).nonzero()[0]], len(rows))
 
     def _best_kept(
-        self, shared: "_Shared", kept: KeptRows, among: Bools, among_count: int
+        self, family: Family, info: PodInfo, kept: KeptRows, among: Bools, among_count: int
     ) -> _Best | None:
         """From what is kept of all rows; None: to be found out in the other way."""
-        asked = kept.asked_by(shared.info)
+        asked = kept.asked_by(info)
         if asked is None:
             return None
         count = self._cluster.nodes.row_count
         feasible = kept.feasible(asked, None if among_count == count else among)
         rows = rows_between(0, count) if feasible is None else rows_where(feasible)
-        known = shared.scores(rows) if len(rows) > 1 else None
+        known = self._scores(family, info, rows) if len(rows) > 1 else None
         found = None if known is None else kept.best(asked, known, feasible)
         return None if found is None else _Best(*found, len(rows))
 
@@ -154,46 +139,29 @@ class LonePods:
             return NO_ROWS
         is_all = count == cluster.nodes.row_count
         rows = rows_between(0, count) if is_all else rows_where(feasible)
-        filters = own.plan(outcome).active
-        if len(rows) < SHARING_MIN:
-            passes = own.passing_of(filters, info, cluster, outcome, rows)
-        else:
-            passes = self._states.passing(own, filters, info, outcome, rows)
+        passes = self._states.passing(
+            own, own.plan(outcome).active, info, outcome, rows, SHARING_MIN
+        )
         return rows if passes.all() else rows[passes]
 
-    def _rated(self, active: Sequence[ActiveScore], info: PodInfo, rows: Rows) -> Int64s:
-        if len(rows) >= SHARING_MIN:
-            return self._states.rated(active, info, rows)
-        return rated(active, info, self._cluster, rows)
-
-
-class _Shared(NamedTuple):
-    """What is said of a pod by plugins that ignore requests."""
-
-    cluster: ClusterView
-    states: RowStates
-    family: Evaluation
-    info: PodInfo
-    claims: Framework | None
-    """None for a pod that has none."""
-
-    def scores(self, rows: Rows) -> Int64s | None:
-        """By row, if these rows, of those that take the family, are all that take the pod; of no meaning
-        for others. None where a plugin cannot make sense of the pod."""
+    def _scores(self, family: Family, info: PodInfo, rows: Rows) -> Int64s | None:
+        """What plugins that ignore requests say, by row, if these rows, of those that take the family,
+        are all that take the pod; of no meaning for others. None where a plugin cannot make sense of
+        the pod."""
         try:
-            scores = self.family.scored(self.states)
+            scores = family.shared.scored(self._states)
         except PreScoreError:
             return None
-        is_all = len(rows) == self.family.feasible_count
+        is_all = len(rows) == family.shared.feasible_count
         total = scores.total if is_all else scores.among(rows)
-        if self.claims is None or total is None:
+        if family.claims is None or total is None:
             return total
         try:
-            active = self.claims.prepare_scores(self.info, self.cluster, rows).active
+            active = family.claims.prepare_scores(info, self._cluster, rows).active
         except PreScoreError:
             return None
         if not active:
             return total
         total = total.copy()
-        total[rows] += self.claims.run_scores(self.info, self.cluster, active, rows)[2]
+        total[rows] += family.claims.run_scores(info, self._cluster, active, rows)[2]
         return total

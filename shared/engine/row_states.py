@@ -82,10 +82,11 @@ class RowStates:
         pod: PodInfo,
         outcome: PreFilterOutcome,
         rows: Rows,
+        rows_min: int = 0,
     ) -> Bools:
-        """As `Framework.passing_of`."""
+        """As `Framework.passing_of`. With fewer than `rows_min` rows nothing is shared."""
         by_state = [i for i in indices if reads_resources_only(framework.filters[i])]
-        if not by_state or not self.is_shared_by(len(rows)):
+        if len(rows) < rows_min or not by_state or not self.is_shared_by(len(rows)):
             return framework.passing_of(indices, pod, self._cluster, outcome, rows)
         others = [i for i in indices if i not in by_state]
         passes = framework.passing_of(others, pod, self._cluster, outcome, rows)
@@ -95,10 +96,13 @@ class RowStates:
         passes &= of_state[of_row]
         return passes
 
-    def rated(self, entries: Sequence[ActiveScore], pod: PodInfo, rows: Rows) -> Int64s:
-        """What these plugins, none of which normalises, say of each row: weighted and added up."""
+    def rated(
+        self, entries: Sequence[ActiveScore], pod: PodInfo, rows: Rows, rows_min: int = 0
+    ) -> Int64s:
+        """What these plugins, none of which normalises, say of each row: weighted and added up.
+        `rows_min` as of `passing`."""
         by_state = [entry for entry in entries if reads_resources_only(entry.plugin)]
-        if not by_state or not self.is_shared_by(len(rows)):
+        if len(rows) < rows_min or not by_state or not self.is_shared_by(len(rows)):
             return rated(entries, pod, self._cluster, rows)
         others = [entry for entry in entries if not reads_resources_only(entry.plugin)]
         of_row, states = self._states_of(rows)

@@ -226,8 +226,12 @@ def test_pods_that_differ_in_claims_alone_are_a_family(world: World) -> None:
     assert found.of(1, info_of(), PROFILE) is None, "the first of its family"
     family = found.of(2, info_of(cpu="2"), PROFILE)
     assert family is not None
+    assert family.claims is None
     for number, claim in enumerate(("data", "logs"), 3):
-        assert found.of(number, info_of(claim=claim), PROFILE) is family
+        claiming = found.of(number, info_of(claim=claim), PROFILE)
+        assert claiming is not None
+        assert claiming.shared is family.shared
+        assert claiming.claims is not None
 
 
 DRIVER = "csi.example.com"
