@@ -111,14 +111,18 @@ def _diagnosed(trial: Trial, record: PodRecord, info: PodInfo, where: str, node:
 def explanation_lines(explanation: Explanation) -> list[str]:
     """Tables."""
     diagnosis, queue = explanation.diagnosis, explanation.queue
+    past: list[tuple[str, str]] = []
     lines = [f"pod      {explanation.pod}, profile {explanation.profile}"]
     if explanation.node:
         lines.append(f"node     {explanation.node}")
     if queue is not None:
         lines += _queue_lines(queue)
+        past = [(f"{one.ago_s:.0f} s ago", one.message) for one in queue.past]
     lines.append(f"fits     {diagnosis.feasible_count} of {diagnosis.node_count} nodes")
     if diagnosis.message:
         lines.append(f"message  {diagnosis.message}")
+    if past:
+        lines += ["", *table(("ATTEMPT", "OUTCOME"), past, left={0, 1})]
     if diagnosis.rejections:
         head = ("REJECTED BY", "NODES", "ALONE", "FOR EXAMPLE")
         rows = [
@@ -152,6 +156,11 @@ def _queue_lines(queue: QueueFacts) -> list[str]:
         lines.append(f"gated    by {queue.gated_by}")
     if queue.rejected_by and not queue.gated_by:
         lines.append(f"last     rejected by {', '.join(queue.rejected_by)}")
+    if queue.competitor_count:
+        lines.append(
+            f"against  {queue.competitor_count} other pod(s) that wait for the same"
+            f" ({queue.reason}), {queue.ahead_count} of a higher priority"
+        )
     if queue.nominated_node:
         victims = queue.awaited_victim_count
         lines.append(f"room     is made on {queue.nominated_node}; {victims} pod(s) have to go")

@@ -7,6 +7,7 @@ from daemon.trial.explain import explain_in, explanation_lines
 from daemon.trial.subject import Subject
 from shared.errors import OperationalError
 from shared.messages.admin import QueueAnswer, QueueRequest
+from shared.messages.to_owner import NodeChanged
 from tests.support.builders import make_node, make_pod
 from tests.support.subjects import subject_with
 
@@ -96,3 +97,23 @@ def test_the_owner_tells_what_a_pod_waits_for_and_until_when() -> None:
     everybody = trial.ask(QueueRequest(), 10.0)
     assert isinstance(everybody, QueueAnswer)
     assert [one.details for one in everybody.pods] == [None], "worked out for one alone"
+
+
+def test_attempts_are_told_with_their_outcomes_and_who_waits_for_the_same() -> None:
+    nodes = [make_node("n1", cpu="1")]
+    pods = [make_pod("mine", cpu="2"), make_pod("other", cpu="3", priority=7)]
+    subject = subject_with(nodes, pods)
+    trial = subject.trial(decides=True)
+    trial.tell([NodeChanged(make_node("n2", cpu="8", unschedulable=True))], 20.0)
+    answer = trial.ask(QueueRequest("default/mine"), 30.0)
+    assert isinstance(answer, QueueAnswer)
+    facts = facts_of(answer.pods[0], 30.0)
+    assert [one.ago_s for one in facts.past] == [10.0, 30.0]
+    lines = explanation_lines(explain_in(subject, "default/mine", queue=facts))
+    assert any(
+        line.startswith("against  1 other pod(s) that wait for the same (Insufficient cpu), 1 of")
+        for line in lines
+    )
+    at = next(at for at, line in enumerate(lines) if line.startswith("ATTEMPT"))
+    assert lines[at + 1].startswith("10 s ago  0/2 nodes are available: ")
+    assert lines[at + 2].startswith("30 s ago  0/1 nodes are available: 1 Insufficient cpu.")
