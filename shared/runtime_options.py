@@ -7,6 +7,8 @@ from typing import Final
 
 import msgspec
 
+from shared.framework.feature_gates import GANG_SCHEDULING, parse_feature_gates
+from shared.kube.foreign_groups import FOREIGN_GROUPS
 from shared.limits import DRAIN_S, MAX_IN_FLIGHT_MAX, OPTION_SECONDS_MAX, PORT_MAX, PROCESSES_MAX
 from shared.telemetry.log import LEVELS
 
@@ -96,6 +98,9 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
     hundred mutating requests of all its clients together."""
     feature_gates: str = ""
     """`Name=true,Name=false`, as kube-scheduler's; see `shared/framework/feature_gates.py`."""
+    pod_groups: str = ""
+    """Whose pod groups are read as gangs, by their name in `shared/kube/foreign_groups.py`; empty: those
+    of Kubernetes."""
     seed: int = 0
     """Breaks ties between equal scores: same events, same seed, one worker, same decisions."""
     assume_ttl_s: float = 0.0
@@ -171,6 +176,12 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
                 "--workers-address, --workers-key-file and --workers-allowed-file: give all of them;"
                 " workers of other hosts are let in with keys only (berth keys makes them)"
             )
+        if self.pod_groups not in ("", *FOREIGN_GROUPS):
+            told = ", ".join(FOREIGN_GROUPS)
+            found.append(f"--pod-groups {self.pod_groups}: must be one of {told}")
+        elif self.pod_groups and not parse_feature_gates(self.feature_gates)[GANG_SCHEDULING]:
+            gates = "--feature-gates=GenericWorkload=true,GangScheduling=true"
+            found.append(f"--pod-groups {self.pod_groups}: needs {gates}")
         if self.log_level not in LEVELS:
             found.append(f"--log-level {self.log_level}: must be one of {', '.join(LEVELS)}")
         return found

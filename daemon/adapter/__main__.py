@@ -23,8 +23,8 @@ from shared.errors import OperationalError
 from shared.framework.feature_gates import parse_feature_gates
 from shared.in_hand import InHand
 from shared.kube.connection_problems import ConnectionProblems
+from shared.kube.foreign_groups import kinds_with
 from shared.kube.kubeconfig import find_access
-from shared.kube.resources import ALL_KINDS
 from shared.telemetry.log import EventLog
 from shared.transport.adapter_link import AdapterLink
 from shared.transport.endpoints import Endpoints
@@ -101,7 +101,11 @@ def _source(start: ChildStart, heartbeat: Heartbeat, recorder: Recorder | None) 
         access,
         seed=seed,
         settings=WatchSettings(use_watch_list=True),
-        kinds=[kind for kind in ALL_KINDS if not kind.feature_gate or gates[kind.feature_gate]],
+        kinds=[
+            kind
+            for kind in kinds_with(start.options.pod_groups)
+            if not kind.feature_gate or gates[kind.feature_gate]
+        ],
         recorder=recorder,
         problems=ConnectionProblems(log, SystemClock().wall_s, heartbeat.write_note),
         in_hand=InHand.asked_for(start.careful, heartbeat.beat),

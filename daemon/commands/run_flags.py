@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from shared.durations import parse_duration
+from shared.kube.foreign_groups import FOREIGN_GROUPS
 from shared.runtime_options import EndpointOptions, RuntimeOptions, default_runtime_dir
 from shared.telemetry.log import LEVELS
 
@@ -229,6 +230,13 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
         help="write what the configuration comes to there, and exit",
     )
     add_feature_gates(parser)
+    parser.add_argument(
+        "--pod-groups",
+        default=DEFAULTS.pod_groups,
+        metavar="WHOSE",
+        help="read these pod groups as gangs, in place of those of Kubernetes:"
+        f" {', '.join(FOREIGN_GROUPS)}; with the gates GenericWorkload and GangScheduling",
+    )
     add_runtime_dir(parser)
 
 

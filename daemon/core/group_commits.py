@@ -120,8 +120,9 @@ class GroupCommits:
         self._outgoing.counters.count("podgroup_attempts", labels)
         self._outgoing.counters.observe("podgroup_attempt_s", labels, now_s - first.pod.popped_s)
         group = self._facts.groups.of(key)
-        if group is None:
-            return  # Gone meanwhile, and with it who could be told.
+        settings = self._facts.settings.groups
+        if group is None or (settings is not None and not settings.writes_conditions):
+            return  # Gone meanwhile, and with it who could be told; or another scheduler's.
         verdict = group_verdict(
             group, message, is_scheduled=result == "scheduled", is_error=result == "error"
         )

@@ -58,6 +58,7 @@ class GroupSettings(msgspec.Struct, frozen=True):
     preempting_profiles: frozenset[str] | None = None
     """With the gate WorkloadAwarePreemption: those with the plugin DefaultPreemption. Room is made for a
     group as a whole then. None: for each of its pods by itself."""
+    writes_conditions: bool = True
 
 
 class Unit(msgspec.Struct):

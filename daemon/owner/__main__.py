@@ -55,6 +55,7 @@ def _run(start: ChildStart) -> int:
         options.annotate_decisions,
         options.pod_max_in_unschedulable_pods_s,
         options.log_level == "debug",
+        bool(options.pod_groups),
     )
     registry = InTreeRegistry(gates)
     now_s = clock.monotonic_s()

@@ -45,6 +45,8 @@ class OwnerOptions(NamedTuple):
     annotates_decisions: bool = False
     leftover_after_s: float = LEFTOVER_AFTER_S
     logs_attempts: bool = False
+    has_foreign_groups: bool = False
+    """Pod groups are other schedulers', who write their status."""
 
 
 def make_state(
@@ -74,7 +76,7 @@ def make_state(
         annotates_decisions=options.annotates_decisions,
         announces_nodes=gates[NOMINATED_NODE_NAME_FOR_EXPECTATION],
         preempts_async=gates[SCHEDULER_ASYNC_PREEMPTION],
-        groups=_group_settings(built, gates),
+        groups=_group_settings(built, gates, has_foreign=options.has_foreign_groups),
         logs_attempts=options.logs_attempts,
         configuration=scoring_digest(config, gates),
     )
@@ -100,7 +102,9 @@ def _with_method(profile: BuiltProfile, point: str) -> tuple[Any, ...]:
     return tuple(each for each in profile.plugins_at[point] if each.NAME not in by_name)
 
 
-def _group_settings(built: list[BuiltProfile], gates: FeatureGates) -> GroupSettings | None:
+def _group_settings(
+    built: list[BuiltProfile], gates: FeatureGates, *, has_foreign: bool
+) -> GroupSettings | None:
     if not gates[GENERIC_WORKLOAD]:
         return None
 
@@ -117,6 +121,7 @@ def _group_settings(built: list[BuiltProfile], gates: FeatureGates) -> GroupSett
         having(GANG_SCHEDULING, "preEnqueue"),
         placing if gates[TOPOLOGY_AWARE_WORKLOAD_SCHEDULING] else None,
         preempting if gates[WORKLOAD_AWARE_PREEMPTION] else None,
+        writes_conditions=not has_foreign,
     )
 
 

@@ -58,7 +58,13 @@ def child_specs(plan: ChildPlan, lifeline_fd: int) -> list[ChildSpec]:
             ADAPTER,
             "daemon.adapter.__main__",
             started(),
-            goes_by=(*access, options.feature_gates, options.record, options.record_mib_max),
+            goes_by=(
+                *access,
+                options.feature_gates,
+                options.pod_groups,
+                options.record,
+                options.record_mib_max,
+            ),
             can_be_careful=True,
         ),
     ]

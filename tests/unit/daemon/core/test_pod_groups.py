@@ -56,10 +56,13 @@ class Gangs(Pipeline):
         schedulers: tuple[str, ...] = ("default-scheduler",),
         has_placements: bool = False,
         preempting: frozenset[str] | None = None,
+        writes_conditions: bool = True,
         **more: Any,
     ) -> None:
         placing = frozenset(schedulers) if has_placements else None
-        settings = GroupSettings(frozenset(schedulers), placing, preempting)
+        settings = GroupSettings(
+            frozenset(schedulers), placing, preempting, writes_conditions=writes_conditions
+        )
         super().__init__(worker_count, groups=settings, schedulers=schedulers, **more)
         self.sync([make_node("node", cpu="4")] if nodes is None else nodes, [])
         self.run_until_quiet()
@@ -414,3 +417,11 @@ def test_the_condition_says_what_a_gang_lacks() -> None:
     berth.add(*gang("p1", "p2", cpu="1500m"), *gang("p3", "p4", cpu="3", priority=-1))
     assert berth.condition("pg1")[2] == "pod group is unschedulable"
     assert berth.lack("pg1") == "2 of 4 members fit; 2 need 3 cpu each"
+
+
+def test_groups_of_other_schedulers_are_placed_and_their_status_is_left_to_them() -> None:
+    berth = Gangs(writes_conditions=False)
+    berth.add_group("pg1", 3)
+    berth.add(*gang("p1", "p2", "p3"))
+    assert berth.bound_names() == {"p1", "p2", "p3"}
+    assert not [v for report in berth.verdicts for v in report.verdicts if v.is_group]

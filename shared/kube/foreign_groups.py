@@ -1,0 +1,105 @@
+"""Pod groups of other schedulers, read as gangs: with `--pod-groups`, in place of those of Kubernetes.
+
+Such a PodGroup is a custom resource whose `spec.minMember` is the quorum, and a pod names its group by a
+label or an annotation. What is decoded here is a PodGroup and a Pod as all others know them, so nobody
+else knows of it.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import msgspec
+
+from shared.kube.api_objects.base import Int32
+from shared.kube.api_objects.metadata import PodMeta
+from shared.kube.api_objects.pods import Pod, PodSchedulingGroup
+from shared.kube.api_objects.workloads import (
+    GangSchedulingPolicy,
+    PodGroup,
+    PodGroupSpec,
+    PodGroupStatus,
+)
+from shared.kube.resources import ALL_KINDS, POD_GROUPS, PODS, ResourceKind
+
+
+class ForeignGroups(NamedTuple):
+    """How one scheduler has them."""
+
+    api_path: str
+    label: str = ""
+    annotation: str = ""
+    """One of the two names the group of a pod."""
+
+
+FOREIGN_GROUPS: Final[Mapping[str, ForeignGroups]] = MappingProxyType(
+    {
+        "coscheduling": ForeignGroups(
+            "/apis/scheduling.x-k8s.io/v1alpha1", label="scheduling.x-k8s.io/pod-group"
+        ),
+        "koordinator": ForeignGroups(
+            "/apis/scheduling.sigs.k8s.io/v1alpha1", label="pod-group.scheduling.sigs.k8s.io"
+        ),
+        "volcano": ForeignGroups(
+            "/apis/scheduling.volcano.sh/v1beta1", annotation="scheduling.k8s.io/group-name"
+        ),
+    }
+)
+"""By what `--pod-groups` calls it."""
+
+
+class _ForeignSpec(PodGroupSpec):
+    min_member: Int32 = 0
+
+
+class ForeignPodGroup(PodGroup):
+    """Its status is another's, and not looked at."""
+
+    spec: _ForeignSpec = msgspec.field(default_factory=_ForeignSpec)  # type: ignore[mutable-override] # Decoded, and no more written.
+    status: PodGroupStatus = msgspec.field(name="noStatus", default_factory=PodGroupStatus)
+
+    def __post_init__(self) -> None:
+        if self.spec.min_member > 0:
+            gang = GangSchedulingPolicy(min_count=self.spec.min_member)
+            self.spec.scheduling_policy.gang = gang
+
+
+class _AnnotatedMeta(PodMeta):
+    annotations: dict[str, str] | None = None
+
+
+class _AnnotatedPod(Pod):
+    metadata: _AnnotatedMeta = msgspec.field(default_factory=_AnnotatedMeta)  # type: ignore[mutable-override] # The same.
+
+
+def _member_type(groups: ForeignGroups) -> type[Pod]:
+    """A pod that finds its group when it is decoded."""
+
+    class LabelledPod(Pod):
+        def __post_init__(self) -> None:
+            _join(self, (self.metadata.labels or {}).get(groups.label, ""))
+
+    class AnnotatedPod(_AnnotatedPod):
+        def __post_init__(self) -> None:
+            _join(self, (self.metadata.annotations or {}).get(groups.annotation, ""))
+            self.metadata.annotations = None  # They can be large, and nobody else reads them.
+
+    return LabelledPod if groups.label else AnnotatedPod
+
+
+def _join(pod: Pod, name: str) -> None:
+    pod.spec.scheduling_group = PodSchedulingGroup(pod_group_name=name) if name else None
+
+
+def kinds_with(pod_groups: str) -> tuple[ResourceKind, ...]:
+    """All kinds, with the pod groups that `--pod-groups` names; empty: those of Kubernetes."""
+    if not pod_groups:
+        return ALL_KINDS
+    foreign = FOREIGN_GROUPS[pod_groups]
+    replaced = {
+        POD_GROUPS.plural: msgspec.structs.replace(
+            POD_GROUPS, api_path=foreign.api_path, struct_type=ForeignPodGroup
+        ),
+        PODS.plural: msgspec.structs.replace(PODS, struct_type=_member_type(foreign)),
+    }
+    return tuple(replaced.get(kind.plural, kind) for kind in ALL_KINDS)
