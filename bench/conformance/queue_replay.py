@@ -40,6 +40,8 @@ from shared.kube.objects import (
     VolumeAttachment,
 )
 from shared.kube.pod_record import decode_template, split_pod
+from shared.plugin_names import SCHEDULING_GATES
+from shared.plugins.gates.priority_sort import PrioritySort
 from shared.plugins.in_tree import InTreeRegistry
 
 Json = dict[str, Any]
@@ -130,7 +132,12 @@ class QueueReplay:
         )
         self._classes = PodClasses(NodeTable())
         self.queue = SchedulingQueue(
-            wakeups, start_s=0.0, release=self._classes.release, settings=settings
+            wakeups,
+            start_s=0.0,
+            release=self._classes.release,
+            settings=settings,
+            pre_enqueue=lambda pod: SCHEDULING_GATES if pod.info.spec.scheduling_gates else None,
+            queue_key=PrioritySort().queue_key,
         )
         self.now_ms = 0
         self.tried: list[QueuedPod] = []

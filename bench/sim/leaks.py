@@ -12,7 +12,6 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from daemon.core.counters import Counters
 from daemon.core.pod_lifecycle import Story
 from shared.framework.class_index import ClassIndex
 from shared.framework.cluster_view import ClusterView, ObjectStore
@@ -53,10 +52,6 @@ def _held_by(holder: object) -> Iterable[object]:
         return [getattr(holder, name) for name in holder.__struct_fields__]
     if isinstance(holder, ClusterView):  # What plugins keep catches up when it is asked.
         return [held for name, held in vars(holder).items() if name != "kept"]
-    if isinstance(
-        holder, Counters
-    ):  # The latest decisions are told of pods that are gone, and bounded.
-        return [held for name, held in vars(holder).items() if name != "recent"]
     if isinstance(holder, FunctionType):  # Its globals are the module's.
         return [cell.cell_contents for cell in holder.__closure__ or () if _is_filled(cell)]
     return gc.get_referents(holder)

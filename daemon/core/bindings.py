@@ -77,16 +77,8 @@ class Order(msgspec.Struct, frozen=True, eq=False, gc=False):
 class Binder:
     """One connected binder."""
 
-    __slots__ = (
-        "binder_index",
-        "instance",
-        "is_clear",
-        "is_ready",
-        "last_heard_s",
-        "orders",
-        "peer",
-        "waiting",
-    )
+    __slots__ = ("binder_index", "instance", "is_clear", "is_ready", "last_heard_s", "orders",
+                 "peer", "waiting")  # fmt: skip
 
     def __init__(self, peer: bytes, binder_index: int, instance: str, now_s: float) -> None:
         self.peer = peer

@@ -154,19 +154,16 @@ class ClusterChanges:
                 self._enqueue(record, None, now_s)
             else:
                 self._events[UNSCHEDULED_POD_UPDATE] += 1
-                self._pending_pod_changed(queued, record, now_s)
+                old = queued.view
+                self._enqueue(record, queued, now_s)
+                if old.record.nominated_node_name not in ("", record.nominated_node_name):
+                    self._wake_after_nomination(old, now_s)
         elif not self._cache.is_assumed_pod(record.uid):
             self.wake_as_deleted(self._cache.unbind_pod(record.uid), now_s)
             self._enqueue(record, queued, now_s)
         elif queued is not None:
             self._assumed_pod_changed(held, queued, record, now_s)
         # Else it is bound, and the watch has yet to say so.
-
-    def _pending_pod_changed(self, queued: QueuedPod, record: PodRecord, now_s: float) -> None:
-        old = queued.view
-        self._enqueue(record, queued, now_s)
-        if old.record.nominated_node_name not in ("", record.nominated_node_name):
-            self._wake_after_nomination(old, now_s)
 
     def _assumed_pod_changed(
         self, held: CachedPod, queued: QueuedPod, record: PodRecord, now_s: float
@@ -196,7 +193,7 @@ class ClusterChanges:
             self._queue.let_in(mates, GANG_SCHEDULING, ASSIGNED_POD_ADD.label, now_s)
         if old is not None and node_name != record.node_name:
             self.wake_as_removed(old, node_name, now_s)
-        if held is None and self._queue.contains(record.uid):
+        if held is None and self._queue.get(record.uid) is not None:
             self._counters[Count.FOREIGN_BINDS] += 1
             self._counters.foreign_by_node[record.node_name] += 1
             self._queue.delete(record.uid)

@@ -47,12 +47,6 @@ class Accepted(NamedTuple):
     node_name: str
 
 
-class Rejected(NamedTuple):
-    """The node does not take the pod any more; it is to be tried again at once."""
-
-    attempt: Attempt
-
-
 class NotReserved(NamedTuple):
     """A Reserve plugin refused the placement; the pod is unschedulable by it."""
 
@@ -64,18 +58,13 @@ class Judgement(NamedTuple):
     """What became of one worker's placements."""
 
     accepted: list[Accepted]
-    rejected: list[Rejected]
+    rejected: list[Attempt]
+    """The node does not take the pod any more; it is to be tried again at once."""
     not_reserved: list[NotReserved]
     unreadable: list[tuple[Attempt, ObjectError]]
     """Pods that the owner does not know how to check."""
     stale_count: int
     """Answers for attempts that are not out with this worker (any more)."""
-
-    @property
-    def any_refused(self) -> bool:
-        """Something was not accepted as it was proposed."""
-        refused = self.rejected or self.not_reserved or self.unreadable or self.stale_count
-        return bool(refused)
 
 
 class Committer:
@@ -139,7 +128,7 @@ class Committer:
             scorer, placements, generation,
         )  # fmt: skip
         self._time_reserve(judgement, counters.stopwatch() - begun_s)
-        if judgement.any_refused:
+        if len(judgement.accepted) < len(placements.tickets):
             scorer.refused_generation = self._facts.cache.generation
         self._outgoing.counters[Count.PROPOSALS_REJECTED] += len(judgement.rejected)
         self._outgoing.counters[Count.PROPOSALS_STALE] += judgement.stale_count
@@ -150,7 +139,7 @@ class Committer:
         for attempt, node_name in judgement.accepted:
             self._bind(attempt, node_name, now_s)
         for rejected in judgement.rejected:
-            self.try_again(rejected.attempt, now_s)
+            self.try_again(rejected, now_s)
         for refused in judgement.not_reserved:
             self._ends.fail(refused.attempt, refusal(refused.status), now_s)
         for unreadable, error in judgement.unreadable:
@@ -242,7 +231,7 @@ class Committer:
             self._outgoing.counters[Count.PREEMPTIONS] += 1
             if victim_count:
                 self._outgoing.counters.observe("victims", (), victim_count)
-        elif failure.ends_nomination and self._facts.nominations.own_uid(pod.record.uid):
+        elif failure.ends_nomination and pod.uid in self._facts.queue.nominator.node_by_uid:
             self._facts.nominations.end(pod)
         self._ends.fail(attempt, failure, now_s)
 
@@ -283,7 +272,7 @@ def judge(
     """Checks placements in order and assumes what passes. Rejected rows are marked as changed, so
     that the next delta puts the worker's copy of them right. `generation` is that of its copy."""
     accepted: list[Accepted] = []
-    rejected: list[Rejected] = []
+    rejected: list[Attempt] = []
     not_reserved: list[NotReserved] = []
     unreadable: list[tuple[Attempt, ObjectError]] = []
     known: list[tuple[Attempt, int]] = []
@@ -312,7 +301,7 @@ def judge(
         chosen: list[tuple[Attempt, int]] = []
         for (attempt, row), is_ok in zip(run, passes, strict=True):
             if not (is_ok and is_awaited(attempt, cache)):
-                rejected.append(Rejected(attempt))
+                rejected.append(attempt)
                 _correct(cache, row)
                 continue
             if is_simple:

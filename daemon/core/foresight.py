@@ -70,11 +70,10 @@ class Foresight:
     def _place(self, pod: QueuedPod, now_s: float) -> bool:
         scorer = self._outgoing.scorers.with_foresight(pod.class_id)
         foreseen = None if scorer is None else scorer.foreseen
-        if scorer is None or foreseen is None or not is_wanted(pod, self._facts.cache):
+        if scorer is None or foreseen is None or pod.record.group:
             return False
-        if pod.record.group:
-            return False
-        if not self._is_now(foreseen.sequence, foreseen.position):
+        is_now = self._is_now(foreseen.sequence, foreseen.position)
+        if not is_now or not is_wanted(pod, self._facts.cache):
             return False
         self._facts.queue.pop_batch(1, now_s)
         pod.ticket = self._outgoing.scorers.take_ticket()

@@ -170,7 +170,7 @@ class GroupCommits:
 
     def _taken_off(self, judgement: Judgement) -> list[Attempt]:
         taken = [attempt for attempt, _ in judgement.accepted]
-        return taken + [rejected.attempt for rejected in judgement.rejected]
+        return taken + judgement.rejected
 
     # A group that is not -------------------------------------------------------------------------
 
@@ -216,7 +216,7 @@ class GroupCommits:
         attempt = scorer.settle(ticket)
         if attempt is None:
             return
-        if self._facts.nominations.own_uid(attempt.pod.uid):
+        if attempt.pod.uid in self._facts.queue.nominator.node_by_uid:
             self._facts.nominations.end(attempt.pod)
         self._ends.fail(attempt, Failure([], told, [], [], is_error), now_s)
 

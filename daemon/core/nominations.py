@@ -190,10 +190,6 @@ class NominationBook:
         del self._patches[uid]
         return True
 
-    def own_uid(self, uid: str) -> str:
-        """The uid itself, for a pod that is nominated; empty for others."""
-        return uid if self._queue.nominator.node_of(PodUid(uid)) is not None else ""
-
     def awaited_victims(self, uid: str) -> list[str]:
         """Uids of the victims that are still on the node to which the pod is nominated, those that
         were going away already included."""

@@ -60,7 +60,8 @@ def message_problem(message: FromScorer, scorer: Scorer, cache: Cache) -> str:
         case ScorerHeartbeat():
             return _measured_problem(message.measured)
         case ResyncRequest():
-            return _text_problem(message.reason)
+            is_long = len(message.reason) > WORKER_TEXT_LENGTH_MAX
+            return "it says too much" if is_long else ""
         case ScorerHello():
             return ""
         case _:
@@ -92,10 +93,6 @@ def _failure_problem(failure: Failure) -> str:
         if len(failure.tickets) != 1 or not victims or len(set(victims)) != len(victims):
             return "it makes room for several pods, or by no pod, or by one pod twice"
     return ""
-
-
-def _text_problem(text: str) -> str:
-    return "it says too much" if len(text) > WORKER_TEXT_LENGTH_MAX else ""
 
 
 def _measured_problem(measured: Measured) -> str:

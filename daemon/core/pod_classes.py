@@ -21,22 +21,9 @@ from shared.kube.pod_record import PodRecord, decode_template
 class PodClass:
     """One class, with what is computed from its template."""
 
-    __slots__ = (
-        "claim_keys",
-        "class_id",
-        "info",
-        "is_bound_plainly",
-        "is_reserved",
-        "key",
-        "last_message",
-        "may_be_gated",
-        "pod_count",
-        "priority",
-        "profile",
-        "raw_template",
-        "template",
-        "usage",
-    )
+    __slots__ = ("claim_keys", "class_id", "info", "is_bound_plainly", "is_reserved", "key",
+                 "last_message", "may_be_gated", "pod_count", "priority", "profile",
+                 "raw_template", "template", "usage")  # fmt: skip
 
     def __init__(self, class_id: int, key: tuple[str, bytes], table: NodeTable) -> None:
         namespace, template = key
@@ -100,9 +87,7 @@ class PodClasses:
         that brought it, and would keep that in memory as long as the pod lives.
         """
         if record.started:
-            start_time_s(
-                record.started
-            )  # Is read again where it is written, and must not fail there.
+            start_time_s(record.started)  # It is read again where writing it must not fail.
         key = (record.namespace, bytes(record.template))
         found = self._by_key.get(key)
         if found is None:

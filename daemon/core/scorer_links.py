@@ -295,9 +295,8 @@ class ScorerLinks:
         if not is_wanted(pod, self._facts.cache):
             self._facts.queue.done(pod.uid)
             return False
-        if (
-            pod.class_id in self._outgoing.suspects.parked
-        ):  # It was active when another of it was parked.
+        if pod.class_id in self._outgoing.suspects.parked:
+            # It was active when another of it was parked.
             self._park(Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class), now_s)
             return False
         return True

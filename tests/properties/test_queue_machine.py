@@ -30,8 +30,10 @@ from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.kube.objects import PodSchedulingGate, PodSpec
 from shared.kube.pod_record import PodRecord, PodTemplate
 from shared.plugin_names import SCHEDULING_GATES
+from shared.plugins.gates.priority_sort import PrioritySort
 from tests.support.builders import make_node
 from tests.support.wakeups import wakeups_of
+from tests.unit.daemon.core.queue.builders import scheduling_gates
 
 NODE = make_node("n1")
 UIDS = [f"u{i}" for i in range(8)]
@@ -246,6 +248,8 @@ class QueueMachine(RuleBasedStateMachine):
             start_s=0.0,
             release=self.classes.release,
             settings=QueueSettings(initial_backoff_s=backoff[0], max_backoff_s=backoff[1]),
+            pre_enqueue=scheduling_gates,
+            queue_key=PrioritySort().queue_key,
         )
 
     def put(self, uid: str, priority: int, *, is_gated: bool) -> None:

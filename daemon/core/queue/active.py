@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from daemon.core.queue.queued_pod import Place, QueuedPod
-from shared.plugin_names import SCHEDULING_GATES
 
 PreEnqueue = Callable[[QueuedPod], str | None]
 """The plugin that keeps a pod out of the queue for now, or None. Asked whenever the pod could become
@@ -31,20 +30,10 @@ the same."""
 _Entry = tuple[tuple[float, ...], int, QueuedPod]
 
 
-def priority_sort(priority: int, queued_at_s: float) -> tuple[float, ...]:
-    """PrioritySort's order, for queues without a profile."""
-    return (-priority, queued_at_s)
-
-
-def scheduling_gates(pod: QueuedPod) -> str | None:
-    """SchedulingGates' PreEnqueue: a pod waits until its last gate is taken away."""
-    return SCHEDULING_GATES if pod.info.spec.scheduling_gates else None
-
-
 class ActiveQueue:
     """A heap of pods by importance."""
 
-    def __init__(self, queue_key: QueueKey = priority_sort) -> None:
+    def __init__(self, queue_key: QueueKey) -> None:
         self._queue_key = queue_key
         self._line: deque[_Entry] = deque()
         """In ascending order: what comes after all of it joins its end, which is nearly everything. The

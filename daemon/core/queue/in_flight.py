@@ -66,10 +66,6 @@ class InFlight:
         for attempt in self._attempts.values():
             yield attempt.pod
 
-    @property
-    def event_count(self) -> int:
-        return len(self._events)
-
     def events_by_label(self) -> Counter[str]:
         """How many of each event the log holds; of pops, how many are under way (as
         scheduler_inflight_events in pkg/scheduler/backend/queue/active_queue.go, v1.36)."""

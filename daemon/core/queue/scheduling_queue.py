@@ -30,13 +30,7 @@ from typing import Final
 import msgspec
 
 from daemon.core.pod_classes import PodClass
-from daemon.core.queue.active import (
-    ActiveQueue,
-    PreEnqueue,
-    QueueKey,
-    priority_sort,
-    scheduling_gates,
-)
+from daemon.core.queue.active import ActiveQueue, PreEnqueue, QueueKey
 from daemon.core.queue.backoff_queue import BackoffQueue
 from daemon.core.queue.in_flight import InFlight, InFlightPod
 from daemon.core.queue.leftovers import LeftoverClock
@@ -93,8 +87,8 @@ class SchedulingQueue:
         start_s: float,
         release: Callable[[PodClass], None],
         settings: QueueSettings = QueueSettings(),  # noqa: B008  # Frozen: sharing it is safe.
-        pre_enqueue: PreEnqueue = scheduling_gates,
-        queue_key: QueueKey = priority_sort,
+        pre_enqueue: PreEnqueue,
+        queue_key: QueueKey,
     ) -> None:
         """`start_s` is the first moment; looking for leftovers happens every 30 s from it. `release`
         takes the share of a class back that came with a pod."""
@@ -121,10 +115,6 @@ class SchedulingQueue:
 
     def __iter__(self) -> Iterator[QueuedPod]:
         return iter(self._pods.values())
-
-    def contains(self, uid: str) -> bool:
-        """Whether the pod is in any place, in flight included."""
-        return uid in self._pods
 
     @property
     def poppable_count(self) -> int:

@@ -4,17 +4,25 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from daemon.core.pod_classes import PodClasses
-from daemon.core.queue.active import PreEnqueue, QueueKey, priority_sort, scheduling_gates
+from daemon.core.queue.active import PreEnqueue, QueueKey
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.scheduling_queue import QueueSettings, SchedulingQueue
 from shared.columns.table import NodeTable
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import PodView, Registrations
 from shared.kube.pod_record import PodRecord, decode_template
+from shared.plugin_names import SCHEDULING_GATES
+from shared.plugins.gates.priority_sort import PrioritySort
 from tests.support.builders import make_pod
 from tests.support.wakeups import default_registrations, wakeups_of
 
+by_priority: QueueKey = PrioritySort().queue_key
 GATED: dict[str, Any] = {"schedulingGates": [{"name": "example.com/wait"}]}
+
+
+def scheduling_gates(pod: QueuedPod) -> str | None:
+    """SchedulingGates' PreEnqueue."""
+    return SCHEDULING_GATES if pod.info.spec.scheduling_gates else None
 
 
 def view_of(record: PodRecord) -> PodView:
@@ -31,7 +39,7 @@ class Bench:
         registrations: Registrations | None = None,
         settings: QueueSettings | None = None,
         pre_enqueue: PreEnqueue = scheduling_gates,
-        queue_key: QueueKey = priority_sort,
+        queue_key: QueueKey = by_priority,
     ) -> None:
         self.classes = PodClasses(NodeTable())
         self.wakeups = wakeups_of(

@@ -339,7 +339,7 @@ def test_a_bound_pod_leaves_for_good() -> None:
     bench.add("p")
     bench.pop()
     assert bench.queue.done("p") is not None
-    assert not bench.queue.contains("p")
+    assert bench.queue.get("p") is None
     assert bench.queue.done("p") is None
 
 
