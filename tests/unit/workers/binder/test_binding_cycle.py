@@ -236,6 +236,52 @@ def test_the_first_refusal_of_neighbours_ends_the_others() -> None:
     assert sorted(calls[3:]) == ["A.cut", "B.prepared", "C.cut"]
 
 
+class Timed:
+    """Takes a second and notes when it began. `kind`: P may run beside its neighbours, S may not; in
+    lower case it has nothing to do."""
+
+    def __init__(self, name: str, kind: str, began: dict[float, str]) -> None:
+        self.NAME = name
+        self.ALLOWS_PARALLEL = kind in "Pp"
+        self._has_work = kind in "PS"
+        self._began = began
+
+    def pre_flight(self, order: BindPod) -> bool:
+        return self._has_work
+
+    async def pre_bind(self, order: BindPod) -> Allowed:
+        now_s = asyncio.get_running_loop().time()
+        self._began[now_s] = self._began.get(now_s, "") + self.NAME
+        await asyncio.sleep(1)
+        return ALLOWED
+
+
+@pytest.mark.parametrize(
+    ("kinds", "groups"),
+    [
+        ("", []),
+        ("S", ["1"]),
+        ("s", []),
+        ("P", ["1"]),
+        ("p", []),
+        ("SS", ["1", "2"]),
+        ("PP", ["12"]),
+        ("SPPS", ["1", "23", "4"]),
+        ("PSP", ["1", "2", "3"]),
+        ("SsS", ["1", "3"]),
+        ("PpP", ["13"]),
+        ("PsP", ["1", "3"]),
+        ("SPsPpPSS", ["1", "2", "46", "7", "8"]),
+    ],
+)
+def test_get_pre_bind_plugin_groups(kinds: str, groups: list[str]) -> None:
+    """The cases of TestGetPreBindPluginGroups (pkg/scheduler/framework/runtime, v1.36.2)."""
+    began: dict[float, str] = {}
+    plugins = tuple(Timed(f"{at}", kind, began) for at, kind in enumerate(kinds, 1))
+    assert prepared(*plugins) == ALLOWED  # type: ignore[arg-type]  # As good as one.
+    assert list(began.values()) == groups
+
+
 def test_neighbours_are_fenced_together() -> None:
     calls: list[str] = []
 
