@@ -4,6 +4,7 @@ A tracer of our own: a function of which every line has been seen is not traced 
 dozens of seeds it costs little. Lines of modules and classes themselves run at import and do not count.
 """
 
+import ast
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,19 +35,75 @@ class Function(NamedTuple):
 
 
 def functions() -> list[Function]:
-    """Of every file of the folders that are looked at."""
+    """Of every file of the folders that are looked at; without what only protocols say."""
     found: list[Function] = []
-    for folder in FOLDERS:
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            code = compile(path.read_text(), str(path), "exec")
-            found += _functions_of(code, str(path.relative_to(ROOT)))
+    for path in _files():
+        text = path.read_text()
+        stubs = _stubs(ast.parse(text))
+        found += [
+            each._replace(lines=each.lines - stubs)
+            for each in _functions_of(compile(text, str(path), "exec"), _name_of(path))
+            if each.lines - stubs
+        ]
     return found
 
 
+def lines_of_errors() -> Lines:
+    """Lines that raise, that log, or that do something about an exception."""
+    found: Lines = {}
+    for path in _files():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Raise | ast.ExceptHandler) or _is_log_call(node):
+                found.setdefault(_name_of(path), set()).update(_span(node))
+    return found
+
+
+def _files() -> Iterator[Path]:
+    for folder in FOLDERS:
+        yield from sorted((ROOT / folder).rglob("*.py"))
+
+
+def _name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def _span(node: ast.AST) -> range:
+    first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
+    return range(first, last + 1)
+
+
+def _stubs(module: ast.Module) -> set[int]:
+    """Lines of functions that are declared and do nothing."""
+    found: set[int] = set()
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            does = [each for each in node.body if not _says_nothing(each)]
+            if not does:
+                found.update(_span(node))
+    return found
+
+
+def _says_nothing(statement: ast.stmt) -> bool:
+    """A docstring, or three dots."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _is_log_call(node: ast.AST) -> bool:
+    called = (
+        node.value.func if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
+    )
+    return (
+        isinstance(called, ast.Attribute)
+        and isinstance(called.value, ast.Name)
+        and called.value.id == "log"
+    )
+
+
 def _functions_of(code: CodeType, file: str) -> Iterator[Function]:
+    """Comprehensions and lambdas are lines of who has them."""
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
-            if inner.co_flags & 2:  # CO_NEWLOCALS: not the body of a class.
+            if inner.co_flags & 2 and not inner.co_name.startswith("<"):  # CO_NEWLOCALS: no class.
                 yield Function(file, inner.co_qualname, _lines_of(inner))
             yield from _functions_of(inner, file)
 

@@ -1,58 +1,173 @@
 """The table of what no seed has reached, and why."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from fnmatch import fnmatch
 from typing import Final
 
-from bench.sim.coverage import FOLDERS, Function, Lines, functions, ranges, unreached
-
-_MAIN: Final = "the simulation puts processes together itself"
-_ASKED: Final = "people ask for it: berth status, dump, compare, metrics"
-REASONS: Final[Sequence[tuple[str, str, str]]] = (
-    ("workers/*/__main__.py", "*", _MAIN),
-    ("daemon/core/dump.py", "*", _ASKED),
-    ("daemon/core/administration.py", "*", _ASKED),
-    ("daemon/core/pod_resources_page.py", "*", _ASKED),
-    ("shared/framework/plugin_times.py", "*", _ASKED),
-    ("shared/framework/plugin_api.py", "*", "a protocol's own bodies never run"),
-    ("shared/framework/binding_api.py", "*", "a protocol's own bodies never run"),
-    ("shared/framework/node_sample.py", "*", "all nodes are scored"),
-    ("shared/engine/best_rows.py", "*", "for more nodes than the simulation has"),
-    ("shared/engine/kept_rows.py", "*", "for more nodes than the simulation has"),
+from bench.sim.coverage import (
+    FOLDERS,
+    Function,
+    Lines,
+    functions,
+    lines_of_errors,
+    ranges,
+    unreached,
 )
-"""(file, function, why), patterns as of shells; the first that fits is told."""
-UNKNOWN: Final = "**nobody knows yet**"
+
+ERRORS: Final = "Raises, logs, or does something about an exception that no seed brings about"
+UNKNOWN: Final = "Nobody has looked yet"
+REASONS: Final[dict[str, Sequence[str]]] = {
+    "The simulation puts processes together itself": (
+        "workers/*/__main__.py:*",
+        "workers/scorer/extender_calls.py:ExtenderCaller.*",
+        "workers/scorer/extender_calls.py:ExtenderDesk.stop",
+    ),
+    "People ask for it, or an option has it written down": (
+        "daemon/core/administration.py:*",
+        "daemon/core/attempt_ends.py:describe_decision",
+        "daemon/core/attempt_log.py:*",
+        "daemon/core/cache.py:Cache.asked_in_vain",
+        "daemon/core/counters.py:*",
+        "daemon/core/dump.py:*",
+        "daemon/core/invariants.py:*",
+        "daemon/core/overview_pages.py:*",
+        "daemon/core/pod_resources_page.py:*",
+        "daemon/core/queue/wakeups.py:Wakeups.*",
+        "daemon/core/scorer_links.py:ScorerLinks._log_handed_out",
+        "shared/framework/diagnosis.py:node_verdicts",
+        "shared/framework/fit_reasons.py:*",
+        "shared/framework/plugin_times.py:*",
+        "workers/binder/bind_call.py:decision_text",
+        "workers/scorer/scorer_loop.py:ScorerLoop._log_answers",
+    ),
+    "For more nodes, or larger pods, than the simulation has": (
+        "daemon/core/cached_nodes.py:CachedNodes.compact*",
+        "shared/engine/best_rows.py:*",
+        "shared/engine/class_filters.py:*",
+        "shared/engine/class_scores.py:*",
+        "shared/engine/kept_rows.py:*",
+        "shared/engine/lone_pods.py:*",
+        "shared/engine/row_states.py:*",
+        "shared/framework/class_index.py:*",
+        "shared/framework/*:ClassUsages.*",
+        "shared/framework/pod_weight.py:*",
+    ),
+    "Only a configuration that no seed has leads there": (
+        "shared/engine/engine.py:Engine._choose_of_some",
+        "shared/engine/engine.py:Engine._sampled",
+        "shared/framework/*:merged_with_default",
+        "shared/framework/feature_gates.py:*",
+        "shared/framework/node_sample.py:*",
+        "shared/framework/plugin_args.py:*",
+        "shared/framework/registry.py:*",
+        "shared/framework/*:shape_problems",
+        "shared/framework/*:_on_line",
+        "workers/binder/binding_profiles.py:*",
+        "workers/scorer/tie_break.py:first_by_name",
+    ),
+    "Only a plugin of somebody else leads there": (
+        "daemon/core/owner_plugins.py:*",
+        "daemon/core/queue/scheduling_queue.py:SchedulingQueue.activate",
+        "daemon/core/waiting_pods.py:*",
+        "shared/engine/engine.py:Engine._note_invalid",
+        "shared/framework/per_node.py:*",
+        "shared/framework/*:invalid_score",
+        "workers/binder/binding_cycle.py:BindingCycle.post_bind",
+        "workers/binder/custom_bind.py:*",
+    ),
+    "No process of ours says such a thing": (
+        "daemon/core/binder_links.py:BinderLinks.hear",
+        "daemon/core/peer_checks.py:*",
+        "daemon/core/scorer_links.py:ScorerLinks._note_refused",
+        "daemon/core/scorer_links.py:ScorerLinks._send_away",
+        "daemon/core/scorer_links.py:ScorerLinks.hear",
+    ),
+    "Devices are ready at once": (
+        "workers/binder/api_bodies.py:waiting_for_devices_event",
+        "workers/binder/claim_ready.py:*",
+        "workers/binder/recorder.py:*.pod_waits_for_devices",
+    ),
+    "A lease that ends in the middle of a binding": (
+        "workers/binder/binder_assembly.py:*",
+        "workers/binder/binder_loop.py:*._on_lapse",
+        "workers/binder/binder_loop.py:*._over",
+        "workers/binder/binder_loop.py:*.stop_now",
+        "workers/binder/lease_hold.py:*",
+    ),
+    "A seed does not last that long": (
+        "daemon/core/cache.py:Cache.cleanup_expired",
+        "daemon/core/cache.py:Cache.next_deadline_s",
+        "daemon/core/queue/scheduling_queue.py:SchedulingQueue._flush_leftovers",
+        "daemon/core/queue/unschedulable.py:UnschedulablePods.overdue",
+        "daemon/core/scorer_links.py:ScorerLinks.release_parked",
+        "daemon/core/suspects.py:*",
+    ),
+}
+"""Why -> file:function, patterns as of shells; the first that fits is told."""
+
+
+def why(function: Function) -> str:
+    """What is known of it."""
+    place = f"{function.file}:{function.name}"
+    for reason, patterns in REASONS.items():
+        if any(fnmatch(place, pattern) for pattern in patterns):
+            return reason
+    return UNKNOWN
+
+
+def stale() -> list[str]:
+    """Patterns that mean nothing any more."""
+    places = [f"{each.file}:{each.name}" for each in functions()]
+    patterns = [pattern for several in REASONS.values() for pattern in several]
+    return [one for one in patterns if not any(fnmatch(place, one) for place in places)]
 
 
 def table(reached: Lines, seeds: str) -> str:
-    """As Markdown, by reason; a line for each function."""
+    """As Markdown: lines by reason and file; where there is no reason, by function."""
     found = unreached(reached)
     line_count = sum(len(each.lines) for each in functions())
     left_count = sum(len(each.lines) for each in found)
-    by_reason: dict[str, list[Function]] = {}
-    for function in found:
-        by_reason.setdefault(_why(function), []).append(function)
     folders = ", ".join(f"`{folder}`" for folder in FOLDERS)
+    by_reason, unknown = _by_reason(found)
     told = [
         "# Lines that no seed reaches",
         "",
-        f"Made by `berth sim --coverage --seeds {seeds}`: of {line_count} lines in functions of"
+        f"Made by `berth sim --coverage FILE --seeds {seeds}`: of {line_count} lines in functions of"
         f" {folders}, {left_count} were not reached.",
     ]
-    for why, functions_left in sorted(by_reason.items(), key=lambda item: item[0] != UNKNOWN):
-        count = sum(len(each.lines) for each in functions_left)
-        told += ["", f"## {why[0].upper()}{why[1:]} ({count} lines)", "", *_rows(functions_left)]
+    for reason in (*REASONS, ERRORS):
+        files = by_reason.get(reason, Counter())
+        told += ["", f"## {reason} ({files.total()})", ""]
+        told += [", ".join(f"`{file}` {count}" for file, count in sorted(files.items()))]
+    count = sum(len(each.lines) for each in unknown)
+    told += [
+        "",
+        f"## {UNKNOWN} ({count})",
+        "",
+        "| file | function | lines |",
+        "| --- | --- | --- |",
+    ]
+    told += [f"| `{each.file}` | `{each.name}` | {ranges(each.lines)} |" for each in unknown]
+    told += ["", *(f"There is no {pattern} any more." for pattern in stale())]
     return "\n".join(told) + "\n"
 
 
-def _rows(found: Iterable[Function]) -> list[str]:
-    rows = ["| file | function | lines |", "| --- | --- | --- |"]
-    rows += [f"| `{f.file}` | `{f.name}` | {ranges(f.lines)} |" for f in found]
-    return rows
-
-
-def _why(function: Function) -> str:
-    for file, name, why in REASONS:
-        if fnmatch(function.file, file) and fnmatch(function.name, name):
-            return why
-    return UNKNOWN
+def _by_reason(found: Sequence[Function]) -> tuple[dict[str, Counter[str]], list[Function]]:
+    """Reason -> file -> lines; and what there is no reason for."""
+    errors = lines_of_errors()
+    by_reason: dict[str, Counter[str]] = {}
+    unknown: list[Function] = []
+    for function in found:
+        reason = why(function)
+        left = function.lines
+        if reason == UNKNOWN:
+            left = function.lines - errors.get(function.file, set())
+            meant = len(function.lines) - len(left)
+            if meant:
+                by_reason.setdefault(ERRORS, Counter())[function.file] += meant
+            if left:
+                unknown.append(function._replace(lines=left))
+        else:
+            by_reason.setdefault(reason, Counter())[function.file] += len(left)
+    return by_reason, unknown

@@ -25,7 +25,7 @@ from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from shared.plugin_names import DYNAMIC_RESOURCES, VOLUME_BINDING
 from shared.telemetry.log import EventLog
-from workers.binder.bind_call import Bound, NotBound, Outcome
+from workers.binder.bind_call import NotBound, Outcome
 from workers.binder.claim_bind import ClaimBinder
 from workers.binder.claim_free import ClaimFreer
 from workers.binder.volume_bind import VolumeBinder
@@ -130,17 +130,6 @@ class BindingCycle:
     def must_wait(self, order: BindPod) -> bool:
         """Whether something has to be done, or waited for, before the pod can be bound."""
         return any(_has_work(plugin, order) for plugin in self._plugins(order).pre_binds)
-
-    async def run(self, order: BindPod) -> Outcome:
-        """Takes one pod through its profile's plugins; ends with what became of it."""
-        if self.must_wait(order):
-            prepared = await self.prepare(order)
-            if isinstance(prepared, NotBound):
-                return prepared
-        outcome = await self.bind(order)
-        if isinstance(outcome, Bound):
-            await self.post_bind(order)
-        return outcome
 
     async def prepare(self, order: BindPod) -> Allowed | NotBound:
         """PreBind. May take minutes; may be cancelled, as nothing is bound yet."""

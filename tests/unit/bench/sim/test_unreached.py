@@ -1,0 +1,42 @@
+"""The table of lines that no seed reaches."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.sim.coverage import functions, lines_of_errors
+from bench.sim.unreached import ERRORS, REASONS, UNKNOWN, stale, table, why
+
+ROOT = Path(__file__).parents[4]
+
+
+def test_a_reason_for_what_is_not_there_any_more_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(REASONS, "Made up", ("daemon/core/state.py:Nobody.*",))
+    assert "daemon/core/state.py:Nobody.*" in stale()
+    assert "There is no daemon/core/state.py:Nobody.* any more." in table({}, "0..0")
+
+
+def test_all_lines_are_told_where_none_was_reached() -> None:
+    text = table({}, "0..0")
+    every = sum(len(each.lines) for each in functions())
+    assert f"of {every} lines" in text
+    counts = [
+        int(line.rpartition("(")[2].rstrip(")")) for line in text.splitlines() if line[:3] == "## "
+    ]
+    assert sum(counts) == every
+    assert len(counts) == len(REASONS) + len((ERRORS, UNKNOWN))
+
+
+def test_what_a_protocol_only_declares_is_no_line() -> None:
+    names = {each.name for each in functions() if each.file == "shared/framework/plugin_api.py"}
+    assert "FilterPlugin.filter" not in names
+    assert any(each.name == "InFlight.record" and why(each) == UNKNOWN for each in functions())
+
+
+def test_lines_of_errors_are_those_that_raise_log_or_catch() -> None:
+    found = lines_of_errors()
+    file = "workers/binder/binding_cycle.py"
+    lines = (ROOT / file).read_text().splitlines()
+    told = {lines[number - 1].strip() for number in found[file]}
+    assert any(line.startswith('log.exception("plugin_failed"') for line in told)
+    assert "return ALLOWED" not in told
