@@ -9,8 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from shared.columns.schema import Int64s, Rows
-from shared.dra.device_index import device_index
+from shared.dra.device_index import CLASSES, device_index
+from shared.dra.extended import can_be_backed
 from shared.framework.cluster_view import ClusterView
+
+
+def may_be_devices(names: Sequence[str], cluster: ClusterView) -> bool:
+    """Whether devices may provide one of these resources."""
+    return any(map(can_be_backed, names)) and bool(cluster.objects.all(CLASSES))
 
 
 def count_devices(
@@ -22,6 +28,8 @@ def count_devices(
 ) -> None:
     """Puts devices in place of extended resources that the node does not have otherwise, into `used` and
     `capacities`, which have a column for each of `names`."""
+    if not may_be_devices(names, cluster):
+        return
     index = device_index(cluster)
     for i, name in enumerate(names):
         device_class = index.by_resource.get(name)

@@ -85,7 +85,7 @@ class RowStates:
         rows_min: int = 0,
     ) -> Bools:
         """As `Framework.passing_of`. With fewer than `rows_min` rows nothing is shared."""
-        by_state = [i for i in indices if reads_resources_only(framework.filters[i])]
+        by_state = [i for i in indices if self.can_answer(framework.filters[i], pod)]
         if len(rows) < rows_min or not by_state or not self.is_shared_by(len(rows)):
             return framework.passing_of(indices, pod, self._cluster, outcome, rows)
         others = [i for i in indices if i not in by_state]
@@ -101,14 +101,19 @@ class RowStates:
     ) -> Int64s:
         """What these plugins, none of which normalises, say of each row: weighted and added up.
         `rows_min` as of `passing`."""
-        by_state = [entry for entry in entries if reads_resources_only(entry.plugin)]
+        by_state = [entry for entry in entries if self.can_answer(entry.plugin, pod)]
         if len(rows) < rows_min or not by_state or not self.is_shared_by(len(rows)):
             return rated(entries, pod, self._cluster, rows)
-        others = [entry for entry in entries if not reads_resources_only(entry.plugin)]
+        others = [entry for entry in entries if not self.can_answer(entry.plugin, pod)]
         of_row, states = self._states_of(rows)
         of_state = np.zeros(self.count, np.int64)
         of_state[states] = rated(by_state, pod, self.view, states)
         return of_state[of_row] + rated(others, pod, self._cluster, rows)
+
+    def can_answer(self, plugin: FilterPlugin | ScorePlugin, pod: PodInfo) -> bool:
+        """Whether it is enough to ask the plugin about states: it is a `ResourceReader`."""
+        says = getattr(plugin, "reads_resources_only", False)
+        return bool(says(pod, self._cluster) if callable(says) else says)
 
     def _states_of(self, rows: Rows) -> tuple[Rows, Rows]:
         """The state of each row, and all of these, each once."""
@@ -206,11 +211,6 @@ class RowStates:
         table.reserve(end)
         for column, numbers in zip(_columns(table), keys.T, strict=True):
             column[first:end] = numbers
-
-
-def reads_resources_only(plugin: FilterPlugin | ScorePlugin) -> bool:
-    """Whether the plugin is a `ResourceReader`, found out quicker."""
-    return bool(getattr(plugin, "reads_resources_only", False))
 
 
 def rated(entries: Sequence[ActiveScore], pod: PodInfo, cluster: ClusterView, rows: Rows) -> Int64s:

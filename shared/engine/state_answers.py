@@ -18,7 +18,7 @@ from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.columns.usage import PodUsage
 from shared.engine.class_filters import ClassFilters
 from shared.engine.class_scores import ClassScores
-from shared.engine.row_states import RowStates, rated, reads_resources_only
+from shared.engine.row_states import RowStates, rated
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ClassDiscerning, Delta
 
@@ -53,8 +53,10 @@ class StateAnswers:
         self._can_tell = all(isinstance(plugin, ClassDiscerning) for plugin, _ in self._followers)
         """Every plugin that looks at pods elsewhere knows which classes matter to it."""
         self._is_possible = (
-            all(reads_resources_only(filters.framework.filters[i]) for i in filters.moving)
-            and all(reads_resources_only(entry.plugin) for entry in scores.moving)
+            all(
+                states.can_answer(filters.framework.filters[i], filters.pod) for i in filters.moving
+            )
+            and all(states.can_answer(entry.plugin, filters.pod) for entry in scores.moving)
             and not any(entry.normalizer for entry in scores.moving)
         )
         self._reads_rows = bool(filters.moving or scores.moving)

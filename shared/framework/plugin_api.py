@@ -335,7 +335,8 @@ class ClassDiscerning(Protocol):
 class ResourceReader(Protocol):
     """A filter or score that reads nothing of the cluster but the columns of `cluster.nodes` about
     resources: requested, allocatable, pod counts. Nodes that are equal in these get one answer, found
-    on a table that has these columns only. What depends on more goes into the state."""
+    on a table that has these columns only. What depends on more goes into the state. Where it is so for
+    some pods, it is a method that is given pod and cluster."""
 
     NAME: ClassVar[str]
     reads_resources_only: ClassVar[bool]

@@ -19,7 +19,7 @@ from shared.columns.resource_columns import (
 )
 from shared.columns.rows import row_index
 from shared.columns.schema import Int64s, Rows
-from shared.dra.device_counts import count_devices
+from shared.dra.device_counts import count_devices, may_be_devices
 from shared.dra.extended import can_be_backed
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ON_USAGE, SKIP_SCORE, Dependence, KeptScore, PreScoreResult
@@ -53,10 +53,9 @@ class NodeResourcesBalancedAllocation:
         self._resources = names or (resource_names.CPU, resource_names.MEMORY)
         self._counts_devices = any(can_be_backed(name) for name in self._resources)
 
-    @property
-    def reads_resources_only(self) -> bool:
+    def reads_resources_only(self, pod: PodInfo, cluster: ClusterView) -> bool:
         """See `ResourceReader`, and NodeResourcesFit, of which the same is true."""
-        return not self._counts_devices
+        return not self._counts_devices or not may_be_devices(self._state(pod)[0], cluster)
 
     def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
         if not any(pod.requests.of(name) for name in self._resources):

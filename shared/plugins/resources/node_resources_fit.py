@@ -23,7 +23,7 @@ from shared.columns.rows import row_index, rows_where
 from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.columns.topology import Topology, sum_by_domain
-from shared.dra.device_counts import count_devices
+from shared.dra.device_counts import count_devices, may_be_devices
 from shared.dra.device_index import CLASSES as DEVICE_CLASSES
 from shared.dra.device_index import device_index
 from shared.dra.extended import can_be_backed
@@ -113,11 +113,12 @@ class NodeResourcesFit:
         self._hints = FitHints()
         self._counts_devices = any(can_be_backed(resource.name) for resource in self._resources)
 
-    @property
-    def reads_resources_only(self) -> bool:
+    def reads_resources_only(self, pod: PodInfo, cluster: ClusterView) -> bool:
         """See `ResourceReader`. Not where devices may count: which there are on a node is no column.
         (When those change, DynamicResources has pods that ask for them evaluated anew.)"""
-        return not self._counts_devices
+        if not self._counts_devices:
+            return True
+        return not may_be_devices(self._score_state(pod).names, cluster)
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         return self._hints.events_to_register()

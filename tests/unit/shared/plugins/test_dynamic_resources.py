@@ -439,7 +439,7 @@ def test_devices_count_in_the_score_like_the_resource_they_stand_for() -> None:
         assert fit.score(None, pod, cache.view, rows_of(0, 1, 2)).tolist() == expected
         alone = [fit.score(None, pod, cache.view, rows_of(row)).item() for row in range(3)]
         assert alone == expected
-        assert not fit.reads_resources_only, "nodes with equal columns may have other devices"
+        assert not fit.reads_resources_only(pod, cache.view), "equal nodes, other devices"
 
 
 def test_devices_count_in_the_balance_like_the_resource_they_stand_for() -> None:
@@ -452,7 +452,10 @@ def test_devices_count_in_the_balance_like_the_resource_they_stand_for() -> None
     assert balanced.score(None, pod, cache.view, rows_of(0, 1, 2)).tolist() == [81, 68, 68]
     alone = [balanced.score(None, pod, cache.view, rows_of(row)).item() for row in range(3)]
     assert alone == [81, 68, 68]
-    assert not balanced.reads_resources_only, "nodes with equal columns may have other devices"
+    assert not balanced.reads_resources_only(pod, cache.view), "equal nodes, other devices"
+    without = pod_info(make_pod("p", cpu="2"))
+    assert balanced.reads_resources_only(without, cache.view), "it asks for no devices"
+    assert balanced.reads_resources_only(pod, Cache().view), "there are no devices"
     assert NodeResourcesBalancedAllocation(
         NodeResourcesBalancedAllocationArgs()
-    ).reads_resources_only
+    ).reads_resources_only(pod, cache.view)
