@@ -23,7 +23,8 @@ from daemon.commands.check_config import check
 from daemon.commands.run_flags import add_feature_gates
 from daemon.commands.text_table import table
 from daemon.trial.anonymity import write_anonymised
-from daemon.trial.rerun import DayOutcome, Rerun
+from daemon.trial.replay_page import Comparison, Moved, both_rows, comparison_html
+from daemon.trial.rerun import Rerun
 from daemon.trial.shadow import MEANINGS, Example, Shadow
 from daemon.trial.trial import Trial
 from shared import exit_codes
@@ -44,17 +45,6 @@ class ShadowReport(msgspec.Struct, frozen=True):
     examples: list[Example]
 
 
-class Comparison(msgspec.Struct, frozen=True):
-    """One day under two configurations."""
-
-    seconds: float
-    now: DayOutcome
-    other: DayOutcome
-    placed_elsewhere: int
-    placed_now_only: int
-    placed_other_only: int
-
-
 def main(arguments: Sequence[str]) -> int:
     """The command; the exit code."""
     parser = argparse.ArgumentParser(prog="berth replay", allow_abbrev=False)
@@ -72,9 +62,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--anonymise", type=Path, metavar="OUT", help="write it there, without names"
     )
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help="with --config: the comparison as a page, too"
+    )
     add_feature_gates(parser)
     add_output(parser)
     parsed = parser.parse_args(arguments)
+    if parsed.page and not (parsed.config or parsed.plugin):
+        parser.error("--page goes with --config or --plugin")
     if parsed.anonymise:
         count = write_anonymised(parsed.recording, parsed.anonymise)
         show([f"{count} inputs written to {parsed.anonymise}"])
@@ -88,6 +83,8 @@ def main(arguments: Sequence[str]) -> int:
         found = compare(parsed.recording, current, other, parsed.feature_gates)
     else:
         found = in_the_shadow(parsed.recording, current, parsed.feature_gates)
+    if parsed.page and isinstance(found, Comparison):
+        parsed.page.write_text(comparison_html(found, str(parsed.recording)), "utf-8")
     show([as_json(found)] if parsed.output == "json" else lines_of(found))
     return exit_codes.OK
 
@@ -144,13 +141,21 @@ def compare(
         for day in days:
             day.tell(messages, last_s)
     now, then = (day.placements for day in days)
+    moved = [
+        Moved(pod, now.get(pod, ""), then.get(pod, ""))
+        for pod in sorted(now.keys() | then.keys())
+        if now.get(pod) != then.get(pod)
+    ]
     return Comparison(
         last_s,
         days[0].outcome(),
         days[1].outcome(),
-        placed_elsewhere=sum(now[pod] != then[pod] for pod in now.keys() & then.keys()),
-        placed_now_only=len(now.keys() - then.keys()),
-        placed_other_only=len(then.keys() - now.keys()),
+        days[0].detail(),
+        days[1].detail(),
+        placed_elsewhere=sum(bool(one.now and one.other) for one in moved),
+        placed_now_only=sum(not one.other for one in moved),
+        placed_other_only=sum(not one.now for one in moved),
+        moved=moved,
     )
 
 
@@ -160,13 +165,9 @@ def lines_of(found: ShadowReport | Comparison) -> list[str]:
 
 
 def _comparison_lines(found: Comparison) -> list[str]:
-    rows = [
-        (name.replace("_", " "), f"{getattr(found.now, name)}", f"{getattr(found.other, name)}")
-        for name in DayOutcome.__struct_fields__
-    ]
     told = f"{found.placed_elsewhere} pod(s) elsewhere, {found.placed_now_only} placed now only,"
     head = f"{found.seconds:.0f} s recorded: {told} {found.placed_other_only} with the other only"
-    return [head, "", *table(("", "NOW", "OTHER"), rows)]
+    return [head, "", *table(("", "NOW", "OTHER"), both_rows(found))]
 
 
 def _shadow_lines(found: ShadowReport) -> list[str]:

@@ -5,15 +5,22 @@ Pods that were there, bound, when the recording begins stay where they are. Of t
 came, changed and went counts. A pod that preemption evicts here is gone; nobody makes it again.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from time import process_time
 from typing import Final
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from daemon.overview.pending import PendingReason, put_together
 from daemon.trial.trial import Trial
 from shared.columns.schema import CPU
+from shared.columns.usage import usage_of
+from shared.framework.pod_info import PodInfo
+from shared.kube.pod_record import decode_template
+from shared.messages.admin import PendingGroup, PendingGroups, PendingGroupsRequest
 from shared.messages.to_owner import AdapterMessage, PodChanged, PodDeleted
 
 
@@ -31,9 +38,27 @@ class DayOutcome(msgspec.Struct, frozen=True):
     """With a pod that the day brought, at its end."""
     cpu_share_of_nodes_in_use: float
     """Asked for by their pods, of what they have, 0 to 1: the higher, the fewer nodes are paid for."""
+    stranded_cpu_share: float
+    """Of the CPU that is free at the end, what a pod of the day cannot have where it is, 0 to 1, on the
+    average over its pods: fragmentation."""
+
+
+class DayDetail(msgspec.Struct, frozen=True):
+    """The same day as pictures show it."""
+
+    waits_s: list[float]
+    """The percentiles 0 to 100 of those that found a node."""
+    pending: list[PendingReason]
+    """At the end, by reason."""
+    cpu_shares: dict[str, float]
+    """Node -> what is asked for of its CPU at the end, 0 to 1."""
+    cpu_ms_a_pod: float
+    """What it took to decide all of it, by the pods that came."""
 
 
 _NOTHING: Final = ""
+SIZES_MAX: Final = 500
+"""Templates by which it is judged what room is good for; the most frequent."""
 
 
 class Rerun:
@@ -45,16 +70,21 @@ class Rerun:
         self._came_s: dict[str, float] = {}
         """By uid: pods that came pending."""
         self._waits_s: dict[str, float] = {}
+        self._sizes: Counter[tuple[str, bytes]] = Counter()
+        """Namespace and template -> pods that came with them."""
         self._evicted: set[str] = set()
         self._now_s = 0.0
+        self._took_s = 0.0
 
     def tell(self, messages: Iterable[AdapterMessage], now_s: float) -> None:
         """What came at one moment; what was due before it is done first."""
+        begun_s = process_time()
         self._trial.pass_time(self._now_s, now_s)
         self._look(now_s)
         self._trial.tell(self._as_decided_here(messages, now_s), now_s)
         self._now_s = now_s
         self._look(now_s)
+        self._took_s += process_time() - begun_s
 
     def _as_decided_here(
         self, messages: Iterable[AdapterMessage], now_s: float
@@ -67,8 +97,13 @@ class Rerun:
             pod = message.pod
             if pod.uid in self._evicted:
                 continue
-            if isinstance(message, PodChanged) and not pod.node_name:
-                self._came_s.setdefault(pod.uid, now_s)
+            if (
+                isinstance(message, PodChanged)
+                and not pod.node_name
+                and pod.uid not in self._came_s
+            ):
+                self._came_s[pod.uid] = now_s
+                self._sizes[pod.namespace, bytes(pod.template)] += 1
             if pod.uid in self._came_s:
                 here = placed.get(pod.uid)
                 node = _NOTHING if here is None else here.node_name
@@ -102,4 +137,41 @@ class Rerun:
             p99_wait_s=round(float(np.percentile(waits, 99)), 3),
             nodes_in_use=len(names),
             cpu_share_of_nodes_in_use=round(float(asked / has), 3) if has else 0.0,
+            stranded_cpu_share=round(self._stranded(), 3),
         )
+
+    def _stranded(self) -> float:
+        nodes = self._trial.view.nodes
+        free = (nodes.allocatable - nodes.requested)[:, nodes.order]
+        whole = free[CPU].sum()
+        if not whole:
+            return 0.0
+        stranded, pod_count = 0.0, 0
+        for (namespace, template), count in self._sizes.most_common(SIZES_MAX):
+            info = PodInfo(namespace, decode_template(template))
+            asked = usage_of(nodes, info.requests, info.host_ports).amounts
+            fits = (free >= asked[: len(free), np.newaxis]).all(axis=0)
+            stranded += count * (1.0 - float(free[CPU, fits].sum() / whole))
+            pod_count += count
+        return stranded / max(1, pod_count)
+
+    def detail(self) -> DayDetail:
+        """So far."""
+        waits = np.array(list(self._waits_s.values()) or [0.0])
+        nodes = self._trial.view.nodes
+        has = np.maximum(nodes.allocatable[CPU], 1)
+        shares = nodes.requested[CPU] / has
+        return DayDetail(
+            [round(float(one), 3) for one in np.percentile(waits, range(101))],
+            put_together(self._pending()),
+            {nodes.name_of(row): round(float(shares[row]), 3) for row in nodes.order.tolist()},
+            round(1000 * self._took_s / max(1, len(self._came_s)), 3),
+        )
+
+    def _pending(self) -> Iterator[PendingGroup]:
+        start = 0
+        while start >= 0:
+            answer = self._trial.ask(PendingGroupsRequest(start), self._now_s)
+            assert isinstance(answer, PendingGroups), "as it was asked"
+            yield from answer.groups
+            start = answer.next_start

@@ -18,6 +18,15 @@ from tests.support.manual_clock import ManualClock
 
 SECRET = "customer-7"
 DEFAULTS = SchedulerConfiguration()
+PACKING = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+  plugins: {score: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
+"""
 
 
 class Day:
@@ -105,18 +114,7 @@ def test_each_binding_is_judged_on_the_cluster_as_it_was(day: Path) -> None:
 
 
 def test_the_day_is_decided_anew_by_two_configurations(day: Path, tmp_path: Path) -> None:
-    packing = parse_configuration(
-        """
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- pluginConfig:
-  - name: NodeResourcesFit
-    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
-  plugins: {score: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
-""",
-        "packing",
-    )
+    packing = parse_configuration(PACKING, "packing")
     found = compare(day, DEFAULTS, packing)
     assert (found.now.came, found.now.placed, found.now.never_placed) == (4, 4, 0)
     assert found.other.placed == 4
@@ -124,6 +122,33 @@ profiles:
     assert found.other.cpu_share_of_nodes_in_use > found.now.cpu_share_of_nodes_in_use
     assert found.placed_elsewhere > 0
     assert compare(day, DEFAULTS, DEFAULTS).placed_elsewhere == 0
+
+
+def test_the_comparison_is_a_page_as_well(day: Path, tmp_path: Path) -> None:
+    config = tmp_path / "other.yaml"
+    config.write_text(PACKING)
+    written = tmp_path / "page.html"
+    assert replay.main([str(day), "--config", str(config), "--page", str(written)]) == 0
+    page = written.read_text()
+    assert page.count("<figure") == 4
+    assert "Placed differently" in page
+    assert "n1" in page
+    assert "<script" not in page
+    with pytest.raises(SystemExit):
+        replay.main([str(day), "--page", str(written)])
+
+
+def test_room_that_no_pod_of_the_day_can_have_is_stranded(tmp_path: Path) -> None:
+    day = Day(tmp_path / "day", {"n1": "3", "n2": "3"})
+    for name in ("a", "b", "c"):
+        day.pod(name, cpu="2", event="ADDED")
+    day.end()
+    found = compare(tmp_path / "day", DEFAULTS, DEFAULTS)
+    assert (found.now.placed, found.now.never_placed) == (2, 1)
+    assert found.now.stranded_cpu_share == 1.0, "1 CPU is free on each, and 2 are wanted"
+    assert [(one.text, one.pod_count) for one in found.now_detail.pending] == [("CPU short", 1)]
+    assert found.now_detail.cpu_shares == {"n1": 0.667, "n2": 0.667}
+    assert found.moved == []
 
 
 def test_pods_that_go_make_room_and_waiting_counts(tmp_path: Path) -> None:
