@@ -4,12 +4,14 @@ from typing import Final
 
 import msgspec
 
-from daemon.overview.page_parts import Cell, headline, page, section, table
+from daemon.overview.page_parts import Cell, folded, headline, page, section, table
 from daemon.overview.pending import PendingReason
 from daemon.overview.plots import Line, heat_map, line_plot, share_bar
 from daemon.trial.rerun import DayDetail, DayOutcome
 
-MOVED_SHOWN: Final = 200
+MOVED_AT_ONCE: Final = 10
+MOVED_SHOWN: Final = 500
+"""On the page; `-o json` has all of them."""
 
 
 class Moved(msgspec.Struct, frozen=True):
@@ -132,6 +134,10 @@ def _pending(found: Comparison) -> str:
 
 def _moved(moved: list[Moved]) -> str:
     rows = [(one.pod, one.now or "nowhere", one.other or "nowhere") for one in moved[:MOVED_SHOWN]]
-    more = len(moved) - len(rows)
-    rest = f"<p class='quiet'>and {more:,} more (-o json has all)</p>" if more > 0 else ""
-    return table(("Pod", "As it is", "The other"), rows, left=3) + rest
+    head = ("Pod", "As it is", "The other")
+    first, rest = rows[:MOVED_AT_ONCE], rows[MOVED_AT_ONCE:]
+    if not rest:
+        return table(head, first, left=3)
+    more = len(moved) - MOVED_AT_ONCE
+    told = f"{len(rest):,} more of {more:,}" if len(rest) < more else f"{more:,} more"
+    return table(head, first, left=3) + folded(told, table(head, rest, left=3))

@@ -1,5 +1,8 @@
-"""A whole berth that can be looked at in a browser; `python -m tests.support.live_pictures` makes the
-pictures in docs/pictures of the demo's cluster, in three zones, and of the demo's report."""
+"""A whole berth that can be looked at in a browser.
+
+`python -m tests.support.live_pictures` makes the pictures in docs/pictures: of the demo's cluster in three
+zones, of the demo's report, and of a day that was replayed.
+"""
 
 import asyncio
 import sys
@@ -7,7 +10,7 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -16,11 +19,15 @@ from bench.demo.workload import NAMESPACE, openb_workload
 from bench.watched.watched_listing import NODES_PATH
 from bench.watched.watched_load import create_all
 from bench.watched.watched_processes import start_api_server, start_berth
+from daemon.adapter.recording import Recorder
+from daemon.trial import replay
 from shared import exit_codes
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
+from shared.kube.resources import ALL_KINDS
 from tests.support.browser import Browser
 from tests.support.free_ports import free_port_pair
+from tests.support.manual_clock import ManualClock
 from tests.support.watched_cluster import ZONES
 
 PICTURES: Final = Path(__file__).parents[2] / "docs" / "pictures"
@@ -102,7 +109,63 @@ def take_report(folder: Path) -> None:
                 browser.picture(folder / f"{name}.png", is_whole=False)
 
 
+def record_openb(folder: Path, pods_at_once: int = 40) -> None:
+    """The demo's cluster as a recorded day on which its pods came, some each ten seconds."""
+    clock, workload = ManualClock(1.0), openb_workload()
+    recorder = Recorder(folder, clock)
+    for kind in ALL_KINDS:
+        nodes = workload.nodes if kind.plural == "nodes" else []
+        page = {
+            "metadata": {"resourceVersion": "1"},
+            "items": [_stored(body, f"node-{number}", 1) for number, body in enumerate(nodes)],
+        }
+        recorder.record(kind.plural, "list", b"")
+        recorder.record(kind.plural, "page", orjson.dumps(page))
+        recorder.record(kind.plural, "listed", b"")
+    for number, pod in enumerate(workload.pods):
+        if number % pods_at_once == 0:
+            clock.advance(10.0)
+        item = _stored(pod.body, f"pod-{number}", number + 2)
+        recorder.record("pods", "line", orjson.dumps({"type": "ADDED", "object": item}))
+    recorder.close()
+
+
+def _stored(body: bytes, uid: str, version: int) -> dict[str, Any]:
+    item: dict[str, Any] = orjson.loads(body)
+    item["metadata"] |= {"uid": uid, "resourceVersion": f"{version}"}
+    return item
+
+
+def take_replay(folder: Path) -> None:
+    """Of that day by a configuration that packs, beside the defaults."""
+    with tempfile.TemporaryDirectory(prefix="berth-pictures-") as scratch:
+        day, config, page = (Path(scratch) / name for name in ("day", "other.yaml", "page.html"))
+        record_openb(day)
+        config.write_text(PACKING)
+        arguments = [str(day), "--config", str(config), "--page", str(page)]
+        assert replay.main(arguments) == exit_codes.OK
+        with Browser() as browser:
+            browser.look(1280, 1180)
+            browser.go(page.as_uri())
+            browser.wait("document.querySelector('footer')")
+            browser.picture(folder / "replay.png", is_whole=False)
+
+
+PACKING: Final = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- pluginConfig:
+  - name: NodeResourcesFit
+    args:
+      scoringStrategy:
+        type: MostAllocated
+        resources: [{name: nvidia.com/gpu, weight: 5}, {name: cpu, weight: 1}]
+"""
+
+
 if __name__ == "__main__":
     pictures = Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURES
     asyncio.run(main(pictures))
     take_report(pictures)
+    take_replay(pictures)
