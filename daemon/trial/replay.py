@@ -84,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
     else:
         found = in_the_shadow(parsed.recording, current, parsed.feature_gates)
     if parsed.page and isinstance(found, Comparison):
-        parsed.page.write_text(comparison_html(found, str(parsed.recording)), "utf-8")
+        parsed.page.write_text(comparison_html(found, parsed.recording.name), "utf-8")
     show([as_json(found)] if parsed.output == "json" else lines_of(found))
     return exit_codes.OK
 

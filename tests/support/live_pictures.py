@@ -1,7 +1,7 @@
 """A whole berth that can be looked at in a browser.
 
-`python -m tests.support.live_pictures` makes the pictures in docs/pictures: of the demo's cluster in three
-zones, of the demo's report, and of a day that was replayed.
+`python -m tests.support.live_pictures` makes the pictures in docs/pictures: of the demo's cluster in
+three zones, of the demo's report, and of a day that was replayed.
 """
 
 import asyncio
