@@ -166,19 +166,21 @@ _json_decoder: Final = msgspec.json.Decoder(dict[str, Any])
 
 def find_files(paths: list[str]) -> list[Path]:
     """The files named, and those in the folders named, in order of name."""
-    found: list[Path] = []
-    for text in paths:
-        path = Path(text)
-        if path.is_dir():
-            inside = sorted(p for p in path.iterdir() if p.name.endswith(SUFFIXES))
-            if not inside:
-                raise CorpusError(f"{path}: holds no {' or '.join(SUFFIXES)} file")
-            found += inside
-        elif path.is_file():
-            found.append(path)
-        else:
-            raise CorpusError(f"{path}: no such file or folder")
-    return found
+    try:
+        return [file for text in paths for file in _files_at(Path(text))]
+    except (OSError, ValueError) as error:  # Of a path that no file can have, among others.
+        raise CorpusError(str(error)) from error
+
+
+def _files_at(path: Path) -> list[Path]:
+    if path.is_dir():
+        inside = sorted(p for p in path.iterdir() if p.name.endswith(SUFFIXES))
+        if not inside:
+            raise CorpusError(f"{path}: holds no {' or '.join(SUFFIXES)} file")
+        return inside
+    if not path.is_file():
+        raise CorpusError(f"{path}: no such file or folder")
+    return [path]
 
 
 def family_of(path: Path) -> str:

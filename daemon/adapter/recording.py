@@ -191,8 +191,11 @@ def _segments(folder: Path) -> list[Path]:
 
 def recorded_files(path: Path) -> list[Path]:
     """Those of the newest life in a folder; a file by itself."""
-    if not path.is_dir():
-        return [path]
+    try:
+        if not path.is_dir():
+            return [path]
+    except (OSError, ValueError) as error:  # Of a path that no file can have.
+        raise RecordingError(path, 0, f"cannot be read: {error}") from error
     segments = _segments(path)
     if not segments:
         raise RecordingError(path, 0, "there is no recording in this folder")

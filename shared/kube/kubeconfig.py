@@ -55,7 +55,7 @@ def find_access(
     named = [Path(p) for p in environment.get("KUBECONFIG", "").split(os.pathsep) if p]
     if not named:
         default = Path(environment.get("HOME", "~")).expanduser() / ".kube" / "config"
-        if not default.exists():
+        if is_missing(default):
             raise ConfigurationError(
                 "kubeconfig",
                 [f"none given and {default} does not exist; use --kubeconfig FILE or --server URL"],
@@ -81,7 +81,7 @@ def in_cluster_access(
             source, ["KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must both be set"]
         )
     token_file, ca_file = folder / "token", folder / "ca.crt"
-    problems = [f"{path} is missing" for path in (token_file, ca_file) if not path.exists()]
+    problems = [f"{path} is missing" for path in (token_file, ca_file) if is_missing(path)]
     if problems:
         raise ConfigurationError(source, problems)
     credentials = Credentials(token_file=token_file)
@@ -97,6 +97,18 @@ def in_cluster_access(
     )
 
 
+def is_missing(path: Path) -> bool:
+    """Nothing is there. Of a path that no file can have, or in a folder that may not be entered, that
+    cannot be said: whoever reads it says what is wrong."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError):
+        return False
+    return False
+
+
 def load_kubeconfig(
     paths: list[Path], context: str = "", environment: Mapping[str, str] | None = None
 ) -> ClusterAccess:
@@ -105,7 +117,7 @@ def load_kubeconfig(
     Of several files the first that defines a name wins, as with $KUBECONFIG. Relative paths are
     relative to the file that states them. `environment` may name a proxy.
     """
-    files = [_ConfigFile(path) for path in paths if path.exists() or len(paths) == 1]
+    files = [_ConfigFile(path) for path in paths if len(paths) == 1 or not is_missing(path)]
     source = os.pathsep.join(str(path) for path in paths)
     if not files:
         raise ConfigurationError(source, ["none of these files exists"])

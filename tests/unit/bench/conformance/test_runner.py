@@ -207,6 +207,8 @@ def test_files_that_are_not_there_or_not_whole_are_named(
 ) -> None:
     assert runner.main([str(tmp_path / "none")]) == 2
     assert "no such file or folder" in capsys.readouterr().err
+    assert runner.main([str(tmp_path / ("9" * 5000))]) == 2
+    assert "too long" in capsys.readouterr().err
     assert runner.main([str(tmp_path)]) == 2
     assert "holds no .jsonl.gz or .jsonl file" in capsys.readouterr().err
     cut = write(tmp_path / "x.jsonl.gz", entry(decision()))

@@ -135,6 +135,11 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
         list(read_recording(tmp_path / "nothing"))
 
 
+def test_a_path_that_no_file_can_have_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match="too long"):
+        list(read_recording(tmp_path / ("9" * 5000)))
+
+
 def test_the_first_line_names_the_format(tmp_path: Path) -> None:
     path = tmp_path / "events"
     record(path)

@@ -280,6 +280,15 @@ def test_a_missing_file_and_a_missing_context(tmp_path: Path) -> None:
 # Where to look ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("path", ["9" * 5000, "a\0b"], ids=["too long", "with a NUL"])
+def test_a_path_that_no_file_can_have_is_refused_as_one_that_cannot_be_read(path: str) -> None:
+    for environment in ({"KUBECONFIG": path}, {"KUBECONFIG": f"{path}:{path}"}, {"HOME": path}):
+        with pytest.raises(ConfigurationError, match="cannot be read"):
+            find_access(environment=environment)
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        find_access(kubeconfig=path, environment={})
+
+
 def test_an_address_goes_before_everything(write: Write) -> None:
     access = find_access(server="http://127.0.0.1:8001", kubeconfig=str(write()), environment={})
     assert access.url == "http://127.0.0.1:8001"
