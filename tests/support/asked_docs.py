@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.overview.waiting_pod import facts_of
 from daemon.trial.explain import explain_in, explanation_lines
-from daemon.trial.manifests import pods_of
+from daemon.trial.manifests import nodes_of, pods_of
 from daemon.trial.subject import Subject
 from daemon.trial.what_if_command import WhatIfChange, lines_of, what_if
+from shared.config import parse_configuration
 from shared.messages.admin import QueueAnswer, QueueRequest
 from shared.messages.to_owner import AdapterMessage, PodChanged
 from tests.support.subjects import openb_subject
@@ -23,6 +24,7 @@ DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "asking.md"
 ASKED_AT_S: Final = 12.0
 """After the pods came."""
 WIDTH_MAX: Final = 160
+DEFAULT_SCHEDULER: Final = "default-scheduler"
 _BLOCK: Final = re.compile(r"```console\n\$ berth (.*)\n[^`]*```")
 
 
@@ -47,11 +49,18 @@ class OpenB:
         name, *arguments = command.split()
         if name == "explain":
             return self._explain(*arguments)
-        answers: dict[str, Callable[[str], WhatIfChange]] = {
-            "--drain": lambda node: WhatIfChange(drained=[node]),
-            "-f": lambda _: WhatIfChange(self._pods(int(arguments[-1]))),
-        }
-        return lines_of(what_if(self._subject, answers[arguments[0]](arguments[1])))
+        given = dict(zip(arguments[::2], arguments[1::2], strict=True))
+        count = int(given["--count"]) if "--count" in given else None
+        messages: list[AdapterMessage] = []
+        if "--add-node" in given:
+            messages += self._in_file("Node", lambda path: nodes_of(path, count))
+        if "-f" in given:
+            messages += self._in_file("Pod", lambda path: pods_of(path, count, DEFAULT_SCHEDULER))
+        drained = [given["--drain"]] if "--drain" in given else []
+        config = None
+        if "--config" in given:
+            config = parse_configuration(_manifest("KubeSchedulerConfiguration"), "--config")
+        return lines_of(what_if(self._subject, WhatIfChange(messages, drained, config)))
 
     def _explain(self, key: str, *_: str) -> list[str]:
         answer = self._trial.ask(QueueRequest(key), ASKED_AT_S)
@@ -61,15 +70,24 @@ class OpenB:
         found = explain_in(self._subject, key, "", None if is_bound else facts[0])
         return explanation_lines(found)
 
-    def _pods(self, count: int) -> list[AdapterMessage]:
-        """Of the manifest that stands in the document."""
-        (manifest,) = re.findall(r"```yaml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    def _in_file(
+        self, kind: str, read: Callable[[str], list[AdapterMessage]]
+    ) -> list[AdapterMessage]:
+        """What a command reads of the manifest that stands in the document."""
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-            yaml.safe_dump(yaml.safe_load(manifest), file)
-            return pods_of(file.name, count, "default-scheduler")
+            file.write(_manifest(kind))
+            file.flush()
+            return read(file.name)
 
     def pending(self) -> list[QueuedPod]:
         return list(self._trial.state.queue)
+
+
+def _manifest(kind: str) -> str:
+    """The one of a kind that stands in the document."""
+    blocks: list[str] = re.findall(r"```yaml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    (found,) = (block for block in blocks if yaml.safe_load(block)["kind"] == kind)
+    return found
 
 
 def written_anew() -> str:
