@@ -7,7 +7,7 @@ v1.36.2: nodes have 2 cpu, pods ask for 1, large ones for 2, and ones that fit n
 import random
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -15,6 +15,7 @@ from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import PodChanged
 from tests.support.builders import make_node, make_pod
 from tests.unit.daemon.core.test_pod_groups import Gangs, gang
+from workers.scorer.cycle import Cycle
 
 NONE_FIT: Final = "placements are available, first placement status: pod group is unschedulable"
 
@@ -372,3 +373,26 @@ def test_pods_that_come_later_stay_in_the_rack_or_at_least_in_the_zone() -> None
     assert berth.racks_of("p3") == {"r2"}
     berth.add(*large("p4"))
     assert berth.racks_of("p4") == {"r2"}
+
+
+@pytest.mark.parametrize(("keys", "count"), [("rack", 2), ("rack,zone", 5), ("rack", 3)])
+def test_of_many_racks_only_the_winner_is_tried(
+    keys: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The room of all of them is counted in one pass; also where none takes the group."""
+    tried = 0
+    place = Cycle._place_group
+
+    def placed(*arguments: Any) -> Any:
+        nonlocal tried
+        tried += 1
+        return place(*arguments)
+
+    monkeypatch.setattr(Cycle, "_place_group", placed)
+    zones = {f"r{number}": f"z{number % 10}" for number in range(200)}
+    berth = Racks(dict.fromkeys(zones, 1), zones)
+    nest(berth, "pg1", count, keys)
+    berth.tell(*(PodChanged(pod) for pod in plain(*(f"p{n}" for n in range(count)))))
+    berth.settle()
+    assert tried == 1
+    assert len(berth.bound_names()) == (0 if (keys, count) == ("rack", 3) else count)
