@@ -95,11 +95,13 @@ def calibrate(one: Measured, more: Measured, out_per_scorer: int) -> StageCosts:
     delta_us = (more.cpu_us["scorer"] - both * retried) / (count - retried)
     delta_us = min(max(0.0, delta_us), both)
     owner_delta_us = max(0.0, (more.cpu_us["owner"] - one.cpu_us["owner"]) / (count - 1))
-    owner_delta_us = min(owner_delta_us, one.cpu_us["owner"])
+    # The more there is to do, the more is done in a turn, and the less a pod costs: that is the limit.
+    owner_us = min(one.cpu_us["owner"], more.cpu_us["owner"])
+    owner_delta_us = min(owner_delta_us, owner_us)
     excess = max(0.0, more.refused_share - one.refused_share)
     return StageCosts(
         feeder_us=(one.cpu_us["feeder"] + more.cpu_us["feeder"]) / 2,
-        owner_us=one.cpu_us["owner"] - owner_delta_us,
+        owner_us=owner_us - owner_delta_us,
         owner_delta_us=owner_delta_us,
         scorer_us=both - delta_us,
         scorer_delta_us=delta_us,

@@ -116,6 +116,12 @@ def test_noise_makes_no_cost_negative() -> None:
     assert (found.scorer_delta_us, found.owner_delta_us) == (0.0, 0.0)
 
 
+def test_the_owner_costs_what_it_does_where_it_is_busiest() -> None:
+    busier = COSTS._replace(owner_us=20.0)
+    assert calibrate(made(1, COSTS), made(2, busier), out_per_scorer=500).owner_us == 20.0
+    assert calibrate(made(1, busier), made(2, COSTS), out_per_scorer=500).owner_us == 10.0
+
+
 def test_results_that_do_not_belong_together_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="run it with --workers 1 and 2"):
         calibrate(made(2, COSTS), made(2, COSTS), 500)
