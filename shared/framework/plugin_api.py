@@ -116,20 +116,15 @@ class QueueSortPlugin(Protocol):
 
 @runtime_checkable
 class PreEnqueuePlugin(Protocol):
-    """Keeps a pod out of the active queue; asked whenever the pod could enter it."""
+    """Keeps a pod out of the active queue; asked whenever the pod could enter it.
+
+    One that lets most pods in may have `may_gate(pod) -> bool`, which is asked once for a class of them:
+    False where `pre_enqueue` says Success, whatever the cluster.
+    """
 
     NAME: ClassVar[str]
 
     def pre_enqueue(self, pod: PodInfo, cluster: ClusterView) -> Status: ...
-
-
-@runtime_checkable
-class SelectivePreEnqueuePlugin(PreEnqueuePlugin, Protocol):
-    """Lets most pods in, and says so once for a class of them."""
-
-    def may_gate(self, pod: PodInfo) -> bool:
-        """False: `pre_enqueue` says Success, whatever the cluster."""
-        ...
 
 
 @runtime_checkable
@@ -368,6 +363,9 @@ class ReservePlugin(Protocol):
     `reserve` is called when a placement was accepted and the pod is assumed; a rejection takes the
     assumption back, and the pod is unschedulable by this plugin. `unreserve` undoes it, must not
     fail, and may be called for a pod that was never reserved here.
+
+    One that has nothing to reserve for most pods may have `reserves_for(pod) -> bool`, which is asked
+    once for a class of them: False where both do nothing, whatever the node.
     """
 
     NAME: ClassVar[str]
@@ -379,15 +377,6 @@ class ReservePlugin(Protocol):
     def unreserve(
         self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
     ) -> None: ...
-
-
-@runtime_checkable
-class SelectiveReservePlugin(ReservePlugin, Protocol):
-    """Has nothing to reserve for most pods, and says so once for a class of them."""
-
-    def reserves_for(self, pod: PodInfo) -> bool:
-        """False: `reserve` says Success and does nothing, whatever the node; nor does `unreserve`."""
-        ...
 
 
 PERMIT_TIMEOUT_MAX_S = 15 * 60.0
