@@ -34,7 +34,7 @@ TieBreak = Callable[[Ties], int]
 """Chooses one of the rows (ascending, at least two) that share the best score."""
 
 EVALUATIONS_BYTES_MAX: Final = 256 << 20
-"""All classes together. One takes about 60 bytes a node: 0.3 MB at 5,000 nodes, 60 MB at a million."""
+"""All classes together. One takes about 80 bytes a node: 0.4 MB at 5,000 nodes, 80 MB at a million."""
 
 
 class Choice(NamedTuple):
@@ -250,5 +250,6 @@ class Engine:
 
 def row_bytes_of(frameworks: Iterable[Framework]) -> int:
     """About what is kept of a row in an evaluation with scores."""
-    # Four masks, two sums, and two arrays a score plugin (some have one, some counts beside).
-    return 20 + 16 * max((len(framework.scores) for framework in frameworks), default=0)
+    # Four masks, two sums, two arrays a score plugin (some have one, some counts beside), and what is
+    # known of states, of which there may be as many as nodes.
+    return 38 + 16 * max((len(framework.scores) for framework in frameworks), default=0)
