@@ -115,4 +115,22 @@ PLANTS = {
         "        rows = np.flatnonzero(evaluation.feasible)\n",
         found_by=106,
     ),
+    "extenders have no say in who has to go": Plant(
+        "workers.scorer.extended_pods",
+        "candidates = self._candidates(opened, answer.victims or {})",
+        "candidates = search.result.preemption.candidates",
+        found_by=674,
+    ),
+    "a pod whose nodes filled up while extenders were asked is not answered": Plant(
+        "workers.scorer.extended_pods",
+        "is tried again at once.\n            self._skip(task)\n        else:",
+        "is tried again at once.\n            pass\n        else:",
+        found_by=6,
+    ),
+    "an extender that denies a binding has bound the pod": Plant(
+        "shared.extenders.extender_wire",
+        '"the answer to bind")\n    if result.error:\n',
+        '"the answer to bind")\n    if False:\n',
+        found_by=25,
+    ),
 }
