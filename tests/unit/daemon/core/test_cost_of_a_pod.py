@@ -6,14 +6,20 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from types import FrameType
+from typing import Final
 
+from daemon.core.events import BinderSaid
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
 from shared.framework.plugin_times import IN_OWNER, SAMPLED
+from shared.messages.from_binder import BindFinished, BindReport
 from shared.messages.to_owner import PodChanged
 from tests.support.builders import make_node, make_pod
-from tests.support.pipeline import EPOCH, Pipeline
+from tests.support.pipeline import BINDER, EPOCH, Pipeline
 from tests.unit.daemon.core.queue.builders import GATED
+
+CALLS_A_POD_MAX: Final = 60
+"""From its arrival to its confirmation, of functions in `daemon/core`, where pods come in batches."""
 
 
 def calls_by_file(action: Callable[[], object]) -> Counter[str]:
@@ -70,6 +76,32 @@ def test_what_plugins_say_of_a_class_is_asked_once() -> None:
         )
 
     assert asked(100) == asked(10)
+
+
+def in_four_turns(count: int, pipeline: Pipeline) -> None:
+    """All pods come, are placed, bound, and confirmed, at once each time."""
+    pods = [make_pod(f"p{i}") for i in range(count)]
+    pipeline.tell(*(PodChanged(pod) for pod in pods))
+    while pipeline.step_scorer(0) or pipeline.step_owner():
+        pass
+    finished = [BindFinished(order.ticket) for order in pipeline.orders]
+    assert len(finished) == count
+    pipeline.handle(BinderSaid(BINDER, BindReport(0, EPOCH, finished, [])))
+    pipeline.tell(*(PodChanged(make_pod(f"p{i}", node_name="n0")) for i in range(count)))
+    assert len(pipeline.state.queue) == 0
+
+
+def test_a_pod_costs_the_owner_no_more_calls_than_it_did() -> None:
+    """A layer that only passes on, or a question that is asked of each pod, shows here; who needs more
+    calls says what for."""
+
+    def calls(count: int) -> int:
+        pipeline = on_one_node()
+        counts = calls_by_file(lambda: in_four_turns(count, pipeline))
+        return sum(calls for file, calls in counts.items() if "/daemon/core/" in file)
+
+    in_a_batch = [calls(count) for count in (64, 128)]
+    assert in_a_batch[1] - in_a_batch[0] <= 64 * CALLS_A_POD_MAX
 
 
 def looks_at_the_clock(count: int, spec: dict[str, object]) -> float:
