@@ -143,6 +143,24 @@ def test_what_changes_is_shown_without_a_reload(browser: Browser, tmp_path: Path
     play(trial, browser, tmp_path, scene)
 
 
+def test_a_decision_is_explained_on_a_click(browser: Browser, tmp_path: Path) -> None:
+    trial = subject_with(
+        [make_node("n1", cpu="1")], [make_pod("big", cpu="8"), make_pod("small", cpu="1")]
+    ).trial(decides=True)
+
+    def scene(browser: Browser, url: str, _: WatchedSource) -> None:
+        browser.go(url)
+        browser.wait(READY)
+        for pod, told in (("big", "Insufficient cpu"), ("small", "It was given n1.")):
+            button = f"#decisions button[data-pod='default/{pod}']"
+            browser.ask(f'document.querySelector("{button}").click()')
+            browser.wait(f"facts.innerText.includes('{told}')")
+            assert f"berth explain default/{pod}" in browser.ask("facts.innerText")
+            browser.ask("document.getElementById('close').click()")
+
+    play(trial, browser, tmp_path, scene)
+
+
 def test_names_and_messages_from_outside_are_text(browser: Browser, tmp_path: Path) -> None:
     nodes = [make_node(EVIL, cpu="1", labels={"topology.kubernetes.io/zone": ESCAPED})]
     pods = [

@@ -43,11 +43,12 @@ function cells(row, width) {
 }
 function put(cell, ...children) { cell.replaceChildren(...children); }
 function say(element, text) { if (element.textContent !== text) element.textContent = text; }
-function podButton(cell, key) {
+function podButton(cell, key, node = "") {
   let button = cell.querySelector("button");
   if (!button) { button = make("button", "", { type: "button", class: "link" }); cell.append(button);
-    button.addEventListener("click", () => explain(button.dataset.pod)); }
+    button.addEventListener("click", () => explain(button.dataset.pod, button.dataset.node)); }
   button.dataset.pod = key;
+  button.dataset.node = node;
   say(button, key);
 }
 
@@ -184,8 +185,7 @@ function decisions(seen) {
     const [pod, outcome] = what.children;
     what.className = "text";
     say(when, ago(one.ago_s));
-    if (one.node) { pod.querySelector("button")?.remove(); if (!pod.firstChild) pod.append(make("code")); say(pod.firstChild, one.pod); }
-    else { pod.querySelector("code")?.remove(); podButton(pod, one.pod); }
+    podButton(pod, one.pod, one.node);
     outcome.className = one.node ? "note node" : "note";
     say(outcome, one.node ? `\u2192 ${one.node}` : one.message);
     outcome.title = one.message;
@@ -319,13 +319,13 @@ function readColours() {
 }
 
 // One pod ----------------------------------------------------------------------------------------------
-async function explain(key) {
+async function explain(key, node = "") {
   say($("pod-name"), key);
   put($("facts"), make("p", "Asking the owner …", { class: "quiet" }));
   if (!$("pod").open) $("pod").showModal();
   try {
     const facts = await ask(`/ui/pod?key=${encodeURIComponent(key)}`);
-    put($("facts"), ...(facts ? podFacts(facts) : [make("p", "It does not wait any more.")]), more(key));
+    put($("facts"), ...(facts ? podFacts(facts) : [make("p", node ? `It was given ${node}.` : "It does not wait any more.")]), more(key));
   } catch (error) { put($("facts"), make("p", `No answer: ${error.message}`, { class: "bad" })); }
 }
 function more(key) {
