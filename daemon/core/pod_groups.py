@@ -31,8 +31,8 @@ from shared.messages.to_scorer import (
 from shared.plugin_names import GANG_SCHEDULING
 from shared.plugins.gates.gang_scheduling import (
     goes_as_a_whole,
+    lets_in,
     needed,
-    pre_enqueue,
     priority_of,
     quorum,
     topology_keys_of,
@@ -101,11 +101,12 @@ class PodGroups:
 
     def add(self, record: PodRecord) -> Collection[str]:
         """A pod is there. Returns the pods (uids) that it may let in: all, if it completes a quorum."""
-        pods = self._pods.setdefault(record.group_key, {})
+        key = record.group_key
+        pods = self._pods.setdefault(key, {})
         if record.uid in pods:
             return ()
         pods[record.uid] = None
-        return pods if len(pods) == quorum(self.of(record.group_key)) else ()
+        return pods if len(pods) == quorum(self.of(key)) else ()
 
     def remove(self, record: PodRecord) -> None:
         """A pod is gone."""
@@ -124,8 +125,8 @@ class PodGroups:
         if not self._has_quorums(pod):
             return None
         key = record.group_key
-        status = pre_enqueue(record.group, self.of(key), len(self.uids(key)))
-        return None if status.is_success else GANG_SCHEDULING
+        is_let_in = lets_in(self.of(key), len(self.uids(key)))
+        return None if is_let_in else GANG_SCHEDULING
 
     def _has_quorums(self, pod: QueuedPod) -> bool:
         settings = self._settings

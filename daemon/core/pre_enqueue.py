@@ -45,8 +45,8 @@ class PreEnqueueGates:
             self._counters.passed["PreEnqueue", pod_class.profile] += 1
             return None
         begun_s = self._counters.stopwatch()
-        gate = self._plugins.gate_of(pod, self._cluster)
-        if gate is None and self._evictions.holds_back(record):
+        gate = self._plugins.gate_of(pod, self._cluster) if pod_class.may_be_gated else None
+        if gate is None and self._evictions.orders and self._evictions.holds_back(record):
             gate = DEFAULT_PREEMPTION
         if gate is None and record.group:
             gate = self._groups.gate_of(pod)

@@ -8,7 +8,6 @@ Rule: pkg/scheduler/framework/plugins/gangscheduling/gangscheduling.go, v1.36.2.
 
 from typing import ClassVar, Final
 
-from shared.framework.status import SUCCESS, Code, Status
 from shared.kube.objects import PodGroup
 from shared.plugin_names import (
     GANG_SCHEDULING,
@@ -49,15 +48,9 @@ def quorum(group: PodGroup | None) -> int:
     return 0 if gang is None else gang.min_count
 
 
-def pre_enqueue(name: str, group: PodGroup | None, pod_count: int) -> Status:
-    """Whether a pod of the group `name` may be tried; `pod_count`: so many pods of it are known."""
-    if group is None:
-        text = f'waiting for pods\'s pod group "{name}" to appear in scheduling queue'
-    elif pod_count < quorum(group):
-        text = "waiting for minCount pods from a gang to appear in scheduling queue"
-    else:
-        return SUCCESS
-    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), GANG_SCHEDULING)
+def lets_in(group: PodGroup | None, pod_count: int) -> bool:
+    """Whether a pod of a group may be tried; `pod_count`: so many pods of it are known."""
+    return group is not None and pod_count >= quorum(group)
 
 
 def needed(group: PodGroup | None, scheduled_count: int) -> int:

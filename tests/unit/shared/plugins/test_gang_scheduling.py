@@ -3,9 +3,8 @@ pkg/scheduler/framework/plugins/gangscheduling/gangscheduling_test.go, v1.36.2."
 
 import msgspec
 
-from shared.framework.status import Code
 from shared.kube.objects import PodGroup
-from shared.plugins.gates.gang_scheduling import needed, pre_enqueue
+from shared.plugins.gates.gang_scheduling import lets_in, needed
 
 
 def _group(policy: object) -> PodGroup:
@@ -17,25 +16,20 @@ BASIC = _group({"basic": {}})
 
 
 def test_basic_policy_pod_succeeds_immediately() -> None:
-    assert pre_enqueue("pg3", BASIC, 1).is_success
+    assert lets_in(BASIC, 1)
     assert needed(BASIC, 0) == 1
 
 
 def test_gang_pod_fails_pre_enqueue_when_pod_group_is_not_yet_created() -> None:
-    status = pre_enqueue("pg1", None, 5)
-    assert status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-    assert status.message == 'waiting for pods\'s pod group "pg1" to appear in scheduling queue'
+    assert not lets_in(None, 5)
 
 
 def test_gang_pod_fails_pre_enqueue_when_quorum_is_not_met() -> None:
-    status = pre_enqueue("pg1", GANG, 2)
-    assert status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-    told = "waiting for minCount pods from a gang to appear in scheduling queue"
-    assert status.message == told
+    assert not lets_in(GANG, 2)
 
 
 def test_gang_pod_passes_pre_enqueue_but_waits_at_permit() -> None:
-    assert pre_enqueue("pg1", GANG, 3).is_success
+    assert lets_in(GANG, 3)
     assert needed(GANG, 1) == 2
 
 
