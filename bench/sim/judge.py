@@ -78,6 +78,8 @@ class Judge:
         self.counts: Counter[str] = Counter()
         """How many decisions of which kind were judged."""
         self._begun = Begun()
+        self._moved = (0, 0)
+        """Assumptions and preemptions that there were when somebody last asked for rest."""
         self._states = States()
         berth.on_start = self._begins
         self._last_progress: tuple[int, int, int] | None = None
@@ -396,7 +398,10 @@ class Judge:
         owner = self._berth.owner
         if owner is None or not self._is_calm(owner):
             return False
-        return not (self.leads and self._drift(owner))
+        # A group that was in its back-off may have got its place since somebody last looked.
+        moved = (self.assumptions_count, owner.state.counters[Count.PREEMPTIONS])
+        has_moved, self._moved = moved != self._moved, moved
+        return not (has_moved or (self.leads and self._drift(owner)))
 
     def _is_calm(self, owner: OwnerProcess) -> bool:
         state = owner.state
