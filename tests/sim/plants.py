@@ -20,7 +20,7 @@ PLANTS = {
     ),
     "a placement that came to nothing is not forgotten": Plant(
         "daemon.core.cache",
-        "        self._step(pod, Cause.FORGET)\n        self._drop(pod)\n",
+        "        self._story.step(pod, Cause.FORGET)\n        self._drop(pod)\n",
         "",
         found_by=5,
     ),
