@@ -18,10 +18,10 @@ import signal
 import sys
 from collections.abc import Callable, Collection
 from functools import cached_property
-from pathlib import Path
 from typing import Final, NoReturn, Protocol
 
 import psutil
+from setproctitle import setproctitle, setthreadtitle
 
 from daemon.supervisor.children import ChildSpec
 from daemon.supervisor.silence import Use
@@ -114,7 +114,7 @@ def system_launch(lifeline_fd: int) -> Launch:
         try:
             pid = os.fork()
             if pid == 0:
-                _live(run, given, spec.name, {lifeline_fd, heartbeat_fd})
+                _live(run, given, spec, {lifeline_fd, heartbeat_fd})
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             os.close(heartbeat_fd)
@@ -124,12 +124,15 @@ def system_launch(lifeline_fd: int) -> Launch:
 
 
 def _live(
-    run: Callable[[list[str]], int], arguments: list[str], name: str, kept_fds: Collection[int]
+    run: Callable[[list[str]], int],
+    arguments: list[str],
+    spec: ChildSpec,
+    kept_fds: Collection[int],
 ) -> NoReturn:
     """The whole life of a child: it never returns to what its parent was doing."""
     code = exit_codes.FAILED
     try:
-        _begin_anew(name, kept_fds)
+        _begin_anew(spec, kept_fds)
         code = run(arguments)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else exit_codes.FAILED
@@ -141,14 +144,13 @@ def _live(
         os._exit(code)
 
 
-def _begin_anew(name: str, kept_fds: Collection[int]) -> None:
+def _begin_anew(spec: ChildSpec, kept_fds: Collection[int]) -> None:
     """A fork as a program finds itself that was executed: without the parent's files and signals."""
     # The parent's objects stay as they are for good: none is looked through, so their pages stay shared,
     # and none is finalized, which might close a descriptor that by then is another's.
     gc.freeze()
-    os.setpgid(
-        0, 0
-    )  # A terminal's Ctrl-C goes to a whole process group; only the parent shall hear it.
+    # A terminal's Ctrl-C goes to a whole process group; only the parent shall hear it.
+    os.setpgid(0, 0)
     signal.set_wakeup_fd(-1)
     for number in _ALL_SIGNALS:
         if callable(signal.getsignal(number)):
@@ -163,7 +165,8 @@ def _begin_anew(name: str, kept_fds: Collection[int]) -> None:
     os.close(nothing)
     if not sys.flags.safe_path:
         del sys.path[0]  # A module of ours is never looked for in the current folder.
-    Path("/proc/self/comm").write_text(f"berth-{name}"[:_NAME_MAX], encoding="ascii")
+    setproctitle(f"berth-{spec.name} -m {spec.module.removesuffix('.__main__')}")
+    setthreadtitle(f"berth-{spec.name}"[:_NAME_MAX])
 
 
 def child_environment(own: "os._Environ[str] | dict[str, str]") -> dict[str, str]:

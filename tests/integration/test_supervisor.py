@@ -291,7 +291,9 @@ def test_a_child_has_nothing_of_the_supervisor_but_what_it_is_given(start: Start
         assert found["input"] == os.devnull
         assert found["group"] == pid
         assert found["handled"] == ["SIGINT"]
-        assert psutil.Process(pid).name() == "berth-scorer-0"
+        process = psutil.Process(pid)
+        assert process.name() == "berth-scorer-0"
+        assert process.cmdline()[0].startswith("berth-scorer-0 -m ")
         if not restarts:
             berth.wait_for("ready")
             os.kill(pid, signal.SIGKILL)
