@@ -34,6 +34,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.excepthook = sys.__excepthook__
     if options.replay is not None:
         return _replay(options.replay)
+    try:  # Not only when there is something to write, after hours.
+        Path(options.output).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        print(f"--output: {error}", file=sys.stderr)
+        return exit_codes.UNUSABLE
     names = list(SURFACES) if options.surface == "all" else [options.surface]
     counts = [_fuzz(name, SURFACES[name], options) for name in names]
     return exit_codes.FAILED if any(counts) else exit_codes.OK

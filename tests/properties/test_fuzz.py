@@ -177,3 +177,15 @@ def test_the_command_tells_a_story_again(
     path.write_text(harness.written("kubeconfig", finding))
     assert main(["--replay", str(path), "--log"]) == 0
     assert "1 inputs: nothing found" in capsys.readouterr().out
+
+
+def test_the_folder_for_findings_is_made_before_anything_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "new" / "findings"
+    assert main(["cel", "--inputs", "1", "--output", str(folder)]) == 0
+    assert folder.is_dir()
+    (tmp_path / "file").touch()
+    capsys.readouterr()
+    assert main(["cel", "--inputs", "1", "--output", str(tmp_path / "file")]) == 2
+    assert not capsys.readouterr().out, "nothing was begun"
