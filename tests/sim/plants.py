@@ -52,7 +52,7 @@ PLANTS = {
         "daemon.core.committer",
         "    ok &= nodes.incarnation[rows] <= generation\n",
         "",
-        found_by=389,
+        found_by=82,
     ),
     "a pod that was marked is confirmed in the short way": Plant(
         "daemon.core.cache",
@@ -83,7 +83,7 @@ PLANTS = {
         "        self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, gone, "
         "None, now_s, but=but)\n",
         "        pass\n",
-        found_by=33,
+        found_by=7,
     ),
     "placements that are settled stay on top of the copy": Plant(
         "workers.scorer.replica",
