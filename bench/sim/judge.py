@@ -20,6 +20,7 @@ from bench.sim.oracle import (
     OracleCluster,
     OraclePod,
     cluster_of,
+    may_be_the_first,
     overcommitted,
     pod_of,
     where_it_fits,
@@ -39,11 +40,12 @@ from daemon.core.cache import Cache
 from daemon.core.invariants import problems
 from daemon.core.pod_classes import PodClass
 from daemon.core.pod_lifecycle import CachedPod
-from daemon.core.queue.queued_pod import Place
+from daemon.core.queue.queued_pod import Place, QueuedPod
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Proposals
 from shared.messages.to_binder import BindPods, PreemptPods
 from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
+from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.telemetry.metrics import Count
 from shared.transport.owner_sockets import Received
 
@@ -511,11 +513,12 @@ class Judge:
             # that rejected the pod there are asked what would help, and not those that kept
             # preemption from it.
             is_peaceful = pod.spec.get("preemptionPolicy") == "Never"
-            room = [] if is_peaceful else candidates(pod, cluster)
+            is_told = not is_peaceful and not _is_not_told_of_devices(pod, queued)
+            room = candidates(pod, cluster) if is_told else []
         except CannotTell:
             self.counts["untold"] += 1
             return
-        if fits and not _is_woken_less(pod):
+        if fits and not _is_woken_less(pod, cluster):
             raise SimulatedFailure("waits though it fits", f"{key} on {', '.join(fits)}")
         helped = [each.node for each in room if not self._is_spoilt(each.node)]
         if helped:
@@ -552,11 +555,18 @@ class Judge:
                 raise SimulatedFailure("kept", f"{process}: the uid of a pod that is gone: {told}")
 
 
-def _is_woken_less(pod: OraclePod) -> bool:
-    """Whether its affinity selects namespaces by labels: the hint of InterPodAffinity does not look
-    the labels up (isSchedulableAfterPodChange in interpodaffinity/plugin.go, v1.36.2), so such a pod may
-    have to wait until it is tried again anyway."""
-    return "namespaceSelector" in str(pod.spec.get("affinity"))
+def _is_woken_less(pod: OraclePod, cluster: OracleCluster) -> bool:
+    """Whether the pod may have to wait until it is tried again anyway, by what the hint of
+    InterPodAffinity looks at (isSchedulableAfterPodChange in interpodaffinity/plugin.go, v1.36.2): not
+    at labels of namespaces, nor at pods that go and were the last that the pod's affinity meant."""
+    return "namespaceSelector" in str(pod.spec.get("affinity")) or may_be_the_first(pod, cluster)
+
+
+def _is_not_told_of_devices(pod: OraclePod, queued: QueuedPod | None) -> bool:
+    """Whether devices may be what kept preemption from the pod: DynamicResources did not reject it, so
+    it is not asked what a new device would help."""
+    is_asked = queued is not None and DYNAMIC_RESOURCES in queued.unschedulable_plugins
+    return bool(pod.spec.get("resourceClaims")) and not is_asked
 
 
 def _is_beyond(pod: OraclePod) -> bool:

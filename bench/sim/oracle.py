@@ -335,6 +335,11 @@ def _topology(
     return Verdict(AFFINITY, reason, reason in FINAL_TOPOLOGY)
 
 
+def may_be_the_first(pod: OraclePod, cluster: OracleCluster) -> bool:
+    """Whether the pod's required affinity means the pod itself: where no other is meant, it may go."""
+    return slow.may_be_the_first(_slow(pod), _seen(cluster))
+
+
 def _seen(cluster: OracleCluster) -> slow.SlowCluster:
     nodes = [
         slow.SlowNode(each.name, each.labels, each.spec.get("taints") or [])

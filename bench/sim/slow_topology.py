@@ -319,6 +319,12 @@ def _add(pairs: Pairs, terms: Sequence[Json], node: SlowNode) -> None:
             pairs[key, node.labels[key]] += 1
 
 
+def may_be_the_first(pod: SlowPod, cluster: SlowCluster) -> bool:
+    """See `oracle.may_be_the_first`."""
+    near = _terms(pod, "podAffinity", REQUIRED)
+    return bool(near) and all(_own_term_means(term, pod, pod, cluster) for term in near)
+
+
 def _has_affinity(
     pod: SlowPod, node: SlowNode, near: Sequence[Json], affinity: Pairs, cluster: SlowCluster
 ) -> bool:
