@@ -135,13 +135,14 @@ class Browser:
 
     def wait(self, expression: str) -> Any:
         """Until the expression is true; its value. The page itself looks again and again."""
+        told = json.dumps(f"in vain: {expression}")
         return self.ask(
             f"""new Promise((done, fail) => {{
               const end = performance.now() + {HANG_S * 1000};
               const look = () => {{
                 const found = (() => {{ try {{ return {expression}; }} catch {{ return null; }} }})();
                 if (found) done(found);
-                else if (performance.now() > end) fail(new Error("waited in vain"));
+                else if (performance.now() > end) fail(new Error({told}));
                 else setTimeout(look, {_TICK_MS});
               }};
               look();
