@@ -160,7 +160,8 @@ def _pending(overview: Overview) -> list[str]:
 def _nodes(nodes: NodeMap, width: int) -> list[str]:
     if not nodes.node_count:
         return []
-    zones = sorted(nodes.zones, key=lambda zone: -zone.node_count)[:ZONES_SHOWN]
+    largest = sorted(nodes.zones, key=lambda zone: -zone.node_count)[:ZONES_SHOWN]
+    zones = sorted(largest, key=lambda zone: zone.zone)
     fullest = max(range(len(nodes.resources)), key=lambda one: _share(nodes.totals[one]))
     names = [called(name) for name in nodes.resources]
     head = ("ZONE", "NODES", *(f"{name} %" for name in names), f"{names[fullest]} by node")
@@ -171,11 +172,11 @@ def _nodes(nodes: NodeMap, width: int) -> list[str]:
             *(f"{_share(total):.0f}" for total in zone.totals),
             "",
         )
-        for zone in sorted(zones, key=lambda zone: zone.zone)
+        for zone in zones
     ]
     lines = table(head, rows, left={0, len(head) - 1})
     room = width - lines[0].index(head[-1])
-    strips = [_strip(zone, fullest, room) for zone in sorted(zones, key=lambda zone: zone.zone)]
+    strips = [_strip(zone, fullest, room) for zone in zones]
     return [
         lines[0],
         *(f"{line:{width - room}}{strip}" for line, strip in zip(lines[1:], strips, strict=True)),

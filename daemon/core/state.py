@@ -281,7 +281,6 @@ def _holdings(
     waiting.introduce(plugins.everyone())
     snapshots = SnapshotLog(cache, epoch)
     verdicts = PodVerdicts()
-    describe = partial(describe_decision, cache, queue) if settings.annotates_decisions else None
     changes = ClusterChanges(
         cache,
         queue,
@@ -305,26 +304,40 @@ def _holdings(
         waiting=waiting,
         groups=groups,
     )
+    describe = partial(describe_decision, cache, queue) if settings.annotates_decisions else None
+    binders = BinderPool(
+        epoch,
+        describe,
+        announces=settings.announces_nodes,
+        shared_claim_of=changes.shared_claim_of,
+    )
+    return facts, _outgoing(epoch, settings, snapshots, suspects, binders, verdicts, counters)
+
+
+def _outgoing(
+    epoch: int,
+    settings: Settings,
+    snapshots: SnapshotLog,
+    suspects: Suspects,
+    binders: BinderPool,
+    verdicts: PodVerdicts,
+    counters: Counters,
+) -> OutgoingWork:
     effects: list[Effect] = []
-    outgoing = OutgoingWork(
+    scorers = ScorerFleet(epoch)
+    scorers.names_pods = settings.logs_attempts
+    return OutgoingWork(
         epoch=epoch,
         snapshots=snapshots,
-        scorers=ScorerFleet(epoch),
+        scorers=scorers,
         suspects=suspects,
-        binders=BinderPool(
-            epoch,
-            describe,
-            announces=settings.announces_nodes,
-            shared_claim_of=changes.shared_claim_of,
-        ),
+        binders=binders,
         verdicts=verdicts,
         counters=counters,
         times=AttemptTimes(counters),
         attempt_log=AttemptLog(effects, is_on=settings.logs_attempts),
         effects=effects,
     )
-    outgoing.scorers.names_pods = settings.logs_attempts
-    return facts, outgoing
 
 
 def _wakeups(

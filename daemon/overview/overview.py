@@ -5,10 +5,10 @@ and hands back the answer. The owner sums up a page of nodes or pods a turn, and
 nor their texts. Who drives it looks at most so often that looking takes a small share of the time.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -51,21 +51,25 @@ def questions() -> Generator[AdminRequest, AdminAnswer, Answers]:
     """One look at the owner."""
     status = yield StatusRequest()
     assert isinstance(status, StatusAnswer), "the owner answers a question with its answer"
-    nodes: list[NodeLoads] = []
-    start = 0
-    while start >= 0:
-        loads = yield NodeLoadsRequest(start)
-        assert isinstance(loads, NodeLoads), "as above"
-        nodes.append(loads)
-        start = loads.next_start
-    pending: list[PendingGroups] = []
-    start = 0
-    while start >= 0:
-        groups = yield PendingGroupsRequest(start)
-        assert isinstance(groups, PendingGroups), "as above"
-        pending.append(groups)
-        start = groups.next_start
+    nodes = yield from _pages(NodeLoadsRequest, NodeLoads)
+    pending = yield from _pages(PendingGroupsRequest, PendingGroups)
     return Answers(status, nodes, pending)
+
+
+Page = TypeVar("Page", NodeLoads, PendingGroups)
+
+
+def _pages(
+    request: Callable[[int], AdminRequest], kind: type[Page]
+) -> Generator[AdminRequest, AdminAnswer, list[Page]]:
+    pages: list[Page] = []
+    start = 0
+    while start >= 0:
+        page = yield request(start)
+        assert isinstance(page, kind), "the owner answers a question with its answer"
+        pages.append(page)
+        start = page.next_start
+    return pages
 
 
 class ProcessRow(msgspec.Struct, frozen=True):

@@ -15,10 +15,12 @@ Rules: staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go, v1.36.
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol, assert_never
+from typing import Any, Final, assert_never
 
 from shared.cel.cel_costs import COST_MAX, COSTS, LIST_COST, MAP_COST, ROUND_COSTS, Cost, fixed
 from shared.cel.cel_functions import FUNCTIONS, NAMESPACES, REGEX_FUNCTIONS, Signature, regex_work
+from shared.cel.cel_members import as_optional, member, optional_member
+from shared.cel.cel_scope import Budget, CancelledError, CelScope
 from shared.cel.cel_syntax import (
     Call,
     Ident,
@@ -46,52 +48,6 @@ from shared.limits import CEL_EXPRESSIONS_MAX
 DEVICE: Final = "device"
 
 
-class Budget(Protocol):
-    """What the caller lets evaluations cost."""
-
-    @property
-    def cost_max(self) -> int:
-        """Of the next one."""
-        ...
-
-    def add_evaluation(self, cost: int) -> None:
-        """One has cost so much. Raises what ends the caller's attempt where that is too much."""
-        ...
-
-    def exhausted(self) -> Exception:
-        """What to raise: the evaluation would cost more than there is."""
-        ...
-
-
-class _CancelledError(Exception):
-    """The evaluation costs too much. No CelError: nothing in the expression makes good for it."""
-
-
-class CelScope:
-    """The variables of an evaluation, and what it may still cost."""
-
-    __slots__ = ("left", "limit", "more", "variables", "work")
-
-    def __init__(self, variables: dict[str, Any], work: Budget) -> None:
-        self.variables = variables
-        self.work = work
-        self.left = self.limit = min(COST_MAX, work.cost_max)
-        self.more = 0
-        """Work that is no part of the cost."""
-
-    def charge(self, cost: int = 1) -> None:
-        """Ends an evaluation that goes on for too long."""
-        self.left -= cost
-        if self.left < 0:
-            raise _CancelledError
-
-    def add(self, work: int) -> None:
-        """Notes work that Kubernetes does not count."""
-        self.more += work
-        if self.more > self.work.cost_max:
-            raise self.work.exhausted()
-
-
 Evaluate = Callable[[CelScope], Any]
 
 
@@ -112,7 +68,7 @@ class Expression:
             value = self._evaluate(scope)
         except RecursionError as error:
             raise CelError("expression recursion limit exceeded") from error
-        except _CancelledError as error:
+        except CancelledError as error:
             if scope.limit < COST_MAX:
                 raise work.exhausted() from error
             raise CelError("operation cancelled: actual cost limit exceeded") from error
@@ -215,7 +171,7 @@ def _select(node: Select, names: frozenset[str]) -> Evaluate:
     if path is not None:
         return _along(path, names)
     operand, field = _compiled(node.operand, names), node.field
-    look_up = _optional_member if node.is_optional else _member
+    look_up = optional_member if node.is_optional else member
 
     def evaluate(scope: CelScope) -> Any:
         scope.charge()
@@ -248,7 +204,7 @@ def _along(path: list[str], names: frozenset[str]) -> Evaluate:
         scope.charge(cost)
         value = scope.variables[first]
         for key in keys:
-            value = value[key] if type(value) is dict and key in value else _member(value, key)
+            value = value[key] if type(value) is dict and key in value else member(value, key)
         return value
 
     return evaluate
@@ -259,7 +215,7 @@ def _index(node: Index, names: frozenset[str]) -> Evaluate:
     if path is not None:
         return _along(path, names)
     operand, index = _compiled(node.operand, names), _compiled(node.key, names)
-    look_up = _optional_member if node.is_optional else _member
+    look_up = optional_member if node.is_optional else member
 
     def evaluate(scope: CelScope) -> Any:
         scope.charge()
@@ -278,7 +234,7 @@ def _list(node: ListNode, names: frozenset[str]) -> Evaluate:
             value = part(scope)
             if not is_optional:
                 found.append(value)
-            elif _as_optional(value).is_present:
+            elif as_optional(value).is_present:
                 found.append(value.value)
         return found
 
@@ -294,7 +250,7 @@ def _map(node: MapNode, names: frozenset[str]) -> Evaluate:
         for key_part, value_part, is_optional in parts:
             key, value = key_of(key_part(scope)), value_part(scope)
             if is_optional:
-                if not _as_optional(value).is_present:
+                if not as_optional(value).is_present:
                     continue
                 value = value.value
             if key in found:
@@ -348,64 +304,6 @@ def _applied(function: str, implementation: Callable[..., Any], parts: list[Eval
         return implementation(*values)
 
     return many
-
-
-# Members --------------------------------------------------------------------------------------------
-
-
-def _member(value: Any, key: Any) -> Any:
-    """value.key or value[key]."""
-    if isinstance(value, dict):
-        found = value.get(key, _MISSING) if isinstance(key, _KEYS) else _MISSING
-        if found is not _MISSING:
-            return found
-        if isinstance(value, DefaultMap):
-            return {}
-        raise CelError(f"no such key: {_shown(key)}")
-    if isinstance(value, list):
-        return _element(value, key)
-    if isinstance(value, Optional):
-        return _optional_member(value, key)
-    raise no_overload()
-
-
-def _element(values: list[Any], index: Any) -> Any:
-    if isinstance(index, bool) or not isinstance(index, int | float) or index % 1 != 0:
-        # The rest of NaN and of infinity is NaN.
-        raise CelError(f"unsupported index type '{type_name(index)}' in list")
-    if not 0 <= index < len(values):
-        raise CelError(f"index out of bounds: {int(index)}")
-    return values[int(index)]
-
-
-def _optional_member(value: Any, key: Any) -> Optional:
-    """value.?key or value[?key]."""
-    if isinstance(value, Optional):
-        if not value.is_present:
-            return NONE
-        value = value.value
-    if isinstance(value, list) and isinstance(key, int) and not 0 <= key < len(value):
-        return NONE
-    if isinstance(value, dict) and not isinstance(value, DefaultMap):
-        return Optional(True, value[key]) if isinstance(key, _KEYS) and key in value else NONE
-    return Optional(True, _member(value, key))
-
-
-def _as_optional(value: Any) -> Optional:
-    if not isinstance(value, Optional):
-        raise no_overload()
-    return value
-
-
-def _shown(key: Any) -> str:
-    if isinstance(key, _KEYS):
-        return str(key).lower() if isinstance(key, bool) else str(key)
-    return type_name(key)
-
-
-_KEYS: Final = (str, int, float)
-"""Types of what can be looked up in a map."""
-_MISSING: Final = object()
 
 
 # Operators and macros that do not evaluate all of their arguments -------------------------------------
@@ -521,11 +419,11 @@ def _opt_map(node: Call, names: frozenset[str]) -> Evaluate:
     body, is_flat = _compiled(node.args[1], names | {name}), node.function == "optFlatMap"
 
     def evaluate(scope: CelScope) -> Optional:
-        value = _as_optional(target(scope))
+        value = as_optional(target(scope))
         if not value.is_present:
             return NONE
         result = _with(scope, name, value.value, body)
-        return _as_optional(result) if is_flat else Optional(True, result)
+        return as_optional(result) if is_flat else Optional(True, result)
 
     return evaluate
 
@@ -537,9 +435,9 @@ def _alternative(node: Call, names: frozenset[str]) -> Evaluate:
     is_value = node.function == "orValue"
 
     def evaluate(scope: CelScope) -> Any:
-        value = _as_optional(target(scope))
+        value = as_optional(target(scope))
         if not value.is_present:
-            return other(scope) if is_value else _as_optional(other(scope))
+            return other(scope) if is_value else as_optional(other(scope))
         return value.value if is_value else value
 
     return evaluate

@@ -20,6 +20,17 @@ from shared.messages.to_owner import (
     SyncStarted,
 )
 
+PACKING = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+  plugins: {score: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
+"""
+"""A configuration that fills nodes up."""
+
 
 def subject_with(
     nodes: Sequence[Node], pods: Sequence[PodRecord], config: SchedulerConfiguration | None = None

@@ -32,7 +32,7 @@ from workers.scorer.answers import BatchAnswers
 from workers.scorer.group_lack import lack_of
 from workers.scorer.group_preemption import has_unconfirmed, make_room
 from workers.scorer.placement_room import room_by_row
-from workers.scorer.replica import Replica, ReplicaClass
+from workers.scorer.replica import Replica
 from workers.scorer.room_maker import WIDE_SEARCH_WEIGHT, SearchLimits
 
 NO_PLACEMENTS: Final = "no feasible placements found"
@@ -102,18 +102,18 @@ class GroupCycle:
         return answers._replace(group_message=f"{told}; {self._lack(answers)}")
 
     def _lack(self, answers: BatchAnswers) -> str:
-        classes, ticket = self._replica.classes, self._batch.first_ticket
-        class_of: dict[int, ReplicaClass] = {}
-        for run in self._batch.runs:
-            if run.class_id in classes:
-                of_run = range(ticket, ticket + run.count)
-                class_of.update(dict.fromkeys(of_run, classes[run.class_id]))
-            ticket += run.count
+        classes = self._replica.classes
+        asked = zip(self._tickets(), self._class_ids(), strict=True)
+        class_of = {ticket: classes[each] for ticket, each in asked if each in classes}
         return lack_of(answers, class_of, self._batch.pod_count, self._where)
 
     def _tickets(self) -> list[int]:
         first = self._batch.first_ticket
         return list(range(first, first + self._batch.pod_count))
+
+    def _class_ids(self) -> list[int]:
+        """Of each ticket."""
+        return [run.class_id for run in self._batch.runs for _ in range(run.count)]
 
     def _placed(self) -> BatchAnswers:
         """Without anybody gone."""
@@ -242,7 +242,7 @@ class GroupCycle:
         self, topology: Topology, placements: list[Placement]
     ) -> tuple[dict[int, Int64s], Placement | None]:
         """The same, found by trying; and where that came to an error."""
-        class_of = [run.class_id for run in self._batch.runs for _ in range(run.count)]
+        class_of = self._class_ids()
         first = self._batch.first_ticket
         counts = {class_id: topology.by_domain() for class_id in self._class_counts}
         for placement in placements:

@@ -8,6 +8,7 @@ Rules: `SelectVictimsOnNode` and `filterPodsWithPDBViolation` in
 pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go, v1.36.2.
 """
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -42,24 +43,13 @@ class Budgets:
         """Which pods violate a budget if all go, shape (m,). `starts` (n + 1) says where each node's
         pods begin; they are in order of importance."""
         violates = np.zeros(len(pod_rows), np.bool_)
-        if not self._budgets or not len(pod_rows):
-            return violates
-        pods = self._cluster.pods
-        class_ids = pods.class_id[pod_rows]
-        counted = [c for c in np.unique(class_ids).tolist() if self._of_class(c)]
-        if not counted:
-            return violates
-        node = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         left: list[int] = []
         last_node = -1
-        for place in np.flatnonzero(np.isin(class_ids, counted)).tolist():
-            if node[place] != last_node:
-                last_node = int(node[place])
+        for place, node, budgets in self._taking(pod_rows, starts):
+            if node != last_node:
+                last_node = node
                 left = [budget.allowed for budget in self._budgets]
-            name = int(pods.name_hash[pod_rows[place]])
-            for index in self._of_class(int(class_ids[place])):
-                if name in self._budgets[index].let_go:
-                    continue
+            for index in budgets:
                 left[index] -= 1
                 if left[index] < 0:
                     violates[place] = True
@@ -71,23 +61,30 @@ class Budgets:
         all units (`filterVictimsWithPDBViolation`), each pod up to the first that it violates."""
         violates = np.zeros(len(starts) - 1, np.bool_)
         left = [budget.allowed for budget in self._budgets]
-        pods = self._cluster.pods
-        class_ids = pods.class_id[pod_rows]
-        counted = [c for c in np.unique(class_ids).tolist() if self._of_class(c)]
-        places = np.flatnonzero(np.isin(class_ids, counted))
-        units = np.searchsorted(starts, places, "right") - 1
-        for place, unit in zip(places.tolist(), units.tolist(), strict=True):
+        for _, unit, budgets in self._taking(pod_rows, starts):
             if violates[unit]:
                 continue
-            name = int(pods.name_hash[pod_rows[place]])
-            for index in self._of_class(int(class_ids[place])):
-                if name in self._budgets[index].let_go:
-                    continue
+            for index in budgets:
                 left[index] -= 1
                 if left[index] < 0:
                     violates[unit] = True
                     break
         return violates
+
+    def _taking(self, pod_rows: Rows, starts: Rows) -> Iterator[tuple[int, int, list[int]]]:
+        """Each pod that takes from a budget: its place among `pod_rows`, the number of the stretch that
+        it lies in, and the budgets."""
+        if not self._budgets or not len(pod_rows):
+            return
+        pods = self._cluster.pods
+        class_ids = pods.class_id[pod_rows]
+        counted = [c for c in np.unique(class_ids).tolist() if self._of_class(c)]
+        places = np.flatnonzero(np.isin(class_ids, counted))
+        stretches = np.searchsorted(starts, places, "right") - 1
+        for place, stretch in zip(places.tolist(), stretches.tolist(), strict=True):
+            name = int(pods.name_hash[pod_rows[place]])
+            selecting = self._of_class(int(class_ids[place]))
+            yield place, stretch, [i for i in selecting if name not in self._budgets[i].let_go]
 
     def _of_class(self, class_id: int) -> list[int]:
         """The budgets that select the pods of a class."""

@@ -15,18 +15,10 @@ from shared.kube.decode import INITIAL_EVENTS_END
 from shared.kube.resources import ALL_KINDS
 from shared.messages.to_owner import ObjectRejected
 from tests.support.manual_clock import ManualClock
+from tests.support.subjects import PACKING
 
 SECRET = "customer-7"
 DEFAULTS = SchedulerConfiguration()
-PACKING = """
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- pluginConfig:
-  - name: NodeResourcesFit
-    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
-  plugins: {score: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
-"""
 
 
 class Day:

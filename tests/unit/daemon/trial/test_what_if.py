@@ -10,7 +10,7 @@ from daemon.trial.what_if_command import WhatIfChange, lines_of, what_if
 from shared.config import parse_configuration
 from shared.errors import ConfigurationError, OperationalError
 from tests.support.builders import make_node, make_pod
-from tests.support.subjects import subject_with
+from tests.support.subjects import PACKING, subject_with
 
 SCHEDULER = "default-scheduler"
 
@@ -82,16 +82,7 @@ def test_nodes_that_are_added_take_pods_that_wait(tmp_path: Path) -> None:
 def test_another_configuration_is_compared_with_the_one_in_use() -> None:
     nodes = [make_node("n1"), make_node("n2")]
     subject = subject_with(nodes, [make_pod("a", node_name="n1", cpu="2"), make_pod("p")])
-    packing = """
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- pluginConfig:
-  - name: NodeResourcesFit
-    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
-  plugins: {score: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
-"""
-    found = what_if(subject, WhatIfChange(config=parse_configuration(packing, "packing")))
+    found = what_if(subject, WhatIfChange(config=parse_configuration(PACKING, "packing")))
     assert [(one.pod, one.was, one.node) for one in found.placed] == [("default/p", "n2", "n1")]
     assert what_if(subject, WhatIfChange(config=subject.config)).placed == []
 
