@@ -43,6 +43,7 @@ from shared.kube.resources import POD_GROUPS
 from shared.limits import RESOURCES_MAX
 from shared.messages.to_binder import PodVerdict
 from shared.plugin_names import GANG_SCHEDULING
+from shared.plugins.gates.gang_scheduling import quorum
 from shared.telemetry.metrics import Count
 
 _RESOURCES: Final = {
@@ -294,11 +295,11 @@ class ClusterChanges:
         self._cache.put_object(kind, key, body, value)
         self._snapshots.note_object(kind, key, body)
         resource = _RESOURCES.get(kind)
+        action = Action.ADD if old is None else Action.UPDATE
         if resource is not None:
-            action = Action.ADD if old is None else Action.UPDATE
             self._wake(ClusterEvent(resource, action), old, value, now_s)
-        if kind == POD_GROUPS.plural and old is None:
-            label = ClusterEvent(Resource.POD_GROUP, Action.ADD).label
+        if kind == POD_GROUPS.plural and (old is None or quorum(old) != quorum(value)):
+            label = ClusterEvent(Resource.POD_GROUP, action).label
             self._queue.let_in(self._groups.uids(key), GANG_SCHEDULING, label, now_s)
 
     def object_deleted(self, kind: str, key: str, now_s: float) -> None:

@@ -82,9 +82,9 @@ def make_state(
     )
     plugins = OwnerPlugins(
         queue_sort=_queue_sort(built),
-        pre_enqueue={p.scheduler_name: _with_method(p, "preEnqueue") for p in built},
+        pre_enqueue={p.scheduler_name: with_method(p, "preEnqueue") for p in built},
         reserve={p.scheduler_name: p.plugins_at["reserve"] for p in built},
-        permit={p.scheduler_name: _with_method(p, "permit") for p in built},
+        permit={p.scheduler_name: with_method(p, "permit") for p in built},
         registrations={p.scheduler_name: registrations_of(p.rejecting) for p in built},
     )
     frameworks = {profile.scheduler_name: profile.framework for profile in built}
@@ -96,7 +96,7 @@ def make_state(
     return state
 
 
-def _with_method(profile: BuiltProfile, point: str) -> tuple[Any, ...]:
+def with_method(profile: BuiltProfile, point: str) -> tuple[Any, ...]:
     """The plugins of an extension point but those that are carried out by name."""
     by_name = CARRIED_OUT_BY_NAME[point]
     return tuple(each for each in profile.plugins_at[point] if each.NAME not in by_name)

@@ -26,6 +26,7 @@ from daemon.core.pod_groups import GroupSettings
 from daemon.core.queue.queued_pod import Place
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
+from daemon.owner.owner_assembly import with_method
 from shared.extenders.extender_config import ExtenderConfig
 from shared.framework.feature_gates import parse_feature_gates
 from shared.framework.plugin_api import PermitPlugin
@@ -75,7 +76,7 @@ from workers.scorer.replica import Replica
 EPOCH = 7
 ADAPTER = b"adapter"
 BINDER = b"binder-0"
-PLACEMENT_GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
+PLACEMENT_GATES = "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
 
 
 def default_profile(gates: str = "") -> BuiltProfile:
@@ -118,7 +119,7 @@ class Pipeline:
         self.frameworks = dict.fromkeys(schedulers, built.framework)
         self.plugins = OwnerPlugins(
             queue_sort=built.queue_sort,
-            pre_enqueue=dict.fromkeys(schedulers, built.plugins_at["preEnqueue"]),
+            pre_enqueue=dict.fromkeys(schedulers, with_method(built, "preEnqueue")),
             reserve=dict.fromkeys(schedulers, built.plugins_at["reserve"]),
             permit=dict.fromkeys(schedulers, tuple(permit)),
             registrations=dict.fromkeys(schedulers, registrations_of(built.rejecting)),

@@ -17,6 +17,7 @@ from shared.messages.to_owner import PodChanged
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import BINDER, EPOCH, Pipeline
 from tests.unit.daemon.core.queue.builders import GATED
+from tests.unit.daemon.core.test_pod_groups import Gangs, member
 
 CALLS_A_POD_MAX: Final = 60
 """From its arrival to its confirmation, of functions in `daemon/core`, where pods come in batches."""
@@ -76,6 +77,26 @@ def test_what_plugins_say_of_a_class_is_asked_once() -> None:
         )
 
     assert asked(100) == asked(10)
+
+
+def test_a_pod_of_a_gang_is_asked_about_when_it_comes_and_when_the_gang_is_whole() -> None:
+    """And not for each other pod that comes, is placed or is confirmed meanwhile."""
+
+    def asked(count: int) -> int:
+        pipeline = Gangs([make_node("n0", cpu="1000", memory="1000Gi", pods=1000)])
+        pipeline.add_group("g", count)
+        pods = [member(f"p{i}", "g") for i in range(count)]
+        others = [make_pod(f"o{i}", node_name="n0") for i in range(count)]
+
+        def come() -> None:
+            for pod, other in zip(pods, others, strict=True):
+                pipeline.tell(PodChanged(pod))
+                pipeline.tell(PodChanged(other))
+
+        counts = calls_by_file(come)
+        return sum(calls for file, calls in counts.items() if file.endswith("pre_enqueue.py"))
+
+    assert asked(20) - asked(10) == 2 * 10
 
 
 def in_four_turns(count: int, pipeline: Pipeline) -> None:
