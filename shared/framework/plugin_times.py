@@ -1,11 +1,10 @@
 """How long plugins take, and how often they are asked, without a word of it in the code that asks them.
 
-Each method of a plugin is replaced, on that one object, by one that looks at the clock before and after.
-What all plugins of an extension point took in a scorer is always added up (two looks at the clock a
-call). Each call alone is observed in every tenth round only, as kube-scheduler observes every tenth
-attempt (pluginMetricsSamplePercent in pkg/scheduler/scheduler.go, v1.36.2); in other rounds the owner's
-plugins are as they were, so that a call costs nothing more. A round is what its owner says: a batch of
-pods, or a turn.
+Each method of a plugin is replaced, on that one object, by one that looks at the clock before and after;
+in every tenth round only, as kube-scheduler observes every tenth attempt (pluginMetricsSamplePercent in
+pkg/scheduler/scheduler.go, v1.36.2). In other rounds plugins are as they were, so that a call costs
+nothing more: where each pod is unlike all others, looking at the clock twice a call is a twentieth of a
+scorer's work. A round is what its owner says: a batch of pods, or a turn.
 
 A call is about a class of pods and many nodes at once, where kube-scheduler's is about one pod and one
 node: its time is that of the call.
@@ -49,45 +48,49 @@ class PluginTimes:
         self._rounds = 0
         self._is_sampled = True
         self._tally = Tally()
-        self._of_owner: list[tuple[object, str, Callable[..., Any], Callable[..., Any]]] = []
+        self._watched: list[tuple[object, str, Callable[..., Any], Callable[..., Any]]] = []
         """(plugin, method, as it was, timed)"""
         self._evaluated: dict[tuple[str, str, str], list[int]] = {}
-        """(plugin, extension point, profile) -> calls since `flush`, in a list of one: it is added to in
-        place."""
+        """(plugin, extension point, profile) -> timed calls since `flush`, in a list of one: it is added
+        to in place."""
         self._took_s: dict[tuple[str, str], list[float]] = {}
-        """(extension point, profile) -> since `take`, the same."""
+        """(extension point, profile) -> since `each_s`, the same."""
+        self._each_s: dict[tuple[str, str], float] = {}
 
     def watch(self, profile: str, plugins: Iterable[object], methods: Iterable[str]) -> None:
-        """Has every call of these methods timed, of those plugins that have them; a plugin that comes
-        several times is watched once. Somebody else's that takes no attributes is left as it is."""
+        """Has calls of these methods timed, of those plugins that have them; a plugin that comes several
+        times is watched once. Somebody else's that takes no attributes is left as it is."""
         for plugin in {id(each): each for each in plugins}.values():
             if hasattr(plugin, "__dict__"):
                 for method in methods:
                     if hasattr(plugin, method):
                         asked, timed = getattr(plugin, method), self._timed(plugin, method, profile)
                         setattr(plugin, method, timed)
-                        if method in IN_OWNER:
-                            self._of_owner.append((plugin, method, asked, timed))
+                        self._watched.append((plugin, method, asked, timed))
 
     def begin_round(self) -> None:
         """What follows belongs together; the first round is sampled."""
         was_sampled, self._is_sampled = self._is_sampled, self._rounds % SAMPLED == 0
         self._rounds += 1
         if was_sampled is not self._is_sampled:
-            for plugin, method, asked, timed in self._of_owner:
+            for plugin, method, asked, timed in self._watched:
                 setattr(plugin, method, timed if self._is_sampled else asked)
 
-    def take(self, point: str, profile: str) -> float:
-        """How long all plugins of an extension point took since the last time."""
-        spent = self._took_s.get((point, profile), [0.0])
-        took_s, spent[0] = spent[0], 0.0
-        return took_s
+    def each_s(self, point: str, profile: str, count: int) -> float:
+        """How long all plugins of an extension point took for each of so many pods since the last time;
+        in rounds that are not sampled, as in the latest that was."""
+        key = point, profile
+        spent = self._took_s.get(key)
+        if self._is_sampled and spent is not None:
+            self._each_s[key], spent[0] = spent[0] / count, 0.0
+        return self._each_s.get(key, 0.0)
 
     def flush(self, into: Tally) -> None:
-        """Hands over what was counted and observed."""
+        """Hands over what was counted and observed. A call that is counted counts for those of rounds
+        that are not sampled too."""
         for evaluated, calls in self._evaluated.items():
             if calls[0]:
-                into.count("plugin_evaluations", evaluated, calls[0])
+                into.count("plugin_evaluations", evaluated, calls[0] * SAMPLED)
                 calls[0] = 0
         for (name, labels), one in self._tally.histograms.items():
             into.add_histogram(name, labels, one.counts, one.sum)
@@ -110,8 +113,7 @@ class PluginTimes:
             spent[0] += call_s
             if is_counted and not (may_skip and result.status.code is Code.SKIP):
                 calls[0] += 1
-            if self._is_sampled:
-                self._tally.observe("plugin_s", (name, point, _told(result)), call_s)
+            self._tally.observe("plugin_s", (name, point, _told(result)), call_s)
             return result
 
         return timed

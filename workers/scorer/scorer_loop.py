@@ -354,11 +354,11 @@ class ScorerLoop:
                 ("Score", {"Success": of[PLACED]}),
                 ("PostFilter", {"Success": of[MADE_ROOM], "Unschedulable": of[NO_ROOM]}),
             ):
-                took_s = self._plugin_times.take(point, profile)
+                total = sum(counts.values())
+                each_s = self._plugin_times.each_s(point, profile, total) if total else 0.0
                 for status, count in counts.items():
                     if count:
                         labels = (point, status, profile)
-                        each_s = took_s / sum(counts.values())
                         self._tally.observe("extension_point_s", labels, each_s, count)
 
     def _next_sequence(self) -> int:

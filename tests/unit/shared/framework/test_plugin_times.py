@@ -69,9 +69,9 @@ def test_calls_are_timed_and_counted_by_plugin_point_and_outcome() -> None:
     plugin.permit()
     tally = flushed(times)
     assert tally.counts == {
-        ("plugin_evaluations", ("Mine", "PreFilter", "p")): 1,
-        ("plugin_evaluations", ("Mine", "Filter", "p")): 2,
-        ("plugin_evaluations", ("Mine", "Score", "p")): 1,
+        ("plugin_evaluations", ("Mine", "PreFilter", "p")): SAMPLED,
+        ("plugin_evaluations", ("Mine", "Filter", "p")): 2 * SAMPLED,
+        ("plugin_evaluations", ("Mine", "Score", "p")): SAMPLED,
     }
     assert {
         labels: (sum(one.counts), one.sum) for (_, labels), one in tally.histograms.items()
@@ -83,9 +83,9 @@ def test_calls_are_timed_and_counted_by_plugin_point_and_outcome() -> None:
         ("Mine", "ScoreExtensionNormalize", "Success"): (1, 1.0),
         ("Mine", "Permit", "Wait"): (1, 1.0),
     }
-    assert times.take("Filter", "p") == 2.0
-    assert times.take("Score", "p") == 2.0, "normalising is part of it"
-    assert times.take("Score", "p") == 0.0
+    assert times.each_s("Filter", "p", 4) == 0.5
+    assert times.each_s("Score", "p", 1) == 2.0, "normalising is part of it"
+    assert times.each_s("Score", "p", 1) == 0.0
     assert flushed(times).counts == {}
 
 
@@ -99,32 +99,33 @@ def test_a_plugin_that_skips_the_pod_was_not_asked() -> None:
     assert [labels for _, labels in tally.histograms] == [("Mine", "PreFilter", "Skip")]
 
 
-def test_single_calls_are_looked_at_in_every_tenth_round_and_points_in_all() -> None:
-    plugin = Plugin()
-    times = watched(plugin)
-    for _ in range(2 * SAMPLED):
-        times.begin_round()
-        plugin.pre_filter(None, None)
-    tally = flushed(times)
-    (one,) = tally.histograms.values()
-    assert sum(one.counts) == 2
-    assert times.take("PreFilter", "p") == 2.0 * SAMPLED
-    assert list(tally.counts.values()) == [2 * SAMPLED]
-
-
-def test_a_plugin_of_the_owner_is_as_it_was_in_rounds_that_are_not_sampled() -> None:
+def test_a_plugin_is_as_it_was_in_rounds_that_are_not_sampled() -> None:
     plugin, clock = Plugin(), Ticking()
     times = PluginTimes(clock)
-    times.watch("p", [plugin], IN_OWNER)
+    times.watch("p", [plugin], (*IN_SCORERS, *IN_OWNER))
     looks = []
     for _ in range(2 * SAMPLED):
         times.begin_round()
         before_s = clock.now_s
         assert plugin.permit() == (Status(Code.WAIT), 1.0)
+        assert plugin.filter(None, None, None, None) is plugin.verdicts
         looks.append(clock.now_s - before_s)
-    assert looks == [2.0, *[0.0] * (SAMPLED - 1)] * 2
-    (one,) = flushed(times).histograms.values()
-    assert sum(one.counts) == 2
+    assert looks == [4.0, *[0.0] * (SAMPLED - 1)] * 2
+    tally = flushed(times)
+    assert [sum(one.counts) for one in tally.histograms.values()] == [2, 2]
+    assert list(tally.counts.values()) == [2 * SAMPLED], "each for those of the others too"
+
+
+def test_what_an_extension_point_took_is_told_in_all_rounds_as_of_the_latest_sampled_one() -> None:
+    plugin = Plugin()
+    times = watched(plugin)
+    told = []
+    for call_count in (4, *[9] * (SAMPLED - 1), 6, 9):
+        times.begin_round()
+        for _ in range(call_count):
+            plugin.filter(None, None, None, None)
+        told.append(times.each_s("Filter", "p", 2))
+    assert told == [2.0] * SAMPLED + [3.0] * 2
 
 
 def test_a_plugin_that_takes_no_attributes_is_left_as_it_is() -> None:

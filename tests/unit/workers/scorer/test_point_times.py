@@ -3,7 +3,10 @@
 import itertools
 from collections import Counter
 
+import pytest
+
 from daemon.core.effects import TellScorer
+from shared.framework import plugin_times
 from shared.framework.plugin_times import IN_SCORERS, PluginTimes
 from shared.messages.to_scorer import GreetAgain
 from shared.telemetry.metrics import Count
@@ -55,7 +58,10 @@ def told(pipeline: Pipeline, rounds: list[list[str]]) -> tuple[Counter[tuple[str
     return found, len(line.forecasts())
 
 
-def test_each_pod_counts_once_at_each_point_that_it_came_to() -> None:
+def test_each_pod_counts_once_at_each_point_that_it_came_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plugin_times, "SAMPLED", 1)  # Each kind of pod comes in one round alone.
     pipeline = Pipeline(preempts_async=False)
     pipeline.sync([make_node("n0", cpu="4"), make_node("n1", cpu="4")], [])
     found, forecast_count = told(pipeline, [["low0", "low1", "low2", "low3"], ["big"], ["high"]])
