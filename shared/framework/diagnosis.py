@@ -10,7 +10,6 @@ from typing import NamedTuple
 from shared.framework.cluster_view import ClusterView
 from shared.framework.filter_outcomes import (
     FilterOutcome,
-    FilterVerdicts,
     NodeVerdict,
     PreFilterOutcome,
 )
@@ -65,7 +64,6 @@ def diagnose(pod: PreparedPod, filtered: FilterOutcome) -> FitError:
         left_out = node_count - len(filtered.rows)
         if left_out > 0:
             reasons[_left_out_text(outcome)] += left_out
-    error = ""
     for item in filtered.verdicts:
         verdict = item.verdicts
         name = pod.framework.filters[item.filter_index].NAME
@@ -77,8 +75,7 @@ def diagnose(pod: PreparedPod, filtered: FilterOutcome) -> FitError:
             pending.add(name)
         if (verdict.codes > Code.ERROR).any():
             plugins.add(name)
-        if (verdict.codes == Code.ERROR).any() and not error:
-            error = _first_error(cluster, item, name)
+    error = _first_error(pod, filtered)
     return FitError(node_count, "", reasons, frozenset(plugins), frozenset(pending), error)
 
 
@@ -127,9 +124,16 @@ def _left_out_text(outcome: PreFilterOutcome) -> str:
     return f"node(s) didn't satisfy plugin(s) [{' '.join(outcome.narrowed_by)}]"
 
 
-def _first_error(cluster: ClusterView, item: FilterVerdicts, name: str) -> str:
-    _, seen, verdict = item
-    failed = (verdict.codes == Code.ERROR).nonzero()[0].tolist()
-    position = min(failed, key=lambda p: cluster.nodes.name_of(int(seen[p])))
-    message = verdict.status(position, name).message
-    return filter_error(name, message)
+def _first_error(pod: PreparedPod, filtered: FilterOutcome) -> str:
+    """Of the node whose name comes first, so that it does not matter in which order nodes were asked."""
+    name_of = pod.cluster.nodes.name_of
+    failed = [
+        (name_of(int(item.rows[at])), item, at)
+        for item in filtered.verdicts
+        for at in (item.verdicts.codes == Code.ERROR).nonzero()[0].tolist()
+    ]
+    if not failed:
+        return ""
+    _, item, at = min(failed, key=lambda one: one[0])
+    name = pod.framework.filters[item.filter_index].NAME
+    return filter_error(name, item.verdicts.status(at, name).message)

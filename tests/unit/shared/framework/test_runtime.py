@@ -2,16 +2,17 @@
 
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import diagnose, filter_candidates
-from shared.framework.filter_outcomes import PreScoreError
+from shared.framework.filter_outcomes import FilterOutcome, PreScoreError
 from shared.framework.plugin_api import ON_NODE, Dependence, PreFilterResult, PreScoreResult
 from shared.framework.pod_info import PodInfo
-from shared.framework.prepared_pod import prepared
+from shared.framework.prepared_pod import prepared, run_filters_with_nominated
 from shared.framework.runtime import Framework, ScoreEntry
-from shared.framework.status import MORE_REASONS, REASONS_MAX, Code, Status
+from shared.framework.status import MORE_REASONS, REASONS_MAX, Code, Status, Verdicts
 from tests.support.builders import make_node
 from tests.support.cluster import cluster_of, pod_with, rows_of
 
@@ -84,6 +85,29 @@ def test_a_plugin_may_have_any_number_of_reasons_against_all_nodes() -> None:
     reasons = found.verdicts[0].verdicts.status(0, "Chatty").reasons
     assert reasons[0] == "because of 0"
     assert reasons[REASONS_MAX - 1 :] == (MORE_REASONS,)
+
+
+@pytest.mark.parametrize("asked", [(0, 1), (1, 0)])
+def test_of_two_nodes_with_an_error_the_first_by_name_is_told(asked: tuple[int, int]) -> None:
+    """In whatever order they were asked: nodes with nominated pods are asked for themselves."""
+    framework = Framework("p", [], [FailingFilter()], [])
+    pod = prepared(framework, pod_with({}), cluster_of([make_node("n0"), make_node("n1")]).view)
+    apart = [run_filters_with_nominated(pod, rows_of(row)) for row in asked]
+    failed_by = np.concatenate([each.failed_by for each in apart])
+    outcome = FilterOutcome(
+        rows_of(*asked), failed_by, [v for each in apart for v in each.verdicts]
+    )
+    assert diagnose(pod, outcome).error == 'running "Breaks" filter plugin: on n0'
+
+
+class FailingFilter:
+    NAME: ClassVar[str] = "Breaks"
+    filter_depends: ClassVar[Dependence] = ON_NODE
+
+    def filter(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Any) -> Verdicts:
+        codes = np.full(len(rows), Code.ERROR, np.uint8)
+        texts = tuple(f"on {cluster.nodes.name_of(int(row))}" for row in rows)
+        return Verdicts(codes, 1 << np.arange(len(rows)), texts)
 
 
 class Failing:
