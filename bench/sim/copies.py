@@ -33,6 +33,7 @@ POD_COLUMNS: Final = (
     "start_s",
     "is_preempted",
     "name_hash",
+    "group_id",
 )
 
 

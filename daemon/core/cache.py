@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from daemon.core.cached_nodes import NO_CLAIMS, CachedNodes, NodeInfo, take_rows
+from daemon.core.grouped_pods import GroupedPods
 from daemon.core.pod_classes import PodClass, PodClasses
 from daemon.core.pod_lifecycle import NEVER, CachedPod, Cause, PodPhase, Story
 from shared.columns.journal import Changes
@@ -55,6 +56,7 @@ class Cache(CachedNodes):
         self.nomination_news: dict[str, Nomination] = {}
         """By uid, the same; written by `daemon.core.nominations`."""
         self._ttl_s = assumed_pod_ttl_s if assumed_pod_ttl_s > 0 else NEVER
+        self.grouped = GroupedPods()
         self._pods: dict[str, CachedPod] = {}
         self._assumed: dict[str, CachedPod] = {}
         """Invariant: a subset of `_pods`."""
@@ -99,6 +101,8 @@ class Cache(CachedNodes):
             pod.attached_at = generation + index + 1
             self._assumed[record.uid] = pod
             self._node_infos[node_name].pods[record.uid] = pod
+            if record.group:
+                self.grouped.add(pod)
         self.classes.retain(pod_class, count)
         node_rows = np.array(rows, np.intp)
         add_usages(self.nodes, node_rows, usage)
@@ -197,7 +201,8 @@ class Cache(CachedNodes):
             return None
         held = pod.record
         if (
-            record.deleted != held.deleted
+            record.group != held.group
+            or record.deleted != held.deleted
             or record.started != held.started
             or record.is_preempted != held.is_preempted
             or not pod.pod_class.is_of(record)
@@ -305,6 +310,7 @@ class Cache(CachedNodes):
         )
         table.is_preempted[rows] = is_terminating & [record.is_preempted for record in records]
         table.name_hash[rows] = [name_hash(record.name) for record in records]
+        table.group_id[rows] = [self.grouped.id_of(record) for record in records]
 
     def _new_pod(
         self, record: PodRecord, pod_class: PodClass, node_name: str, cause: Cause
@@ -338,7 +344,8 @@ class Cache(CachedNodes):
         """Takes the newer record over, and a share of its class; the sums change only if something that
         counts did."""
         old_class = pod.pod_class
-        if record.node_name == pod.node_name and old_class is new_class:
+        is_same_group = record.group == pod.record.group
+        if record.node_name == pod.node_name and old_class is new_class and is_same_group:
             self.classes.release(new_class)
             looked = pod.record.deleted, pod.record.started, pod.record.is_preempted
             pod.record = record
@@ -366,6 +373,8 @@ class Cache(CachedNodes):
         if info is None:
             (info,) = self._new_node_infos([pod.node_name])
         info.pods[pod.record.uid] = pod
+        if pod.record.group:
+            self.grouped.add(pod)
         add_usage(self.nodes, info.row, pod.pod_class.usage)
         ports = pod.pod_class.usage.ports
         if ports:
@@ -389,12 +398,15 @@ class Cache(CachedNodes):
             is_terminating=bool(pod.record.deleted),
             is_preempted=pod.is_evicted or (bool(pod.record.deleted) and pod.record.is_preempted),
             name_hash=name_hash(pod.record.name),
+            group_id=self.grouped.id_of(pod.record),
         )
         self.journal.pod_changed(pod.row)
 
     def _detach(self, pod: CachedPod) -> None:
         info = self._node_infos[pod.node_name]
         del info.pods[pod.record.uid]
+        if pod.record.group:
+            self.grouped.remove(pod)
         add_usage(self.nodes, info.row, pod.pod_class.usage, -1)
         ports = pod.pod_class.usage.ports
         if ports:

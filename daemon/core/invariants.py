@@ -17,6 +17,7 @@ def problems(cache: Cache, queue: SchedulingQueue) -> list[str]:
         holder = cache.node_info(pod.node_name)
         if holder is None or pod.record.uid not in holder.pods:
             found.append(f"pod {pod.record.key} is not among the pods of node {pod.node_name}")
+    found.extend(_group_problems(cache))
     for queued in queue:
         # A pod in flight may be assumed, or already seen bound while its binder's report is out.
         is_cached = cache.get_pod(queued.record.uid) is not None
@@ -29,6 +30,20 @@ def problems(cache: Cache, queue: SchedulingQueue) -> list[str]:
     except AssertionError as error:
         found.append(f"queue: {error}")
     return found
+
+
+def _group_problems(cache: Cache) -> list[str]:
+    """What is kept of groups, and their column, against the pods on nodes."""
+    by_key: dict[str, list[str]] = {}
+    found: list[str] = []
+    for pod in cache.pods():
+        if pod.record.group:
+            by_key.setdefault(pod.record.group_key, []).append(pod.record.uid)
+        if cache.pod_table.group_id[pod.row] != cache.grouped.id_of(pod.record):
+            found.append(f"pod {pod.record.key}: the table has it in another group")
+    keys = by_key.keys() | dict(cache.grouped).keys()
+    wrong = [key for key in keys if sorted(cache.grouped.of(key)) != sorted(by_key.get(key, ()))]
+    return found + [f"group {key}: not the pods that are on nodes" for key in sorted(wrong)]
 
 
 def _node_problems(cache: Cache, info: NodeInfo) -> list[str]:

@@ -153,34 +153,33 @@ class PodGroups:
                     by_key[key] = units[-1]
         return units
 
-    def problem_of(self, unit: Unit) -> str:
-        """Why a group cannot be tried as a whole; empty if it can."""
+    def begin(self, unit: Unit) -> GroupTask | str:
+        """A group goes out with a worker, its pods in the order of podGroupInfoForPod upstream; or why
+        it cannot be tried as a whole."""
         profiles = dict.fromkeys(pod.pod_class.profile for pod in unit.pods)
-        if len(profiles) < 2:
-            keys = self._topology_keys(unit)
-            _, problem = self._domain(unit.key, keys[-1]) if keys else (None, "")
-            told = "cannot determine domain for already scheduled pods: "
-            return f"{told}{problem}" if problem else ""
-        first, second, *_ = profiles
-        told = "all pods in a single pod group should have the same .spec.schedulerName set"
-        return f'{told}, got: "{first}" and "{second}"'
-
-    def begin(self, unit: Unit) -> GroupTask:
-        """A group goes out with a worker, its pods in the order of podGroupInfoForPod upstream."""
+        if len(profiles) > 1:
+            first, second, *_ = profiles
+            told = "all pods in a single pod group should have the same .spec.schedulerName set"
+            return f'{told}, got: "{first}" and "{second}"'
+        placements = self._placements(unit)
+        if isinstance(placements, str):
+            return f"cannot determine domain for already scheduled pods: {placements}"
         unit.pods.sort(key=lambda pod: (-pod.priority, pod.initial_attempt_s or 0.0))
         self._late[unit.key] = []
         needed_count = self.needed(unit.key, unit.pods[0])
-        return GroupTask(needed_count, self._placements(unit), self._preemption(unit))
+        return GroupTask(needed_count, placements, self._preemption(unit))
 
-    def _placements(self, unit: Unit) -> PlacementTask | None:
+    def _placements(self, unit: Unit) -> PlacementTask | str | None:
         if self._settings is None or self._settings.placing_profiles is None:
             return None
         levels: list[TopologyLevel] = []
+        problem = ""
         for topology_key in self._topology_keys(unit):
             domain, problem = self._domain(unit.key, topology_key)
             if not problem:  # Else its pods are spread wider than that already.
                 levels.append(TopologyLevel(topology_key, domain))
-        return PlacementTask(levels, self.scheduled_count(unit.key))
+        # Of the last level they have to be in one domain.
+        return problem or PlacementTask(levels, self.scheduled_count(unit.key))
 
     def _topology_keys(self, unit: Unit) -> list[str]:
         placing = (self._settings and self._settings.placing_profiles) or ()
@@ -191,7 +190,7 @@ class PodGroups:
         """Where the pods of a group are that have a node (getScheduledPodsTopologyDomain upstream); or
         why that cannot be said."""
         domain: str | None = None
-        for held in filter(None, map(self._cache.get_pod, self.uids(key))):
+        for held in self._cache.grouped.of(key).values():
             info = self._cache.node_info(held.node_name)
             labels = None if info is None or info.node is None else info.node.metadata.labels
             found = (labels or {}).get(topology_key)
@@ -227,18 +226,13 @@ class PodGroups:
         refusal = self._why_nobody_goes(unit, group)
         if refusal or group is None:
             return GroupPreemption(refusal)
-        priority = priority_of(group)
-        grouped: list[int] = []
-        units: list[VictimGroup] = []
-        for key, uids in self._pods.items():
-            held = [pod for pod in map(self._cache.get_pod, uids) if pod is not None]
-            other = self.of(key)
-            if other is None or not goes_as_a_whole(other):
-                lower = (pod for pod in held if pod.pod_class.info.priority < priority)
-                grouped += [pod.row for pod in lower]
-            elif held:
-                units.append(VictimGroup(priority_of(other), [pod.row for pod in held]))
-        return GroupPreemption("", priority, grouped, units)
+        others = ((group_id, self.of(key)) for key, group_id in self._cache.grouped)
+        whole = [
+            VictimGroup(group_id, priority_of(other))
+            for group_id, other in others
+            if other is not None and goes_as_a_whole(other)
+        ]
+        return GroupPreemption("", priority_of(group), whole)
 
     def _why_nobody_goes(self, unit: Unit, group: PodGroup | None) -> str:
         """In upstream's order (`runWorkloadAwarePreemption`, `preemptorEligibleToPreemptOthers`)."""
@@ -262,7 +256,7 @@ class PodGroups:
 
     def scheduled_count(self, key: str) -> int:
         """Pods of a group that are on a node, or assumed."""
-        return sum(self._cache.get_pod(uid) is not None for uid in self.uids(key))
+        return len(self._cache.grouped.of(key))
 
     def settled(self, key: str) -> list[QueuedPod]:
         """A group is not out with a worker any more. Returns the pods that waited for that."""

@@ -273,15 +273,14 @@ class ScorerLinks:
         groups, scorers = self._facts.groups, self._outgoing.scorers
         mates = self._facts.queue.pop_these(groups.uids(unit.key), now_s)
         unit.pods += [pod for pod in mates if self._is_tried(pod, now_s)]
-        problem = groups.problem_of(unit)
-        if any(asked_of_scorers(self._facts.settings.extenders, pod.info) for pod in unit.pods):
-            problem = NO_EXTENDERS
-        if problem:
-            failure = Failure([], problem, [], [], True)
+        extenders = self._facts.settings.extenders
+        is_asked = extenders and any(asked_of_scorers(extenders, pod.info) for pod in unit.pods)
+        task = NO_EXTENDERS if is_asked else groups.begin(unit)
+        if isinstance(task, str):
+            failure = Failure([], task, [], [], True)
             for pod in unit.pods:
                 self._ends.fail(Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class), failure, now_s)
             return
-        task = groups.begin(unit)
         sequence = self._outgoing.snapshots.sequence
         nominated = self._facts.queue.nominator.node_by_uid
         self._outgoing.effects.extend(scorers.hand_out_group(unit.pods, task, sequence, nominated))

@@ -155,6 +155,7 @@ def make_delta(
         buffers.append(pods.start_s[pod_rows])
         buffers.append(pods.is_preempted[pod_rows])
         buffers.append(pods.name_hash[pod_rows])
+        buffers.append(pods.group_id[pod_rows])
     return (
         _body_encoder.encode(body),
         [np.ascontiguousarray(b).data for b in buffers],
@@ -269,6 +270,7 @@ def _read_pods(pods: PodTable, delta: DeltaBody, reader: "_BufferReader") -> Row
     pods.write_rows(rows, class_id, node_row, start_s, is_terminating)
     pods.is_preempted[rows] = reader.take(np.bool_, (count,))
     pods.name_hash[rows] = reader.take(np.uint32, (count,))
+    pods.group_id[rows] = reader.take(np.int32, (count,))
     return rows
 
 

@@ -52,6 +52,8 @@ class PodTable:
         """Being deleted because a scheduler preempted it."""
         self.name_hash = np.zeros(self.capacity, np.uint32)
         """See `name_hash`; 0 for placements that the owner has not settled."""
+        self.group_id: Int32s = np.zeros(self.capacity, np.int32)
+        """Of its pod group, as the owner numbers those of pods on nodes; 0: none."""
 
     def reserve(self, row_count: int) -> None:
         """Makes room for rows 0..row_count-1 and counts them as used."""
@@ -68,6 +70,7 @@ class PodTable:
         self.start_s = np.resize(self.start_s, self.capacity)
         self.is_preempted = np.resize(self.is_preempted, self.capacity)
         self.name_hash = np.resize(self.name_hash, self.capacity)
+        self.group_id = np.resize(self.group_id, self.capacity)
 
     def write(
         self,
@@ -79,6 +82,7 @@ class PodTable:
         is_terminating: bool,
         is_preempted: bool = False,
         name_hash: int = 0,
+        group_id: int = 0,
     ) -> None:
         self._log_gone(row)
         self.class_id[row] = class_id
@@ -87,6 +91,7 @@ class PodTable:
         self.is_terminating[row] = is_terminating
         self.is_preempted[row] = is_preempted
         self.name_hash[row] = name_hash
+        self.group_id[row] = group_id
         self.log.came(class_id, node_row, is_terminating=is_terminating)
 
     def write_rows(

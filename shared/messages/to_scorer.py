@@ -81,23 +81,21 @@ class PlacementTask(msgspec.Struct, array_like=True, frozen=True):
 
 
 class GroupPreemption(msgspec.Struct, array_like=True, frozen=True):
-    """Who may have to go for a group, with the gate WorkloadAwarePreemption. Pods are named by their
-    rows of the pod table, as of `SchedulePods.min_sequence`."""
+    """Who may have to go for a group, with the gate WorkloadAwarePreemption."""
 
     refusal: str = ""
     """Why nobody has to; else empty, and the rest says who may."""
     priority: int = 0
     """Of the group, whatever its pods have."""
-    grouped: list[int] = []
-    """Pods of other groups that go one by one."""
-    units: list["VictimGroup"] = []
+    whole: list["VictimGroup"] = []
 
 
 class VictimGroup(msgspec.Struct, array_like=True, frozen=True):
-    """Pods that go together or not at all."""
+    """A group whose pods go together or not at all."""
 
+    group_id: int
+    """In the pod table."""
     priority: int
-    pods: list[int]
 
 
 class GroupTask(msgspec.Struct, array_like=True, frozen=True):

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.schema import Bools, Int64s, Rows
+from shared.columns.schema import Bools, Int32s, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.what_if import WhatIf
 from shared.messages.from_scorer import GroupRoom, Placements
@@ -120,17 +120,13 @@ def victim_units(cluster: ClusterView, task: GroupPreemption) -> VictimUnits:
     """All that is less important than the group (`moreImportantVictim` is the order)."""
     pods = cluster.pods
     used = pods.used_rows()
-    whole = [_known(cluster, unit.pods) for unit in task.units]
-    in_units = np.concatenate(whole) if whole else used[:0]
-    lone = np.setdiff1d(used, in_units, assume_unique=True)
+    group_id = pods.group_id[used]
+    is_in_unit = np.isin(group_id, [unit.group_id for unit in task.whole])
+    lone = used[~is_in_unit]
     priority = cluster.usages.priorities(pods.class_id[lone])
     lone, priority = lone[priority < task.priority], priority[priority < task.priority]
-    is_grouped = np.isin(lone, np.array(task.grouped, np.intp))
-    parts = [
-        (unit.priority, rows)
-        for unit, rows in zip(task.units, whole, strict=True)
-        if unit.priority < task.priority and len(rows)
-    ]
+    is_grouped = pods.group_id[lone] > 0
+    parts = _parts(used[is_in_unit], group_id[is_in_unit], task)
     counts = np.array([1] * len(lone) + [len(rows) for _, rows in parts], np.intp)
     rows = np.concatenate([lone, *(rows for _, rows in parts)]).astype(np.intp)
     starts = np.concatenate((np.zeros(1, np.intp), np.cumsum(counts)))
@@ -158,12 +154,15 @@ def has_unconfirmed(cluster: ClusterView, priority: int) -> bool:
     return bool(is_lower.any())
 
 
-def _known(cluster: ClusterView, pods: list[int]) -> Rows:
-    """Those of the rows that still hold a pod."""
-    rows = np.array(pods, np.intp)
-    rows = rows[rows < cluster.pods.row_count]
-    held: Rows = rows[cluster.pods.node_row[rows] >= 0]
-    return held
+def _parts(rows: Rows, group_id: Int32s, task: GroupPreemption) -> list[tuple[int, Rows]]:
+    """Priority and pods of each less important group that goes as a whole."""
+    if not len(rows):
+        return []
+    order = np.argsort(group_id, kind="stable")
+    ids, firsts = np.unique(group_id[order], return_index=True)
+    pods_of = dict(zip(ids.tolist(), np.split(rows[order], firsts[1:]), strict=True))
+    lower = [unit for unit in task.whole if unit.priority < task.priority]
+    return [(unit.priority, pods_of[unit.group_id]) for unit in lower if unit.group_id in pods_of]
 
 
 def _spans(firsts: Rows, counts: Rows) -> Rows:

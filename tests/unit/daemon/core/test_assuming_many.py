@@ -13,7 +13,15 @@ from shared.columns.schema import COMMON_COLUMNS, NODE_COLUMNS, USAGE_COLUMNS
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node, make_pod
 
-POD_COLUMNS = ("class_id", "node_row", "is_terminating", "start_s", "is_preempted", "name_hash")
+POD_COLUMNS = (
+    "class_id",
+    "node_row",
+    "is_terminating",
+    "start_s",
+    "is_preempted",
+    "name_hash",
+    "group_id",
+)
 
 
 def cache_of(node_count: int) -> Cache:

@@ -99,6 +99,24 @@ def test_a_pod_of_a_gang_is_asked_about_when_it_comes_and_when_the_gang_is_whole
     assert asked(20) - asked(10) == 2 * 10
 
 
+def test_an_attempt_of_a_group_costs_the_same_however_many_pods_of_others_are_on_nodes() -> None:
+    """Also where all of them may have to go for it."""
+
+    def calls(others_count: int) -> int:
+        nodes = [make_node("n0", cpu="1000", memory="1000Gi", pods=1000)]
+        pipeline = Gangs(nodes, preempting=frozenset(["default-scheduler"]))
+        pipeline.add_group("others", 1)
+        others = (member(f"o{i}", "others", node_name="n0") for i in range(others_count))
+        pipeline.tell(*(PodChanged(pod) for pod in others))
+        pipeline.add_group("g", 2)
+        pods = [member(f"p{i}", "g") for i in range(2)]
+        pipeline.run_until_quiet()
+        counts = calls_by_file(lambda: pipeline.tell(*(PodChanged(pod) for pod in pods)))
+        return sum(calls for file, calls in counts.items() if "/daemon/core/" in file)
+
+    assert calls(40) == calls(4)
+
+
 def in_four_turns(count: int, pipeline: Pipeline) -> None:
     """All pods come, are placed, bound, and confirmed, at once each time."""
     pods = [make_pod(f"p{i}") for i in range(count)]

@@ -82,14 +82,13 @@ class Domain:
         self.berth.tell_object("poddisruptionbudgets", "default/foo", body)
 
     def task(self, priority: int = HIGH, refusal: str = "") -> GroupPreemption:
-        units = [
-            VictimGroup(
-                group.priority, [self.rows[v.name] for v in self.victims if v.group == name]
-            )
+        ids = dict(self.berth.state.cache.grouped)
+        whole = [
+            VictimGroup(ids[f"default/{name}"], group.priority)
             for name, group in self.whole.items()
+            if f"default/{name}" in ids
         ]
-        grouped = [self.rows[v.name] for v in self.victims if v.group and v.group not in self.whole]
-        return GroupPreemption(refusal, priority, grouped, units)
+        return GroupPreemption(refusal, priority, whole)
 
     def there(self) -> set[str]:
         node_row = self.view.pods.node_row
