@@ -69,33 +69,30 @@ class Rerun:
         self._trial = trial
         self._came_s: dict[str, float] = {}
         """By uid: pods that came pending."""
-        self._waits_s: dict[str, float] = {}
         self._sizes: Counter[tuple[str, bytes]] = Counter()
         """Namespace and template -> pods that came with them."""
-        self._evicted: set[str] = set()
         self._now_s = 0.0
         self._took_s = 0.0
 
-    def tell(self, messages: Iterable[AdapterMessage], now_s: float) -> None:
-        """What came at one moment; what was due before it is done first."""
+    def tell(self, moments: Iterable[tuple[float, list[AdapterMessage]]]) -> None:
+        """What came, moment by moment; what was due before each is done first."""
         begun_s = process_time()
-        self._trial.pass_time(self._now_s, now_s)
-        self._look(now_s)
-        self._trial.tell(self._as_decided_here(messages, now_s), now_s)
-        self._now_s = now_s
-        self._look(now_s)
+        for now_s, messages in moments:
+            self._trial.pass_time(self._now_s, now_s)
+            self._trial.tell(self._as_decided_here(messages, now_s), now_s)
+            self._now_s = now_s
         self._took_s += process_time() - begun_s
 
     def _as_decided_here(
         self, messages: Iterable[AdapterMessage], now_s: float
     ) -> Iterator[AdapterMessage]:
-        placed = self._trial.placed
+        placed, evicted = self._trial.placed, self._trial.evicted
         for message in messages:
             if not isinstance(message, PodChanged | PodDeleted):
                 yield message
                 continue
             pod = message.pod
-            if pod.uid in self._evicted:
+            if pod.uid in evicted:
                 continue
             if (
                 isinstance(message, PodChanged)
@@ -110,19 +107,21 @@ class Rerun:
                 pod = replace(pod, node_name=node, nominated_node_name="", is_preempted=False)
             yield replace(message, pod=pod)
 
-    def _look(self, now_s: float) -> None:
-        for uid in self._trial.placed.keys() - self._waits_s.keys():
-            self._waits_s[uid] = now_s - self._came_s.get(uid, now_s)
-        self._evicted = {each.uid for each in self._trial.evicted}
-
     @property
     def placements(self) -> dict[str, str]:
         """Pod -> its node, of all that found one."""
-        return {each.key: each.node_name for each in self._trial.placed.values()}
+        placed, evicted = self._trial.placed, self._trial.evicted
+        return {each.key: each.node_name for uid, each in placed.items() if uid not in evicted}
+
+    def _waits_s(self) -> dict[str, float]:
+        """By uid: how long those that found a node were pending."""
+        placed, came_s = self._trial.placed, self._came_s
+        return {uid: each.at_s - came_s.get(uid, each.at_s) for uid, each in placed.items()}
 
     def outcome(self) -> DayOutcome:
         """So far."""
-        waits = np.array(list(self._waits_s.values()) or [0.0])
+        waits_s = self._waits_s()
+        waits = np.array(list(waits_s.values()) or [0.0])
         cache, nodes = self._trial.state.cache, self._trial.view.nodes
         names = {pod.node_name for pod in cache.pods() if pod.record.uid in self._came_s}
         rows = np.array(sorted(nodes.row_of(name) for name in names), np.intp)
@@ -130,8 +129,8 @@ class Rerun:
         asked = nodes.requested[CPU, rows].sum()
         return DayOutcome(
             came=len(self._came_s),
-            placed=len(self._waits_s),
-            never_placed=len(self._came_s.keys() - self._waits_s.keys()),
+            placed=len(waits_s),
+            never_placed=len(self._came_s.keys() - waits_s.keys()),
             evicted=len(self._trial.evicted),
             mean_wait_s=round(float(waits.mean()), 3),
             p99_wait_s=round(float(np.percentile(waits, 99)), 3),
@@ -157,7 +156,7 @@ class Rerun:
 
     def detail(self) -> DayDetail:
         """So far."""
-        waits = np.array(list(self._waits_s.values()) or [0.0])
+        waits = np.array(list(self._waits_s().values()) or [0.0])
         nodes = self._trial.view.nodes
         has = np.maximum(nodes.allocatable[CPU], 1)
         shares = nodes.requested[CPU] / has

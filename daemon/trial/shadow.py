@@ -54,15 +54,22 @@ class Shadow:
     def tell(self, messages: Iterable[AdapterMessage], now_s: float) -> None:
         """What came at one moment, in order."""
         untold: list[AdapterMessage] = []
+        came: set[str] = set()
+        queue = self._trial.state.queue
         for message in messages:
-            if isinstance(message, PodChanged) and message.pod.node_name:
-                self._trial.tell(untold, now_s)
-                untold.clear()
-                pod = self._trial.state.queue.get(message.pod.uid)
-                if pod is not None and pod.info.spec.scheduler_name in self._trial.frameworks:
-                    self._judge(pod, message.pod.node_name)
+            if isinstance(message, PodChanged):
+                uid, node = message.pod.uid, message.pod.node_name
+                if not node:
+                    came.add(uid)
+                elif uid in came or queue.get(uid) is not None:
+                    self._trial.tell(untold, now_s)
+                    untold.clear()
+                    pod = queue.get(uid)
+                    if pod is not None and pod.info.spec.scheduler_name in self._trial.frameworks:
+                        self._judge(pod, node)
             untold.append(message)
-        self._trial.tell(untold, now_s)
+        if untold:
+            self._trial.tell(untold, now_s)
 
     def _judge(self, pod: QueuedPod, node: str) -> None:
         engine, view = self._engine, self._trial.view

@@ -51,6 +51,7 @@ class Placed(NamedTuple):
     key: str
     uid: str
     node_name: str
+    at_s: float
 
 
 class Evicted(NamedTuple):
@@ -84,8 +85,9 @@ class Trial:
             replace(config, extenders=()), gates, registry, OwnerOptions(1), _EPOCH, now_s
         )
         self.placed: dict[str, Placed] = {}
-        """By uid: those that found a node here."""
-        self.evicted: list[Evicted] = []
+        """By uid: those that found a node here, whatever became of them."""
+        self.evicted: dict[str, Evicted] = {}
+        """By uid."""
         self.verdicts: dict[str, PodVerdict] = {}
         """By uid: what was last said of those that did not."""
         self._replica = Replica(0, decode_object)
@@ -139,10 +141,12 @@ class Trial:
         said = [*events, *alive]
         while said:
             said = [
-                reply for effect in self.state.handle(said, now_s) for reply in self._do(effect)
+                reply
+                for effect in self.state.handle(said, now_s)
+                for reply in self._do(effect, now_s)
             ]
 
-    def _do(self, effect: Effect) -> Iterable[Event]:
+    def _do(self, effect: Effect, now_s: float) -> Iterable[Event]:
         match effect:
             case TellScorer(_, SnapshotFull() as full, buffers):
                 self._replica.apply_full(full, list(buffers))
@@ -154,7 +158,7 @@ class Trial:
             case TellBinder(_, BindPods(orders=orders)):
                 for order in orders:
                     key = f"{order.namespace}/{order.name}"
-                    self.placed[order.uid] = Placed(key, order.uid, order.node_name)
+                    self.placed[order.uid] = Placed(key, order.uid, order.node_name, now_s)
                     self.verdicts.pop(order.uid, None)
                 finished = [BindFinished(order.ticket) for order in orders]
                 yield BinderSaid(_PEER, BindReport(0, _EPOCH, finished, []))
@@ -170,8 +174,7 @@ class Trial:
         for victim in preempt.victims:
             key = f"{victim.namespace}/{victim.name}"
             preemptor = f"{victim.preemptor_namespace}/{victim.preemptor_name}"
-            self.evicted.append(Evicted(key, victim.uid, victim.node_name, preemptor))
-            self.placed.pop(victim.uid, None)
+            self.evicted[victim.uid] = Evicted(key, victim.uid, victim.node_name, preemptor)
             held = self.state.cache.get_pod(victim.uid)
             if held is not None:
                 gone.append(PodDeleted(held.record))

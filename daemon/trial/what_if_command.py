@@ -128,8 +128,8 @@ def what_if(subject: Subject, change: WhatIfChange) -> WhatIfCommand:
         pending,
         [
             Eviction(each.key, each.node_name, each.preemptor)
-            for each in changed.evicted
-            if each not in as_it_is.evicted
+            for each in changed.evicted.values()
+            if as_it_is.evicted.get(each.uid) != each
         ],
         left_alone,
         sum(not node for node, _ in before.values()),

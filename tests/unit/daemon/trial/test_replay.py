@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from bench.recorded_day import DayPlan, RecordedDay
 from daemon.adapter.recording import Recorder, read_recording
 from daemon.trial import replay
 from daemon.trial.replay import compare, in_the_shadow, lines_of, moments
 from shared.config import SchedulerConfiguration, parse_configuration
 from shared.kube.decode import INITIAL_EVENTS_END
 from shared.kube.resources import ALL_KINDS
-from shared.messages.to_owner import ObjectRejected
+from shared.messages.to_owner import NodeChanged, ObjectRejected, PodChanged
 from tests.support.manual_clock import ManualClock
 from tests.support.subjects import PACKING
 
@@ -178,3 +179,27 @@ def test_what_is_no_recording_is_told_with_its_name(
 
     assert cli.main(["replay", str(tmp_path)]) == 1
     assert "there is no recording in this folder" in capsys.readouterr().err
+
+
+def test_a_day_made_for_measuring_is_one_that_can_be_replayed(tmp_path: Path) -> None:
+    day = tmp_path / "day"
+    plan = DayPlan(node_count=20, pod_count=300, bound_count=40, hours=0.5)
+    RecordedDay(day, plan, seed=1).write()
+    told = [message for _, some in moments(day) for message in some]
+    pods = [message.pod for message in told if isinstance(message, PodChanged)]
+    came = {pod.uid for pod in pods if not pod.node_name}
+    bound = came & {pod.uid for pod in pods if pod.node_name}
+    report = in_the_shadow(day, DEFAULTS)
+    assert report.bindings == len(bound) > 200
+    assert not report.counts["refused"]
+    found = compare(day, DEFAULTS, DEFAULTS).now
+    assert (found.came, found.placed) == (len(came), len(bound))
+
+
+def test_a_node_that_reports_what_it_reported_is_told_once_a_list(tmp_path: Path) -> None:
+    folder = tmp_path / "day"
+    RecordedDay(folder, DayPlan(3, 0, 0, hours=0.5), seed=1).write()
+    lines = [one for one in read_recording(folder) if (one.kind, one.input) == ("nodes", "line")]
+    assert len(lines) > 15
+    told = [message for _, some in moments(folder) for message in some]
+    assert sum(isinstance(message, NodeChanged) for message in told) == 3
