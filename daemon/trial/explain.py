@@ -3,7 +3,7 @@
 Two are asked. The owner knows what became of the pod so far: where in the queue it is, what it waits
 for, what may wake it. What stands in its way is worked out here, in a trial of the cluster as the API
 server has it, so that nobody who schedules has anything to do with it. Of a pod that has a node the
-scores are those of now, as if it came now: nobody keeps those of then.
+scores are those of now, as if it came now: those of then a recording has (`berth replay --pod`).
 """
 
 import argparse
@@ -43,6 +43,8 @@ class Explanation(msgspec.Struct, frozen=True):
     queue: QueueFacts | None
     """None: the owner has nothing to do with it (any more), or was not asked."""
     diagnosis: Diagnosis
+    is_of_then: bool = False
+    """On the cluster right before the pod was bound."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -139,7 +141,8 @@ def explanation_lines(explanation: Explanation) -> list[str]:
         nearest = [(one.node, one.reason) for one in diagnosis.nearest]
         lines += ["", *table(("LEAST MISSING ON", "WHAT"), nearest, left={0, 1})]
     if diagnosis.scores:
-        lines += ["", *_score_lines(diagnosis, explanation.node)]
+        moment = "THEN" if explanation.is_of_then else "NOW"
+        lines += ["", *_score_lines(diagnosis, explanation.node, moment)]
     return lines
 
 
@@ -173,7 +176,7 @@ def _queue_lines(queue: QueueFacts) -> list[str]:
     return lines
 
 
-def _score_lines(diagnosis: Diagnosis, own_node: str) -> list[str]:
+def _score_lines(diagnosis: Diagnosis, own_node: str, moment: str) -> list[str]:
     plugins = sorted({name for one in diagnosis.scores for name in one.scores})
     # What gives all of them the same decides nothing.
     if len(diagnosis.scores) > 1:
@@ -188,4 +191,4 @@ def _score_lines(diagnosis: Diagnosis, own_node: str) -> list[str]:
         )
         for one in diagnosis.scores
     ]
-    return table(("SCORES NOW", "TOTAL", *plugins), rows)
+    return table((f"SCORES {moment}", "TOTAL", *plugins), rows)

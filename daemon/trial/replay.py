@@ -3,6 +3,7 @@ scheduler).
 
 Without `--config`: how berth would have decided each time that a pod was bound (`shadow.py`). With it:
 the day once more under the configuration in use and under the other one (`rerun.py`), and what differs.
+With `--pod NAMESPACE/POD`: how the nodes were rated when that one was bound.
 With `--anonymise OUT` nothing is decided, and the recording is written to OUT without its names
 (`anonymity.py`).
 """
@@ -25,12 +26,14 @@ from daemon.commands.check_config import check
 from daemon.commands.run_flags import add_feature_gates
 from daemon.commands.text_table import table
 from daemon.trial.anonymity import write_anonymised
+from daemon.trial.explain import Explanation, explanation_lines
 from daemon.trial.replay_page import Comparison, Moved, both_rows, comparison_html
 from daemon.trial.rerun import Rerun
-from daemon.trial.shadow import MEANINGS, Example, Shadow
+from daemon.trial.shadow import MEANINGS, Example, OneBinding, Shadow
 from daemon.trial.trial import Trial
 from shared import exit_codes
 from shared.config import SchedulerConfiguration
+from shared.errors import OperationalError
 from shared.framework.feature_gates import parse_feature_gates
 from shared.kube.api_errors import ApiError
 from shared.kube.decode import UnreadableListError
@@ -71,6 +74,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--page", type=Path, metavar="FILE", help="with --config: the comparison as a page, too"
     )
+    parser.add_argument(
+        "--pod", default="", metavar="NAMESPACE/POD", help="how nodes were rated when it was bound"
+    )
     add_feature_gates(parser)
     add_output(parser)
     parsed = parser.parse_args(arguments)
@@ -83,8 +89,10 @@ def main(arguments: Sequence[str]) -> int:
     if parsed.plugin:
         sys.path.insert(0, parsed.plugin)
     current = check(parsed.current_config, parsed.feature_gates).configuration
-    found: ShadowReport | Comparison
-    if parsed.config or parsed.plugin:
+    found: ShadowReport | Comparison | Explanation
+    if parsed.pod:
+        found = explain_binding(parsed.recording, current, parsed.pod, parsed.feature_gates)
+    elif parsed.config or parsed.plugin:
         other = check(parsed.config, parsed.feature_gates).configuration
         found = compare(parsed.recording, current, other, parsed.feature_gates)
     else:
@@ -113,6 +121,8 @@ def moments(recording: Path) -> Iterator[tuple[float, list[AdapterMessage]]]:
                 nodes.pop(name, None)
             case SyncStarted(NODES.plural):
                 nodes.clear()
+            case _:
+                pass  # Nothing else repeats itself.
         messages.append(message)
 
     def feed_of(plural: str) -> KindFeed:
@@ -152,6 +162,20 @@ def in_the_shadow(
     return ShadowReport(last_s, sum(counts.values()), counts, shadow.examples)
 
 
+def explain_binding(
+    recording: Path, config: SchedulerConfiguration, key: str, feature_gates: str = ""
+) -> Explanation:
+    """Of a pod (`namespace/name`) on the cluster right before it was bound; OperationalError if it never
+    was."""
+    key = key if "/" in key else f"default/{key}"
+    shadow = OneBinding(Trial(config, parse_feature_gates(feature_gates), decides=False), key)
+    for at_s, messages in moments(recording):
+        shadow.tell(messages, at_s)
+        if shadow.found is not None:
+            return shadow.found
+    raise OperationalError(f"{key} is not bound in {recording}")
+
+
 def compare(
     recording: Path,
     current: SchedulerConfiguration,
@@ -185,9 +209,15 @@ def compare(
     )
 
 
-def lines_of(found: ShadowReport | Comparison) -> list[str]:
+def lines_of(found: ShadowReport | Comparison | Explanation) -> list[str]:
     """Tables."""
-    return _shadow_lines(found) if isinstance(found, ShadowReport) else _comparison_lines(found)
+    match found:
+        case ShadowReport():
+            return _shadow_lines(found)
+        case Comparison():
+            return _comparison_lines(found)
+        case Explanation():
+            return explanation_lines(found)
 
 
 def _comparison_lines(found: Comparison) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from daemon.core.queue.queued_pod import QueuedPod
+from daemon.trial.explain import Explanation
 from daemon.trial.trial import Trial
 from daemon.trial.trial_diagnosis import diagnose_pod
 from shared.engine.engine import Engine
@@ -101,3 +102,21 @@ class Shadow:
         self.counts[verdict] += 1
         if len(self.examples) < EXAMPLES_MAX:
             self.examples.append(Example(pod.key, node, verdict, chosen, behind, reason))
+
+
+class OneBinding(Shadow):
+    """Follows a cluster until one pod is bound, and judges no other."""
+
+    def __init__(self, trial: Trial, key: str) -> None:
+        """`trial` does not decide."""
+        super().__init__(trial)
+        self._key = key
+        self.found: Explanation | None = None
+
+    def _judge(self, pod: QueuedPod, node: str) -> None:
+        if pod.key != self._key or self.found is not None:
+            return
+        profile, view = pod.info.spec.scheduler_name, self._trial.view
+        evaluation = self._engine.evaluate(pod.class_id, pod.info, profile)
+        diagnosis = diagnose_pod(self._engine, view, evaluation, node)
+        self.found = Explanation(pod.key, node, profile, None, diagnosis, is_of_then=True)

@@ -10,8 +10,9 @@ import pytest
 from bench.recorded_day import DayPlan, RecordedDay
 from daemon.adapter.recording import Recorder, read_recording
 from daemon.trial import replay
-from daemon.trial.replay import compare, in_the_shadow, lines_of, moments
+from daemon.trial.replay import compare, explain_binding, in_the_shadow, lines_of, moments
 from shared.config import SchedulerConfiguration, parse_configuration
+from shared.errors import OperationalError
 from shared.kube.decode import INITIAL_EVENTS_END
 from shared.kube.resources import ALL_KINDS
 from shared.messages.to_owner import NodeChanged, ObjectRejected, PodChanged
@@ -194,6 +195,22 @@ def test_a_day_made_for_measuring_is_one_that_can_be_replayed(tmp_path: Path) ->
     assert not report.counts["refused"]
     found = compare(day, DEFAULTS, DEFAULTS).now
     assert (found.came, found.placed) == (len(came), len(bound))
+
+
+def test_of_one_pod_it_says_how_nodes_were_rated_when_it_was_bound(
+    day: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = explain_binding(day, DEFAULTS, f"{SECRET}/c")
+    assert found.node == "n1"
+    scores = {one.node: one.total for one in found.diagnosis.scores}
+    better = in_the_shadow(day, DEFAULTS).examples[0]
+    assert scores["n3"] - scores["n1"] == better.score_difference, "as when it was judged"
+    assert replay.main([str(day), "--pod", f"{SECRET}/c"]) == 0
+    printed = capsys.readouterr().out
+    assert "SCORES THEN" in printed
+    assert "n1 *" in printed
+    with pytest.raises(OperationalError, match="default/nobody is not bound"):
+        explain_binding(day, DEFAULTS, "nobody")
 
 
 def test_a_node_that_reports_what_it_reported_is_told_once_a_list(tmp_path: Path) -> None:
