@@ -80,10 +80,10 @@ def claim_releases(
 def _work(
     plugin: DynamicResources, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
 ) -> list[ClaimWork]:
-    assumed = cluster.objects.assumed(CLAIMS)
+    assumed = cluster.objects.assumed_for(CLAIMS, record.uid)
     work = []
     for key, claim in plugin.used_claims(record, pod, cluster).items():
-        is_new = key in assumed and assumed[key].pod_uid == record.uid
+        is_new = key in assumed
         if not is_new and plugin.is_ready_for(claim, record):
             continue
         allocation = claim.status.allocation

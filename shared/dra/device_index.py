@@ -238,8 +238,8 @@ class DeviceIndex:
         own = self._signatures[nodes.name_id[rows]]
         matched = self._matched(nodes, rows)
         if matched is None:
-            ids, first, group = np.unique(own, return_index=True, return_inverse=True)
-            return Groups(group, [int(i).to_bytes(8, "little") for i in ids], first)
+            ids, first, group = _distinct(own, len(self._signature_ids))
+            return Groups(group, [i.to_bytes(8, "little") for i in ids.tolist()], first)
         table = np.column_stack((own.view(np.uint8).reshape(len(rows), 8), matched))
         table = np.ascontiguousarray(table)
         whole = table.view(np.dtype((np.void, table.shape[1]))).ravel()
@@ -263,13 +263,16 @@ class DeviceIndex:
         if not self._dirty:
             return
         self._shared_pools = sorted({view.pool_id for view in self._shared.values()})
-        for name in list(self._dirty):
+        # A new set: one that was once large is slow to look through, however few are in it.
+        dirty, self._dirty = self._dirty, set()
+        for name in dirty:
             name_id = nodes.names.find(name)
-            if name_id >= 0:  # Else its slices came before the node.
-                signature = self._signature(name)
-                known = self._signature_ids.setdefault(signature, len(self._signature_ids))
-                self._signatures[name_id] = known
-                self._dirty.discard(name)
+            if name_id < 0:
+                self._dirty.add(name)  # Its slices came before the node.
+                continue
+            signature = self._signature(name)
+            known = self._signature_ids.setdefault(signature, len(self._signature_ids))
+            self._signatures[name_id] = known
 
     def _signature(self, name: str) -> object:
         own = self._by_node.get(name)
@@ -336,6 +339,17 @@ def _reached(match: NodeMatch, nodes: NodeTable, rows: Rows) -> Bools:
     if match.all_nodes or match.terms is None:
         return np.full(len(rows), match.all_nodes, np.bool_)
     return match_any(match.terms, nodes, row_index(rows), len(rows))
+
+
+def _distinct(numbers: Int64s, count: int) -> tuple[Int64s, Int64s, Int64s]:
+    """`np.unique` with positions of the first and inverse, of numbers below `count`: without sorting."""
+    ids = np.bincount(numbers, minlength=count).nonzero()[0]
+    of_number = np.zeros(count, np.int64)
+    of_number[ids] = np.arange(len(ids))
+    group = of_number[numbers]
+    first = np.zeros(len(ids), np.int64)
+    first[group[::-1]] = np.arange(len(numbers) - 1, -1, -1)  # The last to be written is the first.
+    return ids, first, group
 
 
 def _distinct_matches(shared: Iterable[SliceView]) -> list[NodeMatch]:

@@ -46,6 +46,8 @@ class ObjectStore:
         self._by_kind: dict[str, dict[str, Any]] = {}
         self._by_namespace: dict[tuple[str, str], dict[str, Any]] = {}
         self._assumed: dict[str, dict[str, Assumed]] = {}
+        self._assumed_for: dict[tuple[str, str], dict[str, Any]] = {}
+        """The same by kind and uid of the pod: however many pods are assumed, one is asked about."""
         self.assumption_news: dict[tuple[str, str], None] = {}
         """Kind and key of assumptions that came or went since somebody last took this."""
         self._changes: list[tuple[str, str]] = []
@@ -99,7 +101,11 @@ class ObjectStore:
 
     def assume(self, kind: str, key: str, value: Any, pod_uid: str) -> None:
         """Lays `value` over the object, which it was made from; the last assumption counts."""
-        self._assumed.setdefault(kind, {})[key] = Assumed(value, pod_uid)
+        of_kind = self._assumed.setdefault(kind, {})
+        if key in of_kind:
+            self._drop_assumed(kind, key)
+        of_kind[key] = Assumed(value, pod_uid)
+        self._assumed_for.setdefault((kind, pod_uid), {})[key] = value
         self.assumption_news[kind, key] = None
         self._note(kind, key)
 
@@ -108,6 +114,15 @@ class ObjectStore:
         if key in self._assumed.get(kind, {}):
             self._drop_assumed(kind, key)
             self._note(kind, key)
+
+    def forget_assumed_for(self, kind: str, pod_uid: str) -> None:
+        """Takes back what is assumed of a kind for a pod."""
+        for key in list(self.assumed_for(kind, pod_uid)):
+            self.forget_assumed(kind, key)
+
+    def assumed_for(self, kind: str, pod_uid: str) -> dict[str, Any]:
+        """Objects of a kind by key as they are assumed for a pod; read only."""
+        return self._assumed_for.get((kind, pod_uid), {})
 
     def assumed(self, kind: str) -> dict[str, Assumed]:
         """Assumptions about a kind by key; read only. Usually few."""
@@ -123,7 +138,11 @@ class ObjectStore:
         return self.get(kind, key) if assumed is None else assumed.value
 
     def _drop_assumed(self, kind: str, key: str) -> None:
-        del self._assumed[kind][key]
+        pod_uid = self._assumed[kind].pop(key).pod_uid
+        of_pod = self._assumed_for[kind, pod_uid]
+        del of_pod[key]
+        if not of_pod:
+            del self._assumed_for[kind, pod_uid]
         self.assumption_news[kind, key] = None
 
     def _note(self, kind: str, key: str) -> None:

@@ -263,9 +263,7 @@ class Replica:
     def forget_assumed(self, uid: str) -> None:
         """Takes back what is assumed under this uid; nothing where that is nothing."""
         for kind in self.objects.assumed_kinds():
-            assumed = self.objects.assumed(kind)
-            for key in [key for key, each in assumed.items() if each.pod_uid == uid]:
-                self.objects.forget_assumed(kind, key)
+            self.objects.forget_assumed_for(kind, uid)
 
     # Inside --------------------------------------------------------------------------------------
 

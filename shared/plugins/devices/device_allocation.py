@@ -164,7 +164,7 @@ def alike(
     found = []
     for number, names in enumerate(provided.sets):
         with_set = concerned & (provided.of_row == number)
-        for group in np.unique(groups.group[with_set]).tolist():
+        for group in np.bincount(groups.group[with_set]).nonzero()[0].tolist():
             at = with_set & (groups.group == group)
             found.append(((groups.keys[group], names), at, int(at.argmax())))
     return found

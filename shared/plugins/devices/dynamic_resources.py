@@ -317,16 +317,13 @@ class DynamicResources(DefaultNormalizeScore):
 
     def unreserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> None:
         """Gives back what was assumed for the pod."""
-        assumed = cluster.objects.assumed(CLAIMS)
-        for key in [key for key, each in assumed.items() if each.pod_uid == record.uid]:
-            cluster.objects.forget_assumed(CLAIMS, key)
+        cluster.objects.forget_assumed_for(CLAIMS, record.uid)
 
     def used_claims(
         self, record: PodRecord, pod: PodInfo, cluster: ClusterView
     ) -> dict[str, ResourceClaim]:
         """By key, the claims of a reserved pod, as they were or as they were allocated for it."""
-        assumed = cluster.objects.assumed(CLAIMS)
-        own = {key: each.value for key, each in assumed.items() if each.pod_uid == record.uid}
+        own: dict[str, ResourceClaim] = cluster.objects.assumed_for(CLAIMS, record.uid)
         return {claim_key(c): c for c in _claims_of(pod, cluster)} | own
 
     def bound_claims(

@@ -197,13 +197,8 @@ class VolumeBinding:
         """Takes back what was assumed for the pod (RevertAssumedPodVolumes)."""
         if not pod.claim_uses:
             return
-        objects = cluster.objects
         for kind in (VOLUMES, CLAIMS):
-            own = [
-                key for key, entry in objects.assumed(kind).items() if entry.pod_uid == record.uid
-            ]
-            for key in own:
-                objects.forget_assumed(kind, key)
+            cluster.objects.forget_assumed_for(kind, record.uid)
 
 
 def bound_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:

@@ -80,3 +80,21 @@ def test_a_node_that_goes_leaves_its_domain() -> None:
     assert cache.view.topology("zone").domain_count == 1
     cache.remove_node("n0")
     assert cache.view.topology("zone").domain_count == 0
+
+
+def test_what_is_assumed_for_a_pod_is_known_by_its_uid() -> None:
+    store = ObjectStore()
+    for name in ("a", "b", "c"):
+        store.put("replicasets", name, replica_set("1"))
+    store.assume("replicasets", "a", "for p", "p")
+    store.assume("replicasets", "b", "for p", "p")
+    store.assume("replicasets", "c", "for q", "q")
+    assert store.assumed_for("replicasets", "p") == {"a": "for p", "b": "for p"}
+    store.assume("replicasets", "a", "for q", "q")
+    assert store.assumed_for("replicasets", "p") == {"b": "for p"}, "the last assumption counts"
+    store.remove("replicasets", "c")
+    assert store.assumed_for("replicasets", "q") == {"a": "for q"}
+    store.forget_assumed_for("replicasets", "q")
+    assert not store.assumed_for("replicasets", "q")
+    assert store.latest("replicasets", "b") == "for p"
+    assert list(store.assumed("replicasets")) == ["b"]

@@ -348,6 +348,7 @@ def test_the_index_follows_changes(cache: Cache, data: st.DataObject) -> None:
     assert verdicts(cache, pod) == followed
     groups = device_index(cache.view).groups(cache.nodes, cache.nodes.present_rows())
     assert len(np.unique(groups.group)) == len(groups.keys)
+    assert groups.first.tolist() == np.unique(groups.group, return_index=True)[1].tolist()
 
 
 def counters(name: str, node: str, *, count: int = 2) -> ResourceSlice:
