@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import uvloop
+
 from daemon.adapter.api_source import ApiSource
 from daemon.adapter.kind_watch import WatchSettings
 from daemon.adapter.process import Adapter
@@ -47,7 +49,7 @@ def main(arguments: list[str]) -> int:
         set_option(_M_MMAP_THRESHOLD, _STREAM_BYTES)
     problems: list[OperationalError] = []
     try:
-        asyncio.run(_run(start))
+        uvloop.run(_run(start))
     except* OperationalError as group:
         problems = _leaves(group)
     for problem in problems:

@@ -12,6 +12,8 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
+import uvloop
+
 from shared.child_plan import ChildStart, child_start
 from shared.clock import SystemClock
 from shared.errors import OperationalError
@@ -79,7 +81,7 @@ def main(arguments: list[str]) -> int:
     start = child_start("binder", arguments, is_one_of_many=True)
     try:
         access = find_access(server=start.options.server, kubeconfig=start.options.kubeconfig)
-        return asyncio.run(run(start, access))
+        return uvloop.run(run(start, access))
     except OperationalError as error:
         EventLog("binder").error("binder_failed", error=str(error))
         return 1

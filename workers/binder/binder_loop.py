@@ -148,7 +148,8 @@ class BinderLoop:
         """Those of `_waiting` that were told to give up."""
         self._report: BindReport | None = None
         """Outcomes that are not sent yet."""
-        self._flush: asyncio.TimerHandle | None = None
+        self._flush: asyncio.Handle | None = None
+        self._flush_at_s = 0.0
         self._recorder_ticked_s = clock.monotonic_s()
         self._is_draining = False
         self._drained = self._loop.create_future()
@@ -435,10 +436,12 @@ class BinderLoop:
 
     def _flush_within(self, delay_s: float) -> None:
         """What came up is sent after this time at the latest; after 0, with all of this turn."""
+        at_s = self._loop.time() + delay_s
         if self._flush is not None:
-            if self._flush.when() <= self._loop.time() + delay_s:
+            if self._flush_at_s <= at_s:
                 return
             self._flush.cancel()
+        self._flush_at_s = at_s
         self._flush = self._loop.call_later(delay_s, self._flush_reports)
 
     def _flush_reports(self) -> None:
@@ -454,7 +457,7 @@ class BinderLoop:
             if self._peer.send_nowait(report):
                 self._victims = []
         if self._report is not None or self._victims:
-            self._flush = self._loop.call_later(RESEND_S, self._flush_reports)
+            self._flush_within(RESEND_S)
         self._end_if_drained()
 
     def _tell_ready(self) -> None:

@@ -177,7 +177,8 @@ class EventRecorder:
         self._next_trickle_s = 0.0
         self._failures_in_a_row = 0
         self._resume_s = 0.0
-        self._wakeup: asyncio.TimerHandle | None = None
+        self._wakeup: asyncio.Handle | None = None
+        self._wakeup_at_s = 0.0
         self._emptied: asyncio.Future[None] | None = None
 
     # What the binder says -------------------------------------------------------------------------
@@ -388,10 +389,12 @@ class EventRecorder:
         return max(at_s, min(self._quiet_at_s, self._next_trickle_s))
 
     def _call_again(self, delay_s: float) -> None:
+        at_s = self._loop.time() + delay_s
         if self._wakeup is not None:
-            if self._wakeup.when() <= self._loop.time() + delay_s:
+            if self._wakeup_at_s <= at_s:
                 return
             self._wakeup.cancel()
+        self._wakeup_at_s = at_s
         self._wakeup = self._loop.call_later(delay_s, self._on_wakeup)
 
     def _on_wakeup(self) -> None:
