@@ -17,7 +17,7 @@ LINES: Final[dict[str, str]] = {
     "batches of equal pods (OpportunisticBatching)": THEIRS,
     "several scoring workers (`--workers` above 1)": ("properties/test_pipeline_machine.py"),
     "errors of a Filter on several nodes": (
-        "unit/shared/plugins/test_dynamic_resources.py::test_an_error_names_the_device_of_each_node"
+        "unit/shared/plugins/devices/test_dynamic_resources.py::test_an_error_names_the_device_of_each_node"
     ),
     "where the search for victims begins, and equal candidates": (
         "unit/daemon/core/test_state.py::test_equal_events_and_seed_give_equal_decisions"
@@ -47,9 +47,9 @@ LINES: Final[dict[str, str]] = {
     "pod groups: Permit plugins of others": (
         f"{GROUPS}::test_a_pod_that_a_permit_plugin_refuses_goes_back_alone"
     ),
-    "DRA: selectors": "unit/shared/dra/test_cel.py::test_what_is_no_selector_does_not_compile",
+    "DRA: selectors": "unit/shared/cel/test_cel_compile.py::test_what_is_no_selector_does_not_compile",
     "DRA: `filterTimeout`": (
-        "unit/shared/plugins/test_dynamic_resources.py"
+        "unit/shared/plugins/devices/test_dynamic_resources.py"
         "::test_filter_timeout_says_how_much_work_a_search_may_be"
     ),
     "DRA: a claim for extended resources that an earlier attempt has left": (
@@ -121,7 +121,7 @@ LINES: Final[dict[str, str]] = {
         "unit/workers/binder/test_evictions.py::test_a_victim_is_marked_first_and_deleted_by_uid"
     ),
     "a pod of more than 256 resource names; a node of more than 256 resources or 1,024 labels": (
-        "unit/daemon/core/test_resource_names.py"
+        "unit/daemon/core/test_names_of_resources.py"
         "::test_a_pod_that_asks_for_too_many_is_refused_by_name"
     ),
     "a pod whose affinity, spread constraints or claims are more work than about a second": (

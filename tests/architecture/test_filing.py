@@ -1,4 +1,5 @@
-"""What a file is called says where it is: no two of our modules have the same stem."""
+"""What a file is called says where it is: no two of our modules have the same stem, and the tests of a
+module lie where it does."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -19,3 +20,22 @@ def test_two_modules_never_have_the_same_stem() -> None:
         paths for stem, paths in found.items() if len(paths) > 1 and stem not in OF_EACH_PACKAGE
     ]
     assert twice == []
+
+
+def test_tests_of_a_module_lie_where_it_does() -> None:
+    """`shared/plugins/node/host_ports.py` and `tests/unit/shared/plugins/node/test_host_ports.py`."""
+    folder_of = {
+        path.stem: path.parent.relative_to(ROOT)
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
+    }
+    units = ROOT / "tests" / "unit"
+    found = [(path.stem.removeprefix("test_"), path) for path in units.rglob("test_*.py")]
+    of_modules = [(stem, path) for stem, path in found if stem in folder_of]
+    assert len(of_modules) > 100
+    elsewhere = [
+        str(path.relative_to(ROOT))
+        for stem, path in of_modules
+        if path.parent.relative_to(units) != folder_of[stem]
+    ]
+    assert elsewhere == []

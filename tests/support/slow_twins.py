@@ -1,6 +1,6 @@
-"""What the array kernels compute, said again slowly: one node at a time, in plain Python.
+"""What the array functions compute, said again slowly: one node at a time, in plain Python.
 
-Written from upstream's rules and not from the kernels, in the order and with the arithmetic of the
+Written from upstream's rules and not from those functions, in the order and with the arithmetic of the
 Go code (truncating integer division, float64), so that a mistake in one is not in the other.
 """
 

@@ -1,4 +1,4 @@
-"""What the volume kernels compute, said again slowly: one node, one volume, one pod at a time.
+"""What arrays tell of volumes, said again slowly: one node, one volume, one pod at a time.
 
 Written from upstream's rules, as `slow_twins.py` is.
 """

@@ -2,7 +2,7 @@
 
 Mirrors cases of TestPodGroupPreemption in
 test/integration/scheduler/preemption/podgrouppreemption_test.go, v1.36.2, by name; all of them are
-mirrored without processes in tests/unit/daemon/core/test_group_preemption.py.
+mirrored without processes in tests/unit/daemon/core/test_preemption_by_groups.py.
 """
 
 import pytest

@@ -209,7 +209,7 @@ def test_a_score_may_come_out_of_its_range_where_sums_wrap_around() -> None:
     assert resources.most_allocated(used, capacity, [1]).tolist() == [-1000, 50]
 
 
-def test_kernels_leave_their_columns_as_they_were() -> None:
+def test_array_functions_leave_their_columns_as_they_were() -> None:
     used = [np.array([3, 9]), np.array([5, 5])]
     capacity = [np.array([10, 10]), np.array([0, 7])]
     before = [column.copy() for column in (*used, *capacity)]
