@@ -13,7 +13,7 @@ that does not fit would be a matter of truth.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +35,7 @@ from shared.errors import ObjectError
 from shared.extenders.extender_verdicts import asked_of_scorers, binders_of
 from shared.faults import reading
 from shared.framework.cluster_view import ClusterView
+from shared.framework.pod_info import PodInfo
 from shared.framework.status import CODE_NAMES, Status
 from shared.messages.from_scorer import Failure, Placements, PreemptionProposal, Proposals
 from shared.telemetry.metrics import Count
@@ -328,19 +329,35 @@ def judge(
     return Judgement(accepted, rejected, not_reserved, unreadable, stale_count)
 
 
-def takes(cache: Cache, checker: Checker, class_id: int, row: int) -> bool:
-    """Whether the node takes a pod of the class in the newest state; no, where that cannot be told."""
+def taken_count(cache: Cache, checker: Checker, class_id: int, rows: Sequence[int]) -> int:
+    """How many of the next pods of a class the nodes take in the newest state, one after the other: of
+    the first, as far as none counts for another. 0, where that cannot be told."""
     info = cache.classes.infos[class_id]
-    if not 0 <= row < cache.nodes.row_count:
-        return False
+    asked: dict[int, None] = {}
+    for row in rows:
+        if row in asked or not 0 <= row < cache.nodes.row_count:
+            break
+        asked[row] = None
+    if not asked:
+        return 0
     try:
         with reading("class", class_id):
-            profile = info.spec.scheduler_name
-            passes = checker.passing(class_id, info, profile, np.array([row], np.intp))
+            count = 1 if goes_alone(class_id, info, checker, cache.view) else len(asked)
+            distinct = np.array(list(asked)[:count], np.intp)
+            passes = checker.passing(class_id, info, info.spec.scheduler_name, distinct)
     except ObjectError:
         forget_worked_out(cache, checker)  # The next pod of the class is told.
-        return False
-    return bool(passes[0])
+        return 0
+    return count if passes.all() else int(passes.argmin())
+
+
+def goes_alone(class_id: int, info: PodInfo, checker: Checker, view: ClusterView) -> bool:
+    """Whether pods of the class keep others of it away, or count for them, wherever these are."""
+    return (
+        info.takes_claims
+        or takes_devices(info, view)
+        or checker.is_wide(class_id, info, info.spec.scheduler_name)
+    )
 
 
 def forget_worked_out(cache: Cache, checker: Checker) -> None:
@@ -381,21 +398,15 @@ def _runs(
                 goes_on &= nominations.get(attempt.pod.record.uid) is None
                 goes_on &= nominations.get(run[0][0].pod.record.uid) is None
             if goes_on:
-                goes_alone = go_alone.get(pod_class.class_id)
-                if goes_alone is None:
+                is_alone = go_alone.get(pod_class.class_id)
+                if is_alone is None:
                     try:
                         with reading("class", pod_class.class_id):
-                            goes_alone = (
-                                pod_class.info.takes_claims
-                                or takes_devices(pod_class.info, view)
-                                or checker.is_wide(
-                                    pod_class.class_id, pod_class.info, pod_class.profile
-                                )
-                            )
+                            is_alone = goes_alone(pod_class.class_id, pod_class.info, checker, view)
                     except ObjectError:
-                        goes_alone = True  # And comes out where it is checked.
-                    go_alone[pod_class.class_id] = goes_alone
-                goes_on = not goes_alone
+                        is_alone = True  # And comes out where it is checked.
+                    go_alone[pod_class.class_id] = is_alone
+                goes_on = not is_alone
             if not goes_on:
                 yield run
                 run, rows = [], set()

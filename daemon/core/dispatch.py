@@ -58,8 +58,8 @@ class Attempt(msgspec.Struct, eq=False, gc=False):
 
 
 class Foreseen(msgspec.Struct, frozen=True, gc=False):
-    """The next pods of a class would be placed so, the first of which passes every check, in the state
-    of a snapshot with what was foreseen and done since."""
+    """The next pods of a class would be placed so, in the state of a snapshot with what was foreseen and
+    done since."""
 
     sequence: int
     position: Position
@@ -69,6 +69,8 @@ class Foreseen(msgspec.Struct, frozen=True, gc=False):
     node_rows: list[int]
     took_s: float
     """The worker, to find one of them."""
+    checked_count: int = 0
+    """So many of the next pass every check, as long as nothing but these is placed."""
 
 
 class Scorer:

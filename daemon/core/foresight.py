@@ -14,7 +14,7 @@ happens, or somebody needs it (`covers_changes`). Pods that need more than a nod
 
 import msgspec
 
-from daemon.core.committer import Committer, is_wanted, takes
+from daemon.core.committer import Committer, is_wanted, taken_count
 from daemon.core.dispatch import NO_BATCH, Attempt, Foreseen, Scorer
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.queue.queued_pod import QueuedPod
@@ -51,13 +51,13 @@ class Foresight:
             node_rows=forecast.node_rows,
             took_s=forecast.took_s,
         )
-        if self._passes(foreseen):
-            scorer.foreseen = foreseen
+        scorer.foreseen = self._checked(foreseen)
 
-    def _passes(self, foreseen: Foreseen) -> bool:
-        """Whether the first of the nodes takes the pod in the newest state, if there is one."""
+    def _checked(self, foreseen: Foreseen) -> Foreseen | None:
+        """With as many as can be checked at once in the newest state; None if the next does not pass."""
         cache, checker = self._facts.cache, self._facts.checker
-        return any(takes(cache, checker, foreseen.class_id, row) for row in foreseen.node_rows[:1])
+        count = taken_count(cache, checker, foreseen.class_id, foreseen.node_rows)
+        return msgspec.structs.replace(foreseen, checked_count=count) if count else None
 
     def place(self, now_s: float) -> None:
         """Assumes the pods that wait, in their order, as far as they were foreseen."""
@@ -87,17 +87,19 @@ class Foresight:
             position=self._facts.cache.journal.position,
             ticket=foreseen.ticket + 1,
             node_rows=foreseen.node_rows[1:],
+            checked_count=foreseen.checked_count - 1,
         )
         self._followed = scorer
         return True
 
     def check_next(self) -> None:
-        """Checks what follows the last pod that was placed, which is on its way if nobody waits."""
+        """Checks what follows the last pod that was placed, if that was not done with it; that one is on
+        its way if nobody waits."""
         scorer, self._followed = self._followed, None
-        if scorer is not None and scorer.foreseen is not None:
-            still = self._is_now(scorer.foreseen.sequence, scorer.foreseen.position)
-            if not still or not self._passes(scorer.foreseen):
-                scorer.foreseen = None
+        foreseen = None if scorer is None else scorer.foreseen
+        if scorer is not None and foreseen is not None and not foreseen.checked_count:
+            is_now = self._is_now(foreseen.sequence, foreseen.position)
+            scorer.foreseen = self._checked(foreseen) if is_now else None
 
     def covers_changes(self) -> bool:
         """All that changed since the last snapshot was foreseen, and more is."""

@@ -344,12 +344,12 @@ def dictionary_marks(table: NodeTable) -> DictionaryMarks:
     """Marks of one who has everything that is interned now."""
     return DictionaryMarks(
         (
-            len(table.resources),
-            len(table.label_keys),
-            len(table.label_values),
-            len(table.names),
-            len(table.taints),
-            len(table.features),
+            len(table.resources.values),
+            len(table.label_keys.values),
+            len(table.label_values.values),
+            len(table.names.values),
+            len(table.taints.values),
+            len(table.features.values),
         )
     )
 

@@ -1,11 +1,14 @@
 """Lone pods that are placed where their worker said before they came: what that saves, and when it does
 not count."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from daemon.core.effects import TellBinder, TellScorer
 from daemon.core.events import AdapterSaid, AdminAsked, ScorerSaid
+from shared.engine.checker import Checker
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig
@@ -209,6 +212,51 @@ def test_each_is_checked_when_its_turn_is_next() -> None:
     pipeline.handle(ScorerSaid(said.peer, wrong))
     assert place(pipeline, "p", is_ahead=False) == "small"
     assert place(pipeline, "q", is_ahead=False) != "small"
+    assert used(pipeline) == 1
+    pipeline.check()
+
+
+def test_what_goes_to_nodes_apart_is_checked_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a lone pod costs its owner no check of its own."""
+    pipeline = calm(is_ahead=False)
+    asked: list[int] = []
+    passing = Checker.passing
+
+    def counting(checker: Checker, class_id: int, *rest: Any) -> Any:
+        asked.append(class_id)
+        return passing(checker, class_id, *rest)
+
+    monkeypatch.setattr(Checker, "passing", counting)
+    foresee(pipeline, 4)
+    nodes = {place(pipeline, f"p{i}", is_ahead=False) for i in range(4)}
+    assert len(nodes) == used(pipeline) == 4
+    assert len(asked) == 1
+    pipeline.check()
+
+
+def test_pods_that_keep_one_another_away_are_checked_one_by_one() -> None:
+    zone = "topology.kubernetes.io/zone"
+    term = {"topologyKey": zone, "labelSelector": {"matchLabels": {"app": "a"}}}
+    apart = {
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    }
+    pods = [make_pod(f"p{i}", labels={"app": "a"}, spec=apart) for i in range(3)]
+    pipeline = Pipeline(1)
+    zones = {f"{z}{i}": z for z in "abc" for i in range(2)}
+    pipeline.sync([make_node(name, labels={zone: z}) for name, z in zones.items()], [])
+    pipeline.add_pod(pods[0])
+    pipeline.run_until_quiet()
+    told = last_forecast(pipeline)
+    (taken,) = pipeline.bound[pods[0].uid]
+    others = [name for name in zones if zones[name] != zones[taken]]
+    rows = [pipeline.state.cache.nodes.row_of(name) for name in others[:2]]
+    wrong = msgspec.structs.replace(told, node_rows=rows)
+    pipeline.handle(ScorerSaid(pipeline.scorers[0].peer, wrong))
+    for pod in pods[1:]:
+        pipeline.add_pod(pod)
+        pipeline.run_until_quiet()
+    nodes = [node for pod in pods for node in pipeline.bound[pod.uid]]
+    assert len({zones[node] for node in nodes}) == len(pods)
     assert used(pipeline) == 1
     pipeline.check()
 
