@@ -99,8 +99,9 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
     feature_gates: str = ""
     """`Name=true,Name=false`, as kube-scheduler's; see `shared/framework/feature_gates.py`."""
     pod_groups: str = ""
-    """Whose pod groups are read as gangs, by their name in `shared/kube/foreign_groups.py`; empty: those
-    of Kubernetes."""
+    """Whose pod groups are gangs (`shared/kube/foreign_groups.py`); empty: those of Kubernetes."""
+    gang_reservation_s: float = 0.0
+    """How long a gang waits before room is held for it, and for how long that is at most; 0: never."""
     seed: int = 0
     """Breaks ties between equal scores: same events, same seed, one worker, same decisions."""
     assume_ttl_s: float = 0.0
@@ -164,6 +165,7 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
             found.append(f"--seed {self.seed}: must lie in 0..2^63-1")
         for name, seconds in (
             ("--assume-ttl-s", self.assume_ttl_s),
+            ("--gang-reservation-s", self.gang_reservation_s),
             ("--drain-s", self.drain_s),
             ("--pod-max-in-unschedulable-pods-duration", self.pod_max_in_unschedulable_pods_s),
         ):
@@ -177,11 +179,15 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
                 " workers of other hosts are let in with keys only (berth keys makes them)"
             )
         if self.pod_groups not in ("", *FOREIGN_GROUPS):
-            told = ", ".join(FOREIGN_GROUPS)
-            found.append(f"--pod-groups {self.pod_groups}: must be one of {told}")
-        elif self.pod_groups and not parse_feature_gates(self.feature_gates)[GANG_SCHEDULING]:
-            gates = "--feature-gates=GenericWorkload=true,GangScheduling=true"
-            found.append(f"--pod-groups {self.pod_groups}: needs {gates}")
+            told = f"must be one of {', '.join(FOREIGN_GROUPS)}"
+            found.append(f"--pod-groups {self.pod_groups}: {told}")
+        elif self.pod_groups or self.gang_reservation_s:
+            if not parse_feature_gates(self.feature_gates)[GANG_SCHEDULING]:
+                option = "--pod-groups" if self.pod_groups else "--gang-reservation-s"
+                told = "needs --feature-gates=GenericWorkload=true,GangScheduling=true"
+                found.append(
+                    f"{option} {self.pod_groups or f'{self.gang_reservation_s:g}'}: {told}"
+                )
         if self.log_level not in LEVELS:
             found.append(f"--log-level {self.log_level}: must be one of {', '.join(LEVELS)}")
         return found

@@ -127,6 +127,7 @@ class Berth:
         configurations: Sequence[str],
         runtime_dir: Path,
         feature_gates: str = "",
+        gang_reservation_s: float = 0.0,
     ) -> None:
         """`configurations`: as text, the first of which it starts with."""
         self.simulation = simulation
@@ -162,6 +163,7 @@ class Berth:
             gates=gates,
             prefix=prefix,
             binder_count=binder_count,
+            gang_reservation_s=gang_reservation_s,
             election=election,
             gate_path=gate_path,
         )

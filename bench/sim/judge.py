@@ -421,6 +421,7 @@ class Judge:
             or state.cache.assumed_pods()
             or state.binders.in_flight_count()
             or state.nominations.in_flight_count()
+            or state.reservations.held  # For so long others are kept away.
             or not state.scorers.ready()
             or any(pod["metadata"].get("deletionTimestamp") for pod in self._world.pods())
         )

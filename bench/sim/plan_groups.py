@@ -23,6 +23,14 @@ def feature_gates(seed: int, features: Container[str]) -> str:
     return ",".join(f"{gate}=true" for gate in gates)
 
 
+def reservation_s(seed: int, features: Container[str]) -> float:
+    """How long a gang waits for room to be held, and for how long that is; longer than whoever looks
+    whether all is at rest."""
+    if "pod_groups" not in features:
+        return 0.0
+    return random.Random(f"plan/{seed}/reservation").choice((0.0, 20.0))
+
+
 def pod_groups(draw: Draw) -> list[Action]:
     """Some groups, each with its pods."""
     made = []

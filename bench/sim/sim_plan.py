@@ -66,6 +66,7 @@ class Plan(NamedTuple):
     """The files that berth is told to read as `reload` says; it begins with the first."""
     berth_count: int = 1
     feature_gates: str = ""
+    gang_reservation_s: float = 0.0
 
     @property
     def last_s(self) -> float:
@@ -89,7 +90,7 @@ def make_plan(seed: int) -> Plan:
     berth_count = 2 if "election" in features else 1
     return Plan(
         seed, features, *counts, actions, configurations(features), berth_count,
-        plan_groups.feature_gates(seed, features),
+        plan_groups.feature_gates(seed, features), plan_groups.reservation_s(seed, features),
     )  # fmt: skip
 
 

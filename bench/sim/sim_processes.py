@@ -87,6 +87,7 @@ class Machine:
     election: LeaderElection | None
     gate_path: Path
     gates: FeatureGates = field(default_factory=FeatureGates)
+    gang_reservation_s: float = 0.0
 
 
 class Life(NamedTuple):
@@ -139,7 +140,11 @@ class OwnerProcess(LoopProcess):
     def __init__(self, machine: Machine, life: Life) -> None:
         super().__init__(machine, life)
         self.epoch = int(self.clock.wall_s() * 1e9)
-        options = OwnerOptions(machine.binder_count, machine.election is not None)
+        options = OwnerOptions(
+            machine.binder_count,
+            machine.election is not None,
+            gang_reservation_s=machine.gang_reservation_s,
+        )
         self.state = make_state(
             life.config,
             machine.gates,

@@ -97,6 +97,7 @@ def play(plan: Plan, *, is_told: bool = False) -> Outcome:
                 configurations=plan.configurations,
                 runtime_dir=runtime_dir,
                 feature_gates=plan.feature_gates,
+                gang_reservation_s=plan.gang_reservation_s,
             )
             world.berths.append(berth)
             judges.append(Judge(world, berth))

@@ -237,6 +237,14 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
         help="read these pod groups as gangs, in place of those of Kubernetes:"
         f" {', '.join(FOREIGN_GROUPS)}; with the gates GenericWorkload and GangScheduling",
     )
+    parser.add_argument(
+        "--gang-reservation-s",
+        type=float,
+        default=DEFAULTS.gang_reservation_s,
+        metavar="S",
+        help="hold room for a gang that has waited so long, for as long at most (default: never);"
+        " with the same gates",
+    )
     add_runtime_dir(parser)
 
 

@@ -23,6 +23,7 @@ import msgspec
 from daemon.core.attempt_ends import AttemptEnds
 from daemon.core.committer import Committer, Judgement, forget_worked_out
 from daemon.core.dispatch import NO_BATCH, Attempt, Scorer
+from daemon.core.group_reservations import GroupReservations
 from daemon.core.group_victims import confirmed_victims, fit_without
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.verdicts import group_verdict
@@ -46,11 +47,13 @@ class GroupCommits:
         outgoing: OutgoingWork,
         ends: AttemptEnds,
         committer: Committer,
+        reservations: GroupReservations,
     ) -> None:
         self._facts = facts
         self._outgoing = outgoing
         self._ends = ends
         self._committer = committer
+        self._reservations = reservations
 
     def commit(self, scorer: Scorer, proposals: Proposals, now_s: float) -> bool:
         """Whether the answer was one about a group; then it is settled."""
@@ -95,9 +98,10 @@ class GroupCommits:
         if error:
             result, message = "error", error
             self._fail_all(scorer, proposals, message, now_s)
-        elif found_count < needed and room is None:
-            result, message = "unschedulable", told
+        elif found_count < needed and (room is None or room.is_awaited):
+            placed = [] if room is None else _placed(scorer, room)
             self._refuse_all(scorer, proposals, now_s)
+            result, message = "unschedulable", self._reservations.hold(key, placed, told, now_s)
         elif found_count < needed:
             assert room is not None, "asked before"
             if not self._have_gone(key, first, scorer, room, proposals.generation):
@@ -112,6 +116,10 @@ class GroupCommits:
             result, message = "scheduled", ""
         else:
             return
+        if result in ("scheduled", "waiting_on_preemption"):
+            self._reservations.release(key, now_s)
+        else:
+            self._reservations.renew(key)
         self._tell(key, first, result, message, now_s)
 
     def _tell(self, key: str, first: Attempt, result: str, message: str, now_s: float) -> None:
@@ -226,8 +234,7 @@ class GroupCommits:
         """Has all go who are in a group's way; no, where that would not help any more."""
         facts = self._facts
         group = facts.groups.of(key)
-        pairs = zip(room.placements.tickets, room.placements.node_rows, strict=True)
-        placed = [(scorer.attempts[t], row) for t, row in pairs if t in scorer.attempts]
+        placed = _placed(scorer, room)
         if group is None or len(placed) < facts.groups.needed(key, first.pod):
             return False
         priority = priority_of(group)
@@ -273,6 +280,12 @@ class GroupCommits:
                 self._committer.nominate(scorer, attempt, place, generation)
                 self._ends.fail(attempt, told, now_s)
         self._try_again(scorer, proposals.skipped, now_s, is_refused=False)
+
+
+def _placed(scorer: Scorer, room: GroupRoom) -> list[tuple[Attempt, int]]:
+    """Where the pods of a group would go, those that are still out with the worker."""
+    pairs = zip(room.placements.tickets, room.placements.node_rows, strict=True)
+    return [(scorer.attempts[t], row) for t, row in pairs if t in scorer.attempts]
 
 
 def _tickets(proposals: Proposals) -> list[int]:

@@ -59,6 +59,8 @@ class GroupSettings(msgspec.Struct, frozen=True):
     """With the gate WorkloadAwarePreemption: those with the plugin DefaultPreemption. Room is made for a
     group as a whole then. None: for each of its pods by itself."""
     writes_conditions: bool = True
+    reservation_s: float = 0.0
+    """How long a gang waits before room is held for it, and for how long; 0: never."""
 
 
 class Unit(msgspec.Struct):
@@ -153,9 +155,9 @@ class PodGroups:
                     by_key[key] = units[-1]
         return units
 
-    def begin(self, unit: Unit) -> GroupTask | str:
+    def begin(self, unit: Unit, *, may_hold: bool = False) -> GroupTask | str:
         """A group goes out with a worker, its pods in the order of podGroupInfoForPod upstream; or why
-        it cannot be tried as a whole."""
+        it cannot be tried as a whole. `may_hold`: room may be held for it."""
         profiles = dict.fromkeys(pod.pod_class.profile for pod in unit.pods)
         if len(profiles) > 1:
             first, second, *_ = profiles
@@ -167,7 +169,10 @@ class PodGroups:
         unit.pods.sort(key=lambda pod: (-pod.priority, pod.initial_attempt_s or 0.0))
         self._late[unit.key] = []
         needed_count = self.needed(unit.key, unit.pods[0])
-        return GroupTask(needed_count, placements, self._preemption(unit))
+        hold = None
+        if may_hold:
+            hold = GroupPreemption("", 1 + min(pod.priority for pod in unit.pods))
+        return GroupTask(needed_count, placements, self._preemption(unit), hold)
 
     def _placements(self, unit: Unit) -> PlacementTask | str | None:
         if self._settings is None or self._settings.placing_profiles is None:

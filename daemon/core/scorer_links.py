@@ -11,6 +11,7 @@ from daemon.core.effects import Note, Publish, TellScorer
 from daemon.core.events import ScorerSaid
 from daemon.core.foresight import Foresight
 from daemon.core.group_commits import GroupCommits
+from daemon.core.group_reservations import GroupReservations
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.peer_checks import hello_problem, message_problem
 from daemon.core.pod_groups import Unit
@@ -50,7 +51,8 @@ class ScorerLinks:
         self._outgoing = outgoing
         self._ends = ends
         self._committer = committer
-        self._group_commits = GroupCommits(facts, outgoing, ends, committer)
+        self._reservations = GroupReservations(facts)
+        self._group_commits = GroupCommits(facts, outgoing, ends, committer, self._reservations)
         self._foresight = foresight
         self._resyncs: dict[bytes, str] = {}
         """Who needs everything, and why."""
@@ -188,6 +190,10 @@ class ScorerLinks:
         self._outgoing.effects.append(Note("pod_parked", fields, True))
         self._ends.fail(attempt, Failure([], suspects.WHY, [], [], True), now_s)
 
+    @property
+    def reservations(self) -> GroupReservations:
+        return self._reservations
+
     def release_parked(self, now_s: float) -> None:
         """Pods whose time is over are tried again, alone."""
         due = self._outgoing.suspects.due(now_s)
@@ -275,7 +281,8 @@ class ScorerLinks:
         unit.pods += [pod for pod in mates if self._is_tried(pod, now_s)]
         extenders = self._facts.settings.extenders
         is_asked = extenders and any(asked_of_scorers(extenders, pod.info) for pod in unit.pods)
-        task = NO_EXTENDERS if is_asked else groups.begin(unit)
+        may_hold = self._reservations.is_due(unit, now_s)
+        task = NO_EXTENDERS if is_asked else groups.begin(unit, may_hold=may_hold)
         if isinstance(task, str):
             failure = Failure([], task, [], [], True)
             for pod in unit.pods:
@@ -306,8 +313,11 @@ class ScorerLinks:
             self._outgoing.effects.append(TellScorer(scorer.peer, to_scorer.Drain()))
 
     def next_wakeup_s(self) -> float | None:
-        """When a worker may have been silent for too long; it counts only if it has pods in hand."""
+        """When a worker may have been silent for too long, which counts only if it has pods in hand, or
+        a gang holds its room no longer."""
         scorers = self._outgoing.scorers
+        ends_s = self._reservations.next_wakeup_s()
         if not scorers.attempt_count():
-            return None
-        return scorers.oldest_heard_s() + SCORER_SILENCE_MAX_S
+            return ends_s
+        silent_s = scorers.oldest_heard_s() + SCORER_SILENCE_MAX_S
+        return silent_s if ends_s is None else min(silent_s, ends_s)

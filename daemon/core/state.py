@@ -109,6 +109,7 @@ class SchedulerState:
         self._foresight = Foresight(facts, outgoing, committer)
         self._adapter_links = AdapterLinks(facts, outgoing, self._permit, now_s, in_hand)
         self._scorer_links = ScorerLinks(facts, outgoing, self._ends, committer, self._foresight)
+        self.reservations = self._scorer_links.reservations
         self._binder_links = BinderLinks(facts, outgoing, self._ends)
         self._is_stopping = False
         self._stop_waiters: list[bytes] = []
@@ -220,6 +221,7 @@ class SchedulerState:
             self._facts.changes.requeue(pod, now_s)
         self._scorer_links.lose_the_silent(now_s)
         self._scorer_links.release_parked(now_s)
+        self.reservations.pass_time(now_s)
         self._binder_links.lose_the_silent(now_s)
         if self.cache.compact():
             self._facts.checker.forget_all()

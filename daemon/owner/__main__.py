@@ -56,6 +56,7 @@ def _run(start: ChildStart) -> int:
         options.pod_max_in_unschedulable_pods_s,
         options.log_level == "debug",
         bool(options.pod_groups),
+        options.gang_reservation_s,
     )
     registry = InTreeRegistry(gates)
     now_s = clock.monotonic_s()

@@ -47,6 +47,7 @@ class OwnerOptions(NamedTuple):
     logs_attempts: bool = False
     has_foreign_groups: bool = False
     """Pod groups are other schedulers', who write their status."""
+    gang_reservation_s: float = 0.0
 
 
 def make_state(
@@ -76,7 +77,7 @@ def make_state(
         annotates_decisions=options.annotates_decisions,
         announces_nodes=gates[NOMINATED_NODE_NAME_FOR_EXPECTATION],
         preempts_async=gates[SCHEDULER_ASYNC_PREEMPTION],
-        groups=_group_settings(built, gates, has_foreign=options.has_foreign_groups),
+        groups=_group_settings(built, gates, options),
         logs_attempts=options.logs_attempts,
         configuration=scoring_digest(config, gates),
     )
@@ -103,7 +104,7 @@ def with_method(profile: BuiltProfile, point: str) -> tuple[Any, ...]:
 
 
 def _group_settings(
-    built: list[BuiltProfile], gates: FeatureGates, *, has_foreign: bool
+    built: list[BuiltProfile], gates: FeatureGates, options: OwnerOptions
 ) -> GroupSettings | None:
     if not gates[GENERIC_WORKLOAD]:
         return None
@@ -121,7 +122,8 @@ def _group_settings(
         having(GANG_SCHEDULING, "preEnqueue"),
         placing if gates[TOPOLOGY_AWARE_WORKLOAD_SCHEDULING] else None,
         preempting if gates[WORKLOAD_AWARE_PREEMPTION] else None,
-        writes_conditions=not has_foreign,
+        writes_conditions=not options.has_foreign_groups,
+        reservation_s=options.gang_reservation_s,
     )
 
 

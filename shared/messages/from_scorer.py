@@ -78,6 +78,8 @@ class GroupRoom(msgspec.Struct, array_like=True, frozen=True):
     """Rows of the pod table, as of the generation of the copy; the most important first."""
     placements: Placements
     """Where enough of its pods would go then."""
+    is_awaited: bool = False
+    """Nobody is asked to go: the places are held until the victims have gone by themselves."""
 
 
 class Proposals(_Message, frozen=True, tag="wp"):

@@ -106,6 +106,8 @@ class GroupTask(msgspec.Struct, array_like=True, frozen=True):
     placements: PlacementTask | None = None
     preemption: GroupPreemption | None = None
     """None: each of its pods may have others go, by itself."""
+    hold: GroupPreemption | None = None
+    """Whom it may wait for, if it has no place: room is held for it where they are."""
 
 
 class SchedulePods(_Message, frozen=True, tag="sP"):

@@ -41,6 +41,10 @@ LINES: Final[dict[str, str]] = {
     "pod groups: back-off of a group that was not placed": (
         f"{GROUPS}::test_a_group_waits_out_its_back_off_though_there_is_nothing_else_to_try"
     ),
+    "pod groups: a gang that small pods keep away": (
+        "unit/daemon/core/test_group_reservations.py"
+        "::test_a_gang_is_starved_by_small_pods_unless_room_is_held_for_it"
+    ),
     "pod groups: pods of which an extender has a say": (
         f"{GROUPS}::test_pods_of_a_group_are_not_placed_without_the_extender_that_has_a_say"
     ),

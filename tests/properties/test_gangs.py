@@ -25,6 +25,7 @@ class Walk:
         self.berth = Gangs(
             [make_node(f"n{n}", cpu=str(self.rng.randint(2, 5))) for n in range(4)],
             worker_count=self.rng.randint(1, 3),
+            reservation_s=self.rng.choice((0.0, 2.0)),
         )
         self.quorums: dict[str, int] = {}
         self.pods: dict[str, PodRecord] = {}

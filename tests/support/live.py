@@ -141,6 +141,7 @@ class LiveBerth(LiveCluster):
         faults: FaultPlan | None = None,
         before: Callable[[LiveCluster], object] = lambda _: None,
         log_level: str = "warning",
+        gang_reservation_s: float = 0.0,
     ) -> None:
         """`plugins`: entry points (name -> "module:object") to install for the processes;
         `plugin_path`: folders with packages that are installed already; `before`: makes what is
@@ -164,6 +165,7 @@ class LiveBerth(LiveCluster):
             config=str(config_path),
             feature_gates=feature_gates,
             log_level=log_level,
+            gang_reservation_s=gang_reservation_s,
         )
         plan = ChildPlan(options=options, breaks_ties_by_name=True)
         self._processes = UnsupervisedProcesses(self._folder, plan, environment)

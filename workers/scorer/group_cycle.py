@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
+import msgspec
 import numpy as np
 
 from shared.columns.schema import Int64s, Rows
@@ -80,6 +81,8 @@ class GroupCycle:
         self._engine = engine
         self._place = place
         self._choose = choose
+        self._only_looks = False
+        """Nothing stays on the copy, and nobody is to make room."""
         self._where = ""
         """The placement that was tried last."""
         self._class_counts = Counter[int]()
@@ -99,7 +102,13 @@ class GroupCycle:
             if not task.refusal and has_unconfirmed(self._replica.view, task.priority):
                 return BatchAnswers(Placements([], []), [], self._tickets())
             told = f"{told}, {room}"
-        return answers._replace(group_message=f"{told}; {self._lack(answers)}")
+        answers = answers._replace(group_message=f"{told}; {self._lack(answers)}")
+        hold = self._group.hold
+        room = "" if hold is None else make_room(self._replica.view, hold, self._where_enough_fit)
+        if not isinstance(room, str):
+            awaited = msgspec.structs.replace(room, is_awaited=True)
+            return answers._replace(group_room=awaited)
+        return answers
 
     def _lack(self, answers: BatchAnswers) -> str:
         classes = self._replica.classes
@@ -143,13 +152,15 @@ class GroupCycle:
         answers = self._place(self._batch, self._sequence, placement.rows, self._limits)
         is_going = len(answers.placements.tickets) >= self._group.needed
         is_going &= answers.found_count == len(answers.placements.tickets)
-        if not stays or not is_going or answers.is_error:
+        if not stays or self._only_looks or not is_going or answers.is_error:
             self._replica.roll_back(mark)
         return answers
 
     @property
     def _limits(self) -> SearchLimits:
         """Of the rooms that its pods may look for."""
+        if self._only_looks:
+            return NO_SEARCHES
         task, forbidden = self._group.placements, ""
         if task is not None and task.levels:
             forbidden = NOT_ELIGIBLE
@@ -159,9 +170,9 @@ class GroupCycle:
 
     def _where_enough_fit(self) -> Placements | None:
         """As `Fits` has it."""
-        mark = self._replica.mark()
-        placements = self._place(self._batch, self._sequence, None, NO_SEARCHES).placements
-        self._replica.roll_back(mark)
+        self._only_looks = True
+        placements = self._placed().placements
+        self._only_looks = False
         return placements if len(placements.tickets) >= self._group.needed else None
 
     # Placements ----------------------------------------------------------------------------------

@@ -57,11 +57,16 @@ class Gangs(Pipeline):
         has_placements: bool = False,
         preempting: frozenset[str] | None = None,
         writes_conditions: bool = True,
+        reservation_s: float = 0.0,
         **more: Any,
     ) -> None:
         placing = frozenset(schedulers) if has_placements else None
         settings = GroupSettings(
-            frozenset(schedulers), placing, preempting, writes_conditions=writes_conditions
+            frozenset(schedulers),
+            placing,
+            preempting,
+            writes_conditions=writes_conditions,
+            reservation_s=reservation_s,
         )
         super().__init__(worker_count, groups=settings, schedulers=schedulers, **more)
         self.sync([make_node("node", cpu="4")] if nodes is None else nodes, [])

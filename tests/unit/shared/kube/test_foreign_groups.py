@@ -78,3 +78,9 @@ def test_what_cannot_work_is_told(whose: str, gates: str, problem: str) -> None:
     (found,) = RuntimeOptions(pod_groups=whose, feature_gates=gates).problems()
     assert found.startswith(f"--pod-groups {whose}: {problem}")
     assert RuntimeOptions(pod_groups="volcano", feature_gates=GATES).problems() == []
+
+
+def test_room_is_held_for_gangs_where_there_are_any() -> None:
+    (found,) = RuntimeOptions(gang_reservation_s=60.0).problems()
+    assert found.startswith("--gang-reservation-s 60: needs --feature-gates=GenericWorkload=true,")
+    assert not RuntimeOptions(gang_reservation_s=60.0, feature_gates=GATES).problems()

@@ -1,0 +1,189 @@
+"""Room that is held for a gang: it gets its place beside small pods that never cease, nobody else waits
+longer for that than was said, and nothing is held where nobody asked for it."""
+
+import itertools
+from collections import deque
+from typing import Any, Final
+
+import pytest
+
+from shared.kube.objects import Node
+from shared.kube.pod_record import PodRecord
+from tests.support.builders import make_node
+from tests.unit.daemon.core.test_pod_groups import Gangs, gang, lone, names
+
+LASTS_S: Final = 30.0
+
+
+def nodes_of(count: int, cpu: str = "4") -> list[Node]:
+    return [make_node(f"n{n}", cpu=cpu, labels={"rack": f"r{n // 2}"}) for n in range(count)]
+
+
+class Stream:
+    """A full cluster: each second one small pod ends, and there is always one that waits."""
+
+    def __init__(self, berth: Gangs, cpu_count: int) -> None:
+        self.berth = berth
+        self._numbers = itertools.count()
+        self._there: deque[PodRecord] = deque()
+        for _ in range(cpu_count + 2):
+            self._come()
+        berth.settle()
+
+    def _come(self) -> None:
+        pod = lone(f"small{next(self._numbers)}", "1")
+        self._there.append(pod)
+        self.berth.add_pod(pod)
+
+    def second(self) -> None:
+        """The oldest of those on nodes ends, and another comes."""
+        cache = self.berth.state.cache
+        running = (pod for pod in self._there if cache.get_pod(pod.uid) is not None)
+        ends = next(running, None)
+        if ends is not None:
+            self._there.remove(ends)
+            self.berth.delete_pod(ends)
+        self._come()
+        self.berth.advance(1.0)
+        self.berth.settle()
+
+
+def seconds_until_placed(reservation_s: float, seconds_max: int) -> int:
+    """Of a gang that needs the room of a whole node, beside small pods; -1: never."""
+    berth = Gangs(nodes_of(4), reservation_s=reservation_s)
+    stream = Stream(berth, 16)
+    berth.add_group("pg1", 4)
+    pods = gang("m1", "m2", "m3", "m4", priority=100)
+    for pod in pods:
+        berth.add_pod(pod)
+    for second in range(seconds_max):
+        if berth.bound_names() >= names(pods):
+            return second
+        stream.second()
+    return -1
+
+
+def test_a_gang_is_starved_by_small_pods_unless_room_is_held_for_it() -> None:
+    assert seconds_until_placed(0.0, 300) == -1
+    # It waits so long first, holds a node's room at its next attempt, and the pods there end.
+    assert LASTS_S <= seconds_until_placed(LASTS_S, 300) <= 3 * LASTS_S
+
+
+class Held:
+    """One full node with a pod that stays, another that has room for less than the gang."""
+
+    def __init__(self, **more: Any) -> None:
+        self.berth = Gangs(nodes_of(1), reservation_s=LASTS_S, **more)
+        self.stays = lone("stays", "2", priority=0)
+        self.berth.add(self.stays)
+        self.berth.add_group("pg1", 4)
+        self.pods = gang("m1", "m2", "m3", "m4")
+        self.berth.add(*self.pods)
+
+    def wait_until_held(self) -> None:
+        for _ in range(4):
+            self.berth.wait()
+        assert self.berth.state.reservations.held is not None
+
+    def places(self) -> int:
+        return len(self.berth.state.queue.nominator)
+
+
+def test_what_is_free_is_held_and_the_condition_says_so() -> None:
+    held = Held()
+    assert held.places() == 0
+    held.wait_until_held()
+    assert held.places() == 4
+    assert held.berth.lack("pg1").endswith("; holds room on 1 nodes for 30 s at most")
+    held.berth.add(lone("small", "1", priority=0))
+    assert "small" not in held.berth.bound_names()
+    assert not held.berth.nominated, "the API server is told nothing of it"
+
+
+def test_attempts_that_fail_meanwhile_end_nothing() -> None:
+    held = Held()
+    held.wait_until_held()
+    held.berth.wait()
+    assert held.places() == 4
+
+
+def test_after_as_much_time_nothing_is_held_and_who_waited_for_that_is_placed() -> None:
+    held = Held()
+    held.wait_until_held()
+    held.berth.add(lone("small", "1", priority=0))
+    ends_s = held.berth.state.next_wakeup_s()
+    room = held.berth.state.reservations.held
+    assert room is not None
+    assert ends_s <= room.until_s <= held.berth.now_s + LASTS_S
+    held.berth.advance(room.until_s - held.berth.now_s)
+    held.berth.settle()
+    assert held.places() == 0
+    held.berth.wait()
+    assert "small" in held.berth.bound_names()
+
+
+def test_it_is_not_held_again_at_once() -> None:
+    held = Held()
+    seen = []
+    for _ in range(40):
+        held.berth.wait()
+        seen.append(held.berth.state.reservations.held is not None)
+    lengths = [(is_held, len(list(some))) for is_held, some in itertools.groupby(seen)]
+    assert len(lengths) > 4
+    for is_held, count in lengths[1:-1]:  # Of 11 s each.
+        assert count * 11.0 <= LASTS_S + 11.0 if is_held else count * 11.0 > LASTS_S * 2 - 11.0
+
+
+def test_who_matters_more_is_not_kept_away() -> None:
+    held = Held()
+    held.wait_until_held()
+    held.berth.add(lone("urgent", "1", priority=1000))
+    assert "urgent" in held.berth.bound_names()
+
+
+def test_a_gang_that_gets_its_place_holds_nothing_more() -> None:
+    held = Held()
+    held.wait_until_held()
+    held.berth.delete_pod(held.stays)
+    held.berth.wait()
+    assert held.berth.bound_names() >= names(held.pods)
+    assert held.berth.state.reservations.held is None
+    assert held.places() == 0
+
+
+def test_only_one_gang_holds_room() -> None:
+    held = Held()
+    held.berth.add_group("pg2", 3)
+    held.berth.add(*gang("o1", "o2", "o3", group="pg2"))
+    held.wait_until_held()
+    held.berth.wait()
+    room = held.berth.state.reservations.held
+    assert room is not None
+    held_by = {uid.removeprefix("uid-")[0] for uid in held.berth.state.queue.nominator.uids()}
+    assert len(held_by) == 1
+
+
+@pytest.mark.parametrize("worker_count", [1, 2])
+def test_with_a_topology_constraint_it_is_held_in_one_rack(worker_count: int) -> None:
+    berth = Gangs(nodes_of(6), worker_count, reservation_s=LASTS_S, has_placements=True)
+    berth.add(*(lone(f"s{n}", "1") for n in range(24)))
+    constraint = {"topology": [{"key": "rack"}]}
+    berth.add_group("pg1", 8, schedulingConstraints=constraint)
+    berth.add(*gang(*(f"m{n}" for n in range(8)), priority=100))
+    for _ in range(4):
+        berth.wait()
+    room = berth.state.reservations.held
+    assert room is not None
+    assert sorted(set(room.places.values())) in (["n0", "n1"], ["n2", "n3"], ["n4", "n5"])
+
+
+def test_a_node_that_goes_takes_what_was_held_there_with_it() -> None:
+    held = Held()
+    held.wait_until_held()
+    held.berth.remove_node("n0")
+    held.berth.wait()
+    held.berth.check()
+    held.berth.add_node(make_node("n1", cpu="8"))
+    held.berth.wait()
+    held.berth.wait()
+    assert held.berth.bound_names() >= names(held.pods)
