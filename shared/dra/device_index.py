@@ -7,7 +7,8 @@ differs between them is names, which decide nothing but texts.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import compress
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -37,6 +38,9 @@ CLASSES: Final = "deviceclasses"
 _KEY: Final = "device index"
 NO_SLICES_ID: Final = 0
 """Signature of a node without slices of its own."""
+POOLS_KEPT_MAX: Final = 1 << 18
+"""Of all nodes together, before they are put together anew: 64 pools a node at 4,096 nodes that have
+slices of their own. Where nodes reach shared ones alone, those that reach the same are one."""
 
 
 class Groups(NamedTuple):
@@ -74,7 +78,12 @@ class DeviceIndex:
         """Of these pools, as who has no devices of them sees them, those that keep a pod out."""
         self._by_pool: dict[PoolId, dict[str, SliceView]] = {}
         self._matches: list[NodeMatch] | None = None
+        self._pools: dict[tuple[str, tuple[bool, ...] | None], list[Pool]] = {}
+        """As `_gathered` found them, as long as no slice changes."""
+        self._pool_count = 0
         self._shared_pools: list[PoolId] = []
+        """Of these slices, sorted, and their names, as of `_matches`."""
+        self._shared_names: set[str] = set()
         self._signature_ids: dict[object, int] = {None: NO_SLICES_ID}
         self._dirty: set[str] = set()
         """Nodes with slices of their own whose signature is to be made."""
@@ -137,6 +146,8 @@ class DeviceIndex:
             del self.special_claims[uid]
 
     def _see_slice(self, key: str) -> None:
+        self._pools.clear()
+        self._pool_count = 0
         old = self._slices.pop(key, None)
         if old is not None:
             self._note_far(old, -1)
@@ -183,16 +194,47 @@ class DeviceIndex:
     # A single node -------------------------------------------------------------------------------
 
     def pools(self, nodes: NodeTable, row: int) -> list[Pool]:
-        """The pools that a node can reach, and those of other nodes that are in its way."""
-        own = self._by_node.get(nodes.name_of(row), {})
-        slices = (*own.values(), *self._shared.values())
-        pools = gather(slices, self._siblings, lambda match: reaches(match, nodes, row))
+        """The pools that a node can reach, and those of other nodes that are in its way. Read only."""
+        reached = None
+        if self._shared:
+            reached = tuple(reaches(match, nodes, row) for match in self._distinct_matches())
+        pools = self._gathered(nodes.name_of(row), reached)
         if self._far_pools is None:
             self._far_pools = out_of_reach(self._far_counters, self._siblings)
         if not self._far_pools:
             return pools
-        reached = {pool.pool_id for pool in pools}
-        return in_order([*pools, *(p for p in self._far_pools if p.pool_id not in reached)])
+        own = {pool.pool_id for pool in pools}
+        return in_order([*pools, *(p for p in self._far_pools if p.pool_id not in own)])
+
+    def _gathered(self, name: str, reached: tuple[bool, ...] | None) -> list[Pool]:
+        """The pools of a node that reaches these of the distinct matches; None: those in which it has
+        slices of its own, as far as these go."""
+        own = self._by_node.get(name, {})
+        key = (name if own else "", reached)
+        pools = self._pools.get(key)
+        if pools is None:
+            pools = self._gather(name, own.values(), reached)
+            if self._pool_count > POOLS_KEPT_MAX:
+                self._pools.clear()
+                self._pool_count = 0
+            self._pools[key] = pools
+            self._pool_count += 1 + len(pools)
+        return pools
+
+    def _gather(
+        self, name: str, own: Collection[SliceView], reached: tuple[bool, ...] | None
+    ) -> list[Pool]:
+        slices, met = [*own], {view.match for view in own}
+        if reached is not None:
+            if own and not any(map(self._is_for_many, own)):
+                return in_order([*self._gathered(name, None), *self._gathered("", reached)])
+            slices += self._shared.values()
+            met.update(compress(self._distinct_matches(), reached))
+        return gather(slices, self._siblings, met.__contains__)
+
+    def _is_for_many(self, own: SliceView) -> bool:
+        """Whether the pool of a slice of one node has slices that belong to no single one."""
+        return any(not each.match.node_name for each in self._by_pool[own.pool_id].values())
 
     def class_counts(
         self, nodes: NodeTable, rows: Rows, device_class: DeviceClass
@@ -248,12 +290,18 @@ class DeviceIndex:
 
     def _matched(self, nodes: NodeTable, rows: Rows) -> NDArray[np.uint8] | None:
         """Which slices that belong to no single node each row reaches, as bits."""
+        matches = self._distinct_matches()
+        if not matches:
+            return None
+        return np.packbits(np.array([_reached(m, nodes, rows) for m in matches]), axis=0).T
+
+    def _distinct_matches(self) -> list[NodeMatch]:
+        """Of slices that belong to no single node, and of their devices."""
         if self._matches is None:
             self._matches = _distinct_matches(self._shared.values())
-        if not self._matches:
-            return None
-        answers = [_reached(match, nodes, rows) for match in self._matches]
-        return np.packbits(np.array(answers), axis=0).T
+            self._shared_pools = sorted({view.pool_id for view in self._shared.values()})
+            self._shared_names = {pool for _, pool in self._shared_pools}
+        return self._matches
 
     def _make_signatures(self, nodes: NodeTable) -> None:
         count = len(nodes.names.values)
@@ -262,7 +310,7 @@ class DeviceIndex:
             self._signatures = np.concatenate((self._signatures, more))
         if not self._dirty:
             return
-        self._shared_pools = sorted({view.pool_id for view in self._shared.values()})
+        self._distinct_matches()
         # A new set: one that was once large is slow to look through, however few are in it.
         dirty, self._dirty = self._dirty, set()
         for name in dirty:
@@ -278,16 +326,15 @@ class DeviceIndex:
         own = self._by_node.get(name)
         if not own:
             return None
-        if any(view.pool_id in self._shared_pools or view.problem for view in own.values()):
+        if any(self._is_for_many(view) or view.problem for view in own.values()):
             return name  # Its own slices are part of a pool for many: it is like no other.
-        pools = gather(own.values(), self._siblings, lambda match: match.node_name == name)
-        shared_names = {pool for _, pool in self._shared_pools}
+        pools = self._gathered(name, None)
         names = [pool.pool_id[1] for pool in pools]
         return tuple(
             (
                 bisect_left(self._shared_pools, pool.pool_id),
                 names.index(pool.pool_id[1]),
-                pool.pool_id[1] in shared_names,
+                pool.pool_id[1] in self._shared_names,
                 pool.pool_id[0],
                 pool.is_incomplete,
                 bool(pool.invalid),

@@ -1,5 +1,6 @@
 """DynamicResources as a plugin, and that nodes which offer the same may share a result."""
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -9,7 +10,9 @@ from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
 from shared.dra.allocator import INVALID_POOLS
-from shared.dra.device_index import CLAIMS, device_index
+from shared.dra.device_index import CLAIMS, SLICES, device_index, reaches
+from shared.dra.pools import Pool, gather
+from shared.dra.resource_slices import PoolId, SliceView
 from shared.framework.normalize import SCORE_MAX
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import MORE_REASONS, REASONS_MAX, Code
@@ -332,11 +335,43 @@ def test_nodes_that_share_a_result_would_each_have_come_to_it(
         assert plugin().score(state, pod, cache.view, rows_of(row))[0] == scores[i]
 
 
+Seen = list[list[tuple[object, ...]]]
+"""The pools of each node."""
+
+
+def shown(pools_of: Callable[[int], Iterable[Pool]], cache: Cache) -> Seen:
+    return [
+        [
+            (pool.pool_id, pool.is_incomplete, pool.invalid, [each.name for each in pool.slices])
+            for pool in pools_of(row)
+        ]
+        for row in cache.nodes.present_rows().tolist()
+    ]
+
+
+def pools_kept(cache: Cache) -> Seen:
+    index = device_index(cache.view)
+    return shown(lambda row: index.pools(cache.nodes, row), cache)
+
+
+def pools_anew(cache: Cache) -> Seen:
+    """By looking at every slice for each node."""
+    slices = [SliceView(each) for each in cache.objects.all(SLICES).values()]
+
+    def of_pool(pool_id: PoolId) -> list[SliceView]:
+        return [each for each in slices if each.pool_id == pool_id]
+
+    return shown(
+        lambda row: gather(slices, of_pool, lambda match: reaches(match, cache.nodes, row)), cache
+    )
+
+
 @given(clusters(), st.data())
 def test_the_index_follows_changes(cache: Cache, data: st.DataObject) -> None:
     put(cache, make_claim())
     pod = pod_info(pod_of("claim"))
     verdicts(cache, pod)
+    pools_kept(cache)
     for key in data.draw(st.lists(st.sampled_from(range(6)), max_size=3)):
         taken = f"default/t{key}"
         if cache.objects.get(CLAIMS, taken) is not None:
@@ -344,6 +379,7 @@ def test_the_index_follows_changes(cache: Cache, data: st.DataObject) -> None:
         else:
             put(cache, make_slice(f"n{key}", [device("d0")]))
     followed = verdicts(cache, pod)
+    assert pools_kept(cache) == pools_anew(cache)
     cache.view.kept.clear()
     assert verdicts(cache, pod) == followed
     groups = device_index(cache.view).groups(cache.nodes, cache.nodes.present_rows())
