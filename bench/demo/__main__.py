@@ -7,11 +7,13 @@ from contextlib import ExitStack
 from math import inf
 from pathlib import Path
 
+import msgspec
+
 from bench.demo.demo_figures import table
-from bench.demo.demo_run import DemoOptions, run_demo
+from bench.demo.demo_run import DemoOptions, Outcome, run_demo
 from bench.demo.progress import Progress
 from bench.demo.report import report_html
-from bench.demo.workload import Workload, openb_workload, synthetic_workload
+from bench.demo.workload import Workload, openb_jobs, openb_workload, synthetic_workload
 from bench.watched.berth_options import add_berth_options
 from bench.watched.output_file import OutputFile, figures_json
 from bench.watched.server_pace import add_pace_options, pace_of
@@ -45,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             figures = outputs.enter_context(OutputFile("--json", parsed.json))
         with Progress() as progress:
             outcome = run_demo(workload, options, progress)
+            if parsed.gangs:
+                outcome = beside(outcome, run_demo(openb_jobs(as_gangs=True), options, progress))
         print(table(outcome.figures))
         problem = report.put(report_html(outcome).encode())
         print(f"report: {problem or parsed.report}")
@@ -52,6 +56,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             problem = untold
             print(f"figures: {untold}")
     return exit_codes.FAILED if problem or outcome.figures.problems else exit_codes.OK
+
+
+def beside(before: Outcome, outcome: Outcome) -> Outcome:
+    """A run, with what became of jobs in the one before."""
+    jobs = [*before.figures.jobs, *outcome.figures.jobs]
+    problems = [*before.figures.problems, *outcome.figures.problems]
+    figures = msgspec.structs.replace(outcome.figures, jobs=jobs, problems=problems)
+    return msgspec.structs.replace(outcome, figures=figures)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -62,6 +74,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     defaults = DemoOptions()
     add = parser.add_argument
+    add(
+        "--gangs",
+        action="store_true",
+        help="each pod of the trace with several GPUs is a job of as many pods: a run pod by pod, then"
+        " one with jobs as gangs, side by side in the report",
+    )
     add("--nodes", type=int, metavar="N", help="a synthetic cluster of N equal nodes instead")
     add("--pods", type=int, metavar="N", help="and N equal pods")
     add(
@@ -95,6 +113,8 @@ def _workload(parsed: argparse.Namespace) -> Workload:
     problems = []
     if (parsed.nodes is None) != (parsed.pods is None):
         problems.append("--nodes and --pods: give both, or neither for the openb trace")
+    if parsed.gangs and parsed.nodes is not None:
+        problems.append("--gangs: of the openb trace; leave --nodes and --pods away")
     for option, number, most in (
         ("--nodes", parsed.nodes, NODES_MAX),
         ("--pods", parsed.pods, PODS_MAX),
@@ -106,6 +126,8 @@ def _workload(parsed: argparse.Namespace) -> Workload:
     problems += pace_of(parsed).problems()
     if problems:
         raise ConfigurationError("command line", problems)
+    if parsed.gangs:
+        return openb_jobs(as_gangs=False)
     if parsed.nodes is None:
         return openb_workload()
     return synthetic_workload(parsed.nodes, parsed.pods)

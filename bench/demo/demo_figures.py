@@ -47,6 +47,23 @@ class ResourceFigures(msgspec.Struct, frozen=True):
         return 100.0 * self.requested / self.allocatable if self.allocatable else 0.0
 
 
+class JobFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of jobs of which no pod is of use without the others."""
+
+    title: str
+    """Of the run."""
+    job_count: int
+    whole_count: int
+    """Jobs of which all pods have a node."""
+    stranded_pod_count: int
+    """Pods that have a node, in jobs that are not whole: each holds a GPU for nothing."""
+    waiting_ms: dict[str, float]
+    """Of whole jobs, from the creation of the last pod to the last binding: p50, p90, p99, p100."""
+    gpus_percent: float
+    """So much of all GPUs is given to pods; and without the stranded:"""
+    gpus_useful_percent: float
+
+
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """One run of the demo."""
 
@@ -70,6 +87,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     resources: dict[str, ResourceFigures]
     processes: list[ProcessFigures]
     owner_counters: dict[str, int]
+    jobs: list[JobFigures] = []
+    """Where there are jobs: of this run, after that of the run without gangs."""
     problems: list[str]
     """What the check of the API server's objects found. Empty: all is well."""
     settings: dict[str, str]
@@ -89,6 +108,48 @@ def latency_ms(book: PodBook) -> dict[str, float]:
     """The usual percentiles."""
     ordered = book.latencies_s()
     return {f"p{percent}": percentile(ordered, percent) * 1000 for percent in PERCENTILES}
+
+
+def job_figures(
+    title: str, jobs: Mapping[str, list[str]], book: PodBook, gpus: ResourceFigures
+) -> JobFigures:
+    """Each pod of a job has one GPU."""
+    whole = [pods for pods in jobs.values() if all(pod in book.bound_s for pod in pods)]
+    waits = sorted(
+        max(book.bound_s[pod] for pod in pods) - max(book.created_s[pod] for pod in pods)
+        for pods in whole
+    )
+    bound_count = sum(pod in book.bound_s for pods in jobs.values() for pod in pods)
+    stranded_count = bound_count - sum(map(len, whole))
+    useful = msgspec.structs.replace(gpus, requested=gpus.requested - stranded_count)
+    return JobFigures(
+        title=title,
+        job_count=len(jobs),
+        whole_count=len(whole),
+        stranded_pod_count=stranded_count,
+        waiting_ms={f"p{each}": percentile(waits, each) * 1000 for each in PERCENTILES},
+        gpus_percent=gpus.percent,
+        gpus_useful_percent=useful.percent,
+    )
+
+
+JOB_HEADINGS: Final = (
+    "Jobs", "Whole", "Pods that hold a GPU for nothing", "Median wait", "Longest wait",
+    "GPUs given", "GPUs of use",
+)  # fmt: skip
+
+
+def job_row(one: JobFigures) -> tuple[str, ...]:
+    """Under these headings."""
+    return (
+        one.title,
+        f"{one.whole_count} of {one.job_count}",
+        f"{one.stranded_pod_count}",
+        f"{one.waiting_ms['p50']:,.0f} ms",
+        f"{one.waiting_ms['p100']:,.0f} ms",
+        f"{one.gpus_percent:.2f} %",
+        f"{one.gpus_useful_percent:.2f} %",
+    )
 
 
 def process_figures(
@@ -164,6 +225,7 @@ def table(figures: Figures) -> str:
                 for name, one in figures.resources.items()
             ],
         ),
+        *_jobs(figures),
         "",
         *columns(
             ("PROCESS", "CPU ms/pod", "CPU s", "PEAK MiB", "RESTARTS"),
@@ -185,6 +247,13 @@ def table(figures: Figures) -> str:
         "; ".join(f"{name} {told}" for name, told in figures.settings.items()),
     ]
     return "\n".join(lines)
+
+
+def _jobs(figures: Figures) -> list[str]:
+    if not figures.jobs:
+        return []
+    headings = tuple(each.upper() for each in JOB_HEADINGS)
+    return ["", *columns(headings, [job_row(one) for one in figures.jobs])]
 
 
 def _reasons(figures: Figures) -> list[str]:

@@ -20,6 +20,7 @@ import msgspec
 from bench.demo.cluster_check import PROBLEMS_SHOWN_MAX, CheckResult, check_cluster
 from bench.demo.demo_figures import (
     Figures,
+    job_figures,
     latency_ms,
     process_figures,
     reason_figures,
@@ -28,7 +29,7 @@ from bench.demo.demo_figures import (
 from bench.demo.pod_book import PodBook
 from bench.demo.progress import Moment, Progress
 from bench.demo.watcher import pod_watcher
-from bench.demo.workload import NAMESPACE, Workload
+from bench.demo.workload import GPU_RESOURCE, NAMESPACE, Workload
 from bench.watched.berth_options import BerthOptions
 from bench.watched.machine import commit, this_machine
 from bench.watched.owner_status import owner_status
@@ -58,6 +59,10 @@ RATE_WINDOW: Final = 8
 """Samples over which rates are shown: two seconds."""
 IDLE_SAMPLES: Final = 4
 """So many samples without any change count as the end: one second in which nothing moves."""
+GANGS_IDLE_SAMPLES: Final = 48
+"""A gang that has no place is tried again after 10 s at most: these are 12 s without a binding."""
+GROUPS_PATH: Final = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{NAMESPACE}/podgroups"
+GATES: Final = "GenericWorkload=true,GangScheduling=true"
 CHANGES_PER_POD: Final = 8
 """Versions that the server keeps per pod. A pod is created, bound, and may get some conditions."""
 
@@ -158,6 +163,9 @@ class _Run:
         await create_all(self._client, NODES_PATH, nodes)
         self._show("starting berth")
         arguments = ["--server", self._address, *self._options.arguments()]
+        if self._workload.groups:
+            arguments += ["--feature-gates", GATES]
+            await create_all(self._client, GROUPS_PATH, self._workload.groups)
         self._berth = await start_berth(self._folder, arguments)
         watcher = pod_watcher(self._client, self._book, self._clock)
         await watcher.start()
@@ -207,7 +215,8 @@ class _Run:
         """Until nothing is pending and, for a while, nothing changes any more."""
         still_count = 0
         seen: tuple[int, dict[str, int]] | None = None
-        while still_count < IDLE_SAMPLES:
+        has_gangs = bool(self._workload.groups)
+        while still_count < (GANGS_IDLE_SAMPLES if has_gangs else IDLE_SAMPLES):
             await asyncio.sleep(SAMPLE_S)
             assert self._berth is not None, "started before"
             self._berth.check()
@@ -215,7 +224,8 @@ class _Run:
             self._meter.sample()
             self._status = await owner_status(self._owner)
             self._show("scheduling")
-            now = (self._book.change_count, self._status.counters if self._status else {})
+            counters = self._status.counters if self._status and not has_gangs else {}
+            now = (len(self._book.bound_s) if has_gangs else self._book.change_count, counters)
             still_count = still_count + 1 if self._is_settled() and now == seen else 0
             seen = now
 
@@ -226,6 +236,8 @@ class _Run:
         if book.pending_count or status is None:
             return False
         queue = status.queue
+        if self._workload.groups:
+            return not status.binds_in_flight
         return not (queue.active or queue.backoff or queue.in_flight or status.binds_in_flight)
 
     def _show(self, phase: str) -> None:
@@ -264,6 +276,8 @@ class _Run:
         last_s = max(book.bound_s.values(), default=first_s)
         schedule_s = last_s - first_s
         bound_count = len(book.bound_s)
+        resources, jobs = resource_figures(check), self._workload.jobs
+        title = "as gangs" if self._workload.groups else "pod by pod"
         figures = Figures(
             workload=f"{self._workload.title}. {self._workload.note}",
             node_count=len(self._workload.nodes),
@@ -276,7 +290,8 @@ class _Run:
             latency_ms=latency_ms(book),
             unschedulable=dict(book.messages().most_common()),
             reasons=reasons,
-            resources=resource_figures(check),
+            resources=resources,
+            jobs=[job_figures(title, jobs, book, resources[GPU_RESOURCE])] if jobs else [],
             processes=process_figures(
                 self._meter.cpu_s(), self._meter.rss_peak_bytes, self._meter.restarts, pod_count
             ),

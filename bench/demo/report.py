@@ -9,7 +9,15 @@ from html import escape
 from itertools import pairwise
 from typing import Final
 
-from bench.demo.demo_figures import SHOWN_RESOURCES, Figures, amount, percentile, verdict
+from bench.demo.demo_figures import (
+    JOB_HEADINGS,
+    SHOWN_RESOURCES,
+    Figures,
+    amount,
+    job_row,
+    percentile,
+    verdict,
+)
 from bench.demo.demo_run import Outcome
 from daemon.overview.page_parts import Cell, folded, headline, page, section, table
 from daemon.overview.pending import called
@@ -23,6 +31,7 @@ def report_html(outcome: Outcome) -> str:
     parts = [
         _headline(figures),
         _verdict(figures),
+        section("Gangs", _jobs(figures)) if figures.jobs else "",
         section("Unschedulable pods", _reasons(figures)) if figures.unschedulable_count else "",
         section("The run", "<div class='plots'>", *(plot(outcome) for plot in plots), "</div>"),
         section("Nodes, in order of name", "<div class='plots'>", *_nodes(outcome), "</div>"),
@@ -69,6 +78,10 @@ def _reasons(figures: Figures) -> str:
     told = f"all {len(messages)} messages" if len(messages) > 1 else "the message"
     whole = folded(f"In kube-scheduler's words: {told}", table(("Message", "Pods"), messages))
     return table(("Reason", "", "For example", "Pods"), rows, left=3) + whole
+
+
+def _jobs(figures: Figures) -> str:
+    return table(JOB_HEADINGS, [job_row(one) for one in figures.jobs])
 
 
 def _allocation(figures: Figures) -> str:

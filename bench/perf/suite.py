@@ -89,6 +89,9 @@ SUITE: Final = (
     Row("SteadyArrival/5000Nodes_10PerSecond", "decisions"),
     Row("SteadyArrivalFast/5000Nodes_1000PerSecond", "decisions"),
     Row("ManyPods/5000Nodes_150000Pods", "decisions"),
+    Row("Gangs/5000Nodes_100Gangs", "decisions", mark=15_000.0),
+    Row("Gangs/5000Nodes_100Gangs", "http"),
+    Row("OneGang/5000Nodes_4096Pods", "decisions"),
     Row("OneClass/100000Nodes_10000Pods", "decisions"),
     Row("Heterogeneous/100000Nodes_1000Pods", "decisions"),
     # Volumes.

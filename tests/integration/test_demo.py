@@ -8,7 +8,8 @@ import pytest
 
 from bench.demo.demo_run import DemoFailedError, DemoOptions, run_demo
 from bench.demo.progress import Progress
-from bench.demo.workload import Workload, synthetic_workload
+from bench.demo.workload import Workload, jobs_of, synthetic_workload
+from bench.openb.trace import TraceNode, TracePod
 from daemon import cli
 from shared import exit_codes
 from tests.support.waiting import HANG_S
@@ -48,6 +49,17 @@ def test_what_does_not_fit_is_reported_with_kube_schedulers_message() -> None:
     assert outcome.figures.resources["cpu"].percent == pytest.approx(100.0)
 
 
+def test_of_jobs_that_are_gangs_none_holds_a_gpu_for_nothing() -> None:
+    nodes = [TraceNode("n", 64_000, 65_536, 4, "T4")]
+    trace = [TracePod(f"job{number}", 4_000, 4_096, 4, (), "LS") for number in range(2)]
+    workload = jobs_of(nodes, trace, as_gangs=True)
+    outcome = run_demo(workload, DemoOptions(timeout_s=HANG_S), Progress())
+    (jobs,) = outcome.figures.jobs
+    assert (jobs.job_count, jobs.whole_count, jobs.stranded_pod_count) == (2, 1, 0)
+    assert jobs.gpus_useful_percent == 100.0
+    assert outcome.figures.problems == []
+
+
 def test_a_run_that_cannot_end_fails_loudly_and_keeps_its_logs() -> None:
     workload = synthetic_workload(1, 1)
     with pytest.raises(DemoFailedError, match="all logs are in") as caught:
@@ -70,6 +82,7 @@ def test_a_body_that_the_server_refuses_fails_the_run_with_its_answer() -> None:
         ["--nodes", "5"],
         ["--nodes", "0", "--pods", "1"],
         ["--rate", "-1"],
+        ["--gangs", "--nodes", "5", "--pods", "5"],
         ["--report", "/nowhere/at/all.html"],
     ],
 )

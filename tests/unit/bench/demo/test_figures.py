@@ -7,16 +7,19 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
+from bench.demo.__main__ import beside
 from bench.demo.demo_figures import (
     Figures,
     ProcessFigures,
     ResourceFigures,
     amount,
+    job_figures,
     percentile,
     reason_figures,
     table,
 )
 from bench.demo.demo_run import Outcome
+from bench.demo.pod_book import PodBook
 from bench.demo.progress import Moment, Progress, line
 from bench.demo.report import report_html
 from bench.demo.workload import GPU_RESOURCE as GPU
@@ -119,6 +122,30 @@ def test_a_report_of_a_run_in_which_nothing_was_bound_is_made_too() -> None:
         OUTCOME, bound_at_s=[], latencies_s=[], node_shares={}, cpu_history=[]
     )
     assert len(plots(report_html(empty))) == 6
+
+
+def test_jobs_are_told_without_and_with_gangs_side_by_side() -> None:
+    """Of the first job both pods have a node, of the second one of two: that GPU is held for nothing."""
+    book = PodBook()
+    book.created_s |= {"a0": 1.0, "a1": 2.0, "b0": 1.0, "b1": 3.0}
+    book.bound_s |= {"a0": 2.5, "a1": 2.25, "b0": 4.0}
+    jobs = {"a": ["a0", "a1"], "b": ["b0", "b1"]}
+    alone = job_figures("pod by pod", jobs, book, ResourceFigures(3.0, 4.0))
+    assert (alone.whole_count, alone.stranded_pod_count) == (1, 1)
+    assert alone.waiting_ms["p100"] == 500.0
+    assert (alone.gpus_percent, alone.gpus_useful_percent) == (75.0, 50.0)
+    del book.bound_s["b0"]
+    gangs = job_figures("as gangs", jobs, book, ResourceFigures(2.0, 4.0))
+    before, after = (
+        msgspec.structs.replace(OUTCOME, figures=msgspec.structs.replace(FIGURES, jobs=[each]))
+        for each in (alone, gangs)
+    )
+    both = beside(before, after)
+    for told in (table(both.figures), report_html(both)):
+        assert told.index("pod by pod") < told.index("as gangs")
+        assert "75.00 %" in told
+        assert "1 of 2" in told
+    assert "Gangs" not in report_html(OUTCOME)
 
 
 def test_amounts_are_told_in_units_for_people() -> None:

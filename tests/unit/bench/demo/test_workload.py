@@ -5,7 +5,7 @@ from pathlib import Path
 
 import orjson
 
-from bench.demo.workload import openb_workload, synthetic_workload
+from bench.demo.workload import OTHERS_BETWEEN, jobs_of, openb_workload, synthetic_workload
 from bench.openb.trace import DATA, TracePod, read_nodes, read_pods
 
 
@@ -43,6 +43,25 @@ def test_an_openb_pod_asks_for_whole_gpus() -> None:
     resources = first["spec"]["containers"][0]["resources"]
     assert resources["requests"] == {"cpu": "12000m", "memory": "16384Mi", "nvidia.com/gpu": "1"}
     assert resources["limits"] == {"nvidia.com/gpu": "1"}
+
+
+def test_a_pod_with_several_gpus_is_a_job_whose_pods_come_among_others() -> None:
+    trace = [TracePod("job", 3000, 4096, 2, (), "LS")]
+    trace += [TracePod(f"p{number}", 1, 1, 0, (), "BE") for number in range(OTHERS_BETWEEN)]
+    alone, gangs = (jobs_of([], trace, as_gangs=as_gangs) for as_gangs in (False, True))
+    assert alone.jobs == gangs.jobs == {"job": ["job-0", "job-1"]}
+    assert [pod.name for pod in gangs.pods].index("job-1") == OTHERS_BETWEEN
+    of_gang, of_none = (orjson.loads(each.pods[0].body)["spec"] for each in (gangs, alone))
+    assert of_gang.pop("schedulingGroup") == {"podGroupName": "job"}
+    assert of_gang == of_none
+    assert of_gang["containers"][0]["resources"]["requests"] == {
+        "cpu": "1500m",
+        "memory": "2048Mi",
+        "nvidia.com/gpu": "1",
+    }
+    (group,) = (orjson.loads(body) for body in gangs.groups)
+    assert group["spec"] == {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    assert not alone.groups
 
 
 def test_pods_come_in_order_of_creation_and_may_be_bound_to_gpu_models(tmp_path: Path) -> None:
