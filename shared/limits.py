@@ -225,6 +225,9 @@ them hold it up for 3 ms."""
 BACKLOG_BYTES_MAX: Final = 16 * BATCH_BYTES_MAX
 """From here on sources are made to wait; a few batches keep the owner busy meanwhile."""
 
+TOLD_NODES_MAX: Final = 131_072
+"""Of which the adapter knows whether they say something new. At some 250 bytes: 33 MB."""
+
 RECENT_EVENTS_MAX: Final = 4096
 RECENT_DELETIONS_MAX: Final = 4096
 """Of one kind, by which the adapter knows what it has told already. At some 200 bytes: 20 kinds

@@ -2,8 +2,8 @@
 
 Callers may rely on: an object that cannot be decoded is reported and skipped; pods that have finished
 are told as deleted, whatever the server selected; events that repeat what was told are dropped and
-counted (`recent_events.py`); `resource_version` is always one that a watch may
-resume from, or empty when only a new list helps.
+counted (`recent_events.py`); a node that reports what it had reported is not told (`told_nodes.py`);
+`resource_version` is always one that a watch may resume from, or empty when only a new list helps.
 """
 
 import re
@@ -14,6 +14,7 @@ from typing import Final, assert_never
 import msgspec
 
 from daemon.adapter.recent_events import RecentEvents
+from daemon.adapter.told_nodes import ToldNodes
 from shared.errors import ObjectError, OperationalError
 from shared.faults import reading
 from shared.in_hand import WHY, InHand
@@ -65,6 +66,7 @@ class KindFeed:
         self._listed_version = ""
         self._is_listing = False
         self._recent = RecentEvents()
+        self._told_nodes = ToldNodes()
         self.repeated_count = 0
         """Events that were dropped because they had been told before."""
         self.resource_version = ""
@@ -82,6 +84,7 @@ class KindFeed:
         self._listed_version = ""
         self._is_listing = True
         self._recent.clear()
+        self._told_nodes.clear()
         self._emit(SyncStarted(self._kind.plural), _SMALL_BYTES)
 
     def page(self, body: bytes) -> str:
@@ -176,6 +179,10 @@ class KindFeed:
                 message = make(self._kind, item)
         except ObjectError as error:
             self._emit_rejected(RejectedObject(error.where, error.problem, version))
+            return
+        if isinstance(message, NodeDeleted):
+            self._told_nodes.has_gone(message.name)
+        elif isinstance(message, NodeChanged) and self._told_nodes.is_known(message.node):
             return
         self._emit(message, size_bytes)
 

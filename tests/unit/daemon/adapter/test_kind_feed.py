@@ -278,3 +278,46 @@ def test_a_line_without_a_name_that_can_be_seen_is_left_out_as_well() -> None:
     feed = KindFeed(KINDS_BY_PLURAL["pods"], lambda m, _: told.append(m), InHand(said.append, said))
     feed.line(b"{")
     assert told[-1] == ObjectRejected("pods", "a watch line of 1 bytes", WHY)
+
+
+def node(version: str, heartbeat: str, **fields: Any) -> dict[str, Any]:
+    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat}
+    status = {"allocatable": {"cpu": "4", "pods": "110"}, "conditions": [ready], **fields}
+    return item("n", "", version, status=status)
+
+
+def test_a_node_that_reports_what_it_reported_is_not_told_again() -> None:
+    feed, told = listed("nodes")
+    feed.line(line("ADDED", node("5", "t1")))
+    feed.line(line("MODIFIED", node("6", "t2")))
+    assert [type(message) for message in told] == [NodeChanged]
+    assert feed.resource_version == "6", "a watch resumes after what was not told, too"
+
+
+def test_a_node_is_told_again_when_it_says_something_else_and_when_it_takes_that_back() -> None:
+    feed, told = listed("nodes")
+    less = {"allocatable": {"cpu": "3", "pods": "110"}}
+    feed.line(line("ADDED", node("5", "t1")))
+    feed.line(line("MODIFIED", node("6", "t2", **less)))
+    feed.line(line("MODIFIED", node("7", "t3")))
+    assert len(told) == 3
+
+
+def test_a_node_that_was_deleted_is_told_when_it_comes_again() -> None:
+    feed, told = listed("nodes")
+    again = node("8", "t1")
+    again["metadata"]["uid"] = "another"
+    feed.line(line("ADDED", node("5", "t1")))
+    feed.line(line("DELETED", node("6", "t1")))
+    feed.line(line("ADDED", again))
+    assert [type(message) for message in told] == [NodeChanged, NodeDeleted, NodeChanged]
+
+
+def test_in_a_new_list_each_node_is_told() -> None:
+    feed, told = listed("nodes")
+    feed.line(line("ADDED", node("5", "t1")))
+    told.clear()
+    feed.list_started()
+    feed.page(page(node("5", "t1")))
+    feed.list_finished()
+    assert [type(message) for message in told] == [SyncStarted, NodeChanged, SyncFinished]
