@@ -307,6 +307,9 @@ class _Source:
     async def pod(self, key: str) -> bytes | None:
         return key.encode()
 
+    async def explain(self, key: str) -> bytes:
+        return key.encode()
+
     def configz(self) -> bytes | None:
         return b"{}"
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from daemon.endpoints.explainer import Explainer
 from daemon.endpoints.health import Facts
 from daemon.endpoints.metrics_text import Leadership, metrics_text
 from daemon.endpoints.resources_text import resources_text
@@ -49,6 +50,7 @@ class FactSource:
         self._clock = clock
         self._owner = OwnerLink(Endpoints(runtime_dir))
         self._overviews = Overviews(runtime_dir, clock)
+        self._explainer = Explainer(runtime_dir, clock)
         self._looking = asyncio.Lock()
         self._next_look_s = 0.0
         self._overview: bytes | None = None
@@ -142,6 +144,10 @@ class FactSource:
         found = [pod for pod in answer.pods if pod.details is not None]
         facts = facts_of(found[0], self._clock.monotonic_s()) if found else None
         return msgspec.json.encode(facts)
+
+    async def explain(self, key: str) -> bytes:
+        """What `berth explain` says of a pod, or why it says nothing."""
+        return await self._explainer.explain(key)
 
     def flags(self) -> dict[str, str] | None:
         """The options of the command line; None where they are not known (yet)."""

@@ -20,6 +20,7 @@ GUARDED_PATHS: Final = (
     UI,
     f"{UI}/overview",
     f"{UI}/pod",
+    f"{UI}/explain",
 )
 """For whom the access lets in."""
 PLAIN: Final = "text/plain; charset=utf-8"
@@ -40,6 +41,8 @@ class Source(Protocol):
     async def overview(self) -> bytes | None: ...
 
     async def pod(self, key: str) -> bytes | None: ...
+
+    async def explain(self, key: str) -> bytes: ...
 
     def configz(self) -> bytes | None: ...
 
@@ -104,10 +107,14 @@ class Pages:
     async def _ui(self, path: str, query: str) -> Page:
         if path == UI:
             return live_page(200)
+        key = parse_qs(query).get("key", [""])[0]
+        told: bytes | None
         if path == f"{UI}/overview":
             told = await self._source.overview()
+        elif path == f"{UI}/pod":
+            told = await self._source.pod(key)
         else:
-            told = await self._source.pod(parse_qs(query).get("key", [""])[0])
+            told = await self._source.explain(key)
         if told is None:
             return Page(503, b"no answer\n")
         return Page(200, told, JSON, (_NO_SNIFFING,))

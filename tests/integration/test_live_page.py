@@ -161,6 +161,32 @@ def test_a_decision_is_explained_on_a_click(browser: Browser, tmp_path: Path) ->
     play(trial, browser, tmp_path, scene)
 
 
+@pytest.mark.parametrize("width", [320, 1280])
+def test_every_filter_is_asked_on_a_click(browser: Browser, tmp_path: Path, width: int) -> None:
+    taint = {"key": "gpu", "value": "", "effect": "NoSchedule"}
+    nodes = [make_node("n1", cpu="1"), make_node(f"{'n' * 200}", cpu="64", taints=[taint])]
+    subject = subject_with(nodes, [make_pod("big", cpu="8"), make_pod("small", cpu="1")])
+    told = ("fits 0 of 2 nodes", "TaintToleration", "needs 7000m more cpu"), ("Scores now", "n1")
+
+    def scene(browser: Browser, url: str, source: WatchedSource) -> None:
+        source.subject = subject
+        browser.look(width, 800)
+        browser.go(url)
+        browser.wait(READY)
+        for pod, texts in zip(("big", "small"), told, strict=True):
+            button = f"#decisions button[data-pod='default/{pod}']"
+            browser.ask(f'document.querySelector("{button}").click()')
+            browser.wait("document.querySelector('#facts button')")
+            browser.ask("document.querySelector('#facts button').click()")
+            for text in texts:
+                browser.wait(f"facts.textContent.includes('{text}')")
+            assert browser.ask("pod.scrollWidth <= pod.clientWidth"), "nothing sticks out"
+            browser.ask("document.getElementById('close').click()")
+        assert browser.complaints() == []
+
+    play(subject.trial(decides=True), browser, tmp_path, scene)
+
+
 def test_names_and_messages_from_outside_are_text(browser: Browser, tmp_path: Path) -> None:
     nodes = [make_node(EVIL, cpu="1", labels={"topology.kubernetes.io/zone": ESCAPED})]
     pods = [
@@ -169,7 +195,10 @@ def test_names_and_messages_from_outside_are_text(browser: Browser, tmp_path: Pa
         make_pod("other", spec={"containers": [container(f"{EVIL}/gpu")]}),
     ]
 
-    def scene(browser: Browser, url: str, _: WatchedSource) -> None:
+    subject = subject_with(nodes, pods)
+
+    def scene(browser: Browser, url: str, source: WatchedSource) -> None:
+        source.subject = subject
         browser.go(url)
         browser.wait(READY)
         text = browser.ask("document.body.textContent")
@@ -177,12 +206,14 @@ def test_names_and_messages_from_outside_are_text(browser: Browser, tmp_path: Pa
         assert ESCAPED in text
         browser.ask("document.querySelector('#pending button').click()")
         browser.wait("document.querySelector('#facts dl')")
+        browser.ask("document.querySelector('#facts button').click()")
+        browser.wait("facts.textContent.includes('Rejected by')")
         assert browser.ask("document.querySelectorAll('main img, dialog img').length") == 0
         assert browser.ask("document.querySelectorAll('script').length") == 1
         assert browser.ask("window.broken") is None
         assert browser.complaints() == []
 
-    play(subject_with(nodes, pods).trial(decides=True), browser, tmp_path, scene)
+    play(subject.trial(decides=True), browser, tmp_path, scene)
 
 
 def container(resource: str) -> dict[str, object]:
@@ -310,6 +341,9 @@ def test_a_whole_berth_is_looked_at_while_it_works(browser: Browser, tmp_path: P
         browser.wait("state.seen.processes.find((one) => one.name === 'scorer-0').lag === 0")
         browser.ask(f"{short}.querySelector('button').click()")
         browser.wait("facts.innerText.includes('19 pods that wait for the same')")
+        browser.ask("document.querySelector('#facts button').click()")
+        browser.wait("facts.innerText.includes('fits 0 of 20 nodes')")
+        browser.wait("facts.innerText.includes('needs 1000m more cpu')")
         assert browser.complaints() == []
 
     async def main() -> None:

@@ -1,16 +1,25 @@
-"""The answers in docs/asking.md, made anew: `python -m tests.support.asked_docs` writes them there."""
+"""The answers of commands in the documents, made anew: `python -m tests.support.asked_docs` writes them
+there. A block that begins with `$ berth` is an answer. What differs from one run to the next (CPU,
+memory) is not compared, and stays as it was measured."""
 
+import asyncio
+import io
 import re
 import tempfile
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
+import msgspec
 import yaml
 from msgspec.structs import replace
 
+from daemon.commands.show_top import top_lines
 from daemon.core.queue.queued_pod import QueuedPod
+from daemon.overview.overview import Overview
 from daemon.overview.waiting_pod import facts_of
+from daemon.trial import replay
 from daemon.trial.explain import explain_in, explanation_lines
 from daemon.trial.manifests import nodes_of, pods_of
 from daemon.trial.subject import Subject
@@ -18,14 +27,59 @@ from daemon.trial.what_if_command import WhatIfChange, lines_of, what_if
 from shared.config import parse_configuration
 from shared.messages.admin import QueueAnswer, QueueRequest
 from shared.messages.to_owner import AdapterMessage, PodChanged
+from tests.support.live_pictures import record_openb
 from tests.support.subjects import openb_subject
+from tests.support.watched_cluster import WatchedSource, openb_in_zones
 
-DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "asking.md"
+DOCS: Final = Path(__file__).parents[2] / "docs"
+ASKING: Final = DOCS / "asking.md"
 ASKED_AT_S: Final = 12.0
 """After the pods came."""
 WIDTH_MAX: Final = 160
+LINES_MAX: Final = 26
+TERMINAL_WIDTH: Final = 100
+DAY_PODS: Final = 400
+"""Of the demo's, that come on the day that is replayed."""
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 _BLOCK: Final = re.compile(r"```console\n\$ berth (.*)\n[^`]*```")
+_MEASURED: Final = re.compile(
+    r"(?:PROCESS|supervisor|owner|scorer-\d|binder-\d|adapter|endpoints|CPU ms to decide a pod) .*"
+)
+
+
+class Scene(Protocol):
+    """What a document's commands are asked of."""
+
+    def answer(self, command: str) -> list[str]: ...
+
+
+class WatchedOpenB:
+    """The demo's cluster, in zones, as `berth top` sees it."""
+
+    def answer(self, command: str) -> list[str]:
+        assert command == "top --once", command
+        with tempfile.TemporaryDirectory() as folder:
+            told = asyncio.run(WatchedSource(openb_in_zones(), Path(folder)).overview())
+        return top_lines(msgspec.json.decode(told or b"", type=Overview), TERMINAL_WIDTH)
+
+
+class OpenBDay:
+    """The first of the demo's pods as a recorded day, put where berth puts them that packs."""
+
+    def answer(self, command: str) -> list[str]:
+        """Paths in the document stand for these."""
+        with tempfile.TemporaryDirectory() as scratch:
+            day, packing = Path(scratch) / "day", Path(scratch) / "OTHER.yaml"
+            packing.write_text(_manifest(DOCS / "shadow.md", "KubeSchedulerConfiguration"))
+            other = parse_configuration(packing.read_text(), "OTHER.yaml")
+            record_openb(day, pod_count=DAY_PODS, decided_by=other)
+            name, *given = command.split()
+            assert name == "replay", command
+            paths = {"/var/lib/berth/day": str(day), "OTHER.yaml": str(packing)}
+            printed = io.StringIO()
+            with redirect_stdout(printed):
+                assert replay.main([paths.get(each, each) for each in given]) == 0
+        return printed.getvalue().splitlines()
 
 
 class OpenB:
@@ -59,7 +113,9 @@ class OpenB:
         drained = [given["--drain"]] if "--drain" in given else []
         config = None
         if "--config" in given:
-            config = parse_configuration(_manifest("KubeSchedulerConfiguration"), "--config")
+            config = parse_configuration(
+                _manifest(ASKING, "KubeSchedulerConfiguration"), "--config"
+            )
         return lines_of(what_if(self._subject, WhatIfChange(messages, drained, config)))
 
     def _explain(self, key: str, *_: str) -> list[str]:
@@ -75,7 +131,7 @@ class OpenB:
     ) -> list[AdapterMessage]:
         """What a command reads of the manifest that stands in the document."""
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-            file.write(_manifest(kind))
+            file.write(_manifest(ASKING, kind))
             file.flush()
             return read(file.name)
 
@@ -83,23 +139,54 @@ class OpenB:
         return list(self._trial.state.queue)
 
 
-def _manifest(kind: str) -> str:
+SCENES: Final[dict[str, Callable[[], Scene]]] = {
+    ASKING.name: OpenB,
+    "looking.md": WatchedOpenB,
+    "shadow.md": OpenBDay,
+}
+"""Each document with answers, and of whom its commands are asked."""
+
+
+def as_compared(text: str) -> list[str]:
+    """Lines whose columns may be wider or narrower, as what was measured has more or fewer digits."""
+    return [re.sub(" +", " ", line) for line in text.splitlines()]
+
+
+def _manifest(document: Path, kind: str) -> str:
     """The one of a kind that stands in the document."""
-    blocks: list[str] = re.findall(r"```yaml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    blocks: list[str] = re.findall(r"```yaml\n(.*?)```", document.read_text(), re.DOTALL)
     (found,) = (block for block in blocks if yaml.safe_load(block)["kind"] == kind)
     return found
 
 
-def written_anew() -> str:
-    """The document with the answers that are given now."""
-    openb = OpenB()
+def written_anew(name: str) -> str:
+    """A document with the answers that are given now."""
+    scene = SCENES[name]()
 
     def block(match: re.Match[str]) -> str:
-        lines = (line[:WIDTH_MAX] for line in openb.answer(match[1]))
-        return "\n".join([f"```console\n$ berth {match[1]}", *lines, "```"])
+        lines = [line[:WIDTH_MAX] for line in scene.answer(match[1])]
+        told = _with_measured(lines, match[0].splitlines())
+        told = [*told[:LINES_MAX], "..."] if len(told) > LINES_MAX else told
+        return "\n".join([f"```console\n$ berth {match[1]}", *told, "```"])
 
-    return _BLOCK.sub(block, DOCUMENT.read_text())
+    return _BLOCK.sub(block, (DOCS / name).read_text())
+
+
+def _with_measured(lines: list[str], before: list[str]) -> list[str]:
+    """With the measured lines of the answer that stood there, if it had any."""
+    measured = [line for line in before if _MEASURED.fullmatch(line)]
+    if not measured:
+        return lines
+    told: list[str] = []
+    for line in lines:
+        if not _MEASURED.fullmatch(line):
+            told.append(line)
+        elif measured:
+            told += measured
+            measured = []
+    return told
 
 
 if __name__ == "__main__":
-    DOCUMENT.write_text(written_anew())
+    for each in SCENES:
+        (DOCS / each).write_text(written_anew(each))

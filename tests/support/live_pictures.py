@@ -8,7 +8,7 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,13 +21,17 @@ from bench.watched.watched_load import create_all
 from bench.watched.watched_processes import start_api_server, start_berth
 from daemon.adapter.recording import Recorder
 from daemon.trial import replay
+from daemon.trial.trial import Placed
 from shared import exit_codes
+from shared.config import SchedulerConfiguration
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
 from shared.kube.resources import ALL_KINDS
 from tests.support.browser import Browser
 from tests.support.free_ports import free_port_pair
 from tests.support.manual_clock import ManualClock
+from tests.support.subjects import openb_subject
+from tests.support.waiting import HANG_S
 from tests.support.watched_cluster import ZONES
 
 PICTURES: Final = Path(__file__).parents[2] / "docs" / "pictures"
@@ -48,12 +52,24 @@ async def berth_to_look_at(
         berth = await start_berth(folder, ["--server", address, *at])
         try:
             await create_all(client, f"/api/v1/namespaces/{NAMESPACE}/pods", pods)
+            await _listening(port)
             yield f"https://127.0.0.1:{port}"
         finally:
             berth.stop()
     finally:
         await client.close()
         server.stop()
+
+
+async def _listening(port: int) -> None:
+    """A berth is ready without its endpoints, and a browser asks once."""
+    async with asyncio.timeout(HANG_S):
+        while True:
+            with suppress(ConnectionError):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+                return
+            await asyncio.sleep(0.02)
 
 
 def openb_bodies() -> tuple[list[bytes], list[bytes]]:
@@ -109,8 +125,14 @@ def take_report(folder: Path) -> None:
                 browser.picture(folder / f"{name}.png", is_whole=False)
 
 
-def record_openb(folder: Path, pods_at_once: int = 40) -> None:
-    """The demo's cluster as a recorded day on which its pods came, some each ten seconds."""
+def record_openb(
+    folder: Path,
+    pods_at_once: int = 40,
+    pod_count: int | None = None,
+    decided_by: SchedulerConfiguration | None = None,
+) -> None:
+    """The demo's cluster as a recorded day on which its pods came, some each ten seconds, and were bound
+    right then where a configuration puts them, if one is given."""
     clock, workload = ManualClock(1.0), openb_workload()
     recorder = Recorder(folder, clock)
     for kind in ALL_KINDS:
@@ -122,11 +144,19 @@ def record_openb(folder: Path, pods_at_once: int = 40) -> None:
         recorder.record(kind.plural, "list", b"")
         recorder.record(kind.plural, "page", orjson.dumps(page))
         recorder.record(kind.plural, "listed", b"")
-    for number, pod in enumerate(workload.pods):
+    placed: dict[str, Placed] = {}
+    if decided_by is not None:
+        placed = openb_subject(pod_count).trial(decides=True, config=decided_by).placed
+    for number, pod in enumerate(workload.pods[:pod_count]):
         if number % pods_at_once == 0:
             clock.advance(10.0)
-        item = _stored(pod.body, f"pod-{number}", number + 2)
+        item = _stored(pod.body, f"pod-{number}", 2 * number + 2)
         recorder.record("pods", "line", orjson.dumps({"type": "ADDED", "object": item}))
+        found = placed.get(f"pods-{number}")
+        if found is not None:
+            item["spec"]["nodeName"] = found.node_name
+            item["metadata"]["resourceVersion"] = f"{2 * number + 3}"
+            recorder.record("pods", "line", orjson.dumps({"type": "MODIFIED", "object": item}))
     recorder.close()
 
 

@@ -41,10 +41,10 @@ def subject_with(
     )
 
 
-def openb_subject() -> Subject:
-    """The nodes and pods of the demo, none of them placed."""
+def openb_subject(pod_count: int | None = None) -> Subject:
+    """The nodes and pods of the demo (the first, or all), none of them placed."""
     workload = openb_workload()
-    pods = (pod.body for pod in workload.pods)
+    pods = (pod.body for pod in workload.pods[:pod_count])
     return _subject(_read(NODES, workload.nodes), _read(PODS, pods), None)
 
 

@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from daemon.overview.overview import Answers, Overviews, questions
 from daemon.overview.waiting_pod import facts_of
 from daemon.supervisor.process_list import ProcessList, SupervisorLock, entry_of, write_list
+from daemon.trial.explain import explain_in
+from daemon.trial.subject import Subject
 from daemon.trial.trial import Trial
 from shared.clock import SystemClock
 from shared.messages.admin import AdminAnswer, AdminRequest, QueueAnswer, QueueRequest
@@ -57,6 +59,8 @@ class WatchedSource(FixedSource):
         self.looks = 0
         self.change: Callable[[], None] = lambda: None
         """Is called before each look."""
+        self.subject: Subject | None = None
+        """Whose pods are explained."""
 
     def ask(self, request: AdminRequest) -> AdminAnswer:
         return self._trial.ask(request, NOW_S)
@@ -84,3 +88,7 @@ class WatchedSource(FixedSource):
         assert isinstance(answer, QueueAnswer)
         facts = [facts_of(pod, NOW_S) for pod in answer.pods if pod.details is not None]
         return msgspec.json.encode(facts[0] if facts else None)
+
+    async def explain(self, key: str) -> bytes:
+        assert self.subject is not None, "a scene in which nobody asks"
+        return msgspec.json.encode(explain_in(self.subject, key))

@@ -325,13 +325,41 @@ async function explain(key, node = "") {
   if (!$("pod").open) $("pod").showModal();
   try {
     const facts = await ask(`/ui/pod?key=${encodeURIComponent(key)}`);
-    put($("facts"), ...(facts ? podFacts(facts) : [make("p", node ? `It was given ${node}.` : "It does not wait any more.")]), more(key));
+    put($("facts"), ...(facts ? podFacts(facts) : [make("p", node ? `It was given ${node}.` : "It does not wait any more.")]), ...more(key));
   } catch (error) { put($("facts"), make("p", `No answer: ${error.message}`, { class: "bad" })); }
 }
 function more(key) {
-  const line = make("p", "Every filter on every node, what is missing where least is, and scores: ", { class: "quiet" });
+  const button = make("button", "Ask every filter", { type: "button" }), told = make("div");
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    put(told, make("p", "Worked out from a list of the whole cluster, which takes a while …", { class: "quiet" }));
+    const found = await ask(`/ui/explain?key=${encodeURIComponent(key)}`).catch((error) => ({ problem: error.message }));
+    put(told, ...(found.problem ? [make("p", found.problem, { class: "bad" })] : verdicts(found.diagnosis, found.node)));
+    button.disabled = false;
+  });
+  const line = make("p", "Every filter on every node, what is missing where least is, and scores; also by ", { class: "quiet" });
   line.append(make("code", `berth explain ${key}`));
-  return line;
+  return [line, button, told];
+}
+function verdicts(found, own) {
+  const reasons = (some) => some.map((one) => `${one.node}: ${one.reason}`).join("; ");
+  const shown = [make("p", `It fits ${count.format(found.feasible_count)} of ${count.format(found.node_count)} nodes.`)];
+  if (found.rejections.length) shown.push(grid([["Rejected by", "text"], ["Nodes"], ["Alone"], ["For example", "text"]],
+    found.rejections.map((one) => [one.plugin, count.format(one.node_count), count.format(one.alone_count), reasons(one.examples)])));
+  if (found.nearest.length) shown.push(grid([["Least missing on", "text"], ["What", "text"]], found.nearest.map((one) => [one.node, one.reason])));
+  if (found.scores.length) shown.push(grid([["Scores now", "text"], ["Total"], ["By plugin", "text"]], found.scores.map((one) =>
+    [one.node + (one.node === own ? " (its own)" : ""), count.format(one.total), Object.entries(one.scores).map(([name, score]) => `${name} ${score}`).join(", ")])));
+  return shown;
+}
+function grid(heads, rows) {
+  const table = make("table"), top = make("thead"), head = make("tr"), body = make("tbody");
+  head.append(...heads.map(([name, kind]) => make("th", name, kind ? { class: kind } : {})));
+  top.append(head);
+  body.append(...rows.map((texts) => { const row = make("tr"); row.append(...texts.map((text, at) => make("td", text, heads[at][1] ? { class: heads[at][1] } : {}))); return row; }));
+  table.append(top, body);
+  const box = make("div", "", { class: "scroll grid" });
+  box.append(table);
+  return box;
 }
 function podFacts(facts) {
   const list = make("dl");
@@ -347,14 +375,8 @@ function podFacts(facts) {
   tell("Events", facts.place === "unschedulable" ? facts.woken_by.join(", ") : "");
   tell("Competes with", facts.competitor_count ? `${count.format(facts.competitor_count)} pods that wait for the same, ${count.format(facts.ahead_count)} of a higher priority` : "");
   const shown = [list];
-  if (facts.attempts) {
-    const table = make("table"), body = make("tbody");
-    const head = make("tr"); head.append(make("th", "Ago"), make("th", `Outcome of its ${facts.attempts === 1 ? "attempt" : `${facts.attempts} attempts`}`, { class: "text" }));
-    const top = make("thead"); top.append(head);
-    facts.past.forEach((one) => { const row = make("tr"); row.append(make("td", ago(one.ago_s)), make("td", one.message, { class: "text" })); body.append(row); });
-    table.append(top, body);
-    if (facts.past.length) shown.push(table, make("p"));
-  }
+  const outcome = `Outcome of its ${facts.attempts === 1 ? "attempt" : `${facts.attempts} attempts`}`;
+  if (facts.past.length) shown.push(grid([["Ago"], [outcome, "text"]], facts.past.map((one) => [ago(one.ago_s), one.message])));
   return shown;
 }
 

@@ -32,6 +32,9 @@ class FixedSource:
     async def pod(self, key: str) -> bytes | None:
         return f'{{"pod": "{key}"}}'.encode()
 
+    async def explain(self, key: str) -> bytes:
+        return f'{{"explained": "{key}"}}'.encode()
+
     def configz(self) -> bytes | None:
         return self.config
 
@@ -149,7 +152,7 @@ def test_a_browser_without_a_token_gets_the_page_that_asks_for_it_and_no_facts()
     assert (page.status, page.content_type) == (401, "text/html; charset=utf-8")
     assert page.body == ask("/ui").body, "the same for everybody: what it shows, it asks for"
     assert ask("/ui", token=lambda: "secret").content_type == "application/json"
-    for path in ("/ui/overview", "/ui/pod?key=default/p"):
+    for path in ("/ui/overview", "/ui/pod?key=default/p", "/ui/explain?key=default/p"):
         assert b"Unauthorized" in ask(path, token=lambda: "secret", accept="text/html").body
 
 
@@ -164,4 +167,5 @@ def test_the_live_page_says_what_a_browser_may_do_with_it() -> None:
 
 def test_one_pod_is_asked_for_by_its_key() -> None:
     assert ask("/ui/pod?key=ns/a%20b").body == b'{"pod": "ns/a b"}'
+    assert ask("/ui/explain?key=ns/a%20b").body == b'{"explained": "ns/a b"}'
     assert ask("/ui/nothing").status == 404
