@@ -1,5 +1,6 @@
 """Each line of docs/differences.md is shown by a test, or it is said why none can show it."""
 
+import ast
 import re
 from pathlib import Path
 from typing import Final
@@ -177,3 +178,18 @@ def test_plugins_take_part_here_where_they_do_not_upstream() -> None:
     by_name = {plugin.NAME: plugin for each in built.plugins_at.values() for plugin in each}
     for method, names in UPSTREAMS.items():
         assert all(hasattr(by_name[name], method) for name in names)
+
+
+def test_each_message_of_the_guide_is_one_that_berth_says() -> None:
+    guide = (ROOT / "docs" / "migrate.md").read_text(encoding="utf-8")
+    table = guide.partition("| message contains |")[2].partition("\n\n")[0]
+    messages = re.findall(r"(?m)^\| `(.+?)` \|", table)
+    assert len(messages) >= 6
+    said = {
+        node.value
+        for package in ("daemon", "workers", "shared")
+        for path in (ROOT / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    assert [each for each in messages if not any(each in text for text in said)] == []
