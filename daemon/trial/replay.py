@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
 from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
 from daemon.adapter.recording import RecordedInput, read_recording, tell_feed
@@ -37,9 +36,8 @@ from shared.errors import OperationalError
 from shared.framework.feature_gates import parse_feature_gates
 from shared.kube.api_errors import ApiError
 from shared.kube.decode import UnreadableListError
-from shared.kube.objects import Node
-from shared.kube.resources import KINDS_BY_PLURAL, NODES
-from shared.messages.to_owner import AdapterMessage, NodeChanged, NodeDeleted, SyncStarted
+from shared.kube.resources import KINDS_BY_PLURAL
+from shared.messages.to_owner import AdapterMessage
 
 MOMENTS_AT_ONCE: Final = 256
 """Told to one day before the other hears them."""
@@ -104,30 +102,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def moments(recording: Path) -> Iterator[tuple[float, list[AdapterMessage]]]:
-    """What came at each moment of a recording, but for nodes that report what they reported before: on
-    a large cluster most of what comes."""
+    """What came at each moment of a recording."""
     feeds: dict[str, KindFeed] = {}
     messages: list[AdapterMessage] = []
-    nodes: dict[str, Node] = {}
-
-    def emit(message: AdapterMessage, _: int) -> None:
-        match message:
-            case NodeChanged(node):
-                known = nodes.get(node.metadata.name)
-                nodes[node.metadata.name] = node
-                if known is not None and _is_said_again(known, node):
-                    return
-            case NodeDeleted(name):
-                nodes.pop(name, None)
-            case SyncStarted(NODES.plural):
-                nodes.clear()
-            case _:
-                pass  # Nothing else repeats itself.
-        messages.append(message)
 
     def feed_of(plural: str) -> KindFeed:
         if plural not in feeds:
-            feeds[plural] = KindFeed(KINDS_BY_PLURAL[plural], emit)
+            kind = KINDS_BY_PLURAL[plural]
+            feeds[plural] = KindFeed(kind, lambda message, _: messages.append(message))
         return feeds[plural]
 
     def moment(entry: RecordedInput) -> float:
@@ -143,11 +125,6 @@ def moments(recording: Path) -> Iterator[tuple[float, list[AdapterMessage]]]:
         if messages:
             yield at_s, messages.copy()
             messages.clear()
-
-
-def _is_said_again(known: Node, node: Node) -> bool:
-    version = known.metadata.resource_version
-    return known == replace(node, metadata=replace(node.metadata, resource_version=version))
 
 
 def in_the_shadow(
