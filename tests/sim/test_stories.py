@@ -3,6 +3,7 @@
 from typing import Any
 
 from bench.sim.draw import Action
+from bench.sim.plan_groups import GROUPS
 from bench.sim.sim_plan import Plan
 from bench.sim.sim_run import play
 from tests.sim.planting import planted
@@ -149,3 +150,36 @@ def test_who_matters_least_has_to_go() -> None:
         failure = play(plan).failure
     assert failure is not None
     assert failure.kind == "eviction"
+
+
+def starving(reservation_s: float) -> Plan:
+    """Small pods end one by one, and another is there before a gang that needs the whole node."""
+    group = {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
+    members = [pod(1.0, name) for name in ("g0", "g1")]
+    for each in members:
+        each.what["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+    smalls = [pod(max(0.0, 3.0 * number - 4.0), f"p{number}") for number in range(16)]
+    ends = [
+        Action(3.0 * number + 3.0, "delete_pod", {"namespace": "default", "name": f"p{number}"})
+        for number in range(14)
+    ]
+    first = (node("n0", "2"), Action(0.0, "create", {"path": GROUPS, "body": group}))
+    made = sorted((*first, *smalls, *members, *ends), key=lambda action: action.at_s)
+    return story(*made)._replace(
+        feature_gates="GenericWorkload=true,GangScheduling=true", gang_reservation_s=reservation_s
+    )
+
+
+def is_gang_bound(plan: Plan) -> bool:
+    outcome = play(plan, is_told=True)
+    assert outcome.failure is None
+    return any("POST default/pods/g0/binding" in line for line in outcome.story)
+
+
+def test_a_gang_is_kept_away_by_small_pods_unless_room_is_held_for_it() -> None:
+    assert not is_gang_bound(starving(0.0))
+    assert is_gang_bound(starving(13.0))
+    with planted(
+        "daemon.core.group_reservations", "facts.queue.nominator.nominate(uid, node_name)", "pass"
+    ):
+        assert not is_gang_bound(starving(13.0))
