@@ -6,7 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from daemon.adapter import kind_feed
 from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
+from daemon.adapter.told_nodes import ToldNodes
 from shared.in_hand import WHY, InHand
 from shared.kube.api_errors import Expired
 from shared.kube.decode import UnreadableListError
@@ -321,3 +323,17 @@ def test_in_a_new_list_each_node_is_told() -> None:
     feed.page(page(node("5", "t1")))
     feed.list_finished()
     assert [type(message) for message in told] == [SyncStarted, NodeChanged, SyncFinished]
+
+
+def test_a_node_that_was_deleted_takes_no_place_among_those_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kind_feed, "ToldNodes", lambda: ToldNodes(nodes_max=1))
+    feed, told = listed("nodes")
+    feed.line(line("ADDED", node("5", "t1")))
+    feed.line(line("DELETED", node("6", "t1")))
+    for version in ("7", "8"):
+        other = node(version, "t1")
+        other["metadata"] |= {"name": "m", "uid": "uid-m"}
+        feed.line(line("MODIFIED", other))
+    assert [type(message) for message in told] == [NodeChanged, NodeDeleted, NodeChanged]
