@@ -100,6 +100,9 @@ def take(browser: Browser, url: str, folder: Path) -> None:
     browser.look(1280, 800)
     browser.ask("document.querySelector('#pending button').click()")
     browser.wait("document.querySelector('#facts dl')")
+    browser.ask("document.querySelector('#facts button').click()")
+    browser.wait("facts.innerText.includes('Least missing on')")
+    browser.ask("document.querySelector('#facts table').scrollIntoView()")
     browser.picture(folder / "live-pod.png", is_whole=False)
 
 
