@@ -189,6 +189,8 @@ class ClusterChanges:
         old = None if held is None else PodView(held.record, held.pod_class.info)
         node_name = record.node_name if held is None else held.node_name
         self._cache.add_pod(record)
+        if old is not None and old.record.group != record.group:
+            self._groups.remove(old.record)
         if record.group:
             mates = self._groups.add(record)
             self._queue.let_in(mates, GANG_SCHEDULING, ASSIGNED_POD_ADD.label, now_s)
@@ -241,8 +243,12 @@ class ClusterChanges:
             if mates:
                 self._queue.let_in(mates, GANG_SCHEDULING, UNSCHEDULED_POD_ADD, now_s)
             return
-        old_class = known.pod_class
+        old, old_class = known.record, known.pod_class
         pod = self._queue.update(record, pod_class, now_s, is_assumed=is_assumed)
+        if old.group != record.group:  # Named by a label, say, which may change.
+            self._groups.remove(old)
+            mates = self._groups.add(record) if record.group else ()
+            self._queue.let_in([record.uid, *mates], GANG_SCHEDULING, UNSCHEDULED_POD_UPDATE, now_s)
         if pod.gated_by == PARKED and old_class is not pod_class:
             self._queue.activate([record.uid], now_s)  # What it was parked for may be gone.
 

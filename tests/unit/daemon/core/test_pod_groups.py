@@ -430,3 +430,28 @@ def test_groups_of_other_schedulers_are_placed_and_their_status_is_left_to_them(
     berth.add(*gang("p1", "p2", "p3"))
     assert berth.bound_names() == {"p1", "p2", "p3"}
     assert not [v for report in berth.verdicts for v in report.verdicts if v.is_group]
+
+
+def test_a_pod_that_comes_to_name_another_group_completes_that_one() -> None:
+    """Pod groups of others are named by labels, which may change."""
+    berth = Gangs()
+    berth.add_group("pg1", 2)
+    berth.add_group("pg2", 2)
+    berth.add(*gang("p1"), *gang("p2", group="pg2"))
+    assert berth.gated() == {"p1", "p2"}
+    berth.add(*gang("p2"))
+    assert berth.bound_names() == {"p1", "p2"}
+    berth.add(*gang("p3", group="pg2"))
+    assert berth.gated() == {"p3"}
+
+
+def test_a_pod_on_a_node_that_comes_to_name_another_group_counts_for_that_one() -> None:
+    berth = Gangs()
+    berth.add_group("pg1", 2)
+    berth.add_group("pg2", 2)
+    berth.add(*gang("p1", node_name="node"), *gang("p2", group="pg2"))
+    assert berth.gated() == {"p2"}
+    berth.add(*gang("p1", group="pg2", node_name="node"))
+    assert berth.bound_names() == {"p2"}
+    berth.add(*gang("p3"))
+    assert berth.gated() == {"p3"}
