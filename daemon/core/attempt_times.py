@@ -27,14 +27,14 @@ class AttemptTimes:
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
         self._ended: Counter[tuple[str, str, float]] = Counter()
-        """(result, profile, when it was handed out)"""
+        """(result, profile, when it was handed out, later by what its end was heard of too late)"""
         self._bound: Counter[tuple[int, float]] = Counter()
-        """(attempts, when it could first have been tried)"""
+        """(attempts, when it could first have been tried, likewise)"""
 
-    def bound(self, pod: QueuedPod, profile: str) -> None:
-        """The attempt led to a binding, which is part of it."""
-        self._ended[SCHEDULED, profile, pod.popped_s] += 1
-        self._bound[pod.attempts, pod.initial_attempt_s or pod.added_s] += 1
+    def bound(self, pod: QueuedPod, profile: str, ago_s: float) -> None:
+        """The attempt led to a binding, which is part of it, `ago_s` before now."""
+        self._ended[SCHEDULED, profile, pod.popped_s + ago_s] += 1
+        self._bound[pod.attempts, (pod.initial_attempt_s or pod.added_s) + ago_s] += 1
         if pod.was_flushed:
             self._counters[Count.SCHEDULED_AFTER_FLUSH] += 1
 
@@ -48,11 +48,11 @@ class AttemptTimes:
             return
         observe = self._counters.observe
         for (result, profile, popped_s), count in self._ended.items():
-            observe("attempt_s", (result, profile), now_s - popped_s, count)
+            observe("attempt_s", (result, profile), max(0.0, now_s - popped_s), count)
         for (attempts, since_s), count in self._bound.items():
             is_many = attempts >= ATTEMPTS_LABELLED_MAX
             label = f"{ATTEMPTS_LABELLED_MAX}+" if is_many else f"{attempts}"
-            observe("sli_s", (label,), now_s - since_s, count)
+            observe("sli_s", (label,), max(0.0, now_s - since_s), count)
             observe("attempts", (), attempts, count)
         self._ended.clear()
         self._bound.clear()

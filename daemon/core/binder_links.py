@@ -71,6 +71,7 @@ class BinderLinks:
 
     def _on_report(self, peer: bytes, report: BindReport, now_s: float) -> None:
         bound_count = 0
+        held_s = max(0.0, report.held_s)
         for finished in report.finished:
             order = self._outgoing.binders.settle(peer, finished.ticket)
             if order is not None:
@@ -80,7 +81,7 @@ class BinderLinks:
                 if not is_here and self._is_undone(uid):
                     self._facts.queue.requeue_error(uid, now_s)
                 else:
-                    self._end(uid)
+                    self._end(uid, held_s)
         self._outgoing.counters[Count.BOUND] += bound_count
         for failed in report.failed:
             self._on_bind_failed(peer, failed, now_s)
@@ -127,13 +128,14 @@ class BinderLinks:
         pod = self._facts.queue.get(uid)
         return pod is not None and not pod.record.deleted
 
-    def _end(self, uid: str) -> None:
-        """Nothing is left to be tried with a pod whose order was answered: it is bound."""
+    def _end(self, uid: str, held_s: float = 0.0) -> None:
+        """Nothing is left to be tried with a pod whose order was answered: it is bound, for `held_s`
+        already."""
         pod = self._facts.queue.done(uid)
         if pod is not None:
             if self._outgoing.attempt_log.is_on:
                 self._outgoing.attempt_log.tell("pod_bound", pod)
-            self._outgoing.times.bound(pod, pod.pod_class.profile)
+            self._outgoing.times.bound(pod, pod.pod_class.profile, held_s)
 
     def _on_victims(self, report: VictimReport, now_s: float) -> None:
         for done in report.victims:

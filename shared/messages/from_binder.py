@@ -66,6 +66,8 @@ class BindReport(_Message, frozen=True, tag="vb"):
     epoch: int
     finished: list[BindFinished]
     failed: list[BindFailed]
+    held_s: float = 0.0
+    """How long ago those that finished did so, on average."""
 
 
 class VictimDone(msgspec.Struct, array_like=True, frozen=True):

@@ -148,6 +148,8 @@ class BinderLoop:
         """Those of `_waiting` that were told to give up."""
         self._report: BindReport | None = None
         """Outcomes that are not sent yet."""
+        self._finished_at_s = 0.0
+        """When those of the report finished, summed up."""
         self._flush: asyncio.Handle | None = None
         self._flush_at_s = 0.0
         self._recorder_ticked_s = clock.monotonic_s()
@@ -406,9 +408,11 @@ class BinderLoop:
         report = self._report
         if report is None:
             report = self._report = BindReport(self._identity.binder_index, epoch, [], [])
+            self._finished_at_s = 0.0
         match outcome:
             case Bound():
                 report.finished.append(BindFinished(order.ticket))
+                self._finished_at_s += self._clock.monotonic_s()
                 self._recorder.pod_bound(order)
             case NotBound():
                 report.failed.append(BindFailed(order.ticket, *outcome))
@@ -449,7 +453,7 @@ class BinderLoop:
         if self._flush is not None:
             self._flush.cancel()
             self._flush = None
-        if self._report is not None and self._peer.send_nowait(self._report):
+        if self._report is not None and self._peer.send_nowait(self._aged(self._report)):
             self._report = None
         if self._victims:
             assert self._epoch is not None, "what has an outcome was ordered"
@@ -459,6 +463,11 @@ class BinderLoop:
         if self._report is not None or self._victims:
             self._flush_within(RESEND_S)
         self._end_if_drained()
+
+    def _aged(self, report: BindReport) -> BindReport:
+        """With the time that it waited here, which is no part of what bindings took."""
+        held_s = self._clock.monotonic_s() - self._finished_at_s / max(1, len(report.finished))
+        return msgspec.structs.replace(report, held_s=held_s if report.finished else 0.0)
 
     def _tell_ready(self) -> None:
         """Says BinderReady: at once, and again when nothing of before is in flight any more."""

@@ -1,5 +1,7 @@
 """Attempts are observed in bunches, and none is lost or counted twice."""
 
+import math
+
 import pytest
 
 from daemon.core.attempt_times import ATTEMPTS_LABELLED_MAX, AttemptTimes
@@ -30,7 +32,7 @@ def test_each_attempt_is_observed_once_with_its_own_duration() -> None:
     counters = Counters()
     times = AttemptTimes(counters)
     for popped_s in (2.0, 2.0, 3.0):
-        times.bound(queued("p", popped_s=popped_s), "default")
+        times.bound(queued("p", popped_s=popped_s), "default", 0.0)
     times.refused(queued("q", popped_s=3.5), "default", is_error=False)
     times.refused(queued("r", popped_s=3.5), "other", is_error=True)
     times.flush(4.0)
@@ -45,11 +47,24 @@ def test_each_attempt_is_observed_once_with_its_own_duration() -> None:
     assert found["attempts",].sum == 3
 
 
+@pytest.mark.parametrize(("ago_s", "took_s"), [(0.25, 1.75), (math.inf, 0.0)])
+def test_what_a_binder_held_back_is_no_part_of_what_an_attempt_took(
+    ago_s: float, took_s: float
+) -> None:
+    counters = Counters()
+    times = AttemptTimes(counters)
+    times.bound(queued("p", popped_s=2.0), "default", ago_s)
+    times.flush(4.0)
+    found = by_name(counters)
+    assert found["attempt_s", "scheduled", "default"].sum == pytest.approx(took_s)
+    assert found["sli_s", "1"].sum == pytest.approx(max(0.0, 3.0 - ago_s))
+
+
 def test_very_many_attempts_are_one_label() -> None:
     counters = Counters()
     times = AttemptTimes(counters)
     for attempts in (ATTEMPTS_LABELLED_MAX - 1, ATTEMPTS_LABELLED_MAX, 99):
-        times.bound(queued("p", popped_s=2.0, attempts=attempts), "default")
+        times.bound(queued("p", popped_s=2.0, attempts=attempts), "default", 0.0)
     times.flush(3.0)
     found = by_name(counters)
     assert sum(found["sli_s", "14"].counts) == 1

@@ -4,6 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import msgspec
+import pytest
+
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_binder import (
     BinderHeartbeat,
@@ -35,6 +38,8 @@ class FakePeer:
     def __init__(self) -> None:
         self._to_binder: asyncio.Queue[ToBinder | Connected] = asyncio.Queue()
         self.sent: list[FromBinder] = []
+        self.held_s: list[float] = []
+        """Of the reports, which are kept without it."""
         self.is_full = False
 
     async def recv(self) -> ToBinder | Connected:
@@ -42,6 +47,9 @@ class FakePeer:
 
     def send_nowait(self, message: FromBinder) -> bool:
         if not self.is_full:
+            if isinstance(message, BindReport):
+                self.held_s.append(message.held_s)
+                message = msgspec.structs.replace(message, held_s=0.0)
             self.sent.append(message)
         return not self.is_full
 
@@ -310,8 +318,10 @@ def test_that_pods_are_bound_is_told_together_after_a_while() -> None:
         assert stage.peer.take(BindReport) == [
             BindReport(3, 7, [BindFinished(1), BindFinished(2)], [])
         ]
+        assert stage.peer.held_s == [pytest.approx(0.75 * REPORT_HELD_S, abs=0.005)]
         await stage.binds.end(3)
         assert await stage.reports() == [BindReport(3, 7, [BindFinished(3)], [])]
+        assert stage.peer.held_s[1:] == [pytest.approx(REPORT_HELD_S, abs=0.005)]
 
     play(scene)
 
