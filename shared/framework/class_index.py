@@ -17,6 +17,8 @@ from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, usage_of
 from shared.framework.pod_info import PodInfo
+from shared.selectors.label_selector import Labels, Selector
+from shared.selectors.selector_index import SelectorIndex
 
 EXTRA_COLUMNS: Final = 3
 """Before the resources: pod count (1), non-zero CPU, non-zero memory."""
@@ -107,6 +109,8 @@ class ClassUsages:
 
 Entry = tuple[int, PodInfo]
 
+LABELS_MAX: Final = 256
+"""So many labels have their values told apart at once; with one more all begin anew."""
 STALE_MIN: Final = 1024
 """So many classes that are gone are not worth building the index anew."""
 
@@ -119,8 +123,10 @@ class ClassIndex:
         self._newest = -1
         self._size = 0
         self._by_namespace: dict[str, dict[int, PodInfo]] = {}
-        self._by_meant_namespace: dict[str, dict[int, PodInfo]] = {}
-        self._with_namespace_selector: dict[int, PodInfo] = {}
+        self._by_value: dict[tuple[str, str], dict[str, dict[int, PodInfo]]] = {}
+        """By namespace and label, of those labels that were asked for: by its value."""
+        self._about_namespace: dict[str, SelectorIndex[Entry]] = {}
+        self._with_namespace_selector = SelectorIndex[Entry]()
 
     def in_namespaces(self, namespaces: Iterable[str] | None) -> Iterator[Entry]:
         """The classes of some namespaces; None: of all."""
@@ -129,20 +135,48 @@ class ClassIndex:
             return
         self._catch_up()
         for namespace in namespaces:
-            yield from _alive(self._by_namespace.get(namespace, {}), self._classes)
+            yield from _alive(self._by_namespace.get(namespace, {}).items(), self._classes)
 
-    def with_terms_about(self, namespace: str) -> Iterator[Entry]:
-        """The classes with affinity or anti-affinity that may be about pods of a namespace."""
+    def selected(self, namespaces: Iterable[str] | None, selector: Selector) -> Iterator[Entry]:
+        """Classes of some namespaces, all that the selector selects among them."""
+        needs = selector.needs
+        if namespaces is None or needs is None:
+            yield from self.in_namespaces(namespaces)
+            return
         self._catch_up()
-        yield from _alive(self._by_meant_namespace.get(namespace, {}), self._classes)
-        yield from _alive(self._with_namespace_selector, self._classes)
+        for namespace in namespaces:
+            for key, value in needs:
+                by_value = self._values(namespace, key)
+                groups = by_value.values() if value is None else (by_value.get(value, {}),)
+                for group in groups:
+                    yield from _alive(group.items(), self._classes)
+
+    def with_terms_about(self, namespace: str, labels: Labels) -> Iterator[Entry]:
+        """The classes with affinity or anti-affinity that may be about pods with these labels in a
+        namespace; some of them several times."""
+        self._catch_up()
+        for index in (self._about_namespace.get(namespace), self._with_namespace_selector):
+            if index is not None:
+                yield from _alive(index.about(labels), self._classes)
+
+    def _values(self, namespace: str, key: str) -> dict[str, dict[int, PodInfo]]:
+        by_value = self._by_value.get((namespace, key))
+        if by_value is None:
+            if len(self._by_value) >= LABELS_MAX:
+                self._by_value.clear()
+            by_value = self._by_value[namespace, key] = {}
+            for class_id, info in self._by_namespace.get(namespace, {}).items():
+                if key in info.labels:
+                    by_value.setdefault(info.labels[key], {})[class_id] = info
+        return by_value
 
     def _catch_up(self) -> None:
         if self._size > 2 * len(self._classes) + STALE_MIN:
             self._newest, self._size = -1, 0
             self._by_namespace.clear()
-            self._by_meant_namespace.clear()
-            self._with_namespace_selector.clear()
+            self._by_value.clear()
+            self._about_namespace.clear()
+            self._with_namespace_selector = SelectorIndex()
         new: list[Entry] = []
         for class_id in reversed(self._classes):
             if class_id <= self._newest:
@@ -150,21 +184,29 @@ class ClassIndex:
             new.append((class_id, self._classes[class_id]))
         for class_id, info in reversed(new):
             self._by_namespace.setdefault(info.namespace, {})[class_id] = info
+            for key, value in info.labels.items() if self._by_value else ():
+                by_value = self._by_value.get((info.namespace, key))
+                if by_value is not None:
+                    by_value.setdefault(value, {})[class_id] = info
             if info.has_pod_terms:
                 self._add_terms(class_id, info)
             self._newest = class_id
         self._size += len(new)
 
     def _add_terms(self, class_id: int, info: PodInfo) -> None:
-        terms = info.pod_terms.all
-        if any(not term.namespace_selector.selects_nothing for term in terms):
-            self._with_namespace_selector[class_id] = info
-            return
-        for namespace in frozenset().union(*(term.namespaces for term in terms)):
-            self._by_meant_namespace.setdefault(namespace, {})[class_id] = info
+        entry = (class_id, info)
+        for term in info.pod_terms.all:
+            if not term.namespace_selector.selects_nothing:
+                self._with_namespace_selector.add(term.selector, entry)
+                continue
+            for namespace in term.namespaces:
+                index = self._about_namespace.get(namespace)
+                if index is None:
+                    index = self._about_namespace[namespace] = SelectorIndex()
+                index.add(term.selector, entry)
 
 
-def _alive(entries: Mapping[int, PodInfo], classes: Mapping[int, PodInfo]) -> Iterator[Entry]:
-    for class_id, info in entries.items():
+def _alive(entries: Iterable[Entry], classes: Mapping[int, PodInfo]) -> Iterator[Entry]:
+    for class_id, info in entries:
         if class_id in classes:
             yield class_id, info

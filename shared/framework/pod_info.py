@@ -18,7 +18,7 @@ from shared.kube.pod_resources import (
 from shared.kube.pod_volumes import ClaimUse, claim_uses
 from shared.kube.term_counts import TermCounts, term_counts
 from shared.selectors.node_inclusion import RequiredNodeAffinity, required_node_affinity
-from shared.selectors.pod_terms import PodTerms, TermIndex, TermsAbout, parse_pod_terms
+from shared.selectors.pod_terms import PodTerms, TermsAbout, index_of, parse_pod_terms
 
 
 class PodInfo:
@@ -107,7 +107,7 @@ class PodInfo:
         """The same by whom they may mean."""
         terms = self.pod_terms
         return TermsAbout(
-            TermIndex(terms.affinity), TermIndex(terms.anti_affinity), TermIndex(terms.preferred)
+            index_of(terms.affinity), index_of(terms.anti_affinity), index_of(terms.preferred)
         )
 
     @cached_property

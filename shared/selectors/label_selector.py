@@ -14,7 +14,11 @@ from shared.errors import OperationalError
 from shared.kube.objects import LabelSelector, LabelSelectorRequirement
 
 Labels = Mapping[str, str]
+Need = tuple[str, str | None]
+"""A label, and the value that it has; None: any."""
 
+NEEDS_MAX: Final = 16
+"""From more values on, of which a label has one, any will do."""
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
@@ -45,11 +49,17 @@ class Selector(NamedTuple):
         return not self.equal and not self.requirements and not self.selects_nothing
 
     @property
-    def needed_label(self) -> str | None:
-        """A label without which nothing is selected; None if it takes none."""
+    def needs(self) -> tuple[Need, ...] | None:
+        """Whatever it selects has one of these; None where that may have any labels."""
+        if self.selects_nothing:
+            return ()
         if self.equal:
-            return self.equal[0][0]
-        return next((each.key for each in self.requirements if each.is_wanted), None)
+            return self.equal[:1]
+        for key, values, is_wanted in self.requirements:
+            if is_wanted:
+                is_any = values is None or len(values) > NEEDS_MAX
+                return ((key, None),) if is_any else tuple((key, value) for value in values or ())
+        return None
 
     def matches(self, labels: Labels) -> bool:
         if self.selects_nothing:

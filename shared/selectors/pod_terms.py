@@ -9,11 +9,12 @@ in pkg/scheduler/framework/plugins/interpodaffinity/plugin.go, v1.36.2. matchLab
 mismatchLabelKeys are not read here: the API server has merged them into the selector.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Generic, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from shared.kube.objects import Affinity, PodAffinityTerm, WeightedPodAffinityTerm
 from shared.selectors.label_selector import Labels, Selector, SelectorError, parse_label_selector
+from shared.selectors.selector_index import SelectorIndex
 
 NO_LABELS: Final[Labels] = {}
 
@@ -72,34 +73,20 @@ class ResolvedTerm(NamedTuple):
 AnyTerm = TypeVar("AnyTerm", PodTerm, ResolvedTerm)
 
 
-class TermIndex(Generic[AnyTerm]):
-    """Terms by a label that those whom they mean must have: a pod may have thousands of terms, and all
-    others are held against them."""
-
-    __slots__ = ("_by_label", "_without")
-
-    def __init__(self, terms: Iterable[AnyTerm]) -> None:
-        self._by_label: dict[str, list[AnyTerm]] = {}
-        self._without: list[AnyTerm] = []
-        for term in terms:
-            label = term.selector.needed_label
-            of_label = self._without if label is None else self._by_label.setdefault(label, [])
-            of_label.append(term)
-
-    def about(self, labels: Labels) -> Iterator[AnyTerm]:
-        """Those that may mean a pod with these labels."""
-        yield from self._without
-        if self._by_label:
-            for label in labels:
-                yield from self._by_label.get(label, ())
+def index_of(terms: Iterable[AnyTerm]) -> SelectorIndex[AnyTerm]:
+    """The terms by whom they may mean."""
+    index = SelectorIndex[AnyTerm]()
+    for term in terms:
+        index.add(term.selector, term)
+    return index
 
 
 class TermsAbout(NamedTuple):
     """The terms of a pod on a node, for whoever comes."""
 
-    affinity: TermIndex[PodTerm]
-    anti_affinity: TermIndex[PodTerm]
-    preferred: TermIndex[PodTerm]
+    affinity: SelectorIndex[PodTerm]
+    anti_affinity: SelectorIndex[PodTerm]
+    preferred: SelectorIndex[PodTerm]
 
 
 class PodTerms(NamedTuple):

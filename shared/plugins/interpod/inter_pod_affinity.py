@@ -7,9 +7,8 @@ on nodes against the incoming one. Counts are kept by topology key and domain
 Rules: pkg/scheduler/framework/plugins/interpodaffinity/{plugin,filtering,scoring}.go, v1.36.2.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, partial
-from itertools import chain
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -45,7 +44,7 @@ from shared.plugins.interpod.matched_term_counts import (
     summed,
 )
 from shared.selectors.label_selector import Labels
-from shared.selectors.pod_terms import NO_LABELS, PodTerm, ResolvedTerm, TermIndex
+from shared.selectors.pod_terms import NO_LABELS, PodTerm, ResolvedTerm, index_of
 
 REASON_AFFINITY: Final = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
@@ -79,7 +78,7 @@ class Incoming:
         self._namespace_labels = all_namespaces.of(pod.namespace)
         self.affinity = all_namespaces.resolved(pod.pod_terms.affinity)
         self.anti_affinity = all_namespaces.resolved(pod.pod_terms.anti_affinity)
-        self._apart_from = TermIndex(self.anti_affinity)
+        self._apart_from = index_of(self.anti_affinity)
         self.is_self_matching = self._matches_all(pod)
         """It would satisfy its own affinity: it may be the first of its kind."""
 
@@ -143,7 +142,7 @@ class FilterState:
         self.existing = MatchedTermCounts(cluster.topology)
         """Anti-affinity terms of pods on nodes that mean the incoming one."""
         own = (*self.incoming.affinity, *self.incoming.anti_affinity)
-        found = self.shares.learn(_classes_concerned(cluster, pod.namespace, own))
+        found = self.shares.learn(_classes_concerned(cluster, pod, own))
         classes, node_rows = _pods_of(found, cluster)
         for i, counts in enumerate(self.counts):
             counts.count({class_id: s[i] for class_id, s in found.items()}, classes, node_rows)
@@ -352,7 +351,7 @@ class InterPodAffinity:
         own = all_namespaces.resolved(pod.pod_terms.preferred)
         namespace, labels = pod.namespace, pod.labels
         namespace_labels = all_namespaces.of(namespace)
-        hard_weight, own_terms = self._hard_weight, TermIndex(own)
+        hard_weight, own_terms = self._hard_weight, index_of(own)
 
         def parts(other: PodInfo) -> Iterator[tuple[str, int]]:
             for term in own_terms.about(other.labels):
@@ -368,7 +367,7 @@ class InterPodAffinity:
                         yield theirs.topology_key, theirs.weight
 
         shares = ClassValues[PodInfo, Shares](lambda other: summed(parts(other)), NO_SHARES)
-        found = shares.learn(_classes_concerned(cluster, namespace, own))
+        found = shares.learn(_classes_concerned(cluster, pod, own))
         counts = MatchedTermCounts(cluster.topology)
         counts.count(found, *_pods_of(found, cluster))
         return ScoreState(shares, counts)
@@ -455,16 +454,14 @@ class _LabelsByNamespace:
 
 
 def _classes_concerned(
-    cluster: ClusterView, namespace: str, own: tuple[ResolvedTerm, ...]
-) -> Iterator[tuple[int, PodInfo]]:
-    """Classes that terms of the incoming pod may mean, or whose terms may mean it; some twice."""
+    cluster: ClusterView, pod: PodInfo, own: tuple[ResolvedTerm, ...]
+) -> Iterable[tuple[int, PodInfo]]:
+    """Classes that terms of the incoming pod may mean, or whose terms may mean it."""
     index = cluster.class_index
-    if not own:
-        return index.with_terms_about(namespace)
-    if any(term.namespaces is None for term in own):
-        return index.in_namespaces(None)
-    namespaces = frozenset(chain.from_iterable(term.namespaces or () for term in own))
-    return chain(index.in_namespaces(namespaces), index.with_terms_about(namespace))
+    found = dict(index.with_terms_about(pod.namespace, pod.labels))
+    for term in own:
+        found.update(index.selected(term.namespaces, term.selector))
+    return found.items()
 
 
 def _pods_of(found: Mapping[int, object], cluster: ClusterView) -> tuple[Int64s, Rows]:

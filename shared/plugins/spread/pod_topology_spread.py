@@ -381,7 +381,12 @@ def _matching_pods(
         )
 
     matches = ClassValues(matching, 0)
-    found = matches.learn(cluster.class_index.in_namespaces((namespace,)))
+    index = cluster.class_index
+    concerned: dict[int, PodInfo] = {}
+    for selector in selectors:
+        if selector is not None:
+            concerned.update(index.selected((namespace,), selector))
+    found = matches.learn(concerned.items())
     node_rows: list[Rows] = []
     for i in range(len(constraints)):
         ids = [class_id for class_id, bits in found.items() if bits >> i & 1]
