@@ -84,11 +84,6 @@ class ExtenderVerdicts(msgspec.Struct):
         for name, score in scores.items():
             self.scores[name] = self.scores.get(name, 0) + score
 
-    def reasons(self, names: Iterable[str]) -> Counter[str]:
-        """How often each reason was given for these nodes."""
-        found: Counter[str] = Counter()
-        for name in names:
-            reason = self.unresolvable.get(name) or self.refused.get(name)
-            if reason:
-                found[reason] += 1
-        return found
+    def reasons(self) -> Counter[str]:
+        """How often each reason was given, each for another node."""
+        return Counter((*self.unresolvable.values(), *self.refused.values()))

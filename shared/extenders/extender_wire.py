@@ -142,23 +142,28 @@ def whole_nodes_args(pod: bytes, nodes: list[bytes]) -> bytes:
     return _encoder.encode(_Args(msgspec.Raw(pod), nodes=_NodeItems({}, items)))
 
 
-def filter_answer(body: bytes, asked: list[str], *, is_cache_capable: bool) -> FilterAnswer:
-    """The answer to filter. Only names are held against those that were asked about."""
+def filter_answer(
+    body: bytes, asked: list[str], url_prefix: str, *, is_cache_capable: bool
+) -> FilterAnswer:
+    """The answer to filter; `ExtenderError` where it leaves nodes that nobody asked about. Of whole
+    nodes these are passed over if there are others; kube-scheduler takes them in any case."""
     result = _decoded(body, _FilterResult, "the answer to filter")
     if result.error:
         raise ExtenderError(result.error)
+    names, are_bare = result.node_names, False
+    if names is None or not is_cache_capable:
+        nodes = (result.nodes.items or ()) if result.nodes is not None else ()
+        names, are_bare = [node.metadata.name for node in nodes], True
+    known = set(asked)
+    left = [name for name in names if name in known]
+    if len(left) < len(names) and not (are_bare and left):
+        unknown = next(name for name in names if name not in known)
+        raise ExtenderError(
+            f'extender "{url_prefix}" claims a filtered node "{unknown}" which is not found in'
+            " the input node list"
+        )
     failed, unresolvable = result.failed_nodes or {}, result.failed_and_unresolvable_nodes or {}
-    if is_cache_capable and result.node_names is not None:
-        known = set(asked)
-        for name in result.node_names:
-            if name not in known:
-                raise ExtenderError(
-                    f'claims a filtered node "{name}" which is not found in the input node list'
-                )
-        return FilterAnswer(result.node_names, failed, unresolvable, are_bare=False)
-    nodes = (result.nodes.items or ()) if result.nodes is not None else ()
-    names = [node.metadata.name for node in nodes]
-    return FilterAnswer(names, failed, unresolvable, are_bare=True)
+    return FilterAnswer(left, failed, unresolvable, are_bare)
 
 
 def priorities(body: bytes, weight: int) -> dict[str, int]:

@@ -50,8 +50,9 @@ def filter_candidates(pod: PreparedPod) -> FilterOutcome:
     return run_filters_with_nominated(pod, pod.candidate_rows())
 
 
-def diagnose(pod: PreparedPod, filtered: FilterOutcome) -> FitError:
-    """Sums up the reasons of all candidate nodes, `filtered`."""
+def diagnose(pod: PreparedPod, filtered: FilterOutcome, others: int = 0) -> FitError:
+    """Sums up the reasons of all candidate nodes, `filtered`; extenders have told what they have against
+    so many `others`."""
     outcome, cluster = pod.outcome, pod.cluster
     node_count = cluster.node_count
     if not outcome.status.is_success:
@@ -61,7 +62,7 @@ def diagnose(pod: PreparedPod, filtered: FilterOutcome) -> FitError:
     pending: set[str] = set()
     if outcome.node_names is not None:
         plugins.update(outcome.narrowed_by)
-        left_out = node_count - len(filtered.rows)
+        left_out = node_count - int((~filtered.passes).sum()) - others
         if left_out > 0:
             reasons[_left_out_text(outcome)] += left_out
     for item in filtered.verdicts:

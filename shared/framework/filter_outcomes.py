@@ -52,6 +52,19 @@ class FilterOutcome(NamedTuple):
         passed: Bools = self.failed_by < 0
         return passed
 
+    def overruled(self, rows: Rows) -> "FilterOutcome":
+        """The same, as if these rows had been asked about as well and had all passed."""
+        everywhere = np.union1d(self.rows, rows).astype(np.intp)
+        failed_by = np.full(len(everywhere), -1, np.int64)
+        failed_by[np.searchsorted(everywhere, self.rows)] = self.failed_by
+        failed_by[np.isin(everywhere, rows)] = -1
+        verdicts = []
+        for index, seen, verdict in self.verdicts:
+            kept = ~np.isin(seen, rows)
+            left = Verdicts(verdict.codes[kept], verdict.reasons[kept], verdict.texts)
+            verdicts.append(FilterVerdicts(index, seen[kept], left))
+        return FilterOutcome(everywhere, failed_by, verdicts)
+
     def codes(self) -> Codes:
         """`Code` of the first filter that failed for each row, shape (n,); 0 where all passed."""
         codes = np.zeros(len(self.rows), np.uint8)

@@ -133,6 +133,9 @@ class PostFilterResult(NamedTuple):
     preemption: Preemption | None = None
     freed_claims: tuple[str, ...] = ()
     """Keys of resource claims that nobody uses and whose devices the pod could use."""
+    said_before: tuple[str, ...] = ()
+    """What the plugins that were asked before had found in vain: it is told as well if this does not
+    come about."""
 
 
 class PostFilterPlugin(Protocol):
@@ -157,7 +160,7 @@ def run_post_filters(
         preemption = result.preemption or preemption
         freed += result.freed_claims
         if status.is_success:
-            return PostFilterResult(status, result.preemption, freed)
+            return PostFilterResult(status, result.preemption, freed, tuple(reasons))
         if status.code is not Code.UNSCHEDULABLE:
             return PostFilterResult(status._replace(plugin=plugin.NAME), preemption, freed)
         reasons += status.reasons

@@ -122,6 +122,33 @@ def test_an_extender_that_does_not_answer_is_a_problem_of_the_process_until_it_d
             told(2, is_over=True)
 
 
+def test_a_whole_node_that_nobody_asked_about_is_an_error(world: World) -> None:
+    """It would be tried again at once, for ever: nothing can be put on it."""
+    whole = {"Nodes": {"items": [{"metadata": {"name": "elsewhere"}}]}}
+    with FakeExtender(filter=lambda _: whole) as extender:
+        answer = asked(world, question(world), config(extender.url))
+    said = f'extender "{extender.url}" claims a filtered node "elsewhere" which is not found in'
+    assert answer.error == f"{said} the input node list"
+
+
+@pytest.mark.parametrize("is_capable", [True, False])
+def test_a_victim_that_nobody_knows_is_an_error(world: World, is_capable: bool) -> None:
+    victims = {"a": MetaVictims([MetaPod("u")], 0)}
+    ask = PreemptQuestion(
+        1, PodName("default", "p", "u"), (0,), victims, {"u": PodName("default", "p", "u")}
+    )
+    said = {"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "nobody"}]}}}
+    with FakeExtender(preempt=lambda _: said) as extender:
+        one = ExtenderConfig(
+            url_prefix=extender.url, preempt_verb="preempt", node_cache_capable=is_capable
+        )
+        answer = asked(world, ask, one)
+        ignored = asked(world, ask, msgspec.structs.replace(one, ignorable=True))
+    told = f"extender: {extender.url} claims to preempt pod (UID: &{{nobody}}) on node: a"
+    assert answer.error == f"{told}, but the pod is not found on that node"
+    assert (ignored.error, ignored.victims) == ("", victims)
+
+
 @pytest.mark.parametrize(
     ("said", "told"),
     [
@@ -250,7 +277,7 @@ def test_after_a_failure_the_api_server_has_the_last_word() -> None:
         assert bound(extender, FakeLooker(BOUND)) == BOUND
         outcome = bound(extender, FakeLooker())
         assert outcome.reason is BindFailureReason.REJECTED
-        assert outcome.message == f"extender {extender.url}: no"
+        assert outcome.message == "no"
         skipped = bound(extender, FakeLooker(), ignorable=True)
         assert type(skipped).__name__ == "Skipped"
 

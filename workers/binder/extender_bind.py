@@ -13,7 +13,7 @@ from typing import ClassVar
 from shared.errors import OperationalError
 from shared.extenders.extender_client import ExtenderClient
 from shared.extenders.extender_config import EXTENDER, ExtenderConfig
-from shared.extenders.extender_wire import ExtenderError, PodName, bind_args, check_bind_result
+from shared.extenders.extender_wire import PodName, bind_args, check_bind_result
 from shared.framework.binding_api import SKIPPED, Skipped
 from shared.kube.connection_problems import ConnectionProblems
 from shared.messages.from_binder import BindFailureReason
@@ -72,11 +72,9 @@ class ExtenderBinder:
     @staticmethod
     async def _order(client: ExtenderClient, order: BindPod) -> None:
         pod = PodName(order.namespace, order.name, order.uid)
-        answer = await client.order(client.config.bind_verb, bind_args(pod, order.node_name))
-        try:
-            check_bind_result(answer)
-        except ExtenderError as error:
-            raise ExtenderError(f"extender {client.config.url_prefix}: {error}") from error
+        check_bind_result(
+            await client.order(client.config.bind_verb, bind_args(pod, order.node_name))
+        )
 
 
 def _is_unbound(seen: Outcome, message: str) -> bool:

@@ -19,6 +19,7 @@ from shared.engine.engine import Engine
 from shared.engine.evaluation import Evaluation
 from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import FitError
+from shared.framework.filter_outcomes import FilterOutcome
 from shared.framework.post_filter import (
     NO_CANDIDATES,
     Candidate,
@@ -55,14 +56,15 @@ def post_filter(
     evaluation: Evaluation,
     tie_break: TieBreak,
     offset: int = 0,
+    filtered: FilterOutcome | None = None,
     refused: Rows = NO_ROWS,
     forbidden: str = "",
 ) -> PostFilterResult:
-    """Whether room can be made for a pod of a class that fits nowhere; `refused` as in
-    `FailedAttempt`."""
+    """Whether room can be made for a pod of a class that fits nowhere; `filtered` (None: what the
+    filters said) and `refused` as in `FailedAttempt`."""
     attempt = FailedAttempt(
         evaluation.pod,
-        engine.filtered(evaluation),
+        engine.filtered(evaluation) if filtered is None else filtered,
         PreemptionEvaluator(tie_break, offset, engine.dry_runs(evaluation)),
         refused,
         forbidden,

@@ -6,6 +6,7 @@ up meanwhile is not taken, and scores are those of the moment of choosing. Pure,
 Rules: schedulePod in pkg/scheduler/schedule_one.go, v1.36.2.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -100,7 +101,7 @@ class ExtendedCycle(Cycle):
     def search_room(self, task: ExtendedTask, verdicts: ExtenderVerdicts | None) -> RoomSearch:
         """What could be done for a pod that nothing was left for; nothing is taken yet."""
         evaluation = self._evaluation(task)
-        refusals = None if verdicts is None else self._refusals(evaluation, verdicts)
+        refusals = None if verdicts is None else self._refusals(verdicts)
         return self._room_maker(0).attempt(_plain(task), evaluation, refusals)
 
     def failure(self, task: ExtendedTask, search: RoomSearch, proposal_sequence: int) -> Failure:
@@ -150,12 +151,13 @@ class ExtendedCycle(Cycle):
         totals: Int64s = scores.total[rows]
         return totals
 
-    def _refusals(self, evaluation: Evaluation, verdicts: ExtenderVerdicts) -> Refusals:
-        nodes = self._replica.nodes
-        rows = np.flatnonzero(evaluation.feasible).tolist()
-        names = [nodes.name_of(row) for row in rows]
-        won = [r for r, name in zip(rows, names, strict=True) if name in verdicts.refused]
-        return Refusals(verdicts.reasons(names), np.array(won, np.intp))
+    def _refusals(self, verdicts: ExtenderVerdicts) -> Refusals:
+        def known(names: Iterable[str]) -> Rows:
+            rows = np.array([self._replica.nodes.row_of(name) for name in names], np.intp)
+            return rows[rows >= 0]
+
+        named = known((*verdicts.refused, *verdicts.unresolvable))
+        return Refusals(verdicts.reasons(), named, known(verdicts.refused))
 
 
 def _plain(task: ExtendedTask) -> PodTask:

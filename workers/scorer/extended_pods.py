@@ -275,7 +275,10 @@ class ExtendedPods:
             else:
                 status = Status(Code.UNSCHEDULABLE, (NO_CANDIDATE,))
         if not status.is_success:
-            status = Status(status.code, (f"preemption: {status.message}",), DEFAULT_PREEMPTION)
+            # An error is told alone.
+            before = result.said_before if status.is_rejected else ()
+            told = (*before, f"preemption: {status.message}")
+            status = Status(status.code, told, DEFAULT_PREEMPTION)
         preemption = result.preemption._replace(status=status, best=best)
         result = result._replace(status=status, preemption=preemption)
         self._conclude(opened.task, search._replace(result=result), opened.generation)

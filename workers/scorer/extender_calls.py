@@ -222,7 +222,10 @@ class ExtenderDesk:
                 args = await self._args(config, pod, verdicts.passing)
                 body = await client.ask(config.filter_verb, args)
                 answer = filter_answer(
-                    body, verdicts.passing, is_cache_capable=config.node_cache_capable
+                    body,
+                    verdicts.passing,
+                    config.url_prefix,
+                    is_cache_capable=config.node_cache_capable,
                 )
             except OperationalError as error:
                 if not config.ignorable:
@@ -265,7 +268,9 @@ class ExtenderDesk:
             try:
                 args = await self._preempt_args(config, pod, question, victims)
                 body = await client.ask(config.preempt_verb, args)
-                victims = preempt_result(body, is_ignorable=config.ignorable)
+                left = preempt_result(body, is_ignorable=config.ignorable)
+                _check_known(config, left, question)
+                victims = left
             except OperationalError as error:
                 if not config.ignorable:
                     raise
@@ -284,11 +289,21 @@ class ExtenderDesk:
         if config.node_cache_capable:
             return meta_preempt_args(pod, victims)
         uids = [each.uid for on_node in victims.values() for each in on_node.pods or ()]
-        for uid in uids:
-            if uid not in question.pods:
-                raise OperationalError(f"an extender claims to preempt an unknown pod (UID: {uid})")
         bodies = await asyncio.gather(*(self._pod(question.pods[uid]) for uid in uids))
         return whole_preempt_args(pod, victims, dict(zip(uids, bodies, strict=True)))
+
+
+def _check_known(
+    config: ExtenderConfig, victims: dict[str, MetaVictims], question: PreemptQuestion
+) -> None:
+    """Raises `OperationalError` for a victim that nobody knows, in kube-scheduler's words."""
+    for name, on_node in victims.items():
+        for each in on_node.pods or ():
+            if each.uid not in question.pods:
+                raise OperationalError(
+                    f"extender: {config.url_prefix} claims to preempt pod (UID: &{{{each.uid}}}) on"
+                    f" node: {name}, but the pod is not found on that node"
+                )
 
 
 def _needs_nodes(config: ExtenderConfig) -> bool:

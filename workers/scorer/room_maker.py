@@ -15,7 +15,7 @@ from shared.engine.engine import Engine
 from shared.engine.evaluation import Evaluation
 from shared.extenders.extender_config import EXTENDER
 from shared.faults import changing
-from shared.framework.diagnosis import FitError
+from shared.framework.diagnosis import FitError, diagnose
 from shared.framework.post_filter import PostFilterResult
 from shared.messages.from_scorer import Failure, PreemptionProposal
 from shared.messages.to_scorer import PodTask
@@ -44,11 +44,14 @@ AmongTies = Callable[[Rows, int], int]
 
 
 class Refusals(NamedTuple):
-    """What extenders had against nodes that pass the filters."""
+    """What extenders had against nodes. On those it is their word that counts, also where filters had
+    something against them (findNodesThatPassExtenders in schedule_one.go)."""
 
     reasons: Counter[str]
+    """Also of nodes that do not exist: kube-scheduler counts them."""
+    named: Rows
     rows: Rows
-    """Those that might be won by removing pods."""
+    """Those of them that might be won by removing pods."""
 
 
 class RoomSearch(NamedTuple):
@@ -94,12 +97,14 @@ class RoomMaker:
     def attempt(
         self, task: PodTask, evaluation: Evaluation, refusals: Refusals | None = None
     ) -> RoomSearch:
-        """Looks for room, and takes none yet. `refusals`: what extenders had against nodes that pass
-        the filters."""
+        """Looks for room, and takes none yet. `refusals`: what extenders had against nodes."""
         fit_error = self._engine.failure(evaluation)
+        filtered = None
         if refusals is not None:
+            filtered = self._engine.filtered(evaluation).overruled(refusals.named)
+            told = diagnose(evaluation.pod, filtered, refusals.reasons.total())
             fit_error = fit_error._replace(
-                reasons=fit_error.reasons + refusals.reasons,
+                reasons=told.reasons + refusals.reasons,
                 plugins=fit_error.plugins | {EXTENDER},
             )
         has_search = evaluation.framework.post_filters and self._replica.view.node_count
@@ -111,6 +116,7 @@ class RoomMaker:
             lambda ties: self._among_ties(ties, task.ticket),
             # Another place to begin for each pod, so that they do not all meet on the same nodes.
             offset=(self._seed + task.ticket) * 7919,
+            filtered=filtered,
             refused=NO_ROWS if refusals is None else refusals.rows,
             forbidden=self._limits.forbidden,
         )

@@ -52,25 +52,35 @@ def test_members_are_read_whatever_their_case(spelt: Callable[[bytes], bytes]) -
         assert name in GO_NAMES
     body = re.sub(rb'"([A-Z][A-Za-z]+)":', lambda m: b'"' + spelt(m[1]) + b'":', GO_NAMES)
     body = body.replace(b'{"' + spelt(b"A") + b'"', b'{"A"')  # A node's name, and no member's.
-    answer = filter_answer(body, ["A", "b", "c"], is_cache_capable=True)
+    answer = filter_answer(body, ["A", "b", "c"], "http://e", is_cache_capable=True)
     assert answer == (["b"], {"A": "full"}, {"c": "gone"}, False)
 
 
 def test_an_extender_with_a_cache_may_answer_with_nodes() -> None:
     body = b'{"Nodes":{"metadata":{},"items":[{"metadata":{"name":"b"}}]},"NodeNames":null}'
     for is_cache_capable in (True, False):
-        answer = filter_answer(body, ["b"], is_cache_capable=is_cache_capable)
+        answer = filter_answer(body, ["b"], "http://e", is_cache_capable=is_cache_capable)
         assert (answer.node_names, answer.are_bare) == (["b"], True)
 
 
-def test_an_extender_without_a_cache_may_answer_with_nodes_that_were_not_asked_about() -> None:
-    body = b'{"Nodes":{"items":[{"metadata":{"name":"z"}}]},"NodeNames":["b"]}'
-    assert filter_answer(body, ["b"], is_cache_capable=False).node_names == ["z"]
+def test_names_from_an_extender_without_a_cache_are_not_looked_at() -> None:
+    body = b'{"Nodes":{"items":[{"metadata":{"name":"b"}}]},"NodeNames":["a","z"]}'
+    asked = ["a", "b"]
+    assert filter_answer(body, asked, "http://e", is_cache_capable=False).node_names == ["b"]
+
+
+def test_whole_nodes_that_were_not_asked_about_are_an_error_where_there_are_no_others() -> None:
+    body = b'{"Nodes":{"items":[{"metadata":{"name":"z"}}]}}'
+    for is_cache_capable in (True, False):
+        with pytest.raises(ExtenderError, match='claims a filtered node "z"'):
+            filter_answer(body, ["b"], "http://e", is_cache_capable=is_cache_capable)
+    both = body.replace(b"[", b'[{"metadata":{"name":"b"}},')
+    assert filter_answer(both, ["b"], "http://e", is_cache_capable=False).node_names == ["b"]
 
 
 @pytest.mark.parametrize("body", [b"{}", b"null", b'{"NodeNames":null,"Error":null} more'])
 def test_nothing_said_means_no_node(body: bytes) -> None:
-    assert filter_answer(body, ["a"], is_cache_capable=True).node_names == []
+    assert filter_answer(body, ["a"], "http://e", is_cache_capable=True).node_names == []
 
 
 @pytest.mark.parametrize(
@@ -89,7 +99,7 @@ def test_nothing_said_means_no_node(body: bytes) -> None:
 )
 def test_a_bad_answer_is_named(body: bytes, told: str) -> None:
     with pytest.raises(ExtenderError, match=told):
-        filter_answer(body, ["a"], is_cache_capable=True)
+        filter_answer(body, ["a"], "http://e", is_cache_capable=True)
 
 
 @pytest.mark.parametrize("host", ["Host", "host", "HOST"])

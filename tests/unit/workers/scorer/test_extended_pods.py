@@ -180,6 +180,36 @@ def test_a_pod_refused_everywhere_is_refused_by_extenders() -> None:
     assert failure.message.startswith("0/3 nodes are available: 3 no.")
 
 
+def test_of_a_node_that_filters_refused_the_extenders_word_counts() -> None:
+    """As in findNodesThatPassExtenders (schedule_one.go), which writes over what the filters said."""
+    full = make_pod("on-b", cpu="900m", node_name="b", phase="Running", priority=-5)
+    pod = make_pod("p", cpu="900m")
+    world = World(FILTERS, pods=[pod], running=[full])
+    world.add(pod)
+    question = world.caller.take()
+    assert sorted(question.node_names) == ["a", "c"]
+    verdicts = ExtenderVerdicts([], {"a": "no"}, {"b": "never", "c": "never", "elsewhere": "what"})
+    (settled,) = world.extended.work([ExtenderAnswer(question.number, verdicts=verdicts)])
+    (failure,) = settled.answers.failures
+    # Nothing is won on b, though a less important pod is there.
+    assert failure.preemption is None
+    assert failure.message.startswith("0/3 nodes are available: 1 no, 1 what, 2 never. ")
+    assert failure.plugins == [EXTENDER, "NodeResourcesFit"]
+
+
+def test_a_node_that_filters_refused_for_good_may_be_won_if_an_extender_says_so() -> None:
+    big = make_pod("p", cpu="1500m", priority=5)
+    pods = [make_pod("on-a", cpu="100m", node_name="a", phase="Running"), big]
+    world = World(FILTERS, pods=pods[1:], running=pods[:1])
+    queued = world.state.queue.get(PodUid(big.uid))
+    assert queued is not None
+    task = ExtendedTask(1, queued.class_id, False, "default", "p", big.uid)
+    found = world.cycle.search_room(task, ExtenderVerdicts([], {"a": "no"}, {})).result
+    assert found is not None
+    assert found.preemption is not None
+    assert found.preemption.potential.tolist() == [world.row("a")]
+
+
 def test_an_extender_that_fails_makes_an_error() -> None:
     pod = make_pod("p")
     world = World(FILTERS, pods=[pod])
@@ -258,8 +288,11 @@ def test_extenders_choose_among_the_victims() -> None:
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (ExtenderAnswer(0, victims={}), "preemption: no candidate node for preemption"),
-        (ExtenderAnswer(0, error="out of order"), "preemption: out of order"),
+        (
+            ExtenderAnswer(0, victims={}),
+            ". no new claims to deallocate, preemption: no candidate node for preemption",
+        ),
+        (ExtenderAnswer(0, error="out of order"), ". preemption: out of order"),
         (
             ExtenderAnswer(0, victims={"b": MetaVictims([MetaPod("uid-on-a")], 0)}),
             "not all found on that node",
