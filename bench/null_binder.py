@@ -3,8 +3,10 @@
 It speaks the binder's channel, so that owner and workers run as they do in a cluster, but there is
 no API server: what it is told, it passes on as JSON lines on standard output, for whoever plays the
 cluster. A line is written before the owner is answered; who knows the owner's answer has the line.
+Extenders that bind are asked for real.
 """
 
+import asyncio
 import os
 import signal
 import sys
@@ -16,18 +18,24 @@ import msgspec
 from bench.sync_peer import SyncPeer, sync_binder_peer
 from shared.child_plan import child_start
 from shared.clock import Clock, SystemClock
+from shared.config import load_configuration
 from shared.errors import OperationalError
+from shared.extenders.extender_config import ExtenderConfig
+from shared.framework.binding_api import Skipped
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_binder import (
     BinderHeartbeat,
     BinderHello,
     BinderReady,
+    BindFailed,
+    BindFailureReason,
     BindFinished,
     BindReport,
     VictimDone,
     VictimReport,
 )
 from shared.messages.to_binder import (
+    BindPod,
     BindPods,
     ClaimWork,
     Drain,
@@ -41,6 +49,8 @@ from shared.telemetry.log import EventLog
 from shared.transport.connection import Connected
 from shared.transport.endpoints import Endpoints
 from shared.transport.stop import StopSignals
+from workers.binder.bind_call import NotBound, Outcome
+from workers.binder.extender_bind import ExtenderBinder
 
 BEAT_MS: Final = 1000
 SEND_TIMEOUT_MS: Final = 5000
@@ -101,12 +111,18 @@ class NullBinder:
     """Everything between the owner's messages and the lines; no sockets of its own."""
 
     def __init__(
-        self, index: int, instance: str, write: Callable[[bytes], None], clock: Clock
+        self,
+        index: int,
+        instance: str,
+        write: Callable[[bytes], None],
+        clock: Clock,
+        extenders: Sequence[ExtenderConfig] = (),
     ) -> None:
         self._index = index
         self._instance = instance
         self._write = write
         self._clock = clock
+        self._extenders = extenders
         self._epoch: int | None = None
         self.is_drained = False
 
@@ -124,14 +140,12 @@ class NullBinder:
                     log.warning("orders_refused", epoch=epoch, orders=len(orders))
                     return []
                 now_s = self._clock.monotonic_s()
-                self._tell(
-                    [
-                        Bound(o.uid, f"{o.namespace}/{o.name}", o.node_name, now_s, o.claims)
-                        for o in orders
-                    ]
-                )
-                finished = [BindFinished(order.ticket) for order in orders]
-                return [BindReport(self._index, epoch, finished, [])]
+                failed = [failure for order in orders if (failure := self._refusal(order))]
+                refused = {failure.ticket for failure in failed}
+                bound = [order for order in orders if order.ticket not in refused]
+                self._tell([Bound(o.uid, o.pod, o.node_name, now_s, o.claims) for o in bound])
+                finished = [BindFinished(order.ticket) for order in bound]
+                return [BindReport(self._index, epoch, finished, failed)]
             case ReportPods(epoch, verdicts):
                 if epoch == self._epoch:
                     self._tell(
@@ -168,8 +182,32 @@ class NullBinder:
         """What to say when nothing was heard for a while; nothing to an owner that is not there yet."""
         return [] if self._epoch is None else [BinderHeartbeat(self._index, 0, 0)]
 
+    def _refusal(self, order: BindPod) -> BindFailed | None:
+        """What an extender has against a binding that is up to it."""
+        if not order.extenders:
+            return None
+        outcome = asyncio.run(_asked(self._extenders, order))
+        if not isinstance(outcome, NotBound):
+            return None
+        return BindFailed(order.ticket, outcome.reason, outcome.message)
+
     def _tell(self, lines: Sequence[Line]) -> None:
         self._write(b"".join(_encoder.encode(line) + b"\n" for line in lines))
+
+
+class _NobodyBound:
+    """Stands for an API server that has seen no binding of an extender that failed."""
+
+    async def look(self, _: BindPod, if_unbound: str) -> Outcome:
+        return NotBound(BindFailureReason.REJECTED, if_unbound)
+
+
+async def _asked(extenders: Sequence[ExtenderConfig], order: BindPod) -> Outcome | Skipped:
+    binder = ExtenderBinder(extenders, _NobodyBound())
+    try:
+        return await binder.bind(order)
+    finally:
+        await binder.close()
 
 
 def _serve(
@@ -198,7 +236,8 @@ def main(arguments: list[str]) -> int:
             lifeline = start.lifeline()
             if lifeline is not None:
                 peer.watch_fd(lifeline.fd)
-            binder = NullBinder(start.number, instance, _write_all, SystemClock())
+            extenders = load_configuration(start.options.config).extenders
+            binder = NullBinder(start.number, instance, _write_all, SystemClock(), extenders)
             _serve(
                 peer, binder, lambda: stop.is_set or (lifeline is not None and lifeline.is_cut())
             )

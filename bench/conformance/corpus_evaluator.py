@@ -27,6 +27,8 @@ class Outcome(NamedTuple):
 class Evaluator(Protocol):
     """Decides a scenario."""
 
+    asks_extenders: bool
+    """False: scenarios with extenders are counted as left out."""
     observes: frozenset[str]
     """The fields of a decision that this evaluator can tell; others are counted as left out."""
 

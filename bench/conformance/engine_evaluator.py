@@ -56,6 +56,7 @@ FIRST_START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 class EngineEvaluator:
     """All fields of a decision are seen."""
 
+    asks_extenders = False
     observes: frozenset[str] = frozenset(
         {
             "pod",

@@ -25,7 +25,7 @@ import msgspec
 from bench.conformance.claims import shown_claims, written_claim
 from bench.conformance.corpus_evaluator import UNSEEN, Outcome, Unseen
 from bench.conformance.pipeline_processes import PipelineError, PipelineProcesses
-from bench.conformance.pipeline_profiles import Gates, Profile, ProfileBook
+from bench.conformance.pipeline_profiles import Profile, ProfileBook, Setting
 from bench.conformance.scenario import (
     Change,
     ClusterObjects,
@@ -35,6 +35,7 @@ from bench.conformance.scenario import (
     pod_key,
     still_going,
 )
+from bench.conformance.scripted_extenders import ScriptedExtenders
 from bench.conformance.shapes import FINISHED, node_shape, object_kind
 from bench.null_binder import Bound, Evicted, Line, Nominated, Refused, Released
 from shared.dra.device_index import CLAIMS
@@ -72,6 +73,8 @@ BETRAYING: Final = (
     "foreign_binds", "foreign_pods", "objects_rejected", "assumed_expired", "missed_deletes",
 )  # fmt: skip
 """Counters of the owner that stand still as long as all is well, with one worker and one binder."""
+BINDS_FAILED: Final = "binds_failed"
+"""The one of them that moves where an extender refuses to bind."""
 
 COMPACT: Final = frozenset({"pod", "result", "node", "message", "message_without_preemption"})
 """What compact decisions record of what is seen here."""
@@ -87,6 +90,7 @@ class PipelineEvaluator:
     """Runs on several sets of processes at a time, one for each lane; `run` may be called by so many
     threads. To be closed."""
 
+    asks_extenders = True
     observes: frozenset[str] = frozenset(
         {
             "pod",
@@ -136,35 +140,51 @@ RECORDED: Final = ((SCHEDULER_ASYNC_PREEMPTION, False),)
 
 
 class _Lane:
-    """One set of processes at a time, replaced when a scenario wants other feature gates."""
+    """One set of processes at a time, replaced when a scenario wants other gates or extenders."""
 
     def __init__(self, book: ProfileBook) -> None:
         self._book = book
-        self._gates: Gates = ()
+        self._setting = Setting()
+        self._extenders = ScriptedExtenders()
         self._processes: PipelineProcesses | None = None
 
     def run(self, scenario: Scenario, profile: Profile) -> Outcome:
-        processes = self._ready(profile.gates)
+        processes = self._ready(profile.setting)
+        self._extenders.play(scenario.answers, _by_path(scenario))
         try:
-            return _Replay(scenario, profile, processes).run()
+            return self._as_written(_Replay(scenario, profile, processes).run())
         except UnexpectedError:
             raise
         except BaseException:
-            self.close()
+            self._end()
             raise
 
     def close(self) -> None:
+        self._end()
+        self._extenders.close()
+
+    def _end(self) -> None:
         if self._processes is not None:
             self._processes.close()
         self._processes = None
 
-    def _ready(self, gates: Gates) -> PipelineProcesses:
-        if self._processes is None or self._gates != gates:
-            self.close()
-            text = ",".join(f"{name}={str(is_on).lower()}" for name, is_on in (*RECORDED, *gates))
-            self._processes = PipelineProcesses(self._book.document(gates), text)
-            self._gates = gates
+    def _ready(self, setting: Setting) -> PipelineProcesses:
+        if self._processes is None or self._setting != setting:
+            self._end()
+            gates = (*RECORDED, *setting.gates)
+            text = ",".join(f"{name}={str(is_on).lower()}" for name, is_on in gates)
+            document = msgspec.json.encode(self._book.document(setting)).decode()  # JSON is YAML.
+            located = self._extenders.located(document).encode()
+            self._processes = PipelineProcesses(located, text, self._extenders.address)
+            self._setting = setting
         return self._processes
+
+    def _as_written(self, outcome: Outcome) -> Outcome:
+        """With the extenders' URLs as the scenario has them."""
+        for decision in outcome.decisions:
+            if isinstance(decision.get("message"), str):
+                decision["message"] = self._extenders.as_written(decision["message"])
+        return outcome
 
 
 class _Pending:
@@ -439,6 +459,7 @@ class _Replay:
         moved = {
             name: after.get(name, 0) - before.get(name, 0)
             for name in BETRAYING
+            if not (name == BINDS_FAILED and self._scenario.answers)
             if after.get(name, 0) != before.get(name, 0)
         }
         if moved:
@@ -457,6 +478,17 @@ def _arrivals(objects: ClusterObjects) -> list[AdapterMessage]:
         PodChanged(split_pod(pod)) for pod in objects.pods if pod.status.phase not in FINISHED
     ]
     return messages
+
+
+def _by_path(scenario: Scenario) -> dict[str, bytes]:
+    """What is read whole where extenders are asked."""
+    if not scenario.answers:
+        return {}
+    encode = msgspec.json.Encoder().encode
+    found = {f"/api/v1/nodes/{n.metadata.name}": encode(n) for n in scenario.objects.nodes}
+    for pod in (*scenario.objects.pods, *scenario.pending):
+        found[f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}"] = encode(pod)
+    return found
 
 
 def _time(minutes: int) -> str:

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import msgspec
 
@@ -71,15 +71,17 @@ class PipelineError(OperationalError):
 class PipelineProcesses:
     """One owner, one scoring worker, one null binder, from start to end."""
 
-    def __init__(self, configuration: dict[str, Any], feature_gates: str) -> None:
-        """`configuration` as in a configuration file; `feature_gates` as on the command line."""
+    def __init__(self, configuration: bytes, feature_gates: str, server: str) -> None:
+        """`configuration` is the file; `feature_gates` as on the command line; `server`: the API server
+        that scorers read from for extenders, no other process does."""
         self._folder = Path(tempfile.mkdtemp(prefix="berth-conformance-"))
         config = self._folder / "config.yaml"
-        config.write_bytes(msgspec.json.encode(configuration))  # JSON is YAML.
+        config.write_bytes(configuration)
         options = RuntimeOptions(
             runtime_dir=str(self._folder),
             config=str(config),
             feature_gates=feature_gates,
+            server=server,
             log_level="warning",
         )
         plan = ChildPlan(options=options, breaks_ties_by_name=True)

@@ -1,8 +1,9 @@
 """Many scenarios' configurations in few processes: each becomes one profile of one berth.
 
 A scenario's configuration is a profile, and berth takes any number of profiles, told apart by
-schedulerName. So all scenarios with the same feature gates share a set of processes, and starting
-processes (a second or so of both cores) is paid a few times and not some hundred times.
+schedulerName. So all scenarios with the same feature gates and the same extenders, which profiles have
+in common, share a set of processes, and starting processes (a second or so of both cores) is paid a few
+times and not some hundred times.
 """
 
 from collections.abc import Iterable
@@ -24,12 +25,20 @@ Gates = tuple[tuple[str, bool], ...]
 """Sorted by name."""
 
 
+class Setting(NamedTuple):
+    """What all profiles of a set of processes have in common."""
+
+    gates: Gates = ()
+    extenders: str = "[]"
+    """As JSON."""
+
+
 class Profile(NamedTuple):
     """One configuration, under the names by which pods ask for its profiles."""
 
     scheduler_name: str
     """Of its first profile."""
-    gates: Gates
+    setting: Setting
     others: dict[str, str]
     """Of its other profiles, by the name that they have in the scenario."""
 
@@ -44,7 +53,7 @@ class ProfileBook:
 
     def __init__(self, configurations: Iterable[Configuration]) -> None:
         self._profiles: dict[bytes, Profile | ConfigurationError] = {}
-        self._documents: dict[Gates, list[Json]] = {}
+        self._documents: dict[Setting, list[Json]] = {}
         for configuration in configurations:
             key = _key(configuration.config, configuration.feature_gates)
             if key not in self._profiles:
@@ -60,24 +69,27 @@ class ProfileBook:
             raise found
         return found
 
-    def document(self, gates: Gates) -> Json:
-        """The configuration file of the processes that run with these gates."""
+    def document(self, setting: Setting) -> Json:
+        """The configuration file of the processes that run so."""
         return {
             "apiVersion": API_VERSION,
             "kind": KIND,
             "podInitialBackoffSeconds": NEVER_RETRIED_S,
             "podMaxBackoffSeconds": NEVER_RETRIED_S,
-            "profiles": self._documents[gates],
+            "profiles": self._documents[setting],
+            "extenders": msgspec.json.decode(setting.extenders),
         }
 
     def _made(self, configuration: Configuration) -> Profile:
         gates = tuple(sorted(configuration.feature_gates.items()))
         registry = InTreeRegistry(FeatureGates(configuration.feature_gates))
-        others = sorted(configuration.config.keys() - {"profiles"})
+        others = sorted(configuration.config.keys() - {"profiles", "extenders"})
         if others:
-            told = "only profiles can differ from one scenario to the next here"
+            told = "only profiles and extenders can differ from one scenario to the next here"
             raise ConfigurationError("config", [f"{key}: {told}" for key in others])
-        documents = self._documents.setdefault(gates, [])
+        extenders = configuration.config.get("extenders", [])
+        setting = Setting(gates, msgspec.json.encode(extenders).decode())
+        documents = self._documents.setdefault(setting, [])
         names: dict[str, str] = {}
         for written in configuration.config.get("profiles") or [{}]:
             document = {**written, "schedulerName": f"scenario-{len(documents)}"}
@@ -88,7 +100,7 @@ class ProfileBook:
             documents.append(document)
             names[written.get("schedulerName", "")] = document["schedulerName"]
         first, *others = names
-        return Profile(names[first], gates, {name: names[name] for name in others})
+        return Profile(names[first], setting, {name: names[name] for name in others})
 
 
 def _key(config: Json, feature_gates: dict[str, bool]) -> bytes:

@@ -39,6 +39,7 @@ from shared.errors import OperationalError
 QUANTITIES: Final = "quantities"
 REPLAYED: Final = {"hints": hint_differences, "queue": queue_differences}
 """Families that are run by a function of their own."""
+NO_EXTENDERS: Final = "scenario: has extenders, which only --pipeline asks"
 LANES_MAX: Final = 8
 LOOK_AHEAD: Final = 4
 """Scenarios that are read ahead of each lane."""
@@ -100,7 +101,7 @@ def run(
         elif family == QUANTITIES:
             results.append(_run_quantities(family, path, filters))
         else:
-            decided = _decided(path, evaluator, filters, lane_count)
+            decided = _decided(path, evaluator, filters, lane_count, left_out)
             results.append(_compared(family, decided, evaluator, left_out))
     return Report(results, left_out)
 
@@ -128,7 +129,11 @@ def _compared(
 
 
 def _decided(
-    path: Path, evaluator: Evaluator, filters: Filters, lane_count: int
+    path: Path,
+    evaluator: Evaluator,
+    filters: Filters,
+    lane_count: int,
+    left_out: compare.LeftOut,
 ) -> Iterator[tuple[Entry, Outcome | OperationalError]]:
     """The scenarios of a file in its order, and what was decided."""
 
@@ -138,11 +143,15 @@ def _decided(
         except OperationalError as error:
             return error
 
-    entries = (
-        entry
-        for entry in read_entries(path)
-        if not filters.scenarios or entry.scenario.name in filters.scenarios
-    )
+    def is_asked(entry: Entry) -> bool:
+        if filters.scenarios and entry.scenario.name not in filters.scenarios:
+            return False
+        if entry.scenario.answers and not evaluator.asks_extenders:
+            left_out[NO_EXTENDERS] += 1
+            return False
+        return True
+
+    entries = filter(is_asked, read_entries(path))
     if lane_count == 1:
         for entry in entries:
             yield entry, decide(entry)

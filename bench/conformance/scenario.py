@@ -116,6 +116,8 @@ class Scenario(msgspec.Struct, forbid_unknown_fields=True):
     """What happens to the cluster between attempts."""
     preemption_mode: str = "nominate"
     feature_gates: dict[str, bool] = {}
+    answers: list[dict[str, Any]] = []
+    """What the configuration's extenders answer, each in turn."""
     notes: str = ""
 
     @property

@@ -22,6 +22,7 @@ FAMILIES = [
     "corner",
     "dra",
     "dra-advanced",
+    "extenders",
     "gates-misc",
     "image-locality",
     "interpod",
