@@ -22,6 +22,7 @@ NO_EVENTS: dict[str, Any] = {"name": "h", "objects": {}, "pending": [], "events"
 class Recorded:
     """An evaluator that says what it was given to say."""
 
+    asks_extenders = True
     observes = frozenset({"pod", "requests", "result", "node", "scores", "pre_filter", "message",
                           "message_without_preemption"})  # fmt: skip
 
