@@ -104,6 +104,12 @@ LINES: Final[dict[str, str]] = {
     "victims whose going makes no room, or that are not less important": (
         "unit/workers/scorer/test_extended_pods.py::test_what_extenders_leave_may_be_nothing"
     ),
+    "a whole Node object sent back that the extender was not sent": (
+        "integration/test_extender_calls.py::test_a_whole_node_that_nobody_asked_about_is_an_error"
+    ),
+    "an answer that cannot be read": (
+        "wire/test_extender_recorded.py::test_the_same_comes_of_the_answer"
+    ),
     "an error after a bind call": (
         "integration/test_extender_calls.py::test_after_a_failure_the_api_server_has_the_last_word"
     ),
