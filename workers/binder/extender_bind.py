@@ -72,9 +72,8 @@ class ExtenderBinder:
     @staticmethod
     async def _order(client: ExtenderClient, order: BindPod) -> None:
         pod = PodName(order.namespace, order.name, order.uid)
-        check_bind_result(
-            await client.order(client.config.bind_verb, bind_args(pod, order.node_name))
-        )
+        args = bind_args(pod, order.node_name)
+        check_bind_result(await client.order(client.config.bind_verb, args))
 
 
 def _is_unbound(seen: Outcome, message: str) -> bool:
