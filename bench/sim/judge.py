@@ -45,7 +45,7 @@ from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Proposals
 from shared.messages.to_binder import BindPods, PreemptPods
 from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
-from shared.plugin_names import DYNAMIC_RESOURCES
+from shared.plugin_names import DYNAMIC_RESOURCES, NODE_VOLUME_LIMITS
 from shared.telemetry.metrics import Count
 from shared.transport.owner_sockets import Received
 
@@ -412,9 +412,12 @@ class Judge:
         if not self.leads:
             return not state.cache.assumed_pods()
         # Without nodes nobody rejects a pod, so nobody can say what would help it: it is tried for ever.
-        # So is a group that has no place: each time after its back-off.
+        # So is a group that has no place, and an object that nobody can make sense of: each time after
+        # its back-off.
         is_trying = any(
-            pod.place is not Place.UNSCHEDULABLE for pod in state.queue if not pod.record.group
+            pod.place is not Place.UNSCHEDULABLE
+            for pod in state.queue
+            if not pod.record.group and not is_poison(pod.record.name)
         )
         return not (
             (is_trying and state.cache.node_count())
@@ -510,6 +513,10 @@ class Judge:
         key = f"{pod.namespace}/{pod.name} ({place})"
         try:
             fits = where_it_fits(pod, cluster)
+            if queued is not None and NODE_VOLUME_LIMITS in queued.unschedulable_plugins:
+                # Nobody is told of a limit that goes with its CSINode (`EventsToRegister` in
+                # pkg/scheduler/framework/plugins/nodevolumelimits/csi.go, v1.36.2).
+                fits = [name for name in fits if name in cluster.told.get("csinodes", {})]
             # A node that changed may have become one where room can be made; but only the plugins
             # that rejected the pod there are asked what would help, and not those that kept
             # preemption from it.
@@ -519,7 +526,9 @@ class Judge:
         except CannotTell:
             self.counts["untold"] += 1
             return
-        if fits and not _is_woken_less(pod, cluster):
+        if _is_woken_less(pod, cluster):
+            return
+        if fits:
             raise SimulatedFailure("waits though it fits", f"{key} on {', '.join(fits)}")
         helped = [each.node for each in room if not self._is_spoilt(each.node)]
         if helped:

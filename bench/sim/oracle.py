@@ -154,16 +154,18 @@ def cluster_of(
     namespaces: Sequence[Json],
     told: Mapping[str, Mapping[str, Json]] | None = None,
 ) -> OracleCluster:
-    """Of objects of the API; pods that wait or have finished are left out."""
-    placed = [
-        pod_of(pod) for pod in pods if pod["status"].get("phase") not in ("Succeeded", "Failed")
-    ]
+    """Of objects of the API; pods that have finished are left out, and those that wait without a
+    nomination."""
+    left = [pod for pod in pods if pod["status"].get("phase") not in ("Succeeded", "Failed")]
+    placed = [pod_of(pod) for pod in left]
+    named = [pod["status"].get("nominatedNodeName") for pod in left]
     return OracleCluster(
         [node_of(node) for node in nodes],
         [pod for pod in placed if pod.node],
         {each["metadata"]["name"]: each["metadata"].get("labels") or {} for each in namespaces},
         told or {},
         told or {},
+        [pod.on(node) for pod, node in zip(placed, named, strict=True) if node and not pod.node],
     )
 
 
@@ -299,7 +301,9 @@ def _volumes(
         return None
     storage = Storage(cluster.told, cluster.latest)
     mine, near = _volume_pod(pod), [_volume_pod(other) for other in cluster.on(node)]
-    everywhere = [_volume_pod(other) for other in cluster.pods]
+    # Not those of a node that is gone: `usedPVCSet` (pkg/scheduler/backend/cache/cache.go, v1.36.2).
+    names = {each.name for each in cluster.nodes}
+    everywhere = [_volume_pod(other) for other in cluster.pods if other.node in names]
     restricted = slow_storage.restrictions(mine, near, everywhere, storage)
     if restricted and cluster is not before and not slow_storage.has_disks(mine):
         there = [_volume_pod(other) for other in before.pods]

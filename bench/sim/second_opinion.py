@@ -120,12 +120,12 @@ class ScorerOpinion:
             task: PodTask, pod_class: Any, room_maker: Any, answers: Any, known: Any, *rest: Any
         ) -> Failure | None:
             before = self._cluster()
-            known_count = 0 if known is None else len(known.tickets)
+            known_count = 0 if known is None else len(known.failure.tickets)
             failure: Failure | None = answer(task, pod_class, room_maker, answers, known, *rest)
             if failure is not None:
                 self._judge_failure(task, failure, before, is_first=True)
-            elif known is not None and len(known.tickets) > known_count:
-                self._judge_failure(task, known, before, is_first=False)
+            elif known is not None and len(known.failure.tickets) > known_count:
+                self._judge_failure(task, known.failure, before, is_first=False)
             return failure
 
         cycle._answer = answered  # noqa: SLF001 # The same.

@@ -152,6 +152,26 @@ def test_who_matters_least_has_to_go() -> None:
     assert failure.kind == "eviction"
 
 
+def test_whom_an_affinity_waited_for_comes_in_the_same_batch() -> None:
+    """For the first that waits nothing helps; for the next, which is like it, there is a pod to go."""
+    near = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+    there = node("n0", "2")
+    there.what["labels"] = {"kubernetes.io/hostname": "n0"}
+    first, awaited, second = (pod(3.0, name, 1000) for name in ("p1", "p2", "p3"))
+    for waiting in (first, second):
+        waiting.what["spec"]["affinity"] = affinity
+    awaited.what["labels"] = {"app": "x"}
+    stopped = Action(2.99, "stop", {"process": "owner", "for_s": 0.05})
+    plan = story(there, pod(2.0, "p0"), stopped, first, awaited, second)
+    assert play(plan).failure is None
+    since = "known.placed_count < len(answers.placements.tickets)"
+    with planted("workers.scorer.cycle", since, "False"):
+        failure = play(plan).failure
+    assert failure is not None
+    assert failure.kind == "no room made"
+
+
 def starving(reservation_s: float) -> Plan:
     """Small pods end one by one, and another is there before a gang that needs the whole node."""
     group = {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}

@@ -45,6 +45,14 @@ class NextPlacements(NamedTuple):
     rows: list[int]
 
 
+class Known(NamedTuple):
+    """Why a class fits nowhere, within a batch."""
+
+    failure: Failure
+    placed_count: int
+    """Of the batch, when that was found."""
+
+
 class Cycle:
     """Places batches on a replica. `frameworks` and `reserves` by schedulerName; `seed` breaks ties."""
 
@@ -113,7 +121,7 @@ class Cycle:
         self._forget_retired()
         placements = Placements([], [])
         answers = BatchAnswers(placements, [], [])
-        failed: dict[int, Failure] = {}
+        failed: dict[int, Known] = {}
         open_classes: set[int] = set()
         room_maker = self._room_maker(proposal_sequence, limits)
         for task in self._one_by_one(batch, placements, proposal_sequence):
@@ -133,7 +141,7 @@ class Cycle:
                 answers.failures.append(failure)
                 room_maker = self._room_maker(proposal_sequence, limits)
             if failure is not None and failure.preemption is None and not task.uid:
-                failed[task.class_id] = failure
+                failed[task.class_id] = Known(failure, len(placements.tickets))
         return answers
 
     def _answer(
@@ -142,13 +150,13 @@ class Cycle:
         pod_class: ReplicaClass,
         room_maker: RoomMaker,
         answers: BatchAnswers,
-        known: Failure | None,
+        known: Known | None,
         open_classes: set[int],
     ) -> Failure | None:
         """Adds what becomes of one pod to the answers; returns its failure if it is a new one. `known`:
         that of another pod of the class."""
-        if known is not None and known.is_error:
-            known.tickets.append(task.ticket)
+        if known is not None and known.failure.is_error:
+            known.failure.tickets.append(task.ticket)
             return None
         placed = self._place(task, pod_class, room_maker.proposal_sequence)
         if isinstance(placed, int):
@@ -158,10 +166,13 @@ class Cycle:
         if not self._replica.view.node_count:
             # Nobody rejected it, so no plugin is asked what would help (ErrNoNodesAvailable).
             failure = Failure([task.ticket], NO_NODES, [], [], False, ends_nomination=True)
-        elif known is not None:
+        elif known is not None and not (
+            placed.is_wide and known.placed_count < len(answers.placements.tickets)
+        ):
             # Within a batch nodes only fill up: what fitted nowhere still does, and neither will
-            # there be more that could go.
-            known.tickets.append(task.ticket)
+            # there be more that could go. But whoever came may be whom an affinity was waiting for, and
+            # then it is room that is short.
+            known.failure.tickets.append(task.ticket)
             return None
         elif room_maker.is_tired or task.class_id in open_classes:
             answers.skipped.append(task.ticket)
