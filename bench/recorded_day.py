@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from bench.manual_clock import ManualClock
 from daemon.adapter.recording import Recorder
 from shared.kube.resources import ALL_KINDS, NODES, PODS
 
@@ -43,22 +44,6 @@ class DayPlan(NamedTuple):
     hours: float
 
 
-class _Clock:
-    """The day's time; starts at a fixed moment, so that files are named alike."""
-
-    def __init__(self) -> None:
-        self.now_s = 1.0
-
-    def boot_s(self) -> float:
-        return self.now_s
-
-    def monotonic_s(self) -> float:
-        return self.now_s
-
-    def wall_s(self) -> float:
-        return self.now_s
-
-
 class _Workload(NamedTuple):
     name: str
     cpu_milli: int
@@ -79,7 +64,7 @@ class RecordedDay:
     def __init__(self, folder: Path, plan: DayPlan, seed: int) -> None:
         self._plan = plan
         self._draw = random.Random(seed)
-        self._clock = _Clock()
+        self._clock = ManualClock(1.0)  # A fixed moment, so that files are named alike.
         self._recorder = Recorder(folder, self._clock)
         self._version = count(1)
         self._names = count(1)

@@ -215,8 +215,7 @@ class _Run:
         """Until nothing is pending and, for a while, nothing changes any more."""
         still_count = 0
         seen: tuple[int, dict[str, int]] | None = None
-        has_gangs = bool(self._workload.groups)
-        while still_count < (GANGS_IDLE_SAMPLES if has_gangs else IDLE_SAMPLES):
+        while still_count < (GANGS_IDLE_SAMPLES if self._workload.groups else IDLE_SAMPLES):
             await asyncio.sleep(SAMPLE_S)
             assert self._berth is not None, "started before"
             self._berth.check()
@@ -224,10 +223,15 @@ class _Run:
             self._meter.sample()
             self._status = await owner_status(self._owner)
             self._show("scheduling")
-            counters = self._status.counters if self._status and not has_gangs else {}
-            now = (len(self._book.bound_s) if has_gangs else self._book.change_count, counters)
+            now = self._what_moves()
             still_count = still_count + 1 if self._is_settled() and now == seen else 0
             seen = now
+
+    def _what_moves(self) -> tuple[int, dict[str, int]]:
+        """Where there are gangs, bindings alone: one without a place is tried again and again."""
+        if self._workload.groups:
+            return len(self._book.bound_s), {}
+        return self._book.change_count, self._status.counters if self._status else {}
 
     def _is_settled(self) -> bool:
         book, status = self._book, self._status

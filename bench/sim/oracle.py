@@ -108,6 +108,12 @@ class OracleCluster:
     def on(self, node: OracleNode) -> list[OraclePod]:
         return [pod for pod in self.pods if pod.node == node.name]
 
+    def on_nodes(self) -> list[OraclePod]:
+        """Without those of a node that is gone (`usedPVCSet` in pkg/scheduler/backend/cache/cache.go,
+        v1.36.2)."""
+        names = {node.name for node in self.nodes}
+        return [pod for pod in self.pods if pod.node in names]
+
     def node(self, name: str) -> OracleNode | None:
         return next((node for node in self.nodes if node.name == name), None)
 
@@ -301,12 +307,10 @@ def _volumes(
         return None
     storage = Storage(cluster.told, cluster.latest)
     mine, near = _volume_pod(pod), [_volume_pod(other) for other in cluster.on(node)]
-    # Not those of a node that is gone: `usedPVCSet` (pkg/scheduler/backend/cache/cache.go, v1.36.2).
-    names = {each.name for each in cluster.nodes}
-    everywhere = [_volume_pod(other) for other in cluster.pods if other.node in names]
+    everywhere = [_volume_pod(other) for other in cluster.on_nodes()]
     restricted = slow_storage.restrictions(mine, near, everywhere, storage)
     if restricted and cluster is not before and not slow_storage.has_disks(mine):
-        there = [_volume_pod(other) for other in before.pods]
+        there = [_volume_pod(other) for other in before.on_nodes()]
         restricted = restricted if slow_storage.restrictions(mine, [], there, storage) else None
     return (
         restricted

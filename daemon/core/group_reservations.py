@@ -36,17 +36,13 @@ class GroupReservations:
         self._facts = facts
         groups = facts.settings.groups
         self._lasts_s = 0.0 if groups is None else groups.reservation_s
-        self._held: Held | None = None
+        self.held: Held | None = None
         self._last_key = ""
         self._ended_s = -math.inf
 
-    @property
-    def held(self) -> Held | None:
-        return self._held
-
     def is_due(self, unit: Unit, now_s: float) -> bool:
         """Whether the gang may hold room if it has no place this time."""
-        if not self._lasts_s or self._held is not None:
+        if not self._lasts_s or self.held is not None:
             return False
         if not self._facts.groups.wanted_count(unit.key):
             return False  # Each of its pods is placed alone.
@@ -57,8 +53,8 @@ class GroupReservations:
     def hold(self, key: str, placed: list[tuple[Attempt, int]], message: str, now_s: float) -> str:
         """The gang has no place; its pods would go to these rows, if to any. Returns what its condition
         says, which would be `message`."""
-        if self._held is not None:
-            return self._held.message if self._held.key == key else message
+        if self.held is not None:
+            return self.held.message if self.held.key == key else message
         nodes = self._facts.cache.nodes
         places = {
             attempt.pod.uid: NodeName(nodes.name_of(row))
@@ -69,13 +65,13 @@ class GroupReservations:
             return message
         count = len(dict.fromkeys(places.values()))
         message += f"; holds room on {count} nodes for {self._lasts_s:g} s at most"
-        self._held = Held(key, now_s + self._lasts_s, places, message)
+        self.held = Held(key, now_s + self._lasts_s, places, message)
         self.renew(key)
         return message
 
     def renew(self, key: str) -> None:
         """An attempt of the gang has come to nothing, and ended its pods' nominations."""
-        held, facts = self._held, self._facts
+        held, facts = self.held, self._facts
         if held is None or held.key != key:
             return
         for uid, node_name in held.places.items():
@@ -84,18 +80,18 @@ class GroupReservations:
 
     def release(self, key: str, now_s: float) -> None:
         """The gang has its place, or waits for others to go."""
-        if self._held is not None and self._held.key == key:
-            self._end(self._held, now_s)
+        if self.held is not None and self.held.key == key:
+            self._end(self.held, now_s)
 
     def pass_time(self, now_s: float) -> None:
-        if self._held is not None and self._held.until_s <= now_s:
-            self._end(self._held, now_s)
+        if self.held is not None and self.held.until_s <= now_s:
+            self._end(self.held, now_s)
 
     def next_wakeup_s(self) -> float | None:
-        return None if self._held is None else self._held.until_s
+        return None if self.held is None else self.held.until_s
 
     def _end(self, held: Held, now_s: float) -> None:
-        self._held, self._last_key, self._ended_s = None, held.key, now_s
+        self.held, self._last_key, self._ended_s = None, held.key, now_s
         nominator, freed = self._facts.queue.nominator, dict[NodeName, PodUid]()
         for uid, node_name in held.places.items():
             if nominator.node_of(uid) == node_name:

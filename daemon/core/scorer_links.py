@@ -46,13 +46,14 @@ class ScorerLinks:
         ends: AttemptEnds,
         committer: Committer,
         foresight: Foresight,
+        reservations: GroupReservations,
     ) -> None:
         self._facts = facts
         self._outgoing = outgoing
         self._ends = ends
         self._committer = committer
-        self._reservations = GroupReservations(facts)
-        self._group_commits = GroupCommits(facts, outgoing, ends, committer, self._reservations)
+        self._reservations = reservations
+        self._group_commits = GroupCommits(facts, outgoing, ends, committer, reservations)
         self._foresight = foresight
         self._resyncs: dict[bytes, str] = {}
         """Who needs everything, and why."""
@@ -190,10 +191,6 @@ class ScorerLinks:
         self._outgoing.effects.append(Note("pod_parked", fields, True))
         self._ends.fail(attempt, Failure([], suspects.WHY, [], [], True), now_s)
 
-    @property
-    def reservations(self) -> GroupReservations:
-        return self._reservations
-
     def release_parked(self, now_s: float) -> None:
         """Pods whose time is over are tried again, alone."""
         due = self._outgoing.suspects.due(now_s)
@@ -313,11 +310,8 @@ class ScorerLinks:
             self._outgoing.effects.append(TellScorer(scorer.peer, to_scorer.Drain()))
 
     def next_wakeup_s(self) -> float | None:
-        """When a worker may have been silent for too long, which counts only if it has pods in hand, or
-        a gang holds its room no longer."""
+        """When a worker may have been silent for too long; it counts only if it has pods in hand."""
         scorers = self._outgoing.scorers
-        ends_s = self._reservations.next_wakeup_s()
         if not scorers.attempt_count():
-            return ends_s
-        silent_s = scorers.oldest_heard_s() + SCORER_SILENCE_MAX_S
-        return silent_s if ends_s is None else min(silent_s, ends_s)
+            return None
+        return scorers.oldest_heard_s() + SCORER_SILENCE_MAX_S

@@ -48,6 +48,7 @@ from daemon.core.events import (
     ScorerSaid,
 )
 from daemon.core.foresight import Foresight
+from daemon.core.group_reservations import GroupReservations
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.nominations import Evictions, NominationBook
 from daemon.core.owner_plugins import OwnerPlugins
@@ -108,8 +109,10 @@ class SchedulerState:
         committer = Committer(facts, outgoing, self._ends, self._permit)
         self._foresight = Foresight(facts, outgoing, committer)
         self._adapter_links = AdapterLinks(facts, outgoing, self._permit, now_s, in_hand)
-        self._scorer_links = ScorerLinks(facts, outgoing, self._ends, committer, self._foresight)
-        self.reservations = self._scorer_links.reservations
+        self.reservations = GroupReservations(facts)
+        self._scorer_links = ScorerLinks(
+            facts, outgoing, self._ends, committer, self._foresight, self.reservations
+        )
         self._binder_links = BinderLinks(facts, outgoing, self._ends)
         self._is_stopping = False
         self._stop_waiters: list[bytes] = []
@@ -163,7 +166,7 @@ class SchedulerState:
     def next_wakeup_s(self) -> float:
         """When there is something to do even if nothing comes; infinite if never."""
         links = (self._adapter_links, self._scorer_links, self._binder_links)
-        awaited = [each.next_wakeup_s() for each in links]
+        awaited = [each.next_wakeup_s() for each in (*links, self.reservations)]
         return min(
             self.queue.next_wakeup_s(),
             self.cache.next_deadline_s(),

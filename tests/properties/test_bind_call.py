@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.manual_clock import ManualClock
 from shared.kube.api_errors import (
     ApiError,
     Conflict,
@@ -21,7 +22,6 @@ from shared.kube.api_errors import (
 )
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
-from tests.support.manual_clock import ManualClock
 from workers.binder.bind_call import BOUND, DefaultBinder, NotBound, Patience
 
 OUR_UID, OTHER_UID = "ours", "another"

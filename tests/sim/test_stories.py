@@ -26,6 +26,14 @@ def story(*actions: Action) -> Plan:
     return Plan(seed=1, features=(), scorer_count=1, binder_count=1, actions=actions)
 
 
+def kind_of_failure(plan: Plan, module: str, code: str, fault: str) -> str:
+    """What the story ends in, with the fault in place of the code; it does not end well."""
+    with planted(module, code, fault):
+        failure = play(plan).failure
+    assert failure is not None
+    return failure.kind
+
+
 def test_the_last_delta_for_a_long_time_is_lost() -> None:
     """The next one would show the gap, but none comes: the pod is with a worker that waits for it."""
     plan = story(
@@ -36,10 +44,10 @@ def test_the_last_delta_for_a_long_time_is_lost() -> None:
     outcome = play(plan)
     assert outcome.failure is None
     assert outcome.bound_count == 1
-    with planted("workers.scorer.scorer_loop", "        self._look_for_lost_deltas()\n", ""):
-        failure = play(plan).failure
-    assert failure is not None
-    assert failure.kind == "no rest"
+    kind = kind_of_failure(
+        plan, "workers.scorer.scorer_loop", "        self._look_for_lost_deltas()\n", ""
+    )
+    assert kind == "no rest"
 
 
 def test_a_pod_is_bound_elsewhere_than_it_was_assumed() -> None:
@@ -60,10 +68,8 @@ def test_a_pod_is_bound_elsewhere_than_it_was_assumed() -> None:
     assert outcome.failure is None
     assert outcome.bound_count == 2
     undone = "            self.wake_as_removed(old, node_name, now_s)\n"
-    with planted("daemon.core.cluster_changes", undone, "            pass\n"):
-        failure = play(plan).failure
-    assert failure is not None
-    assert failure.kind == "waits though it fits"
+    kind = kind_of_failure(plan, "daemon.core.cluster_changes", undone, "            pass\n")
+    assert kind == "waits though it fits"
 
 
 def test_a_node_is_replaced_while_pods_are_on_their_way_to_it() -> None:
@@ -131,10 +137,9 @@ def test_an_object_becomes_unreadable_and_goes() -> None:
     )
     assert play(plan).failure is None
     found = "                    decoded = self._named_only(event.object) or decoded\n"
-    with planted("shared.kube.decode", found, "                    pass\n"):
-        failure = play(plan).failure
-    assert failure is not None
-    assert failure.kind == "kept"
+    assert (
+        kind_of_failure(plan, "shared.kube.decode", found, "                    pass\n") == "kept"
+    )
 
 
 def test_who_matters_least_has_to_go() -> None:
@@ -146,10 +151,8 @@ def test_who_matters_least_has_to_go() -> None:
     assert outcome.failure is None
     assert outcome.bound_count == 3
     best = "        left = left[values == values.min()]"
-    with planted("workers.scorer.evaluator", best, best.replace("min", "max")):
-        failure = play(plan).failure
-    assert failure is not None
-    assert failure.kind == "eviction"
+    kind = kind_of_failure(plan, "workers.scorer.evaluator", best, best.replace("min", "max"))
+    assert kind == "eviction"
 
 
 def test_whom_an_affinity_waited_for_comes_in_the_same_batch() -> None:
@@ -166,10 +169,7 @@ def test_whom_an_affinity_waited_for_comes_in_the_same_batch() -> None:
     plan = story(there, pod(2.0, "p0"), stopped, first, awaited, second)
     assert play(plan).failure is None
     since = "known.placed_count < len(answers.placements.tickets)"
-    with planted("workers.scorer.cycle", since, "False"):
-        failure = play(plan).failure
-    assert failure is not None
-    assert failure.kind == "no room made"
+    assert kind_of_failure(plan, "workers.scorer.cycle", since, "False") == "no room made"
 
 
 def starving(reservation_s: float) -> Plan:

@@ -16,6 +16,7 @@ import orjson
 
 from bench.demo.__main__ import main as run_demo_command
 from bench.demo.workload import NAMESPACE, openb_workload
+from bench.manual_clock import ManualClock
 from bench.watched.watched_listing import NODES_PATH
 from bench.watched.watched_load import create_all
 from bench.watched.watched_processes import start_api_server, start_berth
@@ -29,7 +30,6 @@ from shared.kube.cluster_access import access_by_url
 from shared.kube.resources import ALL_KINDS
 from tests.support.browser import Browser
 from tests.support.free_ports import free_port_pair
-from tests.support.manual_clock import ManualClock
 from tests.support.subjects import openb_subject
 from tests.support.waiting import HANG_S
 from tests.support.watched_cluster import ZONES

@@ -62,6 +62,7 @@ from workers.binder.evictions import Evictor
 from workers.binder.fences import Fence, Fences
 from workers.binder.lease_hold import LeaseHold
 from workers.binder.recorder import EventRecorder
+from workers.binder.soonest_call import SoonestCall
 
 TICK_S: Final = 1.0
 """Hello until welcomed, heartbeat after."""
@@ -150,8 +151,8 @@ class BinderLoop:
         """Outcomes that are not sent yet."""
         self._finished_at_s = 0.0
         """When those of the report finished, summed up."""
-        self._flush: asyncio.Handle | None = None
-        self._flush_at_s = 0.0
+        self._flush = SoonestCall(self._loop, self._flush_reports)
+        """Of what came up; after 0 s, with all of this turn."""
         self._recorder_ticked_s = clock.monotonic_s()
         self._is_draining = False
         self._drained = self._loop.create_future()
@@ -259,7 +260,7 @@ class BinderLoop:
             if fence is not None and fence.is_void:
                 return
             self._victims.append(done)
-            self._flush_within(0.0)
+            self._flush.within(0.0)
 
         victims = []
         for victim in message.victims:
@@ -419,7 +420,7 @@ class BinderLoop:
             case _:
                 assert_never(outcome)
         is_urgent = report.failed or len(report.finished) >= REPORT_HELD_MAX or self._is_draining
-        self._flush_within(0.0 if is_urgent else REPORT_HELD_S)
+        self._flush.within(0.0 if is_urgent else REPORT_HELD_S)
 
     def _on_binding_over(self, task: asyncio.Task[None]) -> None:
         self._in_flight.discard(task)
@@ -438,21 +439,9 @@ class BinderLoop:
 
     # What the owner is told -----------------------------------------------------------------------
 
-    def _flush_within(self, delay_s: float) -> None:
-        """What came up is sent after this time at the latest; after 0, with all of this turn."""
-        at_s = self._loop.time() + delay_s
-        if self._flush is not None:
-            if self._flush_at_s <= at_s:
-                return
-            self._flush.cancel()
-        self._flush_at_s = at_s
-        self._flush = self._loop.call_later(delay_s, self._flush_reports)
-
     def _flush_reports(self) -> None:
         """Sends what came up since the last time; keeps what cannot be sent yet."""
-        if self._flush is not None:
-            self._flush.cancel()
-            self._flush = None
+        self._flush.cancel()
         if self._report is not None and self._peer.send_nowait(self._aged(self._report)):
             self._report = None
         if self._victims:
@@ -461,7 +450,7 @@ class BinderLoop:
             if self._peer.send_nowait(report):
                 self._victims = []
         if self._report is not None or self._victims:
-            self._flush_within(RESEND_S)
+            self._flush.within(RESEND_S)
         self._end_if_drained()
 
     def _aged(self, report: BindReport) -> BindReport:

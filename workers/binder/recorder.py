@@ -57,6 +57,7 @@ from workers.binder.api_bodies import (
     waiting_for_devices_event,
 )
 from workers.binder.bind_call import pod_path
+from workers.binder.soonest_call import SoonestCall
 
 SERIES_FINISH_S: Final = 6 * 60.0
 SERIES_REFRESH_S: Final = 30 * 60.0
@@ -177,8 +178,7 @@ class EventRecorder:
         self._next_trickle_s = 0.0
         self._failures_in_a_row = 0
         self._resume_s = 0.0
-        self._wakeup: asyncio.Handle | None = None
-        self._wakeup_at_s = 0.0
+        self._wakeup = SoonestCall(loop, self._pump)
         self._emptied: asyncio.Future[None] | None = None
 
     # What the binder says -------------------------------------------------------------------------
@@ -222,7 +222,7 @@ class EventRecorder:
         pod = pod_reference(order.namespace, order.name, order.uid, order.resource_version)
         event = scheduled_event(order.profile, pod, order.node_name)
         self._wait_to_write(_EventEntry(event, self._clock.wall_s(), order.ticket))
-        if self._wakeup is None or not self._is_binding or self._is_worth_it:
+        if not self._wakeup.is_to_come or not self._is_binding or self._is_worth_it:
             # Else the next of the trickle is due at a time that one more event does not change.
             self._pump()
 
@@ -286,9 +286,7 @@ class EventRecorder:
 
     def close(self) -> None:
         """Stops at once; what waits is lost."""
-        if self._wakeup is not None:
-            self._wakeup.cancel()
-            self._wakeup = None
+        self._wakeup.cancel()
         self._events.clear()
         self._conditions.clear()
         for task in self._tasks:
@@ -354,7 +352,7 @@ class EventRecorder:
             now_s = self._clock.monotonic_s()
             next_s = self._may_write_at_s(now_s)
             if next_s > now_s:
-                self._call_again(next_s - now_s)
+                self._wakeup.within(next_s - now_s)
                 return
             self._begin_trickle(now_s)
             if self._rate is not None:
@@ -387,19 +385,6 @@ class EventRecorder:
         if self._is_binding:
             return max(at_s, self._next_trickle_s)
         return max(at_s, min(self._quiet_at_s, self._next_trickle_s))
-
-    def _call_again(self, delay_s: float) -> None:
-        at_s = self._loop.time() + delay_s
-        if self._wakeup is not None:
-            if self._wakeup_at_s <= at_s:
-                return
-            self._wakeup.cancel()
-        self._wakeup_at_s = at_s
-        self._wakeup = self._loop.call_later(delay_s, self._on_wakeup)
-
-    def _on_wakeup(self) -> None:
-        self._wakeup = None
-        self._pump()
 
     def _on_written(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

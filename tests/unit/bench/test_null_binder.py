@@ -1,11 +1,11 @@
 """The null binder's answers, message by message."""
 
+from bench.manual_clock import ManualClock
 from bench.null_binder import NullBinder
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_binder import BinderHello, BinderReady, BindFinished, BindReport
 from shared.messages.to_binder import BindPod, BindPods, Drain, PodVerdict, ReportPods, Welcome
 from shared.transport.connection import Connected
-from tests.support.manual_clock import ManualClock
 
 EPOCH = 7
 ORDER = BindPod(3, "p", "default", "a", "uid-a", "n1", False)

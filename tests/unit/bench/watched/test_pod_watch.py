@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
+from bench.manual_clock import ManualClock
 from bench.watched.pod_events import PodEvent
 from bench.watched.pod_watch import PodWatch, WatchBrokenError
 from shared.kube.api_client import ApiClient
-from tests.support.manual_clock import ManualClock
 
 
 def event(kind: str, version: str, name: str = "", **others: Any) -> bytes:

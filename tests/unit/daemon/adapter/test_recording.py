@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.manual_clock import ManualClock
 from daemon.adapter.recording import Recorder, RecordingError, read_recording
 from shared.errors import ConfigurationError
-from tests.support.manual_clock import ManualClock
 
 PAGE = b'{"metadata":{"resourceVersion":"5"},"items":[{"metadata":{"name":"n","uid":"u"}}]}'
 ADDED = '{"type":"ADDED","object":{"metadata":{"name":"é","uid":"v"}}}'.encode()

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from bench.manual_clock import ManualClock
 from daemon.endpoints.access import DelegatedAccess, Refusal, refusal_body, user_of
 from shared.errors import OperationalError
 from shared.limits import ACCESS_ANSWERS_MAX
 from shared.runtime_options import EndpointOptions
-from tests.support.manual_clock import ManualClock
 
 TOKENS = {"good": "system:serviceaccount:monitoring:prometheus", "root": "admin"}
 READERS = {"system:serviceaccount:monitoring:prometheus"}

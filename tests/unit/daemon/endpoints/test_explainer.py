@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from bench.manual_clock import ManualClock
 from daemon.endpoints import explainer as explainer_module
 from daemon.endpoints.explainer import NICENESS, Explainer
-from tests.support.manual_clock import ManualClock
 
 SAYS_WHAT_IT_WAS_ASKED = "import json, sys; print(json.dumps(sys.argv[1:]))"
 WAITS = "open(sys.argv[1] + '/pid', 'w').write(str(os.getpid())); open(sys.argv[1] + '/go').read()"

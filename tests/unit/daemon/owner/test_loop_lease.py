@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import pytest
 
+from bench.manual_clock import ManualClock
 from daemon.core.effects import Effect, TellBinder
 from daemon.core.events import Event, LeaseTaken
 from daemon.owner.owner_loop import OwnerLoop
 from shared.messages.to_binder import BindPods, PreemptPods, ReportPods
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
-from tests.support.manual_clock import ManualClock
 
 
 class FakeSockets:

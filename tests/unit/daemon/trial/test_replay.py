@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bench.manual_clock import ManualClock
 from bench.recorded_day import DayPlan, RecordedDay
 from daemon.adapter.recording import Recorder, read_recording
 from daemon.trial import replay
@@ -16,7 +17,6 @@ from shared.errors import OperationalError
 from shared.kube.decode import INITIAL_EVENTS_END
 from shared.kube.resources import ALL_KINDS
 from shared.messages.to_owner import NodeChanged, ObjectRejected, PodChanged
-from tests.support.manual_clock import ManualClock
 from tests.support.subjects import PACKING
 
 SECRET = "customer-7"

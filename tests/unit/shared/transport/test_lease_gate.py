@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.manual_clock import ManualClock
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
-from tests.support.manual_clock import ManualClock
 
 
 @pytest.fixture

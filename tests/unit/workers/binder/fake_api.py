@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
+from bench.manual_clock import ManualClock
 from shared.kube.api_errors import ApiError, TransportError
 from shared.messages.to_binder import BindPod, PodVerdict
-from tests.support.manual_clock import ManualClock
 
 Answer = bytes | ApiError | TransportError
 

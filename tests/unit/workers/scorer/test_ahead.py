@@ -1,12 +1,12 @@
 """What a worker computes before it is asked: in calm moments only, and without a say in any decision."""
 
+from bench.manual_clock import ManualClock
 from daemon.core.events import ScorerSaid
 from shared.messages.from_scorer import Forecast, FromScorer
 from shared.messages.to_scorer import GreetAgain
 from shared.transport.scorer_sockets import FromOwner
 from tests.support.builders import make_node, make_pod
 from tests.support.lone_scorer import loop_on
-from tests.support.manual_clock import ManualClock
 from tests.support.pipeline import Pipeline
 from workers.scorer.scorer_loop import CALM_MS, HEARTBEAT_S
 

@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from bench.manual_clock import ManualClock
 from daemon.core.effects import TellScorer
 from shared.framework import plugin_times
 from shared.framework.plugin_times import IN_SCORERS, PluginTimes
@@ -12,7 +13,6 @@ from shared.messages.to_scorer import GreetAgain
 from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.lone_scorer import loop_on
-from tests.support.manual_clock import ManualClock
 from tests.support.pipeline import Pipeline
 from tests.unit.workers.scorer.test_ahead import Line
 from workers.scorer.scorer_loop import HEARTBEAT_S

@@ -1,4 +1,4 @@
-"""Time for tests."""
+"""Time that somebody tells."""
 
 
 class ManualClock:

@@ -1,0 +1,38 @@
+"""A call that is asked for with several delays, and made once, at the soonest of these times."""
+
+import asyncio
+from collections.abc import Callable
+
+
+class SoonestCall:
+    """At most one call is to come."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
+        self._loop = loop
+        self._function = function
+        self._handle: asyncio.Handle | None = None
+        self._at_s = 0.0
+
+    @property
+    def is_to_come(self) -> bool:
+        return self._handle is not None
+
+    def within(self, delay_s: float) -> None:
+        """After this time at the latest."""
+        at_s = self._loop.time() + delay_s
+        if self._handle is not None:
+            if self._at_s <= at_s:
+                return
+            self._handle.cancel()
+        self._at_s = at_s
+        self._handle = self._loop.call_later(delay_s, self._call)
+
+    def cancel(self) -> None:
+        """It is not made, if it is to come."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _call(self) -> None:
+        self._handle = None
+        self._function()
