@@ -5,12 +5,15 @@ import random
 from collections.abc import Container
 from typing import Final
 
+from bench.sim import plan_cluster, plan_faults
 from bench.sim.draw import Action, Draw, Json
 from bench.sim.plan_cluster import ZONE, shape
 from bench.sim.sim_objects import HOST
 
 GROUPS: Final = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
 ALWAYS: Final = ("GenericWorkload", "GangScheduling")
+WAIT_S: Final = 70.0
+"""Room is held after 20 s, for as long, and again."""
 SOMETIMES: Final = ("TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption")
 
 
@@ -31,12 +34,23 @@ def reservation_s(seed: int, features: Container[str]) -> float:
     return random.Random(f"plan/{seed}/reservation").choice((0.0, 20.0))
 
 
+def while_gangs_wait(draw: Draw) -> list[Action]:
+    """Pods that come and go, and processes that end, until room was held for gangs that have none."""
+    draw.lasts_s = WAIT_S
+    made = pod_groups(draw)
+    for _ in draw.some(12):
+        made += plan_cluster.pods_at(draw, draw.time_s())
+    for makes in (plan_cluster.deletions, plan_cluster.short_lived, plan_faults.kills):
+        made += makes(draw)
+    return made
+
+
 def pod_groups(draw: Draw) -> list[Action]:
     """Some groups, each with its pods."""
     made = []
-    for number in draw.some(4):
+    for _ in draw.some(4):
         at_s = draw.time_s()
-        name = f"g{number}"
+        name = f"g{len(draw.pods)}"
         pods = _members(draw, name, at_s)
         made += pods
         body = {"metadata": {"name": name}, "spec": _spec(draw, len(pods))}

@@ -86,11 +86,15 @@ def make_plan(seed: int) -> Plan:
         for each in drawn:
             made += MAKERS_LATER[each](draw)
         features += drawn
+    reservation_s = plan_groups.reservation_s(seed, features)
+    if reservation_s:
+        draw.rng = random.Random(f"plan/{seed}/while gangs wait")
+        made += plan_groups.while_gangs_wait(draw)
     actions = tuple(sorted(made, key=lambda action: action.at_s))
     berth_count = 2 if "election" in features else 1
     return Plan(
         seed, features, *counts, actions, configurations(features), berth_count,
-        plan_groups.feature_gates(seed, features), plan_groups.reservation_s(seed, features),
+        plan_groups.feature_gates(seed, features), reservation_s,
     )  # fmt: skip
 
 

@@ -101,12 +101,14 @@ class VirtualLoop(asyncio.AbstractEventLoop, Process):
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """What is called within finds this loop as the one that runs."""
-        asyncio._set_running_loop(self)  # noqa: SLF001 # As every loop does.
+        """What is called within finds this loop as the one that runs: also where another process's turn
+        ends this one."""
+        before = asyncio._get_running_loop()  # noqa: SLF001 # As every loop does.
+        asyncio._set_running_loop(self)  # noqa: SLF001 # The same.
         try:
             yield
         finally:
-            asyncio._set_running_loop(None)  # noqa: SLF001 # The same.
+            asyncio._set_running_loop(before)  # noqa: SLF001 # The same.
 
     # What asyncio asks ------------------------------------------------------------------------------
 

@@ -229,6 +229,12 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write what the configuration comes to there, and exit",
     )
+    add_groups(parser)
+    add_runtime_dir(parser)
+
+
+def add_groups(parser: argparse.ArgumentParser) -> None:
+    """Of all commands that decide, or decide again: gates, and what these do not say of groups."""
     add_feature_gates(parser)
     parser.add_argument(
         "--pod-groups",
@@ -245,7 +251,6 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
         help="hold room for a gang that has waited so long, for as long at most (default: never);"
         " with the same gates",
     )
-    add_runtime_dir(parser)
 
 
 def add_runtime_dir(parser: argparse.ArgumentParser) -> None:

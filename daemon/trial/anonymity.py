@@ -3,7 +3,7 @@
 Whatever is text is replaced by a hash of it, but for what scheduling reads as itself: kinds, phases,
 operators, effects, amounts, times, numbers, and names that are Kubernetes' own. Equal texts have equal
 hashes within one run and others in the next, so that they cannot be looked up. What no decision reads
-(annotations, environments, commands, managed fields) is left out.
+(other annotations, environments, commands, managed fields) is left out.
 """
 
 import gzip
@@ -18,9 +18,15 @@ import msgspec
 import orjson
 
 from daemon.adapter.recording import FORMAT, SUFFIX, VERSION, RecordedInput, read_recording
+from shared.dra.special_claim import ANNOTATION
 from shared.errors import ConfigurationError
 from shared.faults import UNDECODABLE
 from shared.kube.decode import INITIAL_EVENTS_END
+from shared.kube.foreign_groups import FOREIGN_GROUPS
+from shared.kube.volume_names import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
+from shared.plugins.gates.gang_scheduling import TOPOLOGY_KEYS
+from shared.plugins.volumes.csi_node_columns import MIGRATED_PLUGINS
+from shared.plugins.volumes.volume_rules import BETA_STORAGE_CLASS
 
 _LEFT_OUT: Final = frozenset(
     {"managedFields", "env", "envFrom", "command", "args", "lifecycle",
@@ -31,8 +37,14 @@ _KEPT: Final = frozenset(
     {"kind", "apiVersion", "type", "phase", "operator", "effect", "status", "reason", "protocol",
      "restartPolicy", "preemptionPolicy", "whenUnsatisfiable", "nodeAffinityPolicy", "accessModes",
      "nodeTaintsPolicy", "volumeBindingMode", "volumeMode", "resourceVersion", "schedulerName",
-     "policy", "allocationMode", "continue"}
+     "policy", "allocationMode", "continue", "disruptionMode"}
 )  # fmt: skip
+_NAMES_OF_GROUPS: Final = {each.label or each.annotation for each in FOREIGN_GROUPS.values()}
+_ANNOTATIONS: Final = _NAMES_OF_GROUPS | {
+    ANNOTATION, BETA_STORAGE_CLASS, BIND_COMPLETED, BOUND_BY_CONTROLLER, INITIAL_EVENTS_END,
+    MIGRATED_PLUGINS, SELECTED_NODE, TOPOLOGY_KEYS,
+}  # fmt: skip
+"""That somebody reads; some hold several names, with commas between them."""
 _NAMED_BY_KUBERNETES: Final = re.compile(
     r"(?:[\w.-]+\.)?(?:kubernetes|k8s)\.io/|^(?:cpu|memory|pods)$"
 )
@@ -51,15 +63,15 @@ class Anonymiser:
         self._salt = salt or secrets.token_bytes(16)
 
     def text(self, text: str) -> str:
-        if _ITSELF.fullmatch(text) or _NAMED_BY_KUBERNETES.match(text):
+        if _ITSELF.fullmatch(text) or _NAMED_BY_KUBERNETES.match(text) or text in _NAMES_OF_GROUPS:
             return text
         return "x" + hashlib.sha256(self._salt + text.encode()).hexdigest()[:12]
 
     def value(self, value: Any, key: str = "") -> Any:
         """Anything that JSON holds; `key`: under which it stands."""
-        if key == "annotations":  # One closes the list part of a watch; the others are somebody's.
-            given = value or {}
-            return {name: given[name] for name in given if name == INITIAL_EVENTS_END}
+        if key == "annotations":
+            kept = {name: text for name, text in (value or {}).items() if name in _ANNOTATIONS}
+            return {name: ",".join(map(self.text, _parts(text))) for name, text in kept.items()}
         if isinstance(value, dict):
             named: Callable[[str], str] = self.text if _is_map(key, value) else str
             return {named(k): self.value(v, k) for k, v in value.items() if k not in _LEFT_OUT}
@@ -78,6 +90,10 @@ class Anonymiser:
         return RecordedInput(
             entry.at_s, entry.kind, entry.input, orjson.dumps(self.value(parsed)).decode()
         )
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",")]
 
 
 def _is_map(key: str, value: dict[str, Any]) -> bool:

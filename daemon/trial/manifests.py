@@ -10,7 +10,8 @@ import yaml
 from daemon.adapter.kind_feed import KindFeed
 from shared.config import read_text
 from shared.errors import ConfigurationError
-from shared.kube.resources import NODES, PODS, ResourceKind
+from shared.kube.foreign_groups import kinds_with
+from shared.kube.resources import NODES, POD_GROUPS, PODS, ResourceKind
 from shared.messages.to_owner import AdapterMessage, ObjectRejected
 from shared.yaml_fields import YAML_FAULTS, yaml_problem
 
@@ -19,12 +20,20 @@ Json = dict[str, Any]
 _WORKLOADS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "Job", "ReplicationController")
 
 
-def pods_of(path: str, count: int | None, scheduler_name: str) -> list[AdapterMessage]:
-    """The pods of a file: of Pods, and of workloads that make them. `count`: so many of each; else one,
-    or as many as the workload has replicas."""
+def pods_of(
+    path: str, count: int | None, scheduler_name: str, pod_groups: str = ""
+) -> list[AdapterMessage]:
+    """The pods of a file: of Pods, and of workloads that make them; and their PodGroups, which are
+    `--pod-groups`'. `count`: so many of each pod; else one, or as many as the workload has replicas."""
     made: list[Json] = []
+    groups: list[Json] = []
+    kinds = {kind.plural: kind for kind in kinds_with(pod_groups)}
     for document in _documents(path):
         kind, name = document.get("kind"), _name(path, document)
+        if kind == POD_GROUPS.kind:
+            meta = document["metadata"]
+            groups.append({**document, "metadata": {"namespace": "default", **meta}})
+            continue
         if kind == "Pod":
             replicas, pod = 1, document
         elif kind in _WORKLOADS:
@@ -34,9 +43,11 @@ def pods_of(path: str, count: int | None, scheduler_name: str) -> list[AdapterMe
             pod["metadata"] = {**(pod.get("metadata") or {}), "name": name}
             pod["metadata"].setdefault("namespace", (document["metadata"]).get("namespace"))
         else:
-            raise ConfigurationError(path, [f"is a {kind}; give a Pod, or one of {_WORKLOADS}"])
+            wanted = f"give a Pod, a PodGroup, or one of {_WORKLOADS}"
+            raise ConfigurationError(path, [f"is a {kind}; {wanted}"])
         made += copies(_defaulted(pod, scheduler_name), replicas if count is None else count)
-    return told(path, PODS, made)
+    messages = told(path, kinds[POD_GROUPS.plural], groups)
+    return messages + told(path, kinds[PODS.plural], made)
 
 
 def nodes_of(path: str, count: int | None) -> list[AdapterMessage]:

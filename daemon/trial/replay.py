@@ -22,7 +22,7 @@ from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
 from daemon.adapter.recording import RecordedInput, read_recording, tell_feed
 from daemon.cli import add_output, as_json, show
 from daemon.commands.check_config import check
-from daemon.commands.run_flags import add_feature_gates
+from daemon.commands.run_flags import add_groups
 from daemon.commands.text_table import table
 from daemon.trial.anonymity import write_anonymised
 from daemon.trial.explain import Explanation, explanation_lines
@@ -36,9 +36,11 @@ from shared.errors import OperationalError
 from shared.framework.feature_gates import parse_feature_gates
 from shared.kube.api_errors import ApiError
 from shared.kube.decode import UnreadableListError
-from shared.kube.resources import KINDS_BY_PLURAL
+from shared.kube.foreign_groups import kinds_with
 from shared.messages.to_owner import AdapterMessage
+from shared.runtime_options import RuntimeOptions
 
+AS_USUAL: Final = RuntimeOptions()
 MOMENTS_AT_ONCE: Final = 256
 """Told to one day before the other hears them."""
 
@@ -75,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--pod", default="", metavar="NAMESPACE/POD", help="how nodes were rated when it was bound"
     )
-    add_feature_gates(parser)
+    add_groups(parser)
     add_output(parser)
     parsed = parser.parse_args(arguments)
     if parsed.page and not (parsed.config or parsed.plugin):
@@ -86,30 +88,37 @@ def main(arguments: Sequence[str]) -> int:
         return exit_codes.OK
     if parsed.plugin:
         sys.path.insert(0, parsed.plugin)
+    decided = RuntimeOptions(
+        feature_gates=parsed.feature_gates,
+        pod_groups=parsed.pod_groups,
+        gang_reservation_s=parsed.gang_reservation_s,
+    )
+    if problems := decided.problems():
+        parser.error("; ".join(problems))
     current = check(parsed.current_config, parsed.feature_gates).configuration
     found: ShadowReport | Comparison | Explanation
     if parsed.pod:
-        found = explain_binding(parsed.recording, current, parsed.pod, parsed.feature_gates)
+        found = explain_binding(parsed.recording, current, parsed.pod, decided)
     elif parsed.config or parsed.plugin:
         other = check(parsed.config, parsed.feature_gates).configuration
-        found = compare(parsed.recording, current, other, parsed.feature_gates)
+        found = compare(parsed.recording, current, other, decided)
     else:
-        found = in_the_shadow(parsed.recording, current, parsed.feature_gates)
+        found = in_the_shadow(parsed.recording, current, decided)
     if parsed.page and isinstance(found, Comparison):
         parsed.page.write_text(comparison_html(found, parsed.recording.name), "utf-8")
     show([as_json(found)] if parsed.output == "json" else lines_of(found))
     return exit_codes.OK
 
 
-def moments(recording: Path) -> Iterator[tuple[float, list[AdapterMessage]]]:
-    """What came at each moment of a recording."""
+def moments(recording: Path, pod_groups: str = "") -> Iterator[tuple[float, list[AdapterMessage]]]:
+    """What came at each moment of a recording; `pod_groups` as `--pod-groups` has it."""
+    kinds = {kind.plural: kind for kind in kinds_with(pod_groups)}
     feeds: dict[str, KindFeed] = {}
     messages: list[AdapterMessage] = []
 
     def feed_of(plural: str) -> KindFeed:
         if plural not in feeds:
-            kind = KINDS_BY_PLURAL[plural]
-            feeds[plural] = KindFeed(kind, lambda message, _: messages.append(message))
+            feeds[plural] = KindFeed(kinds[plural], lambda message, _: messages.append(message))
         return feeds[plural]
 
     def moment(entry: RecordedInput) -> float:
@@ -117,7 +126,7 @@ def moments(recording: Path) -> Iterator[tuple[float, list[AdapterMessage]]]:
 
     for at_s, entries in groupby(read_recording(recording), moment):
         for entry in entries:
-            if entry.kind not in KINDS_BY_PLURAL:
+            if entry.kind not in kinds:
                 continue  # Of a berth that watches more than this one.
             # What a failure led to (waiting, listing anew) comes next in the recording.
             with suppress(ApiError, DamagedStreamError, UnreadableListError):
@@ -127,26 +136,31 @@ def moments(recording: Path) -> Iterator[tuple[float, list[AdapterMessage]]]:
             messages.clear()
 
 
+def _trial(config: SchedulerConfiguration, decided: RuntimeOptions, *, decides: bool) -> Trial:
+    gates, held_s = parse_feature_gates(decided.feature_gates), decided.gang_reservation_s
+    return Trial(config, gates, decides=decides, gang_reservation_s=held_s)
+
+
 def in_the_shadow(
-    recording: Path, config: SchedulerConfiguration, feature_gates: str = ""
+    recording: Path, config: SchedulerConfiguration, decided: RuntimeOptions = AS_USUAL
 ) -> ShadowReport:
     """Each binding judged."""
-    shadow = Shadow(Trial(config, parse_feature_gates(feature_gates), decides=False))
+    shadow = Shadow(_trial(config, decided, decides=False))
     last_s = 0.0
-    for last_s, messages in moments(recording):
+    for last_s, messages in moments(recording, decided.pod_groups):
         shadow.tell(messages, last_s)
     counts = {name: shadow.counts[name] for name in MEANINGS}
     return ShadowReport(last_s, sum(counts.values()), counts, shadow.examples)
 
 
 def explain_binding(
-    recording: Path, config: SchedulerConfiguration, key: str, feature_gates: str = ""
+    recording: Path, config: SchedulerConfiguration, key: str, decided: RuntimeOptions = AS_USUAL
 ) -> Explanation:
     """Of a pod (`namespace/name`) on the cluster right before it was bound; OperationalError if it never
     was."""
     key = key if "/" in key else f"default/{key}"
-    shadow = OneBinding(Trial(config, parse_feature_gates(feature_gates), decides=False), key)
-    for at_s, messages in moments(recording):
+    shadow = OneBinding(_trial(config, decided, decides=False), key)
+    for at_s, messages in moments(recording, decided.pod_groups):
         shadow.tell(messages, at_s)
         if shadow.found is not None:
             return shadow.found
@@ -157,12 +171,11 @@ def compare(
     recording: Path,
     current: SchedulerConfiguration,
     other: SchedulerConfiguration,
-    feature_gates: str = "",
+    decided: RuntimeOptions = AS_USUAL,
 ) -> Comparison:
     """The day under each."""
-    gates = parse_feature_gates(feature_gates)
-    days = [Rerun(Trial(config, gates)) for config in (current, other)]
-    told, last_s = moments(recording), 0.0
+    days = [Rerun(_trial(config, decided, decides=True)) for config in (current, other)]
+    told, last_s = moments(recording, decided.pod_groups), 0.0
     while some := list(islice(told, MOMENTS_AT_ONCE)):
         last_s, _ = some[-1]
         for day in days:

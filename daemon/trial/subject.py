@@ -10,8 +10,8 @@ from daemon.trial.trial import Trial
 from shared.child_plan import PLAN_NAME, read_plan
 from shared.config import SchedulerConfiguration
 from shared.framework.feature_gates import FeatureGates, parse_feature_gates
+from shared.kube.foreign_groups import kinds_with
 from shared.kube.kubeconfig import find_access
-from shared.kube.resources import ALL_KINDS
 from shared.messages.to_owner import AdapterMessage
 
 
@@ -21,10 +21,14 @@ class Subject(NamedTuple):
     config: SchedulerConfiguration
     gates: FeatureGates
     messages: list[AdapterMessage]
+    pod_groups: str = ""
+    """Whose, as `--pod-groups` has it."""
+    gang_reservation_s: float = 0.0
 
     def trial(self, *, decides: bool, config: SchedulerConfiguration | None = None) -> Trial:
         """The cluster in a trial of its own; with another configuration, if one is given."""
-        trial = Trial(config or self.config, self.gates, decides=decides)
+        held_s = self.gang_reservation_s
+        trial = Trial(config or self.config, self.gates, decides=decides, gang_reservation_s=held_s)
         trial.tell(self.messages, 0.0)
         return trial
 
@@ -37,5 +41,10 @@ def running_subject(runtime_dir: str) -> Subject:
     access = find_access(server=options.server, kubeconfig=options.kubeconfig)
     gates = parse_feature_gates(options.feature_gates)
     config = check(options.config, options.feature_gates).configuration
-    kinds = [kind for kind in ALL_KINDS if not kind.feature_gate or gates[kind.feature_gate]]
-    return Subject(config, gates, list_cluster(access, kinds))
+    kinds = [
+        kind
+        for kind in kinds_with(options.pod_groups)
+        if not kind.feature_gate or gates[kind.feature_gate]
+    ]
+    messages = list_cluster(access, kinds)
+    return Subject(config, gates, messages, options.pod_groups, options.gang_reservation_s)

@@ -75,15 +75,16 @@ class Trial:
         *,
         seed: int = 0,
         decides: bool = True,
+        gang_reservation_s: float = 0.0,
     ) -> None:
-        """ConfigurationError where the configuration cannot be used. `seed`: as `berth run` has it.
-        Without `decides` pods are taken in, and nothing is done with them."""
+        """ConfigurationError where the configuration cannot be used. `seed` and `gang_reservation_s`: as
+        `berth run` has them. Without `decides` pods are taken in, and nothing is done with them."""
         registry = InTreeRegistry(gates)
         built = [registry.build(profile) for profile in config.profiles]
         self.frameworks = {profile.scheduler_name: profile.framework for profile in built}
-        self.state = make_state(
-            replace(config, extenders=()), gates, registry, OwnerOptions(1), _EPOCH, now_s
-        )
+        options = OwnerOptions(1, gang_reservation_s=gang_reservation_s)
+        alone = replace(config, extenders=())
+        self.state = make_state(alone, gates, registry, options, _EPOCH, now_s)
         self.placed: dict[str, Placed] = {}
         """By uid: those that found a node here, whatever became of them."""
         self.evicted: dict[str, Evicted] = {}
@@ -184,16 +185,6 @@ class Trial:
 
     def _proposals(self, work: SchedulePods) -> Proposals:
         self._proposal_sequence += 1
-        answers = self._cycle.run(work, self._proposal_sequence)
-        return Proposals(
-            worker_index=0,
-            epoch=_EPOCH,
-            batch_id=work.batch_id,
-            proposal_sequence=self._proposal_sequence,
-            generation=self._replica.generation,
-            is_last=True,
-            placements=answers.placements,
-            failures=answers.failures,
-            skipped=answers.skipped,
-            group_message=answers.group_message,
-        )
+        sequence, generation = self._proposal_sequence, self._replica.generation
+        answers = self._cycle.run(work, sequence)
+        return answers.proposals(0, _EPOCH, work.batch_id, sequence, generation)

@@ -172,6 +172,14 @@ def test_whom_an_affinity_waited_for_comes_in_the_same_batch() -> None:
     assert kind_of_failure(plan, "workers.scorer.cycle", since, "False") == "no room made"
 
 
+def test_the_supervisor_goes_on_after_it_has_ended_a_process_that_was_silent() -> None:
+    stopped = Action(3.0, "stop", {"process": "binder-0", "for_s": 25.0})
+    plan = story(node("n0"), stopped, pod(30.0, "p0"))
+    outcome = play(plan)
+    assert outcome.failure is None
+    assert outcome.bound_count == 1
+
+
 def starving(reservation_s: float) -> Plan:
     """Small pods end one by one, and another is there before a gang that needs the whole node."""
     group = {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}

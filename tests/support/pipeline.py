@@ -267,19 +267,8 @@ class Pipeline:
     def _place(self, index: int, scorer: FakeScorer, work: SchedulePods) -> None:
         scorer.proposal_sequence += 1
         answers = scorer.cycle.run(work, scorer.proposal_sequence)
-        proposals = Proposals(
-            index,
-            EPOCH,
-            work.batch_id,
-            scorer.proposal_sequence,
-            scorer.replica.generation,
-            True,
-            answers.placements,
-            answers.failures,
-            answers.skipped,
-            answers.group_message,
-            answers.group_room,
-        )
+        sequence, generation = scorer.proposal_sequence, scorer.replica.generation
+        proposals = answers.proposals(index, EPOCH, work.batch_id, sequence, generation)
         self.to_owner.append(ScorerSaid(scorer.peer, proposals))
 
     def foresee(self, index: int, count: int = 1) -> bool:

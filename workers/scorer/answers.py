@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from shared.messages.from_scorer import Failure, GroupRoom, Placements
+from shared.messages.from_scorer import Failure, GroupRoom, Placements, Proposals
 
 
 class BatchAnswers(NamedTuple):
@@ -28,3 +28,11 @@ class BatchAnswers(NamedTuple):
     @property
     def is_error(self) -> bool:
         return any(failure.is_error for failure in self.failures)
+
+    def proposals(
+        self, worker_index: int, epoch: int, batch_id: int, sequence: int, generation: int
+    ) -> Proposals:
+        """As the owner is told, fields as there."""
+        return Proposals(
+            worker_index, epoch, batch_id, sequence, generation, is_last=True, **self._asdict()
+        )

@@ -20,7 +20,6 @@ from shared.messages.from_scorer import (
     AskForPods,
     Forecast,
     FromScorer,
-    Proposals,
     ResyncRequest,
     ScorerHeartbeat,
     ScorerHello,
@@ -368,21 +367,8 @@ class ScorerLoop:
     def _propose(
         self, answers: BatchAnswers, batch_id: int, sequence: int, generation: int
     ) -> None:
-        self._send(
-            Proposals(
-                worker_index=self._worker_index,
-                epoch=self._replica.epoch,
-                batch_id=batch_id,
-                proposal_sequence=sequence,
-                generation=generation,
-                is_last=True,
-                placements=answers.placements,
-                failures=answers.failures,
-                skipped=answers.skipped,
-                group_message=answers.group_message,
-                group_room=answers.group_room,
-            )
-        )
+        epoch = self._replica.epoch
+        self._send(answers.proposals(self._worker_index, epoch, batch_id, sequence, generation))
 
     def _do_extended_work(self, extended: ExtendedPods) -> None:
         """Answers of extenders, and the pods whose turn it is to be asked about."""

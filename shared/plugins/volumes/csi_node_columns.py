@@ -20,7 +20,7 @@ from shared.kube.objects import CsiNode
 
 CSI_NODES: Final = "csinodes"
 NO_LIMIT: Final = -1
-_MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
+MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 _KEY: Final = "csi node columns"
 
 _EXISTS: Final = ("exists", "")
@@ -119,4 +119,4 @@ def _has_limits(csi_node: CsiNode) -> bool:
 
 def migrated_plugins(csi_node: CsiNode) -> list[str]:
     """In-tree plugins whose volumes the CSI driver serves on the node."""
-    return (csi_node.metadata.annotations or {}).get(_MIGRATED_PLUGINS, "").split(",")
+    return (csi_node.metadata.annotations or {}).get(MIGRATED_PLUGINS, "").split(",")

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -11,16 +12,28 @@ from bench.manual_clock import ManualClock
 from bench.recorded_day import DayPlan, RecordedDay
 from daemon.adapter.recording import Recorder, read_recording
 from daemon.trial import replay
+from daemon.trial.anonymity import Anonymiser
 from daemon.trial.replay import compare, explain_binding, in_the_shadow, lines_of, moments
+from daemon.trial.replay_page import Comparison
+from daemon.trial.rerun import Rerun
+from daemon.trial.trial import Trial
 from shared.config import SchedulerConfiguration, parse_configuration
 from shared.errors import OperationalError
+from shared.framework.feature_gates import parse_feature_gates
 from shared.kube.decode import INITIAL_EVENTS_END
+from shared.kube.foreign_groups import FOREIGN_GROUPS
 from shared.kube.resources import ALL_KINDS
+from shared.kube.volume_names import SELECTED_NODE
 from shared.messages.to_owner import NodeChanged, ObjectRejected, PodChanged
+from shared.plugins.gates.gang_scheduling import TOPOLOGY_KEYS
+from shared.runtime_options import RuntimeOptions
 from tests.support.subjects import PACKING
 
 SECRET = "customer-7"
 DEFAULTS = SchedulerConfiguration()
+NOTHING: Mapping[str, str] = MappingProxyType({})
+GATES = "GenericWorkload=true,GangScheduling=true"
+PREEMPTING = f"{GATES},WorkloadAwarePreemption=true,TopologyAwareWorkloadScheduling=true"
 
 
 class Day:
@@ -54,7 +67,22 @@ class Day:
         meta = {"name": name, "uid": name, "resourceVersion": "1", "labels": {"team": SECRET}}
         return {"metadata": meta, "spec": {}, "status": {"allocatable": allocatable}}
 
-    def pod(self, name: str, node: str = "", cpu: str = "1", event: str = "MODIFIED") -> None:
+    def group(self, name: str, spec: dict[str, Any], **annotations: str) -> None:
+        meta = {"name": name, "namespace": SECRET, "uid": f"uid-{name}", "resourceVersion": "200"}
+        item = {"metadata": {**meta, "annotations": annotations}, "spec": spec}
+        line = json.dumps({"type": "ADDED", "object": item}).encode()
+        self._recorder.record("podgroups", "line", line)
+
+    def pod(
+        self,
+        name: str,
+        node: str = "",
+        cpu: str = "1",
+        event: str = "MODIFIED",
+        more: Mapping[str, str] = NOTHING,
+        **of_spec: Any,
+    ) -> None:
+        """`more`: labels and annotations."""
         self._version += 1
         self._clock.advance(1.0)
         container = {
@@ -69,10 +97,11 @@ class Day:
             "uid": f"uid-{name}",
             "resourceVersion": str(self._version),
             "creationTimestamp": "2026-01-01T00:00:00Z",
-            "labels": {"owner": SECRET},
-            "annotations": {SECRET: "yes"},
+            "labels": {"owner": SECRET, **more},
+            "annotations": {SECRET: "yes", **more},
         }
         spec = {"containers": [container], "nodeName": node, "nodeSelector": {"team": SECRET}}
+        spec |= of_spec
         item = {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
         line = json.dumps({"type": event, "object": item}).encode()
         self._recorder.record("pods", "line", line)
@@ -220,3 +249,76 @@ def test_a_node_that_reports_what_it_reported_is_told_once_a_list(tmp_path: Path
     assert len(lines) > 15
     told = [message for _, some in moments(folder) for message in some]
     assert sum(isinstance(message, NodeChanged) for message in told) == 3
+
+
+def decided_alike(day: Path, out: Path, options: RuntimeOptions) -> Comparison:
+    """As recorded, and without its names."""
+    assert replay.main([str(day), "--anonymise", str(out)]) == 0
+    told = b"".join(entry.content() for entry in read_recording(out))
+    assert SECRET.encode() not in told
+    found = compare(day, DEFAULTS, DEFAULTS, options)
+    assert found.moved == [], "twice by one configuration"
+    assert compare(out, DEFAULTS, DEFAULTS, options).now == found.now
+    return found
+
+
+def test_groups_of_a_day_are_decided_again_and_so_is_who_makes_room_for_them(
+    tmp_path: Path,
+) -> None:
+    made = Day(tmp_path / "day", {"n1": "2", "n2": "2", "n3": "1"})
+    whole = {"disruptionMode": "PodGroup", "schedulingPolicy": {"gang": {"minCount": 2}}}
+    rack = {TOPOLOGY_KEYS: "team, kubernetes.io/hostname"}
+    made.group("low", {**whole, "priority": 1})
+    made.group("high", {"priority": 9, "schedulingPolicy": {"gang": {"minCount": 4}}})
+    made.group("racked", {"schedulingPolicy": {"gang": {"minCount": 2}}}, **rack)
+    for name, group, priority in (
+        *(("l1", "low", 1), ("l2", "low", 1)),
+        *((f"h{number}", "high", 9) for number in range(4)),
+        *(("r1", "racked", 0), ("r2", "racked", 0)),
+    ):
+        member = {"podGroupName": group}
+        made.pod(name, event="ADDED", schedulingGroup=member, priority=priority)
+    made.end()
+    found = decided_alike(
+        tmp_path / "day", tmp_path / "out", RuntimeOptions(feature_gates=PREEMPTING)
+    )
+    assert (found.now.came, found.now.placed, found.now.evicted) == (8, 6, 2)
+    assert {key.partition("/")[2][0] for key in placed_in(tmp_path / "day", PREEMPTING)} == {"h"}
+    alone = compare(tmp_path / "day", DEFAULTS, DEFAULTS, RuntimeOptions()).now
+    assert (alone.placed, alone.evicted) == (6, 1), "groups are not looked at"
+
+
+def placed_in(day: Path, gates: str) -> dict[str, str]:
+    rerun = Rerun(Trial(DEFAULTS, parse_feature_gates(gates)))
+    rerun.tell(moments(day))
+    return rerun.placements
+
+
+@pytest.mark.parametrize("whose", FOREIGN_GROUPS)
+def test_groups_of_other_schedulers_are_read_from_a_recording(whose: str, tmp_path: Path) -> None:
+    made = Day(tmp_path / "day", {"n1": "2"})
+    made.group("train", {"minMember": 3})
+    groups = FOREIGN_GROUPS[whose]
+    for number in range(3):
+        made.pod(f"p{number}", event="ADDED", more={groups.label or groups.annotation: "train"})
+    made.end()
+    options = RuntimeOptions(feature_gates=GATES, pod_groups=whose)
+    assert decided_alike(tmp_path / "day", tmp_path / "out", options).now.placed == 0
+    assert compare(tmp_path / "day", DEFAULTS, DEFAULTS).now.placed == 2
+
+
+def test_what_is_no_kind_of_pod_groups_is_refused(
+    day: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        replay.main([str(day), "--pod-groups", "nobody"])
+    assert "--pod-groups nobody: must be one of" in capsys.readouterr().err
+
+
+def test_annotations_that_somebody_reads_are_kept_name_by_name() -> None:
+    anonymiser = Anonymiser()
+    labels = anonymiser.value({"rack": "r1", "kubernetes.io/hostname": "n1"}, "labels")
+    given = {TOPOLOGY_KEYS: "rack, kubernetes.io/hostname", SELECTED_NODE: "n1", SECRET: "yes"}
+    assert anonymiser.value(given, "annotations") == {
+        TOPOLOGY_KEYS: ",".join(labels), SELECTED_NODE: labels["kubernetes.io/hostname"],
+    }  # fmt: skip

@@ -9,6 +9,8 @@ from daemon.trial.manifests import nodes_of, pods_of
 from daemon.trial.what_if_command import WhatIfChange, lines_of, what_if
 from shared.config import parse_configuration
 from shared.errors import ConfigurationError, OperationalError
+from shared.framework.feature_gates import parse_feature_gates
+from shared.kube.foreign_groups import FOREIGN_GROUPS
 from tests.support.builders import make_node, make_pod
 from tests.support.subjects import PACKING, subject_with
 
@@ -121,3 +123,26 @@ def test_arguments_that_say_nothing_are_refused(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as end:
         command.main(arguments)
     assert end.value.code == 2
+
+
+@pytest.mark.parametrize("whose", ["", *FOREIGN_GROUPS])
+def test_a_gang_that_is_not_there_goes_somewhere_as_a_whole_or_stays(
+    whose: str, tmp_path: Path
+) -> None:
+    subject = subject_with([make_node("n1", cpu="2")], [])._replace(
+        gates=parse_feature_gates("GenericWorkload=true,GangScheduling=true"), pod_groups=whose
+    )
+    groups = FOREIGN_GROUPS.get(whose)
+    named = groups and (groups.label or groups.annotation)
+    for quorum, placed_count in ((3, 0), (2, 2)):
+        policy = "minMember: %d" if whose else "schedulingPolicy: {gang: {minCount: %d}}"
+        text = (
+            f"kind: PodGroup\nmetadata: {{name: train}}\nspec: {{{policy % quorum}}}\n---\n"
+            "kind: Job\nmetadata: {name: train}\nspec:\n  parallelism: 3\n  template:\n"
+            f"    metadata: {{labels: {{{named}: train}}, annotations: {{{named}: train}}}}\n"
+            "    spec:\n      schedulingGroup: {podGroupName: train}\n"
+            "      containers: [{name: c, image: i, resources: {limits: {cpu: '1'}}}]\n"
+        )
+        made = pods_of(manifest(tmp_path, text), None, SCHEDULER, whose)
+        found = what_if(subject, WhatIfChange(made))
+        assert len(found.placed) == placed_count

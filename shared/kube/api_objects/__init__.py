@@ -1,0 +1,1 @@
+"""The structs of `shared.kube.objects`, by what they are about."""
