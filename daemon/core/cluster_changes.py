@@ -35,7 +35,6 @@ from shared.framework.cluster_event import (
     Resource,
 )
 from shared.framework.queueing_hints import ChangedObject, PodView
-from shared.ids import PodUid
 from shared.kube.object_codec import decode_object
 from shared.kube.objects import Node
 from shared.kube.pod_record import PodRecord, scheduler_name_of
@@ -261,7 +260,7 @@ class ClusterChanges:
             self._report(verdict_of(0, record, profile, problem, is_error=True))
 
     def pod_deleted(self, uid: str, now_s: float) -> None:
-        node_name = self._queue.nominator.node_of(PodUid(uid)) or ""
+        node_name = self._queue.nominator.node_of(uid) or ""
         queued = self._queue.delete(uid)
         removed = self._cache.remove_pod(uid)
         gone = queued or removed

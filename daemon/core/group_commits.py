@@ -29,7 +29,6 @@ from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.verdicts import group_verdict
 from shared.errors import ObjectError
 from shared.faults import reading
-from shared.ids import NodeName
 from shared.messages.from_scorer import Failure, GroupRoom, PreemptionProposal, Proposals
 from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE, WAITING_FOR_OTHERS, priority_of
 from shared.telemetry.metrics import Count
@@ -142,7 +141,7 @@ class GroupCommits:
     def _is_placed(self, needed: int, scorer: Scorer, proposals: Proposals, now_s: float) -> bool:
         """Assumes what passes, if that is enough; else everything is as before, and tried again."""
         nominator = self._facts.queue.nominator
-        nominated: dict[str, NodeName] = {}
+        nominated: dict[str, str] = {}
         if len(nominator):
             for attempt in scorer.attempts.values():
                 node_name = nominator.node_of(attempt.pod.uid)
@@ -169,7 +168,7 @@ class GroupCommits:
         self._try_all_again(scorer, proposals, now_s, is_refused=True)
         return False
 
-    def _take_off(self, judgement: Judgement, nominated: dict[str, NodeName]) -> None:
+    def _take_off(self, judgement: Judgement, nominated: dict[str, str]) -> None:
         for attempt, node_name in judgement.accepted:
             record = attempt.pod.record
             self._ends.take_off(record, attempt.pod_class.info, node_name)

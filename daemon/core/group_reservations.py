@@ -16,7 +16,6 @@ import msgspec
 from daemon.core.dispatch import Attempt
 from daemon.core.holdings import ClusterFacts
 from daemon.core.pod_groups import Unit
-from shared.ids import NodeName, PodUid
 
 
 class Held(msgspec.Struct):
@@ -24,7 +23,7 @@ class Held(msgspec.Struct):
 
     key: str
     until_s: float
-    places: dict[PodUid, NodeName]
+    places: dict[str, str]
     message: str
     """Of the group's condition: what kept it away, which is not what keeps it away now."""
 
@@ -57,7 +56,7 @@ class GroupReservations:
             return self.held.message if self.held.key == key else message
         nodes = self._facts.cache.nodes
         places = {
-            attempt.pod.uid: NodeName(nodes.name_of(row))
+            attempt.pod.uid: nodes.name_of(row)
             for attempt, row in placed
             if 0 <= row < nodes.row_count and nodes.present[row]
         }
@@ -92,7 +91,7 @@ class GroupReservations:
 
     def _end(self, held: Held, now_s: float) -> None:
         self.held, self._last_key, self._ended_s = None, held.key, now_s
-        nominator, freed = self._facts.queue.nominator, dict[NodeName, PodUid]()
+        nominator, freed = self._facts.queue.nominator, dict[str, str]()
         for uid, node_name in held.places.items():
             if nominator.node_of(uid) == node_name:
                 nominator.clear(uid)

@@ -28,7 +28,6 @@ from shared.columns.nomination_columns import Nomination
 from shared.faults import reading
 from shared.framework.prepared_pod import prepared
 from shared.framework.runtime import Framework
-from shared.ids import NodeName, PodUid
 from shared.kube.objects import PodGroup
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import PreemptionProposal
@@ -162,7 +161,7 @@ class NominationBook:
 
     def placed(self, uid: str) -> None:
         """The pod is assumed: it takes its room itself from now on."""
-        self._queue.nominator.clear(PodUid(uid))
+        self._queue.nominator.clear(uid)
         self.refresh()
 
     def not_placed(self, pod: QueuedPod | None, *, is_announced: bool = False) -> None:
@@ -193,7 +192,7 @@ class NominationBook:
     def awaited_victims(self, uid: str) -> list[str]:
         """Uids of the victims that are still on the node to which the pod is nominated, those that
         were going away already included."""
-        node_name = self._queue.nominator.node_of(PodUid(uid))
+        node_name = self._queue.nominator.node_of(uid)
         held = [self._cache.get_pod(victim) for victim in self._victims_of.get(uid, ())]
         return [pod.record.uid for pod in held if pod is not None and pod.node_name == node_name]
 
@@ -203,7 +202,7 @@ class NominationBook:
         if pod.record.nominated_node_name:
             self._patch(pod.record, "")
 
-    def _show(self, uid: PodUid) -> None:
+    def _show(self, uid: str) -> None:
         """Writes one pod's nomination into the view, or takes it out."""
         view = self._cache.view
         before = view.nominations.get(uid)
@@ -218,7 +217,7 @@ class NominationBook:
             self._touch(now.node_row)
         self._cache.nomination_news[uid] = now or Nomination(uid, 0, 0, ENDED)
 
-    def _resolved(self, uid: PodUid) -> Nomination | None:
+    def _resolved(self, uid: str) -> Nomination | None:
         node_name = self._queue.nominator.node_of(uid)
         pod = self._queue.get(uid)
         if node_name is None or pod is None or self._cache.get_pod(uid) is not None:
@@ -263,7 +262,7 @@ class NominationBook:
         does_nothing = self._evictions.is_async and not staying
         if not does_nothing:
             self._clear_lower(pod, proposal.node_row)
-        self._queue.nominator.nominate(pod.uid, NodeName(node_name))
+        self._queue.nominator.nominate(pod.uid, node_name)
         self._patch(pod.record, node_name)
         preemptor = pod.record
         self._evict(

@@ -6,13 +6,14 @@ versions) is sent back as it came. Apart from the rules because it knows JSON an
 
 import platform
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
 from daemon.leader.election import LeaseRecord
 from shared.errors import ObjectError
 from shared.faults import UNDECODABLE
+from shared.kube.api_client import Api
 from shared.kube.api_errors import NotFound
 from shared.limits import INSTANCE_LENGTH_MAX
 
@@ -21,20 +22,10 @@ EVENTS_API: Final = "events.k8s.io/v1"
 REPORTER: Final = "berth"
 
 
-class LeaseApi(Protocol):
-    """What is needed of the API client."""
-
-    async def get(self, path: str, *, timeout_s: float | None = None) -> bytes: ...
-
-    async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
-
-    async def put(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
-
-
 class LeaseObject:
     """One lease, as it was last seen."""
 
-    def __init__(self, api: LeaseApi, namespace: str, name: str) -> None:
+    def __init__(self, api: Api, namespace: str, name: str) -> None:
         self._api = api
         self._namespace = namespace
         self._name = name

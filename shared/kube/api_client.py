@@ -15,7 +15,7 @@ import re
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from shared.errors import OperationalError
 from shared.kube.api_errors import (
@@ -59,6 +59,22 @@ _KEEP_ALIVE: Final = (
 """Probes after 30 s of silence, as client-go dials; after three that nobody answers it is dead."""
 
 _NOT_FOR_PATHS: Final = re.compile(r"[^!-~]")
+
+
+class Api(Protocol):
+    """What users need of a client: the body of a 2xx answer, or `ApiError` or `TransportError`."""
+
+    async def get(self, path: str, *, timeout_s: float | None = None) -> bytes: ...
+
+    async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
+
+    async def put(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
+
+    async def patch(
+        self, path: str, body: bytes, content_type: str = ..., *, timeout_s: float | None = None
+    ) -> bytes: ...
+
+    async def delete(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
 
 
 class ApiClient:

@@ -22,6 +22,7 @@ from shared.kube.api_errors import (
 )
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
+from tests.unit.workers.binder.fake_api import FakeApi
 from workers.binder.bind_call import BOUND, DefaultBinder, NotBound, Patience
 
 OUR_UID, OTHER_UID = "ours", "another"
@@ -53,12 +54,13 @@ meddlers = st.sampled_from(
 )
 
 
-class ApiServer:
+class ApiServer(FakeApi):
     """One pod, and kube-apiserver's rules for binding it."""
 
     def __init__(
         self, fate_list: list[tuple[ApiError | TransportError | None, bool]], meddling: list[str]
     ) -> None:
+        super().__init__()
         self._fates = list(fate_list)
         self._meddling = list(meddling)
         self.uid = OUR_UID

@@ -13,12 +13,13 @@ What is sent: pkg/scheduler/framework/plugins/defaultbinder/default_binder.go, v
 import asyncio
 import enum
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple, Protocol, assert_never
+from typing import Final, NamedTuple, assert_never
 
 import msgspec
 
 from shared.clock import Clock, SystemClock
 from shared.faults import UNDECODABLE
+from shared.kube.api_client import Api
 from shared.kube.api_errors import (
     ApiError,
     ConnectFailed,
@@ -30,15 +31,6 @@ from shared.kube.api_errors import (
 from shared.kube.objects import ApiStruct
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
-
-
-class Api(Protocol):
-    """What a binding needs of the API client: the body of a 2xx answer, or `ApiError` or
-    `TransportError`."""
-
-    async def get(self, path: str, *, timeout_s: float | None = None) -> bytes: ...
-
-    async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
 
 
 class Patience(NamedTuple):

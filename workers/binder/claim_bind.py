@@ -19,12 +19,13 @@ and extendeddynamicresources.go, v1.36.2.
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
 from shared.clock import Clock
 from shared.dra.special_claim import ANNOTATION, ANNOTATION_VALUE
+from shared.kube.api_client import Api
 from shared.kube.api_errors import (
     AlreadyExists,
     ApiError,
@@ -66,18 +67,6 @@ _encoder: Final = msgspec.json.Encoder()
 Json = dict[str, Any]
 
 
-class ClaimApi(Protocol):
-    """What is needed of the API client."""
-
-    async def get(self, path: str, *, timeout_s: float | None = None) -> bytes: ...
-
-    async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
-
-    async def put(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
-
-    async def patch(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
-
-
 class _Refused(Exception):  # noqa: N818  # Never leaves this module: a step's way to its end.
     """The claim is not what the decision was made on."""
 
@@ -87,7 +76,7 @@ class ClaimBinder:
 
     def __init__(
         self,
-        api: ClaimApi,
+        api: Api,
         on_waiting: Callable[[BindPod], None],
         lines: ClaimLines,
         clock: Clock,

@@ -11,10 +11,11 @@ deallocates what it had allocated itself, in place of keeping the pod to that no
 """
 
 import asyncio
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from shared.kube.api_client import Api
 from shared.kube.api_errors import ApiError, NotFound, TransportError, read_answer
 from shared.kube.objects import ApiStruct
 from shared.messages.to_binder import BindPod, ReleaseClaim
@@ -46,16 +47,6 @@ _encoder: Final = msgspec.json.Encoder()
 _pod_decoder: Final = msgspec.json.Decoder(_SeenPod)
 
 
-class FreeApi(Protocol):
-    """What is needed of the API client."""
-
-    async def get(self, path: str, *, timeout_s: float | None = None) -> bytes: ...
-
-    async def put(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
-
-    async def delete(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
-
-
 class _Target(NamedTuple):
     """A claim, and how far it may be freed once nobody but the pod uses it."""
 
@@ -72,7 +63,7 @@ class _Target(NamedTuple):
 class ClaimFreer:
     """Frees claims, any number at a time."""
 
-    def __init__(self, api: FreeApi, lines: ClaimLines, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, api: Api, lines: ClaimLines, sleep: Sleep = asyncio.sleep) -> None:
         """`lines`: those of everybody in this process who writes to claims."""
         self._api = api
         self._lines = lines

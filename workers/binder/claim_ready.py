@@ -9,12 +9,13 @@ pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, v1.36.2.
 
 import json
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import msgspec
 
 from shared.clock import Clock
 from shared.dra.pod_claims import Readiness, failed_condition, readiness
+from shared.kube.api_client import Api
 from shared.kube.api_errors import (
     ApiError,
     ServerError,
@@ -31,12 +32,6 @@ from workers.binder.claim_lines import ClaimsFailed, resource_claim_path
 
 POLL_S: Final = 5.0
 REQUEST_TIMEOUT_S: Final = 10.0
-
-
-class ReadApi(Protocol):
-    """What is needed of the API client."""
-
-    async def get(self, path: str, *, timeout_s: float | None = None) -> bytes: ...
 
 
 class _Seen(ApiStruct):
@@ -61,7 +56,7 @@ def needs_preparing(work: ClaimWork) -> bool:
 class DeviceWait:
     """Waits for the devices of any number of pods at a time."""
 
-    def __init__(self, api: ReadApi, clock: Clock, sleep: Sleep, tally: Tally) -> None:
+    def __init__(self, api: Api, clock: Clock, sleep: Sleep, tally: Tally) -> None:
         self._api = api
         self._clock = clock
         self._sleep = sleep

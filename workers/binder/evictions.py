@@ -11,9 +11,10 @@ What is sent: `PreemptPod` in pkg/scheduler/framework/preemption/preemption.go a
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from shared.clock import Clock
+from shared.kube.api_client import Api
 from shared.kube.api_errors import (
     ApiError,
     Conflict,
@@ -38,20 +39,12 @@ TIMEOUT_S: Final = 10.0
 Sleep = Callable[[float], Awaitable[None]]
 
 
-class EvictionApi(Protocol):
-    """What is needed of the API client."""
-
-    async def patch(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
-
-    async def delete(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
-
-
 class Evictor:
     """Carries out what the owner's preemptions need. `on_deleted` hears of each deletion."""
 
     def __init__(
         self,
-        api: EvictionApi,
+        api: Api,
         clock: Clock,
         on_deleted: Callable[[DeleteVictim], None],
         sleep: Sleep = asyncio.sleep,

@@ -23,9 +23,10 @@ given up and counted; a pod that is gone needs no condition.
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Coroutine
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from shared.clock import Clock
+from shared.kube.api_client import Api
 from shared.kube.api_errors import (
     AlreadyExists,
     ApiError,
@@ -66,15 +67,6 @@ TRIES_MAX: Final = 5
 BACKOFF_S: Final = 0.5
 BACKOFF_S_MAX: Final = 30.0
 TIMEOUT_S: Final = 10.0
-
-
-class RecorderApi(Protocol):
-    """What the recorder needs of the API client; as `bind_call.Api`, with patches."""
-
-    async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
-
-    async def patch(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
-        """A strategic-merge patch."""
 
 
 class RecorderSettings(NamedTuple):
@@ -149,7 +141,7 @@ class EventRecorder:
 
     def __init__(
         self,
-        api: RecorderApi,
+        api: Api,
         settings: RecorderSettings,
         clock: Clock,
         host_name: str,

@@ -11,10 +11,11 @@ within reach of the node is left to the provisioner, who was told the node.
 """
 
 import asyncio
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from shared.kube.api_client import Api
 from shared.kube.api_errors import ApiError, Conflict, NotFound, TransportError, read_answer
 from shared.kube.objects import PersistentVolume, PersistentVolumeClaim
 from shared.kube.volume_names import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
@@ -32,16 +33,6 @@ _volume_decoder: Final = msgspec.json.Decoder(PersistentVolume)
 _claim_decoder: Final = msgspec.json.Decoder(PersistentVolumeClaim)
 
 
-class PatchApi(Protocol):
-    """What is needed of the API client."""
-
-    async def get(self, path: str, *, timeout_s: float | None = None) -> bytes: ...
-
-    async def patch(
-        self, path: str, body: bytes, content_type: str = ..., *, timeout_s: float | None = None
-    ) -> bytes: ...
-
-
 class VolumesFailed(NamedTuple):
     """The pod cannot have its volumes on this node now."""
 
@@ -51,7 +42,7 @@ class VolumesFailed(NamedTuple):
 class VolumeBinder:
     """Binds the volumes of pods, any number at a time."""
 
-    def __init__(self, api: PatchApi, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, api: Api, sleep: Sleep = asyncio.sleep) -> None:
         self._api = api
         self._sleep = sleep
 

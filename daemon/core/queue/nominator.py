@@ -7,7 +7,6 @@ of its updates.
 Rules: pkg/scheduler/backend/queue/nominator.go, v1.36.
 """
 
-from shared.ids import NodeName, PodUid
 from shared.kube.pod_record import PodRecord
 
 
@@ -15,18 +14,18 @@ class Nominator:
     """Which pending pod is nominated to which node."""
 
     def __init__(self) -> None:
-        self.node_by_uid: dict[PodUid, NodeName] = {}
-        self.changed: dict[PodUid, None] = {}
+        self.node_by_uid: dict[str, str] = {}
+        self.changed: dict[str, None] = {}
         """Pods nominated, not nominated any more, or changed, since somebody last took this."""
 
     def __len__(self) -> int:
         return len(self.node_by_uid)
 
-    def node_of(self, uid: PodUid) -> NodeName | None:
+    def node_of(self, uid: str) -> str | None:
         """The node that a pod is nominated to."""
         return self.node_by_uid.get(uid)
 
-    def nominate(self, uid: PodUid, node_name: NodeName) -> None:
+    def nominate(self, uid: str, node_name: str) -> None:
         """Nominates a pod, in place of an earlier nomination; an empty name only clears that."""
         self.clear(uid)
         if not node_name:
@@ -34,19 +33,19 @@ class Nominator:
         self.node_by_uid[uid] = node_name
         self.changed[uid] = None
 
-    def clear(self, uid: PodUid) -> None:
+    def clear(self, uid: str) -> None:
         """Ends a pod's nomination, if it has one."""
         if self.node_by_uid.pop(uid, None) is not None:
             self.changed[uid] = None
 
-    def uids(self) -> list[PodUid]:
+    def uids(self) -> list[str]:
         """All that are nominated."""
         return list(self.node_by_uid)
 
     def update(self, old: PodRecord, new: PodRecord) -> None:
         """Follows the API object, except where we nominated and the server does not know it yet."""
         if new.uid in self.node_by_uid:
-            self.changed[PodUid(new.uid)] = None  # Its class or priority may be another.
+            self.changed[new.uid] = None  # Its class or priority may be another.
         if not old.nominated_node_name and not new.nominated_node_name:
             return
-        self.nominate(PodUid(new.uid), NodeName(new.nominated_node_name))
+        self.nominate(new.uid, new.nominated_node_name)

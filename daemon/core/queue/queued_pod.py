@@ -13,7 +13,6 @@ import msgspec
 from daemon.core.pod_classes import PodClass
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import PodView
-from shared.ids import PodUid
 from shared.kube.pod_record import PodRecord
 
 NO_PLUGINS: Final[frozenset[str]] = frozenset()
@@ -70,8 +69,8 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
     """When its last attempts failed, and with what message; the newest last, `PAST_MAX` at most."""
 
     @property
-    def uid(self) -> PodUid:
-        return PodUid(self.record.uid)
+    def uid(self) -> str:
+        return self.record.uid
 
     @property
     def key(self) -> str:

@@ -52,7 +52,6 @@ from shared.framework.cluster_event import (
     ClusterEvent,
 )
 from shared.framework.queueing_hints import Change, ChangedObject, PodView
-from shared.ids import NodeName
 from shared.kube.pod_record import PodRecord
 from shared.limits import POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
 from shared.messages.admin import QueueLengths
@@ -174,7 +173,7 @@ class SchedulingQueue:
         place = self._move_to_active(pod, now_s, label)
         if record.nominated_node_name and place is Place.ACTIVE:
             # As long as a pod is held back it takes no room from others.
-            self.nominator.nominate(pod.uid, NodeName(record.nominated_node_name))
+            self.nominator.nominate(pod.uid, record.nominated_node_name)
         return pod
 
     def update(

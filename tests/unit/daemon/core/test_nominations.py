@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from shared.ids import PodUid
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import PodChanged, PodDeleted
 from shared.telemetry.metrics import Count
@@ -184,7 +183,7 @@ def test_nobody_loses_a_nomination_where_all_victims_are_going_already(is_async:
     pipeline.run_until_quiet()
     state = pipeline.state
     assert pipeline.nominated[high.uid] == "n0"
-    assert state.queue.nominator.node_of(PodUid(low.uid)) == ("n0" if is_async else None)
+    assert state.queue.nominator.node_of(low.uid) == ("n0" if is_async else None)
     assert state.counters[Count.PREEMPTIONS] == 1
     (told,) = (each for each in state.counters.histograms() if each.name == "victims")
     assert any(told.counts) != is_async
@@ -300,7 +299,7 @@ def test_a_nomination_ends_with_a_binding_that_fails() -> None:
     while pipeline.step_owner():
         pass
     assert pipeline.nominated == {waiting.uid: ""}
-    assert pipeline.state.queue.nominator.node_of(PodUid(waiting.uid)) is None
+    assert pipeline.state.queue.nominator.node_of(waiting.uid) is None
     pipeline.check()
 
 
@@ -340,5 +339,5 @@ def test_a_nomination_ends_where_nobody_looks_for_room() -> None:
     pipeline.sync([make_node("n0", cpu="2")], [waiting])
     pipeline.run_until_quiet()
     assert pipeline.nominated == {waiting.uid: ""}
-    assert pipeline.state.queue.nominator.node_of(PodUid(waiting.uid)) is None
+    assert pipeline.state.queue.nominator.node_of(waiting.uid) is None
     pipeline.check()

@@ -25,7 +25,12 @@ class FakeApi:
     async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
         return self._answer("POST", path, body)
 
-    async def patch(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
+    async def put(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
+        return self._answer("PUT", path, body)
+
+    async def patch(
+        self, path: str, body: bytes, content_type: str = "", *, timeout_s: float | None = None
+    ) -> bytes:
         return self._answer("PATCH", path, body)
 
     async def delete(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:

@@ -107,7 +107,9 @@ def test_no_binding_begins_before_what_the_owner_had_told_is_written() -> None:
         opened = asyncio.Event()
         patch = stage.api.patch
 
-        async def held(path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
+        async def held(
+            path: str, body: bytes, content_type: str = "", *, timeout_s: float | None = None
+        ) -> bytes:
             await opened.wait()
             return await patch(path, body, timeout_s=timeout_s)
 

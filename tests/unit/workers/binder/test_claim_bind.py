@@ -134,7 +134,9 @@ class FakeClaims:
         self._fail("after")
         return json.dumps(self.claim).encode()
 
-    async def patch(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
+    async def patch(
+        self, path: str, body: bytes, content_type: str = "", *, timeout_s: float | None = None
+    ) -> bytes:
         assert path == f"{POD_PATH}/status"
         told = json.loads(body)
         assert told["metadata"]["uid"] == self.pod["metadata"]["uid"]

@@ -140,7 +140,9 @@ class HeldApi(FakeApi):
         self.is_open = asyncio.Event()
         self.held_count = 0
 
-    async def patch(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
+    async def patch(
+        self, path: str, body: bytes, content_type: str = "", *, timeout_s: float | None = None
+    ) -> bytes:
         self.held_count += 1
         await self.is_open.wait()
         return await super().patch(path, body, timeout_s=timeout_s)

@@ -19,7 +19,9 @@ class HeldApi(FakeApi):
         super().__init__(*[b"{}"] * 100)
         self.held: list[asyncio.Future[None]] = []
 
-    async def patch(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
+    async def patch(
+        self, path: str, body: bytes, content_type: str = "", *, timeout_s: float | None = None
+    ) -> bytes:
         answer = await super().patch(path, body, timeout_s=timeout_s)
         self.held.append(asyncio.get_running_loop().create_future())
         await self.held[-1]

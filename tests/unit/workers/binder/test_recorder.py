@@ -123,7 +123,12 @@ class TestConditions:
 
         class SlowApi(FakeApi):
             async def patch(
-                self, path: str, body: bytes, *, timeout_s: float | None = None
+                self,
+                path: str,
+                body: bytes,
+                content_type: str = "",
+                *,
+                timeout_s: float | None = None,
             ) -> bytes:
                 await asyncio.sleep(1.0)
                 return await api.patch(path, body)

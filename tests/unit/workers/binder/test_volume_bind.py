@@ -6,7 +6,7 @@ from typing import Any
 
 from shared.kube.api_errors import ApiError, Conflict, NotFound, RequestTimeout
 from shared.messages.to_binder import MakeVolume, TakeVolume, VolumeWork
-from tests.unit.workers.binder.fake_api import make_order
+from tests.unit.workers.binder.fake_api import FakeApi, make_order
 from tests.unit.workers.binder.virtual_time import run_virtual
 from workers.binder.volume_bind import MERGE_PATCH, VolumeBinder, claim_path, volume_path
 
@@ -15,10 +15,11 @@ TAKE = TakeVolume("pv", "1", True, "ns", "taking", "uid-taking")
 MAKE = MakeVolume("ns", "making", "1", "uid-making")
 
 
-class FakeCluster:
+class FakeCluster(FakeApi):
     """Objects by path, with resource versions; `on_get` plays the controllers."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.objects: dict[str, dict[str, Any]] = {POD: {"metadata": {"name": "pod-u1"}}}
         self.patches: list[tuple[str, Any]] = []
         self.gets = 0

@@ -10,7 +10,6 @@ from shared.extenders.extender_config import EXTENDER, ExtenderConfig
 from shared.extenders.extender_verdicts import ExtenderVerdicts
 from shared.extenders.extender_wire import MetaPod, MetaVictims
 from shared.framework.profiles import ProfileConfig
-from shared.ids import PodUid
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_scorer import ExtendedTask, PodOnNode, PodsOnNodes
 from shared.plugins.in_tree import InTreeRegistry
@@ -87,7 +86,7 @@ class World:
     def add(self, *records: PodRecord, is_nominated: bool = False) -> list[Settled]:
         tasks = []
         for number, record in enumerate(records, 1):
-            queued = self.state.queue.get(PodUid(record.uid))
+            queued = self.state.queue.get(record.uid)
             assert queued is not None
             tasks.append(
                 ExtendedTask(
@@ -201,7 +200,7 @@ def test_a_node_that_filters_refused_for_good_may_be_won_if_an_extender_says_so(
     big = make_pod("p", cpu="1500m", priority=5)
     pods = [make_pod("on-a", cpu="100m", node_name="a", phase="Running"), big]
     world = World(FILTERS, pods=pods[1:], running=pods[:1])
-    queued = world.state.queue.get(PodUid(big.uid))
+    queued = world.state.queue.get(big.uid)
     assert queued is not None
     task = ExtendedTask(1, queued.class_id, False, "default", "p", big.uid)
     found = world.cycle.search_room(task, ExtenderVerdicts([], {"a": "no"}, {})).result

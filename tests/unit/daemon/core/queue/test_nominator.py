@@ -1,12 +1,11 @@
 """Which pending pod is nominated to which node."""
 
 from daemon.core.queue.nominator import Nominator
-from shared.ids import NodeName, PodUid
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_pod
 
-A, B = PodUid("a"), PodUid("b")
-N1, N2 = NodeName("n1"), NodeName("n2")
+A, B = "a", "b"
+N1, N2 = "n1", "n2"
 
 
 def record(nominated: str) -> PodRecord:
@@ -22,7 +21,7 @@ def test_a_pod_is_nominated_to_one_node_at_a_time() -> None:
     assert (nominator.node_of(A), nominator.node_of(B)) == (N1, N1)
     nominator.nominate(A, N2)
     assert (nominator.node_of(A), nominator.node_of(B)) == (N2, N1)
-    nominator.nominate(A, NodeName(""))
+    nominator.nominate(A, "")
     nominator.clear(B)
     nominator.clear(B)
     assert len(nominator) == 0

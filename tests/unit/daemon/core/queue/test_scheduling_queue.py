@@ -22,7 +22,6 @@ from shared.framework.queueing_hints import (
     PodView,
     QueueingHint,
 )
-from shared.ids import NodeName
 from shared.messages.admin import QueueLengths
 from shared.plugin_names import (
     NODE_AFFINITY,
@@ -694,7 +693,7 @@ def test_lengths_and_moves_are_counted() -> None:
 def test_nominations_follow_the_pods() -> None:
     bench = Bench()
     pod = bench.add("p")
-    bench.queue.nominator.nominate(pod.uid, NodeName("n1"))
+    bench.queue.nominator.nominate(pod.uid, "n1")
     bench.update("p", 1.0, labels={"a": "b"})
     assert bench.queue.nominator.node_of(pod.uid) == "n1"
     bench.queue.delete("p")
