@@ -81,7 +81,6 @@ class Registry:
         """The profile's plugins at these extension points; ConfigurationError names everything that is
         wrong with it there."""
         problems, notes = self._name_problems(profile)
-        _raise_if(problems, profile)
         sets = {point: profile.plugins.get(point, PluginSet()) for point in EXTENSION_POINTS}
         custom = profile.plugins.get(MULTI_POINT, PluginSet())
         multi_point = merged_with_default(custom, self._default_plugins)
@@ -150,9 +149,9 @@ class Registry:
         """One instance of each plugin that is enabled somewhere; checks the arguments of the rest."""
         needed = {name for name, _ in multi_point}
         needed.update(name for plugins in sets.values() for name, _ in plugins.enabled)
-        configured = {name for name in profile.plugin_config if self._knows(name)}
+        needed.update(profile.plugin_config)
         made: dict[str, Plugin] = {}
-        for name in sorted(needed | configured):
+        for name in sorted(filter(self._knows, needed)):
             given = profile.plugin_config.get(name, {})
             try:
                 made[name] = self._make(name, given)

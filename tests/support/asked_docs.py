@@ -7,7 +7,7 @@ import io
 import re
 import tempfile
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -15,6 +15,8 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 
+from daemon import cli
+from daemon.commands.show_status import status_lines
 from daemon.commands.show_top import top_lines
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.overview.overview import Overview
@@ -33,6 +35,7 @@ from tests.support.watched_cluster import WatchedSource, openb_in_zones
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 ASKING: Final = DOCS / "asking.md"
+MIGRATE: Final = DOCS / "migrate.md"
 ASKED_AT_S: Final = 12.0
 """After the pods came."""
 WIDTH_MAX: Final = 160
@@ -43,7 +46,8 @@ DAY_PODS: Final = 400
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 _BLOCK: Final = re.compile(r"```console\n\$ berth (.*)\n[^`]*```")
 _MEASURED: Final = re.compile(
-    r"(?:PROCESS|supervisor|owner|scorer-\d|binder-\d|adapter|endpoints|CPU ms to decide a pod) .*"
+    r"(?:PROCESS|supervisor|owner|scorer-\d|binder-\d|adapter|endpoints"
+    r"|CPU ms to decide a pod|API server|rates) .*"
 )
 
 
@@ -57,10 +61,28 @@ class WatchedOpenB:
     """The demo's cluster, in zones, as `berth top` sees it."""
 
     def answer(self, command: str) -> list[str]:
-        assert command == "top --once", command
         with tempfile.TemporaryDirectory() as folder:
-            told = asyncio.run(WatchedSource(openb_in_zones(), Path(folder)).overview())
+            source = WatchedSource(openb_in_zones(), Path(folder))
+            if command == "status":
+                return status_lines(source.status())
+            assert command == "top --once", command
+            told = asyncio.run(source.overview())
         return top_lines(msgspec.json.decode(told or b"", type=Overview), TERMINAL_WIDTH)
+
+
+class OfKubeScheduler:
+    """The files of a kube-scheduler, as they stand in the document."""
+
+    def answer(self, command: str) -> list[str]:
+        *given, path = command.split()
+        kind = "Pod" if "--from-manifest" in given else "KubeSchedulerConfiguration"
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            file.write(_manifest(MIGRATE, kind))
+            file.flush()
+            printed = io.StringIO()
+            with redirect_stdout(printed), redirect_stderr(printed):
+                cli.main([*given, file.name])
+        return printed.getvalue().replace(file.name, path).splitlines()
 
 
 class OpenBDay:
@@ -142,6 +164,8 @@ class OpenB:
 SCENES: Final[dict[str, Callable[[], Scene]]] = {
     ASKING.name: OpenB,
     "looking.md": WatchedOpenB,
+    MIGRATE.name: OfKubeScheduler,
+    "running.md": WatchedOpenB,
     "shadow.md": OpenBDay,
 }
 """Each document with answers, and of whom its commands are asked."""
@@ -173,18 +197,12 @@ def written_anew(name: str) -> str:
 
 
 def _with_measured(lines: list[str], before: list[str]) -> list[str]:
-    """With the measured lines of the answer that stood there, if it had any."""
-    measured = [line for line in before if _MEASURED.fullmatch(line)]
+    """With the measured lines of the answer that stood there, if it had any; each by its first word."""
+    measured = {line.split()[0]: line for line in before if _MEASURED.fullmatch(line)}
     if not measured:
         return lines
-    told: list[str] = []
-    for line in lines:
-        if not _MEASURED.fullmatch(line):
-            told.append(line)
-        elif measured:
-            told += measured
-            measured = []
-    return told
+    known = (measured.get(line.split()[0]) if _MEASURED.fullmatch(line) else line for line in lines)
+    return [line for line in known if line is not None]
 
 
 if __name__ == "__main__":

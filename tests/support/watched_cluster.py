@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from daemon.overview.berth_status import BerthStatus, Looks
 from daemon.overview.overview import Answers, Overviews, questions
 from daemon.overview.waiting_pod import facts_of
 from daemon.supervisor.process_list import ProcessList, SupervisorLock, entry_of, write_list
@@ -15,7 +16,14 @@ from daemon.trial.explain import explain_in
 from daemon.trial.subject import Subject
 from daemon.trial.trial import Trial
 from shared.clock import SystemClock
-from shared.messages.admin import AdminAnswer, AdminRequest, QueueAnswer, QueueRequest
+from shared.messages.admin import (
+    AdminAnswer,
+    AdminRequest,
+    QueueAnswer,
+    QueueRequest,
+    StatusAnswer,
+    StatusRequest,
+)
 from shared.messages.to_owner import AdapterMessage, NodeChanged
 from tests.support.subjects import openb_subject
 from tests.unit.daemon.endpoints.test_pages import FixedSource
@@ -52,6 +60,7 @@ class WatchedSource(FixedSource):
     def __init__(self, trial: Trial, runtime_dir: Path) -> None:
         super().__init__()
         self._trial = trial
+        self._runtime_dir = runtime_dir
         self._lock = SupervisorLock(runtime_dir)
         listed = [entry_of(name, os.getpid(), 0, "") for name in PROCESSES]
         write_list(runtime_dir, ProcessList("running", listed))
@@ -82,6 +91,14 @@ class WatchedSource(FixedSource):
         # The trial's clock is not the machine's.
         ago = [replace(one, ago_s=NOW_S) for one in overview.decisions]
         return msgspec.json.encode(replace(overview, decisions=ago, api_word_age_s=0.4))
+
+    def status(self) -> BerthStatus:
+        """Of two looks."""
+        looks = Looks(self._runtime_dir, SystemClock())
+        answer = self.ask(StatusRequest())
+        assert isinstance(answer, StatusAnswer)
+        looks.take(answer)
+        return looks.take(answer)
 
     async def pod(self, key: str) -> bytes | None:
         answer = self.ask(QueueRequest(key))

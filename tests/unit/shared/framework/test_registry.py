@@ -180,6 +180,19 @@ def test_wrong_arguments_are_refused_even_of_plugins_that_do_not_run() -> None:
     ]
 
 
+def test_a_wrong_name_does_not_hide_wrong_arguments() -> None:
+    problems = problems_of(
+        ProfileConfig(
+            plugins={"score": PluginSet([("NodeResourcesFitt", 1)])},
+            plugin_config={"NodeResourcesFit": {"scoringStrategy": {"type": "Middling"}}},
+        )
+    )
+    assert [problem.partition(":")[0] for problem in problems] == [
+        "plugins.score.enabled[NodeResourcesFitt]",
+        "pluginConfig[NodeResourcesFit].args",
+    ]
+
+
 def test_disabling_what_does_not_exist_is_only_noted() -> None:
     built = build(filter=PluginSet(disabled=["NodePreferAvoidPods"]))
     assert filters_of(built) == FILTERS
