@@ -17,12 +17,11 @@ from shared.limits import LIST_BYTES_MAX
 from shared.messages.measured import measured_by
 from shared.messages.to_owner import AdapterMeasured
 from shared.telemetry.tally import Tally, request_observer
+from shared.transport.heartbeat import until_beat_s
 
 LIST_CONNECTIONS_MAX: Final = 8
 """Lists under way at once. Watches have connections of their own."""
 
-MEASURED_PERIOD_S: Final = 2.0
-"""Also how soon it is seen that we are silent: `/readyz` fails after five times that."""
 MEASURED_BYTES: Final = 1024
 """About what it takes in a batch."""
 
@@ -89,4 +88,4 @@ async def _tell(tally: Tally, watches: Sequence[KindWatch], sink: MessageSink) -
         heard_s = {watch.plural: watch.heard_s for watch in watches if watch.heard_s}
         sink.put(AdapterMeasured(measured_by(tally), loop.time(), heard_s), MEASURED_BYTES)
         tally.clear()
-        await asyncio.sleep(MEASURED_PERIOD_S)
+        await asyncio.sleep(until_beat_s(loop.time()))

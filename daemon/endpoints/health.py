@@ -14,7 +14,7 @@ LEASE_TOLERANCE_S: Final = 20.0
 
 
 ADAPTER_SILENCE_S: Final = 10.0
-"""It says each 2 s how it is."""
+"""It says each 4 s (`QUIET_S`) how it is."""
 WORD_AGE_MAX_S: Final = 660.0
 """Watches of kinds that nobody changes say nothing until their end, which the server is asked for after
 600 s at most and granted 30 s more; then each begins with an answer."""

@@ -28,6 +28,7 @@ from daemon.core.events import (
 from daemon.core.state import SchedulerState
 from shared.clock import Clock
 from shared.collector import Collector
+from shared.limits import QUIET_S
 from shared.messages.admin import (
     CacheRequest,
     CompareRequest,
@@ -67,8 +68,8 @@ from shared.transport.remote import WorkersEntrance
 
 log = EventLog("owner")
 
-POLL_MS_MAX: Final = 1000
-"""Also the longest that a stop request of the operating system goes unnoticed."""
+POLL_MS_MAX: Final = round(QUIET_S * 1000)
+"""For a turn is a beat. Signals and the lifeline wake us."""
 STANDBY_POLL_MS: Final = 100
 """How often one that stands by looks whether the lease is ours: a look is an address in memory."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 OWN_PAUSE_S: Final = 5.0
-"""Looks are a second apart (`LOOK_PERIOD_S`)."""
+"""Looks are two seconds apart (`LOOK_PERIOD_S`)."""
 
 
 class Use(NamedTuple):
@@ -36,6 +36,9 @@ class Silence:
         passed_s, self._looked_s = now_s - self._looked_s, now_s
         if count != self._count or passed_s > OWN_PAUSE_S:
             self._count, self._use, self.silent_s = count, None, 0.0
+            return False
+        if self._use is None and self.silent_s + passed_s <= self._bound_s / 5:
+            self.silent_s += passed_s  # As everybody with nothing to do (`QUIET_S`): not worth one.
             return False
         before, self._use = self._use, measure()
         if self._use.is_waiting:

@@ -54,7 +54,7 @@ from shared.transport.parent import make_lifeline
 log = EventLog("supervisor")
 
 STARTING_PERIOD_S: Final = 0.1
-"""Until berth is ready somebody waits for it; later a question a second is enough."""
+"""Until berth is ready somebody waits for it."""
 
 
 SIGNAL_ECHO_S: Final = 1.0
@@ -281,16 +281,24 @@ class Supervisor:
     async def _watch_owner(self) -> None:
         watchdog_s = self._notifier.watchdog_s
         period_s = min(STATUS_PERIOD_S, watchdog_s / 3) if watchdog_s else STATUS_PERIOD_S
+        await self._until_ready()
         while True:
-            is_starting = self._state in (State.STARTING, State.RELOADING)
-            await asyncio.sleep(STARTING_PERIOD_S if is_starting else period_s)
-            try:
-                answer = await self._owner.ask(StatusRequest(), timeout_s=5.0)
-            except (NoAnswerError, FrameError) as error:
-                log.debug("owner_silent", reason=str(error))
-                continue
-            if isinstance(answer, StatusAnswer):
-                self._on_status(answer)
+            await asyncio.sleep(period_s)
+            await self._ask_owner()
+
+    async def _until_ready(self) -> None:
+        while self._state in (State.STARTING, State.RELOADING):
+            await asyncio.sleep(STARTING_PERIOD_S)
+            await self._ask_owner()
+
+    async def _ask_owner(self) -> None:
+        try:
+            answer = await self._owner.ask(StatusRequest(), timeout_s=5.0)
+        except (NoAnswerError, FrameError) as error:
+            log.debug("owner_silent", reason=str(error))
+            return
+        if isinstance(answer, StatusAnswer):
+            self._on_status(answer)
 
     def _on_status(self, answer: StatusAnswer) -> None:
         summary = (
@@ -369,7 +377,11 @@ class Supervisor:
                 self._tell_reload(problems)
                 return
             log.info("reloading")
+            await (
+                self._ask_owner()
+            )  # For its epoch: who answers later with the same is the old one.
             await self._enter_reload(specs)
+        await self._until_ready()
 
     def _tell_reload(self, problems: list[str]) -> None:
         self._reload_count += 1

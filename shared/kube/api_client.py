@@ -47,9 +47,6 @@ NO_ANSWER: Final = "<error>"
 RequestObserver = Callable[[str, str, float], None]
 """Is told of a request: method, status code, seconds."""
 
-_SWEEP_INTERVAL_S: Final = 0.25
-"""How exactly timeouts are kept. One timer for all requests instead of one each."""
-
 _KEEP_ALIVE: Final = (
     ((socket.SOL_SOCKET, socket.SO_KEEPALIVE), 1),
     ((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE), 30),
@@ -114,6 +111,7 @@ class ApiClient:
         self._connecting_count = 0
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._sweep: asyncio.TimerHandle | None = None
+        """One timer for all requests: it mostly finds that the first of them was answered long ago."""
         self._is_closed = False
         self._common_head = (
             f" HTTP/1.1\r\nHost: {access.host_header}\r\nUser-Agent: berth\r\nAccept: {JSON}\r\n"
@@ -238,7 +236,7 @@ class ApiClient:
         message = self._message("GET", path, b"", JSON)
         used_serial = credentials.serial
         connection = await self._connect(deadline_s)
-        self._watch(connection)
+        self._watch(connection, deadline_s)
         sent_s, code = loop.time(), NO_ANSWER
         try:
             head, stream = connection.send_for_stream(message, deadline_s)
@@ -289,7 +287,7 @@ class ApiClient:
     async def _exchange(
         self, method: str, connection: HttpConnection, message: bytes, deadline_s: float
     ) -> Answer:
-        self._watch(connection)
+        self._watch(connection, deadline_s)
         sent_s = asyncio.get_running_loop().time()
         code = NO_ANSWER
         try:
@@ -431,12 +429,15 @@ class ApiClient:
 
     # Timeouts -------------------------------------------------------------------------------------
 
-    def _watch(self, connection: HttpConnection) -> None:
+    def _watch(self, connection: HttpConnection, deadline_s: float) -> None:
         self._busy[connection] = None
-        if self._sweep is None:
-            self._sweep = asyncio.get_running_loop().call_later(
-                _SWEEP_INTERVAL_S, self._time_out_overdue
-            )
+        if self._sweep is None or deadline_s < self._sweep.when():
+            self._look_at(deadline_s)
+
+    def _look_at(self, deadline_s: float) -> None:
+        if self._sweep is not None:
+            self._sweep.cancel()
+        self._sweep = asyncio.get_running_loop().call_at(deadline_s, self._time_out_overdue)
 
     def _time_out_overdue(self) -> None:
         self._sweep = None
@@ -445,6 +446,4 @@ class ApiClient:
             self._busy.pop(connection, None)
             connection.time_out(f"{self.server}: no answer in time")
         if self._busy and not self._is_closed:
-            self._sweep = asyncio.get_running_loop().call_later(
-                _SWEEP_INTERVAL_S, self._time_out_overdue
-            )
+            self._look_at(min(connection.deadline_s for connection in self._busy))

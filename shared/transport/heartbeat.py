@@ -6,7 +6,7 @@ what it has in hand; the supervisor looks whether the count still moves (`daemon
 The page outlives the child, so what it died of can be read. It also takes a note of the child's, some
 text for people (`note`), which the supervisor passes on to `berth status`.
 
-A loop beats in each turn, at least once each `BEAT_S`, and within a turn before each step that may be
+A loop beats in each turn, at least once each `QUIET_S`, and within a turn before each step that may be
 long. What beats beside the work, as a thread would, would only tell that the process exists.
 """
 
@@ -16,8 +16,7 @@ import os
 from typing import Final, Self
 
 from shared.errors import ConfigurationError
-
-BEAT_S: Final = 1.0
+from shared.limits import QUIET_S
 
 _COUNT: Final = 0
 _IN_HAND: Final = 1
@@ -28,6 +27,16 @@ _NOTE_START: Final = 64
 PAGE_BYTES: Final = 16_384
 NOTE_BYTES_MAX: Final = PAGE_BYTES - _NOTE_START
 """8 problems (`shared/kube/connection_problems.py`) of 400 characters and 40 concerns take 12 kB."""
+
+
+_EARLY_S: Final = 0.01
+"""A timer that fires a moment too early has fired."""
+
+
+def until_beat_s(now_s: float) -> float:
+    """To the next of the moments, `QUIET_S` apart, in which all processes of this host say that they
+    are there: what they tell the owner shares a turn. `now_s` by the clock of event loops."""
+    return QUIET_S - (now_s + _EARLY_S) % QUIET_S + _EARLY_S
 
 
 class Heartbeat:
@@ -66,7 +75,7 @@ class Heartbeat:
         """Beats as long as the event loop turns. What is in hand stays: a process that ends in order
         after an exception turns on for a while."""
         self.beat(self.in_hand)
-        loop.call_later(BEAT_S, self.keep, loop)
+        loop.call_later(until_beat_s(loop.time()), self.keep, loop)
 
     def write_note(self, note: bytes) -> None:
         """Puts this in place of the last one; one that is too long is left out."""

@@ -13,6 +13,9 @@ from workers.scorer.tie_break import BY_SEED
 
 
 class Sockets(Protocol):
+    @property
+    def is_connected(self) -> bool: ...
+
     def poll(self, timeout_ms: int) -> list[FromOwner]: ...
 
     def send(self, message: FromScorer, timeout_ms: int = 0) -> bool: ...

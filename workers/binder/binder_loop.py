@@ -23,6 +23,7 @@ Bugs in a plugin end one binding (its outcome is unknown then, UNREACHABLE), not
 
 import asyncio
 from collections import Counter, deque
+from contextlib import suppress
 from logging import DEBUG
 from typing import Any, Final, NamedTuple, Protocol, assert_never
 
@@ -56,6 +57,7 @@ from shared.messages.to_binder import (
 from shared.telemetry.log import EventLog
 from shared.telemetry.tally import Tally
 from shared.transport.connection import Connected
+from shared.transport.heartbeat import until_beat_s
 from workers.binder.bind_call import Bound, NotBound, Outcome
 from workers.binder.binding_cycle import BindingCycle
 from workers.binder.evictions import Evictor
@@ -65,7 +67,7 @@ from workers.binder.recorder import EventRecorder
 from workers.binder.soonest_call import SoonestCall
 
 TICK_S: Final = 1.0
-"""Hello until welcomed, heartbeat after."""
+"""Hello until welcomed; then a heartbeat so soon after something came, without any after `QUIET_S`."""
 RECORDER_TICK_S: Final = 60.0
 RESEND_S: Final = 0.02
 """How soon reports are sent again that found the owner's queue full."""
@@ -154,6 +156,8 @@ class BinderLoop:
         self._flush = SoonestCall(self._loop, self._flush_reports)
         """Of what came up; after 0 s, with all of this turn."""
         self._recorder_ticked_s = clock.monotonic_s()
+        self._stirred = asyncio.Event()
+        """The owner has said something since the last tick."""
         self._is_draining = False
         self._drained = self._loop.create_future()
         self._logs_attempts = self._log.is_on(DEBUG)
@@ -193,6 +197,7 @@ class BinderLoop:
     async def _receive(self) -> None:
         while True:
             message = await self._peer.recv()
+            self._stirred.set()
             match message:
                 case BindPods():
                     self._on_orders(message)
@@ -477,7 +482,12 @@ class BinderLoop:
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(TICK_S)
+            self._stirred.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(until_beat_s(self._loop.time())):
+                    if self._is_clear and not self._in_flight:
+                        await self._stirred.wait()
+                    await asyncio.sleep(TICK_S)
             if self._hold.has_lapsed():
                 self._on_lapse()
             if self._epoch is None:

@@ -38,7 +38,7 @@ from shared.messages.to_scorer import (
 from shared.telemetry.log import EventLog
 from shared.telemetry.tally import Tally
 from shared.transport.connection import Connected
-from shared.transport.heartbeat import Heartbeat
+from shared.transport.heartbeat import Heartbeat, until_beat_s
 from shared.transport.scorer_sockets import (
     FromOwner,
     RefusedError,
@@ -54,6 +54,7 @@ from workers.scorer.replica import DecodeObject, Replica
 log = EventLog("scorer")
 
 HEARTBEAT_S: Final = 1.0
+"""After so long whatever came or waits is told of; without any, after `QUIET_S`."""
 ABSENCE_PATIENCE_S: Final = 3.0
 """An owner that is started again is back sooner."""
 ABSENCE_TOLD_S: Final = 30.0
@@ -146,6 +147,9 @@ class ScorerLoop:
             self._heartbeat.beat()
             for received in came:
                 self._handle(received)
+            if came:
+                beat_s = self._clock.monotonic_s() + HEARTBEAT_S
+                self._next_heartbeat_s = min(self._next_heartbeat_s, beat_s)
             self._foresee(is_calm=not came)
             self._do_work()
             if self._extended is not None:
@@ -391,7 +395,9 @@ class ScorerLoop:
         now_s = self._clock.monotonic_s()
         if now_s < self._next_heartbeat_s:
             return
-        self._next_heartbeat_s = now_s + HEARTBEAT_S
+        is_there = self._has_greeted and self._replica.is_whole and self._sockets.is_connected
+        is_quiet = is_there and not self._work and not self._extended_work
+        self._next_heartbeat_s = now_s + (until_beat_s(now_s) if is_quiet else HEARTBEAT_S)
         if self._configuration:
             self._tell_of_absence(now_s)
         if not self._has_greeted:

@@ -46,10 +46,11 @@ def never() -> Use:
 
 def test_a_beat_begins_the_count_anew() -> None:
     watched = Watched()
-    for _ in range(19):
+    looks = round(BOUND_S / LOOK_PERIOD_S)
+    for _ in range(looks - 1):
         assert not watched.look()
     watched.count += 1
-    assert watched.looks_until_it_hangs() == 21
+    assert watched.looks_until_it_hangs() == looks + 1
 
 
 def test_one_that_is_starved_does_not_hang() -> None:
@@ -61,13 +62,17 @@ def test_one_that_is_starved_does_not_hang() -> None:
 def test_of_one_that_works_the_time_counts_that_it_got() -> None:
     watched = Watched()
     watched.use = Use(3.0, is_waiting=True)
-    # A quarter of a core: four times as long. The first two looks have nothing to compare with.
-    assert watched.looks_until_it_hangs(cpu_s=0.25) == 4 * BOUND_S + 2
+    # A fifth of the bound is nobody's to explain. Then an eighth of a core: eight times as long, but for
+    # the first and the fourth look, which have nothing to compare with.
+    free_looks = BOUND_S / 5 / LOOK_PERIOD_S
+    looks = BOUND_S * 4 / 5 / 0.25
+    assert watched.looks_until_it_hangs(cpu_s=0.25) == free_looks + looks + 2
 
 
 def test_after_our_own_pause_everybody_begins_anew() -> None:
     watched = Watched()
-    for _ in range(20):
+    looks = round(BOUND_S / LOOK_PERIOD_S)
+    for _ in range(looks):
         assert not watched.look()
     assert not watched.look(after_s=OWN_PAUSE_S + 3600)
-    assert watched.looks_until_it_hangs() == 20
+    assert watched.looks_until_it_hangs() == looks

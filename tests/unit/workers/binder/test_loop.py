@@ -7,6 +7,7 @@ from typing import TypeVar
 import msgspec
 import pytest
 
+from shared.limits import QUIET_S
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_binder import (
     BinderHeartbeat,
@@ -23,7 +24,13 @@ from shared.transport.connection import Connected
 from tests.unit.workers.binder.fake_api import FakeApi, make_order, make_verdict
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
 from workers.binder.bind_call import BOUND, NotBound, Outcome
-from workers.binder.binder_loop import REPORT_HELD_MAX, REPORT_HELD_S, BinderLoop, Identity
+from workers.binder.binder_loop import (
+    REPORT_HELD_MAX,
+    REPORT_HELD_S,
+    TICK_S,
+    BinderLoop,
+    Identity,
+)
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins
 from workers.binder.evictions import Evictor
 from workers.binder.fences import Fences
@@ -160,7 +167,28 @@ def test_hello_is_said_on_connection_and_each_second_until_welcomed() -> None:
         assert stage.peer.sent == [BinderReady(3, 7)]
         await asyncio.sleep(2.4)
         assert stage.peer.take(BinderHello) == []
-        assert stage.peer.take(BinderHeartbeat) == [BinderHeartbeat(3, 0, 0)] * 2
+        heartbeats = stage.peer.take(BinderHeartbeat)
+        assert heartbeats
+        assert heartbeats[0] == BinderHeartbeat(3, 0, 0)
+
+    play(scene)
+
+
+def test_a_heartbeat_follows_soon_after_an_order_each_second_while_it_is_bound_and_seldom_after() -> (
+    None
+):
+    async def scene(stage: Stage) -> None:
+        await stage.welcome()
+        await asyncio.sleep(10 * QUIET_S)
+        assert 9 <= len(stage.peer.take(BinderHeartbeat)) <= 11
+        await stage.peer.say(orders(1))
+        await asyncio.sleep(TICK_S)
+        assert [one.in_flight_count for one in stage.peer.take(BinderHeartbeat)] == [1]
+        await asyncio.sleep(5 * TICK_S)
+        assert len(stage.peer.take(BinderHeartbeat)) == 5
+        await stage.binds.end(1)
+        await asyncio.sleep(10 * QUIET_S)
+        assert 9 <= len(stage.peer.take(BinderHeartbeat)) <= 11
 
     play(scene)
 

@@ -1,8 +1,10 @@
 """What a worker computes before it is asked: in calm moments only, and without a say in any decision."""
 
 from bench.manual_clock import ManualClock
+from daemon.core.effects import TellScorer
 from daemon.core.events import ScorerSaid
-from shared.messages.from_scorer import Forecast, FromScorer
+from shared.limits import QUIET_S
+from shared.messages.from_scorer import Forecast, FromScorer, ScorerHeartbeat
 from shared.messages.to_scorer import GreetAgain
 from shared.transport.scorer_sockets import FromOwner
 from tests.support.builders import make_node, make_pod
@@ -13,6 +15,8 @@ from workers.scorer.scorer_loop import CALM_MS, HEARTBEAT_S
 
 class Polls:
     """One message, then nothing more; remembers how long each poll was ready to wait."""
+
+    is_connected = True
 
     def __init__(self) -> None:
         self.timeouts_ms: list[int] = []
@@ -83,6 +87,8 @@ def test_in_calm_a_worker_without_work_forgets_classes_that_are_gone() -> None:
 class Line:
     """The sockets between an owner in this process and one worker's loop; calm when nothing came."""
 
+    is_connected = True
+
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self._inbox = pipeline.scorers[0].inbox
@@ -105,6 +111,45 @@ class Line:
 
     def forecasts(self) -> list[Forecast]:
         return [message for message in self.told if isinstance(message, Forecast)]
+
+
+class TimedLine(Line):
+    """One on which time passes while nothing comes."""
+
+    def __init__(self, pipeline: Pipeline, clock: ManualClock) -> None:
+        super().__init__(pipeline)
+        self._clock = clock
+
+    def poll(self, timeout_ms: int) -> list[FromOwner]:
+        came = super().poll(timeout_ms)
+        if not came:
+            self._clock.now_s += timeout_ms / 1000 + 0.001
+        return came
+
+    def heartbeats(self) -> int:
+        return sum(isinstance(message, ScorerHeartbeat) for message in self.told)
+
+
+def test_a_heartbeat_follows_soon_after_news_and_seldom_when_there_are_none() -> None:
+    pipeline, clock = Pipeline(), ManualClock(now_s=10.0)
+    pipeline.sync([make_node("n0")], [])
+    line = TimedLine(pipeline, clock)
+    loop = loop_on(line, clock, frameworks=pipeline.frameworks, worker_index=0)
+
+    def next_heartbeat_s() -> float:
+        begun_s, before = clock.now_s, line.heartbeats()
+        loop.run(lambda: line.heartbeats() > before)
+        return clock.now_s - begun_s
+
+    while pipeline.step_owner():
+        pass
+    line.poll(0)
+    pipeline.scorers[0].inbox.append(TellScorer(pipeline.scorers[0].peer, GreetAgain(), ()))
+    while next_heartbeat_s() < QUIET_S - 0.1:
+        pass
+    assert next_heartbeat_s() >= QUIET_S - 0.1
+    pipeline.add_pod(make_pod("news"))
+    assert next_heartbeat_s() <= HEARTBEAT_S + 0.1
 
 
 def test_it_says_what_it_foresees_after_each_change_twice_as_much_as_was_used() -> None:
