@@ -18,9 +18,8 @@ from typing import Final, NamedTuple, NoReturn
 
 from daemon.commands.installation import BENCH_DISTRIBUTION, DISTRIBUTION
 from daemon.commands.run_flags import (
-    add_feature_gates,
+    add_options,
     add_run_flags,
-    add_runtime_dir,
     options_of,
     with_dashes,
 )
@@ -165,17 +164,17 @@ def _parser() -> argparse.ArgumentParser:
     for name, other in OTHER_COMMANDS.items():
         commands.add_parser(name, help=other.help, add_help=False)
     status = commands.add_parser("status", help="show the processes and queues of a running berth")
-    add_runtime_dir(status)
+    add_options(status, "runtime_dir")
     status.add_argument("--json", action="store_true", help="for programs: one JSON object")
     status.set_defaults(command=_status)
     top = commands.add_parser("top", help="watch a running berth: the live page on a terminal")
-    add_runtime_dir(top)
+    add_options(top, "runtime_dir")
     top.add_argument("--once", action="store_true", help="one screen and the end, for scripts")
     top.set_defaults(command=_top)
     reload = commands.add_parser(
         "reload", help="have a running berth read its configuration anew; fails if it is refused"
     )
-    add_runtime_dir(reload)
+    add_options(reload, "runtime_dir")
     reload.set_defaults(command=_reload)
     check = commands.add_parser(
         "check-config", help="check a KubeSchedulerConfiguration and show what it comes to"
@@ -188,10 +187,10 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="kube-scheduler's static pod: prints the one that has berth in its place",
     )
-    add_feature_gates(check)
+    add_options(check, "feature_gates")
     check.set_defaults(command=_check_config)
     dump = commands.add_parser("dump", help="print everything a running berth holds and waits for")
-    add_runtime_dir(dump)
+    add_options(dump, "runtime_dir")
     dump.add_argument(
         "--compare", action="store_true", help="look for contradictions; exit 1 if there are any"
     )
@@ -199,7 +198,7 @@ def _parser() -> argparse.ArgumentParser:
     compare = commands.add_parser(
         "compare", help="compare a running berth's cache and queue with the API server"
     )
-    add_runtime_dir(compare)
+    add_options(compare, "runtime_dir")
     compare.add_argument("--log", action="store_true", help="as log lines (berth does, on SIGUSR2)")
     compare.set_defaults(command=_compare)
     _add_worker(commands.add_parser("worker", help="score for a berth that runs on another host"))
@@ -250,7 +249,7 @@ def _add_worker(parser: argparse.ArgumentParser) -> None:
         "--server", default="", metavar="URL", help="API server; with extenders only"
     )
     parser.add_argument("--kubeconfig", default="", metavar="FILE", help="as above")
-    add_feature_gates(parser)
+    add_options(parser, "feature_gates")
     parser.add_argument("--log-level", choices=LEVELS, default="info")
 
 

@@ -97,7 +97,73 @@ _WITHOUT_EFFECT: Final = (
     Flag("--vmodule", str, "all files have the same verbosity"),
 )
 
-_ENDPOINTS: Final = {
+_OPTIONS: Final[dict[str, tuple[str, str]]] = {
+    "server": (
+        "URL",
+        "the API server, in place of the one that the kubeconfig file names; without such a file: one"
+        " that asks for no credentials",
+    ),
+    "kubeconfig": (
+        "FILE",
+        "default: the configuration's clientConnection.kubeconfig, the pod's service account,"
+        " $KUBECONFIG, ~/.kube/config",
+    ),
+    "config": ("FILE", "KubeSchedulerConfiguration v1"),
+    "feature_gates": (
+        "GATES",
+        "Kubernetes feature gates, as Name=true,Name=false; may be given several times",
+    ),
+    "pod_groups": (
+        "WHOSE",
+        "read these pod groups as gangs, in place of those of Kubernetes:"
+        f" {', '.join(FOREIGN_GROUPS)}; with the gates GenericWorkload and GangScheduling",
+    ),
+    "gang_reservation_s": (
+        "S",
+        "hold room for a gang that has waited so long, for as long at most (default: never);"
+        " with the same gates",
+    ),
+    "runtime_dir": ("DIR", "sockets, lock and process list; private to one berth"),
+    "workers": ("N", "scoring processes"),
+    "binders": ("N", "binding processes"),
+    "max_in_flight": ("N", "bindings under way at once in each binder"),
+    "seed": ("N", "breaks ties between equal scores"),
+    "assume_ttl_s": (
+        "S",
+        "give an assumed pod up when nobody confirmed its binding for so long (default: never)",
+    ),
+    "drain_s": ("S", "for bindings in flight after SIGTERM"),
+    "pod_max_in_unschedulable_pods_s": (
+        "D",
+        "a pod that nothing wakes is tried once more after so long",
+    ),
+    "compatible_sampling": (
+        "BOOL",
+        "score the nodes that kube-scheduler with parallelism: 1 would, and choose among equals as "
+        "it does: for comparisons pod by pod",
+    ),
+    "annotate_decisions": (
+        "BOOL",
+        "write on each bound pod how its placement came about (berth.dev/decision)",
+    ),
+    "as_default_scheduler": (
+        "BOOL",
+        "schedule under the name default-scheduler without kube-scheduler's lease",
+    ),
+    "exit_with_parent": (
+        "BOOL",
+        "drain and stop when standard input ends (for programs that start berth)",
+    ),
+    "record": (
+        "DIR",
+        "keep all that the API server tells there, for berth replay; pods are in it whole",
+    ),
+    "record_mib_max": ("N", "the recording takes no more of the disk"),
+    "observe": (
+        "BOOL",
+        "schedule nothing and write nothing, beside another scheduler: with --record, to see with"
+        " berth replay how berth would have decided",
+    ),
     "bind_address": ("IP", "where /livez, /readyz, /metrics and /configz are served, over HTTPS"),
     "secure_port": ("PORT", "as above; 0: not served"),
     "cert_dir": ("DIR", "of kube-scheduler.crt and .key, which are made there if missing"),
@@ -105,18 +171,28 @@ _ENDPOINTS: Final = {
     "tls_private_key_file": ("FILE", "its key"),
     "tls_min_version": ("VERSION", "VersionTLS12 or VersionTLS13"),
     "tls_cipher_suites": ("NAMES", "of TLS 1.2, separated by commas"),
-    "permit_port_sharing": (None, "another process may serve on the same port (SO_REUSEPORT)"),
+    "permit_port_sharing": ("BOOL", "another process may serve on the same port (SO_REUSEPORT)"),
     "client_ca_file": ("FILE", "clients with certificates of these authorities are who these name"),
     "endpoints_token_file": ("FILE", "whoever has the bearer token in it may read everything"),
     "authentication_kubeconfig": ("FILE", "server that is asked whose a token is"),
-    "authentication_skip_lookup": (None, "do not look the cluster's client authority up"),
-    "authentication_tolerate_lookup_failure": (None, "go on without it if it is not found"),
+    "authentication_skip_lookup": ("BOOL", "do not look the cluster's client authority up"),
+    "authentication_tolerate_lookup_failure": ("BOOL", "go on without it if it is not found"),
     "authentication_token_webhook_cache_ttl_s": ("D", "an answer to that question holds so long"),
     "authorization_kubeconfig": ("FILE", "server that is asked what a user may read"),
     "authorization_always_allow_paths": ("PATHS", "open to everybody, separated by commas"),
     "authorization_webhook_cache_authorized_ttl_s": ("D", "such a permission holds so long"),
     "authorization_webhook_cache_unauthorized_ttl_s": ("D", "such a refusal holds so long"),
+    "workers_address": (
+        "tcp://IP:PORT",
+        "where scoring workers of other hosts connect (berth worker); PORT+1 is used too",
+    ),
+    "workers_key_file": ("FILE", "secret key of this berth (berth keys); needed as above"),
+    "workers_allowed_file": ("FILE", "public keys of the workers that may connect, one a line"),
+    "logging_format": ("FORMAT", "text or json (default: text on a terminal, else JSON)"),
 }
+"""Field of `RuntimeOptions` or `EndpointOptions` -> what stands for a value (D: a duration); help."""
+GROUP_OPTIONS: Final = ("feature_gates", "pod_groups", "gang_reservation_s")
+"""Of all commands that decide, or decide again: gates, and what these do not say of groups."""
 
 
 class Joined(argparse.Action):
@@ -144,21 +220,70 @@ def with_dashes(arguments: Sequence[str]) -> list[str]:
     return written
 
 
+def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Options of `_OPTIONS`, with their defaults."""
+    for name in names:
+        metavar, help_text = _OPTIONS[name]
+        is_of_endpoints = name in EndpointOptions.__struct_fields__
+        default = getattr(DEFAULTS.endpoints if is_of_endpoints else DEFAULTS, name)
+        flags, shape = _flags_of(name, metavar), _shape(metavar, type(default))
+        if name == "feature_gates":
+            shape["action"] = Joined
+        elif name == "logging_format":
+            shape["choices"] = ("text", "json")
+        elif name == "runtime_dir":
+            default = default_runtime_dir()
+        shown = f"{default:g}{'s' * (metavar == 'D')}" if isinstance(default, float) else default
+        told = f"{help_text} (default {shown})" if default else help_text
+        told = told.replace("%", "%%")
+        parser.add_argument(*flags, dest=name, default=default, help=told, **shape)
+
+
+def _flags_of(name: str, metavar: str) -> tuple[str, ...]:
+    flag = "--" + (name.removesuffix("_s") if metavar == "D" else name).replace("_", "-")
+    match name:
+        case "server":
+            return flag, "--master"
+        case "pod_max_in_unschedulable_pods_s":
+            return (f"{flag}-duration",)
+        case _:
+            return (flag,)
+
+
+def _shape(metavar: str, kind: Callable[[str], Any]) -> dict[str, Any]:
+    if kind in (bool, truth):
+        return {"metavar": "BOOL", "type": truth, "nargs": "?", "const": True}
+    return {"metavar": metavar, "type": parse_duration if metavar == "D" else kind}
+
+
 def add_run_flags(parser: argparse.ArgumentParser) -> None:
     """All flags of `berth run`."""
-    _add_access(parser)
-    _add_work(parser)
-    _add_observation(parser)
-    for name, (metavar, help_text) in _ENDPOINTS.items():
-        _add_endpoint_flag(parser, name, metavar, help_text)
-    _add_entrance(parser)
-    _add_log(parser)
+    add_options(parser, *_OPTIONS)
+    parser.add_argument(
+        "--write-config-to",
+        default="",
+        metavar="FILE",
+        help="write what the configuration comes to there, and exit",
+    )
+    parser.add_argument("--log-level", choices=LEVELS, default=None, help="default info")
+    parser.add_argument(
+        *("-v", "--v"),
+        type=int,
+        default=0,
+        metavar="N",
+        help=f"kube-scheduler's verbosity: {DEBUG_VERBOSITY} and more are --log-level debug",
+    )
     taken = parser.add_argument_group("set a field of the configuration, as kube-scheduler's flags")
-    for flag in _CONFIGURATION:
-        _add(taken, flag, f"{flag.target}")
     ignored = parser.add_argument_group("kube-scheduler's flags that have no effect here")
-    for flag in _WITHOUT_EFFECT:
-        _add(ignored, flag, flag.target)
+    for group, flags in ((taken, _CONFIGURATION), (ignored, _WITHOUT_EFFECT)):
+        for flag in flags:
+            # Absent from what is parsed unless it is given.
+            group.add_argument(
+                flag.name,
+                default=argparse.SUPPRESS,
+                help=flag.target.replace("%", "%%"),
+                **_shape("X", flag.kind),
+            )
 
 
 def options_of(parsed: argparse.Namespace) -> RuntimeOptions:
@@ -189,215 +314,3 @@ def _dest(flag: Flag) -> str:
 
 def _flag_of(path: str) -> str:
     return next(flag.name for flag in _CONFIGURATION if flag.target == path)
-
-
-def _add(parser: argparse._ActionsContainer, flag: Flag, help_text: str) -> None:
-    """Absent from what is parsed unless it is given."""
-    shape: dict[str, Any] = {"metavar": "X"}
-    if flag.kind is truth:
-        shape = {"nargs": "?", "const": True, "metavar": "BOOL"}
-    parser.add_argument(
-        flag.name,
-        type=flag.kind,
-        default=argparse.SUPPRESS,
-        help=help_text.replace("%", "%%"),
-        **shape,
-    )
-
-
-def _add_access(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        *("--server", "--master"),
-        default="",
-        metavar="URL",
-        help="the API server, in place of the one that the kubeconfig file names; without such a"
-        " file: one that asks for no credentials",
-    )
-    parser.add_argument(
-        "--kubeconfig",
-        default="",
-        metavar="FILE",
-        help="default: the configuration's clientConnection.kubeconfig, the pod's service account,"
-        " $KUBECONFIG, ~/.kube/config",
-    )
-    parser.add_argument(
-        "--config", default="", metavar="FILE", help="KubeSchedulerConfiguration v1"
-    )
-    parser.add_argument(
-        "--write-config-to",
-        default="",
-        metavar="FILE",
-        help="write what the configuration comes to there, and exit",
-    )
-    add_groups(parser)
-    add_runtime_dir(parser)
-
-
-def add_groups(parser: argparse.ArgumentParser) -> None:
-    """Of all commands that decide, or decide again: gates, and what these do not say of groups."""
-    add_feature_gates(parser)
-    parser.add_argument(
-        "--pod-groups",
-        default=DEFAULTS.pod_groups,
-        metavar="WHOSE",
-        help="read these pod groups as gangs, in place of those of Kubernetes:"
-        f" {', '.join(FOREIGN_GROUPS)}; with the gates GenericWorkload and GangScheduling",
-    )
-    parser.add_argument(
-        "--gang-reservation-s",
-        type=float,
-        default=DEFAULTS.gang_reservation_s,
-        metavar="S",
-        help="hold room for a gang that has waited so long, for as long at most (default: never);"
-        " with the same gates",
-    )
-
-
-def add_runtime_dir(parser: argparse.ArgumentParser) -> None:
-    """Of all commands that concern a berth of this host."""
-    parser.add_argument(
-        "--runtime-dir",
-        default=default_runtime_dir(),
-        metavar="DIR",
-        help="sockets, lock and process list; private to one berth (default %(default)s)",
-    )
-
-
-def add_feature_gates(parser: argparse.ArgumentParser) -> None:
-    """Of all commands that read a configuration."""
-    parser.add_argument(
-        "--feature-gates",
-        action=Joined,
-        default=DEFAULTS.feature_gates,
-        metavar="GATES",
-        help="Kubernetes feature gates, as Name=true,Name=false; may be given several times",
-    )
-
-
-def _add_work(parser: argparse.ArgumentParser) -> None:
-    for option, default, help_text in (
-        ("--workers", DEFAULTS.workers, "scoring processes"),
-        ("--binders", DEFAULTS.binders, "binding processes"),
-        ("--max-in-flight", DEFAULTS.max_in_flight, "bindings under way at once in each binder"),
-        ("--seed", DEFAULTS.seed, "breaks ties between equal scores"),
-    ):
-        parser.add_argument(
-            option,
-            type=int,
-            default=default,
-            metavar="N",
-            help=f"{help_text} (default %(default)s)",
-        )
-    parser.add_argument(
-        "--assume-ttl-s",
-        type=float,
-        default=DEFAULTS.assume_ttl_s,
-        metavar="S",
-        help="give an assumed pod up when nobody confirmed its binding for so long; 0: never"
-        " (default %(default)s)",
-    )
-    parser.add_argument(
-        "--drain-s",
-        type=float,
-        default=DEFAULTS.drain_s,
-        metavar="S",
-        help="for bindings in flight after SIGTERM (default %(default)s)",
-    )
-    parser.add_argument(
-        "--pod-max-in-unschedulable-pods-duration",
-        dest="pod_max_in_unschedulable_pods_s",
-        type=parse_duration,
-        default=DEFAULTS.pod_max_in_unschedulable_pods_s,
-        metavar="D",
-        help="a pod that nothing wakes is tried once more after so long (default 5m0s)",
-    )
-    parser.add_argument(
-        "--compatible-sampling",
-        action="store_true",
-        help="score the nodes that kube-scheduler with parallelism: 1 would, and choose among equals as "
-        "it does: for comparisons pod by pod",
-    )
-    parser.add_argument(
-        "--annotate-decisions",
-        action="store_true",
-        help="write on each bound pod how its placement came about (berth.dev/decision)",
-    )
-    parser.add_argument(
-        "--as-default-scheduler",
-        action="store_true",
-        help="schedule under the name default-scheduler without kube-scheduler's lease",
-    )
-    parser.add_argument(
-        "--exit-with-parent",
-        action="store_true",
-        help="drain and stop when standard input ends (for programs that start berth)",
-    )
-
-
-def _add_observation(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--record",
-        default=DEFAULTS.record,
-        metavar="DIR",
-        help="keep all that the API server tells there, for berth replay; pods are in it whole",
-    )
-    parser.add_argument(
-        "--record-mib-max",
-        type=int,
-        default=DEFAULTS.record_mib_max,
-        metavar="N",
-        help="the recording takes no more of the disk (default %(default)s)",
-    )
-    parser.add_argument(
-        "--observe",
-        action="store_true",
-        help="schedule nothing and write nothing, beside another scheduler: with --record, to see with"
-        " berth replay how berth would have decided",
-    )
-
-
-def _add_endpoint_flag(
-    parser: argparse.ArgumentParser, name: str, metavar: str | None, help_text: str
-) -> None:
-    default = getattr(DEFAULTS.endpoints, name)
-    flag = "--" + name.removesuffix("_s").replace("_", "-")
-    shape: dict[str, Any] = {"metavar": metavar, "type": type(default)}
-    if isinstance(default, bool):
-        shape = {"metavar": "BOOL", "type": truth, "nargs": "?", "const": True}
-    elif isinstance(default, float):
-        shape["type"] = parse_duration
-    shown = f" (default {default:g}s)" if isinstance(default, float) else f" (default {default})"
-    parser.add_argument(
-        flag, dest=name, default=default, help=help_text + (shown if default else ""), **shape
-    )
-
-
-def _add_entrance(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--workers-address",
-        default="",
-        metavar="tcp://IP:PORT",
-        help="where scoring workers of other hosts connect (berth worker); PORT+1 is used too",
-    )
-    for option, help_text in (
-        ("--workers-key-file", "secret key of this berth (berth keys); needed as above"),
-        ("--workers-allowed-file", "public keys of the workers that may connect, one a line"),
-    ):
-        parser.add_argument(option, default="", metavar="FILE", help=help_text)
-
-
-def _add_log(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--log-level", choices=LEVELS, default=None, help="default info")
-    parser.add_argument(
-        *("-v", "--v"),
-        type=int,
-        default=0,
-        metavar="N",
-        help=f"kube-scheduler's verbosity: {DEBUG_VERBOSITY} and more are --log-level debug",
-    )
-    parser.add_argument(
-        "--logging-format",
-        choices=("text", "json"),
-        default="",
-        help="default: text on a terminal, else JSON",
-    )

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 from daemon.endpoints.access import HEALTH_PATHS, UNAUTHORIZED, Access, refusal_body
 from daemon.endpoints.health import Facts, all_checks_answer, checks_for, one_check_answer
 from daemon.endpoints.metrics_text import CONTENT_TYPE
-from daemon.endpoints.zpages import flagz, statusz
+from daemon.endpoints.zpages import JSON, Page, flagz, statusz
 from daemon.overview.documents import live_document
 
 UI: Final = "/ui"
@@ -23,8 +23,6 @@ GUARDED_PATHS: Final = (
     f"{UI}/explain",
 )
 """For whom the access lets in."""
-PLAIN: Final = "text/plain; charset=utf-8"
-JSON: Final = "application/json"
 HTML: Final = "text/html; charset=utf-8"
 _NO_SNIFFING: Final = ("X-Content-Type-Options", "nosniff")
 
@@ -61,13 +59,6 @@ class Request(NamedTuple):
     """Names in lower case."""
     certificate: Mapping[str, object] | None = None
     """The client's, as `ssl` tells it; None: it showed none."""
-
-
-class Page(NamedTuple):
-    status: int
-    body: bytes
-    content_type: str = PLAIN
-    headers: tuple[tuple[str, str], ...] = ()
 
 
 NOT_FOUND: Final = Page(404, b"404 page not found\n")
@@ -132,10 +123,10 @@ class Pages:
             case "/statusz":
                 started_s, now_s = source.started_s(), source.now_s()
                 paths = sorted((*HEALTH_PATHS, *(p for p in GUARDED_PATHS if p.count("/") == 1)))
-                return Page(*statusz(accept, started_s, now_s, paths))
+                return statusz(accept, started_s, now_s, paths)
             case "/flagz":
                 flags = source.flags()
-                return NOT_FOUND if flags is None else Page(*flagz(accept, flags))
+                return NOT_FOUND if flags is None else flagz(accept, flags)
             case _:
                 configz = source.configz()
                 return NOT_FOUND if configz is None else Page(200, configz, JSON)

@@ -6,7 +6,8 @@ from typing import Final
 
 import httptools
 
-from daemon.endpoints.pages import Page, Pages, Request
+from daemon.endpoints.pages import Pages, Request
+from daemon.endpoints.zpages import Page
 from shared.limits import (
     ENDPOINT_CONNECTIONS_MAX,
     HANDSHAKE_S_MAX,

@@ -27,8 +27,8 @@ _WARNING: Final = (
 )
 
 
-class ZPage(NamedTuple):
-    """An answer; status 406: in none of the forms that were asked for."""
+class Page(NamedTuple):
+    """What is answered."""
 
     status: int
     body: bytes
@@ -36,8 +36,8 @@ class ZPage(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-def statusz(accept: str, started_s: float, now_s: float, paths: Sequence[str]) -> ZPage:
-    """Both times in seconds since 1970."""
+def statusz(accept: str, started_s: float, now_s: float, paths: Sequence[str]) -> Page:
+    """Both times in seconds since 1970. Status 406: in none of the forms that were asked for."""
     started = datetime.fromtimestamp(started_s, UTC)
     up_s = max(0, int(now_s - started_s))
     version = metadata.version("berth-scheduler")
@@ -60,18 +60,18 @@ def statusz(accept: str, started_s: float, now_s: float, paths: Sequence[str]) -
     return _answer(accept, "Statusz", ["", *lines], fields)
 
 
-def flagz(accept: str, flags: Mapping[str, str]) -> ZPage:
+def flagz(accept: str, flags: Mapping[str, str]) -> Page:
     """By flag, as given or by default."""
     lines = [f"{name}: {value}" for name, value in sorted(flags.items())]
     return _answer(accept, "Flagz", lines, {"flags": dict(flags)})
 
 
-def _answer(accept: str, kind: str, lines: Sequence[str], fields: Mapping[str, Any]) -> ZPage:
+def _answer(accept: str, kind: str, lines: Sequence[str], fields: Mapping[str, Any]) -> Page:
     for wish in accept.split(",") if accept.strip() else [PLAIN]:
         media_type, *parameters = (part.strip() for part in wish.split(";"))
         if media_type in ("text/plain", "text/*", "*/*"):
             head = ["", f"{COMPONENT} {kind.lower()}", _WARNING]
-            return ZPage(200, "\n".join([*head, *lines, ""]).encode())
+            return Page(200, "\n".join([*head, *lines, ""]).encode())
         asked = dict(part.partition("=")[::2] for part in parameters)
         version = asked.get("v", "")
         is_known = version in VERSIONS and asked.get("g") == "config.k8s.io"
@@ -88,8 +88,6 @@ def _answer(accept: str, kind: str, lines: Sequence[str], fields: Mapping[str, A
                 if VERSIONS[version]
                 else ()
             )
-            return ZPage(200, msgspec.json.encode(body), JSON, headers)
+            return Page(200, msgspec.json.encode(body), JSON, headers)
     forms = ", ".join(f"{JSON};g=config.k8s.io;v={version};as={kind}" for version in VERSIONS)
-    return ZPage(
-        406, f"only the following media types are accepted: text/plain, {forms}\n".encode()
-    )
+    return Page(406, f"only the following media types are accepted: text/plain, {forms}\n".encode())

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from daemon.cli import add_output, as_json, show
-from daemon.commands.run_flags import add_runtime_dir
+from daemon.commands.run_flags import add_options
 from daemon.commands.text_table import table
 from daemon.overview.waiting_pod import QueueFacts, facts_of
 from daemon.trial.subject import Subject, running_subject
@@ -50,7 +50,7 @@ class Explanation(msgspec.Struct, frozen=True):
 def main(arguments: Sequence[str]) -> int:
     """The command; the exit code."""
     parser = argparse.ArgumentParser(prog="berth explain", allow_abbrev=False)
-    add_runtime_dir(parser)
+    add_options(parser, "runtime_dir")
     parser.add_argument("pod", metavar="NAMESPACE/POD")
     parser.add_argument("--node", default="", metavar="NAME", help="about this node alone")
     add_output(parser)

@@ -22,7 +22,7 @@ from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
 from daemon.adapter.recording import RecordedInput, read_recording, tell_feed
 from daemon.cli import add_output, as_json, show
 from daemon.commands.check_config import check
-from daemon.commands.run_flags import add_groups
+from daemon.commands.run_flags import GROUP_OPTIONS, add_options
 from daemon.commands.text_table import table
 from daemon.trial.anonymity import write_anonymised
 from daemon.trial.explain import Explanation, explanation_lines
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--pod", default="", metavar="NAMESPACE/POD", help="how nodes were rated when it was bound"
     )
-    add_groups(parser)
+    add_options(parser, *GROUP_OPTIONS)
     add_output(parser)
     parsed = parser.parse_args(arguments)
     if parsed.page and not (parsed.config or parsed.plugin):

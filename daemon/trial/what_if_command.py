@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from daemon.cli import add_output, as_json, show
 from daemon.commands.check_config import check
-from daemon.commands.run_flags import add_runtime_dir
+from daemon.commands.run_flags import add_options
 from daemon.commands.text_table import table
 from daemon.trial.manifests import nodes_of, pods_of
 from daemon.trial.subject import Subject, running_subject
@@ -74,7 +74,7 @@ class WhatIfChange(msgspec.Struct, frozen=True):
 def main(arguments: Sequence[str]) -> int:
     """The command; the exit code."""
     parser = argparse.ArgumentParser(prog="berth what-if", allow_abbrev=False)
-    add_runtime_dir(parser)
+    add_options(parser, "runtime_dir")
     parser.add_argument(
         "-f", "--filename", default="", metavar="FILE", help="pods, or what makes them"
     )

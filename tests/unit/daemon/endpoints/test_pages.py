@@ -8,7 +8,8 @@ import pytest
 
 from daemon.endpoints.access import OpenAccess, TokenAccess
 from daemon.endpoints.health import Facts
-from daemon.endpoints.pages import GUARDED_PATHS, Page, Pages, Request
+from daemon.endpoints.pages import GUARDED_PATHS, Pages, Request
+from daemon.endpoints.zpages import Page
 from tests.unit.daemon.endpoints.test_health import WELL
 
 
