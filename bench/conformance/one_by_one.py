@@ -193,7 +193,7 @@ class FastWays:
 
     def __init__(self, view: ClusterView, frameworks: dict[str, Framework]) -> None:
         self.engine = Engine(view, frameworks)
-        self.lone_pods = LonePods(view, frameworks, self.engine.states)
+        self.lone_pods = LonePods(view, frameworks, self.engine)
         self.checker = Checker(view, frameworks)
 
 

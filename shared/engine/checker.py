@@ -11,7 +11,7 @@ import numpy as np
 
 from shared.columns.schema import Bools, Rows
 from shared.engine.evaluation import Evaluations
-from shared.engine.families import Families
+from shared.engine.families import Alike, Families
 from shared.engine.kept_rows import FEW_ROWS, room_filters
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import RoomAsked, RoomFilter
@@ -72,6 +72,9 @@ class Checker:
         family = self._families.of(class_id, info, profile)
         if family is None:
             return None
+        if isinstance(family, Alike):
+            framework = self._frameworks[profile]
+            return self._classes.of_like(family.key, info, framework).filters.passing(rows)
         has_room = self._with_room(profile, info, rows)
         if has_room is None:
             outcome = family.own.run_pre_filters(info, self._cluster)

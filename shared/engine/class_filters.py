@@ -71,6 +71,10 @@ class ClassFilters:
         """All rows are known."""
         return self._known is None
 
+    def speak_of(self, pod: PreparedPod) -> None:
+        """From now on this pod is asked about, of which the plugins say the same."""
+        self._prepared, self.pod = pod, pod.info
+
     # A few rows ----------------------------------------------------------------------------------
 
     def passing(self, rows: Rows, own_uid: str = "") -> Bools:

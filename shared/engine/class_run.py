@@ -98,4 +98,4 @@ def can_run(cluster: ClusterView, pod: PodInfo, usage: PodUsage, answers: StateA
     looks at more of the row than resources."""
     if usage.ports or pod.takes_claims or takes_devices(pod, cluster):
         return False
-    return answers.are_possible
+    return answers.are_all

@@ -154,7 +154,8 @@ class ClassScores:
         states: RowStates | None = None,
     ) -> None:
         """Raises PreScoreError. The arrays are ClassFilters' own, read at each update."""
-        self._pod = pod
+        self.pod = pod
+        """Who is asked about."""
         self._cluster = cluster
         self._static_ok = static_ok
         self._feasible_mask = feasible
@@ -198,13 +199,13 @@ class ClassScores:
         count = self._cluster.nodes.row_count
         for column in (*self._narrow, *self._wide):
             for part in (slice(None),) if column.follower else parts_of(len(rows)):
-                column.rate(self._pod, self._cluster, rows[part])
+                column.rate(self.pod, self._cluster, rows[part])
             column.conclude(rows, self._feasible, count)
         self._sum_narrow()
         self._plain_sum[row_index(rows)] = (
-            rated(self._plain, self._pod, self._cluster, rows)
+            rated(self._plain, self.pod, self._cluster, rows)
             if states is None
-            else states.rated(self._plain, self._pod, rows)
+            else states.rated(self._plain, self.pod, rows)
         )
         self._write_all()
 
@@ -215,7 +216,7 @@ class ClassScores:
         rows = np.union1d(usage_rows, node_rows) if len(node_rows) else usage_rows
         rows = rows[self._static_ok[rows]]
         if self._plain and len(rows):
-            self._plain_sum[rows] = rated(self._plain, self._pod, self._cluster, rows)
+            self._plain_sum[rows] = rated(self._plain, self.pod, self._cluster, rows)
         return self._follow(rows, delta, refiltered)
 
     def place(self, row: int, rating: int, delta: Delta, refiltered: Refiltered) -> bool:
@@ -241,7 +242,7 @@ class ClassScores:
         if self._minds_feasible:
             return None
         for plugin in self._skipped_for_feasible:
-            again = plugin.pre_score(self._pod, self._cluster, rows)
+            again = plugin.pre_score(self.pod, self._cluster, rows)
             if again.status.code is not Code.SKIP:
                 return None
         total = self.total
@@ -289,7 +290,7 @@ class ClassScores:
         )
         for column, again in zip(self._wide, touched, strict=True):
             if len(again):
-                column.rate(self._pod, self._cluster, again)
+                column.rate(self.pod, self._cluster, again)
             if len(again) or len(flipped):
                 writes_all |= column.conclude(again, self._feasible, count)
         dirty = [some for some in (refiltered.rows, *touched) if len(some)]
@@ -308,7 +309,7 @@ class ClassScores:
         for column in self._narrow:
             is_rated = len(rows) > 0 and (is_edited or column.is_moving)
             if is_rated:
-                column.rate(self._pod, self._cluster, rows)
+                column.rate(self.pod, self._cluster, rows)
                 is_any = True
             if is_rated or is_new:
                 is_other |= column.conclude(rows, self._feasible, 0)
@@ -328,7 +329,7 @@ class ClassScores:
     def _named(self, plugin: Any, state: Any, delta: Delta, flipped: Rows) -> Rows | None:
         """The rows that a wide plugin wants to rate again."""
         rows: Rows | None = plugin.update_score(
-            state, self._pod, self._cluster, delta, self._feasible_mask, flipped
+            state, self.pod, self._cluster, delta, self._feasible_mask, flipped
         )
         return rows
 

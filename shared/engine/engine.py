@@ -4,7 +4,7 @@ Chooses the best node, places runs of equal pods, says why pods fit nowhere and 
 them. What is kept, and what makes it stale: `evaluation.py`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -87,6 +87,10 @@ class Engine:
     def evaluate(self, class_id: int, info: PodInfo, profile: str) -> Evaluation:
         """The up-to-date evaluation of a class."""
         return self._classes.of(class_id, info, self._frameworks[profile])
+
+    def evaluate_like(self, key: Hashable, info: PodInfo, profile: str) -> Evaluation:
+        """The same of pods that are alike but for their claims."""
+        return self._classes.of_like(key, info, self._frameworks[profile])
 
     def evaluate_alone(self, info: PodInfo, profile: str, own_uid: str) -> Evaluation:
         """The evaluation of a nominated pod whose node has refused it. Its own nomination takes no

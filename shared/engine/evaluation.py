@@ -112,6 +112,15 @@ class Evaluation:
             answers = self._answers = StateAnswers(self._cluster, states, self.filters, scores)
         return answers
 
+    def speak_of(self, info: PodInfo) -> None:
+        """From now on this pod is asked about, of which the plugins say the same."""
+        self.info = info
+        self.pod = self.pod._replace(info=info)
+        self.filters.speak_of(self.pod)
+        if self.scores is not None:
+            self.scores.pod = info
+        self.failure = self.filtered = None
+
     def placed(self) -> None:
         """What happened last is contained already."""
         self._follower.note()
@@ -238,6 +247,13 @@ class Evaluations:
         if found is None or not found.catch_up(self._states):
             found = kept[key] = self.alone(info, framework)
         return found
+
+    def of_like(self, key: Hashable, info: PodInfo, framework: Framework) -> Evaluation:
+        """As `of`, where pods of the key may have claims of their own."""
+        found = self._kept.get(key)
+        if found is not None:
+            found.speak_of(info)
+        return self.of(key, info, framework)
 
     def alone(self, info: PodInfo, framework: Framework, own_uid: str = "") -> Evaluation:
         """A new one that is not kept."""

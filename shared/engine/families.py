@@ -7,6 +7,7 @@ the same for a whole family, and is kept for it as it is for a class.
 Only the others are asked for each pod, and about claims only where it has some.
 """
 
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -16,9 +17,10 @@ import numpy as np
 from shared.columns.schema import Bools, Rows
 from shared.dra.device_index import takes_devices
 from shared.engine.evaluation import Evaluation, Evaluations
+from shared.engine.kept_rows import looks_at_room_alone
 from shared.engine.row_states import RowStates
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_api import Scope
+from shared.framework.plugin_api import ClaimsLikener, Scope
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
 from shared.kube.objects import Container, PodSpec, Volume
@@ -44,6 +46,9 @@ class FrameworkParts(NamedTuple):
     """At requests."""
     claims: Framework
     """At claims and not at requests."""
+    likeners: Sequence[ClaimsLikener] | None
+    """The latter, where they can tell which claims come to the same, and where those that look at
+    requests look at nothing but room; else None."""
 
 
 class Family(NamedTuple):
@@ -67,6 +72,13 @@ class Family(NamedTuple):
         return None if claims.has_failed(outcome) else passes
 
 
+class Alike(NamedTuple):
+    """Pods of which plugins say the same as long as they are on no node, though each has claims of its
+    own."""
+
+    key: Hashable
+
+
 class Families:
     """The families of the pods that were asked about lately, each with what its pods have in common."""
 
@@ -87,18 +99,26 @@ class Families:
         """By profile; without those of which pods have to be looked at one by one."""
         self.kept = Evaluations(cluster, row_bytes, FAMILIES_BYTES_MAX, states)
         self._seen: set[bytes] = set()
-        self._alone: dict[int, int] = {}
-        """How many pods of a class were looked at as if they had no like."""
+        self._alone: dict[Hashable, int] = {}
+        """How many pods of a class, or alike, were looked at as if they had no like."""
 
-    def of(self, class_id: int, info: PodInfo, profile: str) -> Family | None:
+    def of(self, class_id: int, info: PodInfo, profile: str) -> "Family | Alike | None":
         """What is known of the pod's family; None where the pod had better be looked at by its class:
         somebody nominated some pod, devices provide what others like it want, too, there were more
-        like it, or it is the first of its family."""
+        like it, or it is the first of its family. Of more pods that are alike but for their claims,
+        how they are known."""
         if profile not in self.parts or len(self._cluster.nominations):
             return None
-        count = self._alone.get(class_id, 0)
-        if count >= ALONE_MAX or takes_devices(info, self._cluster):
+        if takes_devices(info, self._cluster):
             return None
+        alike = self._alike(info, profile) if info.claim_uses else None
+        counted: Hashable = class_id
+        if alike is not None:
+            # What claims come to was looked up in the objects as they are.
+            counted = (alike.key, self._cluster.objects.version)
+        count = self._alone.get(counted, 0)
+        if count >= ALONE_MAX:
+            return alike
         key = family_key(info, profile)
         if key not in self._seen:
             if len(self._seen) >= FAMILIES_MAX:
@@ -107,10 +127,25 @@ class Families:
             return None
         if len(self._alone) >= FAMILIES_MAX:
             self._alone.clear()
-        self._alone[class_id] = count + 1
-        shared, own, claims = self.parts[profile]
+        self._alone[counted] = count + 1
+        shared, own, claims, _ = self.parts[profile]
         evaluation = self.kept.of(key, _without_claims(info), shared)
         return Family(evaluation, own, claims if _may_have_claims(info) else None)
+
+    def _alike(self, info: PodInfo, profile: str) -> "Alike | None":
+        likeners = self.parts[profile].likeners
+        if likeners is None or info.template.identity is not None:
+            return None
+        said: list[Hashable] = []
+        for plugin in likeners:
+            likeness = plugin.claims_likeness(info, self._cluster)
+            if likeness is None:
+                return None
+            said.append(likeness)
+        volumes = [v for v in info.spec.volumes or () if v.persistent_volume_claim is None]
+        bare = msgspec.structs.replace(info.spec, volumes=volumes)
+        rest = msgspec.structs.replace(info.template, spec=bare)
+        return Alike((_encoder.encode((profile, info.namespace, rest)), *said))
 
 
 def family_key(info: PodInfo, profile: str) -> bytes:
@@ -168,7 +203,12 @@ def _split(framework: Framework) -> FrameworkParts | None:
         if getattr(scorer, "pre_score_depends", None) is not None:
             return None
     shared = _part(framework, ignores_requests=True)
-    return FrameworkParts(shared, own, _part(framework, ignores_requests=True, reads_claims=True))
+    claims = _part(framework, ignores_requests=True, reads_claims=True)
+    scorers = [entry.plugin for entry in claims.scores]
+    readers = dict.fromkeys([*claims.pre_filters, *claims.filters, *scorers])
+    likeners = [plugin for plugin in readers if isinstance(plugin, ClaimsLikener)]
+    can_tell = len(likeners) == len(readers) and looks_at_room_alone(own)
+    return FrameworkParts(shared, own, claims, likeners if can_tell else None)
 
 
 def _part(framework: Framework, *, ignores_requests: bool, reads_claims: bool = False) -> Framework:

@@ -174,6 +174,13 @@ def kept_rows(cluster: ClusterView, framework: Framework) -> KeptRows | None:
     return KeptRows(cluster, filters, scores)
 
 
+def looks_at_room_alone(framework: Framework) -> bool:
+    """Whether what its plugins say of a pod follows from what that asks for."""
+    return room_filters(framework) is not None and all(
+        isinstance(plugin, ScoreKeeper) for plugin, _ in framework.scores
+    )
+
+
 def room_filters(framework: Framework) -> list[RoomFilter] | None:
     """The filters of a framework that looks at nothing but room; None: some plugin looks at more."""
     filters: list[RoomFilter] = [f for f in framework.filters if isinstance(f, RoomFilter)]

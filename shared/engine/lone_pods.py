@@ -15,10 +15,9 @@ import numpy as np
 
 from shared.columns.rows import row_index, rows_between, rows_where
 from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
-from shared.engine.engine import Choice, TieBreak, row_bytes_of
-from shared.engine.families import Families, Family
+from shared.engine.engine import Choice, Engine, TieBreak, row_bytes_of
+from shared.engine.families import Alike, Families, Family
 from shared.engine.kept_rows import KeptRows, kept_rows
-from shared.engine.row_states import RowStates
 from shared.framework.cluster_view import ClusterView
 from shared.framework.filter_outcomes import PreScoreError
 from shared.framework.normalize import INVALID
@@ -48,12 +47,14 @@ class LonePods:
         self,
         cluster: ClusterView,
         frameworks: dict[str, Framework],
-        states: RowStates,
+        engine: Engine,
     ) -> None:
+        """`engine`: where pods are evaluated that are alike but for their claims."""
         self._cluster = cluster
-        self._states = states
+        self._engine = engine
+        self._states = engine.states
         row_bytes = row_bytes_of(frameworks.values())
-        self._families = Families(cluster, frameworks, row_bytes, states)
+        self._families = Families(cluster, frameworks, row_bytes, self._states)
         self._kept = {
             profile: kept_rows(cluster, parts.own)
             for profile, parts in self._families.parts.items()
@@ -64,6 +65,9 @@ class LonePods:
     ) -> Choice | None:
         """The best node for a pod that nobody nominated; None: evaluate its class to know."""
         family = self._families.of(class_id, info, profile)
+        if isinstance(family, Alike):
+            evaluation = self._engine.evaluate_like(family.key, info, profile)
+            return self._engine.choose(evaluation, tie_break)
         if family is None or not family.shared.outcome.status.is_success:
             return None
         if family.shared.framework.has_failed(family.shared.outcome):

@@ -34,9 +34,9 @@ plugins costs as much as hundreds of states more in it."""
 class StateAnswers:
     """Of one evaluation, as long as its filters and scores are the same objects. Arrays are by state."""
 
-    __slots__ = ("_can_tell", "_cluster", "_followers", "_is_known", "_is_possible", "_reads_rows",
-                 "_states_version", "_without_effect", "filters", "fits", "one_more", "ratings",
-                 "scores", "states")  # fmt: skip
+    __slots__ = ("_by_row", "_by_state", "_can_tell", "_cluster", "_followers", "_is_known",
+                 "_is_possible", "_reads_rows", "_states_version", "_without_effect", "filters",
+                 "fits", "one_more", "ratings", "scores", "states")  # fmt: skip
 
     def __init__(
         self,
@@ -52,12 +52,16 @@ class StateAnswers:
         self._followers: list[tuple[Any, Any]] = [*filters.updatable, *scores.followers]
         self._can_tell = all(isinstance(plugin, ClassDiscerning) for plugin, _ in self._followers)
         """Every plugin that looks at pods elsewhere knows which classes matter to it."""
-        self._is_possible = (
-            all(
-                states.can_answer(filters.framework.filters[i], filters.pod) for i in filters.moving
-            )
-            and all(states.can_answer(entry.plugin, filters.pod) for entry in scores.moving)
-            and not any(entry.normalizer for entry in scores.moving)
+        self._by_state: list[int] = []
+        """The moving filters that a node's state is enough for."""
+        self._by_row: list[int] = []
+        """The others, which are asked about each row."""
+        for index in filters.moving:
+            is_enough = states.can_answer(filters.framework.filters[index], filters.pod)
+            (self._by_state if is_enough else self._by_row).append(index)
+        self._is_possible = all(
+            states.can_answer(entry.plugin, filters.pod) and not entry.normalizer
+            for entry in scores.moving
         )
         self._reads_rows = bool(filters.moving or scores.moving)
         self._without_effect: set[int] = set()
@@ -68,7 +72,7 @@ class StateAnswers:
     def _forget_all(self) -> None:
         self._is_known: Bools = np.zeros(0, np.bool_)
         self.fits: Bools = np.zeros(0, np.bool_)
-        """The moving filters pass."""
+        """The moving filters that the state is enough for pass."""
         self.ratings: Int64s = np.zeros(0, np.int64)
         """What the moving scores give, together."""
         self.one_more: Int64s = np.zeros(0, np.int64)
@@ -76,8 +80,14 @@ class StateAnswers:
 
     @property
     def are_possible(self) -> bool:
-        """What a placement makes of a row follows from its state."""
+        """What a placement makes of a row follows from its state, but for filters that are asked about
+        the row."""
         return self._is_possible and not len(self._cluster.nominations)
+
+    @property
+    def are_all(self) -> bool:
+        """The same without exception."""
+        return self.are_possible and not self._by_row
 
     def can_follow(self, row_count: int) -> bool:
         """Whether to take over so many rows is possible, and quicker than the usual way."""
@@ -110,14 +120,25 @@ class StateAnswers:
                 state = self.states.of_row.item(row)
                 if not self._is_known.item(state):
                     self._ask(np.array([state], np.intp))
-                if not self.take_over(row, state, NO_PODS):
+                if not self.take_over(row, state, NO_PODS, passes=self._passes(row)):
                     return False
         return True
 
-    def take_over(self, row: int, state: int, delta: Delta) -> bool:
-        """The row, which passes the fixed filters, came to be in this state, which is known. `delta` may
-        leave pods out that matter to nobody elsewhere. False: what is kept is of no use any more."""
+    def _passes(self, row: int) -> bool:
+        """What the filters say that are asked about each row."""
+        if not self._by_row:
+            return True
+        filters, rows = self.filters, np.array([row], np.intp)
+        return filters.framework.passing_of(
+            self._by_row, filters.pod, self._cluster, filters.outcome, rows
+        ).item()
+
+    def take_over(self, row: int, state: int, delta: Delta, *, passes: bool = True) -> bool:
+        """The row, which passes the fixed filters, came to be in this state, which is known; `passes`:
+        what filters say that are asked about each row. `delta` may leave pods out that matter to nobody
+        elsewhere. False: what is kept is of no use any more."""
         filters, fits, rating = self.filters, self.fits.item(state), self.ratings.item(state)
+        fits = fits and passes
         if not delta.pods and fits is filters.moving_ok.item(row):
             takes = fits and filters.wide_ok.item(row)
             if takes is filters.feasible.item(row):
@@ -162,7 +183,7 @@ class StateAnswers:
     def _ask(self, states: Rows) -> None:
         view, filters = self.states.view, self.filters
         self.fits[states] = filters.framework.passing_of(
-            filters.moving, filters.pod, view, filters.outcome, states
+            self._by_state, filters.pod, view, filters.outcome, states
         )
         self.ratings[states] = rated(self.scores.moving, filters.pod, view, states)
         self._is_known[states] = True

@@ -357,6 +357,20 @@ class ClaimsReader(Protocol):
 
 
 @runtime_checkable
+class ClaimsLikener(Protocol):
+    """A `ClaimsReader` that can tell which claims come to the same. Without it, each pod with claims is
+    looked at by itself."""
+
+    NAME: ClassVar[str]
+
+    def claims_likeness(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Of pods that differ in the names of their claims alone, the plugin says the same of every node
+        where this is equal, and goes on to do so until an object changes that it reads. None where that
+        cannot be said: somebody has the claims already, say."""
+        ...
+
+
+@runtime_checkable
 class ReservePlugin(Protocol):
     """Keeps book in the owner of what a placement takes beside the node's columns.
 

@@ -81,7 +81,7 @@ class Cycle:
         """The replica was replaced as a whole."""
         view = self._replica.view
         self._engine = Engine(view, self._frameworks, sample=self._sample)
-        self._lone_pods = LonePods(view, self._frameworks, self._engine.states)
+        self._lone_pods = LonePods(view, self._frameworks, self._engine)
 
     def run(self, batch: SchedulePods, proposal_sequence: int) -> BatchAnswers:
         """An answer to every task. Of a group that cannot be placed as a whole, or has to wait for room,

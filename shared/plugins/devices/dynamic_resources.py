@@ -11,7 +11,7 @@ failed is refused here; one whose binding takes too long is refused in PreBind a
 
 import hashlib
 import uuid
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import ClassVar, Final
 
 import msgspec
@@ -178,6 +178,10 @@ class DynamicResources(DefaultNormalizeScore):
                     return PreFilterResult(Status(Code.ERROR, (f"[{', '.join(errors)}]",)))
                 state.available.append((claim, terms))
         return PreFilterResult(state=state)
+
+    def claims_likeness(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """What is allocated to one pod the next one finds taken."""
+        return None if pod.spec.resource_claims or scalars_of(pod) else ()
 
     # Filter ----------------------------------------------------------------------------------------
 

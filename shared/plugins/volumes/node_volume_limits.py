@@ -4,6 +4,7 @@ Rules: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go, v1.36.2.
 """
 
 from collections import Counter
+from collections.abc import Hashable
 from typing import ClassVar, Final
 
 import numpy as np
@@ -51,6 +52,27 @@ class NodeVolumeLimits:
         if not any(may_attach(volume) for volume in pod.spec.volumes or ()):
             return NEVER_FILTERS
         return PreFilterResult()
+
+    def claims_likeness(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """The drivers of volumes that no pod has yet."""
+        attached = volume_index(cluster).attached
+        drivers: list[str] = []
+        names: set[str] = set()
+        for volume in pod.spec.volumes or ():
+            if volume.persistent_volume_claim is None and may_attach(volume):
+                return None
+        for use in pod.claim_uses:
+            claim = cluster.objects.get(CLAIMS, use.key)
+            if claim is None:
+                return None
+            found = attachable_of(claim, cluster.objects)
+            if found is None:
+                continue
+            if found.name in names or attached.rows_with_pods(found.name):
+                return None
+            names.add(found.name)
+            drivers.append(found.driver)
+        return tuple(drivers)
 
     def filter(self, state: None, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
         check = _Check(cluster, rows)

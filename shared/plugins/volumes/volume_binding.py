@@ -6,6 +6,7 @@ it taken before anybody has told the API server. PreBind, which tells it, runs i
 Rules: pkg/scheduler/framework/plugins/volumebinding/{volume_binding,binder,scorer}.go, v1.36.2.
 """
 
+from collections.abc import Hashable
 from typing import ClassVar, Final
 
 import msgspec
@@ -57,6 +58,7 @@ from shared.plugins.volumes.volume_search import (
     PodVolumes,
     VolumeSearch,
     claim_key,
+    volume_place,
 )
 
 REASON_IMMEDIATE: Final = "pod has unbound immediate PersistentVolumeClaims"
@@ -126,6 +128,19 @@ class VolumeBinding:
         if isinstance(claims, Status):
             return PreFilterResult(claims)
         return PreFilterResult(state=claims)
+
+    def claims_likeness(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Where volumes that are bound can be; what waits for a node is chosen for each pod."""
+        claims = self.pre_filter(pod, cluster).state
+        if not isinstance(claims, PodVolumeClaims) or claims.waiting:
+            return () if not pod.claim_uses else None
+        places: list[Hashable] = []
+        for claim in claims.bound:
+            volume = cluster.objects.latest(VOLUMES, claim.spec.volume_name)
+            if volume is None:
+                return None
+            places.append(volume_place(volume))
+        return tuple(places)
 
     def filter(
         self, state: PodVolumeClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows

@@ -3,7 +3,7 @@
 Rules: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go, v1.36.2.
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -80,6 +80,12 @@ class VolumeRestrictions:
         used, uses = _count(exclusive, cluster) if exclusive else (0, 0)
         return _result(Restrictions(own_disks, frozenset(exclusive), used, uses))
 
+    def claims_likeness(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Claims for a single pod are looked at by who has them."""
+        result = self.pre_filter(pod, cluster)
+        is_free = not result.status.is_rejected and not (result.state or _NONE).exclusive
+        return () if is_free else None
+
     def filter(
         self, state: Restrictions | None, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
@@ -120,6 +126,10 @@ class VolumeRestrictions:
         if state.exclusive and _count(state.exclusive, cluster) != counts:
             return None
         return _NO_ROWS
+
+    def depends_on_class(self, state: Restrictions, class_id: int, cluster: ClusterView) -> bool:
+        info = cluster.classes.get(class_id)
+        return info is None or not state.exclusive.isdisjoint(info.claim_keys)
 
 
 _NONE: Final = Restrictions((), frozenset(), 0, 0)

@@ -7,8 +7,10 @@ Rules: FindPodVolumes and what it calls in pkg/scheduler/framework/plugins/volum
 v1.36.2.
 """
 
+from collections.abc import Hashable
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from shared.columns.rows import row_index
@@ -268,6 +270,20 @@ class VolumeSearch:
         if driver is None or not driver.spec.storage_capacity:
             return None
         return quantity.value(requests[STORAGE])
+
+
+def volume_place(volume: PersistentVolume) -> Hashable:
+    """Equal for volumes that are within reach of the same nodes."""
+    affinity = volume.spec.node_affinity
+    plugin = in_tree_plugin(volume.spec)
+    if plugin is None or not plugin.is_migrated:
+        return None if affinity is None else _encoder.encode(affinity)
+    translated = translated_affinity(volume)
+    told = translated if isinstance(translated, Untranslatable) else _encoder.encode(translated)
+    return plugin.name, _encoder.encode(affinity), told
+
+
+_encoder: Final = msgspec.msgpack.Encoder()
 
 
 def claim_key(claim: PersistentVolumeClaim) -> str:

@@ -3,7 +3,7 @@
 Rules: pkg/scheduler/framework/plugins/volumezone/volume_zone.go, v1.36.2.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import ClassVar, Final
 
 import numpy as np
@@ -77,6 +77,11 @@ class VolumeZone:
         if not topologies:
             return SKIP_FILTER
         return PreFilterResult(state=tuple(topologies))
+
+    def claims_likeness(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """The zones of its volumes."""
+        result = self.pre_filter(pod, cluster)
+        return None if result.status.is_rejected else result.state or ()
 
     def filter(
         self,

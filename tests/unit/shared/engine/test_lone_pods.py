@@ -9,7 +9,7 @@ from daemon.core.cache import Cache
 from shared.columns.nomination_columns import Nomination
 from shared.engine import families, lone_pods
 from shared.engine.engine import Choice, Engine
-from shared.engine.families import ALONE_MAX, Families, family_key
+from shared.engine.families import ALONE_MAX, Families, Family, family_key
 from shared.engine.lone_pods import LonePods
 from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig
@@ -50,7 +50,7 @@ class World:
         for each in (node("n0", 2, 4), node("n1", 4, 2), node("n2", 4, 1), node("n3", 8, 2, "b")):
             self.cache.add_node(each)
         engine = Engine(self.cache.view, FRAMEWORKS)
-        self.lone_pods = LonePods(self.cache.view, FRAMEWORKS, engine.states)
+        self.lone_pods = LonePods(self.cache.view, FRAMEWORKS, engine)
         self.number = 0
 
     def alone(self, info: PodInfo) -> Choice | None:
@@ -225,11 +225,11 @@ def test_pods_that_differ_in_claims_alone_are_a_family(world: World) -> None:
     found = Families(world.cache.view, FRAMEWORKS, row_bytes=2)
     assert found.of(1, info_of(), PROFILE) is None, "the first of its family"
     family = found.of(2, info_of(cpu="2"), PROFILE)
-    assert family is not None
+    assert isinstance(family, Family)
     assert family.claims is None
     for number, claim in enumerate(("data", "logs"), 3):
         claiming = found.of(number, info_of(claim=claim), PROFILE)
-        assert claiming is not None
+        assert isinstance(claiming, Family)
         assert claiming.shared is family.shared
         assert claiming.claims is not None
 

@@ -196,7 +196,7 @@ def test_a_lone_pod_is_left_to_its_class() -> None:
     cache = nodes_rated(100, 101)
     frameworks = {PROFILE: framework_with(ByLabel())}
     engine = Engine(cache.view, frameworks)
-    lone_pods = LonePods(cache.view, frameworks, engine.states)
+    lone_pods = LonePods(cache.view, frameworks, engine)
     for number, cpu in enumerate(("100m", "200m", "300m")):
         info = pod_info(make_pod("p", cpu=cpu))
         assert lone_pods.choose(number, info, PROFILE, lambda ties: ties[0]) is None

@@ -1,0 +1,226 @@
+"""Pods that are alike but for their claims go where each of them would go if it were looked at alone.
+
+Plugins say of claims what they come to (`ClaimsLikener`), and pods of which that is equal share one
+evaluation. Whatever was placed before them, with whichever claims, a new engine and a new checker that
+know nothing of likeness must agree with it.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from daemon.core.cache import Cache
+from daemon.core.pod_classes import PodClass
+from shared.engine import families, row_states
+from shared.engine.checker import Checker
+from shared.engine.engine import Engine
+from shared.engine.evaluation import Evaluations
+from shared.engine.families import Alike, Families
+from shared.engine.lone_pods import LonePods
+from shared.framework.profiles import ProfileConfig
+from shared.plugins.in_tree import InTreeRegistry
+from tests.support.builders import make_node, make_pod
+from tests.support.volumes import ZONE, claim_volumes, put_claim, put_csi_node, put_volume
+
+PROFILE = "default-scheduler"
+FRAMEWORKS = {PROFILE: InTreeRegistry(entry_points=()).build(ProfileConfig()).framework}
+NODES = tuple(f"n{i}" for i in range(6))
+CSI, OTHER, EBS = "csi.example.com", "other.example.com", "ebs.csi.aws.com"
+CLAIMS_A_KIND = 12
+ONCE = ("ReadWriteOnce",)
+KINDS: dict[str, dict[str, Any]] = {
+    "anywhere": {"driver": CSI},
+    "of another driver": {"driver": OTHER},
+    "in zone a": {"driver": CSI, "labels": {ZONE: "a"}},
+    "on two nodes": {"driver": CSI, "hosts": ["n0", "n1"]},
+    "in-tree": {"ebs": "", "labels": {}},
+    "in-tree in zone b": {"ebs": "", "labels": {ZONE: "b"}},
+    "not attached": {},
+    "of one pod": {"driver": CSI, "modes": ("ReadWriteOncePod",)},
+    "one volume for all": {"driver": CSI, "handle": "same"},
+}
+
+
+def put_kind(cache: Cache, kind: str, number: int) -> str:
+    """A claim that is bound to a volume of its own; its name."""
+    name = f"{list(KINDS).index(kind)}-{number}"
+    spec = KINDS[kind]
+    source: dict[str, Any] = {}
+    if "driver" in spec:
+        handle = spec.get("handle", name)
+        source = {"csi": {"driver": spec["driver"], "volumeHandle": handle}}
+    elif "ebs" in spec:
+        source = {"awsElasticBlockStore": {"volumeID": f"vol-{name}"}}
+    modes = spec.get("modes", ONCE)
+    put_claim(cache, name, volume=f"pv-{name}", access_modes=modes, phase="Bound")
+    put_volume(
+        cache, f"pv-{name}", claim=name, source=source,
+        hosts=spec.get("hosts", ()), labels=spec.get("labels", {}),
+    )  # fmt: skip
+    return name
+
+
+class World:
+    """Nodes in two zones, few volumes each; claims of all kinds, which are there from the beginning."""
+
+    def __init__(self) -> None:
+        self.cache = Cache()
+        for i, name in enumerate(NODES):
+            labels = {ZONE: "ab"[i % 2], "kubernetes.io/hostname": name}
+            labels["topology.ebs.csi.aws.com/zone"] = "ab"[i % 2]
+            self.cache.add_node(make_node(name, labels=labels, cpu="8", pods=9))
+            self.limit(name, 1 + i % 2)
+        self.free = {
+            kind: [put_kind(self.cache, kind, i) for i in range(CLAIMS_A_KIND)] for kind in KINDS
+        }
+        self.engine = Engine(self.cache.view, FRAMEWORKS)
+        self.lone_pods = LonePods(self.cache.view, FRAMEWORKS, self.engine)
+        self.checker = Checker(self.cache.view, FRAMEWORKS)
+        self.number = 0
+        self.there: list[str] = []
+
+    def limit(self, node: str, count: int) -> None:
+        limits = {CSI: count, OTHER: max(1, 3 - count), EBS: count}
+        put_csi_node(self.cache, node, limits, migrated="kubernetes.io/aws-ebs")
+
+    def new_class(self, kinds: list[str], cpu: str) -> PodClass:
+        """Of a pod with claims of these kinds that nobody had yet, as far as there are."""
+        names = [self.free[kind].pop() for kind in kinds if self.free[kind]]
+        self.number += 1
+        record = make_pod(f"p{self.number}", cpu=cpu, spec=claim_volumes(*names))
+        return self.cache.classes.acquire(record)
+
+    def crowd(self, kinds: list[str], cpu: str, count: int) -> None:
+        """Pods that come one after the other; each goes where a new engine says."""
+        for _ in range(count):
+            pod_class = self.new_class(kinds, cpu)
+            found = self.lone_pods.choose(
+                pod_class.class_id, pod_class.info, PROFILE, lambda ties: ties[-1]
+            )
+            fresh = Engine(self.cache.view, FRAMEWORKS)
+            evaluation = fresh.evaluate(pod_class.class_id, pod_class.info, PROFILE)
+            wanted = fresh.choose(evaluation, lambda ties: ties[-1])
+            assert found is None or found == wanted
+            self.owner_agrees(pod_class, evaluation.feasible)
+            if wanted is not None:
+                name = self.cache.nodes.name_of(wanted.row)
+                record = make_pod(f"p{self.number}", cpu=cpu, spec={
+                    "volumes": [
+                        {"name": v.name, "persistentVolumeClaim": {"claimName": claim.claim_name}}
+                        for v in pod_class.info.spec.volumes or ()
+                        if (claim := v.persistent_volume_claim) is not None
+                    ]
+                })  # fmt: skip
+                self.cache.assume_pod(record, name, pod_class)
+                self.there.append(record.uid)
+
+    def owner_agrees(self, pod_class: PodClass, feasible: Any) -> None:
+        for row in self.cache.nodes.present_rows().tolist():
+            rows = np.array([row], np.intp)
+            passes = self.checker.passing(pod_class.class_id, pod_class.info, PROFILE, rows)
+            assert passes.item() == feasible.item(row)
+
+    def take(self, what: str, *parts: Any) -> None:
+        match what:
+            case "crowd":
+                self.crowd(*parts)
+            case "leaves":
+                if self.there:
+                    self.cache.remove_pod(self.there.pop(parts[0] % len(self.there)))
+            case "limit":
+                self.limit(*parts)
+            case "shares":  # Somebody has a claim already that a later pod of the kind names.
+                if self.free[parts[0]]:
+                    self.number += 1
+                    spec = {**claim_volumes(self.free[parts[0]][-1]), "nodeName": parts[1]}
+                    self.cache.add_pod(make_pod(f"p{self.number}", node_name=parts[1], spec=spec))
+            case _:  # "node"
+                self.cache.add_node(make_node(parts[0], labels={ZONE: parts[1]}, cpu="8"))
+
+
+KIND = st.sampled_from(list(KINDS))
+CROWD = st.tuples(
+    st.just("crowd"), st.lists(KIND, min_size=1, max_size=2), st.sampled_from(("1", "500m")),
+    st.integers(2, 6),
+)  # fmt: skip
+STEPS = st.lists(
+    st.one_of(
+        CROWD,
+        CROWD,
+        st.tuples(st.just("leaves"), st.integers(0, 99)),
+        st.tuples(st.just("limit"), st.sampled_from(NODES), st.integers(0, 3)),
+        st.tuples(st.just("shares"), KIND, st.sampled_from(NODES)),
+        st.tuples(st.just("node"), st.sampled_from(NODES), st.sampled_from("ab")),
+    ),
+    min_size=2,
+    max_size=8,
+)
+
+
+@pytest.fixture(autouse=True)
+def _like_a_large_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods share an evaluation from the second on, nodes their states."""
+    monkeypatch.setattr(families, "ALONE_MAX", 1)
+    monkeypatch.setattr(row_states, "ROWS_MIN", 2)
+
+
+@settings(
+    max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)  # The fixture is the same for all of them.
+@given(STEPS)
+def test_pods_alike_but_for_claims_go_where_each_would_alone(steps: list[tuple[Any, ...]]) -> None:
+    world = World()
+    for step in steps:
+        world.take(*step)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pods_with_claims_of_two_kinds_in_turn_take_what_is_left(kind: str) -> None:
+    for other in KINDS:
+        world = World()
+        world.crowd([kind], "500m", 5)
+        world.crowd([other], "500m", 5)
+        world.crowd([kind], "500m", 2)
+
+
+@pytest.mark.parametrize(
+    "kind", [k for k in KINDS if k not in ("of one pod", "one volume for all")]
+)
+def test_pods_with_claims_of_one_kind_share_an_evaluation(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    alone = Evaluations.alone
+
+    def note(*parts: Any) -> Any:
+        made.append(parts)
+        return alone(*parts)
+
+    world = World()
+    for name in NODES:
+        world.limit(name, 3)
+    world.crowd([kind], "1", 4)  # From here on they are known to be alike.
+    monkeypatch.setattr(Evaluations, "alone", note)
+    pod_class = world.new_class([kind], "1")
+    assert world.lone_pods.choose(
+        pod_class.class_id, pod_class.info, PROFILE, lambda ties: ties[-1]
+    )
+    rows = np.array([0], np.intp)
+    world.checker.passing(pod_class.class_id, pod_class.info, PROFILE, rows)
+    assert not made, "nothing of it was worked out anew"
+
+
+@pytest.mark.parametrize("kind", ["of one pod", "one volume for all"])
+def test_a_pod_whose_claim_or_volume_somebody_has_or_may_not_share_is_like_no_other(
+    kind: str,
+) -> None:
+    world = World()
+    world.crowd([kind], "1", 2)
+    found = Families(world.cache.view, FRAMEWORKS, row_bytes=2)
+    pod_class = world.new_class([kind], "1")
+    for _ in range(4):
+        each = found.of(pod_class.class_id, pod_class.info, PROFILE)
+        assert not isinstance(each, Alike)
