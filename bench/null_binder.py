@@ -48,7 +48,7 @@ from shared.messages.to_binder import (
 from shared.telemetry.log import EventLog
 from shared.transport.connection import Connected
 from shared.transport.endpoints import Endpoints
-from shared.transport.stop import StopSignals
+from shared.transport.parent import StopSignals
 from workers.binder.bind_call import NotBound, Outcome
 from workers.binder.extender_bind import ExtenderBinder
 

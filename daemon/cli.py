@@ -254,7 +254,7 @@ def _add_worker(parser: argparse.ArgumentParser) -> None:
 
 
 def _keys(parsed: argparse.Namespace) -> int:
-    from daemon.commands.make_keys import make_keys
+    from daemon.commands.worker import make_keys
 
     show(make_keys(parsed.output, parsed.name))
     return exit_codes.OK

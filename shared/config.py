@@ -8,8 +8,13 @@ pkg/scheduler/apis/config/{v1/defaults.go,validation/validation.go}, v1.36.2.
 
 Which plugins exist and what their arguments mean is not known here: `shared/framework/registry.py`
 merges a profile with the defaults and checks it.
+
+A worker of another host reads a file of its own. One that weighs plugins otherwise than the owner
+believes would place pods validly and wrongly, and nobody would notice; so it says by which configuration
+it works (`scoring_digest`), and the owner compares.
 """
 
+import hashlib
 import re
 from collections import abc
 from pathlib import Path
@@ -21,6 +26,7 @@ import yaml
 from shared.durations import parse_duration
 from shared.errors import ConfigurationError
 from shared.extenders.extender_config import ExtenderConfig, read_extenders
+from shared.framework.feature_gates import OBEYED, FeatureGates
 from shared.framework.profiles import (
     DEFAULT_SCHEDULER_NAME,
     EXTENSION_POINTS,
@@ -359,3 +365,9 @@ def _without_type(field: Field, plugin: str, args: dict[str, Any]) -> dict[str, 
     if version == API_VERSION and kind != f"{plugin}Args":
         field.problem(f"kind {kind!r} must be {plugin}Args")
     return {key: part for key, part in args.items() if key not in ("apiVersion", "kind")}
+
+
+def scoring_digest(config: SchedulerConfiguration, gates: FeatureGates) -> str:
+    """Equal for configurations that come to the same, however they are written."""
+    parts = [config.profiles, config.extenders, {gate: gates[gate] for gate in OBEYED}]
+    return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()[:16]

@@ -35,8 +35,7 @@ from bench.sim.sim_processes import (
     start_binder,
 )
 from bench.sim.virtual_loop import Network
-from shared.config import SchedulerConfiguration
-from shared.config_digest import scoring_digest
+from shared.config import SchedulerConfiguration, scoring_digest
 from shared.framework.feature_gates import FeatureGates
 from shared.limits import PROCESSES_MAX
 from shared.messages import admin, from_scorer, to_binder, to_scorer

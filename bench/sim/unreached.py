@@ -26,7 +26,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
     "People ask for it, or an option has it written down": (
         "daemon/core/administration.py:*",
         "daemon/core/attempt_ends.py:describe_decision",
-        "daemon/core/attempt_log.py:*",
+        "daemon/core/attempt_times.py:AttemptLog.*",
         "daemon/core/cache.py:Cache.asked_in_vain",
         "daemon/core/counters.py:*",
         "daemon/core/dump.py:*",

@@ -4,11 +4,11 @@ What is printed is itself a KubeSchedulerConfiguration that means the same, with
 out at its extension points; what does not fit into such a file stands above it in comments.
 """
 
+import re
 from typing import Any, Final, NamedTuple
 
 import yaml
 
-from daemon.commands.config_places import place_of
 from daemon.commands.installation import installation_problems
 from shared.config import (
     API_VERSION,
@@ -159,3 +159,29 @@ def _profile(profile: ProfileConfig, made: BuiltProfile) -> dict[str, Any]:
             {"name": name, "args": args} for name, args in profile.plugin_config.items()
         ]
     return shown
+
+
+_PART: Final = re.compile(r"[^.\[\]]+")
+
+
+def place_of(root: yaml.Node | None, path: str) -> str:
+    """The path with its line, as far as it leads: `a.b[NAME].c`, where `[NAME]` is the entry of a list
+    with that name, and `[0]` the first."""
+    node = root
+    for part in _PART.findall(path):
+        following = _under(node, part)
+        if following is None:
+            break
+        node = following
+    return path if node is None else f"{path} (line {node.start_mark.line + 1})"
+
+
+def _under(node: yaml.Node | None, part: str) -> yaml.Node | None:
+    if isinstance(node, yaml.MappingNode):
+        return next((value for key, value in node.value if key.value == part), None)
+    if isinstance(node, yaml.SequenceNode):
+        if part.isdecimal():
+            return node.value[int(part)] if int(part) < len(node.value) else None
+        named = (each for each in node.value if getattr(_under(each, "name"), "value", "") == part)
+        return next(named, None)
+    return None

@@ -8,7 +8,7 @@ from collections import Counter
 
 from daemon.core.bindings import BindingWork
 from daemon.core.cache import Cache
-from daemon.core.claim_work import claim_releases, claim_work
+from daemon.core.claim_work import claim_releases, claim_work, volume_work
 from daemon.core.dispatch import Attempt
 from daemon.core.effects import TellBinder
 from daemon.core.holdings import ClusterFacts, OutgoingWork
@@ -16,7 +16,6 @@ from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.queued_pod import PAST_MAX, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.verdicts import verdict_of
-from daemon.core.volume_work import volume_work
 from shared.errors import ObjectError
 from shared.extenders.extender_verdicts import binders_of
 from shared.framework.diagnosis import FitError

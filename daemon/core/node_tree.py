@@ -1,5 +1,5 @@
 """The zones of the nodes, numbered in the order in which they appeared, and the nodes of each as they
-came: what `shared.columns.node_order` orders by.
+came: what `shared.columns.table` orders by.
 
 Rules: pkg/scheduler/backend/cache/node_tree.go, v1.36.2.
 """

@@ -30,4 +30,4 @@ class Settings(msgspec.Struct, frozen=True):
     logs_attempts: bool = False
     """Each step of each attempt is a line of the log."""
     configuration: str = ""
-    """What workers of other hosts must have too (`shared/config_digest.py`)."""
+    """What workers of other hosts must have too (`shared/config.py`)."""

@@ -9,10 +9,9 @@ import msgspec
 
 from daemon.endpoints.explainer import Explainer
 from daemon.endpoints.health import Facts
-from daemon.endpoints.metrics_text import Leadership, metrics_text
-from daemon.endpoints.resources_text import resources_text
+from daemon.endpoints.metrics_text import Leadership, metrics_text, resources_text
 from daemon.overview.overview import Overviews, pause_s, questions
-from daemon.overview.waiting_pod import facts_of
+from daemon.overview.pending import facts_of
 from daemon.supervisor.children import ADAPTER
 from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.plan import CONFIGZ_NAME, FLAGZ_NAME

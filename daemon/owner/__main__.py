@@ -19,8 +19,8 @@ from shared.telemetry.log import EventLog
 from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.owner_sockets import OwnerSockets
+from shared.transport.parent import StopSignals
 from shared.transport.remote import WorkersEntrance
-from shared.transport.stop import StopSignals
 
 log = EventLog("owner")
 

@@ -11,8 +11,7 @@ from daemon.core.pod_groups import GroupSettings
 from daemon.core.queue.scheduling_queue import LEFTOVER_AFTER_S, QueueSettings
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
-from shared.config import SchedulerConfiguration
-from shared.config_digest import scoring_digest
+from shared.config import SchedulerConfiguration, scoring_digest
 from shared.errors import ConfigurationError
 from shared.framework.feature_gates import (
     GENERIC_WORKLOAD,

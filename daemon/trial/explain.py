@@ -16,7 +16,7 @@ import msgspec
 from daemon.cli import add_output, as_json, show
 from daemon.commands.run_flags import add_options
 from daemon.commands.text_table import table
-from daemon.overview.waiting_pod import QueueFacts, facts_of
+from daemon.overview.pending import QueueFacts, facts_of
 from daemon.trial.subject import Subject, running_subject
 from daemon.trial.trial import Trial
 from daemon.trial.trial_diagnosis import Diagnosis, diagnose_pod

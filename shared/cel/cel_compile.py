@@ -17,10 +17,19 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, assert_never
 
-from shared.cel.cel_costs import COST_MAX, COSTS, LIST_COST, MAP_COST, ROUND_COSTS, Cost, fixed
+from shared.cel.cel_costs import (
+    COST_MAX,
+    COSTS,
+    LIST_COST,
+    MAP_COST,
+    ROUND_COSTS,
+    Budget,
+    CancelledError,
+    CelScope,
+    Cost,
+    fixed,
+)
 from shared.cel.cel_functions import FUNCTIONS, NAMESPACES, REGEX_FUNCTIONS, Signature, regex_work
-from shared.cel.cel_members import as_optional, member, optional_member
-from shared.cel.cel_scope import Budget, CancelledError, CelScope
 from shared.cel.cel_syntax import (
     Call,
     Ident,
@@ -39,8 +48,11 @@ from shared.cel.cel_values import (
     CelError,
     DefaultMap,
     Optional,
+    as_optional,
     key_of,
+    member,
     no_overload,
+    optional_member,
     type_name,
 )
 from shared.limits import CEL_EXPRESSIONS_MAX

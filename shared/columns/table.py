@@ -4,6 +4,12 @@ Rows are recycled: a node that goes frees its row (`present` False), a node that
 one, with a new `incarnation`. Arrays grow by doubling; nobody may keep a reference to one across a
 change of the table. The writer marks what it touched (`touch_usage`, `touch_node`), and both the
 snapshot log and the engine read these marks.
+
+Nodes are looked at one of each zone in turn, so that neighbours differ in zone
+(pkg/scheduler/backend/cache/node_tree.go, v1.36.2). Zones stand in the order in which they appeared,
+nodes of a zone in that in which they were added. The owner numbers both (`daemon.core.node_tree`) and
+the numbers travel as columns, so that every copy finds the same order by itself, and only where somebody
+asks for it: few do, and at a million nodes the order has 8 MB.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +18,6 @@ from typing import Final
 import numpy as np
 
 from shared.columns.interning import Interner, V
-from shared.columns.node_order import rows_in_turn
 from shared.columns.schema import (
     BASE_RESOURCES,
     COMMON_COLUMNS,
@@ -23,6 +28,25 @@ from shared.columns.schema import (
     Int64s,
     Rows,
 )
+
+
+def rows_in_turn(rows: Rows, zones: Int64s, places: Int64s) -> Rows:
+    """`rows` (ascending) in order. `zones` and `places` are the numbers of each row's zone and of its
+    addition to that zone."""
+    if len(rows) == 0:
+        return rows
+    if bool((zones == zones[0]).all()):
+        is_sorted = bool((places[1:] >= places[:-1]).all())
+        return rows if is_sorted else rows[np.argsort(places, kind="stable")]
+    by_zone = np.lexsort((places, zones))
+    rows, zones = rows[by_zone], zones[by_zone]
+    starts = np.flatnonzero(np.diff(zones, prepend=zones[0] - 1))
+    sizes = np.diff(starts, append=len(rows))
+    turns = np.arange(len(rows)) - np.repeat(starts, sizes)
+    # Stable: within a turn, zones stay in their order.
+    in_turn: Rows = rows[np.argsort(turns, kind="stable")]
+    return in_turn
+
 
 TaintTuple = tuple[str, str, str]
 """(key, value, effect)"""

@@ -14,11 +14,11 @@ from shared.columns.rows import rows_where
 from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.columns.usage import PodUsage
 from shared.engine.best_rows import Ties
+from shared.engine.class_filters import refreshed, rows_within
 from shared.engine.class_run import ClassRun, Put, RunTieBreak, can_run
 from shared.engine.class_scores import ClassScores
 from shared.engine.dry_runs import DryRuns
 from shared.engine.evaluation import Evaluation, Evaluations
-from shared.engine.filter_update import refreshed, rows_within
 from shared.engine.row_states import RowStates
 from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import FitError, diagnose, filter_candidates, plugin_error

@@ -22,8 +22,7 @@ from shared.clock import Clock, SystemClock
 from shared.errors import ConfigurationError
 from shared.faults import UNDECODABLE
 from shared.kube.api_errors import ConnectFailed
-from shared.kube.client_certificate import ClientCertificate
-from shared.kube.credentials import Credentials, bearer_line
+from shared.kube.credentials import ClientCertificate, Credentials, bearer_line
 from shared.limits import EXEC_OUTPUT_BYTES_MAX
 from shared.telemetry.log import EventLog
 

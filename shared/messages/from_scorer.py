@@ -22,7 +22,7 @@ class ScorerHello(_Message, frozen=True, tag="wh"):
     worker_index: int
     instance: str
     configuration: str = ""
-    """Digest of what a worker of another host was configured with (`shared/config_digest.py`); empty of
+    """Digest of what a worker of another host was configured with (`shared/config.py`); empty of
     those that the owner's own supervisor started."""
 
 

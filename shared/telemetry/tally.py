@@ -4,13 +4,36 @@ The owner keeps one for good. The others keep what came up since they last told 
 adds it to its own: so `/metrics` is one process's answer, and a figure costs no message of its own.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from shared.limits import LABEL_CHARACTERS_MAX, METRIC_SERIES_MAX
-from shared.telemetry.histogram import Histogram
 from shared.telemetry.metrics import HISTOGRAMS, LABELLED
+
+
+class Histogram:
+    """Counts by bucket. An observation that equals a bound belongs below it."""
+
+    __slots__ = ("bounds", "counts", "sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        """Of each bucket alone; the last is for what is above all bounds."""
+        self.sum = 0.0
+
+    def observe(self, measured: float, times: int = 1) -> None:
+        """`times` observations of the same."""
+        self.counts[bisect_left(self.bounds, measured)] += times
+        self.sum += measured * times
+
+    def add(self, counts: Sequence[int], total: float) -> None:
+        """What another histogram of the same bounds has."""
+        self.counts = [mine + other for mine, other in zip(self.counts, counts, strict=True)]
+        self.sum += total
+
 
 Labels = tuple[str, ...]
 """Values, in the order in which the table of metrics names the labels."""

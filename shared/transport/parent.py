@@ -1,4 +1,5 @@
-"""The lifeline: how a child notices that the supervisor has died, however it died.
+"""How a process is told to stop: by a signal, and by the lifeline, by which a child notices that the
+supervisor has died, however it died.
 
 The supervisor keeps the writing end of a pipe and gives the reading end to each child (option
 `--lifeline-fd`). Nothing is ever written. When the supervisor's process ends, the kernel closes the
@@ -12,7 +13,9 @@ processes use `call_when_cut`.
 import argparse
 import asyncio
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterable
+from types import FrameType
 
 from shared.errors import ConfigurationError
 
@@ -74,3 +77,24 @@ class Lifeline:
 
     def close(self) -> None:
         os.close(self.fd)
+
+
+class StopSignals:
+    """Takes the given signals over, from the main thread."""
+
+    def __init__(self, signals: Iterable[signal.Signals]) -> None:
+        self.fd, self._write_fd = os.pipe()
+        os.set_blocking(self.fd, False)
+        os.set_blocking(self._write_fd, False)
+        self._is_set = False
+        signal.set_wakeup_fd(self._write_fd)
+        for number in signals:
+            signal.signal(number, self._on_signal)
+
+    @property
+    def is_set(self) -> bool:
+        """One of the signals has come."""
+        return self._is_set
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 # A handler's signature.
+        self._is_set = True

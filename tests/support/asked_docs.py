@@ -20,7 +20,7 @@ from daemon.commands.show_status import status_lines
 from daemon.commands.show_top import top_lines
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.overview.overview import Overview
-from daemon.overview.waiting_pod import facts_of
+from daemon.overview.pending import facts_of
 from daemon.trial import replay
 from daemon.trial.explain import explain_in, explanation_lines
 from daemon.trial.manifests import nodes_of, pods_of

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from daemon.overview.berth_status import BerthStatus, Looks
 from daemon.overview.overview import Answers, Overviews, questions
-from daemon.overview.waiting_pod import facts_of
+from daemon.overview.pending import facts_of
 from daemon.supervisor.process_list import ProcessList, SupervisorLock, entry_of, write_list
 from daemon.trial.explain import explain_in
 from daemon.trial.subject import Subject

@@ -11,8 +11,7 @@ from shared import exit_codes
 from shared.child_plan import ChildPlan, ChildStart, child_start
 from shared.clock import SystemClock
 from shared.collector import Collector
-from shared.config import SchedulerConfiguration, load_configuration
-from shared.config_digest import scoring_digest
+from shared.config import SchedulerConfiguration, load_configuration, scoring_digest
 from shared.errors import ConfigurationError, OperationalError
 from shared.framework.feature_gates import parse_feature_gates
 from shared.kube.kubeconfig import find_access
@@ -23,9 +22,9 @@ from shared.telemetry.log import EventLog, start_logging
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
+from shared.transport.parent import StopSignals
 from shared.transport.remote import RemoteOwner
 from shared.transport.scorer_sockets import ScorerSockets
-from shared.transport.stop import StopSignals
 from workers.scorer.extender_calls import ExtenderCaller
 from workers.scorer.scorer_assembly import ScorerIdentity, make_loop
 from workers.scorer.tie_break import BY_NAME, BY_SEED

@@ -38,8 +38,7 @@ from daemon.core.queue.nominator import Nominator
 from daemon.core.queue.object_changes import pod_update_events
 from daemon.core.queue.queued_pod import NO_PLUGINS, Place, QueuedPod
 from daemon.core.queue.unschedulable import UnschedulablePods
-from daemon.core.queue.wakeups import Strategy, Wakeups
-from daemon.core.queue.woken import woken_by
+from daemon.core.queue.wakeups import Strategy, Wakeups, woken_by
 from shared.framework.cluster_event import (
     BACKOFF_COMPLETE,
     FORCE_ACTIVATE,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from daemon.core.queue.queued_pod import QueuedPod
+from daemon.core.queue.unschedulable import Group, UnschedulablePods
 from shared.faults import OURS
 from shared.framework.cluster_event import Action, ClusterEvent, Registration, Resource
 from shared.framework.cluster_view import ClusterView
@@ -192,3 +193,27 @@ GATED_BY_EVICTIONS: Final = (
 whether the change helps it (EventsToRegister in default_preemption.go, v1.36.2)."""
 
 _TAINT_UPDATES: Final = frozenset({Action.UPDATE, Action.UPDATE_NODE_TAINT})
+
+
+def woken_by(
+    change: Change, interested: tuple[str, ...], parked: UnschedulablePods, wakeups: Wakeups
+) -> list[tuple[QueuedPod, Strategy]]:
+    """The pods with what to do with them. `interested` are the plugins that registered the event."""
+    woken: list[tuple[QueuedPod, Strategy]] = []
+    for group in parked.groups_rejected_by(interested):
+        if _are_told_apart(group, change.event, wakeups):
+            each = ((pod, wakeups.strategy(pod, change)) for pod in group.pods.values())
+            woken.extend(one for one in each if one[1] is not Strategy.SKIP)
+            continue
+        strategy = wakeups.strategy(next(iter(group.pods.values())), change)
+        if strategy is not Strategy.SKIP:
+            woken.extend((pod, strategy) for pod in group.pods.values())
+    return woken
+
+
+def _are_told_apart(group: Group, event: ClusterEvent, wakeups: Wakeups) -> bool:
+    """Whether a hint for the event may say something else for each pod of the group."""
+    if len(group.pods) == 1:
+        return False
+    plugins = group.key.unschedulable_plugins | group.key.pending_plugins
+    return wakeups.reads_identity(plugins, event)

@@ -1,8 +1,10 @@
 """NodePorts: the host ports that a pod wants must be free on its node.
 
-Rules: pkg/scheduler/framework/plugins/nodeports/node_ports.go, v1.36.2.
+Rules: pkg/scheduler/framework/plugins/nodeports/node_ports.go and `HostPortInfo.CheckConflict` in
+staging/src/k8s.io/kube-scheduler/framework/types.go, v1.36.2.
 """
 
+from collections.abc import Iterable
 from functools import partial
 from typing import ClassVar, Final
 
@@ -32,7 +34,23 @@ from shared.framework.queueing_hints import (
 )
 from shared.framework.status import Code, Verdicts, single_reason
 from shared.plugin_names import NODE_PORTS
-from shared.plugins.node.host_ports import conflicts
+
+ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  # An API value, nothing is bound to it here.
+
+
+def conflicts(wanted: Iterable[PortTuple], used: frozenset[PortTuple]) -> bool:
+    """Whether a wanted port is taken: same protocol and number, and one IP or either is any."""
+    return any(_is_taken(port, used) for port in wanted)
+
+
+def _is_taken(port: PortTuple, used: frozenset[PortTuple]) -> bool:
+    ip, protocol, number = port
+    if number <= 0:
+        return False
+    if ip == ANY_ADDRESS:
+        return any(p[1] == protocol and p[2] == number for p in used)
+    return port in used or (ANY_ADDRESS, protocol, number) in used
+
 
 REASON: Final = "node(s) didn't have free ports for the requested pod ports"
 

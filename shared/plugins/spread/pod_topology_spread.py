@@ -40,6 +40,7 @@ from shared.kube.objects import TopologySpreadConstraint
 from shared.plugin_names import POD_TOPOLOGY_SPREAD
 from shared.plugins.spread.spread_args import PodTopologySpreadArgs
 from shared.plugins.spread.spread_constraints import (
+    CONTROLLER_KINDS,
     HARD,
     HOST_NAME,
     SERVICES,
@@ -59,7 +60,6 @@ from shared.plugins.spread.spread_counts import (
 )
 from shared.plugins.spread.spread_hints import SpreadHints
 from shared.plugins.spread.spread_inclusion import Inclusion
-from shared.plugins.spread.workload_selector import CONTROLLER_KINDS
 from shared.selectors.label_selector import SelectorError
 from shared.selectors.tolerations import is_repelled, toleration_rules
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daemon.overview.waiting_pod import facts_of
+from daemon.overview.pending import facts_of
 from daemon.trial.explain import explain_in, explanation_lines
 from daemon.trial.subject import Subject
 from shared.errors import OperationalError

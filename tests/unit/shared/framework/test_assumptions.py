@@ -4,8 +4,13 @@ from typing import Any
 
 import msgspec
 
-from shared.framework.assumptions import all_assumptions, apply_assumption, take_news
-from shared.framework.cluster_view import CHANGES_MAX, ObjectStore
+from shared.framework.cluster_view import (
+    CHANGES_MAX,
+    ObjectStore,
+    all_assumptions,
+    apply_assumption,
+    take_news,
+)
 from shared.kube.object_codec import decode_object
 from shared.kube.objects import PersistentVolume
 

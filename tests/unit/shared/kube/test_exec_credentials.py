@@ -15,7 +15,7 @@ from bench.manual_clock import ManualClock
 from shared.certificates import Authority
 from shared.clock import SystemClock
 from shared.kube.api_errors import ConnectFailed
-from shared.kube.client_certificate import ClientCertificate
+from shared.kube.credentials import ClientCertificate
 from shared.kube.exec_credentials import FAILURE_HOLD_S, ExecCommand, ExecCredentials
 
 VERSION = "client.authentication.k8s.io/v1"

@@ -15,7 +15,7 @@ from shared.kube.objects import (
     ReplicationController,
     Service,
 )
-from shared.plugins.spread.workload_selector import controller_kind, workload_selector
+from shared.plugins.spread.spread_constraints import controller_kind, workload_selector
 from shared.selectors.label_selector import (
     EVERYTHING,
     NOTHING,

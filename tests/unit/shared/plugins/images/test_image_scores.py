@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.columns.interning import Interner
-from shared.plugins.images.image_scores import (
+from shared.plugins.images.image_locality import (
     nodes_by_image,
     normalized_name,
     set_score,
