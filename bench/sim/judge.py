@@ -81,7 +81,12 @@ class Judge:
         """How many decisions of which kind were judged."""
         self._begun = Begun()
         self._moved = (0, 0)
-        """Assumptions and preemptions that there were when somebody last asked for rest."""
+        """Assumptions and evictions that there were when somebody last asked for rest, without those of
+        pods that wait on Permit: one that a group has give its place up comes back for it, each time
+        after a back-off (`Preempt` in framework/runtime/waiting_pods_map.go, v1.36.2)."""
+        self._evictions_count = 0
+        self._permit_count = 0
+        """Of all assumptions, those of pods that may have to wait on Permit."""
         self._states = States()
         berth.on_start = self._begins
         self._last_progress: tuple[int, int, int] | None = None
@@ -260,6 +265,7 @@ class Judge:
             raise SimulatedFailure("other node", f"{record.key} on {node_name}, not on {meant}")
         assert self._owner is not None, "an owner assumes"
         cluster, pod = self._states.held_by(self._owner.epoch, cache), waiting(record)
+        self._permit_count += GROUP in pod.labels
         node = cluster.node(node_name)
         if node is None:
             raise SimulatedFailure("assumption", f"{record.key} on {node_name}, which is not there")
@@ -335,6 +341,7 @@ class Judge:
             names = [nodes.name_of(row) for row in message.placements.node_rows]
             self._meant[end.identity, message.proposal_sequence] = names
         elif isinstance(message, PreemptPods) and self._owner is not None:
+            self._evictions_count += sum(not each.is_given_up for each in message.victims)
             self._judge_evictions(self._owner.state.cache, message)
         elif isinstance(message, BindPods) and self._owner is not None:
             binders = self._owner.state.binders
@@ -401,7 +408,7 @@ class Judge:
         if owner is None or not self._is_calm(owner):
             return False
         # A group that was in its back-off may have got its place since somebody last looked.
-        moved = (self.assumptions_count, owner.state.counters[Count.PREEMPTIONS])
+        moved = (self.assumptions_count - self._permit_count, self._evictions_count)
         has_moved, self._moved = moved != self._moved, moved
         return not (has_moved or (self.leads and self._drift(owner)))
 
@@ -412,12 +419,12 @@ class Judge:
         if not self.leads:
             return not state.cache.assumed_pods()
         # Without nodes nobody rejects a pod, so nobody can say what would help it: it is tried for ever.
-        # So is a group that has no place, and an object that nobody can make sense of: each time after
-        # its back-off.
+        # So is a group that has no place, a pod whose place on Permit it takes, and an object that nobody
+        # can make sense of: each time after its back-off.
         is_trying = any(
             pod.place is not Place.UNSCHEDULABLE
             for pod in state.queue
-            if not pod.record.group and not is_poison(pod.record.name)
+            if not (pod.record.group or _is_beyond(waiting(pod.record)) or is_poison(pod.record.name))
         )
         return not (
             (is_trying and state.cache.node_count())

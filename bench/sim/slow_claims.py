@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from bench.sim.slow_pods import Verdict, quantity, requests_of, terms_mean
+from bench.sim.slow_pods import Verdict, is_extended, quantity, requests_of, terms_mean
 from bench.sim.slow_storage import CannotTell
 
 Json = Mapping[str, Any]
@@ -79,7 +79,10 @@ def claims_verdict(
         users = [each.get("uid") for each in told.get("reservedFor") or []]
         if uid not in users and len(users) >= RESERVED_MAX:
             return Verdict(CLAIMS, "resourceclaim in use", is_final=True)
-    wanted += _extended(uid, spec, status, node, cluster)
+    extended = _extended(uid, spec, status, node, cluster)
+    if extended is None:
+        return Verdict(CLAIMS, "cannot fit resource", is_final=True)
+    wanted += extended
     if wanted and not _can_allocate(wanted, node, cluster):
         return Verdict(CLAIMS, "cannot allocate all claims", is_final=True)
     return None
@@ -104,10 +107,14 @@ def _class_of(resource: str, cluster: Cluster) -> str:
     return named[0] if named else implicit if implicit != resource and implicit in classes else ""
 
 
-def _extended(uid: str, spec: Json, status: Json, node: Node, cluster: Cluster) -> list[Json]:
-    """The claim for the extended resources that a pod has to be given as devices on a node, if any."""
-    amounts = requests_of(spec, status)
-    if not any(_class_of(name, cluster) for name, count in amounts.items() if count):
+def _extended(
+    uid: str, spec: Json, status: Json, node: Node, cluster: Cluster
+) -> list[Json] | None:
+    """The claim for the extended resources that a pod has to be given as devices on a node, if any.
+    None: where some are devices, each of the others has to be the node's, whoever else sees to it, an
+    extender say (`filterExtendedResources` in extendeddynamicresources.go)."""
+    amounts = {name: count for name, count in requests_of(spec, status).items() if count}
+    if not any(_class_of(name, cluster) for name in amounts):
         return []
     if len(spec["containers"]) > 1 or spec.get("initContainers"):
         raise CannotTell("extended resources of several containers")
@@ -116,7 +123,10 @@ def _extended(uid: str, spec: Json, status: Json, node: Node, cluster: Cluster) 
         is_special = (meta.get("annotations") or {}).get(EXTENDED_CLAIM) == "true"
         if is_special and uid in [each["uid"] for each in meta.get("ownerReferences") or []]:
             raise CannotTell("what an earlier attempt has left")
-    backed = {name: backing_class(name, node, cluster) for name, count in amounts.items() if count}
+    backed = {name: backing_class(name, node, cluster) for name in amounts}
+    others = [name for name, found in backed.items() if not found and is_extended(name)]
+    if any(name not in node.allocatable for name in others):
+        return None
     requests = [
         {"exactly": {"deviceClassName": found, "count": int(amounts[name])}}
         for name, found in backed.items()

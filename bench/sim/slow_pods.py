@@ -142,6 +142,14 @@ def amount(name: str, text: str) -> Decimal:
     return -(-quantity(text) // unit) * unit
 
 
+def is_extended(name: str) -> bool:
+    """Whether the resource is one that only some nodes have (IsDRAExtendedResourceName in
+    pkg/scheduler/util/utils.go, v1.36.2)."""
+    domain, _, rest = name.rpartition("/")
+    is_native = not domain or f"{domain}/".endswith("kubernetes.io/")
+    return bool(rest) and (not is_native or name.startswith("deviceclass.resource.kubernetes.io/"))
+
+
 def is_sidecar(container: Json) -> bool:
     """Of init containers: whether it goes on running."""
     return container.get("restartPolicy") == "Always"

@@ -157,7 +157,7 @@ class ClusterChanges:
                 old = queued.view
                 self._enqueue(record, queued, now_s)
                 if old.record.nominated_node_name not in ("", record.nominated_node_name):
-                    self.wake_after_nomination(old, now_s)
+                    self._queue.wake_after_nomination(old, now_s)
         elif not self._cache.is_assumed_pod(record.uid):
             self.wake_as_deleted(self._cache.unbind_pod(record.uid), now_s)
             self._enqueue(record, queued, now_s)
@@ -271,18 +271,7 @@ class ClusterChanges:
         if removed is not None:
             self.wake_as_deleted(removed, now_s)
         elif queued is not None and (node_name or queued.record.nominated_node_name):
-            self.wake_after_nomination(queued.view, now_s, node_name)
-
-    def wake_after_nomination(self, view: PodView, now_s: float, node_name: str = "") -> None:
-        """A pod is nominated no more, to the node that its status names or to `node_name`: pods of no
-        higher priority had to leave its room alone, and may use it now."""
-        if node_name:
-            record = msgspec.structs.replace(view.record, nominated_node_name=node_name)
-            view = view._replace(record=record)
-        priority = view.info.priority
-        self._queue.move_all_to_active_or_backoff(
-            ASSIGNED_POD_DELETE, view, None, now_s, priority_max=priority
-        )
+            self._queue.wake_after_nomination(queued.view, now_s, node_name)
 
     # Nodes ---------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ that does not fit would be a matter of truth.
 `Committer` says what comes of each answer; the functions below it judge placements.
 """
 
+import sys
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -220,7 +221,9 @@ class Committer:
             self._outgoing.counters[Count.PREEMPTION_ATTEMPTS] += 1
         if failure.preemption is not None:
             try:
-                victim_count = self.nominate(scorer, attempt, failure.preemption, generation)
+                victim_count = self.nominate(
+                    scorer, attempt, failure.preemption, generation, now_s
+                )
             except ObjectError as error:
                 forget_worked_out(self._facts.cache, self._facts.checker)
                 self._ends.fail(attempt, left_out(error), now_s)
@@ -233,18 +236,23 @@ class Committer:
             if victim_count:
                 self._outgoing.counters.observe("victims", (), victim_count)
         elif failure.ends_nomination and pod.uid in self._facts.queue.nominator.node_by_uid:
-            self._facts.nominations.end(pod)
+            self._facts.nominations.end(pod, now_s)
         self._ends.fail(attempt, failure, now_s)
 
     def nominate(
-        self, scorer: Scorer, attempt: Attempt, proposal: PreemptionProposal, generation: int
+        self,
+        scorer: Scorer,
+        attempt: Attempt,
+        proposal: PreemptionProposal,
+        generation: int,
+        now_s: float,
     ) -> int | None:
         """Keeps room for a pod; as `NominationBook.commit`."""
-        # Whom extenders want to go, no search of ours can tell.
-        extenders = self._facts.settings.extenders
-        is_believed = not scorer.key_name or asked_of_scorers(extenders, attempt.pod_class.info)
+        searched_at = -1 if scorer.key_name else generation  # One of another host is not believed.
+        if asked_of_scorers(self._facts.settings.extenders, attempt.pod_class.info):
+            searched_at = sys.maxsize  # Whom extenders want to go, no search of ours can tell.
         return self._facts.nominations.commit(
-            attempt, proposal, generation, is_believed=is_believed
+            attempt, proposal, generation, now_s, searched_at=searched_at
         )
 
 

@@ -224,7 +224,7 @@ class GroupCommits:
         if attempt is None:
             return
         if attempt.pod.uid in self._facts.queue.nominator.node_by_uid:
-            self._facts.nominations.end(attempt.pod)
+            self._facts.nominations.end(attempt.pod, now_s)
         self._ends.fail(attempt, Failure([], told, [], [], is_error), now_s)
 
     def _have_gone(
@@ -276,7 +276,7 @@ class GroupCommits:
             if attempt is not None:
                 place = PreemptionProposal(rows[ticket], [])
                 # Where that is not to be had any more, the next attempt finds another.
-                self._committer.nominate(scorer, attempt, place, generation)
+                self._committer.nominate(scorer, attempt, place, generation, now_s)
                 self._ends.fail(attempt, told, now_s)
         self._try_again(scorer, proposals.skipped, now_s, is_refused=False)
 

@@ -100,4 +100,4 @@ class GroupReservations:
         for node_name, uid in freed.items():
             pod = self._facts.queue.get(uid)
             if pod is not None:
-                self._facts.changes.wake_after_nomination(pod.view, now_s, node_name)
+                self._facts.queue.wake_after_nomination(pod.view, now_s, node_name)

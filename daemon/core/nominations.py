@@ -170,8 +170,8 @@ class NominationBook:
         has it, though the watch may not have said so yet."""
         if pod is None:
             return
-        self.end(pod)
-        if is_announced:
+        self._queue.nominator.clear(pod.uid)
+        if is_announced or pod.record.nominated_node_name:
             self._patch(pod.record, "")
 
     def announce(self, record: PodRecord, node_name: str) -> None:
@@ -196,11 +196,16 @@ class NominationBook:
         held = [self._cache.get_pod(victim) for victim in self._victims_of.get(uid, ())]
         return [pod.record.uid for pod in held if pod is not None and pod.node_name == node_name]
 
-    def end(self, pod: QueuedPod) -> None:
-        """Nothing helps the pod: it is nominated no more."""
+    def end(self, pod: QueuedPod, now_s: float) -> None:
+        """A pod is nominated no more. Whoever had to leave the room alone is woken by its status, once
+        that does not name the node any more, or here, where it has not come to name it."""
+        node_name = self._queue.nominator.node_of(pod.uid) or ""
         self._queue.nominator.clear(pod.uid)
         if pod.record.nominated_node_name:
             self._patch(pod.record, "")
+        elif pod.uid in self._victims_of:
+            self._patch(pod.record, "")
+            self._queue.wake_after_nomination(pod.view, now_s, node_name)
 
     def _show(self, uid: str) -> None:
         """Writes one pod's nomination into the view, or takes it out."""
@@ -238,18 +243,18 @@ class NominationBook:
         attempt: Attempt,
         proposal: PreemptionProposal,
         generation: int,
+        now_s: float,
         *,
-        is_believed: bool = True,
+        searched_at: int,
     ) -> int | None:
         """Carries a preemption out, or says no (None): then the pod is to be tried again at once.
         Returns the number of victims; where all of them were going already nothing is to be done, so
         that it is 0 and nobody loses a nomination. ObjectError where that cannot be told; nothing was
-        changed then. `is_believed`: the worker that proposes
-        it searched as it should, so that no other pods of the node would do."""
+        changed then. `searched_at`: what was there at this generation is known to need these victims."""
         with reading("pod", attempt.pod):
             victims = self._confirmed(attempt, proposal, generation)
             is_right = victims is not None and (
-                self._makes_room(attempt, proposal, is_believed=is_believed)
+                self._makes_room(attempt, proposal, searched_at)
             )
         if victims is None or not is_right:
             if 0 <= proposal.node_row < self._cache.nodes.row_count:
@@ -261,7 +266,7 @@ class NominationBook:
         # prepareCandidateAsync and prepareCandidate in framework/preemption/executor.go, v1.36.2.
         does_nothing = self._evictions.is_async and not staying
         if not does_nothing:
-            self._clear_lower(pod, proposal.node_row)
+            self._clear_lower(pod, proposal.node_row, now_s)
         self._queue.nominator.nominate(pod.uid, node_name)
         self._patch(pod.record, node_name)
         preemptor = pod.record
@@ -290,13 +295,12 @@ class NominationBook:
             if is_given_up or not victim.is_evicted:
                 self._order(preemptor, victim, is_given_up=is_given_up)
 
-    def _clear_lower(self, pod: QueuedPod, node_row: int) -> None:
+    def _clear_lower(self, pod: QueuedPod, node_row: int, now_s: float) -> None:
         """Less important pods that are nominated to the node may fit there no more."""
         for other in self._cache.view.nominations.on(node_row):
             queued = self._queue.get(other.uid)
             if other.priority < pod.priority and queued is not None:
-                self._queue.nominator.clear(queued.uid)
-                self._patch(queued.record, "")
+                self.end(queued, now_s)
 
     def _confirmed(
         self, attempt: Attempt, proposal: PreemptionProposal, generation: int
@@ -325,18 +329,19 @@ class NominationBook:
         return victims
 
     def _makes_room(
-        self, attempt: Attempt, proposal: PreemptionProposal, *, is_believed: bool
+        self, attempt: Attempt, proposal: PreemptionProposal, searched_at: int
     ) -> bool:
-        """Whether the pod fits without the victims; and where the worker is not believed, whether a
-        search of ours comes to the same on that node: none that could stay, and with those last whose
-        going a budget forbids."""
-        pod_class = attempt.pod_class
-        framework, view = self._frameworks[pod_class.profile], self._cache.view
-        pod = prepared(framework, pod_class.info, view, attempt.pod.record.uid)
-        row, victims = proposal.node_row, np.array(proposal.victims, np.intp)
-        if is_believed:
-            return fits_without(pod, row, victims)
-        return set(victims_on(pod, row).tolist()) == set(proposal.victims)
+        """Whether the pod fits without the victims; and where what there is to look at has changed
+        since that was searched, whether a search on that node comes to the same victims now: none that
+        could stay, and with those last whose going a budget forbids."""
+        pod_class, cache = attempt.pod_class, self._cache
+        framework = self._frameworks[pod_class.profile]
+        pod = prepared(framework, pod_class.info, cache.view, attempt.pod.record.uid)
+        row, victims = proposal.node_row, proposal.victims
+        changed_at = cache.generation if pod.plan.is_wide else int(cache.nodes.generation[row])
+        if victims and changed_at > searched_at:
+            return set(victims_on(pod, row).tolist()) == set(victims)
+        return fits_without(pod, row, np.array(victims, np.intp))
 
     def _order(self, preemptor: "Preemptor", victim: CachedPod, *, is_given_up: bool) -> None:
         record, attempt = victim.record, preemptor.attempt

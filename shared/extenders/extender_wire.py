@@ -10,6 +10,7 @@ Shapes: staging/src/k8s.io/kube-scheduler/extender/v1/types.go, v1.36.2.
 """
 
 import json
+from functools import cache
 from typing import Annotated, Any, Final, NamedTuple, NoReturn, TypeVar
 
 import msgspec
@@ -129,6 +130,8 @@ class FilterAnswer(NamedTuple):
 
 _T = TypeVar("_T")
 _encoder: Final = msgspec.json.Encoder()
+_type_info: Final = cache(inspect.type_info)
+"""Looked at once: it takes some milliseconds."""
 
 
 def node_names_args(pod: bytes, names: list[str]) -> bytes:
@@ -222,7 +225,7 @@ def check_bind_result(body: bytes) -> None:
 def _decoded(body: bytes, kind: type[_T], what: str) -> _T:
     try:
         found, _ = _json.raw_decode(body.decode().lstrip(_JSON_SPACE))
-        return msgspec.convert(_as_go_reads(found, inspect.type_info(kind)), kind)
+        return msgspec.convert(_as_go_reads(found, _type_info(kind)), kind)
     except (ValueError, RecursionError) as error:  # msgspec's and json's errors are ValueErrors.
         raise ExtenderError(f"{what} cannot be used: {error}") from error
 

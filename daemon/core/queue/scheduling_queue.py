@@ -40,6 +40,7 @@ from daemon.core.queue.queued_pod import NO_PLUGINS, Place, QueuedPod
 from daemon.core.queue.unschedulable import UnschedulablePods
 from daemon.core.queue.wakeups import Strategy, Wakeups, woken_by
 from shared.framework.cluster_event import (
+    ASSIGNED_POD_DELETE,
     BACKOFF_COMPLETE,
     FORCE_ACTIVATE,
     POP_FROM_BACKOFF,
@@ -385,6 +386,17 @@ class SchedulingQueue:
             moved_count += self._requeue(pod, strategy, now_s, event.label) != Place.UNSCHEDULABLE
         self._in_flight.record(change)
         return moved_count
+
+    def wake_after_nomination(self, view: PodView, now_s: float, node_name: str = "") -> None:
+        """A pod is nominated no more, to the node that its status names or to `node_name`: pods of no
+        higher priority had to leave its room alone, and may use it now."""
+        if node_name:
+            record = msgspec.structs.replace(view.record, nominated_node_name=node_name)
+            view = view._replace(record=record)
+        priority = view.info.priority
+        self.move_all_to_active_or_backoff(
+            ASSIGNED_POD_DELETE, view, None, now_s, priority_max=priority
+        )
 
     def let_in(self, uids: Iterable[str], gate: str, label: str, now_s: float) -> None:
         """Something happened (the event's `label`) after which the plugin `gate` is asked again about

@@ -341,3 +341,45 @@ def test_a_nomination_ends_where_nobody_looks_for_room() -> None:
     assert pipeline.nominated == {waiting.uid: ""}
     assert pipeline.state.queue.nominator.node_of(waiting.uid) is None
     pipeline.check()
+
+
+def test_who_waits_for_room_is_told_of_a_nomination_that_no_status_came_to_name() -> None:
+    """One that matters more takes the node, and leaves alone what was kept of it besides."""
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0", cpu="4")], bound_pods(4))
+    pipeline.add_pod(make_pod("middle", cpu="4", priority=5, host_port=80))
+    while not pipeline.victims:
+        assert pipeline.step_owner() or pipeline.step_scorer(0)
+    waiting = make_pod("waiting", cpu=None, host_port=80)
+    pipeline.add_pod(waiting)
+    while pipeline.step_owner() or pipeline.step_scorer(0):
+        pass
+    assert not pipeline.orders
+    pipeline.add_pod(make_pod("high", cpu="4", priority=10))
+    while pipeline.step_owner() or pipeline.step_scorer(0):
+        pass
+    pipeline.advance(20.0)
+    while pipeline.step_owner() or pipeline.step_scorer(0):
+        pass
+    assert [order.uid for order in pipeline.orders] == [waiting.uid]
+    pipeline.check()
+
+
+@pytest.mark.parametrize(("gone_count", "victim_count"), [(1, 1), (2, 0)])
+def test_nobody_goes_for_room_that_came_while_a_proposal_was_under_way(
+    gone_count: int, victim_count: int
+) -> None:
+    pipeline = Pipeline()
+    pods = bound_pods(4)
+    pipeline.sync([make_node("n0", cpu="4")], pods)
+    pipeline.add_pod(make_pod("high", cpu="2", priority=10))
+    while not pipeline.to_owner or not pipeline.scorers[0].proposal_sequence:
+        assert pipeline.step_scorer(0) or pipeline.step_owner()
+    for pod in pods[:gone_count]:  # The search takes the last ones that came.
+        pipeline.delete_pod(pod)
+    while pipeline.step_owner() or pipeline.step_scorer(0):
+        pass
+    assert pipeline.state.counters[Count.PREEMPTIONS_REJECTED] == 1
+    assert len(pipeline.victims) == victim_count
+    assert pods[0].uid not in {victim.uid for victim in pipeline.victims}
+    pipeline.check()
