@@ -419,12 +419,14 @@ class Judge:
         if not self.leads:
             return not state.cache.assumed_pods()
         # Without nodes nobody rejects a pod, so nobody can say what would help it: it is tried for ever.
-        # So is a group that has no place, a pod whose place on Permit it takes, and an object that nobody
-        # can make sense of: each time after its back-off.
+        # So is a group that has no place, a pod whose place on Permit it takes, and an object that
+        # nobody can make sense of: each time after its back-off.
         is_trying = any(
             pod.place is not Place.UNSCHEDULABLE
             for pod in state.queue
-            if not (pod.record.group or _is_beyond(waiting(pod.record)) or is_poison(pod.record.name))
+            if not (
+                pod.record.group or _is_beyond(waiting(pod.record)) or is_poison(pod.record.name)
+            )
         )
         return not (
             (is_trying and state.cache.node_count())

@@ -221,9 +221,7 @@ class Committer:
             self._outgoing.counters[Count.PREEMPTION_ATTEMPTS] += 1
         if failure.preemption is not None:
             try:
-                victim_count = self.nominate(
-                    scorer, attempt, failure.preemption, generation, now_s
-                )
+                victim_count = self.nominate(scorer, attempt, failure.preemption, generation, now_s)
             except ObjectError as error:
                 forget_worked_out(self._facts.cache, self._facts.checker)
                 self._ends.fail(attempt, left_out(error), now_s)

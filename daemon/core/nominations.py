@@ -253,9 +253,7 @@ class NominationBook:
         changed then. `searched_at`: what was there at this generation is known to need these victims."""
         with reading("pod", attempt.pod):
             victims = self._confirmed(attempt, proposal, generation)
-            is_right = victims is not None and (
-                self._makes_room(attempt, proposal, searched_at)
-            )
+            is_right = victims is not None and self._makes_room(attempt, proposal, searched_at)
         if victims is None or not is_right:
             if 0 <= proposal.node_row < self._cache.nodes.row_count:
                 self._cache.touch_row(proposal.node_row)
@@ -328,9 +326,7 @@ class NominationBook:
             victims.append(victim)
         return victims
 
-    def _makes_room(
-        self, attempt: Attempt, proposal: PreemptionProposal, searched_at: int
-    ) -> bool:
+    def _makes_room(self, attempt: Attempt, proposal: PreemptionProposal, searched_at: int) -> bool:
         """Whether the pod fits without the victims; and where what there is to look at has changed
         since that was searched, whether a search on that node comes to the same victims now: none that
         could stay, and with those last whose going a budget forbids."""

@@ -130,8 +130,6 @@ class FilterAnswer(NamedTuple):
 
 _T = TypeVar("_T")
 _encoder: Final = msgspec.json.Encoder()
-_type_info: Final = cache(inspect.type_info)
-"""Looked at once: it takes some milliseconds."""
 
 
 def node_names_args(pod: bytes, names: list[str]) -> bytes:
@@ -228,6 +226,11 @@ def _decoded(body: bytes, kind: type[_T], what: str) -> _T:
         return msgspec.convert(_as_go_reads(found, _type_info(kind)), kind)
     except (ValueError, RecursionError) as error:  # msgspec's and json's errors are ValueErrors.
         raise ExtenderError(f"{what} cannot be used: {error}") from error
+
+
+@cache
+def _type_info(kind: Any) -> inspect.Type:
+    return inspect.type_info(kind)  # Takes milliseconds.
 
 
 def _as_go_reads(found: Any, kind: inspect.Type) -> Any:

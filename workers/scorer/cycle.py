@@ -86,6 +86,7 @@ class Cycle:
     def run(self, batch: SchedulePods, proposal_sequence: int) -> BatchAnswers:
         """An answer to every task. Of a group that cannot be placed as a whole, or has to wait for room,
         nothing stays on the copy."""
+        self._forget_retired()
         if batch.group is None:
             return self._run(batch, proposal_sequence, NO_LIMITS)
         return GroupCycle(
@@ -118,7 +119,6 @@ class Cycle:
     ) -> BatchAnswers:
         if batch.runs:
             self._last_class_id = batch.runs[-1].class_id
-        self._forget_retired()
         placements = Placements([], [])
         answers = BatchAnswers(placements, [], [])
         failed: dict[int, Known] = {}

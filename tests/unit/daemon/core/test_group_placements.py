@@ -396,3 +396,18 @@ def test_of_many_racks_only_the_winner_is_tried(
     berth.settle()
     assert tried == 1
     assert len(berth.bound_names()) == (0 if (keys, count) == ("rack", 3) else count)
+
+
+def test_a_class_that_is_gone_is_forgotten_for_all_nodes_though_a_group_looks_at_some() -> None:
+    berth = Racks({"r1": 1, "r2": 1})
+    (pod,) = plain("lone", group="")
+    berth.add(pod)
+    scorer = berth.scorers[0]
+    (class_id,) = scorer.replica.classes
+    berth.delete_pod(pod)
+    berth.settle()
+    assert scorer.replica.newly_retired == [class_id]
+    berth.constrain("pg1", 2)
+    berth.add(*plain("p1", "p2"))
+    assert len(berth.racks_of("p1", "p2")) == 1
+    assert not scorer.cycle._engine.knows(class_id)
