@@ -44,9 +44,7 @@ def differences(cache: Cache, replica: Replica) -> list[str]:
     if not np.array_equal(rows, theirs.present_rows()):
         return ["other nodes than the owner"]
     found = [
-        name
-        for name in PLAIN
-        if not np.array_equal(getattr(ours, name)[rows], getattr(theirs, name)[rows])
+        name for name in PLAIN if (getattr(ours, name)[rows] != getattr(theirs, name)[rows]).any()
     ]
     for row in rows.tolist():
         found += [
@@ -58,9 +56,7 @@ def differences(cache: Cache, replica: Replica) -> list[str]:
             found.append("labels")
     count = len(ours.resources)
     for name in ("requested", "allocatable"):
-        if not np.array_equal(
-            getattr(ours, name)[:count, rows], getattr(theirs, name)[:count, rows]
-        ):
+        if (getattr(ours, name)[:count, rows] != getattr(theirs, name)[:count, rows]).any():
             found.append(name)
     return found + _pod_differences(cache, replica) + _object_differences(cache, replica)
 
@@ -83,17 +79,14 @@ def _pod_differences(cache: Cache, replica: Replica) -> list[str]:
     return [
         f"pods' {name}"
         for name in POD_COLUMNS
-        if not np.array_equal(
-            getattr(cache.pod_table, name)[rows], getattr(replica.pods, name)[rows]
-        )
+        if (getattr(cache.pod_table, name)[rows] != getattr(replica.pods, name)[rows]).any()
     ]
 
 
 def _object_differences(cache: Cache, replica: Replica) -> list[str]:
     found = []
     for kind in ALL_KINDS:
-        ours, theirs = cache.objects.all(kind.plural), replica.objects.all(kind.plural)
-        if ours.keys() != theirs.keys() or any(ours[key] != theirs[key] for key in ours):
+        if cache.objects.all(kind.plural) != replica.objects.all(kind.plural):
             found.append(kind.plural)
         mine, other = cache.objects.assumed(kind.plural), replica.objects.assumed(kind.plural)
         if mine != other:

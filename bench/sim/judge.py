@@ -75,6 +75,8 @@ class Judge:
         """(worker, number of its proposals) -> the nodes that it meant, in order."""
         self._meant_for: dict[str, str] = {}
         """Uid -> the node that the proposal in hand means for it."""
+        self._was_told = False
+        """The owner has read something since it was last looked at."""
         self._ready: tuple[object, ...] = ()
         self._last_order: dict[bytes, int] = {}
         self.counts: Counter[str] = Counter()
@@ -159,8 +161,10 @@ class Judge:
 
     def _look_at_owner(self, owner: OwnerProcess) -> None:
         state = owner.state
-        for problem in problems(state.cache, state.queue):
-            raise SimulatedFailure("contradiction", problem)
+        if self._was_told:  # What only time brings about shows after the next message.
+            self._was_told = False
+            for problem in problems(state.cache, state.queue):
+                raise SimulatedFailure("contradiction", problem)
         self._begun.check(state.cache)
         refused_count = (
             state.counters[Count.PROPOSALS_REJECTED] + state.counters[Count.PREEMPTIONS_REJECTED]
@@ -387,6 +391,7 @@ class Judge:
 
     def _read(self, received: Received) -> None:
         """What the owner is about to act on."""
+        self._was_told = True
         owner, message = self._owner, received.message
         if owner is None or not isinstance(message, Proposals) or message.epoch != owner.epoch:
             return
