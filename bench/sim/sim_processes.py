@@ -244,6 +244,16 @@ class ScorerProcess(LoopProcess):
             self.exit_code = exit_codes.OK
         return again_s or 0.0
 
+    def stop_until(self, time_s: float) -> None:
+        super().stop_until(time_s)
+        if self.caller is not None:
+            self.caller.process.stop_until(time_s)
+
+    def start_again(self) -> None:
+        super().start_again()
+        if self.caller is not None:
+            self.caller.process.start_again()
+
     def kill(self) -> None:
         if self.is_alive:
             super().kill()
