@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from daemon.core.cached_nodes import NO_CLAIMS, CachedNodes, NodeInfo, take_rows
-from daemon.core.grouped_pods import GroupedPods
+from daemon.core.grouped_pods import GroupedPods, group_id_of
 from daemon.core.pod_classes import PodClass, PodClasses
 from daemon.core.pod_lifecycle import NEVER, CachedPod, Cause, PodPhase, Story
 from shared.columns.journal import Changes
@@ -310,7 +310,7 @@ class Cache(CachedNodes):
         )
         table.is_preempted[rows] = is_terminating & [record.is_preempted for record in records]
         table.name_hash[rows] = [name_hash(record.name) for record in records]
-        table.group_id[rows] = [self.grouped.id_of(record) for record in records]
+        table.group_id[rows] = [group_id_of(record) for record in records]
 
     def _new_pod(
         self, record: PodRecord, pod_class: PodClass, node_name: str, cause: Cause
@@ -398,7 +398,7 @@ class Cache(CachedNodes):
             is_terminating=bool(pod.record.deleted),
             is_preempted=pod.is_evicted or (bool(pod.record.deleted) and pod.record.is_preempted),
             name_hash=name_hash(pod.record.name),
-            group_id=self.grouped.id_of(pod.record),
+            group_id=group_id_of(pod.record),
         )
         self.journal.pod_changed(pod.row)
 

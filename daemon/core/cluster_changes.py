@@ -37,12 +37,12 @@ from shared.framework.cluster_event import (
 from shared.framework.queueing_hints import ChangedObject, PodView
 from shared.kube.object_codec import decode_object
 from shared.kube.objects import Node
+from shared.kube.pod_group_rules import quorum
 from shared.kube.pod_record import PodRecord, scheduler_name_of
 from shared.kube.resources import POD_GROUPS
 from shared.limits import RESOURCES_MAX
 from shared.messages.to_binder import PodVerdict
 from shared.plugin_names import GANG_SCHEDULING
-from shared.plugins.gates.gang_scheduling import quorum
 from shared.telemetry.metrics import Count
 
 _RESOURCES: Final = {

@@ -30,7 +30,7 @@ from daemon.core.verdicts import group_verdict
 from shared.errors import ObjectError
 from shared.faults import reading
 from shared.messages.from_scorer import Failure, GroupRoom, PreemptionProposal, Proposals
-from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE, WAITING_FOR_OTHERS, priority_of
+from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE, WAITING_FOR_OTHERS
 from shared.telemetry.metrics import Count
 
 WAITING_FOR_PREEMPTION: Final = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
@@ -128,7 +128,7 @@ class GroupCommits:
         self._outgoing.counters.observe("podgroup_attempt_s", labels, now_s - first.pod.popped_s)
         group = self._facts.groups.of(key)
         settings = self._facts.settings.groups
-        if group is None or (settings is not None and not settings.writes_conditions):
+        if group is None or (settings is not None and settings.are_foreign):
             return  # Gone meanwhile, and with it who could be told; or another scheduler's.
         verdict = group_verdict(
             group, message, is_scheduled=result == "scheduled", is_error=result == "error"
@@ -236,7 +236,7 @@ class GroupCommits:
         placed = _placed(scorer, room)
         if group is None or len(placed) < facts.groups.needed(key, first.pod):
             return False
-        priority = priority_of(group)
+        priority = facts.groups.priority(group, (attempt.pod for attempt, _ in placed))
         try:
             with reading("pod", first.pod):
                 victims = confirmed_victims(

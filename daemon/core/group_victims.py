@@ -18,7 +18,7 @@ from daemon.core.pod_lifecycle import CachedPod
 from shared.framework.prepared_pod import prepared, run_filters_with_nominated
 from shared.framework.runtime import Framework
 from shared.framework.what_if import WhatIf
-from shared.plugins.gates.gang_scheduling import goes_as_a_whole, priority_of
+from shared.kube.pod_group_rules import goes_as_a_whole, priority_of
 
 Placed = tuple[Attempt, int]
 """A pod of the group, and the row of its node."""

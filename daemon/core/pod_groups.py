@@ -19,6 +19,7 @@ import msgspec
 from daemon.core.cache import Cache
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.kube.objects import PodGroup
+from shared.kube.pod_group_rules import lets_in, needed, priority_of, quorum, topology_keys_of
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import POD_GROUPS
 from shared.messages.to_scorer import (
@@ -26,17 +27,8 @@ from shared.messages.to_scorer import (
     GroupTask,
     PlacementTask,
     TopologyLevel,
-    VictimGroup,
 )
 from shared.plugin_names import GANG_SCHEDULING
-from shared.plugins.gates.gang_scheduling import (
-    goes_as_a_whole,
-    lets_in,
-    needed,
-    priority_of,
-    quorum,
-    topology_keys_of,
-)
 from shared.plugins.preemption.default_preemption import NEVER, NEVER_POLICY
 
 NO_PREEMPTION: Final = (
@@ -58,7 +50,8 @@ class GroupSettings(msgspec.Struct, frozen=True):
     preempting_profiles: frozenset[str] | None = None
     """With the gate WorkloadAwarePreemption: those with the plugin DefaultPreemption. Room is made for a
     group as a whole then. None: for each of its pods by itself."""
-    writes_conditions: bool = True
+    are_foreign: bool = False
+    """Other schedulers', who write their status, and do not know their priority."""
     reservation_s: float = 0.0
     """How long a gang waits before room is held for it, and for how long; 0: never."""
 
@@ -231,13 +224,7 @@ class PodGroups:
         refusal = self._why_nobody_goes(unit, group)
         if refusal or group is None:
             return GroupPreemption(refusal)
-        others = ((group_id, self.of(key)) for key, group_id in self._cache.grouped)
-        whole = [
-            VictimGroup(group_id, priority_of(other))
-            for group_id, other in others
-            if other is not None and goes_as_a_whole(other)
-        ]
-        return GroupPreemption("", priority_of(group), whole)
+        return GroupPreemption("", self.priority(group, unit.pods))
 
     def _why_nobody_goes(self, unit: Unit, group: PodGroup | None) -> str:
         """In upstream's order (`runWorkloadAwarePreemption`, `preemptorEligibleToPreemptOthers`)."""
@@ -249,6 +236,14 @@ class PodGroups:
         if any(pod.info.spec.preemption_policy == NEVER for pod in unit.pods):
             return NEVER_POLICY
         return ""
+
+    def priority(self, group: PodGroup, pods: Iterable[QueuedPod]) -> int:
+        """Of a group as a whole, of which these pods are to be placed. Other schedulers have none but
+        that of pods (Volcano a class, which pods have as well): then nobody goes who matters as much as
+        any of them."""
+        if self._settings is not None and self._settings.are_foreign:
+            return min(pod.priority for pod in pods)
+        return priority_of(group)
 
     def needed(self, key: str, pod: QueuedPod) -> int:
         """So many of the pods of `pod`'s group have to find a place now."""

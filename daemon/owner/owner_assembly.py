@@ -121,7 +121,7 @@ def _group_settings(
         having(GANG_SCHEDULING, "preEnqueue"),
         placing if gates[TOPOLOGY_AWARE_WORKLOAD_SCHEDULING] else None,
         preempting if gates[WORKLOAD_AWARE_PREEMPTION] else None,
-        writes_conditions=not options.has_foreign_groups,
+        are_foreign=options.has_foreign_groups,
         reservation_s=options.gang_reservation_s,
     )
 

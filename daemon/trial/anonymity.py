@@ -23,8 +23,8 @@ from shared.errors import ConfigurationError
 from shared.faults import UNDECODABLE
 from shared.kube.decode import INITIAL_EVENTS_END
 from shared.kube.foreign_groups import FOREIGN_GROUPS
+from shared.kube.pod_group_rules import TOPOLOGY_KEYS
 from shared.kube.volume_names import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
-from shared.plugins.gates.gang_scheduling import TOPOLOGY_KEYS
 from shared.plugins.volumes.csi_node_columns import MIGRATED_PLUGINS
 from shared.plugins.volumes.volume_rules import BETA_STORAGE_CLASS
 

@@ -270,7 +270,7 @@ def _read_pods(pods: PodTable, delta: DeltaBody, reader: "_BufferReader") -> Row
     pods.write_rows(rows, class_id, node_row, start_s, is_terminating)
     pods.is_preempted[rows] = reader.take(np.bool_, (count,))
     pods.name_hash[rows] = reader.take(np.uint32, (count,))
-    pods.group_id[rows] = reader.take(np.int32, (count,))
+    pods.group_id[rows] = reader.take(np.int64, (count,))
     return rows
 
 

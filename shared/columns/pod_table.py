@@ -9,6 +9,8 @@ Rows are recycled; `node_row` is -1 for a free one.
 """
 
 import zlib
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Final
 
 import numpy as np
@@ -36,6 +38,12 @@ def name_hash(name: str) -> int:
     return zlib.crc32(name.encode())
 
 
+@lru_cache(1 << 14)
+def group_id(key: str) -> int:
+    """What the table holds of a pod's group (`namespace/name`), which nobody takes for another one's."""
+    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) >> 1
+
+
 class PodTable:
     """The arrays; `row_count` rows were ever used. Written by its methods only: they keep the log."""
 
@@ -52,8 +60,8 @@ class PodTable:
         """Being deleted because a scheduler preempted it."""
         self.name_hash = np.zeros(self.capacity, np.uint32)
         """See `name_hash`; 0 for placements that the owner has not settled."""
-        self.group_id: Int32s = np.zeros(self.capacity, np.int32)
-        """Of its pod group, as the owner numbers those of pods on nodes; 0: none."""
+        self.group_id: Int64s = np.zeros(self.capacity, np.int64)
+        """See `group_id`; 0: none."""
 
     def reserve(self, row_count: int) -> None:
         """Makes room for rows 0..row_count-1 and counts them as used."""

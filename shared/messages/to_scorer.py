@@ -87,15 +87,6 @@ class GroupPreemption(msgspec.Struct, array_like=True, frozen=True):
     """Why nobody has to; else empty, and the rest says who may."""
     priority: int = 0
     """Of the group, whatever its pods have."""
-    whole: list["VictimGroup"] = []
-
-
-class VictimGroup(msgspec.Struct, array_like=True, frozen=True):
-    """A group whose pods go together or not at all."""
-
-    group_id: int
-    """In the pod table."""
-    priority: int
 
 
 class GroupTask(msgspec.Struct, array_like=True, frozen=True):

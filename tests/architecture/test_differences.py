@@ -33,6 +33,7 @@ LINES: Final[dict[str, str]] = {
     "pod groups: topology keys": (
         "unit/daemon/core/test_group_placements.py::test_the_narrowest_key_that_has_room_is_taken"
     ),
+    "pod groups: victims of a gang with the annotation": "properties/test_elastic_gangs.py",
     "pod groups: the condition of a group without a place": (
         f"{GROUPS}::test_the_condition_says_what_a_gang_lacks"
     ),

@@ -35,6 +35,7 @@ from shared.framework.prepared_pod import (
     run_filters_with_nominated,
 )
 from shared.framework.status import SUCCESS, Code, Status
+from shared.framework.victim_groups import are_spare
 from shared.framework.what_if import WhatIf
 from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.plugins.preemption.default_preemption import refusal
@@ -196,10 +197,12 @@ def pick(
     priority = cluster.usages.priorities(cluster.pods.class_id[victims])
     highest = priority[starts]
     is_highest = priority == np.repeat(highest, counts)
+    is_spare = are_spare(cluster, victims, np.repeat(np.arange(len(counts)), counts))
     start_s = np.where(is_highest, cluster.pods.start_s[victims], np.iinfo(np.int64).max)
     worse = (
         candidates.violations,
         highest,
+        np.logical_or.reduceat(is_highest & ~is_spare, starts),
         np.add.reduceat(priority + PRIORITY_SHIFT, starts),
         counts,
         -np.minimum.reduceat(start_s, starts),

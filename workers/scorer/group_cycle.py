@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
-import msgspec
 import numpy as np
 
 from shared.columns.schema import Int64s, Rows
@@ -104,11 +103,10 @@ class GroupCycle:
             told = f"{told}, {room}"
         answers = answers._replace(group_message=f"{told}; {self._lack(answers)}")
         hold = self._group.hold
-        room = "" if hold is None else make_room(self._replica.view, hold, self._where_enough_fit)
-        if not isinstance(room, str):
-            awaited = msgspec.structs.replace(room, is_awaited=True)
-            return answers._replace(group_room=awaited)
-        return answers
+        if hold is None:
+            return answers
+        room = make_room(self._replica.view, hold, self._where_enough_fit, is_awaited=True)
+        return answers if isinstance(room, str) else answers._replace(group_room=room)
 
     def _lack(self, answers: BatchAnswers) -> str:
         classes = self._replica.classes

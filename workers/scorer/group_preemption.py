@@ -3,7 +3,8 @@
 All that are less important than the group are taken off the copy. If the group can be placed then, they
 are put back one after the other, the most important first and before all others those whose going a
 budget forbids, as long as the group still has room. Who cannot be put back has to go. A group that is
-disrupted as a whole is one victim, wherever its pods are.
+disrupted as a whole is one victim, wherever its pods are. Of those of one priority the pods that elastic
+gangs can do without are the last; each that has to go leaves its gang with fewer of these.
 
 Upstream places the group once for each of them. Here many are put back at once, twice as many each
 time that the group still has room, and half as many where it has not. That comes to the same unless the
@@ -14,13 +15,15 @@ Rules: pkg/scheduler/framework/preemption/podgrouppreemption.go and types.go, v1
 are alike in all that counts the order is that of the pod table; upstream's is random.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 
-from shared.columns.schema import Bools, Int32s, Int64s, Rows
+from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
+from shared.framework.victim_groups import are_spare, victim_groups
 from shared.framework.what_if import WhatIf
 from shared.messages.from_scorer import GroupRoom, Placements
 from shared.messages.to_scorer import GroupPreemption
@@ -42,28 +45,34 @@ class VictimUnits(NamedTuple):
     """Where each unit's pods begin, shape (n + 1,)."""
     pods: Rows
     """Rows of the pod table, shape (m,)."""
+    priority: Int64s
+    """Of each unit, shape (n,)."""
 
     def pods_of(self, units: Rows) -> Rows:
         return self.pods[_spans(self.starts[units], self.starts[units + 1] - self.starts[units])]
 
 
-def make_room(cluster: ClusterView, task: GroupPreemption, fits: Fits) -> GroupRoom | str:
-    """Who has to go, or why that is of no use. On return the copy is as before."""
+def make_room(
+    cluster: ClusterView, task: GroupPreemption, fits: Fits, *, is_awaited: bool = False
+) -> GroupRoom | str:
+    """Who has to go, or why that is of no use. On return the copy is as before. `is_awaited`: pods go by
+    themselves, each when it ends."""
     if task.refusal:
         return task.refusal
-    units = victim_units(cluster, task)
+    whole = {} if is_awaited else victim_groups(cluster).whole
+    units = victim_units(cluster, task.priority, whole)
     if not len(units.pods):
         return NO_VICTIMS
     is_violating = Budgets(cluster).violated_by(units.pods, units.starts)
-    count = len(is_violating)
-    order = np.lexsort((np.arange(count), ~is_violating))
     rows = np.unique(cluster.pods.node_row[units.pods]).astype(np.intp)
     try:
         with WhatIf(cluster, rows, with_pods=True) as what_if:
-            search = _Search(cluster, rows, what_if, units, fits)
-            room = search.without(order)
+            search = _Search(cluster, what_if, units, is_violating, fits)
+            room = search.without(search.in_order(np.arange(len(is_violating))))
     finally:
         cluster.journal.usage.extend(rows.tolist())
+    if room is not None and is_awaited:
+        room = msgspec.structs.replace(room, is_awaited=True)
     return room or UNSCHEDULABLE
 
 
@@ -71,13 +80,29 @@ class _Search:
     """One, within its what-if."""
 
     def __init__(
-        self, cluster: ClusterView, rows: Rows, what_if: WhatIf, units: VictimUnits, fits: Fits
+        self,
+        cluster: ClusterView,
+        what_if: WhatIf,
+        units: VictimUnits,
+        is_violating: Bools,
+        fits: Fits,
     ) -> None:
         self._cluster = cluster
-        self._rows = rows
         self._what_if = what_if
         self._units = units
+        self._is_violating = is_violating
         self._fits = fits
+        self._first_pods = units.pods[units.starts[:-1]]
+        of_group = cluster.pods.group_id[self._first_pods]
+        self._is_elastic = np.isin(of_group, victim_groups(cluster).elastic)
+
+    def in_order(self, left: Rows) -> Rows:
+        """Of putting back those that are left."""
+        left = np.sort(left)
+        apart = np.zeros(len(left), np.intp)
+        is_spare = are_spare(self._cluster, self._first_pods[left], apart)
+        keys = left, is_spare, -self._units.priority[left], ~self._is_violating[left]
+        return left[np.lexsort(keys)]
 
     def without(self, order: Rows) -> GroupRoom | None:
         """Who has to go; None where not even all of them make room. `order`: of putting them back."""
@@ -100,6 +125,8 @@ class _Search:
             if len(block) == 1:
                 victims += block.tolist()
                 place += 1
+                if self._is_elastic[block].any():
+                    order[place:] = self.in_order(order[place:])
             size = max(1, len(block) // 2)
         gone = self._units.pods_of(np.array(sorted(victims), np.intp))
         return GroupRoom(gone.tolist(), placements)
@@ -116,33 +143,37 @@ class _Search:
         self._cluster.journal.usage.extend(self._cluster.pods.node_row[pods].tolist())
 
 
-def victim_units(cluster: ClusterView, task: GroupPreemption) -> VictimUnits:
-    """All that is less important than the group (`moreImportantVictim` is the order)."""
+def victim_units(cluster: ClusterView, below: int, whole: Mapping[int, int]) -> VictimUnits:
+    """All that is less important than that (`moreImportantVictim` is the order). `whole` as in
+    `VictimGroups`."""
     pods = cluster.pods
     used = pods.used_rows()
     group_id = pods.group_id[used]
-    is_in_unit = np.isin(group_id, [unit.group_id for unit in task.whole])
+    is_in_unit = np.isin(group_id, np.array(list(whole), np.int64))
     lone = used[~is_in_unit]
     priority = cluster.usages.priorities(pods.class_id[lone])
-    lone, priority = lone[priority < task.priority], priority[priority < task.priority]
+    lone, priority = lone[priority < below], priority[priority < below]
     is_grouped = pods.group_id[lone] > 0
-    parts = _parts(used[is_in_unit], group_id[is_in_unit], task)
+    lower = {key: value for key, value in whole.items() if value < below}
+    parts = _parts(used[is_in_unit], group_id[is_in_unit], lower)
+    priority = np.concatenate((priority, np.array([each for each, _ in parts], np.int64)))
     counts = np.array([1] * len(lone) + [len(rows) for _, rows in parts], np.intp)
     rows = np.concatenate([lone, *(rows for _, rows in parts)]).astype(np.intp)
     starts = np.concatenate((np.zeros(1, np.intp), np.cumsum(counts)))
     if not len(rows):
-        return VictimUnits(starts, rows)
+        return VictimUnits(starts, rows, priority)
     order = np.lexsort(
         (
             rows[starts[:-1]],
             np.minimum.reduceat(pods.start_s[rows], starts[:-1]),
             -np.concatenate((is_grouped.astype(np.intp), counts[len(lone) :])),
             np.concatenate((~is_grouped, np.zeros(len(parts), np.bool_))),
-            -np.concatenate((priority, np.array([each for each, _ in parts], np.int64))),
+            -priority,
         )
     )
     ordered = rows[_spans(starts[order], counts[order])]
-    return VictimUnits(np.concatenate((np.zeros(1, np.intp), np.cumsum(counts[order]))), ordered)
+    starts = np.concatenate((np.zeros(1, np.intp), np.cumsum(counts[order])))
+    return VictimUnits(starts, ordered, priority[order])
 
 
 def has_unconfirmed(cluster: ClusterView, priority: int) -> bool:
@@ -154,15 +185,14 @@ def has_unconfirmed(cluster: ClusterView, priority: int) -> bool:
     return bool(is_lower.any())
 
 
-def _parts(rows: Rows, group_id: Int32s, task: GroupPreemption) -> list[tuple[int, Rows]]:
-    """Priority and pods of each less important group that goes as a whole."""
+def _parts(rows: Rows, group_id: Int64s, lower: Mapping[int, int]) -> list[tuple[int, Rows]]:
+    """Priority and pods of each of these groups."""
     if not len(rows):
         return []
     order = np.argsort(group_id, kind="stable")
     ids, firsts = np.unique(group_id[order], return_index=True)
     pods_of = dict(zip(ids.tolist(), np.split(rows[order], firsts[1:]), strict=True))
-    lower = [unit for unit in task.whole if unit.priority < task.priority]
-    return [(unit.priority, pods_of[unit.group_id]) for unit in lower if unit.group_id in pods_of]
+    return [(priority, pods_of[key]) for key, priority in lower.items() if key in pods_of]
 
 
 def _spans(firsts: Rows, counts: Rows) -> Rows:

@@ -16,6 +16,7 @@ import numpy as np
 from shared.columns.pod_table import name_hash
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
+from shared.framework.victim_groups import are_spare
 from shared.kube.objects import PodDisruptionBudget
 from shared.selectors.label_selector import NOTHING, Selector, SelectorError, parse_label_selector
 
@@ -175,7 +176,11 @@ def potential_victims_on(
     found, priorities = found[is_lower], priorities[is_lower]
     at = position[pods.node_row[found]]
     order = np.lexsort((found, pods.start_s[found], -priorities, at))
-    found, at = found[order], at[order]
+    found, at, priorities = found[order], at[order], priorities[order]
+    is_spare = are_spare(cluster, found, at)
+    if is_spare.any():
+        order = np.lexsort((is_spare, -priorities, at))
+        found, at = found[order], at[order]
     counts = np.bincount(at, minlength=len(rows))
     kept = counts > 0
     starts = _starts(counts[kept])

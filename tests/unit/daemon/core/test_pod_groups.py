@@ -56,7 +56,7 @@ class Gangs(Pipeline):
         schedulers: tuple[str, ...] = ("default-scheduler",),
         has_placements: bool = False,
         preempting: frozenset[str] | None = None,
-        writes_conditions: bool = True,
+        are_foreign: bool = False,
         reservation_s: float = 0.0,
         **more: Any,
     ) -> None:
@@ -65,7 +65,7 @@ class Gangs(Pipeline):
             frozenset(schedulers),
             placing,
             preempting,
-            writes_conditions=writes_conditions,
+            are_foreign=are_foreign,
             reservation_s=reservation_s,
         )
         super().__init__(worker_count, groups=settings, schedulers=schedulers, **more)
@@ -425,7 +425,7 @@ def test_the_condition_says_what_a_gang_lacks() -> None:
 
 
 def test_groups_of_other_schedulers_are_placed_and_their_status_is_left_to_them() -> None:
-    berth = Gangs(writes_conditions=False)
+    berth = Gangs(are_foreign=True)
     berth.add_group("pg1", 3)
     berth.add(*gang("p1", "p2", "p3"))
     assert berth.bound_names() == {"p1", "p2", "p3"}

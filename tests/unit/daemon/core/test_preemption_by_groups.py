@@ -10,9 +10,11 @@ import random
 from collections.abc import Iterable
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from daemon.core.pod_groups import NO_PREEMPTION, NOT_WITH_CONSTRAINTS
+from shared.kube.pod_group_rules import ELASTIC
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import ObjectDeleted, PodChanged
 from tests.support.builders import make_node
@@ -354,3 +356,100 @@ def test_generated_gangs_have_those_go_that_counting_says(first: int) -> None:
             berth.until_placed(*names)
         preempted_count += bool(expected)
     assert preempted_count
+
+
+# Elastic gangs ----------------------------------------------------------------------------------
+
+ELASTIC_GANG: Final = {ELASTIC: "true"}
+
+
+def training(name: str, *placed: tuple[str, str], priority: int = 10) -> list[PodRecord]:
+    """Members on nodes, the oldest first."""
+    pods = [
+        member(pod, name, uid=f"uid-{pod}", node_name=node, priority=priority)
+        for pod, node in placed
+    ]
+    return [
+        msgspec.structs.replace(pod, started=f"2026-01-01T00:00:{age:02}Z")
+        for age, pod in enumerate(pods)
+    ]
+
+
+@pytest.mark.parametrize("annotations", [ELASTIC_GANG, {}])
+@pytest.mark.parametrize("preempting", [PREEMPTING, None])
+def test_what_an_elastic_gang_has_above_its_quorum_goes_before_its_equals(
+    annotations: dict[str, str], preempting: frozenset[str] | None
+) -> None:
+    berth = Preempting("2", "2", preempting=preempting)
+    berth.group("train", 2, 10, annotations=annotations)
+    berth.group("pg1", 1, 100)
+    berth.add(*training("train", ("t1", "node1"), ("t2", "node2"), ("t3", "node1")))
+    berth.add(*low("lone", node_name="node2"))  # Of no group, and started last.
+    berth.add_at_once(*high("high-1"))
+    assert berth.gone() == {"t3" if annotations else "lone"}
+    berth.until_placed("high-1")
+
+
+def test_an_elastic_gang_takes_what_there_is_and_gives_it_back_pod_by_pod() -> None:
+    berth = Preempting("4")
+    berth.group("train", 2, 10, annotations=ELASTIC_GANG)
+    train = gang("t1", "t2", "t3", "t4", "t5", group="train", priority=10)
+    berth.add_at_once(*train)
+    assert berth.bound_names() == {"t1", "t2", "t3", "t4"}, "as room allows"
+    berth.group("pg1", 2, 100)
+    berth.add_at_once(*high("high-1", "high-2"))
+    assert len(berth.gone()) == 2
+    berth.until_placed("high-1", "high-2")
+    berth.group("pg2", 1, 100)
+    berth.add_at_once(*gang("late", group="pg2", priority=100))
+    assert len(berth.gone()) == 3, "nobody else is left to go"
+    berth.add_node(make_node("more", cpu="9"))
+    berth.until_placed("t5")
+
+
+def test_who_has_to_go_in_any_case_is_one_that_the_gang_can_do_without_no_more() -> None:
+    berth = Preempting("1", "4")
+    berth.group("one", 2, 10, annotations=ELASTIC_GANG)
+    berth.group("other", 1, 10, annotations=ELASTIC_GANG)
+    one = training("one", ("a1", "node1"), ("a2", "node2"), ("a3", "node2"))
+    berth.add(*training("other", ("b1", "node2"), ("b2", "node2")), *one)
+    berth.group("pg1", 2, 100)
+    pinned = {"nodeSelector": {"kubernetes.io/hostname": "node1"}}
+    first = member("high-1", "pg1", uid="uid-high-1", priority=200, spec=pinned)
+    berth.add_at_once(first, *high("high-2"))
+    assert berth.gone() == {"a1", "b2"}, "and not a3, the youngest"
+
+
+def test_a_gang_that_goes_as_a_whole_is_not_elastic() -> None:
+    berth = Preempting("3")
+    berth.group("train", 2, 10, annotations=ELASTIC_GANG, **WHOLE)
+    berth.add(*training("train", ("t1", "node1"), ("t2", "node1"), ("t3", "node1")))
+    berth.group("pg1", 1, 100)
+    berth.add_at_once(*high("high-1"))
+    assert berth.gone() == {"t1", "t2", "t3"}
+
+
+# Groups of other schedulers ---------------------------------------------------------------------
+
+
+def test_groups_of_other_schedulers_are_as_important_as_their_least_important_pod() -> None:
+    berth = Preempting("2", are_foreign=True)
+    berth.add_group("pg1", 2)
+    berth.add(*low("low-1", priority=50), *low("low-2", priority=60))
+    (equal,) = high("high-2", priority=60)
+    berth.add_at_once(*high("high-1"), equal)
+    assert berth.gone() == set(), "who is as important as one of them stays"
+    berth.delete_pod(equal)
+    berth.add_at_once(*high("high-3", priority=61))
+    berth.wait()
+    assert berth.gone() == {"low-1", "low-2"}
+    berth.until_placed("high-1", "high-3")
+
+
+def test_a_group_of_kubernetes_that_has_no_priority_has_that_of_nobody() -> None:
+    berth = Preempting("2")
+    berth.add_group("pg1", 2)
+    berth.add(*low("low-1", "low-2"))
+    berth.add_at_once(*high("high-1", "high-2"))
+    berth.wait()
+    assert berth.gone() == set()

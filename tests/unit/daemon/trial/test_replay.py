@@ -22,10 +22,10 @@ from shared.errors import OperationalError
 from shared.framework.feature_gates import parse_feature_gates
 from shared.kube.decode import INITIAL_EVENTS_END
 from shared.kube.foreign_groups import FOREIGN_GROUPS
+from shared.kube.pod_group_rules import TOPOLOGY_KEYS
 from shared.kube.resources import ALL_KINDS
 from shared.kube.volume_names import SELECTED_NODE
 from shared.messages.to_owner import NodeChanged, ObjectRejected, PodChanged
-from shared.plugins.gates.gang_scheduling import TOPOLOGY_KEYS
 from shared.runtime_options import RuntimeOptions
 from tests.support.subjects import PACKING
 

@@ -13,9 +13,10 @@ import msgspec
 import numpy as np
 import pytest
 
+from shared.framework.victim_groups import victim_groups
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Placements
-from shared.messages.to_scorer import GroupPreemption, VictimGroup
+from shared.messages.to_scorer import GroupPreemption
 from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE
 from tests.support.builders import make_node
 from tests.unit.daemon.core.test_pod_groups import Gangs, member
@@ -23,6 +24,7 @@ from workers.scorer.group_preemption import NO_VICTIMS, make_room, victim_units
 
 LOW, MID, HIGH = 10, 100, 1000
 FOO = {"app": "foo"}
+WHOLE = {"disruptionMode": "PodGroup"}
 EMPTY = Placements([], [])
 
 
@@ -60,15 +62,17 @@ class Domain:
     ) -> None:
         nodes = sorted({victim.node for victim in victims} | {"node1"})
         self.berth = Gangs([make_node(name, cpu="100") for name in nodes])
+        going: dict[str, dict[str, Any]] = {
+            name: {**WHOLE, "priority": group.priority} for name, group in (whole or {}).items()
+        }
         for name in sorted({victim.group for victim in victims} - {""}):
-            self.berth.add_group(name)
+            self.berth.add_group(name, **going.get(name, {}))
         for victim in victims:
             self.berth.add_pod(pod_of(victim))
         if budget >= 0:
             self._add_budget(budget)
         self.berth.settle()
         self.view = self.berth.state.cache.view
-        self.whole = whole or {}
         held = {v.name: self.berth.state.cache.get_pod(f"uid-{v.name}") for v in victims}
         self.rows = {name: pod.row for name, pod in held.items() if pod is not None}
         self.victims = victims
@@ -82,13 +86,7 @@ class Domain:
         self.berth.tell_object("poddisruptionbudgets", "default/foo", body)
 
     def task(self, priority: int = HIGH, refusal: str = "") -> GroupPreemption:
-        ids = dict(self.berth.state.cache.grouped)
-        whole = [
-            VictimGroup(ids[f"default/{name}"], group.priority)
-            for name, group in self.whole.items()
-            if f"default/{name}" in ids
-        ]
-        return GroupPreemption(refusal, priority, whole)
+        return GroupPreemption(refusal, priority)
 
     def there(self) -> set[str]:
         node_row = self.view.pods.node_row
@@ -273,7 +271,7 @@ def test_more_important_victim(more: dict[str, Any], less: dict[str, Any]) -> No
             victims += [Victim(f"v{number}-{n}", **fields) for n in range(size)]
         whole = {v.group: Group(v.priority) for v in victims if v.group}
         domain = Domain(*victims, whole=whole)
-        units = victim_units(domain.view, domain.task())
+        units = victim_units(domain.view, HIGH, victim_groups(domain.view).whole)
         first = {row: name for name, row in domain.rows.items()}[int(units.pods[0])]
         assert first.startswith("v0" if pair[0] is more else "v1")
 

@@ -4,7 +4,7 @@ pkg/scheduler/framework/plugins/gangscheduling/gangscheduling_test.go, v1.36.2."
 import msgspec
 
 from shared.kube.objects import PodGroup
-from shared.plugins.gates.gang_scheduling import lets_in, needed
+from shared.kube.pod_group_rules import lets_in, needed
 
 
 def _group(policy: object) -> PodGroup:
