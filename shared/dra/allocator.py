@@ -28,11 +28,11 @@ from shared.dra.requests import (
     Selector,
     alternatives_of,
     claim_key,
-    tolerates,
 )
 from shared.dra.resource_slices import DeviceId, DeviceView, SliceView, shown
 from shared.dra.search_work import Work, WorkError
 from shared.kube.objects import DeviceClass, ResourceClaim
+from shared.selectors.tolerations import tolerates, toleration_rules
 
 RESULTS_MAX: Final = 32
 """Devices of one claim (AllocationResultsMaxSize)."""
@@ -356,10 +356,8 @@ class _Search:
         )
         if device.counters and not is_share_of_used and not self._consume_counters(at):
             return None
-        if any(
-            not any(tolerates(t, taint.key, taint.value, taint.effect) for t in asked.tolerations)
-            for taint in device.taints
-        ):
+        rules = toleration_rules(asked.tolerations) if device.taints else ()
+        if not all(tolerates(rules, (t.key, t.value, t.effect)) for t in device.taints):
             return None
         if not self._join_constraints(claim, asked, device, is_needed=is_needed):
             return None

@@ -24,12 +24,12 @@ from shared.kube.objects import (
     DeviceRequest,
     DeviceSelector,
     DeviceSubRequest,
-    DeviceToleration,
     ExactDeviceRequest,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     ResourceClaim,
+    Toleration,
 )
 from shared.kube.quantity import ExactQuantity, canonical, parse
 
@@ -54,7 +54,7 @@ class Alternative(NamedTuple):
     device_count: int
     """Of mode ExactCount."""
     admin_access: bool
-    tolerations: tuple[DeviceToleration, ...]
+    tolerations: tuple[Toleration, ...]
     capacity: dict[str, ExactQuantity]
 
     @property
@@ -128,21 +128,6 @@ def _selectors(selectors: list[DeviceSelector] | None, where: str) -> tuple[Sele
             )
         found.append(compile_selector(selector.cel.expression))
     return tuple(found)
-
-
-def tolerates(toleration: DeviceToleration, key: str, value: str, effect: str) -> bool:
-    """ToleratesTaint of resourceclaim/devicetoleration.go."""
-    if toleration.effect and toleration.effect != effect:
-        return False
-    if toleration.key and toleration.key != key:
-        return False
-    match toleration.operator:
-        case "" | "Equal":
-            return toleration.value == value
-        case "Exists":
-            return True
-        case _:
-            return False
 
 
 # Results --------------------------------------------------------------------------------------------

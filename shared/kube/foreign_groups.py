@@ -11,14 +11,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from shared.kube.api_objects.base import Int32
-from shared.kube.api_objects.metadata import PodMeta
-from shared.kube.api_objects.pods import Pod, PodSchedulingGroup
-from shared.kube.api_objects.workloads import (
+from shared.kube.objects import (
     GangSchedulingPolicy,
+    Int32,
+    Pod,
     PodGroup,
     PodGroupSpec,
     PodGroupStatus,
+    PodMeta,
+    PodSchedulingGroup,
 )
 from shared.kube.resources import ALL_KINDS, POD_GROUPS, PODS, ResourceKind
 

@@ -1,1 +1,0 @@
-"""The structs of `shared.kube.objects`, by what they are about."""
