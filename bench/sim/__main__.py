@@ -1,7 +1,6 @@
 """`berth sim`: plays seeds, and tells the story of one that fails."""
 
 import argparse
-import gc
 import os
 import sys
 import time
@@ -14,22 +13,12 @@ from typing import Final
 from bench.sim.coverage import Lines, merge, play_traced
 from bench.sim.shrink import shrink
 from bench.sim.sim_plan import Plan, make_plan
-from bench.sim.sim_run import Outcome, play, play_seed
+from bench.sim.sim_run import Outcome, collect_seldom, play, play_seed
 from bench.sim.unreached import table
 from shared import exit_codes
 
 SEEDS_PER_PROCESS: Final = 400
 """Then it is started anew: a process takes a second to start, and grows meanwhile."""
-GARBAGE_MAX: Final = 20_000
-"""So many objects come between two looks at the youngest: a seed makes millions, and leaves cycles only
-where a process has died."""
-
-
-def collect_seldom() -> None:
-    """At the beginning of a process that plays many seeds."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(GARBAGE_MAX, 10, 10)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

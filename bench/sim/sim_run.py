@@ -4,6 +4,7 @@ Three acts: the plan is played while everything may go wrong; everything works a
 to rest; all objects are deleted, and nothing may be left of them.
 """
 
+import gc
 import logging
 import math
 from collections.abc import Sequence
@@ -29,6 +30,10 @@ EMPTY_CALM_S: Final = 2.0
 REST_S_MAX: Final = 240.0
 """Parked pods are tried again after 300 s whether or not anything happened, and must not owe their node
 to that."""
+
+GARBAGE_MAX: Final = 20_000
+"""So many objects come between two looks at the youngest: a seed makes millions, and leaves cycles only
+where a process has died."""
 
 
 class Failed(NamedTuple):
@@ -132,6 +137,13 @@ def play(plan: Plan, *, is_told: bool = False) -> Outcome:
 def play_seed(seed: int) -> Outcome:
     """Plays the plan of a seed, without its story."""
     return play(make_plan(seed))
+
+
+def collect_seldom() -> None:
+    """At the beginning of a process that plays many seeds."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE_MAX, 10, 10)
 
 
 def _play_acts(plan: Plan, simulation: Simulation, world: World, judges: Sequence[Judge]) -> None:
