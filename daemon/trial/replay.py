@@ -11,10 +11,12 @@ With `--anonymise OUT` nothing is decided, and the recording is written to OUT w
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
-from itertools import groupby, islice
+from itertools import groupby
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -27,7 +29,7 @@ from daemon.commands.text_table import table
 from daemon.trial.anonymity import write_anonymised
 from daemon.trial.explain import Explanation, explanation_lines
 from daemon.trial.replay_page import Comparison, Moved, both_rows, comparison_html
-from daemon.trial.rerun import Rerun
+from daemon.trial.rerun import DayDetail, DayOutcome, Rerun
 from daemon.trial.shadow import MEANINGS, Example, OneBinding, Shadow
 from daemon.trial.trial import Trial
 from shared import exit_codes
@@ -41,8 +43,6 @@ from shared.messages.to_owner import AdapterMessage
 from shared.runtime_options import RuntimeOptions
 
 AS_USUAL: Final = RuntimeOptions()
-MOMENTS_AT_ONCE: Final = 256
-"""Told to one day before the other hears them."""
 
 
 class ShadowReport(msgspec.Struct, frozen=True):
@@ -167,31 +167,43 @@ def explain_binding(
     raise OperationalError(f"{key} is not bound in {recording}")
 
 
+class _Day(NamedTuple):
+    """What became of it under one configuration."""
+
+    seconds: float
+    placements: dict[str, str]
+    outcome: DayOutcome
+    detail: DayDetail
+
+
+def _day(recording: Path, config: SchedulerConfiguration, decided: RuntimeOptions) -> _Day:
+    day = Rerun(_trial(config, decided, decides=True))
+    day.tell(moments(recording, decided.pod_groups))
+    return _Day(day.now_s, day.placements, day.outcome(), day.detail())
+
+
 def compare(
     recording: Path,
     current: SchedulerConfiguration,
     other: SchedulerConfiguration,
     decided: RuntimeOptions = AS_USUAL,
 ) -> Comparison:
-    """The day under each."""
-    days = [Rerun(_trial(config, decided, decides=True)) for config in (current, other)]
-    told, last_s = moments(recording, decided.pod_groups), 0.0
-    while some := list(islice(told, MOMENTS_AT_ONCE)):
-        last_s, _ = some[-1]
-        for day in days:
-            day.tell(some)
-    now, then = (day.placements for day in days)
+    """The day under each, side by side."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as beside:
+        coming = beside.submit(_day, recording, other, decided)
+        now = _day(recording, current, decided)
+        then = coming.result()
     moved = [
-        Moved(pod, now.get(pod, ""), then.get(pod, ""))
-        for pod in sorted(now.keys() | then.keys())
-        if now.get(pod) != then.get(pod)
+        Moved(pod, now.placements.get(pod, ""), then.placements.get(pod, ""))
+        for pod in sorted(now.placements.keys() | then.placements.keys())
+        if now.placements.get(pod) != then.placements.get(pod)
     ]
     return Comparison(
-        last_s,
-        days[0].outcome(),
-        days[1].outcome(),
-        days[0].detail(),
-        days[1].detail(),
+        now.seconds,
+        now.outcome,
+        then.outcome,
+        now.detail,
+        then.detail,
         placed_elsewhere=sum(bool(one.now and one.other) for one in moved),
         placed_now_only=sum(not one.other for one in moved),
         placed_other_only=sum(not one.now for one in moved),

@@ -71,17 +71,18 @@ class Rerun:
         """By uid: pods that came pending."""
         self._sizes: Counter[tuple[str, bytes]] = Counter()
         """Namespace and template -> pods that came with them."""
-        self._now_s = 0.0
+        self.now_s = 0.0
+        """Of the last moment that was told."""
         self._took_s = 0.0
 
     def tell(self, moments: Iterable[tuple[float, list[AdapterMessage]]]) -> None:
         """What came, moment by moment; what was due before each is done first."""
-        begun_s = process_time()
-        for now_s, messages in moments:
-            self._trial.pass_time(self._now_s, now_s)
-            self._trial.tell(self._as_decided_here(messages, now_s), now_s)
-            self._now_s = now_s
-        self._took_s += process_time() - begun_s
+        for at_s, messages in moments:
+            begun_s = process_time()
+            self._trial.pass_time(self.now_s, at_s)
+            self._trial.tell(self._as_decided_here(messages, at_s), at_s)
+            self.now_s = at_s
+            self._took_s += process_time() - begun_s
 
     def _as_decided_here(
         self, messages: Iterable[AdapterMessage], now_s: float
@@ -170,7 +171,7 @@ class Rerun:
     def _pending(self) -> Iterator[PendingGroup]:
         start = 0
         while start >= 0:
-            answer = self._trial.ask(PendingGroupsRequest(start), self._now_s)
+            answer = self._trial.ask(PendingGroupsRequest(start), self.now_s)
             assert isinstance(answer, PendingGroups), "as it was asked"
             yield from answer.groups
             start = answer.next_start

@@ -38,15 +38,17 @@ class ClassRun:
         answers: StateAnswers,
         tie_break: RunTieBreak,
         put: Put,
+        *,
+        is_heeded: bool,
     ) -> None:
+        """`is_heeded`: to some plugin it matters where pods of the class itself are."""
         self._class_id = class_id
         self._usage = usage
         self._answers = answers
         self._best = answers.scores.best
         self._tie_break = tie_break
         self._put = put
-        self._is_followed = answers.depends_on_any({class_id})
-        """To some plugin it matters where pods of the class itself are."""
+        self._is_heeded = is_heeded
         answers.catch_up()
         self._of_row = answers.states.of_row
         """Ahead of the columns by what is not written yet."""
@@ -77,7 +79,7 @@ class ClassRun:
             answers.look_ahead(self._usage, state, self._of_row[ties.rows()])
         self._of_row[row] = state = answers.one_more.item(state)
         delta = NO_PODS
-        if self._is_followed:
+        if self._is_heeded:
             delta = Delta(NO_ROWS, (PodChange(self._class_id, row, False, 1),))
         self.is_over = not answers.take_over(row, state, delta)
         return row

@@ -220,7 +220,8 @@ class Engine:
             evaluation.placed()
             self.states.placed()
 
-        return ClassRun(class_id, usage, answers, tie_break, put_and_note)
+        is_heeded = evaluation.elsewhere.heeds_any({class_id})
+        return ClassRun(class_id, usage, answers, tie_break, put_and_note, is_heeded=is_heeded)
 
     def failure(self, evaluation: Evaluation) -> FitError:
         """Why the class fits nowhere."""

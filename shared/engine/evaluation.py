@@ -20,6 +20,7 @@ from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.engine.class_filters import ClassFilters
 from shared.engine.class_scores import ClassScores
 from shared.engine.dry_runs import DryRuns
+from shared.engine.pods_elsewhere import PodsElsewhere
 from shared.engine.row_states import RowStates
 from shared.engine.state_answers import StateAnswers
 from shared.framework.cluster_view import ClusterView
@@ -42,9 +43,9 @@ _PODS: Final = Reads.PODS.value
 class Evaluation:
     """Of pods that are alike to a framework's plugins. Arrays have the table's capacity."""
 
-    __slots__ = ("_answers", "_cluster", "_follower", "_is_of_nodes", "dry_runs", "failure",
-                 "filtered", "filters", "framework", "info", "is_wide", "object_kinds", "outcome",
-                 "outdated", "pod", "scores", "stale_by")  # fmt: skip
+    __slots__ = ("_answers", "_cluster", "_elsewhere", "_follower", "_is_of_nodes", "dry_runs",
+                 "failure", "filtered", "filters", "framework", "info", "is_wide", "object_kinds",
+                 "outcome", "outdated", "pod", "scores", "stale_by")  # fmt: skip
 
     def __init__(
         self, info: PodInfo, framework: Framework, cluster: ClusterView, own_uid: str = ""
@@ -69,6 +70,7 @@ class Evaluation:
         self.scores: ClassScores | None = None
         """None until a pod has two feasible nodes to choose from."""
         self._answers: StateAnswers | None = None
+        self._elsewhere: PodsElsewhere | None = None
         self.failure: FitError | None = None
         """The diagnosis, as long as nothing changed since."""
         self.filtered: FilterOutcome | None = None
@@ -112,6 +114,15 @@ class Evaluation:
             answers = self._answers = StateAnswers(self._cluster, states, self.filters, scores)
         return answers
 
+    @property
+    def elsewhere(self) -> PodsElsewhere:
+        """Who looks at pods elsewhere, as filters and scores are now."""
+        elsewhere = self._elsewhere
+        if elsewhere is None or elsewhere.scores is not self.scores:
+            elsewhere = PodsElsewhere(self._cluster, self.filters, self.scores)
+            self._elsewhere = elsewhere
+        return elsewhere
+
     def speak_of(self, info: PodInfo) -> None:
         """From now on this pod is asked about, of which the plugins say the same."""
         self.info = info
@@ -149,7 +160,7 @@ class Evaluation:
             return answers.follow(usage_rows.tolist())
         pods: Sequence[PodChange] | None = ()
         if answers is None and (self.filters.is_whole or self.filters.updatable):
-            pods = follower.pods()
+            pods = self._heeded_pods()
         if (
             pods is None
             or len(usage_rows) + len(node_rows) > capacity // 4
@@ -195,10 +206,19 @@ class Evaluation:
         if (self.stale_by | scores.stale_by) & MOVING_BITS:
             return None
         class_ids = follower.classes()
-        if class_ids is None:
+        if class_ids is None or self.elsewhere.heeds_any(class_ids):
             return None
-        answers = self.answers(scores, states)
-        return None if answers.depends_on_any(class_ids) else answers
+        return self.answers(scores, states)
+
+    def _heeded_pods(self) -> Sequence[PodChange] | None:
+        """Those that came and went, if some of them matter elsewhere; None: too many to go through."""
+        elsewhere = self.elsewhere
+        if not elsewhere.followers:
+            return ()
+        class_ids = self._follower.classes()
+        if class_ids is not None and not elsewhere.heeds_any(class_ids):
+            return ()
+        return self._follower.pods()
 
 
 def _reads_changed(follower: Follower) -> int:

@@ -10,7 +10,7 @@ Only for classes of which nothing but resources changes with a placement; else t
 to date in the usual way. The result is the same.
 """
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from shared.engine.class_filters import ClassFilters
 from shared.engine.class_scores import ClassScores
 from shared.engine.row_states import RowStates, rated
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_api import ClassDiscerning, Delta
+from shared.framework.plugin_api import Delta
 
 ROWS_MAX: Final = 32
 """With more rows, asking about all at once is cheaper."""
@@ -34,8 +34,8 @@ plugins costs as much as hundreds of states more in it."""
 class StateAnswers:
     """Of one evaluation, as long as its filters and scores are the same objects. Arrays are by state."""
 
-    __slots__ = ("_by_row", "_by_state", "_can_tell", "_cluster", "_followers", "_is_known",
-                 "_is_possible", "_reads_rows", "_states_version", "_without_effect", "filters",
+    __slots__ = ("_by_row", "_by_state", "_cluster", "_is_known",
+                 "_is_possible", "_reads_rows", "_states_version", "filters",
                  "fits", "one_more", "ratings", "scores", "states")  # fmt: skip
 
     def __init__(
@@ -49,9 +49,6 @@ class StateAnswers:
         self.states = states
         self.filters = filters
         self.scores = scores
-        self._followers: list[tuple[Any, Any]] = [*filters.updatable, *scores.followers]
-        self._can_tell = all(isinstance(plugin, ClassDiscerning) for plugin, _ in self._followers)
-        """Every plugin that looks at pods elsewhere knows which classes matter to it."""
         self._by_state: list[int] = []
         """The moving filters that a node's state is enough for."""
         self._by_row: list[int] = []
@@ -64,8 +61,6 @@ class StateAnswers:
             for entry in scores.moving
         )
         self._reads_rows = bool(filters.moving or scores.moving)
-        self._without_effect: set[int] = set()
-        """Classes whose pods matter to no plugin that looks at pods elsewhere."""
         self._states_version = -1
         self._forget_all()
 
@@ -94,20 +89,6 @@ class StateAnswers:
         if not self.are_possible:
             return False
         return not self._reads_rows or (row_count <= ROWS_MAX and not self.states.are_many)
-
-    def depends_on_any(self, class_ids: set[int]) -> bool:
-        """Whether pods of these classes that come or go matter to some plugin that looks at pods
-        elsewhere."""
-        if not self._can_tell:
-            return True
-        for class_id in class_ids - self._without_effect:
-            if any(
-                plugin.depends_on_class(state, class_id, self._cluster)
-                for plugin, state in self._followers
-            ):
-                return True
-            self._without_effect.add(class_id)
-        return False
 
     def follow(self, rows: list[int]) -> bool:
         """Takes over what became of `rows`, distinct, to which pods came or which they left that it

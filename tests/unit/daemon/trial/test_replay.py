@@ -1,8 +1,11 @@
 """Recorded days: judged in the shadow, decided anew by other configurations, made anonymous."""
 
 import json
+import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from shutil import copytree
 from types import MappingProxyType
 from typing import Any
 
@@ -110,6 +113,17 @@ class Day:
         self._recorder.close()
 
 
+EXAMPLES = Path(__file__).parents[4] / "docs" / "example-plugin"
+LIMIT = "RackLimit"
+ONE_A_NODE = f"""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {{multiPoint: {{enabled: [{{name: {LIMIT}}}]}}}}
+  pluginConfig: [{{name: {LIMIT}, args: {{maxPerNode: 1}}}}]
+"""
+
+
 @pytest.fixture
 def day(tmp_path: Path) -> Path:
     """Four pods; the third was put where berth rates lower, the fourth where it does not fit."""
@@ -145,6 +159,30 @@ def test_the_day_is_decided_anew_by_two_configurations(day: Path, tmp_path: Path
     assert found.other.cpu_share_of_nodes_in_use > found.now.cpu_share_of_nodes_in_use
     assert found.placed_elsewhere > 0
     assert compare(day, DEFAULTS, DEFAULTS).placed_elsewhere == 0
+
+
+def test_the_other_configuration_may_name_a_plugin_that_only_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    day, folder, config = tmp_path / "day", tmp_path / "plugins", tmp_path / "other.yaml"
+    made = Day(day, {"n1": "4", "n2": "4"})
+    for name in ("a", "b", "c"):
+        made.pod(name, event="ADDED", more={"app": "web"})
+    made.end()
+    copytree(EXAMPLES / "src", folder)
+    about = folder / "examples-0.1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Name: examples\nVersion: 0.1.0\n")
+    points = tomllib.loads((EXAMPLES / "pyproject.toml").read_text())["project"]["entry-points"]
+    (limit,) = (
+        f"{key} = {value}" for key, value in points["berth.plugins"].items() if key == LIMIT
+    )
+    (about / "entry_points.txt").write_text(f"[berth.plugins]\n{limit}\n")
+    config.write_text(ONE_A_NODE)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    replay.main([str(day), "--config", str(config), "--plugin", str(folder), "-o", "json"])
+    found = json.loads(capsys.readouterr().out)
+    assert (found["now"]["placed"], found["other"]["placed"]) == (3, 2)
 
 
 def test_the_comparison_is_a_page_as_well(day: Path, tmp_path: Path) -> None:

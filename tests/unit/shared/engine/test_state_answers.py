@@ -6,7 +6,8 @@ import pytest
 
 from daemon.core.cache import Cache
 from shared.columns.nomination_columns import Nomination
-from shared.engine import row_states
+from shared.columns.pod_log import PodLog
+from shared.engine import pods_elsewhere, row_states
 from shared.engine.class_filters import ClassFilters
 from shared.engine.engine import Engine
 from tests.support.builders import make_node, make_pod
@@ -185,3 +186,31 @@ def test_nominated_pods_are_counted() -> None:
         watched.engine.evaluate(watched.kind.class_id, watched.kind.info, PROFILE).feasible_count
         == 7
     )
+
+
+def test_a_class_that_looks_at_nobody_is_not_told_who_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache()
+    for number in range(8):
+        cache.add_node(make_node(f"n{number}", cpu="8"))
+    kind = cache.classes.acquire(make_pod("keeper", cpu="9"))
+    engine = Engine(cache.view, FRAMEWORKS)
+    kept = engine.evaluate(kind.class_id, kind.info, PROFILE)
+    monkeypatch.delattr(PodLog, "since")
+    for number in range(12):
+        cache.add_pod(make_pod(f"p{number}", cpu="100m", node_name=f"n{number % 8}"))
+        assert engine.evaluate(kind.class_id, kind.info, PROFILE) is kept
+        assert kept.feasible_count == 0
+    cache.add_node(make_node("n8", cpu="16"))
+    assert engine.evaluate(kind.class_id, kind.info, PROFILE).feasible_count == 1
+
+
+def test_plugins_are_told_again_when_too_many_classes_mattered_to_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pods_elsewhere, "REMEMBERED_MAX", 3)
+    watched = Watched(cpu="1", spec=AWAY_FROM_WEB)
+    watched.check()
+    kept = watched.engine.evaluate(watched.kind.class_id, watched.kind.info, PROFILE)
+    assert [kept.elsewhere.heeds_any({class_id}) for class_id in range(100, 109)] == [
+        False, False, False, False, True, False, False, False, False,
+    ]  # fmt: skip
