@@ -8,7 +8,6 @@ Extenders that bind are asked for real.
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, assert_never
@@ -48,7 +47,6 @@ from shared.messages.to_binder import (
 from shared.telemetry.log import EventLog
 from shared.transport.connection import Connected
 from shared.transport.endpoints import Endpoints
-from shared.transport.parent import StopSignals
 from workers.binder.bind_call import NotBound, Outcome
 from workers.binder.extender_bind import ExtenderBinder
 
@@ -228,19 +226,13 @@ def _write_all(data: bytes) -> None:
 def main(arguments: list[str]) -> int:
     """Runs until drained, SIGTERM, or the end of whoever started it."""
     start = child_start("null-binder", arguments, is_one_of_many=True)
-    stop = StopSignals((signal.SIGTERM, signal.SIGINT))
     instance = f"null-binder-{start.number}-{os.getpid()}-{os.urandom(4).hex()}"
     try:
         with sync_binder_peer(Endpoints(start.runtime_dir), instance) as peer:
-            peer.watch_fd(stop.fd)
-            lifeline = start.lifeline()
-            if lifeline is not None:
-                peer.watch_fd(lifeline.fd)
+            is_stopped = start.watch_for_end(peer.watch_fd)
             extenders = load_configuration(start.options.config).extenders
             binder = NullBinder(start.number, instance, _write_all, SystemClock(), extenders)
-            _serve(
-                peer, binder, lambda: stop.is_set or (lifeline is not None and lifeline.is_cut())
-            )
+            _serve(peer, binder, is_stopped)
     except OperationalError as error:
         log.error("null_binder_failed", problem=str(error))
         return 1

@@ -6,6 +6,9 @@ once (`RuntimeOptions`). The command line has only what differs between two chil
 """
 
 import argparse
+import asyncio
+import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,12 +21,14 @@ from shared.leader_election import LeaderElection
 from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog, start_logging
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
-from shared.transport.parent import Lifeline, add_options
+from shared.transport.parent import Lifeline, StopSignals, add_options
 
 PLAN_NAME: Final = "children.json"
 PLAN_VERSION: Final = 4
 """Greater with each change of what is in the file: a child of an installation that was replaced under a
 running berth says so, instead of taking a default for what is missing."""
+
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 log = EventLog("child")
 
@@ -99,9 +104,27 @@ class ChildStart(NamedTuple):
     def runtime_dir(self) -> Path:
         return Path(self.plan.options.runtime_dir)
 
-    def lifeline(self) -> Lifeline | None:
-        """None where nobody holds the other end."""
-        return None if self.lifeline_fd is None else Lifeline(self.lifeline_fd)
+    def watch_for_end(self, watch_fd: Callable[[int], None]) -> Callable[[], bool]:
+        """For poll loops: has a poll wake up when the process is to end, and returns what says so."""
+        stop = StopSignals(STOP_SIGNALS)
+        watch_fd(stop.fd)
+        if self.lifeline_fd is None:
+            return lambda: stop.is_set
+        lifeline = Lifeline(self.lifeline_fd)
+        watch_fd(lifeline.fd)
+        return lambda: stop.is_set or lifeline.is_cut()
+
+    def call_at_end(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        stop: Callable[[], object],
+        orphaned: Callable[[], object] | None = None,
+    ) -> None:
+        """For event loops: `stop` when told to, `orphaned` (or `stop`) when the supervisor is gone."""
+        for number in STOP_SIGNALS:
+            loop.add_signal_handler(number, stop)
+        if self.lifeline_fd is not None:
+            Lifeline(self.lifeline_fd).call_when_cut(loop, orphaned or stop)
 
     def gate(self, clock: BootClock) -> LeaseGate | None:
         """Says until when this berth may write; None where nobody is elected."""

@@ -353,7 +353,7 @@ class Judge:
             if ready != self._ready:  # What waits is spread anew.
                 self._ready, self._last_order = ready, {}
             for order in binders.given(order.ticket for order in message.orders):
-                if order.look_first:
+                if order.bind.look_first:
                     continue
                 if order.number <= self._last_order.get(end.identity, 0):
                     told = f"{order.record.key} after pods that were assumed later"

@@ -23,7 +23,7 @@ from daemon.adapter.kind_watch import WatchSettings
 from daemon.adapter.process import Adapter
 from daemon.leader.election import Terms
 from daemon.leader.leader_assembly import LeaseCandidate
-from daemon.owner.owner_assembly import OwnerOptions, make_state
+from daemon.owner.owner_assembly import make_state
 from daemon.owner.owner_loop import OwnerLoop
 from shared import exit_codes
 from shared.collector import Collector
@@ -35,6 +35,7 @@ from shared.kube.cluster_access import access_by_url
 from shared.kube.resources import ALL_KINDS
 from shared.leader_election import LeaderElection
 from shared.plugins.in_tree import InTreeRegistry
+from shared.runtime_options import RuntimeOptions
 from shared.transport.adapter_link import AdapterLink
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
@@ -140,10 +141,8 @@ class OwnerProcess(LoopProcess):
     def __init__(self, machine: Machine, life: Life) -> None:
         super().__init__(machine, life)
         self.epoch = int(self.clock.wall_s() * 1e9)
-        options = OwnerOptions(
-            machine.binder_count,
-            machine.election is not None,
-            gang_reservation_s=machine.gang_reservation_s,
+        options = RuntimeOptions(
+            binders=machine.binder_count, gang_reservation_s=machine.gang_reservation_s
         )
         self.state = make_state(
             life.config,
@@ -153,6 +152,7 @@ class OwnerProcess(LoopProcess):
             self.epoch,
             self.clock.monotonic_s(),
             life.in_hand,
+            is_candidate=machine.election is not None,
         )
         self.sockets = OwnerEnd(machine.links, self)
         gate = None if machine.election is None else LeaseGate(machine.gate_path, self.clock)

@@ -8,7 +8,6 @@ work with is wrong; the supervisor starts it anew.
 import asyncio
 import ctypes
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Final
@@ -75,15 +74,7 @@ async def _run(start: ChildStart) -> None:
     source = _source(start, heartbeat, recorder)
     async with AdapterLink(Endpoints(start.runtime_dir), instance) as link:
         task = loop.create_task(Adapter(source, link, instance=instance).run())
-
-        def stop() -> None:
-            task.cancel()
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop)
-        lifeline = start.lifeline()
-        if lifeline is not None:
-            lifeline.call_when_cut(loop, stop)
+        start.call_at_end(loop, task.cancel)
         log.info("started", instance=instance)
         try:
             await task

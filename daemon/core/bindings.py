@@ -39,39 +39,22 @@ NO_WORK: Final = BindingWork()
 class Order(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One pod to bind."""
 
-    ticket: int
+    bind: BindPod
     number: int
     """Orders are counted: those that come first go first."""
     record: PodRecord
-    node_name: str
-    profile: str
-    look_first: bool
-    volumes: VolumeWork | None = None
-    claims: tuple[ClaimWork, ...] = ()
-    extenders: tuple[int, ...] = ()
-    decision: Decision | None = None
-    announces: bool = False
-    is_announced: bool = False
+    is_announced: bool
     """The owner had the pod's status say so already."""
     unknown_count: int = 0
     """How often a binder could not tell its outcome."""
 
-    def message(self) -> BindPod:
-        return BindPod(
-            ticket=self.ticket,
-            profile=self.profile,
-            namespace=self.record.namespace,
-            name=self.record.name,
-            uid=self.record.uid,
-            node_name=self.node_name,
-            look_first=self.look_first,
-            resource_version=self.record.resource_version,
-            volumes=self.volumes,
-            claims=list(self.claims),
-            extenders=list(self.extenders),
-            decision=self.decision,
-            announces=self.announces,
-        )
+    @property
+    def ticket(self) -> int:
+        return self.bind.ticket
+
+    @property
+    def node_name(self) -> str:
+        return self.bind.node_name
 
 
 class Binder:
@@ -196,19 +179,19 @@ class BinderPool:
         the node already, or is about to, whatever the record says."""
         decision = None if self._describe is None else self._describe(record)
         announces = self._announces and not is_announced and record.nominated_node_name != node_name
-        order = Order(
-            ticket, self._next_number, record, node_name, profile, False, work.volumes, work.claims,
-            tuple(extenders), decision, announces, is_announced,
+        bind = BindPod(
+            ticket, profile, record.namespace, record.name, record.uid, node_name, False,
+            record.resource_version, work.volumes, list(work.claims), list(extenders), decision,
+            announces,
         )  # fmt: skip
-        self._unassigned.append(order)
+        self._unassigned.append(Order(bind, self._next_number, record, is_announced))
         self._next_number += 1
 
     def order_again(self, order: Order, now_s: float) -> None:
         """The outcome of an order is unknown: somebody has to look, after a pause that doubles. The pod
         stays assumed, so there is no end but an answer."""
-        again = msgspec.structs.replace(
-            order, look_first=True, unknown_count=order.unknown_count + 1
-        )
+        looking = _with_a_look(order)
+        again = msgspec.structs.replace(looking, unknown_count=order.unknown_count + 1)
         doubled = 2.0 ** min(order.unknown_count, PAUSE_DOUBLINGS_MAX)
         # As of pods that fail in the queue, by default: the same server answers neither.
         pause_s = min(POD_MAX_BACKOFF_S, POD_INITIAL_BACKOFF_S * doubled)
@@ -252,7 +235,7 @@ class BinderPool:
             if waiting and room > 0:
                 sent = [waiting.popleft() for _ in range(min(room, len(waiting)))]
                 binder.orders.update({order.ticket: order for order in sent})
-                orders = [order.message() for order in sent]
+                orders = [order.bind for order in sent]
                 effects.append(TellBinder(binder.peer, BindPods(self._epoch, orders)))
         return effects
 
@@ -276,4 +259,4 @@ class BinderPool:
 
 
 def _with_a_look(order: Order) -> Order:
-    return msgspec.structs.replace(order, look_first=True)
+    return msgspec.structs.replace(order, bind=msgspec.structs.replace(order.bind, look_first=True))

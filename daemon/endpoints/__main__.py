@@ -5,7 +5,6 @@ supervisor starts it anew, for ever: scheduling goes on without it.
 """
 
 import asyncio
-import signal
 import sys
 from pathlib import Path
 from typing import Final
@@ -49,11 +48,7 @@ async def _run(start: ChildStart, options: EndpointOptions) -> None:
     clock = SystemClock()
     source = FactSource(start.runtime_dir, start.gate(clock), clock)
     stopped = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
-    lifeline = start.lifeline()
-    if lifeline is not None:
-        lifeline.call_when_cut(loop, stopped.set)
+    start.call_at_end(loop, stopped.set)
     reviewers = Reviewers.of(options)
     server = EndpointServer(Pages(source, _access(options, reviewers, clock)))
     served = ServedTls(options, start.runtime_dir, reviewers.authentication)

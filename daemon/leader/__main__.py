@@ -6,8 +6,8 @@ the supervisor is gone: then nobody knows what the binders are doing, and the le
 
 import asyncio
 import random
-import signal
 import sys
+from functools import partial
 from typing import Final
 
 from daemon.leader.election import Terms
@@ -62,11 +62,9 @@ async def _run(start: ChildStart, access: ClusterAccess) -> int:
         random.Random(),  # noqa: S311 # Jitter, no secret.
         ConnectionProblems(log, clock.wall_s, heartbeat.write_note),
     )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, candidate.stop, exit_codes.OK)
-    lifeline = start.lifeline()
-    if lifeline is not None:
-        lifeline.call_when_cut(loop, lambda: candidate.stop(exit_codes.FAILED))
+    start.call_at_end(
+        loop, partial(candidate.stop, exit_codes.OK), partial(candidate.stop, exit_codes.FAILED)
+    )
     return await candidate.run()
 
 

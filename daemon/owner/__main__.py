@@ -1,10 +1,9 @@
 """`python -m daemon.owner`: the cache owner. Reads its plan, builds the loop, runs it."""
 
-import signal
 import sys
 import time
 
-from daemon.owner.owner_assembly import OwnerOptions, make_state
+from daemon.owner.owner_assembly import make_state
 from daemon.owner.owner_loop import OwnerLoop
 from shared import exit_codes
 from shared.child_plan import ChildStart, child_start
@@ -19,7 +18,6 @@ from shared.telemetry.log import EventLog
 from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.owner_sockets import OwnerSockets
-from shared.transport.parent import StopSignals
 from shared.transport.remote import WorkersEntrance
 
 log = EventLog("owner")
@@ -48,31 +46,25 @@ def _run(start: ChildStart) -> int:
     clock = SystemClock()
     heartbeat = Heartbeat(start.heartbeat_fd)
     in_hand = InHand.asked_for(start.careful, heartbeat.beat)
-    core = OwnerOptions(
-        options.binders,
-        start.plan.is_candidate,
-        options.assume_ttl_s,
-        options.annotate_decisions,
-        options.pod_max_in_unschedulable_pods_s,
-        options.log_level == "debug",
-        bool(options.pod_groups),
-        options.gang_reservation_s,
-    )
     registry = InTreeRegistry(gates)
     now_s = clock.monotonic_s()
     state = make_state(
-        config, gates, registry, core, epoch, now_s, in_hand, stopwatch=time.perf_counter
+        config,
+        gates,
+        registry,
+        options,
+        epoch,
+        now_s,
+        in_hand,
+        stopwatch=time.perf_counter,
+        is_candidate=start.plan.is_candidate,
     )
-    stop = StopSignals((signal.SIGTERM, signal.SIGINT))
     with OwnerSockets(Endpoints(start.runtime_dir)) as sockets:
-        sockets.watch_fd(stop.fd)
-        lifeline = start.lifeline()
-        if lifeline is not None:
-            sockets.watch_fd(lifeline.fd)
+        is_stopped = start.watch_for_end(sockets.watch_fd)
         profiles = sorted(profile.scheduler_name for profile in config.profiles)
         log.info("owner_started", epoch=epoch, profiles=profiles)
         loop = OwnerLoop(sockets, state, clock, start.gate(clock), entrance, heartbeat)
-        loop.run(lambda: stop.is_set or (lifeline is not None and lifeline.is_cut()))
+        loop.run(is_stopped)
     log.info("owner_stopped", **state.counters.plain())
     return exit_codes.LEASE_LOST if loop.is_lease_lost else exit_codes.OK
 

@@ -4,11 +4,11 @@ it, too.
 
 import itertools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.pod_groups import GroupSettings
-from daemon.core.queue.scheduling_queue import LEFTOVER_AFTER_S, QueueSettings
+from daemon.core.queue.scheduling_queue import QueueSettings
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
 from shared.config import SchedulerConfiguration, scoring_digest
@@ -32,52 +32,41 @@ from shared.plugin_names import (
     TOPOLOGY_PLACEMENT_GENERATOR,
 )
 from shared.plugins.in_tree import BuiltProfile, InTreeRegistry
-
-
-class OwnerOptions(NamedTuple):
-    """What the command line says of the core."""
-
-    binder_count: int
-    is_candidate: bool = False
-    """With leader election."""
-    assumed_pod_ttl_s: float = 0.0
-    annotates_decisions: bool = False
-    leftover_after_s: float = LEFTOVER_AFTER_S
-    logs_attempts: bool = False
-    has_foreign_groups: bool = False
-    """Pod groups are other schedulers', who write their status."""
-    gang_reservation_s: float = 0.0
+from shared.runtime_options import RuntimeOptions
 
 
 def make_state(
     config: SchedulerConfiguration,
     gates: FeatureGates,
     registry: InTreeRegistry,
-    options: OwnerOptions,
+    options: RuntimeOptions,
     epoch: int,
     now_s: float,
     in_hand: InHand | None = None,
     stopwatch: Callable[[], float] = lambda: 0.0,
+    *,
+    is_candidate: bool = False,
 ) -> SchedulerState:
     """A core that knows nothing of the cluster yet; ConfigurationError where profiles contradict one
-    another. `epoch` is greater than that of any earlier owner; `stopwatch` as `Counters` has it."""
+    another. `epoch` is greater than that of any earlier owner; `stopwatch` as `Counters` has it;
+    `is_candidate`: with leader election."""
     built = [registry.build(profile) for profile in config.profiles]
     settings = Settings(
         profiles=frozenset(profile.scheduler_name for profile in built),
-        binder_count=options.binder_count,
-        is_candidate=options.is_candidate,
-        assumed_pod_ttl_s=options.assumed_pod_ttl_s,
+        binder_count=options.binders,
+        is_candidate=is_candidate,
+        assumed_pod_ttl_s=options.assume_ttl_s,
         queue=QueueSettings(
             initial_backoff_s=config.pod_initial_backoff_s,
             max_backoff_s=config.pod_max_backoff_s,
-            leftover_after_s=options.leftover_after_s,
+            leftover_after_s=options.pod_max_in_unschedulable_pods_s,
         ),
         extenders=config.extenders,
-        annotates_decisions=options.annotates_decisions,
+        annotates_decisions=options.annotate_decisions,
         announces_nodes=gates[NOMINATED_NODE_NAME_FOR_EXPECTATION],
         preempts_async=gates[SCHEDULER_ASYNC_PREEMPTION],
         groups=_group_settings(built, gates, options),
-        logs_attempts=options.logs_attempts,
+        logs_attempts=options.log_level == "debug",
         configuration=scoring_digest(config, gates),
     )
     plugins = OwnerPlugins(
@@ -103,7 +92,7 @@ def with_method(profile: BuiltProfile, point: str) -> tuple[Any, ...]:
 
 
 def _group_settings(
-    built: list[BuiltProfile], gates: FeatureGates, options: OwnerOptions
+    built: list[BuiltProfile], gates: FeatureGates, options: RuntimeOptions
 ) -> GroupSettings | None:
     if not gates[GENERIC_WORKLOAD]:
         return None
@@ -121,7 +110,7 @@ def _group_settings(
         having(GANG_SCHEDULING, "preEnqueue"),
         placing if gates[TOPOLOGY_AWARE_WORKLOAD_SCHEDULING] else None,
         preempting if gates[WORKLOAD_AWARE_PREEMPTION] else None,
-        are_foreign=options.has_foreign_groups,
+        are_foreign=bool(options.pod_groups),
         reservation_s=options.gang_reservation_s,
     )
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from daemon.core.effects import AnswerAdmin, Effect, Publish, TellBinder, TellScorer
 from daemon.core.events import AdapterSaid, AdminAsked, BinderSaid, Event, ScorerSaid
-from daemon.owner.owner_assembly import OwnerOptions, make_state
+from daemon.owner.owner_assembly import make_state
 from shared.config import SchedulerConfiguration
 from shared.framework.cluster_view import ClusterView
 from shared.framework.feature_gates import FeatureGates
@@ -38,6 +38,7 @@ from shared.messages.to_binder import BindPods, PodVerdict, PreemptPods, ReportP
 from shared.messages.to_owner import AdapterBatch, AdapterHello, AdapterMessage, PodDeleted
 from shared.messages.to_scorer import SchedulePods, SnapshotFull
 from shared.plugins.in_tree import InTreeRegistry
+from shared.runtime_options import RuntimeOptions
 from workers.scorer.cycle import Cycle
 from workers.scorer.replica import Replica
 
@@ -82,7 +83,7 @@ class Trial:
         registry = InTreeRegistry(gates)
         built = [registry.build(profile) for profile in config.profiles]
         self.frameworks = {profile.scheduler_name: profile.framework for profile in built}
-        options = OwnerOptions(1, gang_reservation_s=gang_reservation_s)
+        options = RuntimeOptions(gang_reservation_s=gang_reservation_s)
         alone = replace(config, extenders=())
         self.state = make_state(alone, gates, registry, options, _EPOCH, now_s)
         self.placed: dict[str, Placed] = {}

@@ -65,7 +65,9 @@ class Lifeline:
         except BlockingIOError:
             return False
 
-    def call_when_cut(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    def call_when_cut(
+        self, loop: asyncio.AbstractEventLoop, callback: Callable[[], object]
+    ) -> None:
         """Calls back once, from the loop."""
 
         def on_readable() -> None:

@@ -6,7 +6,6 @@ what it is started with cannot be used.
 
 import asyncio
 import secrets
-import signal
 import socket
 import sys
 from functools import partial
@@ -62,16 +61,12 @@ async def run(start: ChildStart, access: ClusterAccess) -> int:
             settings,
             _make_profiles(configuration, problems),
         )
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, life.drain)
-        lifeline = start.lifeline()
-        if lifeline is not None:
 
-            def stop_orphaned() -> None:
-                EventLog("binder").error("supervisor_gone")
-                life.stop_orphaned()
+        def stop_orphaned() -> None:
+            EventLog("binder").error("supervisor_gone")
+            life.stop_orphaned()
 
-            lifeline.call_when_cut(loop, stop_orphaned)
+        start.call_at_end(loop, life.drain, stop_orphaned)
         await life.run()
     return 1 if life.is_orphaned else 0
 

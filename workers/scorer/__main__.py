@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import os
-import signal
 import socket
 import sys
 
@@ -22,7 +21,6 @@ from shared.telemetry.log import EventLog, start_logging
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
-from shared.transport.parent import StopSignals
 from shared.transport.remote import RemoteOwner
 from shared.transport.scorer_sockets import ScorerSockets
 from workers.scorer.extender_calls import ExtenderCaller
@@ -63,15 +61,11 @@ def _run(start: ChildStart, way: Endpoints | RemoteOwner, name: str) -> int:
     is_remote = isinstance(way, RemoteOwner)
     instance = f"{name}-{os.getpid()}-{os.urandom(4).hex()}"
     tie_break = BY_NAME if start.plan.breaks_ties_by_name else BY_SEED
-    stop = StopSignals((signal.SIGTERM, signal.SIGINT))
     with (
         caller or contextlib.nullcontext(),
         ScorerSockets(way, instance) as sockets,
     ):
-        sockets.watch_fd(stop.fd)
-        lifeline = start.lifeline()
-        if lifeline is not None:
-            sockets.watch_fd(lifeline.fd)
+        is_stopped = start.watch_for_end(sockets.watch_fd)
         loop = make_loop(
             sockets,
             config,
@@ -84,7 +78,7 @@ def _run(start: ChildStart, way: Endpoints | RemoteOwner, name: str) -> int:
         )
         Collector().settled()
         log.info("scorer_started", index=start.number, owner=way.address(Channel.SCORERS))
-        loop.run(lambda: stop.is_set or (lifeline is not None and lifeline.is_cut()))
+        loop.run(is_stopped)
     log.info("scorer_stopped")
     return exit_codes.OK
 

@@ -50,7 +50,7 @@ def test_what_differs_between_children_is_on_the_command_line(tmp_path: Path) ->
     start = child_start("scorer", [path, "--index", "2", "--heartbeat-fd", "7", "--careful", "1,9"])
     assert (start.plan, start.number, start.heartbeat_fd) == (WHOLE, 2, 7)
     assert start.careful == {1, 9}
-    assert start.lifeline() is None
+    assert start.lifeline_fd is None
     assert child_start("owner", [path]).careful is None
 
 
