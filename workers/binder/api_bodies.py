@@ -7,7 +7,7 @@ client-go tools/events/event_recorder.go makes them for kube-scheduler, v1.36.2.
 
 import uuid
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -52,68 +52,6 @@ class Event(NamedTuple):
 class Series(ApiStruct):
     count: int
     last_observed_time: str
-
-
-class _EventMeta(ApiStruct):
-    name: str
-    namespace: str
-
-
-class _EventObject(ApiStruct):
-    api_version: str
-    kind: str
-    metadata: _EventMeta
-    event_time: str
-    reporting_controller: str
-    reporting_instance: str
-    action: str
-    reason: str
-    regarding: Regarding
-    note: str
-    type: str
-    series: Series | None = None
-    related: Regarding | None = None
-
-
-class _SeriesPatch(ApiStruct):
-    series: Series
-
-
-class _Condition(ApiStruct):
-    type: str
-    status: str
-    reason: str
-    message: str
-    last_transition_time: str | None = None
-    observed_generation: int = 0
-
-
-class _Status(ApiStruct):
-    conditions: list[_Condition]
-
-
-class _UidMeta(ApiStruct):
-    uid: str
-
-
-class _Nomination(ApiStruct, omit_defaults=False):
-    nominated_node_name: str
-
-
-class _NominationPatch(ApiStruct):
-    metadata: _UidMeta
-    status: _Nomination
-
-
-class _DeleteOptions(ApiStruct):
-    api_version: str
-    kind: str
-    preconditions: _UidMeta
-
-
-class _StatusPatch(ApiStruct):
-    metadata: _UidMeta
-    status: _Status
 
 
 def pod_reference(namespace: str, name: str, uid: str, resource_version: str) -> Regarding:
@@ -195,33 +133,25 @@ def preempted_event(
 def disruption_patch(order: DeleteVictim, wall_s: float) -> bytes:
     """A strategic-merge patch of pods/status: the pod is about to be deleted, and why."""
     whom = "podgroup" if order.is_for_group else "pod"
-    condition = _Condition(
-        type=DISRUPTION_TARGET,
-        status="True",
-        reason=PREEMPTION_BY_SCHEDULER,
-        message=f"{order.profile}: preempting to accommodate a higher priority {whom}",
-        last_transition_time=second_time(wall_s),
-        observed_generation=order.observed_generation,
-    )
-    return _encoder.encode(
-        _StatusPatch(metadata=_UidMeta(uid=order.uid), status=_Status(conditions=[condition]))
-    )
+    condition: dict[str, Any] = {
+        "type": DISRUPTION_TARGET,
+        "status": "True",
+        "reason": PREEMPTION_BY_SCHEDULER,
+        "message": f"{order.profile}: preempting to accommodate a higher priority {whom}",
+        "lastTransitionTime": second_time(wall_s),
+    }
+    return _condition_patch(order.uid, condition, order.observed_generation)
 
 
 def nomination_patch(uid: str, node_name: str) -> bytes:
     """A strategic-merge patch of pods/status: where the pod waits for room; empty: nowhere."""
-    return _encoder.encode(
-        _NominationPatch(
-            metadata=_UidMeta(uid=uid), status=_Nomination(nominated_node_name=node_name)
-        )
-    )
+    return _status_patch(uid, {"nominatedNodeName": node_name})
 
 
 def delete_options(uid: str) -> bytes:
     """The body of a DELETE that is meant for this pod and no later one of its name."""
-    return _encoder.encode(
-        _DeleteOptions(api_version="v1", kind="DeleteOptions", preconditions=_UidMeta(uid=uid))
-    )
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+    return _encoder.encode(options)
 
 
 def cut_note(note: str) -> str:
@@ -244,28 +174,29 @@ def event_body(
     event: Event, name: str, reporting_instance: str, wall_s: float, series: Series | None
 ) -> bytes:
     """The Event object for a POST."""
-    return _encoder.encode(
-        _EventObject(
-            api_version=EVENTS_API,
-            kind="Event",
-            metadata=_EventMeta(name=name, namespace=event.regarding.namespace),
-            event_time=micro_time(wall_s),
-            reporting_controller=event.profile,
-            reporting_instance=reporting_instance,
-            action=event.action,
-            reason=event.reason,
-            regarding=event.regarding,
-            note=event.note,
-            type=event.type,
-            series=series,
-            related=event.related,
-        )
-    )
+    body: dict[str, Any] = {
+        "apiVersion": EVENTS_API,
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": event.regarding.namespace},
+        "eventTime": micro_time(wall_s),
+        "reportingController": event.profile,
+        "reportingInstance": reporting_instance,
+        "action": event.action,
+        "reason": event.reason,
+        "regarding": event.regarding,
+        "note": event.note,
+        "type": event.type,
+    }
+    if series is not None:
+        body["series"] = series
+    if event.related is not None:
+        body["related"] = event.related
+    return _encoder.encode(body)
 
 
 def series_patch(series: Series) -> bytes:
     """A strategic-merge patch that says how often an event has happened by now."""
-    return _encoder.encode(_SeriesPatch(series=series))
+    return _encoder.encode({"series": series})
 
 
 def condition_patch(verdict: PodVerdict, transition_s: float | None) -> bytes:
@@ -274,17 +205,25 @@ def condition_patch(verdict: PodVerdict, transition_s: float | None) -> bytes:
     The UID is a precondition: the API server refuses the patch for another pod of the same name.
     `transition_s` None leaves lastTransitionTime as it is: the status was the same before.
     """
-    condition = _Condition(
-        type=POD_GROUP_SCHEDULED if verdict.is_group else "PodScheduled",
-        status="True" if verdict.is_scheduled else "False",
-        reason=verdict.reason,
-        message=verdict.message,
-        last_transition_time=None if transition_s is None else second_time(transition_s),
-        observed_generation=verdict.observed_generation,
-    )
-    return _encoder.encode(
-        _StatusPatch(metadata=_UidMeta(uid=verdict.uid), status=_Status(conditions=[condition]))
-    )
+    condition: dict[str, Any] = {
+        "type": POD_GROUP_SCHEDULED if verdict.is_group else "PodScheduled",
+        "status": "True" if verdict.is_scheduled else "False",
+        "reason": verdict.reason,
+        "message": verdict.message,
+    }
+    if transition_s is not None:
+        condition["lastTransitionTime"] = second_time(transition_s)
+    return _condition_patch(verdict.uid, condition, verdict.observed_generation)
+
+
+def _condition_patch(uid: str, condition: dict[str, Any], observed_generation: int) -> bytes:
+    if observed_generation:
+        condition["observedGeneration"] = observed_generation
+    return _status_patch(uid, {"conditions": [condition]})
+
+
+def _status_patch(uid: str, status: dict[str, Any]) -> bytes:
+    return _encoder.encode({"metadata": {"uid": uid}, "status": status})
 
 
 def micro_time(wall_s: float) -> str:
