@@ -62,7 +62,8 @@ class Tally:
 
     def observe(self, name: str, labels: Labels, measured: float, times: int = 1) -> None:
         """`times` equal observations; `name` is one of `HISTOGRAMS`."""
-        self._histogram(name, labels).observe(measured, times)
+        found = self.histograms.get((name, labels)) or self._histogram(name, labels)
+        found.observe(measured, times)
 
     def add_histogram(self, name: str, labels: Labels, counts: Sequence[int], total: float) -> None:
         """What another process observed. `counts` are as long as the bounds, and one."""

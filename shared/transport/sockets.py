@@ -146,7 +146,7 @@ def can_now(socket: RawSocket, flag: int) -> bool:
     """Whether the socket is readable (POLLIN) or writable (POLLOUT)."""
     events = socket.getsockopt(zmq.EVENTS)
     assert isinstance(events, int)
-    return bool(events & flag)
+    return bool(events & int(flag))  # Of an enumeration, & is a call.
 
 
 class DamageLog:

@@ -228,7 +228,8 @@ def _status_patch(uid: str, status: dict[str, Any]) -> bytes:
 
 def micro_time(wall_s: float) -> str:
     """As the API's MicroTime."""
-    return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    moment = datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="microseconds")
+    return moment.removesuffix("+00:00") + "Z"
 
 
 def second_time(wall_s: float) -> str:

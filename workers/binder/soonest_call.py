@@ -2,6 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
+
+_ROUNDING_S: Final = 0.0015
+"""By which uvloop's timers, which count whole milliseconds, may be early. Who is called too early asks
+again for the rest, and is called too early again."""
 
 
 class SoonestCall:
@@ -18,14 +23,14 @@ class SoonestCall:
         return self._handle is not None
 
     def within(self, delay_s: float) -> None:
-        """After this time at the latest."""
+        """After this time at the latest, as far as timers go; not before."""
         at_s = self._loop.time() + delay_s
         if self._handle is not None:
             if self._at_s <= at_s:
                 return
             self._handle.cancel()
         self._at_s = at_s
-        self._handle = self._loop.call_later(delay_s, self._call)
+        self._handle = self._loop.call_later(delay_s and delay_s + _ROUNDING_S, self._call)
 
     def cancel(self) -> None:
         """It is not made, if it is to come."""
