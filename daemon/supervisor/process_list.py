@@ -10,7 +10,7 @@ import fcntl
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 import psutil
@@ -20,7 +20,6 @@ from shared.kube.connection_problems import Problem
 from shared.runtime_options import SERVICE_RUNTIME_DIR
 from shared.transport.endpoints import RuntimeDirLock
 
-_LOCK_NAME: Final = "supervisor.lock"
 _LIST_NAME: Final = "processes.json"
 
 
@@ -77,16 +76,9 @@ class ProcessUse(msgspec.Struct, frozen=True):
 class SupervisorLock(RuntimeDirLock):
     """Held by the one live supervisor of a runtime directory."""
 
-    def __init__(self, runtime_dir: Path) -> None:
-        """AlreadyRunningError if another supervisor holds it."""
-
-        def held(pid: str) -> AlreadyRunningError:
-            return AlreadyRunningError(
-                f"{runtime_dir}: a berth is running there (pid {pid}); stop it, or choose another"
-                " --runtime-dir"
-            )
-
-        super().__init__(runtime_dir, _LOCK_NAME, held)
+    NAME = "supervisor.lock"
+    HELD: ClassVar[type[OperationalError]] = AlreadyRunningError
+    HOLDER = "a berth is running there"
 
 
 def entry_of(name: str, pid: int, restart_count: int, last_exit: str) -> ProcessEntry:
@@ -130,7 +122,7 @@ def read_list(runtime_dir: Path) -> ProcessList:
     if os.geteuid() and runtime_dir != service and service.is_dir():
         problem = f"{problem}; for the service on {service} use sudo"
     try:
-        with (runtime_dir / _LOCK_NAME).open("rb") as lock:
+        with (runtime_dir / SupervisorLock.NAME).open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         pass  # Held: there is a live supervisor.

@@ -12,9 +12,8 @@ import contextlib
 import fcntl
 import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 from shared.errors import ConfigurationError, OperationalError
 from shared.transport.channels import Channel
@@ -24,7 +23,6 @@ IPC_PATH_BYTES_MAX: Final = 107
 """sockaddr_un.sun_path on Linux, without the closing zero."""
 
 _PRIVATE_MODE: Final = 0o700
-_LOCK_NAME: Final = "owner.lock"
 
 
 class AddressInUseError(OperationalError):
@@ -62,10 +60,16 @@ class RuntimeDirLock:
     The kernel drops the lock when its process dies, however it dies.
     """
 
-    def __init__(self, runtime_dir: Path, lock_name: str, held: Callable[[str], Exception]) -> None:
-        """Makes the directory if need be; raises `held(pid of the holder)` if another has the role."""
+    NAME: ClassVar[str]
+    HELD: ClassVar[type[OperationalError]]
+    """Is raised if another process has the role."""
+    HOLDER: ClassVar[str]
+    """What that says of it."""
+
+    def __init__(self, runtime_dir: Path) -> None:
+        """Makes the directory if need be."""
         prepare_runtime_dir(runtime_dir)
-        path = runtime_dir / lock_name
+        path = runtime_dir / self.NAME
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -76,7 +80,8 @@ class RuntimeDirLock:
         except BlockingIOError as error:
             pid = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(self._fd)
-            raise held(pid) from error
+            told = f"{self.HOLDER} (pid {pid}); stop it, or choose another --runtime-dir"
+            raise self.HELD(f"{runtime_dir}: {told}") from error
         # The number is for the message only: on a full disk it is left out, and the lock holds.
         with contextlib.suppress(OSError):
             os.ftruncate(self._fd, 0)
@@ -98,16 +103,9 @@ class RuntimeDirLock:
 class OwnerLock(RuntimeDirLock):
     """Held by the one live owner of a runtime directory."""
 
-    def __init__(self, runtime_dir: Path) -> None:
-        """AddressInUseError if another owner holds it."""
-
-        def held(pid: str) -> AddressInUseError:
-            return AddressInUseError(
-                f"{runtime_dir}: an owner is alive there (pid {pid}); stop it, or choose another"
-                " --runtime-dir"
-            )
-
-        super().__init__(runtime_dir, _LOCK_NAME, held)
+    NAME = "owner.lock"
+    HELD: ClassVar[type[OperationalError]] = AddressInUseError
+    HOLDER = "an owner is alive there"
 
 
 def prepare_runtime_dir(runtime_dir: Path) -> None:

@@ -118,9 +118,6 @@ class OwnerSockets:
         """`poll` also wakes up when this becomes readable (signals, the supervisor's lifeline)."""
         self._poll_list.append((fd, zmq.POLLIN))
 
-    def unwatch_fd(self, fd: int) -> None:
-        self._poll_list.remove((fd, zmq.POLLIN))
-
     def poll(self, timeout_ms: int) -> list[Received]:
         """What has come, in order within each channel; waits up to `timeout_ms` (-1: for ever).
 

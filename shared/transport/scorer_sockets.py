@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, Protocol, Self
 import zmq
 
 from shared.errors import FrameError, OperationalError, ProtocolVersionError
+from shared.messages.codec import Codec
 from shared.messages.frames import MAGIC, Buffer
 from shared.messages.from_scorer import FROM_SCORER, FromScorer
 from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, Published, ToScorer
@@ -104,9 +105,6 @@ class ScorerSockets:
         """`poll` also wakes up when this becomes readable (signals, the supervisor's lifeline)."""
         self._poll_list.append((fd, zmq.POLLIN))
 
-    def unwatch_fd(self, fd: int) -> None:
-        self._poll_list.remove((fd, zmq.POLLIN))
-
     def poll(self, timeout_ms: int) -> list[FromOwner]:
         """What has come; waits up to `timeout_ms` (-1: for ever) if there is nothing.
 
@@ -124,9 +122,9 @@ class ScorerSockets:
             problem = f"the owner at {self._address} does not allow this worker's key"
             raise RefusedError(f"{problem}; append its .pub file to --workers-allowed-file there")
         if self._snapshots in ready:
-            self._take_snapshots(received)
+            self._take(self._snapshots, Channel.SNAPSHOTS, SNAPSHOTS, received)
         if self._work in ready:
-            self._take_work(received)
+            self._take(self._work, Channel.SCORERS, TO_SCORER, received)
         return received
 
     def send(self, message: FromScorer, timeout_ms: int = 0) -> bool:
@@ -162,26 +160,20 @@ class ScorerSockets:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _take_snapshots(self, received: list[FromOwner]) -> None:
-        limit = LIMITS[Channel.SNAPSHOTS].drained_per_poll
-        for parts in messages_now(self._snapshots, limit, receive_large_now):
+    def _take(
+        self,
+        socket: RawSocket,
+        channel: Channel,
+        codec: Codec[ToScorer] | Codec[Published],
+        received: list[FromOwner],
+    ) -> None:
+        for parts in messages_now(socket, LIMITS[channel].drained_per_poll, receive_large_now):
             try:
-                received.append(FromOwner(*SNAPSHOTS.decode(parts)))
+                received.append(FromOwner(*codec.decode(parts)))
             except ProtocolVersionError:
                 raise
             except FrameError as error:
-                self.damage.add(error)
-                received.append(FromOwner(SnapshotDamaged(str(error)), ()))
-
-    def _take_work(self, received: list[FromOwner]) -> None:
-        limit = LIMITS[Channel.SCORERS].drained_per_poll
-        for parts in messages_now(self._work, limit, receive_large_now):
-            try:
-                received.append(FromOwner(*TO_SCORER.decode(parts)))
-            except ProtocolVersionError:
-                raise
-            except FrameError as error:
-                # It may have been the full snapshot that we wait for, or work: asking for a full
+                # Work may have been the full snapshot that we wait for, or pods: asking for a full
                 # snapshot again is right in both cases, and the owner then repeats itself.
                 self.damage.add(error)
                 received.append(FromOwner(SnapshotDamaged(str(error)), ()))

@@ -340,7 +340,6 @@ class TestOwner:
         assert owner.poll(WAIT_MS) == []
         assert owner.ready_fds == [reading]
         assert lifeline.is_cut()
-        owner.unwatch_fd(lifeline.fd)
         lifeline.close()
 
 

@@ -112,7 +112,7 @@ class PodTopologySpread:
     def __init__(self, args: PodTopologySpreadArgs, gates: FeatureGates) -> None:
         self._is_system_defaulted = args.is_system_defaulting
         self._defaults: Sequence[TopologySpreadConstraint] = (
-            SYSTEM_DEFAULTS if args.is_system_defaulting else args.constraints()
+            SYSTEM_DEFAULTS if args.is_system_defaulting else args.default_constraints
         )
         self._has_comparison = gates[TAINT_TOLERATION_COMPARISON_OPERATORS]
         self._hints = SpreadHints(partial(self._constraints, action=HARD))

@@ -9,24 +9,17 @@ from typing import Final
 import msgspec
 
 from shared.framework.plugin_args import QUALIFIED_NAME, ArgsStruct
-from shared.kube.objects import LabelSelector, TopologySpreadConstraint
+from shared.kube.objects import TopologySpreadConstraint
 
 SYSTEM_DEFAULTING: Final = "System"
 LIST_DEFAULTING: Final = "List"
 SPREAD_ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
 
 
-class DefaultConstraint(ArgsStruct):
+class DefaultConstraint(TopologySpreadConstraint):
     """A topology spread constraint of the profile; its selector follows from each pod."""
 
     max_skew: int = 0
-    topology_key: str = ""
-    when_unsatisfiable: str = ""
-    label_selector: LabelSelector | None = None
-    min_domains: int | None = None
-    node_affinity_policy: str | None = None
-    node_taints_policy: str | None = None
-    match_label_keys: list[str] | None = None
 
 
 class PodTopologySpreadArgs(ArgsStruct):
@@ -38,13 +31,6 @@ class PodTopologySpreadArgs(ArgsStruct):
     @property
     def is_system_defaulting(self) -> bool:
         return self.defaulting_type in ("", SYSTEM_DEFAULTING)
-
-    def constraints(self) -> tuple[TopologySpreadConstraint, ...]:
-        """The constraints of the list as pods state them."""
-        return tuple(
-            msgspec.convert(constraint, TopologySpreadConstraint, from_attributes=True)
-            for constraint in self.default_constraints
-        )
 
 
 def spread_problems(args: PodTopologySpreadArgs) -> list[str]:
