@@ -38,6 +38,8 @@ CLASSES: Final = "deviceclasses"
 _KEY: Final = "device index"
 NO_SLICES_ID: Final = 0
 """Signature of a node without slices of its own."""
+LOG_MAX: Final = 1 << 14
+"""So many nodes are remembered; who is further behind asks about all anew."""
 POOLS_KEPT_MAX: Final = 1 << 18
 """Of all nodes together, before they are put together anew: 64 pools a node at 4,096 nodes that have
 slices of their own. Where nodes reach shared ones alone, those that reach the same are one."""
@@ -60,6 +62,9 @@ class DeviceIndex:
     def __init__(self, cluster: ClusterView) -> None:
         self._objects = cluster.objects
         self._follower = Follower(cluster)
+        self._log: list[str] = []
+        """Nodes of which devices were given away or came back, oldest first."""
+        self._log_base = 0
         self._start_over()
 
     def _start_over(self) -> None:
@@ -87,6 +92,8 @@ class DeviceIndex:
         self._signature_ids: dict[object, int] = {None: NO_SLICES_ID}
         self._dirty: set[str] = set()
         """Nodes with slices of their own whose signature is to be made."""
+        self._log_base += len(self._log) + 1
+        self._log.clear()
         self._signatures: Int64s = np.zeros(0, np.int64)
         """By id of the node's name."""
         for key in self._objects.all(SLICES):
@@ -131,7 +138,10 @@ class DeviceIndex:
             touched += self.state.add(claim)
             self._note_special(claim, key, is_there=True)
         for driver, pool, _ in touched:
-            self._mark_pool((driver, pool))
+            self._log += self._mark_pool((driver, pool))
+        if len(self._log) > LOG_MAX:
+            self._log_base += len(self._log)
+            self._log.clear()
 
     def _note_special(self, claim: ResourceClaim, key: str, *, is_there: bool) -> None:
         uid = pod_uid_of(claim)
@@ -178,11 +188,12 @@ class DeviceIndex:
             return self._by_node.setdefault(view.match.node_name, {})
         return self._shared
 
-    def _mark_pool(self, pool_id: PoolId) -> None:
-        """Nodes with slices of the pool may offer something else than before."""
-        for view in self._by_pool.get(pool_id, {}).values():
-            if view.match.node_name:
-                self._dirty.add(view.match.node_name)
+    def _mark_pool(self, pool_id: PoolId) -> set[str]:
+        """Nodes with slices of the pool, which are returned, may offer something else than before."""
+        views = self._by_pool.get(pool_id, {}).values()
+        names = {view.match.node_name for view in views if view.match.node_name}
+        self._dirty |= names
+        return names
 
     def _mark(self, view: SliceView) -> None:
         if view.match.node_name:
@@ -190,6 +201,23 @@ class DeviceIndex:
         else:
             self._matches = None
             self._dirty.update(self._by_node)  # Where their own pools stand among shared ones.
+
+    @property
+    def position(self) -> int:
+        """For `nodes_since`."""
+        return self._log_base + len(self._log)
+
+    @property
+    def is_of_nodes(self) -> bool:
+        """What is given to one node is no matter of another: every slice belongs to a single one, and
+        none is seen by all."""
+        return not self._shared and not self._far_counters
+
+    def nodes_since(self, position: int) -> list[str] | None:
+        """The nodes of which devices were given away or came back since; None where that is longer ago
+        than is remembered. Of slices that belong to no single node nothing is told."""
+        start = position - self._log_base
+        return None if start < 0 else self._log[start:]
 
     # A single node -------------------------------------------------------------------------------
 

@@ -15,6 +15,8 @@ from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import Final
 
+import numpy as np
+
 from shared.columns.pod_log import PodChange
 from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.engine.class_filters import ClassFilters
@@ -43,9 +45,10 @@ _PODS: Final = Reads.PODS.value
 class Evaluation:
     """Of pods that are alike to a framework's plugins. Arrays have the table's capacity."""
 
-    __slots__ = ("_answers", "_cluster", "_elsewhere", "_follower", "_is_of_nodes", "dry_runs",
-                 "failure", "filtered", "filters", "framework", "info", "is_wide", "object_kinds",
-                 "outcome", "outdated", "pod", "scores", "stale_by")  # fmt: skip
+    __slots__ = ("_answers", "_cluster", "_elsewhere", "_follower", "_is_of_nodes",
+                 "_speaks_of_many", "dry_runs", "failure", "filtered", "filters", "framework", "info",
+                 "is_wide", "object_kinds", "outcome", "outdated", "pod", "scores",
+                 "stale_by")  # fmt: skip
 
     def __init__(
         self, info: PodInfo, framework: Framework, cluster: ClusterView, own_uid: str = ""
@@ -78,6 +81,7 @@ class Evaluation:
         self.outdated: list[Rows] = []
         self.dry_runs: DryRuns | None = None
         """What is known of making room for such pods."""
+        self._speaks_of_many = False
         self._follower = Follower(cluster)
         self._follower.note()
 
@@ -131,6 +135,7 @@ class Evaluation:
         if self.scores is not None:
             self.scores.pod = info
         self.failure = self.filtered = None
+        self._speaks_of_many = True
 
     def placed(self) -> None:
         """What happened last is contained already."""
@@ -145,7 +150,8 @@ class Evaluation:
         capacity = self._cluster.nodes.capacity
         if len(self.filters.static_ok) != capacity:
             return False
-        if not follower.saw_objects and not self._objects_caught_up():
+        object_rows = NO_ROWS if follower.saw_objects else self._rows_of_objects()
+        if object_rows is None:
             return False
         if self._is_of_nodes and follower.saw_nodes and not self.filters.is_whole:
             follower.note()  # What is known of rows holds whatever pods there are.
@@ -154,6 +160,8 @@ class Evaluation:
         node_rows = NO_ROWS if follower.saw_nodes else follower.node_rows()
         if usage_rows is None or node_rows is None:
             return False
+        if len(object_rows) and self.filters.is_whole:
+            usage_rows = np.union1d(usage_rows, object_rows)
         answers = None if states is None else self._answers_of(states)
         if answers is not None and self.filtered is None and answers.can_follow(len(usage_rows)):
             self.placed()
@@ -188,14 +196,24 @@ class Evaluation:
             self.scores = None
         return True
 
-    def _objects_caught_up(self) -> bool:
-        """False where an object changed that the filters read; drops the scores for theirs."""
-        if self._follower.concerns(self.object_kinds):
-            return False
+    def _rows_of_objects(self) -> Rows | None:
+        """The rows that objects are about which changed; None where one changed that the filters read
+        otherwise. Drops the scores for those that these read."""
+        plan, rows = self.pod.plan, NO_ROWS
+        if self._speaks_of_many and self._follower.concerns(self.object_kinds):
+            # Whose claims changed is no matter: what those of the next pod come to is asked first.
+            for plugin in plan.object_followers:
+                more = plugin.rows_of_objects(self.outcome.states.get(plugin.NAME), self._cluster)
+                if more is None:
+                    return None
+                rows = np.union1d(rows, more)
+        kinds = plan.unfollowed_kinds if self._speaks_of_many else self.object_kinds
+        if self._follower.concerns(kinds):
+            return None
         if self.scores is not None and self._follower.concerns(self.scores.object_kinds):
             self.scores = None
         self._follower.note_objects()
-        return True
+        return rows
 
     def _answers_of(self, states: RowStates) -> StateAnswers | None:
         """None unless all that happened is that pods came and went that matter by the room they take

@@ -20,7 +20,8 @@ from shared.engine.evaluation import Evaluation, Evaluations
 from shared.engine.kept_rows import looks_at_room_alone
 from shared.engine.row_states import RowStates
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_api import ClaimsLikener, Scope
+from shared.framework.follower import Follower
+from shared.framework.plugin_api import ClaimsLikener, ObjectFollower, Scope
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
 from shared.kube.objects import Container, PodSpec, Volume
@@ -49,6 +50,8 @@ class FrameworkParts(NamedTuple):
     likeners: Sequence[ClaimsLikener] | None
     """The latter, where they can tell which claims come to the same, and where those that look at
     requests look at nothing but room; else None."""
+    followed_kinds: frozenset[str]
+    """Of objects: one of these follows them (`ObjectFollower`)."""
 
 
 class Family(NamedTuple):
@@ -99,6 +102,8 @@ class Families:
         """By profile; without those of which pods have to be looked at one by one."""
         self.kept = Evaluations(cluster, row_bytes, FAMILIES_BYTES_MAX, states)
         self._seen: set[bytes] = set()
+        self._follower = Follower(cluster)
+        self._epoch = 0
         self._alone: dict[Hashable, int] = {}
         """How many pods of a class, or alike, were looked at as if they had no like."""
 
@@ -111,11 +116,8 @@ class Families:
             return None
         if takes_devices(info, self._cluster):
             return None
-        alike = self._alike(info, profile) if info.claim_uses else None
-        counted: Hashable = class_id
-        if alike is not None:
-            # What claims come to was looked up in the objects as they are.
-            counted = (alike.key, self._cluster.objects.version)
+        alike = self._alike(info, profile) if info.takes_claims else None
+        counted = class_id if alike is None else (alike.key, self._objects_epoch(profile))
         count = self._alone.get(counted, 0)
         if count >= ALONE_MAX:
             return alike
@@ -128,13 +130,13 @@ class Families:
         if len(self._alone) >= FAMILIES_MAX:
             self._alone.clear()
         self._alone[counted] = count + 1
-        shared, own, claims, _ = self.parts[profile]
+        shared, own, claims, *_ = self.parts[profile]
         evaluation = self.kept.of(key, _without_claims(info), shared)
         return Family(evaluation, own, claims if _may_have_claims(info) else None)
 
     def _alike(self, info: PodInfo, profile: str) -> "Alike | None":
         likeners = self.parts[profile].likeners
-        if likeners is None or info.template.identity is not None:
+        if likeners is None:
             return None
         said: list[Hashable] = []
         for plugin in likeners:
@@ -143,9 +145,24 @@ class Families:
                 return None
             said.append(likeness)
         volumes = [v for v in info.spec.volumes or () if v.persistent_volume_claim is None]
-        bare = msgspec.structs.replace(info.spec, volumes=volumes)
-        rest = msgspec.structs.replace(info.template, spec=bare)
+        bare = msgspec.structs.replace(info.spec, volumes=volumes, resource_claims=None)
+        status = info.template.status
+        if status is not None:
+            status = msgspec.structs.replace(status, resource_claim_statuses=None)
+        rest = msgspec.structs.replace(info.template, spec=bare, status=status, identity=None)
         return Alike((_encoder.encode((profile, info.namespace, rest)), *said))
+
+    def _objects_epoch(self, profile: str) -> int:
+        """Another number when an object changed that starts what is known of pods that are alike
+        afresh: then it has to pay again."""
+        follower = self._follower
+        if not follower.saw_objects:
+            changes = follower.objects()
+            followed = self.parts[profile].followed_kinds
+            if changes is None or any(kind not in followed for kind, _ in changes):
+                self._epoch += 1
+            follower.note_objects()
+        return self._epoch
 
 
 def family_key(info: PodInfo, profile: str) -> bytes:
@@ -208,7 +225,10 @@ def _split(framework: Framework) -> FrameworkParts | None:
     readers = dict.fromkeys([*claims.pre_filters, *claims.filters, *scorers])
     likeners = [plugin for plugin in readers if isinstance(plugin, ClaimsLikener)]
     can_tell = len(likeners) == len(readers) and looks_at_room_alone(own)
-    return FrameworkParts(shared, own, claims, likeners if can_tell else None)
+    kinds = [p.followed_kinds for p in readers if isinstance(p, ObjectFollower)]
+    return FrameworkParts(
+        shared, own, claims, likeners if can_tell else None, frozenset().union(*kinds)
+    )
 
 
 def _part(framework: Framework, *, ignores_requests: bool, reads_claims: bool = False) -> Framework:

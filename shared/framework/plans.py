@@ -13,6 +13,7 @@ from shared.framework.plugin_api import (
     Dependence,
     FilterPlugin,
     NormalizeScorePlugin,
+    ObjectFollower,
     ObjectReader,
     PreFilterPlugin,
     PreScorePlugin,
@@ -74,6 +75,10 @@ class FilterPlan(NamedTuple):
     object_kinds: frozenset[str] | None
     """Kinds of objects of which a change may make a filter, or PreFilter, say something else; None:
     all."""
+    object_followers: list[ObjectFollower]
+    """Those of the filters."""
+    unfollowed_kinds: frozenset[str] | None
+    """As `object_kinds`, without those that these follow and nobody else reads."""
 
     @property
     def is_wide(self) -> bool:
@@ -100,6 +105,11 @@ class FilterPlans:
             for index, plugin in enumerate(filters)
             if (counting := _as_pod_counting(index, plugin)) is not None
         ]
+        self._object_followers: dict[int, ObjectFollower] = {
+            index: plugin
+            for index, plugin in enumerate(filters)
+            if isinstance(plugin, ObjectFollower)
+        }
         self._follows = {plugin.NAME for plugin in updatable}
         self._plans: dict[tuple[tuple[str, ...], frozenset[str], int], FilterPlan] = {}
 
@@ -122,7 +132,7 @@ class FilterPlans:
         groups = FilterGroups([], [], [])
         for index in active:
             depends = self._filters[index].filter_depends
-            if not depends.reads & MOVING:
+            if not depends.reads & MOVING and index not in self._object_followers:
                 groups.fixed.append(index)
             elif depends.scope is Scope.ROW:
                 groups.moving.append(index)
@@ -133,6 +143,7 @@ class FilterPlans:
             for plugin in self._pod_counting
             if plugin.filter_index in active and plugin.name not in outcome.final
         ]
+        readers = self._object_readers(outcome, active)
         return FilterPlan(
             active,
             groups,
@@ -140,7 +151,9 @@ class FilterPlans:
             sorted({*groups.wide, *(plugin.filter_index for plugin in pod_counting)}),
             any(self._filters[index].filter_depends.reads & Reads.PODS for index in active),
             self._stale_by(outcome, active),
-            self._object_kinds(outcome, active),
+            _kinds_read(readers),
+            [self._object_followers[index] for index in active if index in self._object_followers],
+            _kinds_read(readers, followed=True),
         )
 
     def _stale_by(self, outcome: PreFilterOutcome, active: Sequence[int]) -> Reads:
@@ -157,9 +170,9 @@ class FilterPlans:
                 reads |= _wide_reads(filter_plugin.filter_depends)
         return reads
 
-    def _object_kinds(
+    def _object_readers(
         self, outcome: PreFilterOutcome, active: Sequence[int]
-    ) -> frozenset[str] | None:
+    ) -> list[PreFilterPlugin | FilterPlugin]:
         readers: list[PreFilterPlugin | FilterPlugin] = [
             plugin
             for plugin in self._pre_filters
@@ -167,7 +180,7 @@ class FilterPlans:
         ]
         filters = (self._filters[index] for index in active)
         readers += [plugin for plugin in filters if _reads_objects(plugin.filter_depends)]
-        return _kinds_read(readers)
+        return readers
 
 
 class ScoringPlugin(NamedTuple):
@@ -239,10 +252,14 @@ def _reads_objects(depends: Dependence | None) -> bool:
     return depends is not None and bool(depends.reads & Reads.OBJECTS)
 
 
-def _kinds_read(plugins: Sequence[object]) -> frozenset[str] | None:
+def _kinds_read(plugins: Sequence[object], *, followed: bool = False) -> frozenset[str] | None:
+    """`followed`: without those that a plugin follows itself."""
     kinds: frozenset[str] = frozenset()
     for plugin in plugins:
         if not isinstance(plugin, ObjectReader):
             return None
-        kinds |= plugin.object_kinds
+        more = plugin.object_kinds
+        if followed and isinstance(plugin, ObjectFollower):
+            more -= plugin.followed_kinds
+        kinds |= more
     return kinds

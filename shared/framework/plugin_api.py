@@ -371,6 +371,20 @@ class ClaimsLikener(Protocol):
 
 
 @runtime_checkable
+class ObjectFollower(Protocol):
+    """A filter that knows which nodes objects of some kinds are about that are not the pod's own.
+    It is asked again about these, and about those that pods come to."""
+
+    NAME: ClassVar[str]
+    followed_kinds: ClassVar[frozenset[str]]
+
+    def rows_of_objects(self, state: Any, cluster: ClusterView) -> Rows | None:
+        """The rows of which it may say something else since it was last asked this with this state;
+        None: all."""
+        ...
+
+
+@runtime_checkable
 class ReservePlugin(Protocol):
     """Keeps book in the owner of what a placement takes beside the node's columns.
 

@@ -20,13 +20,27 @@ from shared.engine.engine import Engine
 from shared.engine.evaluation import Evaluations
 from shared.engine.families import Alike, Families
 from shared.engine.lone_pods import LonePods
+from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig
+from shared.kube.pod_record import PodRecord
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
+from tests.support.devices import (
+    CLASS,
+    allocated,
+    device,
+    first_available,
+    make_claim,
+    make_class,
+    make_slice,
+    request,
+    selectors,
+)
 from tests.support.volumes import ZONE, claim_volumes, put_claim, put_csi_node, put_volume
 
 PROFILE = "default-scheduler"
-FRAMEWORKS = {PROFILE: InTreeRegistry(entry_points=()).build(ProfileConfig()).framework}
+BUILT = InTreeRegistry(entry_points=()).build(ProfileConfig())
+FRAMEWORKS = {PROFILE: BUILT.framework}
 NODES = tuple(f"n{i}" for i in range(6))
 CSI, OTHER, EBS = "csi.example.com", "other.example.com", "ebs.csi.aws.com"
 CLAIMS_A_KIND = 12
@@ -42,6 +56,30 @@ KINDS: dict[str, dict[str, Any]] = {
     "of one pod": {"driver": CSI, "modes": ("ReadWriteOncePod",)},
     "one volume for all": {"driver": CSI, "handle": "same"},
 }
+LARGE = request(selectors=selectors('device.attributes["gpu.example.com"].size == "large"'))
+DEVICES: dict[str, list[dict[str, Any]]] = {
+    "a device": [request()],
+    "two devices": [request(count=2)],
+    "a large device": [LARGE],
+    "any of two": [first_available("r0", LARGE, request("other"))],
+}
+ALL_KINDS = (*KINDS, *DEVICES)
+LIKE_NO_OTHER = ("of one pod", "one volume for all", "any of two")
+
+
+def put_slice(cache: Cache, node: str, count: int, *, is_shared: bool = False) -> None:
+    """So many small devices, and a large one."""
+    sizes = ["small"] * count + ["large"]
+    devices = [device(f"d{i}", attributes={"size": size}) for i, size in enumerate(sizes)]
+    of_node: dict[str, Any] = {"node": None, "allNodes": True} if is_shared else {}
+    each = make_slice(node, devices, **of_node)
+    cache.objects.put("resourceslices", each.metadata.name, each)
+
+
+def put_device_claim(cache: Cache, kind: str, number: int) -> str:
+    name = f"claim-{list(DEVICES).index(kind)}-{number}"
+    cache.objects.put("resourceclaims", f"default/{name}", make_claim(name, DEVICES[kind]))
+    return name
 
 
 def put_kind(cache: Cache, kind: str, number: int) -> str:
@@ -76,46 +114,48 @@ class World:
         self.free = {
             kind: [put_kind(self.cache, kind, i) for i in range(CLAIMS_A_KIND)] for kind in KINDS
         }
+        self.cache.objects.put("deviceclasses", CLASS, make_class())
+        for i, name in enumerate(NODES):
+            put_slice(self.cache, name, 1 + i % 2)
+        for kind in DEVICES:
+            self.free[kind] = [put_device_claim(self.cache, kind, i) for i in range(CLAIMS_A_KIND)]
         self.engine = Engine(self.cache.view, FRAMEWORKS)
         self.lone_pods = LonePods(self.cache.view, FRAMEWORKS, self.engine)
         self.checker = Checker(self.cache.view, FRAMEWORKS)
         self.number = 0
-        self.there: list[str] = []
+        self.there: list[tuple[PodRecord, PodInfo]] = []
 
     def limit(self, node: str, count: int) -> None:
         limits = {CSI: count, OTHER: max(1, 3 - count), EBS: count}
         put_csi_node(self.cache, node, limits, migrated="kubernetes.io/aws-ebs")
 
-    def new_class(self, kinds: list[str], cpu: str) -> PodClass:
-        """Of a pod with claims of these kinds that nobody had yet, as far as there are."""
-        names = [self.free[kind].pop() for kind in kinds if self.free[kind]]
+    def new_pod(self, kinds: list[str], cpu: str) -> tuple[PodRecord, PodClass]:
+        """With claims of these kinds that nobody had yet, as far as there are."""
+        names = [(kind, self.free[kind].pop()) for kind in kinds if self.free[kind]]
         self.number += 1
-        record = make_pod(f"p{self.number}", cpu=cpu, spec=claim_volumes(*names))
-        return self.cache.classes.acquire(record)
+        spec = claim_volumes(*(name for kind, name in names if kind in KINDS))
+        spec["resourceClaims"] = [
+            {"name": name, "resourceClaimName": name} for kind, name in names if kind in DEVICES
+        ]
+        record = make_pod(f"p{self.number}", cpu=cpu, spec=spec)
+        return record, self.cache.classes.acquire(record)
 
     def crowd(self, kinds: list[str], cpu: str, count: int) -> None:
         """Pods that come one after the other; each goes where a new engine says."""
         for _ in range(count):
-            pod_class = self.new_class(kinds, cpu)
-            found = self.lone_pods.choose(
-                pod_class.class_id, pod_class.info, PROFILE, lambda ties: ties[-1]
-            )
+            record, pod_class = self.new_pod(kinds, cpu)
+            info = pod_class.info
+            found = self.lone_pods.choose(pod_class.class_id, info, PROFILE, lambda ties: ties[-1])
             fresh = Engine(self.cache.view, FRAMEWORKS)
-            evaluation = fresh.evaluate(pod_class.class_id, pod_class.info, PROFILE)
+            evaluation = fresh.evaluate(pod_class.class_id, info, PROFILE)
             wanted = fresh.choose(evaluation, lambda ties: ties[-1])
             assert found is None or found == wanted
             self.owner_agrees(pod_class, evaluation.feasible)
             if wanted is not None:
-                name = self.cache.nodes.name_of(wanted.row)
-                record = make_pod(f"p{self.number}", cpu=cpu, spec={
-                    "volumes": [
-                        {"name": v.name, "persistentVolumeClaim": {"claimName": claim.claim_name}}
-                        for v in pod_class.info.spec.volumes or ()
-                        if (claim := v.persistent_volume_claim) is not None
-                    ]
-                })  # fmt: skip
-                self.cache.assume_pod(record, name, pod_class)
-                self.there.append(record.uid)
+                self.cache.assume_pod(record, self.cache.nodes.name_of(wanted.row), pod_class)
+                for plugin in BUILT.plugins_at["reserve"]:
+                    assert plugin.reserve(record, info, self.cache.view, wanted.row).is_success
+                self.there.append((record, info))
 
     def owner_agrees(self, pod_class: PodClass, feasible: Any) -> None:
         for row in self.cache.nodes.present_rows().tolist():
@@ -129,9 +169,21 @@ class World:
                 self.crowd(*parts)
             case "leaves":
                 if self.there:
-                    self.cache.remove_pod(self.there.pop(parts[0] % len(self.there)))
+                    record, info = self.there.pop(parts[0] % len(self.there))
+                    self.cache.remove_pod(record.uid)
+                    for plugin in BUILT.plugins_at["reserve"]:
+                        plugin.unreserve(record, info, self.cache.view, 0)
             case "limit":
                 self.limit(*parts)
+            case "slice":
+                put_slice(self.cache, parts[0], parts[1])
+            case "shared slice":
+                put_slice(self.cache, "far", parts[0], is_shared=True)
+            case "takes":  # Somebody whom nobody here placed.
+                self.number += 1
+                status = allocated(f"d{parts[1]}", pool=parts[0])
+                claim = make_claim(f"other{self.number}", status=status)
+                self.cache.objects.put("resourceclaims", f"default/other{self.number}", claim)
             case "shares":  # Somebody has a claim already that a later pod of the kind names.
                 if self.free[parts[0]]:
                     self.number += 1
@@ -143,8 +195,8 @@ class World:
 
 KIND = st.sampled_from(list(KINDS))
 CROWD = st.tuples(
-    st.just("crowd"), st.lists(KIND, min_size=1, max_size=2), st.sampled_from(("1", "500m")),
-    st.integers(2, 6),
+    st.just("crowd"), st.lists(st.sampled_from(ALL_KINDS), min_size=1, max_size=2),
+    st.sampled_from(("1", "500m")), st.integers(2, 6),
 )  # fmt: skip
 STEPS = st.lists(
     st.one_of(
@@ -152,6 +204,10 @@ STEPS = st.lists(
         CROWD,
         st.tuples(st.just("leaves"), st.integers(0, 99)),
         st.tuples(st.just("limit"), st.sampled_from(NODES), st.integers(0, 3)),
+        st.tuples(st.just("slice"), st.sampled_from(NODES), st.integers(0, 3)),
+        st.tuples(st.just("shared slice"), st.integers(0, 2)),
+        st.tuples(st.just("takes"), st.sampled_from(NODES), st.integers(0, 2)),
+        st.tuples(st.just("takes"), st.sampled_from(NODES), st.integers(0, 2)),
         st.tuples(st.just("shares"), KIND, st.sampled_from(NODES)),
         st.tuples(st.just("node"), st.sampled_from(NODES), st.sampled_from("ab")),
     ),
@@ -177,18 +233,24 @@ def test_pods_alike_but_for_claims_go_where_each_would_alone(steps: list[tuple[A
         world.take(*step)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 def test_pods_with_claims_of_two_kinds_in_turn_take_what_is_left(kind: str) -> None:
-    for other in KINDS:
+    for other in ALL_KINDS[ALL_KINDS.index(kind) :]:
         world = World()
         world.crowd([kind], "500m", 5)
         world.crowd([other], "500m", 5)
         world.crowd([kind], "500m", 2)
 
 
-@pytest.mark.parametrize(
-    "kind", [k for k in KINDS if k not in ("of one pod", "one volume for all")]
-)
+def test_devices_that_somebody_else_takes_are_not_given_to_pods_that_are_alike() -> None:
+    world = World()
+    world.crowd(["a large device"], "500m", 2)
+    for number, node in enumerate(NODES[:5]):
+        world.take("takes", node, 1 + number % 2)
+        world.crowd(["a large device"], "500m", 1)
+
+
+@pytest.mark.parametrize("kind", [k for k in ALL_KINDS if k not in LIKE_NO_OTHER])
 def test_pods_with_claims_of_one_kind_share_an_evaluation(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,7 +266,7 @@ def test_pods_with_claims_of_one_kind_share_an_evaluation(
         world.limit(name, 3)
     world.crowd([kind], "1", 4)  # From here on they are known to be alike.
     monkeypatch.setattr(Evaluations, "alone", note)
-    pod_class = world.new_class([kind], "1")
+    _, pod_class = world.new_pod([kind], "1")
     assert world.lone_pods.choose(
         pod_class.class_id, pod_class.info, PROFILE, lambda ties: ties[-1]
     )
@@ -213,14 +275,14 @@ def test_pods_with_claims_of_one_kind_share_an_evaluation(
     assert not made, "nothing of it was worked out anew"
 
 
-@pytest.mark.parametrize("kind", ["of one pod", "one volume for all"])
+@pytest.mark.parametrize("kind", LIKE_NO_OTHER)
 def test_a_pod_whose_claim_or_volume_somebody_has_or_may_not_share_is_like_no_other(
     kind: str,
 ) -> None:
     world = World()
     world.crowd([kind], "1", 2)
     found = Families(world.cache.view, FRAMEWORKS, row_bytes=2)
-    pod_class = world.new_class([kind], "1")
+    _, pod_class = world.new_pod([kind], "1")
     for _ in range(4):
         each = found.of(pod_class.class_id, pod_class.info, PROFILE)
         assert not isinstance(each, Alike)

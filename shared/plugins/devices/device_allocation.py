@@ -73,6 +73,7 @@ class DeviceClaims:
         scalars: dict[str, int],
         version: int,
         work_max: int = WORK_MAX,
+        position: int = 0,
     ) -> None:
         self.claims = claims
         """Those that the pod names; without the special one for extended resources."""
@@ -82,6 +83,8 @@ class DeviceClaims:
         self.scalars = scalars
         """Extended resources that the pod asks for, if devices may provide some of them."""
         self.version = version
+        self.position = position
+        """Of the index of devices, when nodes were last asked about."""
         self.has_failed = False
         """Allocation came to an error on some node."""
         self.outcomes: dict[GroupKey, AllocationOutcome] = {}

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from shared.columns.rows import row_index
-from shared.columns.schema import Bools, Int64s, Rows
+from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.dra.allocated import results_of
 from shared.dra.allocation_errors import AllocationError
 from shared.dra.allocator import Solution
@@ -94,6 +94,9 @@ ALTERNATIVES_MAX: Final = 8
 """FirstAvailableDeviceRequestMaxSize: the first alternative of a request scores this much."""
 
 
+_encoder: Final = msgspec.msgpack.Encoder()
+
+
 class DynamicResourcesArgs(ArgsStruct):
     filter_timeout: str = "10s"
     """How long to search devices. Here a search ends after as much work, not time
@@ -124,6 +127,7 @@ class DynamicResources(DefaultNormalizeScore):
     ignores_requests: ClassVar[bool] = True
     reads_claims: ClassVar[bool] = True
     object_kinds: ClassVar[frozenset[str]] = frozenset({CLAIMS, SLICES, CLASSES})
+    followed_kinds: ClassVar[frozenset[str]] = frozenset({CLAIMS})
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
     filter_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
     pre_score_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
@@ -164,7 +168,8 @@ class DynamicResources(DefaultNormalizeScore):
             scalars = {}
         if not claims and not scalars:
             return SKIP_FILTER
-        state = DeviceClaims(claims, scalars, cluster.objects.version, self._work_max)
+        position = device_index(cluster).position
+        state = DeviceClaims(claims, scalars, cluster.objects.version, self._work_max, position)
         uid = _identity(pod).uid
         for claim in claims:
             refusal = _refusal(claim, uid, cluster)
@@ -180,8 +185,39 @@ class DynamicResources(DefaultNormalizeScore):
         return PreFilterResult(state=state)
 
     def claims_likeness(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """What is allocated to one pod the next one finds taken."""
-        return None if pod.spec.resource_claims or scalars_of(pod) else ()
+        """What claims ask for that nobody has and that devices of single nodes are for: these are all
+        that a placement takes."""
+        if scalars_of(pod):
+            return None
+        if not pod.spec.resource_claims:
+            return ()
+        try:
+            claims = {claim_key(claim): claim for claim in _claims_of(pod, cluster)}
+        except ClaimError:
+            return None
+        if not device_index(cluster).is_of_nodes or len(claims) < len(pod.spec.resource_claims):
+            return None
+        assumed = cluster.objects.assumed(CLAIMS)
+        for key, claim in claims.items():
+            requests = claim.spec.devices.requests or ()
+            if claim.status.allocation is not None or key in assumed:
+                return None
+            if any(request.first_available for request in requests):
+                return None  # Which of the alternatives it is rates the node.
+        likeness: bytes = _encoder.encode([claim.spec for claim in claims.values()])
+        return likeness
+
+    def rows_of_objects(self, state: DeviceClaims | None, cluster: ClusterView) -> Rows | None:
+        """Nodes of which devices were given away or came back."""
+        if state is None:
+            return NO_ROWS
+        index = device_index(cluster)
+        names = index.nodes_since(state.position)
+        if names is None or not index.is_of_nodes:
+            return None
+        state.position = index.position
+        rows = {cluster.nodes.row_of(name) for name in names} - {-1}
+        return np.array(sorted(rows), np.intp)
 
     # Filter ----------------------------------------------------------------------------------------
 
@@ -265,7 +301,8 @@ class DynamicResources(DefaultNormalizeScore):
             for claim in state.claims
             for request in claim.spec.devices.requests or ()
         ):
-            return PreScoreResult()
+            # Another claim in its place starts PreFilter anew, and then this as well.
+            return PreScoreResult(is_final=True)
         return PreScoreResult(state=state)
 
     def score(

@@ -131,9 +131,13 @@ class VolumeBinding:
 
     def claims_likeness(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Where volumes that are bound can be; what waits for a node is chosen for each pod."""
+        if not pod.claim_uses:
+            return ()
         claims = self.pre_filter(pod, cluster).state
         if not isinstance(claims, PodVolumeClaims) or claims.waiting:
-            return () if not pod.claim_uses else None
+            return None
+        if any(use.is_ephemeral for use in pod.claim_uses):
+            return None  # Whose it is, is the pod's own.
         places: list[Hashable] = []
         for claim in claims.bound:
             volume = cluster.objects.latest(VOLUMES, claim.spec.volume_name)
