@@ -11,17 +11,14 @@ MAX_S: Final = 30.0
 class Backoff:
     """Delays of one retrying party. Deterministic for a given random generator."""
 
-    def __init__(self, rng: random.Random, first_s: float = FIRST_S, max_s: float = MAX_S) -> None:
-        assert 0 < first_s <= max_s, "delays are positive and grow"
+    def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-        self._first_s = first_s
-        self._max_s = max_s
         self._failure_count = 0
 
     def next_s(self) -> float:
         """The delay before the next try: between half and all of the current step."""
         # Past 2^30 the bound has long been reached; the exponent stays small.
-        step_s = min(self._max_s, self._first_s * 2.0 ** min(self._failure_count, 30))
+        step_s = min(MAX_S, FIRST_S * 2.0 ** min(self._failure_count, 30))
         self._failure_count += 1
         return step_s * self._rng.uniform(0.5, 1.0)
 

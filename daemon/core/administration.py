@@ -30,24 +30,12 @@ from shared.messages.admin import (
     PendingGroupsRequest,
     PendingPod,
     PodResourcesRequest,
+    Question,
     QueueAnswer,
     QueueRequest,
     StatusAnswer,
     StatusRequest,
     TextAnswer,
-)
-
-Question = (
-    StatusRequest
-    | DumpRequest
-    | CompareRequest
-    | QueueRequest
-    | NodesRequest
-    | CacheRequest
-    | MetricsRequest
-    | PodResourcesRequest
-    | NodeLoadsRequest
-    | PendingGroupsRequest
 )
 
 

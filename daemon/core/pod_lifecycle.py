@@ -106,8 +106,8 @@ class Story:
     """Takes pods from phase to phase, and keeps the last steps of all of them together, bounded, for the
     message of an invalid one."""
 
-    def __init__(self, steps_max: int = 4096) -> None:
-        self._steps: deque[tuple[PodRecord, Cause, PodPhase]] = deque(maxlen=steps_max)
+    def __init__(self) -> None:
+        self._steps: deque[tuple[PodRecord, Cause, PodPhase]] = deque(maxlen=4096)
 
     def step(self, pod: CachedPod, cause: Cause) -> None:
         """InvalidTransitionError where the table has no such step."""

@@ -30,8 +30,8 @@ from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.http_connection import Answer, HttpConnection, HttpStream
 from shared.kube.proxy import open_tunnel
-from shared.kube.rate_limit import RateLimit
 from shared.limits import OBJECT_BYTES_MAX
+from shared.rate_limit import RateLimit
 
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"

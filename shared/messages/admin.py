@@ -67,11 +67,10 @@ class PendingGroupsRequest(_Message, frozen=True, tag="qp"):
     start: int
 
 
-AdminRequest = (
+Question = (
     StatusRequest
     | DumpRequest
     | CompareRequest
-    | StopRequest
     | QueueRequest
     | NodesRequest
     | CacheRequest
@@ -80,6 +79,7 @@ AdminRequest = (
     | NodeLoadsRequest
     | PendingGroupsRequest
 )
+AdminRequest = Question | StopRequest
 
 
 class QueueLengths(msgspec.Struct, array_like=True, frozen=True):

@@ -15,6 +15,7 @@ so many lines a second are written (`BurstFilter`), and the next that is says ho
 import logging
 import os
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import TracebackType
@@ -24,6 +25,7 @@ import orjson
 
 from shared import shown
 from shared.limits import LINES_BURST, LINES_PER_S, LOGGED_EVENTS_MAX
+from shared.rate_limit import RateLimit
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 """As `--log-level` takes them."""
@@ -98,45 +100,28 @@ class BurstFilter(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._events: dict[tuple[str, str], _Burst] = {}
+        self._limits: dict[tuple[str, str], RateLimit] = {}
+        self._left_out: Counter[tuple[str, str]] = Counter()
+        """Lines since the last one that was written."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         # The message before its arguments are put in: for all calls of one place it is the same.
         key = record.name, str(record.msg)
-        burst = self._events.get(key)
-        if burst is None:
-            if len(self._events) >= LOGGED_EVENTS_MAX:
-                self._events.clear()  # Texts that are never the same twice; none is limited then.
-            burst = self._events[key] = _Burst(record.created)
-        left_out = burst.take(record.created)
-        if left_out is None:
+        limit = self._limits.get(key)
+        if limit is None:
+            if len(self._limits) >= LOGGED_EVENTS_MAX:
+                # Texts that are never the same twice; none is limited then.
+                self._limits.clear()
+                self._left_out.clear()
+            limit = self._limits[key] = RateLimit(LINES_PER_S, LINES_BURST)
+        if limit.wait_s(record.created):
+            self._left_out[key] += 1
             return False
+        limit.reserve(record.created)
+        left_out = self._left_out.pop(key, 0)
         if left_out:
             setattr(record, _FIELDS, {**_fields_of(record), "left_out_before": left_out})
         return True
-
-
-class _Burst:
-    """The lines of one event."""
-
-    __slots__ = ("_at_s", "_left_out", "_tokens")
-
-    def __init__(self, now_s: float) -> None:
-        self._tokens = float(LINES_BURST)
-        self._at_s = now_s
-        self._left_out = 0
-
-    def take(self, now_s: float) -> int | None:
-        """Lines left out since the last one that was written; None: this one is left out too."""
-        gained = max(0.0, now_s - self._at_s) * LINES_PER_S
-        self._tokens = min(float(LINES_BURST), self._tokens + gained)
-        self._at_s = now_s
-        if self._tokens < 1:
-            self._left_out += 1
-            return None
-        self._tokens -= 1
-        left_out, self._left_out = self._left_out, 0
-        return left_out
 
 
 class JsonFormatter(logging.Formatter):

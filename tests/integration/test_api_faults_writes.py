@@ -15,9 +15,9 @@ from bench.apiserver.fault_plan import Rule
 from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
-from shared.kube.rate_limit import RateLimit
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod, PodVerdict
+from shared.rate_limit import RateLimit
 from tests.support.faulty_server import FaultyServer, faulty_server
 from tests.support.waiting import HANG_S
 from workers.binder.bind_call import BOUND, DefaultBinder, NotBound, Patience

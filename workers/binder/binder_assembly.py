@@ -12,7 +12,7 @@ from shared.clock import Clock
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
-from shared.kube.rate_limit import RateLimit
+from shared.rate_limit import RateLimit
 from shared.telemetry.tally import Tally, request_observer
 from shared.transport.lease_gate import LeaseGate
 from workers.binder.bind_call import DefaultBinder

@@ -7,7 +7,7 @@ deletions of victims and the lease have none. Each binder of the pool gets its p
 
 from typing import Final, NamedTuple
 
-from shared.kube.rate_limit import RateLimit
+from shared.rate_limit import RateLimit
 
 RECORDS_PER_S: Final = 250.0
 """Conditions and events, where nothing is configured. An API server with two cores takes about a

@@ -36,10 +36,10 @@ from shared.kube.api_errors import (
     TooManyRequests,
     TransportError,
 )
-from shared.kube.rate_limit import RateLimit
 from shared.kube.resources import POD_GROUPS
 from shared.limits import CONDITIONS_MAX, EVENT_SERIES_MAX
 from shared.messages.to_binder import BindPod, DeleteVictim, PodVerdict
+from shared.rate_limit import RateLimit
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import (
     EVENTS_API,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.kube.rate_limit import RateLimit
+from shared.rate_limit import RateLimit
 
 
 def test_a_burst_then_the_rate() -> None:
