@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 EACH: Final = 48
 """Of so many seeds one is counted."""
 CALLS_MAX: Final = 80_000
-"""In one turn. With up to 100 pods on up to ten nodes the longest took 12,000; 42,000 where a group that has
-no place is placed once more for each pod that may go."""
+"""In one turn. With up to 100 pods on up to ten nodes the longest took 12,000; 42,000 where a group that
+has no place is placed once more for each pod that may go."""
 _Result = TypeVar("_Result")
 _NOT_OURS: Final = ("/bench/", "/tests/")
 

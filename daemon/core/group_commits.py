@@ -127,8 +127,7 @@ class GroupCommits:
         self._outgoing.counters.count("podgroup_attempts", labels)
         self._outgoing.counters.observe("podgroup_attempt_s", labels, now_s - first.pod.popped_s)
         group = self._facts.groups.of(key)
-        settings = self._facts.settings.groups
-        if group is None or (settings is not None and settings.are_foreign):
+        if group is None or self._facts.settings.groups.are_foreign:
             return  # Gone meanwhile, and with it who could be told; or another scheduler's.
         verdict = group_verdict(
             group, message, is_scheduled=result == "scheduled", is_error=result == "error"

@@ -33,8 +33,7 @@ class GroupReservations:
 
     def __init__(self, facts: ClusterFacts) -> None:
         self._facts = facts
-        groups = facts.settings.groups
-        self._lasts_s = 0.0 if groups is None else groups.reservation_s
+        self._lasts_s = facts.settings.groups.reservation_s
         self.held: Held | None = None
         self._last_key = ""
         self._ended_s = -math.inf

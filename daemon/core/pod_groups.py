@@ -40,7 +40,7 @@ NOT_WITH_CONSTRAINTS: Final = (
 
 
 class GroupSettings(msgspec.Struct, frozen=True):
-    """With the gate GenericWorkload."""
+    """What of them is looked at."""
 
     gang_profiles: frozenset[str] = frozenset()
     """Those with the plugin GangScheduling: in others no pod waits for a quorum."""
@@ -54,6 +54,11 @@ class GroupSettings(msgspec.Struct, frozen=True):
     """Other schedulers', who write their status, and do not know their priority."""
     reservation_s: float = 0.0
     """How long a gang waits before room is held for it, and for how long; 0: never."""
+    is_on: bool = True
+    """The gate GenericWorkload; without it pods are placed one by one, whatever group they name."""
+
+
+NO_GROUPS: Final = GroupSettings(is_on=False)
 
 
 class Unit(msgspec.Struct):
@@ -67,8 +72,7 @@ class Unit(msgspec.Struct):
 class PodGroups:
     """Of all pods that we place, and of those on nodes."""
 
-    def __init__(self, cache: Cache, settings: GroupSettings | None) -> None:
-        """`settings`: None where groups are not looked at."""
+    def __init__(self, cache: Cache, settings: GroupSettings) -> None:
         self._cache = cache
         self._settings = settings
         self._pods: dict[str, dict[str, None]] = {}
@@ -90,7 +94,7 @@ class PodGroups:
 
     def known(self, record: PodRecord) -> PodRecord:
         """The pod as it is to be looked at: in no group where groups are not looked at."""
-        if not record.group or self._settings is not None:
+        if not record.group or self._settings.is_on:
             return record
         return msgspec.structs.replace(record, group="")
 
@@ -116,16 +120,11 @@ class PodGroups:
 
     def gate_of(self, pod: QueuedPod) -> str | None:
         """GangScheduling, if it keeps the pod out."""
-        record = pod.record
-        if not self._has_quorums(pod):
+        if pod.pod_class.profile not in self._settings.gang_profiles:
             return None
-        key = record.group_key
-        is_let_in = lets_in(self.of(key), len(self.uids(key)))
+        key = pod.record.group_key
+        is_let_in = lets_in(self.of(key), len(self._pods.get(key, ())))
         return None if is_let_in else GANG_SCHEDULING
-
-    def _has_quorums(self, pod: QueuedPod) -> bool:
-        settings = self._settings
-        return settings is not None and pod.pod_class.profile in settings.gang_profiles
 
     # Trying them ---------------------------------------------------------------------------------
 
@@ -168,7 +167,7 @@ class PodGroups:
         return GroupTask(needed_count, placements, self._preemption(unit), hold)
 
     def _placements(self, unit: Unit) -> PlacementTask | str | None:
-        if self._settings is None or self._settings.placing_profiles is None:
+        if self._settings.placing_profiles is None:
             return None
         levels: list[TopologyLevel] = []
         problem = ""
@@ -180,7 +179,7 @@ class PodGroups:
         return problem or PlacementTask(levels, self.scheduled_count(unit.key))
 
     def _topology_keys(self, unit: Unit) -> list[str]:
-        placing = (self._settings and self._settings.placing_profiles) or ()
+        placing = self._settings.placing_profiles or ()
         is_placed = unit.pods[0].pod_class.profile in placing
         return topology_keys_of(self.of(unit.key)) if is_placed else []
 
@@ -215,7 +214,7 @@ class PodGroups:
 
     @property
     def _preempts_as_a_whole(self) -> bool:
-        return self._settings is not None and self._settings.preempting_profiles is not None
+        return self._settings.preempting_profiles is not None
 
     def _preemption(self, unit: Unit) -> GroupPreemption | None:
         if not self._preempts_as_a_whole:
@@ -228,8 +227,7 @@ class PodGroups:
 
     def _why_nobody_goes(self, unit: Unit, group: PodGroup | None) -> str:
         """In upstream's order (`runWorkloadAwarePreemption`, `preemptorEligibleToPreemptOthers`)."""
-        profiles = (self._settings and self._settings.preempting_profiles) or frozenset()
-        if unit.pods[0].pod_class.profile not in profiles:
+        if unit.pods[0].pod_class.profile not in (self._settings.preempting_profiles or ()):
             return NO_PREEMPTION
         if topology_keys_of(group):
             return NOT_WITH_CONSTRAINTS
@@ -241,13 +239,14 @@ class PodGroups:
         """Of a group as a whole, of which these pods are to be placed. Other schedulers have none but
         that of pods (Volcano a class, which pods have as well): then nobody goes who matters as much as
         any of them."""
-        if self._settings is not None and self._settings.are_foreign:
+        if self._settings.are_foreign:
             return min(pod.priority for pod in pods)
         return priority_of(group)
 
     def needed(self, key: str, pod: QueuedPod) -> int:
         """So many of the pods of `pod`'s group have to find a place now."""
-        group = self.of(key) if self._has_quorums(pod) else None
+        has_quorums = pod.pod_class.profile in self._settings.gang_profiles
+        group = self.of(key) if has_quorums else None
         return needed(group, self.scheduled_count(key))
 
     def wanted_count(self, key: str) -> int:

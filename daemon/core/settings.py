@@ -2,7 +2,7 @@
 
 import msgspec
 
-from daemon.core.pod_groups import GroupSettings
+from daemon.core.pod_groups import NO_GROUPS, GroupSettings
 from daemon.core.queue.scheduling_queue import QueueSettings
 from shared.extenders.extender_config import ExtenderConfig
 
@@ -25,8 +25,7 @@ class Settings(msgspec.Struct, frozen=True):
     preempts_async: bool = True
     """The feature gate SchedulerAsyncPreemption. What is left of it here, where preemption never keeps
     anybody waiting: with it nothing at all is done where all victims are going already."""
-    groups: GroupSettings | None = None
-    """None: pods are placed one by one, whatever group they name."""
+    groups: GroupSettings = NO_GROUPS
     logs_attempts: bool = False
     """Each step of each attempt is a line of the log."""
     configuration: str = ""

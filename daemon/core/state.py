@@ -301,7 +301,7 @@ def _holdings(
         plugins=plugins,
         cache=cache,
         queue=queue,
-        syncs=Syncs(kind for kind in ALL_KINDS if settings.groups or not kind.feature_gate),
+        syncs=Syncs(kind for kind in ALL_KINDS if settings.groups.is_on or not kind.feature_gate),
         changes=changes,
         checker=Checker(cache.view, frameworks),
         nominations=NominationBook(cache, queue, frameworks, epoch, waiting.preempt, evictions),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from daemon.core.owner_plugins import OwnerPlugins
-from daemon.core.pod_groups import GroupSettings
+from daemon.core.pod_groups import NO_GROUPS, GroupSettings
 from daemon.core.queue.scheduling_queue import QueueSettings
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
@@ -93,9 +93,9 @@ def with_method(profile: BuiltProfile, point: str) -> tuple[Any, ...]:
 
 def _group_settings(
     built: list[BuiltProfile], gates: FeatureGates, options: RuntimeOptions
-) -> GroupSettings | None:
+) -> GroupSettings:
     if not gates[GENERIC_WORKLOAD]:
-        return None
+        return NO_GROUPS
 
     def having(plugin: str, point: str) -> frozenset[str]:
         return frozenset(

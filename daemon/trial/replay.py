@@ -35,7 +35,6 @@ from daemon.trial.trial import Trial
 from shared import exit_codes
 from shared.config import SchedulerConfiguration
 from shared.errors import OperationalError
-from shared.framework.feature_gates import parse_feature_gates
 from shared.kube.api_errors import ApiError
 from shared.kube.decode import UnreadableListError
 from shared.kube.foreign_groups import kinds_with
@@ -136,16 +135,11 @@ def moments(recording: Path, pod_groups: str = "") -> Iterator[tuple[float, list
             messages.clear()
 
 
-def _trial(config: SchedulerConfiguration, decided: RuntimeOptions, *, decides: bool) -> Trial:
-    gates, held_s = parse_feature_gates(decided.feature_gates), decided.gang_reservation_s
-    return Trial(config, gates, decides=decides, gang_reservation_s=held_s)
-
-
 def in_the_shadow(
     recording: Path, config: SchedulerConfiguration, decided: RuntimeOptions = AS_USUAL
 ) -> ShadowReport:
     """Each binding judged."""
-    shadow = Shadow(_trial(config, decided, decides=False))
+    shadow = Shadow(Trial(config, decided, decides=False))
     last_s = 0.0
     for last_s, messages in moments(recording, decided.pod_groups):
         shadow.tell(messages, last_s)
@@ -159,7 +153,7 @@ def explain_binding(
     """Of a pod (`namespace/name`) on the cluster right before it was bound; OperationalError if it never
     was."""
     key = key if "/" in key else f"default/{key}"
-    shadow = OneBinding(_trial(config, decided, decides=False), key)
+    shadow = OneBinding(Trial(config, decided, decides=False), key)
     for at_s, messages in moments(recording, decided.pod_groups):
         shadow.tell(messages, at_s)
         if shadow.found is not None:
@@ -177,7 +171,7 @@ class _Day(NamedTuple):
 
 
 def _day(recording: Path, config: SchedulerConfiguration, decided: RuntimeOptions) -> _Day:
-    day = Rerun(_trial(config, decided, decides=True))
+    day = Rerun(Trial(config, decided))
     day.tell(moments(recording, decided.pod_groups))
     return _Day(day.now_s, day.placements, day.outcome(), day.detail())
 

@@ -9,26 +9,23 @@ from daemon.supervisor.process_list import read_list
 from daemon.trial.trial import Trial
 from shared.child_plan import PLAN_NAME, read_plan
 from shared.config import SchedulerConfiguration
-from shared.framework.feature_gates import FeatureGates, parse_feature_gates
+from shared.framework.feature_gates import parse_feature_gates
 from shared.kube.foreign_groups import kinds_with
 from shared.kube.kubeconfig import find_access
 from shared.messages.to_owner import AdapterMessage
+from shared.runtime_options import RuntimeOptions
 
 
 class Subject(NamedTuple):
     """A cluster, and how it is scheduled."""
 
     config: SchedulerConfiguration
-    gates: FeatureGates
+    options: RuntimeOptions
     messages: list[AdapterMessage]
-    pod_groups: str = ""
-    """Whose, as `--pod-groups` has it."""
-    gang_reservation_s: float = 0.0
 
     def trial(self, *, decides: bool, config: SchedulerConfiguration | None = None) -> Trial:
         """The cluster in a trial of its own; with another configuration, if one is given."""
-        held_s = self.gang_reservation_s
-        trial = Trial(config or self.config, self.gates, decides=decides, gang_reservation_s=held_s)
+        trial = Trial(config or self.config, self.options, decides=decides)
         trial.tell(self.messages, 0.0)
         return trial
 
@@ -46,5 +43,4 @@ def running_subject(runtime_dir: str) -> Subject:
         for kind in kinds_with(options.pod_groups)
         if not kind.feature_gate or gates[kind.feature_gate]
     ]
-    messages = list_cluster(access, kinds)
-    return Subject(config, gates, messages, options.pod_groups, options.gang_reservation_s)
+    return Subject(config, options, list_cluster(access, kinds))

@@ -20,7 +20,7 @@ from daemon.core.events import AdapterSaid, AdminAsked, BinderSaid, Event, Score
 from daemon.owner.owner_assembly import make_state
 from shared.config import SchedulerConfiguration
 from shared.framework.cluster_view import ClusterView
-from shared.framework.feature_gates import FeatureGates
+from shared.framework.feature_gates import parse_feature_gates
 from shared.kube.object_codec import decode_object
 from shared.messages.admin import AdminAnswer, AdminRequest
 from shared.messages.frames import PROTOCOL_VERSION
@@ -71,21 +71,23 @@ class Trial:
     def __init__(
         self,
         config: SchedulerConfiguration,
-        gates: FeatureGates,
+        options: RuntimeOptions,
         now_s: float = 0.0,
         *,
-        seed: int = 0,
         decides: bool = True,
-        gang_reservation_s: float = 0.0,
     ) -> None:
-        """ConfigurationError where the configuration cannot be used. `seed` and `gang_reservation_s`: as
-        `berth run` has them. Without `decides` pods are taken in, and nothing is done with them."""
+        """ConfigurationError where the configuration cannot be used. Of the options those count that say
+        how it is decided: the seed, feature gates, and what is said of groups. Without `decides` pods
+        are taken in, and nothing is done with them."""
+        gates = parse_feature_gates(options.feature_gates)
         registry = InTreeRegistry(gates)
         built = [registry.build(profile) for profile in config.profiles]
         self.frameworks = {profile.scheduler_name: profile.framework for profile in built}
-        options = RuntimeOptions(gang_reservation_s=gang_reservation_s)
+        of_owner = RuntimeOptions(
+            pod_groups=options.pod_groups, gang_reservation_s=options.gang_reservation_s
+        )
         alone = replace(config, extenders=())
-        self.state = make_state(alone, gates, registry, options, _EPOCH, now_s)
+        self.state = make_state(alone, gates, registry, of_owner, _EPOCH, now_s)
         self.placed: dict[str, Placed] = {}
         """By uid: those that found a node here, whatever became of them."""
         self.evicted: dict[str, Evicted] = {}
@@ -96,7 +98,7 @@ class Trial:
         self._cycle = Cycle(
             self._replica,
             self.frameworks,
-            seed * 1_000_003,
+            options.seed * 1_000_003,
             reserves={profile.scheduler_name: profile.plugins_at["reserve"] for profile in built},
         )
         self._proposal_sequence = 0

@@ -99,7 +99,7 @@ def main(arguments: Sequence[str]) -> int:
         messages += nodes_of(parsed.add_node, parsed.count)
     if parsed.filename:
         first = (config or subject.config).profiles[0].scheduler_name
-        messages += pods_of(parsed.filename, parsed.count, first, subject.pod_groups)
+        messages += pods_of(parsed.filename, parsed.count, first, subject.options.pod_groups)
     found = what_if(subject, WhatIfChange(messages, parsed.drain, config))
     show([as_json(found)] if parsed.output == "json" else lines_of(found))
     return exit_codes.OK

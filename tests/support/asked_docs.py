@@ -118,7 +118,7 @@ class OpenB:
                 return message
             return PodChanged(replace(message.pod, node_name=found.node_name, phase="Running"))
 
-        self._subject = Subject(came.config, came.gates, list(map(bound, came.messages)))
+        self._subject = Subject(came.config, came.options, list(map(bound, came.messages)))
 
     def answer(self, command: str) -> list[str]:
         """What a command of the document prints."""

@@ -22,7 +22,7 @@ from daemon.core.effects import (
 from daemon.core.events import AdapterSaid, BinderSaid, Event, ScorerGone, ScorerSaid
 from daemon.core.invariants import problems
 from daemon.core.owner_plugins import OwnerPlugins
-from daemon.core.pod_groups import GroupSettings
+from daemon.core.pod_groups import NO_GROUPS, GroupSettings
 from daemon.core.queue.queued_pod import Place
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
@@ -110,12 +110,12 @@ class Pipeline:
         announces_nodes: bool = False,
         preempts_async: bool = True,
         in_hand: InHand | None = None,
-        groups: GroupSettings | None = None,
+        groups: GroupSettings = NO_GROUPS,
         schedulers: Sequence[str] = ("default-scheduler",),
         logs_attempts: bool = False,
     ) -> None:
         self.now_s = 1000.0
-        built = default_profile(PLACEMENT_GATES if groups is not None else "")
+        built = default_profile(PLACEMENT_GATES if groups.is_on else "")
         self.frameworks = dict.fromkeys(schedulers, built.framework)
         self.plugins = OwnerPlugins(
             queue_sort=built.queue_sort,

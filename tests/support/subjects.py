@@ -8,7 +8,6 @@ from bench.demo.workload import openb_workload
 from daemon.adapter.kind_feed import KindFeed
 from daemon.trial.subject import Subject
 from shared.config import SchedulerConfiguration
-from shared.framework.feature_gates import FeatureGates
 from shared.kube.objects import Node
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS, NODES, PODS, ResourceKind
@@ -19,6 +18,7 @@ from shared.messages.to_owner import (
     SyncFinished,
     SyncStarted,
 )
+from shared.runtime_options import RuntimeOptions
 
 PACKING = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -55,7 +55,7 @@ def _subject(
     for kind in ALL_KINDS:
         objects = {NODES.plural: nodes, PODS.plural: pods}.get(kind.plural, [])
         messages += [SyncStarted(kind.plural), *objects, SyncFinished(kind.plural, "1")]
-    return Subject(config or SchedulerConfiguration(), FeatureGates(), messages)
+    return Subject(config or SchedulerConfiguration(), RuntimeOptions(), messages)
 
 
 def _read(kind: ResourceKind, bodies: Iterable[bytes]) -> list[AdapterMessage]:

@@ -22,7 +22,6 @@ from daemon.trial.rerun import Rerun
 from daemon.trial.trial import Trial
 from shared.config import SchedulerConfiguration, parse_configuration
 from shared.errors import OperationalError
-from shared.framework.feature_gates import parse_feature_gates
 from shared.kube.decode import INITIAL_EVENTS_END
 from shared.kube.foreign_groups import FOREIGN_GROUPS
 from shared.kube.pod_group_rules import TOPOLOGY_KEYS
@@ -327,7 +326,7 @@ def test_groups_of_a_day_are_decided_again_and_so_is_who_makes_room_for_them(
 
 
 def placed_in(day: Path, gates: str) -> dict[str, str]:
-    rerun = Rerun(Trial(DEFAULTS, parse_feature_gates(gates)))
+    rerun = Rerun(Trial(DEFAULTS, RuntimeOptions(feature_gates=gates)))
     rerun.tell(moments(day))
     return rerun.placements
 
@@ -360,3 +359,20 @@ def test_annotations_that_somebody_reads_are_kept_name_by_name() -> None:
     assert anonymiser.value(given, "annotations") == {
         TOPOLOGY_KEYS: ",".join(labels), SELECTED_NODE: labels["kubernetes.io/hostname"],
     }  # fmt: skip
+
+
+def test_a_group_of_another_scheduler_makes_room_by_the_priority_of_its_pods(
+    tmp_path: Path,
+) -> None:
+    made = Day(tmp_path / "day", {"n1": "2"})
+    made.pod("low", event="ADDED", priority=1)
+    made.group("train", {"minMember": 2})
+    named = {FOREIGN_GROUPS["volcano"].annotation: "train"}
+    for name in ("p1", "p2"):
+        made.pod(name, event="ADDED", more=named, priority=9)
+    for _ in range(3):
+        made.pod("late", event="ADDED", cpu="9")
+    made.end()
+    options = RuntimeOptions(feature_gates=PREEMPTING, pod_groups="volcano")
+    found = decided_alike(tmp_path / "day", tmp_path / "out", options)
+    assert (found.now.placed, found.now.evicted) == (3, 1)

@@ -9,8 +9,8 @@ from daemon.trial.manifests import nodes_of, pods_of
 from daemon.trial.what_if_command import WhatIfChange, lines_of, what_if
 from shared.config import parse_configuration
 from shared.errors import ConfigurationError, OperationalError
-from shared.framework.feature_gates import parse_feature_gates
 from shared.kube.foreign_groups import FOREIGN_GROUPS
+from shared.runtime_options import RuntimeOptions
 from tests.support.builders import make_node, make_pod
 from tests.support.subjects import PACKING, subject_with
 
@@ -130,7 +130,9 @@ def test_a_gang_that_is_not_there_goes_somewhere_as_a_whole_or_stays(
     whose: str, tmp_path: Path
 ) -> None:
     subject = subject_with([make_node("n1", cpu="2")], [])._replace(
-        gates=parse_feature_gates("GenericWorkload=true,GangScheduling=true"), pod_groups=whose
+        options=RuntimeOptions(
+            feature_gates="GenericWorkload=true,GangScheduling=true", pod_groups=whose
+        )
     )
     groups = FOREIGN_GROUPS.get(whose)
     named = groups and (groups.label or groups.annotation)
