@@ -22,6 +22,7 @@ from bench.fuzz.mutation import mutated, mutated_bytes
 from daemon import cli
 from daemon.commands import check_config
 from daemon.commands import run_berth as run
+from daemon.commands.installation import installation_problems
 from daemon.supervisor import supervise as supervisor
 from shared.config import API_VERSION, KIND, load_configuration
 from shared.errors import ConfigurationError
@@ -181,11 +182,11 @@ def _command_story(rng: random.Random) -> Story:
 def _take_configuration(data: bytes) -> None:
     gates, _, content = data.partition(b"\n")
     feature_gates = gates.decode("latin-1")
-    with _file(content) as path:
+    with _file(content) as path, _installed():
         text = check_config.effective_yaml(path, feature_gates)
         for extender in load_configuration(path).extenders:
             ExtenderClient(extender)
-    with _file(text.encode()) as path:
+    with _file(text.encode()) as path, _installed():
         again = check_config.effective_yaml(path, feature_gates)
     if _without_comments(again) != _without_comments(text):
         raise WrongError("the effective configuration means something else")
@@ -209,7 +210,8 @@ def _take_command_line(data: bytes) -> None:
     with _file(b"berth") as path:
         arguments = [path if each == "FILE" else each for each in json.loads(data)]
         silence = contextlib.redirect_stderr(io.StringIO())
-        with silence, contextlib.redirect_stdout(io.StringIO()), _without_start():
+        nowhere = contextlib.redirect_stdout(io.StringIO())
+        with silence, nowhere, _without_start(), _installed():
             try:
                 code = cli.main(arguments)
             except SystemExit as end:
@@ -229,6 +231,19 @@ def _without_start() -> Any:
     finally:
         setattr(supervisor, "run", before[0])  # noqa: B010 # The same.
         setattr(run, "start_logging", before[1])  # noqa: B010 # The same.
+
+
+_problems_once: Final = cache(installation_problems)
+
+
+@contextlib.contextmanager
+def _installed() -> Any:
+    """What is installed is no input, and takes longer to look through than all that is."""
+    setattr(check_config, "installation_problems", _problems_once)  # noqa: B010 # As above.
+    try:
+        yield
+    finally:
+        setattr(check_config, "installation_problems", installation_problems)  # noqa: B010 # The same.
 
 
 @contextlib.contextmanager

@@ -30,21 +30,27 @@ def holders(root: object, texts: Collection[str]) -> list[str]:
     way: dict[int, tuple[object, int]] = {id(root): (root, 0)}
     todo: list[object] = [root]
     found: dict[str, None] = {}
+    is_skipped: dict[type, bool] = {}
     while todo:
         holder = todo.pop()
         for each in _held_by(holder):
-            if isinstance(each, str):
+            kind = type(each)
+            if kind is str:
                 if each in texts:
                     found[_told(way, holder)] = None
-            elif id(each) not in way and not isinstance(each, _SKIPPED) and not _is_ours(each):
-                way[id(each)] = each, id(holder)
-                todo.append(each)
+                continue
+            skipped = is_skipped.get(kind)
+            if skipped is None:
+                skipped = is_skipped[kind] = issubclass(kind, _SKIPPED) or _is_ours(kind)
+            if skipped or id(each) in way or (kind is FunctionType and _is_ours(each)):
+                continue
+            way[id(each)] = each, id(holder)
+            todo.append(each)
     return list(found)
 
 
 def _is_ours(each: object) -> bool:
-    module = each.__module__ if isinstance(each, FunctionType) else type(each).__module__
-    return str(module).startswith("bench.")
+    return str(getattr(each, "__module__", "")).startswith("bench.")
 
 
 def _held_by(holder: object) -> Iterable[object]:

@@ -175,6 +175,8 @@ class Process:
 
     def wake(self, at_s: float = 0.0) -> None:
         """Has a turn take place, not before `at_s`."""
+        if self._turn_at_s <= self.simulation.now_s:
+            return
         at_s = max(at_s, self._free_at_s, self.simulation.now_s)
         if self.is_alive and at_s < self._turn_at_s:
             self._turn_at_s = at_s

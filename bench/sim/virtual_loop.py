@@ -88,12 +88,15 @@ class VirtualLoop(asyncio.AbstractEventLoop, Process):
             self.call_soon(handler)
 
     def _run_ready(self) -> None:
+        ready = self._ready
+        if not ready:
+            return
         with self.running():
             for _ in range(ROUNDS_MAX):
-                if not self._ready:
+                if not ready:
                     return
-                for _ in range(len(self._ready)):
-                    handle = self._ready.popleft()
+                for _ in range(len(ready)):
+                    handle = ready.popleft()
                     if not handle.cancelled():
                         handle._run()  # noqa: SLF001 # As every loop does.
         if not self._is_ending:
