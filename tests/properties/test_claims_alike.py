@@ -64,7 +64,7 @@ DEVICES: dict[str, list[dict[str, Any]]] = {
     "any of two": [first_available("r0", LARGE, request("other"))],
 }
 ALL_KINDS = (*KINDS, *DEVICES)
-LIKE_NO_OTHER = ("of one pod", "one volume for all", "any of two")
+LIKE_NO_OTHER = ("of one pod", "any of two")
 
 
 def put_slice(cache: Cache, node: str, count: int, *, is_shared: bool = False) -> None:
@@ -276,7 +276,7 @@ def test_pods_with_claims_of_one_kind_share_an_evaluation(
 
 
 @pytest.mark.parametrize("kind", LIKE_NO_OTHER)
-def test_a_pod_whose_claim_or_volume_somebody_has_or_may_not_share_is_like_no_other(
+def test_a_pod_whose_claim_nobody_may_share_or_whose_devices_rate_nodes_is_like_no_other(
     kind: str,
 ) -> None:
     world = World()

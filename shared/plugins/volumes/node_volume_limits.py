@@ -54,10 +54,12 @@ class NodeVolumeLimits:
         return PreFilterResult()
 
     def claims_likeness(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """The drivers of volumes that no pod has yet."""
+        """The drivers of its volumes. Where pods have one already it takes no further place, which makes
+        no difference as long as there is one."""
         attached = volume_index(cluster).attached
         drivers: list[str] = []
         names: set[str] = set()
+        shared: list[tuple[str, list[int]]] = []
         for volume in pod.spec.volumes or ():
             if volume.persistent_volume_claim is None and may_attach(volume):
                 return None
@@ -68,10 +70,19 @@ class NodeVolumeLimits:
             found = attachable_of(claim, cluster.objects)
             if found is None:
                 continue
-            if found.name in names or attached.rows_with_pods(found.name):
+            if found.name in names:
                 return None
             names.add(found.name)
             drivers.append(found.driver)
+            there = attached.rows_with_pods(found.name)
+            if there:
+                shared.append((found.driver, there))
+        for driver, there in shared:
+            limits = csi_node_columns(cluster).limits(driver)
+            counts = attached.count(driver, cluster.nodes.capacity)
+            more = drivers.count(driver)
+            if any(0 <= limits[row] < counts[row] + more for row in there):
+                return None
         return tuple(drivers)
 
     def filter(self, state: None, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
@@ -146,7 +157,8 @@ class _Check:
                 there = index.attached.rows_with_pods(volume.name)
                 if there and volume.driver == driver:
                     # Where a pod has it already, it takes no further place.
-                    more -= np.isin(self._rows, there)
+                    is_there = self._rows == there[0] if len(there) == 1 else None
+                    more -= np.isin(self._rows, there) if is_there is None else is_there
             total = index.attached.count(driver, capacity)[where] + more
             too_many: Bools = (limits >= 0) & (more > 0) & (total > limits)
             self._fail(too_many, Code.UNSCHEDULABLE, REASON)
