@@ -60,8 +60,6 @@ _RESOURCES: Final = {
 }
 """Kinds whose changes may wake pods."""
 
-_encode: Final = msgspec.msgpack.Encoder().encode
-
 
 class ClusterChanges:
     """Applies what the adapter says."""

@@ -77,7 +77,7 @@ class Election:
         """`leads_until_s`: of an earlier life of this process with the same identity."""
         assert terms.renew_deadline_s < terms.lease_duration_s, "we would act on a lapsed lease"
         self._terms = terms
-        self._leads_until_s = leads_until_s
+        self.leads_until_s = leads_until_s
         self._seen: LeaseRecord | None = None
         self._seen_s = 0.0
         """When `_seen` was first seen as it is."""
@@ -87,16 +87,12 @@ class Election:
     # Questions ------------------------------------------------------------------------------------
 
     @property
-    def leads_until_s(self) -> float:
-        return self._leads_until_s
-
-    @property
     def leader(self) -> str:
         """Who holds the lease as far as we have seen; empty if nobody does."""
         return self._seen.holder if self._seen is not None else ""
 
     def leads(self, now_s: float) -> bool:
-        return now_s < self._leads_until_s
+        return now_s < self.leads_until_s
 
     def next_step(self, now_s: float, wall: str) -> Step:
         """What to do now. `wall` is the time as the API writes it."""
@@ -127,12 +123,12 @@ class Election:
             self._seen, self._seen_s = record, now_s
         if record is not None and record.holder != self._terms.identity:
             # Taken from us, or given away by hand: over, however long we had it by our own clock.
-            self._leads_until_s = 0.0
+            self.leads_until_s = 0.0
 
     def note_written(self, record: LeaseRecord, sent_s: float, now_s: float) -> None:
         """The write that began at `sent_s` succeeded."""
         self._seen, self._seen_s, self._is_fresh = record, now_s, True
-        self._leads_until_s = sent_s + self._terms.renew_deadline_s
+        self.leads_until_s = sent_s + self._terms.renew_deadline_s
 
     def note_failed(self) -> None:
         """The last write or look failed, or its outcome is unknown: what the server has must be seen
@@ -141,7 +137,7 @@ class Election:
 
     def note_released(self) -> None:
         """We are about to give the lease up: from now on we do not lead, whatever comes of it."""
-        self._leads_until_s = 0.0
+        self.leads_until_s = 0.0
 
     def _record(self, acquired: str, renewed: str, transitions: int) -> LeaseRecord:
         return LeaseRecord(

@@ -10,7 +10,7 @@ On the wire: `DeltaBody` as msgpack, then one buffer a column and group, in the 
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from shared.columns.journal import Changes
 from shared.columns.nomination_columns import Nomination
 from shared.columns.pod_table import PodTable
-from shared.columns.schema import NODE_COLUMNS, USAGE_COLUMNS, Int32s, Rows
+from shared.columns.schema import NO_ROWS, NODE_COLUMNS, USAGE_COLUMNS, Int32s, Rows
 from shared.columns.table import NodeTable, PortTuple, TaintTuple
 from shared.errors import FrameError
 from shared.faults import UNDECODABLE
@@ -89,6 +89,11 @@ class DictionaryMarks(msgspec.Struct, frozen=True):
 
 _SENT_NODE_COLUMNS = tuple(column for column in NODE_COLUMNS if column.name != "images_id")
 _SENT_USAGE_COLUMNS = tuple(column for column in USAGE_COLUMNS if column.name != "ports_id")
+_SENT_POD_COLUMNS: Final = (
+    *(("class_id", np.int64), ("node_row", np.int32), ("is_terminating", np.bool_)),
+    *(("start_s", np.int64), ("is_preempted", np.bool_), ("name_hash", np.uint32)),
+    ("group_id", np.int64),
+)
 NOTHING_SENT = DictionaryMarks()
 AnyArray = NDArray[Any]
 Buffer = bytes | bytearray | memoryview
@@ -149,13 +154,7 @@ def make_delta(
         buffers.append(table.labels[: body.label_key_count, node_rows])
     if len(pod_rows):
         buffers.append(pod_rows.astype(np.int64))
-        buffers.append(pods.class_id[pod_rows])
-        buffers.append(pods.node_row[pod_rows])
-        buffers.append(pods.is_terminating[pod_rows])
-        buffers.append(pods.start_s[pod_rows])
-        buffers.append(pods.is_preempted[pod_rows])
-        buffers.append(pods.name_hash[pod_rows])
-        buffers.append(pods.group_id[pod_rows])
+        buffers.extend(getattr(pods, name)[pod_rows] for name, _ in _SENT_POD_COLUMNS)
     return (
         _body_encoder.encode(body),
         [np.ascontiguousarray(b).data for b in buffers],
@@ -218,7 +217,7 @@ def _check_counts(table: NodeTable, delta: DeltaBody) -> None:
 def _read_usage(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> Rows:
     count = delta.usage_row_count
     if not count:
-        return _NO_ROWS
+        return NO_ROWS
     rows = reader.take_rows(count, delta.row_count)
     table.generation[rows] = reader.take(np.int64, (count,))
     for column in _SENT_USAGE_COLUMNS:
@@ -233,7 +232,7 @@ def _read_usage(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> 
 def _read_nodes(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> Rows:
     count = delta.node_row_count
     if not count:
-        return _NO_ROWS
+        return NO_ROWS
     rows = reader.take_rows(count, delta.row_count)
     table.generation[rows] = reader.take(np.int64, (count,))
     present, names = table.present[rows], table.name_id[rows]
@@ -261,20 +260,14 @@ def _read_pods(pods: PodTable, delta: DeltaBody, reader: "_BufferReader") -> Row
     pods.reserve(delta.pods_used_count)
     count = delta.pod_row_count
     if not count:
-        return _NO_ROWS
+        return NO_ROWS
     rows = reader.take_rows(count, delta.pods_used_count)
-    class_id = reader.take(np.int64, (count,))
-    node_row = reader.take(np.int32, (count,))
-    is_terminating = reader.take(np.bool_, (count,))
-    start_s = reader.take(np.int64, (count,))
-    pods.write_rows(rows, class_id, node_row, start_s, is_terminating)
-    pods.is_preempted[rows] = reader.take(np.bool_, (count,))
-    pods.name_hash[rows] = reader.take(np.uint32, (count,))
-    pods.group_id[rows] = reader.take(np.int64, (count,))
+    sent = {name: reader.take(dtype, (count,)) for name, dtype in _SENT_POD_COLUMNS}
+    written = (sent.pop(name) for name in ("class_id", "node_row", "start_s", "is_terminating"))
+    pods.write_rows(rows, *written)
+    for name, column in sent.items():
+        getattr(pods, name)[rows] = column
     return rows
-
-
-_NO_ROWS: Rows = np.zeros(0, np.intp)
 
 
 def _sets_in_use(ids: Int32s) -> tuple[list[int], AnyArray]:

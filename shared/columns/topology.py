@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from shared.columns.pod_table import NO_NODE, PodTable
-from shared.columns.schema import Bools, Int32s, Int64s, Rows
+from shared.columns.schema import NO_ROWS, Bools, Int32s, Int64s, Rows
 from shared.columns.table import NodeTable
 
 NO_DOMAIN: Final = -1
@@ -60,9 +60,6 @@ class Topology:
     def by_domain(self) -> Int64s:
         """Zeros, one for each domain and the slot for none."""
         return np.zeros(self.domain_count + 1, np.int64)
-
-
-NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
 
 
 def make_topology(nodes: NodeTable, key: str) -> Topology:

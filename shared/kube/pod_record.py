@@ -169,21 +169,8 @@ def _is_preempted(status: PodStatus) -> bool:
 
 
 def _is_read(volume: Volume) -> bool:
-    return (
-        volume.persistent_volume_claim is not None
-        or volume.ephemeral is not None
-        or volume.gce_persistent_disk is not None
-        or volume.aws_elastic_block_store is not None
-        or volume.azure_disk is not None
-        or volume.cinder is not None
-        or volume.portworx_volume is not None
-        or volume.azure_file is not None
-        or volume.vsphere_volume is not None
-        or volume.iscsi is not None
-        or volume.rbd is not None
-        or volume.csi is not None
-        or volume.image is not None
-    )
+    """It has one of the sources that are decoded."""
+    return volume != Volume(name=volume.name)
 
 
 def _resource_status(status: PodStatus) -> PodStatus | None:

@@ -88,15 +88,11 @@ class StopSignals:
         self.fd, self._write_fd = os.pipe()
         os.set_blocking(self.fd, False)
         os.set_blocking(self._write_fd, False)
-        self._is_set = False
+        self.is_set = False
+        """One of the signals has come."""
         signal.set_wakeup_fd(self._write_fd)
         for number in signals:
             signal.signal(number, self._on_signal)
 
-    @property
-    def is_set(self) -> bool:
-        """One of the signals has come."""
-        return self._is_set
-
     def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 # A handler's signature.
-        self._is_set = True
+        self.is_set = True

@@ -174,7 +174,7 @@ def _unconfirmed_would_do(pod: PreparedPod, potential: Rows) -> bool:
 
 def _no_candidate(cluster: ClusterView, failed: FailedNodes) -> tuple[Status, bool]:
     """The answer where nothing helps, and whether that ends the pod's nomination."""
-    errors = failed.errors()
+    errors = failed.errors
     if errors:
         text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
         return Status(Code.ERROR, (f"preemption: {text}",), DEFAULT_PREEMPTION), False

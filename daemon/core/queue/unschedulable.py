@@ -43,16 +43,12 @@ class UnschedulablePods:
         self._groups: dict[GroupKey, Group] = {}
         self._by_plugin: dict[str, dict[GroupKey, Group]] = {}
         self.count = 0
-        self._gated_count = 0
+        self.gated_count = 0
         self._oldest_s = math.inf
         """No parked pod has an earlier timestamp; exact after `overdue`, else a lower bound."""
 
     def __len__(self) -> int:
         return self.count
-
-    @property
-    def gated_count(self) -> int:
-        return self._gated_count
 
     def __iter__(self) -> Iterator[QueuedPod]:
         for group in self._groups.values():
@@ -73,7 +69,7 @@ class UnschedulablePods:
         group.pods[pod.record.uid] = pod
         self._oldest_s = min(self.oldest_s, pod.timestamp_s)
         self.count += 1
-        self._gated_count += pod.is_gated
+        self.gated_count += pod.is_gated
 
     def remove(self, pod: QueuedPod) -> None:
         """Takes a pod out; the caller gives it its next place. Before its plugins are changed."""
@@ -85,7 +81,7 @@ class UnschedulablePods:
             self._drop_group(key)
         pod.place = Place.GONE
         self.count -= 1
-        self._gated_count -= pod.is_gated
+        self.gated_count -= pod.is_gated
 
     def groups_rejected_by(self, plugins: Iterable[str]) -> list[Group]:
         """Groups that one of the plugins rejected; of the gated, only those that one of them gates."""
@@ -113,7 +109,7 @@ class UnschedulablePods:
     def check_invariants(self) -> None:
         """Raises AssertionError if the indexes contradict one another."""
         assert self.count == sum(len(g.pods) for g in self._groups.values()), "parked pods counted"
-        assert self._gated_count == sum(p.is_gated for p in self), "gated pods counted"
+        assert self.gated_count == sum(p.is_gated for p in self), "gated pods counted"
         for key, group in self._groups.items():
             assert group.pods, f"group {key} is empty"
             for uid, pod in group.pods.items():

@@ -25,7 +25,8 @@ class FailedNodes(Sequence[NodeVerdict]):
     def __init__(self) -> None:
         self._parts: list[Callable[[], list[NodeVerdict]]] = []
         self._made: list[NodeVerdict] | None = None
-        self._errors: list[str] = []
+        self.errors: list[str] = []
+        """What plugins failed with, in the order of the nodes here."""
         self._reasons: Counter[str] = Counter()
         self._size = 0
 
@@ -43,7 +44,7 @@ class FailedNodes(Sequence[NodeVerdict]):
                     self._reasons[text] += int(count)
             for at in (verdicts.codes == Code.ERROR).nonzero()[0].tolist():
                 name = framework.filters[index].NAME
-                self._errors.append(filter_error(name, verdicts.status(at, name).message))
+                self.errors.append(filter_error(name, verdicts.status(at, name).message))
 
     def add_without_victims(self, rows: Rows) -> None:
         """Nodes without a less important pod."""
@@ -57,13 +58,9 @@ class FailedNodes(Sequence[NodeVerdict]):
     def add_error(self, row: int, text: str) -> None:
         """A node about which no answer was found."""
         self._parts.append(lambda: [NodeVerdict(row, Status(Code.ERROR, (text,)))])
-        self._errors.append(text)
+        self.errors.append(text)
         self._reasons[text] += 1
         self._size += 1
-
-    def errors(self) -> list[str]:
-        """What plugins failed with, in the order of the nodes here."""
-        return self._errors
 
     def reasons(self) -> Counter[str]:
         """How many nodes there are for each reason."""

@@ -15,8 +15,8 @@ import numpy as np
 from shared.columns.answer_table import AnswerTable
 from shared.columns.class_values import ClassValues
 from shared.columns.rows import row_index
-from shared.columns.schema import Bools, Int64s, Rows
-from shared.columns.topology import NO_DOMAIN, NO_ROWS, pods_of_classes
+from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
+from shared.columns.topology import NO_DOMAIN, pods_of_classes
 from shared.framework.cluster_view import ClusterView
 from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
 from shared.framework.plugin_api import (

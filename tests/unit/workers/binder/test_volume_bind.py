@@ -4,11 +4,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from shared.kube.api_client import MERGE_PATCH
 from shared.kube.api_errors import ApiError, Conflict, NotFound, RequestTimeout
 from shared.messages.to_binder import MakeVolume, TakeVolume, VolumeWork
 from tests.unit.workers.binder.fake_api import FakeApi, make_order
 from tests.unit.workers.binder.virtual_time import run_virtual
-from workers.binder.volume_bind import MERGE_PATCH, VolumeBinder, claim_path, volume_path
+from workers.binder.volume_bind import VolumeBinder, claim_path, volume_path
 
 POD = "/api/v1/namespaces/ns/pods/pod-u1"
 TAKE = TakeVolume("pv", "1", True, "ns", "taking", "uid-taking")
