@@ -10,7 +10,7 @@ kept for the caller to count and log. Only our own mistakes raise.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 import msgspec
@@ -223,6 +223,19 @@ class Cache(CachedNodes):
 
     def pods(self) -> list[CachedPod]:
         return list(self._pods.values())
+
+    def pods_in(self, rows: Iterable[int], generation: int) -> list[CachedPod] | None:
+        """Those in these rows of the table, if all of them were there at that generation."""
+        found: list[CachedPod] = []
+        for row in dict.fromkeys(rows):
+            is_used = 0 <= row < self.pod_table.row_count and self.pod_table.node_row[row] >= 0
+            name = self.nodes.name_of(self.pod_table.node_row.item(row)) if is_used else ""
+            held = self._node_infos[name].pods.values() if is_used else ()
+            there = [pod for pod in held if pod.row == row and pod.attached_at <= generation]
+            if not there:
+                return None
+            found += there
+        return found
 
     # Resources and names -------------------------------------------------------------------------
 

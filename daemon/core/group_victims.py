@@ -29,19 +29,9 @@ def confirmed_victims(
 ) -> list[CachedPod] | None:
     """The pods of these rows, if all are what a worker took them for on a copy of that generation.
     `priority`: of the group for which they are to go."""
-    pods, nodes = cache.pod_table, cache.nodes
-    victims: list[CachedPod] = []
-    for row in dict.fromkeys(pod_rows):
-        if not 0 <= row < pods.row_count or pods.node_row[row] < 0:
-            return None
-        info = cache.node_info(nodes.name_of(int(pods.node_row[row])))
-        held = {} if info is None else info.pods
-        found = next((pod for pod in held.values() if pod.row == row), None)
-        if found is None or found.attached_at > generation:
-            return None
-        victims.append(found)
-    going = {victim.record.uid for victim in victims}
-    for victim in victims:
+    victims = cache.pods_in(pod_rows, generation)
+    going = {victim.record.uid for victim in victims or ()}
+    for victim in victims or ():
         group = groups.of(victim.record.group_key) if victim.record.group else None
         if group is not None and goes_as_a_whole(group):
             mates = groups.uids(victim.record.group_key)

@@ -311,20 +311,12 @@ class NominationBook:
             return None
         if attempt.pod_class.info.spec.preemption_policy == NEVER:
             return None
-        info = self._cache.node_info(nodes.name_of(row))
-        assert info is not None, "a row that is present has a node"
-        by_row = {held.row: held for held in info.pods.values()}
-        victims: list[CachedPod] = []
-        for pod_row in proposal.victims:
-            victim = by_row.get(pod_row)
-            if (
-                victim is None
-                or victim.attached_at > generation
-                or victim.pod_class.info.priority >= pod.priority
-            ):
-                return None
-            victims.append(victim)
-        return victims
+        node_name, victims = nodes.name_of(row), self._cache.pods_in(proposal.victims, generation)
+        is_right = all(
+            victim.node_name == node_name and victim.pod_class.info.priority < pod.priority
+            for victim in victims or ()
+        )
+        return victims if is_right else None
 
     def _makes_room(self, attempt: Attempt, proposal: PreemptionProposal, searched_at: int) -> bool:
         """Whether the pod fits without the victims; and where what there is to look at has changed

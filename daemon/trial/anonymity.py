@@ -39,7 +39,7 @@ _KEPT: Final = frozenset(
      "nodeTaintsPolicy", "volumeBindingMode", "volumeMode", "resourceVersion", "schedulerName",
      "policy", "allocationMode", "continue", "disruptionMode"}
 )  # fmt: skip
-_NAMES_OF_GROUPS: Final = {each.label or each.annotation for each in FOREIGN_GROUPS.values()}
+_NAMES_OF_GROUPS: Final = {each.named_by for each in FOREIGN_GROUPS.values()}
 _ANNOTATIONS: Final = _NAMES_OF_GROUPS | {
     ANNOTATION, BETA_STORAGE_CLASS, BIND_COMPLETED, BOUND_BY_CONTROLLER, INITIAL_EVENTS_END,
     MIGRATED_PLUGINS, SELECTED_NODE, TOPOLOGY_KEYS,

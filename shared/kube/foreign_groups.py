@@ -28,21 +28,20 @@ class ForeignGroups(NamedTuple):
     """How one scheduler has them."""
 
     api_path: str
-    label: str = ""
-    annotation: str = ""
-    """One of the two names the group of a pod."""
+    named_by: str
+    """Label or annotation of a pod."""
 
 
 FOREIGN_GROUPS: Final[Mapping[str, ForeignGroups]] = MappingProxyType(
     {
         "coscheduling": ForeignGroups(
-            "/apis/scheduling.x-k8s.io/v1alpha1", label="scheduling.x-k8s.io/pod-group"
+            "/apis/scheduling.x-k8s.io/v1alpha1", "scheduling.x-k8s.io/pod-group"
         ),
         "koordinator": ForeignGroups(
-            "/apis/scheduling.sigs.k8s.io/v1alpha1", label="pod-group.scheduling.sigs.k8s.io"
+            "/apis/scheduling.sigs.k8s.io/v1alpha1", "pod-group.scheduling.sigs.k8s.io"
         ),
         "volcano": ForeignGroups(
-            "/apis/scheduling.volcano.sh/v1beta1", annotation="scheduling.k8s.io/group-name"
+            "/apis/scheduling.volcano.sh/v1beta1", "scheduling.k8s.io/group-name"
         ),
     }
 )
@@ -65,31 +64,25 @@ class ForeignPodGroup(PodGroup):
             self.spec.scheduling_policy.gang = gang
 
 
-class _AnnotatedMeta(PodMeta):
+class _MemberMeta(PodMeta):
     annotations: dict[str, str] | None = None
 
 
-class _AnnotatedPod(Pod):
-    metadata: _AnnotatedMeta = msgspec.field(default_factory=_AnnotatedMeta)  # type: ignore[mutable-override] # The same.
+class _Member(Pod):
+    metadata: _MemberMeta = msgspec.field(default_factory=_MemberMeta)  # type: ignore[mutable-override] # The same.
 
 
-def _member_type(groups: ForeignGroups) -> type[Pod]:
+def _member_type(named_by: str) -> type[Pod]:
     """A pod that finds its group when it is decoded."""
 
-    class LabelledPod(Pod):
+    class Member(_Member):
         def __post_init__(self) -> None:
-            _join(self, (self.metadata.labels or {}).get(groups.label, ""))
+            meta = self.metadata
+            name = {**(meta.annotations or {}), **(meta.labels or {})}.get(named_by, "")
+            self.spec.scheduling_group = PodSchedulingGroup(pod_group_name=name) if name else None
+            meta.annotations = None  # They can be large, and nobody else reads them.
 
-    class AnnotatedPod(_AnnotatedPod):
-        def __post_init__(self) -> None:
-            _join(self, (self.metadata.annotations or {}).get(groups.annotation, ""))
-            self.metadata.annotations = None  # They can be large, and nobody else reads them.
-
-    return LabelledPod if groups.label else AnnotatedPod
-
-
-def _join(pod: Pod, name: str) -> None:
-    pod.spec.scheduling_group = PodSchedulingGroup(pod_group_name=name) if name else None
+    return Member
 
 
 def kinds_with(pod_groups: str) -> tuple[ResourceKind, ...]:
@@ -101,6 +94,6 @@ def kinds_with(pod_groups: str) -> tuple[ResourceKind, ...]:
         POD_GROUPS.plural: msgspec.structs.replace(
             POD_GROUPS, api_path=foreign.api_path, struct_type=ForeignPodGroup
         ),
-        PODS.plural: msgspec.structs.replace(PODS, struct_type=_member_type(foreign)),
+        PODS.plural: msgspec.structs.replace(PODS, struct_type=_member_type(foreign.named_by)),
     }
     return tuple(replaced.get(kind.plural, kind) for kind in ALL_KINDS)

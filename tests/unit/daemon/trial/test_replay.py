@@ -335,9 +335,9 @@ def placed_in(day: Path, gates: str) -> dict[str, str]:
 def test_groups_of_other_schedulers_are_read_from_a_recording(whose: str, tmp_path: Path) -> None:
     made = Day(tmp_path / "day", {"n1": "2"})
     made.group("train", {"minMember": 3})
-    groups = FOREIGN_GROUPS[whose]
+    named = {FOREIGN_GROUPS[whose].named_by: "train"}
     for number in range(3):
-        made.pod(f"p{number}", event="ADDED", more={groups.label or groups.annotation: "train"})
+        made.pod(f"p{number}", event="ADDED", more=named)
     made.end()
     options = RuntimeOptions(feature_gates=GATES, pod_groups=whose)
     assert decided_alike(tmp_path / "day", tmp_path / "out", options).now.placed == 0
@@ -367,7 +367,7 @@ def test_a_group_of_another_scheduler_makes_room_by_the_priority_of_its_pods(
     made = Day(tmp_path / "day", {"n1": "2"})
     made.pod("low", event="ADDED", priority=1)
     made.group("train", {"minMember": 2})
-    named = {FOREIGN_GROUPS["volcano"].annotation: "train"}
+    named = {FOREIGN_GROUPS["volcano"].named_by: "train"}
     for name in ("p1", "p2"):
         made.pod(name, event="ADDED", more=named, priority=9)
     for _ in range(3):

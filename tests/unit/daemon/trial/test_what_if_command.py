@@ -135,7 +135,7 @@ def test_a_gang_that_is_not_there_goes_somewhere_as_a_whole_or_stays(
         )
     )
     groups = FOREIGN_GROUPS.get(whose)
-    named = groups and (groups.label or groups.annotation)
+    named = groups and groups.named_by
     for quorum, placed_count in ((3, 0), (2, 2)):
         policy = "minMember: %d" if whose else "schedulingPolicy: {gang: {minCount: %d}}"
         text = (
