@@ -32,7 +32,6 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/dump.py:*",
         "daemon/core/invariants.py:*",
         "daemon/core/overview_pages.py:*",
-        "daemon/core/pod_resources_page.py:*",
         "daemon/core/queue/wakeups.py:Wakeups.*",
         "daemon/core/scorer_links.py:ScorerLinks._log_handed_out",
         "shared/framework/diagnosis.py:node_verdicts",

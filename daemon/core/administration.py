@@ -13,8 +13,7 @@ from daemon.core.dump import (
 )
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.invariants import problems
-from daemon.core.overview_pages import competition, node_loads, pending_groups
-from daemon.core.pod_resources_page import pod_resources_page
+from daemon.core.overview_pages import competition, node_loads, pending_groups, pod_resources_page
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.messages.admin import (
     AdminAnswer,

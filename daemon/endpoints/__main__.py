@@ -9,10 +9,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from daemon.endpoints.access import Access, DelegatedAccess, OpenAccess, TokenAccess
+from daemon.endpoints.access import Access, DelegatedAccess, OpenAccess, Reviewers, TokenAccess
 from daemon.endpoints.facts import FactSource
 from daemon.endpoints.pages import Pages
-from daemon.endpoints.reviewers import Reviewers
 from daemon.endpoints.server import EndpointServer
 from daemon.endpoints.tls import ServedTls
 from shared import exit_codes

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from daemon.core.pod_resources_page import PODS_A_PAGE, pod_resources_page
+from daemon.core.overview_pages import PODS_A_PAGE, pod_resources_page
 from daemon.endpoints.metrics_text import resources_text
 from shared.messages.admin import PodResources
 from tests.support.builders import make_node, make_pod
