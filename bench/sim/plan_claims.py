@@ -15,6 +15,7 @@ CARD: Final = "example.com/card"
 DEVICE: Final = "example.com/device"
 GPU_DRIVER: Final = "gpu.example.com"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+PARTS_DRIVER: Final = "parts.example.com"
 SHARED: Final = ("a", "b")
 """Ends of names of claims that many pods want."""
 
@@ -218,6 +219,58 @@ def matched(draw: Draw) -> list[Action]:
         wanted = [{"name": "own", "resourceClaimTemplateName": f"matched-{number}"}]
         made += _alike(draw, {**rng.choice(draw.shapes)["spec"], "resourceClaims": wanted})
     return made
+
+
+def partitions(draw: Draw) -> list[Action]:
+    """Devices that are cut out of one card, each of which takes its size of what the card has; of some
+    cards the part that says how much that is goes for a while."""
+    rng = draw.rng
+    selectors = [{"cel": {"expression": f'device.driver == "{PARTS_DRIVER}"'}}]
+    made = [create(f"{DEVICES}/deviceclasses", "part", spec={"selectors": selectors})]
+    for node in draw.nodes:
+        counters = _card(node, sharedCounters=[{"name": "card", "counters": _memory(4)}])
+        made += [
+            create(SLICES, f"{node}-card", spec=counters),
+            create(SLICES, f"{node}-parts", spec=_card(node, devices=_parts(draw))),
+        ]
+        if rng.random() < 0.2:
+            at_s = draw.time_s()
+            made.append(Action(at_s, "delete", {"path": f"{SLICES}/{node}-card"}))
+            made.append(create(SLICES, f"{node}-card", at_s + rng.random() * 3, spec=counters))
+    for number in draw.some(4):
+        exactly: Json = {"deviceClassName": "part", "count": rng.choice((1, 1, 2))}
+        if rng.random() < 0.6:
+            size = f'device.attributes["{PARTS_DRIVER}"].size == {rng.choice((1, 2, 4))}'
+            exactly["selectors"] = [{"cel": {"expression": size}}]
+        template = {"spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}
+        path = f"{DEVICES}/namespaces/default/resourceclaimtemplates"
+        made.append(create(path, f"part-{number}", spec=template))
+        wanted = [{"name": "own", "resourceClaimTemplateName": f"part-{number}"}]
+        made += _alike(draw, {**rng.choice(draw.shapes)["spec"], "resourceClaims": wanted})
+    if not {"volumes", "devices"} & draw.features:
+        made.append(controllers(draw))
+    return made
+
+
+def _card(node: str, **what: list[Json]) -> Json:
+    pool = {"name": f"{node}-card", "generation": 1, "resourceSliceCount": 2}
+    return {"driver": PARTS_DRIVER, "nodeName": node, "pool": pool, **what}
+
+
+def _memory(size: int) -> Json:
+    return {"memory": {"value": f"{size}Gi"}}
+
+
+def _parts(draw: Draw) -> list[Json]:
+    sizes = draw.rng.choice(((4, 2, 2), (4, 2, 1, 1), (2, 2, 2), (4, 1), (2, 1, 1, 1)))
+    return [
+        {
+            "name": f"part-{number}",
+            "attributes": {"size": {"int": size}},
+            "consumesCounters": [{"counterSet": "card", "counters": _memory(size)}],
+        }
+        for number, size in enumerate(sizes)
+    ]
 
 
 def _devices_of_class(draw: Draw, name: str, **fields: str) -> list[Action]:

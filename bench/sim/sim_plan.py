@@ -35,6 +35,7 @@ LATER: Final = {
     },
     "latest": {"pod_groups": 0.15},
     "extended": {"extenders": 0.15},
+    "parts": {"partitions": 0.1},
 }  # fmt: skip
 """Features that are drawn after all that is above, each row from a generator of its own, by its name:
 what is added here changes no seed that is without it."""
@@ -170,4 +171,5 @@ MAKERS_LATER: Final[dict[str, Callable[[Draw], list[Action]]]] = {
     "poison_bound": plan_cluster.poison_bound,
     "pod_groups": plan_groups.pod_groups,
     "extenders": plan_cluster.extended,
+    "partitions": plan_claims.partitions,
 }

@@ -2,7 +2,7 @@
 
 Written from upstream's rules over plain dictionaries as the API has them, as `slow_topology.py` is. Of
 selectors it knows comparisons joined by &&, of constraints that an attribute is the same; of what else
-there is (alternatives, partitions, shares, device taints) it says nothing: `CannotTell`.
+there is (alternatives, shares, device taints) it says nothing: `CannotTell`.
 
 Rules: pkg/scheduler/framework/plugins/dynamicresources and dynamic-resource-allocation/structured,
 v1.36.2.
@@ -11,6 +11,7 @@ v1.36.2.
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple, Protocol
 
 from bench.sim.slow_pods import Verdict, is_extended, quantity, requests_of, terms_mean
@@ -23,6 +24,8 @@ IMPLICIT = "deviceclass.resource.kubernetes.io/"
 EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 DeviceId = tuple[str, str, str]
 """(driver, pool, device)"""
+CounterId = tuple[str, str, str, str]
+"""(driver, pool, counter set, counter)"""
 
 
 class Node(Protocol):
@@ -52,6 +55,24 @@ class Device(NamedTuple):
     device_id: DeviceId
     attributes: Json
     capacity: Json
+    consumes: Mapping[CounterId, Decimal]
+    """What it takes of what it shares with others of its pool."""
+
+
+class Counters(NamedTuple):
+    """What devices share."""
+
+    left: Mapping[CounterId, Decimal]
+    consumed_by: Mapping[DeviceId, Mapping[CounterId, Decimal]]
+
+    def suffice(self, given: Iterable[DeviceId]) -> bool:
+        """Whether so many devices can be had at once (checkAvailableCounters in
+        structured/internal/incubating/allocator_incubating.go)."""
+        total: Counter[CounterId] = Counter()
+        for device in given:
+            for counter, amount in self.consumed_by[device].items():
+                total[counter] += amount  # type: ignore[assignment] # Counters add whatever adds.
+        return all(amount <= self.left.get(counter, 0) for counter, amount in total.items())
 
 
 def claims_verdict(
@@ -193,9 +214,31 @@ def _can_allocate(claims: Sequence[Json], node: Node, cluster: Cluster) -> bool:
                 needs += [[device] for device in meant]
             places.setdefault(request.get("name", ""), []).extend(range(first, len(needs)))
         alike += [_alike(each, places, devices) for each in asked.get("constraints") or []]
-    if alike:
-        return _assign_alike(needs, taken, alike, [])
+    if alike or any(device.consumes for device in devices):
+        return _assign_alike(needs, taken, alike, _counters(devices, taken, cluster), [])
     return _assign(needs, taken)
+
+
+def _counters(devices: Sequence[Device], taken: set[DeviceId], cluster: Cluster) -> Counters:
+    left: dict[CounterId, Decimal] = {}
+    for spec, driver, pool in _current_slices(cluster):
+        for each in spec.get("sharedCounters") or []:
+            for name, counter in each["counters"].items():
+                left[driver, pool, each["name"], name] = quantity(str(counter["value"]))
+    for spec, driver, pool in _current_slices(cluster):
+        for device in spec.get("devices") or []:
+            if (driver, pool, device["name"]) in taken:
+                for counter_id, amount in _consumed(driver, pool, device).items():
+                    left[counter_id] = left.get(counter_id, Decimal(0)) - amount
+    return Counters(left, {device.device_id: device.consumes for device in devices})
+
+
+def _consumed(driver: str, pool: str, device: Json) -> dict[CounterId, Decimal]:
+    return {
+        (driver, pool, each["counterSet"], name): quantity(str(counter["value"]))
+        for each in device.get("consumesCounters") or []
+        for name, counter in each["counters"].items()
+    }
 
 
 def _held(claim: Json) -> list[DeviceId]:
@@ -223,6 +266,7 @@ def _assign_alike(
     needs: Sequence[Sequence[DeviceId]],
     taken: set[DeviceId],
     alike: Sequence[Alike],
+    counters: Counters,
     given: list[DeviceId],
 ) -> bool:
     """As `_assign`, one after the other and back again."""
@@ -232,8 +276,11 @@ def _assign_alike(
     for device in needs[place]:
         if device in taken or device in given:
             continue
-        if all(_is_alike(each, place, device, given) for each in alike) and _assign_alike(
-            needs, taken, alike, [*given, device]
+        more = [*given, device]
+        if (
+            all(_is_alike(each, place, device, given) for each in alike)
+            and counters.suffice(more)
+            and _assign_alike(needs, taken, alike, counters, more)
         ):
             return True
     return False
@@ -264,34 +311,44 @@ def _assign(needs: Sequence[Sequence[DeviceId]], taken: set[DeviceId]) -> bool:
     return all(place(need, set()) for need in range(len(needs)))
 
 
+def _current_slices(cluster: Cluster) -> list[tuple[Json, str, str]]:
+    """(spec, driver, pool), of the newest generation of each pool."""
+    found = [each["spec"] for each in cluster.told.get("resourceslices", {}).values()]
+    newest: dict[tuple[str, str], int] = {}
+    for spec in found:
+        where = spec["driver"], spec["pool"]["name"]
+        newest[where] = max(newest.get(where, 0), spec["pool"].get("generation") or 0)
+    told = [(spec, spec["driver"], spec["pool"]["name"]) for spec in found]
+    return [
+        (spec, driver, pool)
+        for spec, driver, pool in told
+        if (spec["pool"].get("generation") or 0) == newest[driver, pool]
+    ]
+
+
 def _devices_of(node: Node, cluster: Cluster) -> list[Device]:
     """The devices that belong to a node, of pools that are all there."""
-    pools: dict[tuple[str, str], list[Json]] = {}
-    for each in cluster.told.get("resourceslices", {}).values():
-        spec = each["spec"]
-        if spec.get("sharedCounters") or spec.get("perDeviceNodeSelection"):
-            raise CannotTell("partitions and devices with nodes of their own")
-        pools.setdefault((spec["driver"], spec["pool"]["name"]), []).append(spec)
+    current = _current_slices(cluster)
+    counts = Counter((driver, pool) for _, driver, pool in current)
     found = []
-    for (driver, pool), slices in pools.items():
-        newest = max(spec["pool"].get("generation") or 0 for spec in slices)
-        current = [spec for spec in slices if (spec["pool"].get("generation") or 0) == newest]
-        for spec in current:
-            is_here = spec.get("allNodes") or spec.get("nodeName") == node.name
-            if spec.get("nodeSelector"):
-                is_here = _is_within(spec["nodeSelector"], node)
-            if not is_here:
-                continue
-            if len(current) != spec["pool"].get("resourceSliceCount"):
-                raise CannotTell("a pool of which not all is there")
-            for each in spec.get("devices") or []:
-                if any(each.get(k) for k in ("taints", "consumesCounters", "bindingConditions",
-                                             "allowMultipleAllocations")):  # fmt: skip
-                    raise CannotTell("devices with more to them")
-                device_id = (driver, pool, each["name"])
-                found.append(
-                    Device(device_id, each.get("attributes") or {}, each.get("capacity") or {})
-                )
+    for spec, driver, pool in current:
+        if spec.get("perDeviceNodeSelection"):
+            raise CannotTell("devices with nodes of their own")
+        is_here = spec.get("allNodes") or spec.get("nodeName") == node.name
+        if spec.get("nodeSelector"):
+            is_here = _is_within(spec["nodeSelector"], node)
+        if not is_here:
+            continue
+        if counts[driver, pool] != spec["pool"].get("resourceSliceCount"):
+            raise CannotTell("a pool of which not all is there")
+        for each in spec.get("devices") or []:
+            if any(
+                each.get(k) for k in ("taints", "bindingConditions", "allowMultipleAllocations")
+            ):
+                raise CannotTell("devices with more to them")
+            attributes, capacity = each.get("attributes") or {}, each.get("capacity") or {}
+            device_id = driver, pool, each["name"]
+            found.append(Device(device_id, attributes, capacity, _consumed(driver, pool, each)))
     return found
 
 

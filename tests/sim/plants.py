@@ -16,7 +16,7 @@ PLANTS = {
         "daemon.core.committer",
         "    passed: list[bool] = ok.tolist()\n",
         "    passed: list[bool] = [True] * len(run)\n",
-        found_by=6,
+        found_by=7,
     ),
     "a placement that came to nothing is not forgotten": Plant(
         "daemon.core.cache",
@@ -48,11 +48,17 @@ PLANTS = {
         "        for key in ():\n",
         found_by=5,
     ),
+    "what devices share is not counted": Plant(
+        "shared.dra.allocator",
+        "        if any(left < consumed.get(where, 0) for where, left in available.items()):\n",
+        "        if False:\n",
+        found_by=39,
+    ),
     "a node that took another's row is taken for it": Plant(
         "daemon.core.committer",
         "    ok &= nodes.incarnation[rows] <= generation\n",
         "",
-        found_by=82,
+        found_by=277,
     ),
     "a pod that was marked is confirmed in the short way": Plant(
         "daemon.core.cache",
@@ -83,7 +89,7 @@ PLANTS = {
         "        self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, gone, "
         "None, now_s, but=but)\n",
         "        pass\n",
-        found_by=7,
+        found_by=25,
     ),
     "placements that are settled stay on top of the copy": Plant(
         "workers.scorer.replica",
@@ -125,7 +131,7 @@ PLANTS = {
         "workers.scorer.extended_pods",
         "is tried again at once.\n            self._skip(task)\n        else:",
         "is tried again at once.\n            pass\n        else:",
-        found_by=6,
+        found_by=99,
     ),
     "an extender that denies a binding has bound the pod": Plant(
         "shared.extenders.extender_wire",

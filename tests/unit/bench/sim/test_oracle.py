@@ -48,3 +48,42 @@ def test_a_claim_for_one_pod_is_in_use_by_pods_of_nodes_that_are_there() -> None
         holder = pod("holder", "100m", node, spec={"volumes": volumes})
         cluster = cluster_of([NODE], [waiting, holder], [], told)
         assert where_it_fits(pod_of(waiting), cluster) == fits
+
+
+def test_devices_that_share_a_counter_are_had_together_where_it_suffices() -> None:
+    def card(**what: Any) -> Json:
+        pool = {"name": "card", "generation": 1, "resourceSliceCount": 2}
+        return {"spec": {"driver": "d", "nodeName": "n0", "pool": pool, **what}}
+
+    def part(name: str, size: int) -> Json:
+        counters = [{"counterSet": "c", "counters": {"memory": {"value": f"{size}Gi"}}}]
+        return {"name": name, "consumesCounters": counters}
+
+    def claim(name: str, count: int, *devices: str) -> Json:
+        exactly = {"deviceClassName": "part", "count": count}
+        results = [{"driver": "d", "pool": "card", "device": device} for device in devices]
+        allocation = {"allocation": {"devices": {"results": results}}} if devices else {}
+        spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+        meta = {"namespace": "default", "name": name}
+        return {"metadata": meta, "spec": spec, "status": allocation}
+
+    counters = [{"name": "c", "counters": {"memory": {"value": "4Gi"}}}]
+    told = {
+        "deviceclasses": {"part": {"spec": {}}},
+        "resourceslices": {
+            "counters": card(sharedCounters=counters),
+            "parts": card(devices=[part("whole", 4), part("half", 2), part("other", 2)]),
+        },
+    }
+    reference = [{"name": "own", "resourceClaimName": "mine"}]
+    waiting = pod("waiting", "100m", spec={"resourceClaims": reference})
+    for count, held, fits in (
+        (1, (), ["n0"]), (2, (), ["n0"]), (3, (), []), (1, ("half",), ["n0"]), (2, ("half",), []),
+        (1, ("whole",), []),
+    ):  # fmt: skip
+        claims = {
+            "default/mine": claim("mine", count),
+            "default/other": claim("other", 1, *held),
+        }
+        cluster = cluster_of([NODE], [waiting], [], {**told, "resourceclaims": claims})
+        assert where_it_fits(pod_of(waiting), cluster) == fits, (count, held)
