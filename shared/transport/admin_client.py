@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from typing import Final, Self
+from typing import Final
 
 import zmq
 
@@ -10,7 +10,7 @@ from shared.errors import OperationalError
 from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST, AdminAnswer, AdminRequest
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
-from shared.transport.sockets import RawSocket, new_socket, receive_now, send_now
+from shared.transport.sockets import Closing, RawSocket, new_socket, receive_now, send_now
 
 TIMEOUT_S: Final = 5.0
 
@@ -19,7 +19,7 @@ class NoAnswerError(OperationalError):
     """The owner is not there, or does not answer."""
 
 
-class AdminClient:
+class AdminClient(Closing):
     """Synchronous; any number of them may exist at the same time."""
 
     def __init__(self, endpoints: Endpoints) -> None:
@@ -46,12 +46,6 @@ class AdminClient:
     def close(self) -> None:
         self._socket.close(0)
         self._context.term()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _connect(self) -> RawSocket:
         socket = new_socket(self._context, zmq.DEALER, Channel.ADMIN, 0)

@@ -9,7 +9,7 @@ while idle and little under load.
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import zmq
 
@@ -19,6 +19,7 @@ from shared.transport.channels import LIMITS, Channel
 from shared.transport.connection import Connected, ConnectionWatch
 from shared.transport.endpoints import Endpoints
 from shared.transport.sockets import (
+    Closing,
     DamageLog,
     RawSocket,
     can_now,
@@ -35,7 +36,7 @@ LINGER_MS: Final = 2000
 because nothing is queued for it."""
 
 
-class AsyncPeer(Generic[Out, In]):
+class AsyncPeer(Closing, Generic[Out, In]):
     """One DEALER. Sends Out, receives In, and is told of each (new) connection by `Connected`."""
 
     def __init__(
@@ -110,12 +111,6 @@ class AsyncPeer(Generic[Out, In]):
         self._connection.close()
         self._socket.close()
         self._context.term()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _send_parts(self, parts: Sequence[Any]) -> bool:
         sent = send_now(self._socket, parts)

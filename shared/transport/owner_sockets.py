@@ -9,7 +9,7 @@ answers its Hello with a full snapshot knows that it will be sent every delta pu
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
 
 import zmq
 
@@ -28,6 +28,7 @@ from shared.transport.endpoints import AddressInUseError, Endpoints, OwnerLock
 from shared.transport.gatekeeper import Gatekeeper
 from shared.transport.remote import WorkersEntrance
 from shared.transport.sockets import (
+    Closing,
     DamageLog,
     RawSocket,
     messages_now,
@@ -65,7 +66,7 @@ class Received(NamedTuple):
     """Of the key by which a worker of another host was let in; empty for all of this host."""
 
 
-class OwnerSockets:
+class OwnerSockets(Closing):
     """Binds all channels. One for each runtime directory, which the lock makes sure of."""
 
     def __init__(self, endpoints: Endpoints) -> None:
@@ -174,12 +175,6 @@ class OwnerSockets:
         self._sockets.clear()
         self._context.term()
         self._lock.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _take_messages(self, channel: Channel, socket: RawSocket, received: list[Received]) -> None:
         decode = _INCOMING[channel].decode

@@ -10,7 +10,7 @@ frames show in the sequence numbers.
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol, Self
+from typing import Final, NamedTuple, Protocol
 
 import zmq
 
@@ -22,6 +22,7 @@ from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, Published, ToScorer
 from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
 from shared.transport.connection import Connected, ConnectionWatch
 from shared.transport.sockets import (
+    Closing,
     DamageLog,
     RawSocket,
     messages_now,
@@ -61,7 +62,7 @@ class FromOwner(NamedTuple):
     necessarily aligned (`numpy.frombuffer` copes)."""
 
 
-class ScorerSockets:
+class ScorerSockets(Closing):
     """Connects to the owner, whenever there is one."""
 
     def __init__(self, endpoints: WayToOwner, identity: str) -> None:
@@ -153,12 +154,6 @@ class ScorerSockets:
         self._snapshots.close()
         self._work.close()
         self._context.term()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _take(
         self,

@@ -5,7 +5,7 @@ Nothing here waits: a send that cannot be queued now says so, a receive that fin
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Final, Self
 
 import zmq
 
@@ -147,6 +147,19 @@ def can_now(socket: RawSocket, flag: int) -> bool:
     events = socket.getsockopt(zmq.EVENTS)
     assert isinstance(events, int)
     return bool(events & int(flag))  # Of an enumeration, & is a call.
+
+
+class Closing:
+    """`with` closes it at the end."""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class DamageLog:
