@@ -89,6 +89,10 @@ class Judge:
         self._evictions_count = 0
         self._permit_count = 0
         """Of all assumptions, those of pods that may have to wait on Permit."""
+        self._devices_on_permit = False
+        """Some of these had claims: if it gives its place up, nobody is told, as no claim was written
+        yet, and pods that go wake nobody for DynamicResources (`Unreserve` and `EventsToRegister` in
+        framework/plugins/dynamicresources/dynamicresources.go, v1.36.2)."""
         self._states = States()
         berth.on_start = self._begins
         self._last_progress: tuple[int, int, int] | None = None
@@ -181,27 +185,31 @@ class Judge:
     def _look_at_copy(self, scorer: ScorerProcess) -> None:
         """A copy that has every delta is equal to the owner's columns."""
         owner, replica = self._owner, scorer.loop.replica
-        if owner is None or not replica.is_whole or replica.epoch != owner.epoch:
+        if owner is None or not replica.is_settled or not self._has_all(scorer, owner):
             return
         state = owner.state
-        known = state.scorers.get(scorer.sockets.identity)
-        if known is None or not known.is_ready:
-            return  # Deltas that nobody listens to have no numbers of their own.
-        if replica.sequence != state.snapshots.sequence or not replica.is_settled:
-            return
         compared = (replica.epoch, replica.sequence, replica.generation)
         if self._compared.get(scorer.name) == compared:
             return
         self._compared[scorer.name] = compared
-        if not state.snapshots.is_current(state.scorers.settled()):
-            return
         for difference in differences(state.cache, replica):
             raise SimulatedFailure("copy", f"{scorer.name}: {difference} is not the owner's")
-        if known.attempts:
-            return  # It may have nominated pods itself, which nobody has judged yet.
         mine = sorted(state.cache.view.nominations.all())
         if mine != sorted(replica.view.nominations.all()):
             raise SimulatedFailure("copy", f"{scorer.name}: nominations are not the owner's")
+
+    def _has_all(self, scorer: ScorerProcess, owner: OwnerProcess) -> bool:
+        """Nothing is to be told to the worker."""
+        state, replica = owner.state, scorer.loop.replica
+        known = state.scorers.get(scorer.sockets.identity)
+        return (
+            replica.is_whole
+            and replica.epoch == owner.epoch
+            and known is not None
+            and known.is_ready  # Deltas that nobody listens to have no numbers of their own.
+            and replica.sequence == state.snapshots.sequence
+            and state.snapshots.is_current(state.scorers.settled())
+        )
 
     # Every assumption -------------------------------------------------------------------------------
 
@@ -269,7 +277,9 @@ class Judge:
             raise SimulatedFailure("other node", f"{record.key} on {node_name}, not on {meant}")
         assert self._owner is not None, "an owner assumes"
         cluster, pod = self._states.held_by(self._owner.epoch, cache), waiting(record)
-        self._permit_count += GROUP in pod.labels
+        if GROUP in pod.labels:
+            self._permit_count += 1
+            self._devices_on_permit |= bool(pod.spec.get("resourceClaims"))
         node = cluster.node(node_name)
         if node is None:
             raise SimulatedFailure("assumption", f"{record.key} on {node_name}, which is not there")
@@ -457,6 +467,9 @@ class Judge:
             if not found["spec"].get("nodeName"):
                 self._judge_waiting(owner, found, cluster)
         judge_groups(self._objects().get("podgroups", {}), pods, cluster, self.counts)
+        for scorer in self._berth.scorers:
+            if self._has_all(scorer, owner) and not scorer.loop.replica.is_settled:
+                raise SimulatedFailure("kept", f"{scorer.name}: a proposal that is judged long ago")
         for node, what in overcommitted(cluster):
             if node not in self._world.spoilt_nodes and not self._world.was_restored:
                 raise SimulatedFailure("overcommitted", f"{node}: {what}")
@@ -531,6 +544,8 @@ class Judge:
                 # Nobody is told of a limit that goes with its CSINode (`EventsToRegister` in
                 # pkg/scheduler/framework/plugins/nodevolumelimits/csi.go, v1.36.2).
                 fits = [name for name in fits if name in cluster.told.get("csinodes", {})]
+            if self._devices_on_permit and _lacks_devices(queued):
+                fits = []
             # A node that changed may have become one where room can be made; but only the plugins
             # that rejected the pod there are asked what would help, and not those that kept
             # preemption from it.
@@ -589,8 +604,11 @@ def _is_woken_less(pod: OraclePod, cluster: OracleCluster) -> bool:
 def _is_not_told_of_devices(pod: OraclePod, queued: QueuedPod | None) -> bool:
     """Whether devices may be what kept preemption from the pod: DynamicResources did not reject it, so
     it is not asked what a new device would help."""
-    is_asked = queued is not None and DYNAMIC_RESOURCES in queued.unschedulable_plugins
-    return bool(pod.spec.get("resourceClaims")) and not is_asked
+    return bool(pod.spec.get("resourceClaims")) and not _lacks_devices(queued)
+
+
+def _lacks_devices(queued: QueuedPod | None) -> bool:
+    return queued is not None and DYNAMIC_RESOURCES in queued.unschedulable_plugins
 
 
 def _is_beyond(pod: OraclePod) -> bool:

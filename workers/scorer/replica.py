@@ -162,8 +162,8 @@ class Replica:
 
     @property
     def is_settled(self) -> bool:
-        """The owner has said what it makes of every placement."""
-        return not self._tentative
+        """The owner has said what it makes of every placement and preemption."""
+        return not (self._tentative or self._own_nominations)
 
     def place(self, class_id: int, row: int, proposal_sequence: int, uid: str = "") -> None:
         """Counts a pod on a row until the owner settles it. `uid`: what is assumed under it goes
