@@ -45,7 +45,12 @@ from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Proposals
 from shared.messages.to_binder import BindPods, PreemptPods
 from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
-from shared.plugin_names import DYNAMIC_RESOURCES, NODE_VOLUME_LIMITS
+from shared.plugin_names import (
+    DYNAMIC_RESOURCES,
+    INTER_POD_AFFINITY,
+    NODE_VOLUME_LIMITS,
+    VOLUME_RESTRICTIONS,
+)
 from shared.telemetry.metrics import Count
 from shared.transport.owner_sockets import Received
 
@@ -393,8 +398,8 @@ class Judge:
             except CannotTell:
                 self.counts["untold"] += 1
                 continue
-            if problem is None or problem.plugin in (SPREAD, AFFINITY):
-                continue  # Whoever has come to another node since then counts, too.
+            if problem is None or problem.plugin in (SPREAD, AFFINITY, VOLUME_RESTRICTIONS):
+                continue  # Whoever has come to another node since then counts, too, or has its claim.
             if node.name not in self._world.spoilt_nodes:
                 told = f"{order.namespace}/{order.name} goes from {node.name} for"
                 raise SimulatedFailure("eviction in vain", f"{told} {queued.key}: {problem}")
@@ -555,7 +560,7 @@ class Judge:
         except CannotTell:
             self.counts["untold"] += 1
             return
-        if _is_woken_less(pod, cluster):
+        if _is_woken_less(pod, queued, cluster):
             return
         if fits:
             raise SimulatedFailure("waits though it fits", f"{key} on {', '.join(fits)}")
@@ -594,11 +599,15 @@ class Judge:
                 raise SimulatedFailure("kept", f"{process}: the uid of a pod that is gone: {told}")
 
 
-def _is_woken_less(pod: OraclePod, cluster: OracleCluster) -> bool:
+def _is_woken_less(pod: OraclePod, queued: QueuedPod | None, cluster: OracleCluster) -> bool:
     """Whether the pod may have to wait until it is tried again anyway, by what the hint of
     InterPodAffinity looks at (isSchedulableAfterPodChange in interpodaffinity/plugin.go, v1.36.2): not
-    at labels of namespaces, nor at pods that go and were the last that the pod's affinity meant."""
-    return "namespaceSelector" in str(pod.spec.get("affinity")) or may_be_the_first(pod, cluster)
+    at labels of namespaces, by which the pod's own terms or those of others mean it, nor at pods that go
+    and were the last that the pod's affinity meant."""
+    terms = [pod.spec.get("affinity")]
+    if queued is not None and INTER_POD_AFFINITY in queued.unschedulable_plugins:
+        terms += [each.spec.get("affinity") for each in cluster.pods]
+    return "namespaceSelector" in str(terms) or may_be_the_first(pod, cluster)
 
 
 def _is_not_told_of_devices(pod: OraclePod, queued: QueuedPod | None) -> bool:

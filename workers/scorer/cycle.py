@@ -73,7 +73,6 @@ class Cycle:
         self._tie_break = tie_break
         self._reserves = reserves or {}
         self.began = began
-        self._last_class_id = 0
         self._sample = NodeSample()
         self.start_over()
 
@@ -82,6 +81,8 @@ class Cycle:
         view = self._replica.view
         self._engine = Engine(view, self._frameworks, sample=self._sample)
         self._lone_pods = LonePods(view, self._frameworks, self._engine)
+        # Of another owner, the same number may be that of other pods.
+        self._last_class_id = 0
 
     def run(self, batch: SchedulePods, proposal_sequence: int) -> BatchAnswers:
         """An answer to every task. Of a group that cannot be placed as a whole, or has to wait for room,

@@ -67,6 +67,23 @@ def test_before_the_first_pod_there_is_nothing_to_prepare() -> None:
     assert list(pipeline.bound.values()) == [["n0"]]
 
 
+def test_after_a_new_snapshot_nothing_is_foreseen_until_pods_come() -> None:
+    """Another owner may have given the number of the last class to other pods."""
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0")], [])
+    pipeline.add_pod(make_pod("p"))
+    pipeline.run_until_quiet()
+    scorer = pipeline.scorers[0]
+    foreseen = scorer.cycle.foresee()
+    assert foreseen is not None
+    scorer.cycle.start_over()
+    class_id = foreseen.class_id
+    of_others = scorer.replica.classes[class_id]
+    engine = scorer.cycle._engine  # What asks extenders evaluates with it, too.
+    engine.evaluate(class_id, of_others.info, of_others.profile)
+    assert scorer.cycle.foresee() is None
+
+
 def test_in_calm_a_worker_without_work_forgets_classes_that_are_gone() -> None:
     """Others may get all the work, and pods like no other come and go."""
     pipeline = Pipeline()
