@@ -11,10 +11,9 @@ from shared.dra.device_index import CLAIMS
 from shared.dra.pod_claims import is_reserved_for
 from shared.dra.special_claim import ANNOTATION, ANNOTATION_VALUE
 from shared.framework.pod_info import PodInfo
-from shared.kube.objects import (
+from shared.kube.api.meta_v1 import ObjectMeta, OwnerReference
+from shared.kube.api.resource_v1 import (
     AllocatedDevice,
-    ObjectMeta,
-    OwnerReference,
     ResourceClaim,
     ResourceClaimConsumer,
     ResourceClaimSpec,

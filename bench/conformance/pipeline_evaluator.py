@@ -42,7 +42,7 @@ from shared.dra.device_index import CLAIMS
 from shared.dra.requests import claim_key
 from shared.errors import OperationalError
 from shared.framework.feature_gates import SCHEDULER_ASYNC_PREEMPTION
-from shared.kube.objects import Pod, PodSchedulingGate
+from shared.kube.api.core_v1 import Pod, PodSchedulingGate
 from shared.kube.pod_record import PodRecord, split_pod
 from shared.messages.admin import PendingPod, QueueAnswer
 from shared.messages.to_owner import (

@@ -27,15 +27,12 @@ from shared.framework.cluster_view import ClusterView, ObjectStore
 from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig
 from shared.framework.queueing_hints import Change, ChangedObject, PodView, registrations_of
-from shared.kube.objects import (
+from shared.kube.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from shared.kube.api.resource_v1 import DeviceClass
+from shared.kube.api.storage_v1 import (
     CsiDriver,
     CsiNode,
     CsiStorageCapacity,
-    DeviceClass,
-    Node,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Pod,
     StorageClass,
     VolumeAttachment,
 )

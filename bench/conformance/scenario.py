@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from shared.errors import OperationalError
-from shared.kube import objects
-from shared.kube.objects import Pod
+from shared.kube.api import apps_v1, core_v1, policy_v1, resource_v1, storage_v1
+from shared.kube.api.core_v1 import Pod
 from shared.kube.pod_record import PodRecord
 
 SUFFIXES: Final = (".jsonl.gz", ".jsonl")
@@ -26,27 +26,27 @@ class CorpusError(OperationalError):
 class ClusterObjects(msgspec.Struct, forbid_unknown_fields=True):
     """The cluster at the start; absent kinds have no objects."""
 
-    nodes: list[objects.Node] = []
-    pods: list[objects.Pod] = []
+    nodes: list[core_v1.Node] = []
+    pods: list[core_v1.Pod] = []
     """All have spec.nodeName, which may name a node that does not exist."""
-    namespaces: list[objects.Namespace] = []
-    services: list[objects.Service] = []
-    replicationcontrollers: list[objects.ReplicationController] = []
-    replicasets: list[objects.ReplicaSet] = []
-    statefulsets: list[objects.StatefulSet] = []
-    pvs: list[objects.PersistentVolume] = []
-    pvcs: list[objects.PersistentVolumeClaim] = []
-    storageclasses: list[objects.StorageClass] = []
-    csinodes: list[objects.CsiNode] = []
-    csidrivers: list[objects.CsiDriver] = []
-    csistoragecapacities: list[objects.CsiStorageCapacity] = []
-    volumeattachments: list[objects.VolumeAttachment] = []
-    pdbs: list[objects.PodDisruptionBudget] = []
+    namespaces: list[core_v1.Namespace] = []
+    services: list[core_v1.Service] = []
+    replicationcontrollers: list[core_v1.ReplicationController] = []
+    replicasets: list[apps_v1.ReplicaSet] = []
+    statefulsets: list[apps_v1.StatefulSet] = []
+    pvs: list[core_v1.PersistentVolume] = []
+    pvcs: list[core_v1.PersistentVolumeClaim] = []
+    storageclasses: list[storage_v1.StorageClass] = []
+    csinodes: list[storage_v1.CsiNode] = []
+    csidrivers: list[storage_v1.CsiDriver] = []
+    csistoragecapacities: list[storage_v1.CsiStorageCapacity] = []
+    volumeattachments: list[storage_v1.VolumeAttachment] = []
+    pdbs: list[policy_v1.PodDisruptionBudget] = []
     priorityclasses: list[msgspec.Raw] = []
     """What pods were admitted by; a scheduler does not look at them."""
-    resourceclaims: list[objects.ResourceClaim] = []
-    deviceclasses: list[objects.DeviceClass] = []
-    resourceslices: list[objects.ResourceSlice] = []
+    resourceclaims: list[resource_v1.ResourceClaim] = []
+    deviceclasses: list[resource_v1.DeviceClass] = []
+    resourceslices: list[resource_v1.ResourceSlice] = []
 
 
 NOT_WATCHED: Final = ("priorityclasses",)
@@ -62,7 +62,7 @@ def other_objects(cluster: ClusterObjects) -> Iterator[tuple[str, str, Any]]:
             yield field, f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name, item
 
 
-def as_listed(nodes: list[objects.Node]) -> list[objects.Node]:
+def as_listed(nodes: list[core_v1.Node]) -> list[core_v1.Node]:
     """In the order in which a list of the API server shows them: by name. The first node that has an
     image decides what size the image counts with."""
     return sorted(nodes, key=lambda node: node.metadata.name)

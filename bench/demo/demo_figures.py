@@ -15,7 +15,7 @@ from bench.demo.workload import GPU_RESOURCE
 from daemon.commands.text_table import table as columns
 from daemon.overview.pending import PendingReason, put_together
 from shared.framework.fit_reasons import reason_of, short_resource
-from shared.kube.objects import Pod
+from shared.kube.api.core_v1 import Pod
 from shared.kube.pod_record import decode_template, split_pod
 from shared.kube.pod_resources import pod_requests
 from shared.messages.admin import PendingGroup

@@ -18,7 +18,7 @@ from shared.dra.allocator import Solution, allocate, understand
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES, DeviceIndex, reaches
 from shared.dra.requests import allocation_of, claim_key
 from shared.dra.search_work import Work
-from shared.kube.objects import ResourceClaim
+from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.resources import KINDS_BY_PLURAL
 
 

@@ -18,8 +18,8 @@ from daemon.adapter.told_nodes import ToldNodes
 from shared.errors import ObjectError, OperationalError
 from shared.faults import reading
 from shared.in_hand import WHY, InHand
+from shared.kube.api.core_v1 import ApiObject, Node, Pod
 from shared.kube.decode import Bookmark, KindDecoder, ObjectEvent, RejectedObject, WatchFailure
-from shared.kube.objects import ApiObject, Node, Pod
 from shared.kube.pod_record import split_pod
 from shared.kube.resources import ResourceKind
 from shared.messages.to_owner import (

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from shared.kube.objects import Node
+from shared.kube.api.core_v1 import Node
 from shared.limits import TOLD_NODES_MAX
 
 _DIGEST_BYTES: Final = 8

@@ -20,10 +20,10 @@ from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.process_list import read_list
 from shared.child_plan import PLAN_NAME, read_plan
 from shared.errors import OperationalError
+from shared.kube.api.meta_v1 import ApiStruct, ObjectIdentity
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import read_answer
 from shared.kube.kubeconfig import find_access
-from shared.kube.objects import ApiStruct
 from shared.messages.admin import CacheAnswer, CacheRequest, CompareRequest, TextAnswer
 from shared.telemetry.log import EventLog, start_logging
 from shared.transport.endpoints import Endpoints
@@ -155,12 +155,6 @@ def log_findings(comparison: CacheComparison) -> None:
 # What the API server shows ------------------------------------------------------------------------
 
 
-class _Meta(ApiStruct):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-
-
 class _PodSpec(ApiStruct):
     node_name: str = ""
     scheduler_name: str = ""
@@ -171,7 +165,7 @@ class _PodStatus(ApiStruct):
 
 
 class _Item(ApiStruct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    metadata: ObjectIdentity = msgspec.field(default_factory=ObjectIdentity)
     spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 

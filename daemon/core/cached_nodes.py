@@ -20,7 +20,7 @@ from shared.columns.journal import Journal
 from shared.columns.schema import Rows
 from shared.columns.table import NodeTable, PortTuple
 from shared.errors import ObjectError
-from shared.kube.objects import Node
+from shared.kube.api.core_v1 import Node
 
 LINES_LOOKED_AT: Final = 64
 """With so many resources and label keys it is time to see how many nodes have; clusters have about

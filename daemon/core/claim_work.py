@@ -19,7 +19,7 @@ from shared.dra.pod_claims import is_used_by_none_but
 from shared.dra.special_claim import pod_uid_of
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.kube.objects import ResourceClaim
+from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.pod_record import PodRecord
 from shared.kube.volume_names import BOUND_BY_CONTROLLER
 from shared.messages.to_binder import (

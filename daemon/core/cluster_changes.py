@@ -35,8 +35,8 @@ from shared.framework.cluster_event import (
     Resource,
 )
 from shared.framework.queueing_hints import ChangedObject, PodView
+from shared.kube.api.core_v1 import Node
 from shared.kube.object_codec import decode_object
-from shared.kube.objects import Node
 from shared.kube.pod_group_rules import quorum
 from shared.kube.pod_record import PodRecord, scheduler_name_of
 from shared.kube.resources import POD_GROUPS

@@ -28,7 +28,7 @@ from shared.columns.nomination_columns import Nomination
 from shared.faults import reading
 from shared.framework.prepared_pod import prepared
 from shared.framework.runtime import Framework
-from shared.kube.objects import PodGroup
+from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import PreemptionProposal
 from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim, SetNomination

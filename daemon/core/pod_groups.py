@@ -18,7 +18,7 @@ import msgspec
 
 from daemon.core.cache import Cache
 from daemon.core.queue.queued_pod import QueuedPod
-from shared.kube.objects import PodGroup
+from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_group_rules import lets_in, needed, priority_of, quorum, topology_keys_of
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import POD_GROUPS

@@ -1,7 +1,7 @@
 """What is told of a pod that was not placed (its PodScheduled condition and event), and of a pod group
 (its PodGroupScheduled condition)."""
 
-from shared.kube.objects import PodGroup
+from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_record import PodRecord
 from shared.limits import VERDICT_LENGTH_MAX, VERDICTS_MAX
 from shared.messages.to_binder import POD_GROUP_SCHEDULED, PodVerdict

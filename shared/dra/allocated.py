@@ -6,7 +6,7 @@ Rules: pkg/scheduler/framework/plugins/dynamicresources/allocateddevices.go, v1.
 from collections.abc import Iterable
 
 from shared.dra.resource_slices import DeviceId
-from shared.kube.objects import AllocatedDevice, ResourceClaim
+from shared.kube.api.resource_v1 import AllocatedDevice, ResourceClaim
 from shared.kube.quantity import QuantityError, parse
 
 

@@ -31,7 +31,7 @@ from shared.dra.requests import (
 )
 from shared.dra.resource_slices import DeviceId, DeviceView, SliceView, shown
 from shared.dra.search_work import Work, WorkError
-from shared.kube.objects import DeviceClass, ResourceClaim
+from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim
 from shared.selectors.tolerations import tolerates, toleration_rules
 
 RESULTS_MAX: Final = 32

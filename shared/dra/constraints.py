@@ -10,7 +10,7 @@ forget too (see `DistinctAttribute`).
 
 from shared.dra.allocation_errors import AllocationError
 from shared.dra.resource_slices import DeviceView
-from shared.kube.objects import DeviceConstraint
+from shared.kube.api.resource_v1 import DeviceConstraint
 
 Value = tuple[str, object]
 """Kind and value; kind "" for one that cannot be compared."""

@@ -29,7 +29,7 @@ from shared.dra.special_claim import pod_uid_of
 from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
 from shared.framework.pod_info import PodInfo
-from shared.kube.objects import DeviceClass, ResourceClaim
+from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim
 from shared.selectors.node_selector import match_any
 
 CLAIMS: Final = "resourceclaims"

@@ -12,13 +12,10 @@ from collections.abc import Callable
 from typing import Final
 
 from shared.errors import OperationalError
-from shared.kube.objects import (
-    DeviceCondition,
-    PodResourceClaim,
-    ResourceClaim,
-    ResourceClaimStatus,
-)
-from shared.kube.pod_record import PodIdentity, PodTemplate
+from shared.kube.api.core_v1 import PodResourceClaim
+from shared.kube.api.meta_v1 import Condition, ObjectIdentity
+from shared.kube.api.resource_v1 import ResourceClaim, ResourceClaimStatus
+from shared.kube.pod_record import PodTemplate
 
 RESERVED_FOR_MAX: Final = 256
 """Pods that may share a claim (ResourceClaimReservedForMaxSize)."""
@@ -33,7 +30,7 @@ class ClaimError(OperationalError):
 
 def claims_of(namespace: str, template: PodTemplate, find: FindClaim) -> list[ResourceClaim]:
     """The claims of a pod in order; ClaimError for the first that it cannot have."""
-    identity = template.identity or PodIdentity()
+    identity = template.identity or ObjectIdentity()
     found = []
     for reference in template.spec.resource_claims or ():
         name, is_generated = _claim_name(namespace, template, reference)
@@ -59,7 +56,7 @@ def _claim_name(
     """The claim's name, and whether it was generated."""
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name, False
-    name = (template.identity or PodIdentity()).name
+    name = (template.identity or ObjectIdentity()).name
     if reference.resource_claim_template_name is None:
         raise ClaimError(f'pod "{namespace}/{name}": none of the supported fields are set')
     statuses = (template.status.resource_claim_statuses or ()) if template.status else ()
@@ -118,7 +115,7 @@ def readiness(status: ResourceClaimStatus) -> Readiness:
     return Readiness.READY
 
 
-def failed_condition(status: ResourceClaimStatus) -> DeviceCondition | None:
+def failed_condition(status: ResourceClaimStatus) -> Condition | None:
     """By which a driver says that it gave up preparing an allocated device; None: it did not."""
     said = {(d.driver, d.pool, d.device): d for d in status.devices or ()}
     for result in (status.allocation.devices.results or ()) if status.allocation else ():

@@ -14,7 +14,13 @@ from shared.cel.cel_compile import Expression, compile_selector
 from shared.cel.cel_values import CelCompileError
 from shared.dra.allocation_errors import AllocationError
 from shared.dra.resource_slices import DeviceView, SliceView
-from shared.kube.objects import (
+from shared.kube.api.core_v1 import (
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Toleration,
+)
+from shared.kube.api.resource_v1 import (
     AllocatedDevice,
     AllocationResult,
     DeviceAllocationConfiguration,
@@ -25,11 +31,7 @@ from shared.kube.objects import (
     DeviceSelector,
     DeviceSubRequest,
     ExactDeviceRequest,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
     ResourceClaim,
-    Toleration,
 )
 from shared.kube.quantity import ExactQuantity, canonical, parse
 

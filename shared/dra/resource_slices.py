@@ -17,13 +17,13 @@ from shared.cel.cel_compile import Expression
 from shared.cel.cel_values import CelQuantity, DefaultMap, Semver, device_object, parse_semver
 from shared.dra.allocation_errors import AllocationError
 from shared.dra.search_work import Work
-from shared.kube.objects import (
+from shared.kube.api.core_v1 import NodeSelector
+from shared.kube.api.resource_v1 import (
     CapacityRequestPolicy,
     Device,
     DeviceAttribute,
     DeviceCapacity,
     DeviceCounterConsumption,
-    NodeSelector,
     ResourcePool,
     ResourceSlice,
 )

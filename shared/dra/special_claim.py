@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from shared.kube.objects import AllocationResult, ResourceClaim
+from shared.kube.api.resource_v1 import AllocationResult, ResourceClaim
 
 SPECIAL_CLAIM: Final = "<extended-resources>"
 """Name of the claim before a node is chosen; messages show it."""

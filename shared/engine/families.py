@@ -24,7 +24,7 @@ from shared.framework.follower import Follower
 from shared.framework.plugin_api import ClaimsLikener, ObjectFollower, Scope
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
-from shared.kube.objects import Container, PodSpec, Volume
+from shared.kube.api.core_v1 import Container, PodSpec, Volume
 
 FAMILIES_MAX: Final = 1 << 14
 """So many are told apart before all are forgotten; of most there is no more than the key."""

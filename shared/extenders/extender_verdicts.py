@@ -12,7 +12,7 @@ import msgspec
 
 from shared.extenders.extender_config import ExtenderConfig
 from shared.framework.pod_info import PodInfo
-from shared.kube.objects import Container
+from shared.kube.api.core_v1 import Container
 
 
 def is_interested(extender: ExtenderConfig, pod: PodInfo) -> bool:

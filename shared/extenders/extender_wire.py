@@ -17,7 +17,7 @@ import msgspec
 from msgspec import inspect
 
 from shared.errors import OperationalError
-from shared.kube.objects import ApiStruct
+from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.quantity import INT64_MAX
 
 MAX_EXTENDER_PRIORITY: Final = 10

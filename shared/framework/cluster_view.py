@@ -20,7 +20,7 @@ from shared.columns.table import NodeTable
 from shared.columns.topology import Topology, make_topology
 from shared.framework.class_index import ClassIndex, ClassUsages
 from shared.framework.pod_info import PodInfo
-from shared.kube.objects import ResourceClaim
+from shared.kube.api.resource_v1 import ResourceClaim
 
 CHANGES_MAX: Final = 1 << 16
 """Remembered changes of objects; a reader that is further behind reads all objects again."""

@@ -2,7 +2,7 @@
 
 from functools import cached_property
 
-from shared.kube.objects import PodSpec
+from shared.kube.api.core_v1 import PodSpec
 from shared.kube.pod_record import PodTemplate
 from shared.kube.pod_resources import (
     FitScoreRequests,

@@ -14,7 +14,7 @@ import numpy as np
 from shared.columns.pod_table import group_id
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
-from shared.kube.objects import PodGroup
+from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_group_rules import goes_as_a_whole, is_elastic, priority_of, quorum
 
 GROUPS: Final = "podgroups"

@@ -14,7 +14,7 @@ import msgspec
 
 from shared.errors import OperationalError
 from shared.faults import UNDECODABLE
-from shared.kube.objects import ApiStruct
+from shared.kube.api.meta_v1 import ApiStruct
 from shared.limits import API_ERROR_LENGTH_MAX, RETRY_AFTER_S_MAX
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ Rules: staging/src/k8s.io/csi-translation-lib/{translate.go,plugins/*.go}, v1.36
 import re
 from typing import Final, NamedTuple
 
-from shared.kube.objects import (
+from shared.kube.api.core_v1 import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,

@@ -1,7 +1,7 @@
 """Bytes of a list page or a watch line to typed objects; what cannot be understood is reported.
 
 The fast way decodes a whole page, or a whole watch line, in one go into the structs of
-`shared.kube.objects`. Only when that fails is the page taken apart, so that one malformed object
+`shared.kube.api`. Only when that fails is the page taken apart, so that one malformed object
 costs itself and not the list: it comes back as a `RejectedObject` that says which object and which
 field. Callers may rely on no other exception than `UnreadableListError`.
 """
@@ -12,8 +12,8 @@ import msgspec
 
 from shared.errors import ObjectError
 from shared.faults import UNDECODABLE
+from shared.kube.api.core_v1 import ApiObject
 from shared.kube.api_errors import ApiError, ApiStatus, error_from_status
-from shared.kube.objects import ApiObject
 from shared.kube.resources import ResourceKind
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"

@@ -11,15 +11,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from shared.kube.objects import (
+from shared.kube.api.core_v1 import Pod, PodSchedulingGroup
+from shared.kube.api.meta_v1 import Int32, PodMeta
+from shared.kube.api.scheduling_v1alpha2 import (
     GangSchedulingPolicy,
-    Int32,
-    Pod,
     PodGroup,
     PodGroupSpec,
     PodGroupStatus,
-    PodMeta,
-    PodSchedulingGroup,
 )
 from shared.kube.resources import ALL_KINDS, POD_GROUPS, PODS, ResourceKind
 

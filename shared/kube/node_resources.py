@@ -6,7 +6,7 @@ Rules: pkg/scheduler/framework/types.go NewResource and NodeInfo.SetNode, v1.36.
 import msgspec
 
 from shared.kube import quantity
-from shared.kube.objects import Node
+from shared.kube.api.core_v1 import Node
 from shared.kube.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_scalar
 
 

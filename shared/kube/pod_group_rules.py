@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from shared.kube.objects import PodGroup
+from shared.kube.api.scheduling_v1alpha2 import PodGroup
 
 TOPOLOGY_KEYS: Final = "berth.dev/topology-keys"
 """Annotation of a PodGroup: labels, the narrowest first, to be tried before that of its spec."""

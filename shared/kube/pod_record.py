@@ -10,24 +10,8 @@ from typing import Final
 import msgspec
 
 from shared.faults import UNDECODABLE
-from shared.kube.objects import (
-    ApiStruct,
-    ContainerStatus,
-    OwnerReference,
-    Pod,
-    PodMeta,
-    PodSpec,
-    PodStatus,
-    Volume,
-)
-
-
-class PodIdentity(ApiStruct):
-    """Which pod it is, for the few whose placement depends on that."""
-
-    name: str = ""
-    uid: str = ""
-
+from shared.kube.api.core_v1 import ContainerStatus, Pod, PodSpec, PodStatus, Volume
+from shared.kube.api.meta_v1 import ApiStruct, ObjectIdentity, OwnerReference, PodMeta
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
@@ -46,9 +30,10 @@ class PodTemplate(ApiStruct):
     labels: dict[str, str] | None = None
     controller: OwnerReference | None = None
     status: PodStatus | None = None
-    identity: PodIdentity | None = None
-    """Only of a pod with ephemeral volumes, whose claims are named after it and belong to it, or with
-    resource claims, which are reserved for it by name: such a pod is like no other."""
+    identity: ObjectIdentity | None = None
+    """Without its namespace, and only of a pod with ephemeral volumes, whose claims are named after it
+    and belong to it, or with resource claims, which are reserved for it by name: such a pod is like no
+    other."""
 
 
 class PodRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -154,9 +139,9 @@ def _controller(owners: list[OwnerReference] | None) -> OwnerReference | None:
     return None
 
 
-def _identity(meta: PodMeta, spec: PodSpec) -> PodIdentity | None:
+def _identity(meta: PodMeta, spec: PodSpec) -> ObjectIdentity | None:
     if spec.resource_claims or any(v.ephemeral is not None for v in spec.volumes or ()):
-        return PodIdentity(name=meta.name, uid=meta.uid)
+        return ObjectIdentity(name=meta.name, uid=meta.uid)
     return None
 
 

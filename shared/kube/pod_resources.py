@@ -22,7 +22,8 @@ from typing import Final, Protocol
 import msgspec
 
 from shared.kube import quantity
-from shared.kube.objects import Container, ContainerStatus, PodStatus, ResourceList
+from shared.kube.api.core_v1 import Container, ContainerStatus, PodStatus
+from shared.kube.api.meta_v1 import ResourceList
 from shared.kube.pod_record import PodTemplate
 from shared.kube.resource_names import (
     CPU,

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from shared.errors import ObjectError
-from shared.kube.objects import Quantity
+from shared.kube.api.meta_v1 import Quantity
 from shared.limits import QUANTITY_DIGITS_MAX
 
 NANOS_PER_UNIT: Final = 10**9

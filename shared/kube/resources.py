@@ -9,25 +9,24 @@ from typing import Final
 
 import msgspec
 
-from shared.kube.objects import (
+from shared.kube.api.apps_v1 import ReplicaSet, StatefulSet
+from shared.kube.api.core_v1 import (
     ApiObject,
-    CsiDriver,
-    CsiNode,
-    CsiStorageCapacity,
-    DeviceClass,
     Namespace,
     Node,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
-    PodDisruptionBudget,
-    PodGroup,
-    ReplicaSet,
     ReplicationController,
-    ResourceClaim,
-    ResourceSlice,
     Service,
-    StatefulSet,
+)
+from shared.kube.api.policy_v1 import PodDisruptionBudget
+from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
+from shared.kube.api.scheduling_v1alpha2 import PodGroup
+from shared.kube.api.storage_v1 import (
+    CsiDriver,
+    CsiNode,
+    CsiStorageCapacity,
     StorageClass,
     VolumeAttachment,
 )

@@ -4,11 +4,8 @@ from typing import Final
 
 import msgspec
 
-from shared.kube.objects import (
-    AllocationResult,
-    ContainerExtendedResourceRequest,
-    ResourceClaimSpec,
-)
+from shared.kube.api.core_v1 import ContainerExtendedResourceRequest
+from shared.kube.api.resource_v1 import AllocationResult, ResourceClaimSpec
 from shared.messages.codec import Codec
 
 POD_GROUP_SCHEDULED: Final = "PodGroupScheduled"

@@ -9,9 +9,7 @@ from typing import Final
 
 import msgspec
 
-from shared.kube.objects import (
-    Node,
-)
+from shared.kube.api.core_v1 import Node
 from shared.kube.pod_record import PodRecord
 from shared.messages.codec import Codec
 from shared.messages.measured import Measured

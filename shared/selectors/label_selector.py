@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from shared.errors import OperationalError
-from shared.kube.objects import LabelSelector, LabelSelectorRequirement
+from shared.kube.api.meta_v1 import LabelSelector, LabelSelectorRequirement
 
 Labels = Mapping[str, str]
 Need = tuple[str, str | None]

@@ -12,7 +12,7 @@ from shared.columns.answer_table import AnswerTable
 from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools
 from shared.columns.table import NodeTable, TaintTuple
-from shared.kube.objects import PodSpec
+from shared.kube.api.core_v1 import PodSpec
 from shared.selectors.node_selector import (
     Term,
     Terms,

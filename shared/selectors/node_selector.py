@@ -18,7 +18,7 @@ import numpy as np
 from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools, Int32s
 from shared.columns.table import NodeTable
-from shared.kube.objects import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from shared.kube.api.core_v1 import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from shared.selectors.label_match import Numbers, has_label, numbers_in, value_in
 
 NAME_FIELD: Final = "metadata.name"

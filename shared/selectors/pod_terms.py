@@ -12,7 +12,7 @@ mismatchLabelKeys are not read here: the API server has merged them into the sel
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from shared.kube.objects import Affinity, PodAffinityTerm, WeightedPodAffinityTerm
+from shared.kube.api.core_v1 import Affinity, PodAffinityTerm, WeightedPodAffinityTerm
 from shared.selectors.label_selector import Labels, Selector, SelectorError, parse_label_selector
 from shared.selectors.selector_index import SelectorIndex
 

@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from bench.apiserver.api_faults import Disconnect
-from shared.kube.objects import (
+from shared.kube.api.core_v1 import ContainerExtendedResourceRequest
+from shared.kube.api.resource_v1 import (
     AllocatedDevice,
     AllocationResult,
-    ContainerExtendedResourceRequest,
     DeviceAllocationResult,
     DeviceClaim,
     DeviceRequest,

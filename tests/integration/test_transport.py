@@ -15,7 +15,8 @@ import pytest
 import zmq
 
 from shared.errors import ConfigurationError
-from shared.kube.objects import Node, ObjectMeta
+from shared.kube.api.core_v1 import Node
+from shared.kube.api.meta_v1 import ObjectMeta
 from shared.messages.admin import ADMIN_REQUEST, StatusRequest, TextAnswer
 from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_binder import (

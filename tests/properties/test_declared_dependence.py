@@ -25,7 +25,7 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig
 from shared.framework.runtime import Framework
 from shared.framework.status import SUCCESS
-from shared.kube.objects import Namespace, Node
+from shared.kube.api.core_v1 import Namespace, Node
 from shared.plugins.in_tree import InTreeRegistry
 from tests.properties.test_engine_exactness import (
     CLUSTERS,

@@ -40,8 +40,9 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.prepared_pod import prepared
 from shared.framework.profiles import ProfileConfig
+from shared.kube.api.core_v1 import Namespace, Node, Service
+from shared.kube.api.policy_v1 import PodDisruptionBudget
 from shared.kube.object_codec import decode_object
-from shared.kube.objects import Namespace, Node, PodDisruptionBudget, Service
 from shared.kube.pod_record import PodRecord, decode_template
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_pod

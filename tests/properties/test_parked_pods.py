@@ -24,7 +24,7 @@ from daemon.core.cache import Cache
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from shared.framework.diagnosis import filter_candidates
 from shared.framework.prepared_pod import prepared
-from shared.kube.objects import ApiObject, Node
+from shared.kube.api.core_v1 import ApiObject, Node
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import KINDS_BY_PLURAL
 from shared.messages.to_owner import ObjectChanged

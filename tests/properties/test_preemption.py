@@ -23,7 +23,7 @@ from shared.framework.post_filter import (
 from shared.framework.prepared_pod import prepared
 from shared.framework.profiles import ProfileConfig
 from shared.framework.status import Code
-from shared.kube.objects import PodDisruptionBudget
+from shared.kube.api.policy_v1 import PodDisruptionBudget
 from shared.kube.pod_record import PodRecord
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod

@@ -17,7 +17,7 @@ from shared.engine.engine import Engine
 from shared.framework.diagnosis import filter_candidates
 from shared.framework.prepared_pod import prepared
 from shared.framework.profiles import ProfileConfig
-from shared.kube.objects import PodDisruptionBudget
+from shared.kube.api.policy_v1 import PodDisruptionBudget
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from workers.scorer.evaluator import post_filter

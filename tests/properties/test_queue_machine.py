@@ -27,7 +27,7 @@ from shared.framework.cluster_event import (
     Resource,
 )
 from shared.framework.queueing_hints import ClusterEventWithHint
-from shared.kube.objects import PodSchedulingGate, PodSpec
+from shared.kube.api.core_v1 import PodSchedulingGate, PodSpec
 from shared.kube.pod_record import PodRecord, PodTemplate
 from shared.plugin_names import SCHEDULING_GATES
 from shared.plugins.gates.priority_sort import PrioritySort

@@ -19,7 +19,7 @@ from daemon.core.cache import Cache
 from shared.framework.prepared_pod import prepared
 from shared.framework.profiles import ProfileConfig
 from shared.framework.runtime import Framework
-from shared.kube.objects import Pod
+from shared.kube.api.core_v1 import Pod
 from shared.kube.pod_record import split_pod
 from shared.plugins.in_tree import InTreeRegistry
 

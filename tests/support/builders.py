@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from shared.columns.table import NodeTable
-from shared.kube.objects import Node, Pod
+from shared.kube.api.core_v1 import Node, Pod
 from shared.kube.pod_record import PodRecord, split_pod
 
 

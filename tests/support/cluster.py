@@ -9,7 +9,7 @@ from daemon.core.cache import Cache
 from shared.columns.schema import Rows
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
-from shared.kube.objects import Node
+from shared.kube.api.core_v1 import Node
 from shared.kube.pod_record import PodRecord, decode_template
 from shared.plugins.interpod.inter_pod_affinity import InterPodAffinity
 from shared.plugins.spread.pod_topology_spread import PodTopologySpread

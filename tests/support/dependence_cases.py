@@ -13,16 +13,10 @@ import msgspec
 from bench.sim.slow_topology import HOST_NAME, PREFERRED, REQUIRED, ZONE
 from daemon.core.cache import Cache
 from shared.framework.plugin_api import Reads
-from shared.kube.objects import (
-    Namespace,
-    Node,
-    ReplicaSet,
-    ReplicationController,
-    ResourceClaim,
-    Service,
-    StatefulSet,
-    VolumeAttachment,
-)
+from shared.kube.api.apps_v1 import ReplicaSet, StatefulSet
+from shared.kube.api.core_v1 import Namespace, Node, ReplicationController, Service
+from shared.kube.api.resource_v1 import ResourceClaim
+from shared.kube.api.storage_v1 import VolumeAttachment
 from tests.support.builders import make_node, make_pod
 from tests.support.devices import (
     CLASS,

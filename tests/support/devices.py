@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from shared.kube.objects import DeviceClass, ResourceClaim, ResourceSlice
+from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 
 DRIVER = "gpu.example.com"
 CLASS = "gpu"

@@ -33,8 +33,8 @@ from shared.framework.plugin_api import PermitPlugin
 from shared.framework.profiles import ProfileConfig
 from shared.framework.queueing_hints import registrations_of
 from shared.in_hand import InHand
+from shared.kube.api.core_v1 import Node
 from shared.kube.object_codec import decode_object
-from shared.kube.objects import Node
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS
 from shared.messages.from_binder import (

@@ -8,7 +8,7 @@ from bench.demo.workload import openb_workload
 from daemon.adapter.kind_feed import KindFeed
 from daemon.trial.subject import Subject
 from shared.config import SchedulerConfiguration
-from shared.kube.objects import Node
+from shared.kube.api.core_v1 import Node
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS, NODES, PODS, ResourceKind
 from shared.messages.to_owner import (

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from bench.sim.slow_topology import HOST_NAME, PREFERRED, REQUIRED, ZONE, SlowCluster, SlowNode
 from bench.sim.slow_topology import SlowPod as Pod
 from daemon.core.cache import Cache
-from shared.kube.objects import Namespace, Node, Service
+from shared.kube.api.core_v1 import Namespace, Node, Service
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_pod
 

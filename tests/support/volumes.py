@@ -6,14 +6,8 @@ from typing import Any
 import msgspec
 
 from daemon.core.cache import Cache
-from shared.kube.objects import (
-    CsiDriver,
-    CsiNode,
-    CsiStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-)
+from shared.kube.api.core_v1 import PersistentVolume, PersistentVolumeClaim
+from shared.kube.api.storage_v1 import CsiDriver, CsiNode, CsiStorageCapacity, StorageClass
 
 BOUND = "pv.kubernetes.io/bind-completed"
 SELECTED = "volume.kubernetes.io/selected-node"

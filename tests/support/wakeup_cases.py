@@ -11,7 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from bench.sim.slow_topology import HOST_NAME, REQUIRED, ZONE
-from shared.kube.objects import Node, Pod, VolumeAttachment
+from shared.kube.api.core_v1 import Node, Pod
+from shared.kube.api.storage_v1 import VolumeAttachment
 from shared.kube.pod_record import split_pod
 from shared.kube.resources import KINDS_BY_PLURAL
 from shared.messages.to_owner import ObjectChanged, ObjectDeleted

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from shared.kube.objects import ApiStruct
+from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.pod_record import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
 from shared.kube.resources import POD_GROUPS
 from shared.messages.to_binder import POD_GROUP_SCHEDULED, DeleteVictim, PodVerdict

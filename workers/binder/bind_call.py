@@ -19,6 +19,7 @@ import msgspec
 
 from shared.clock import Clock, SystemClock
 from shared.faults import UNDECODABLE
+from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.api_client import Api
 from shared.kube.api_errors import (
     ApiError,
@@ -28,7 +29,6 @@ from shared.kube.api_errors import (
     TooManyRequests,
     TransportError,
 )
-from shared.kube.objects import ApiStruct
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 

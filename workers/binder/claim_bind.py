@@ -25,6 +25,7 @@ import msgspec
 
 from shared.clock import Clock
 from shared.dra.special_claim import ANNOTATION, ANNOTATION_VALUE
+from shared.kube.api.resource_v1 import AllocationResult
 from shared.kube.api_client import Api
 from shared.kube.api_errors import (
     AlreadyExists,
@@ -35,7 +36,6 @@ from shared.kube.api_errors import (
     TooManyRequests,
     TransportError,
 )
-from shared.kube.objects import AllocationResult
 from shared.messages.to_binder import BindPod, ClaimWork, GeneratedClaim
 from shared.telemetry.tally import Tally
 from workers.binder.bind_call import Sleep, pod_path

@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.api_client import Api
 from shared.kube.api_errors import ApiError, NotFound, TransportError, read_answer
-from shared.kube.objects import ApiStruct
 from shared.messages.to_binder import BindPod, ReleaseClaim
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import delete_options

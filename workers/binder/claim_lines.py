@@ -11,8 +11,8 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.api_errors import ApiError, ProtocolViolation, read_answer
-from shared.kube.objects import ResourceClaim
 from shared.messages.to_binder import BindPod, ClaimWork
 
 _claim_decoder: Final = msgspec.json.Decoder(ResourceClaim)

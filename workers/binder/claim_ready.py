@@ -15,6 +15,8 @@ import msgspec
 
 from shared.clock import Clock
 from shared.dra.pod_claims import Readiness, failed_condition, readiness
+from shared.kube.api.meta_v1 import ApiStruct
+from shared.kube.api.resource_v1 import AllocationResult, ResourceClaimStatus
 from shared.kube.api_client import Api
 from shared.kube.api_errors import (
     ApiError,
@@ -23,7 +25,6 @@ from shared.kube.api_errors import (
     TransportError,
     read_answer,
 )
-from shared.kube.objects import AllocationResult, ApiStruct, ResourceClaimStatus
 from shared.kube.timestamps import seconds_since_1970
 from shared.messages.to_binder import ClaimWork
 from shared.telemetry.tally import Tally

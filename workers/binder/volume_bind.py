@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from shared.kube.api.core_v1 import PersistentVolume, PersistentVolumeClaim
 from shared.kube.api_client import MERGE_PATCH, Api
 from shared.kube.api_errors import ApiError, Conflict, NotFound, TransportError, read_answer
-from shared.kube.objects import PersistentVolume, PersistentVolumeClaim
 from shared.kube.volume_names import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from shared.messages.to_binder import BindPod, MakeVolume, TakeVolume, VolumeWork
 from workers.binder.bind_call import Sleep, pod_path

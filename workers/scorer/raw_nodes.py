@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 
 from shared.errors import OperationalError
+from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ProtocolViolation, read_answer
-from shared.kube.objects import ApiStruct
 from shared.limits import OBJECT_BYTES_MAX
 from shared.telemetry.log import EventLog
 

@@ -11,7 +11,8 @@ a taint's timeAdded is not decoded, so a change of it alone is no event (no plug
 from shared.framework.cluster_event import Action, ClusterEvent, Resource
 from shared.framework.queueing_hints import PodView
 from shared.kube import quantity
-from shared.kube.objects import Node, NodeCondition, PodStatus, ResourceList
+from shared.kube.api.core_v1 import Node, NodeCondition, PodStatus
+from shared.kube.api.meta_v1 import ResourceList
 from shared.kube.pod_resources import PodRequests
 
 

@@ -17,7 +17,7 @@ from daemon.core.cache import Cache
 from shared.errors import ConfigurationError
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
-from shared.kube.objects import Node, Pod
+from shared.kube.api.core_v1 import Node, Pod
 from shared.kube.pod_record import PodRecord, decode_template, split_pod
 
 ROWS = np.arange(2)

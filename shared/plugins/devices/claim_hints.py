@@ -19,7 +19,7 @@ from shared.framework.queueing_hints import (
     as_kind,
     queue_if,
 )
-from shared.kube.objects import ResourceClaim
+from shared.kube.api.resource_v1 import ResourceClaim
 
 
 def after_claim_change(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:

@@ -22,12 +22,8 @@ from shared.dra.search_work import WORK_MAX, Work, WorkError
 from shared.dra.special_claim import SPECIAL_CLAIM
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.kube.objects import (
-    DeviceClaim,
-    ObjectMeta,
-    ResourceClaim,
-    ResourceClaimSpec,
-)
+from shared.kube.api.meta_v1 import ObjectMeta
+from shared.kube.api.resource_v1 import DeviceClaim, ResourceClaim, ResourceClaimSpec
 from shared.selectors.node_selector import Terms
 
 CANNOT_ALLOCATE: Final = "cannot allocate all claims"

@@ -63,12 +63,9 @@ from shared.framework.status import (
     Verdicts,
     all_pass,
 )
-from shared.kube.objects import (
-    DeviceRequest,
-    ResourceClaim,
-    ResourceClaimConsumer,
-)
-from shared.kube.pod_record import PodIdentity, PodRecord
+from shared.kube.api.meta_v1 import ObjectIdentity
+from shared.kube.api.resource_v1 import DeviceRequest, ResourceClaim, ResourceClaimConsumer
+from shared.kube.pod_record import PodRecord
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.plugins.devices.claim_hints import EVENTS
 from shared.plugins.devices.device_allocation import (
@@ -399,8 +396,8 @@ def _claims_of(pod: PodInfo, cluster: ClusterView) -> list[ResourceClaim]:
     return claims_of(pod.namespace, pod.template, lambda key: objects.get(CLAIMS, key))
 
 
-def _identity(pod: PodInfo) -> PodIdentity:
-    return pod.template.identity or PodIdentity()
+def _identity(pod: PodInfo) -> ObjectIdentity:
+    return pod.template.identity or ObjectIdentity()
 
 
 def _unresolvable(text: str) -> Status:

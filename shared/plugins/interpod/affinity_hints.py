@@ -18,7 +18,7 @@ from shared.framework.queueing_hints import (
     QueueingHint,
     queue_if,
 )
-from shared.kube.objects import Node
+from shared.kube.api.core_v1 import Node
 from shared.selectors.label_selector import Labels
 from shared.selectors.pod_terms import NO_LABELS, PodTerm, PodTerms
 

@@ -31,8 +31,8 @@ from shared.framework.queueing_hints import (
     queue_if,
 )
 from shared.framework.status import Code, Status, Verdicts
-from shared.kube.objects import Node, NodeSelectorTerm, PreferredSchedulingTerm
-from shared.kube.objects import NodeAffinity as NodeAffinitySpec
+from shared.kube.api.core_v1 import Node, NodeSelectorTerm, PreferredSchedulingTerm
+from shared.kube.api.core_v1 import NodeAffinity as NodeAffinitySpec
 from shared.plugin_names import NODE_AFFINITY
 from shared.selectors.node_inclusion import RequiredNodeAffinity
 from shared.selectors.node_selector import (

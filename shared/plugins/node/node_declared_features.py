@@ -25,7 +25,7 @@ from shared.framework.queueing_hints import (
     queue_if,
 )
 from shared.framework.status import Code, Verdicts, single_reason
-from shared.kube.objects import Node, PodSpec
+from shared.kube.api.core_v1 import Node, PodSpec
 from shared.plugin_names import NODE_DECLARED_FEATURES
 
 REASON: Final = "node(s) didn't match Pod's required features"

@@ -21,7 +21,7 @@ from shared.framework.queueing_hints import (
     queue_if,
 )
 from shared.framework.status import Code, Verdicts, single_reason
-from shared.kube.objects import Node
+from shared.kube.api.core_v1 import Node
 from shared.plugin_names import NODE_UNSCHEDULABLE
 from shared.selectors.tolerations import NO_SCHEDULE, tolerates, toleration_rules
 

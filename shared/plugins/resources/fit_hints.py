@@ -15,8 +15,9 @@ from shared.framework.queueing_hints import (
     QueueingHint,
     queue_if,
 )
+from shared.kube.api.core_v1 import Node
+from shared.kube.api.resource_v1 import DeviceClass
 from shared.kube.node_resources import NodeAllocatable, node_allocatable
-from shared.kube.objects import DeviceClass, Node
 from shared.kube.pod_resources import PodRequests
 
 

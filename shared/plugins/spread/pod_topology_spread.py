@@ -36,7 +36,7 @@ from shared.framework.plugin_api import (
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import Code, Status, Verdicts, all_pass
-from shared.kube.objects import TopologySpreadConstraint
+from shared.kube.api.core_v1 import TopologySpreadConstraint
 from shared.plugin_names import POD_TOPOLOGY_SPREAD
 from shared.plugins.spread.spread_args import PodTopologySpreadArgs
 from shared.plugins.spread.spread_constraints import (

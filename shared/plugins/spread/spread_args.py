@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from shared.framework.plugin_args import QUALIFIED_NAME, ArgsStruct
-from shared.kube.objects import TopologySpreadConstraint
+from shared.kube.api.core_v1 import TopologySpreadConstraint
 
 SYSTEM_DEFAULTING: Final = "System"
 LIST_DEFAULTING: Final = "List"

@@ -9,14 +9,9 @@ from typing import Final, NamedTuple
 
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.kube.objects import (
-    OwnerReference,
-    ReplicaSet,
-    ReplicationController,
-    Service,
-    StatefulSet,
-    TopologySpreadConstraint,
-)
+from shared.kube.api.apps_v1 import ReplicaSet, StatefulSet
+from shared.kube.api.core_v1 import ReplicationController, Service, TopologySpreadConstraint
+from shared.kube.api.meta_v1 import OwnerReference
 from shared.selectors.label_selector import Labels, Selector, SelectorError, parse_label_selector
 
 HARD: Final = "DoNotSchedule"

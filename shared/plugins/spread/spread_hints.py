@@ -17,7 +17,7 @@ from shared.framework.queueing_hints import (
     QueueingHint,
     queue_if,
 )
-from shared.kube.objects import Node
+from shared.kube.api.core_v1 import Node
 from shared.plugins.spread.spread_constraints import SpreadConstraints
 from shared.selectors.label_selector import Labels
 

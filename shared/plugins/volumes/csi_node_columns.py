@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 from shared.columns.schema import Bools, Int64s
 from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
-from shared.kube.objects import CsiNode
+from shared.kube.api.storage_v1 import CsiNode
 
 CSI_NODES: Final = "csinodes"
 NO_LIMIT: Final = -1

@@ -15,7 +15,7 @@ from shared.errors import ObjectError
 from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
 from shared.kube import quantity
-from shared.kube.objects import CsiStorageCapacity
+from shared.kube.api.storage_v1 import CsiStorageCapacity
 from shared.plugins.volumes.affinity_columns import AffinityColumns
 from shared.plugins.volumes.volume_pool import VolumePool, candidate
 from shared.plugins.volumes.volume_rules import selector_terms, volume_class, volume_size_max

@@ -17,17 +17,15 @@ from shared.framework.queueing_hints import (
     as_kind,
     queue_if,
 )
-from shared.kube.csi_translation import in_tree_plugin
-from shared.kube.objects import (
+from shared.kube.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Volume
+from shared.kube.api.storage_v1 import (
     CsiDriver,
     CsiNode,
     CsiStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
     StorageClass,
-    Volume,
     VolumeAttachment,
 )
+from shared.kube.csi_translation import in_tree_plugin
 from shared.kube.pod_resources import claim_names
 from shared.kube.pod_volumes import disks, disks_conflict, may_attach
 from shared.plugins.volumes.csi_node_columns import migrated_plugins

@@ -17,13 +17,14 @@ from shared.columns.pod_log import PodChange
 from shared.framework.cluster_view import ClusterView, ObjectStore
 from shared.framework.follower import Follower
 from shared.framework.pod_info import PodInfo
+from shared.kube.api.core_v1 import PersistentVolume, PersistentVolumeClaim
+from shared.kube.api.storage_v1 import VolumeAttachment
 from shared.kube.csi_translation import (
     Untranslatable,
     in_tree_plugin,
     in_tree_plugin_named,
     volume_handle,
 )
-from shared.kube.objects import PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 from shared.kube.pod_volumes import (
     Attachable,
     ClaimUse,

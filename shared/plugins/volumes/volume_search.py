@@ -18,12 +18,9 @@ from shared.columns.schema import Bools, Rows
 from shared.errors import ObjectError
 from shared.framework.cluster_view import ClusterView
 from shared.kube import quantity
+from shared.kube.api.core_v1 import PersistentVolume, PersistentVolumeClaim
+from shared.kube.api.storage_v1 import StorageClass
 from shared.kube.csi_translation import Untranslatable, in_tree_plugin, translated_affinity
-from shared.kube.objects import (
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-)
 from shared.plugins.volumes.affinity_columns import NONE, Places, match_affinity
 from shared.plugins.volumes.csi_node_columns import csi_node_columns
 from shared.plugins.volumes.volume_catalog import Capacities, volume_catalog

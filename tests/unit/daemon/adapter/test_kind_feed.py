@@ -10,9 +10,9 @@ from daemon.adapter import kind_feed
 from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
 from daemon.adapter.told_nodes import ToldNodes
 from shared.in_hand import WHY, InHand
+from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.kube.api_errors import Expired
 from shared.kube.decode import UnreadableListError
-from shared.kube.objects import PersistentVolumeClaim
 from shared.kube.resources import KINDS_BY_PLURAL
 from shared.messages.to_owner import (
     AdapterMessage,

@@ -11,7 +11,8 @@ from daemon.adapter.event_source import EventSource, MessageSink
 from daemon.adapter.outbox import HELD_COUNT_MAX, HELD_S, Outbox
 from daemon.adapter.process import Adapter
 from shared.errors import OperationalError
-from shared.kube.objects import Node, ObjectMeta, Pod, PodMeta
+from shared.kube.api.core_v1 import Node, Pod
+from shared.kube.api.meta_v1 import ObjectMeta, PodMeta
 from shared.kube.resources import ALL_KINDS
 from shared.limits import BACKLOG_BYTES_MAX, BATCH_BYTES_MAX, BATCH_COUNT_MAX
 from shared.messages.to_owner import (

@@ -10,7 +10,7 @@ from bench.conformance.claims import written_claim
 from bench.sim.leaks import holders
 from daemon.core.effects import Effect, TellBinder
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES
-from shared.kube.objects import DeviceClass, ResourceClaim, ResourceSlice
+from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_binder import BindPod, PreemptPods, ReleaseClaim
 from shared.messages.to_owner import (

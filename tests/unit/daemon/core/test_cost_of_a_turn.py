@@ -12,7 +12,7 @@ import pytest
 from daemon.core import bindings
 from daemon.core.cache import Cache
 from daemon.core.events import BinderSaid
-from shared.kube.objects import Node
+from shared.kube.api.core_v1 import Node
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_binder import BindFinished, BindReport
 from shared.messages.to_owner import PodChanged

@@ -11,13 +11,9 @@ import msgspec
 import pytest
 
 from shared.dra import device_index
-from shared.kube.objects import (
-    CsiNode,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PodDisruptionBudget,
-    StorageClass,
-)
+from shared.kube.api.core_v1 import PersistentVolume, PersistentVolumeClaim
+from shared.kube.api.policy_v1 import PodDisruptionBudget
+from shared.kube.api.storage_v1 import CsiNode, StorageClass
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import ObjectChanged
 from shared.plugins.preemption import potential_victims

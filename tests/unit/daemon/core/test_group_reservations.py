@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from shared.kube.objects import Node
+from shared.kube.api.core_v1 import Node
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node
 from tests.unit.daemon.core.test_pod_groups import Gangs, gang, lone, names

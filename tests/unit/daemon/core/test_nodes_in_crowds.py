@@ -9,7 +9,7 @@ from daemon.core import node_columns
 from daemon.core.cache import Cache
 from daemon.core.cached_nodes import NodeUpdate
 from shared.errors import ObjectError
-from shared.kube.objects import Node
+from shared.kube.api.core_v1 import Node
 from tests.support.builders import make_node, make_pod
 
 IMAGES = [[], [{"names": ["a", "b"], "sizeBytes": 7}], [{"names": ["a"], "sizeBytes": 9}]]

@@ -18,7 +18,8 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import PermitResult
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import SUCCESS, Code, Status
-from shared.kube.objects import Node, PodGroup
+from shared.kube.api.core_v1 import Node
+from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import KINDS_BY_PLURAL
 from shared.messages.to_binder import PodVerdict

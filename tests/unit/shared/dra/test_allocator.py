@@ -12,7 +12,7 @@ from shared.dra.pools import gather
 from shared.dra.requests import allocation_of
 from shared.dra.resource_slices import NodeMatch, SliceView
 from shared.dra.search_work import Work, WorkError
-from shared.kube.objects import DeviceClass, ResourceClaim, ResourceSlice
+from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from tests.support.devices import (
     allocated,
     device,

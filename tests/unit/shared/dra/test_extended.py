@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from shared.dra.extended import classes_by_resource, extended_requests
-from shared.kube.objects import PodSpec
+from shared.kube.api.core_v1 import PodSpec
 from tests.support.devices import make_class
 
 GPU = "example.com/gpu"

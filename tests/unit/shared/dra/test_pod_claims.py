@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from shared.dra.pod_claims import ClaimError, binding_failed, claims_of
-from shared.kube.objects import ResourceClaim
+from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.pod_record import PodTemplate
 from tests.support.devices import allocated, make_claim
 

@@ -8,7 +8,7 @@ from shared.dra.special_claim import (
     pod_uid_of,
     special_claim_name,
 )
-from shared.kube.objects import AllocatedDevice, AllocationResult, DeviceAllocationResult
+from shared.kube.api.resource_v1 import AllocatedDevice, AllocationResult, DeviceAllocationResult
 from tests.support.devices import make_claim
 
 

@@ -11,8 +11,8 @@ from shared.framework.cluster_view import (
     apply_assumption,
     take_news,
 )
+from shared.kube.api.core_v1 import PersistentVolume
 from shared.kube.object_codec import decode_object
-from shared.kube.objects import PersistentVolume
 
 KIND = "persistentvolumes"
 

@@ -12,7 +12,7 @@ from bench.sim.slow_topology import PREFERRED, REQUIRED
 from shared.framework import class_index
 from shared.framework.class_index import ClassIndex
 from shared.framework.pod_info import PodInfo
-from shared.kube.objects import LabelSelector
+from shared.kube.api.meta_v1 import LabelSelector
 from shared.selectors.label_selector import Selector, parse_label_selector
 from tests.support.builders import make_pod
 from tests.support.cluster import pod_info

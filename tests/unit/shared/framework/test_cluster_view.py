@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from shared.framework.cluster_view import ObjectStore
-from shared.kube.objects import PersistentVolumeClaim, ReplicaSet
+from shared.kube.api.apps_v1 import ReplicaSet
+from shared.kube.api.core_v1 import PersistentVolumeClaim
 from tests.support.builders import make_node
 from tests.support.cluster import cluster_of
 

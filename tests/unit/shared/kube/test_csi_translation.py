@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from shared.kube.api.core_v1 import PersistentVolume, Volume
 from shared.kube.csi_translation import (
     Untranslatable,
     in_tree_plugin,
@@ -13,7 +14,6 @@ from shared.kube.csi_translation import (
     translated_affinity,
     volume_handle,
 )
-from shared.kube.objects import PersistentVolume, Volume
 
 ZONE = "topology.kubernetes.io/zone"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.kube.api.core_v1 import Node, Pod
 from shared.kube.api_errors import Expired, ServerError
 from shared.kube.decode import (
     Bookmark,
@@ -16,7 +17,6 @@ from shared.kube.decode import (
     UnreadableListError,
     WatchFailure,
 )
-from shared.kube.objects import Node, Pod
 from shared.kube.resources import ALL_KINDS, NODES, PODS
 
 PODS_DECODER = KindDecoder(PODS)

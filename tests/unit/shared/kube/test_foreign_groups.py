@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from daemon.adapter.kind_feed import KindFeed
+from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.foreign_groups import FOREIGN_GROUPS, kinds_with
-from shared.kube.objects import PodGroup
 from shared.kube.pod_group_rules import quorum
 from shared.kube.resources import ALL_KINDS
 from shared.messages.to_owner import AdapterMessage, ObjectChanged, PodChanged

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from shared.kube.api.core_v1 import Node, Pod
 from shared.kube.node_resources import node_allocatable
-from shared.kube.objects import Node, Pod
 from shared.kube.pod_record import PodTemplate, decode_template, split_pod
 from shared.kube.pod_resources import (
     DEFAULT_MEMORY_BYTES,

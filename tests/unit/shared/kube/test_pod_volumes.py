@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.kube.objects import PersistentVolumeClaim, Volume
+from shared.kube.api.core_v1 import PersistentVolumeClaim, Volume
 from shared.kube.pod_record import PodTemplate, decode_template
 from shared.kube.pod_volumes import (
     Attachable,

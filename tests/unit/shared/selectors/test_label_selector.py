@@ -8,13 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.sim import slow_topology as slow
-from shared.kube.objects import (
-    LabelSelector,
-    OwnerReference,
-    ReplicaSet,
-    ReplicationController,
-    Service,
-)
+from shared.kube.api.apps_v1 import ReplicaSet
+from shared.kube.api.core_v1 import ReplicationController, Service
+from shared.kube.api.meta_v1 import LabelSelector, OwnerReference
 from shared.plugins.spread.spread_constraints import controller_kind, workload_selector
 from shared.selectors.label_selector import (
     EVERYTHING,

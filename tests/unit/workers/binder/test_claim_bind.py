@@ -8,6 +8,15 @@ import msgspec
 import pytest
 
 from shared.dra.special_claim import ANNOTATION
+from shared.kube.api.core_v1 import ContainerExtendedResourceRequest
+from shared.kube.api.resource_v1 import (
+    AllocatedDevice,
+    AllocationResult,
+    DeviceAllocationResult,
+    DeviceClaim,
+    DeviceRequest,
+    ResourceClaimSpec,
+)
 from shared.kube.api_errors import (
     AlreadyExists,
     ApiError,
@@ -15,15 +24,6 @@ from shared.kube.api_errors import (
     ConnectionLost,
     NotFound,
     TransportError,
-)
-from shared.kube.objects import (
-    AllocatedDevice,
-    AllocationResult,
-    ContainerExtendedResourceRequest,
-    DeviceAllocationResult,
-    DeviceClaim,
-    DeviceRequest,
-    ResourceClaimSpec,
 )
 from shared.messages.to_binder import BindPod, ClaimWork, GeneratedClaim, ReleaseClaim
 from shared.telemetry.tally import Tally

@@ -10,7 +10,7 @@ from daemon.core.queue.wakeups import with_implied_taint
 from shared.errors import ObjectError
 from shared.framework.cluster_event import Action, ClusterEvent, Registration, Resource
 from shared.framework.queueing_hints import Change, ClusterEventWithHint, QueueingHint
-from shared.kube.objects import Node
+from shared.kube.api.core_v1 import Node
 from shared.plugin_names import DEFAULT_PLUGINS
 from tests.support.builders import make_pod
 from tests.support.wakeups import default_registrations, wakeups_of

@@ -18,14 +18,9 @@ from shared.framework.cluster_event import (
 )
 from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
 from shared.framework.queueing_hints import Change, ChangedObject, QueueingHint, Registrations
-from shared.kube.objects import (
-    CsiDriver,
-    NodeSelector,
-    Pod,
-    ResourceClaim,
-    Service,
-    VolumeAttachment,
-)
+from shared.kube.api.core_v1 import NodeSelector, Pod, Service
+from shared.kube.api.resource_v1 import ResourceClaim
+from shared.kube.api.storage_v1 import CsiDriver, VolumeAttachment
 from shared.kube.pod_record import split_pod
 from shared.plugins.in_tree import InTreeRegistry
 from shared.selectors import node_inclusion

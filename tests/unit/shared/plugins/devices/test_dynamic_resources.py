@@ -16,7 +16,7 @@ from shared.dra.resource_slices import PoolId, SliceView
 from shared.framework.normalize import SCORE_MAX
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import MORE_REASONS, REASONS_MAX, Code
-from shared.kube.objects import DeviceClass, ResourceClaim, ResourceSlice
+from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from shared.kube.pod_record import PodRecord
 from shared.plugins.devices.device_allocation import CANNOT_ALLOCATE
 from shared.plugins.devices.dynamic_resources import (

@@ -3,7 +3,7 @@ pkg/scheduler/framework/plugins/gangscheduling/gangscheduling_test.go, v1.36.2."
 
 import msgspec
 
-from shared.kube.objects import PodGroup
+from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_group_rules import lets_in, needed
 
 

@@ -7,13 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
-from shared.kube.objects import (
-    CsiNode,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
+from shared.kube.api.core_v1 import PersistentVolume, PersistentVolumeClaim
+from shared.kube.api.storage_v1 import CsiNode, StorageClass, VolumeAttachment
 from shared.plugins.volumes.node_volume_limits import NodeVolumeLimits
 from shared.plugins.volumes.volume_index import volume_index
 from tests.support.builders import make_node, make_pod

@@ -1,0 +1,423 @@
+"""Objects of the API group "" (v1): pods, nodes, persistent volumes, and what pods belong to."""
+
+import msgspec
+
+from shared.kube.api.meta_v1 import (
+    ApiStruct,
+    Condition,
+    Int32,
+    Int64,
+    LabelSelector,
+    LabelSelectorRequirement,
+    NamedObject,
+    ObjectIdentity,
+    ObjectTemplateMeta,
+    PodMeta,
+    ResourceList,
+)
+
+
+class ObjectReference(ObjectIdentity):
+    kind: str = ""
+
+
+# Nodes, and how they are selected -----------------------------------------------------------------
+
+
+class NodeSelectorRequirement(LabelSelectorRequirement):
+    """Of a node's label or field, by more operators."""
+
+
+class NodeSelectorTerm(ApiStruct):
+    match_expressions: list[NodeSelectorRequirement] | None = None
+    match_fields: list[NodeSelectorRequirement] | None = None
+
+
+class NodeSelector(ApiStruct):
+    node_selector_terms: list[NodeSelectorTerm] | None = None
+
+
+class Taint(ApiStruct):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(ApiStruct):
+    unschedulable: bool = False
+    taints: list[Taint] | None = None
+
+
+class ContainerImage(ApiStruct):
+    names: list[str] | None = None
+    size_bytes: Int64 = 0
+
+
+class NodeCondition(ApiStruct):
+    type: str = ""
+    status: str = ""
+
+
+class NodeStatus(ApiStruct):
+    capacity: ResourceList | None = None
+    allocatable: ResourceList | None = None
+    conditions: list[NodeCondition] | None = None
+    images: list[ContainerImage] | None = None
+    declared_features: list[str] | None = None
+
+
+class Node(NamedObject):
+    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
+    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+
+
+# Containers of a pod, with what they ask for ------------------------------------------------------
+
+
+class ContainerResourceClaim(ApiStruct):
+    name: str
+    request: str = ""
+
+
+class ResourceRequirements(ApiStruct):
+    requests: ResourceList | None = None
+    limits: ResourceList | None = None
+    claims: list[ContainerResourceClaim] | None = None
+
+
+class ContainerPort(ApiStruct):
+    container_port: Int32 = 0
+    host_port: Int32 = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = "TCP"
+
+
+class ContainerRestartRule(ApiStruct):
+    action: str = ""
+
+
+class Container(ApiStruct):
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements | None = None
+    ports: list[ContainerPort] | None = None
+    restart_policy: str | None = None
+    restart_policy_rules: list[ContainerRestartRule] | None = None
+
+
+class ContainerStatus(ApiStruct):
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList | None = None
+
+
+# Where a pod says that it wants to be -------------------------------------------------------------
+
+
+class PreferredSchedulingTerm(ApiStruct):
+    weight: Int32 = 0
+    preference: NodeSelectorTerm = msgspec.field(default_factory=NodeSelectorTerm)
+
+
+class NodeAffinity(ApiStruct):
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] | None = (
+        None
+    )
+
+
+class PodAffinityTerm(ApiStruct):
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] | None = None
+    topology_key: str = ""
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    mismatch_label_keys: list[str] | None = None
+
+
+class WeightedPodAffinityTerm(ApiStruct):
+    weight: Int32 = 0
+    pod_affinity_term: PodAffinityTerm = msgspec.field(default_factory=PodAffinityTerm)
+
+
+class PodAffinity(ApiStruct):
+    """Also the shape of pod anti-affinity."""
+
+    required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = None
+    preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] | None = (
+        None
+    )
+
+
+class Affinity(ApiStruct):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(ApiStruct):
+    max_skew: Int32 = 1
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: Int32 | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: list[str] | None = None
+
+
+class Toleration(ApiStruct):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: Int64 | None = None
+
+
+# Volumes of a pod, their claims, and what is behind these -----------------------------------------
+
+
+class PersistentVolumeClaimVolumeSource(ApiStruct):
+    claim_name: str
+    read_only: bool = False
+
+
+class PersistentVolumeClaimSpec(ApiStruct):
+    access_modes: list[str] | None = None
+    storage_class_name: str | None = None
+    volume_name: str = ""
+    volume_mode: str | None = None
+    resources: ResourceRequirements | None = None
+    selector: LabelSelector | None = None
+    volume_attributes_class_name: str | None = None
+
+
+class PersistentVolumeClaimTemplate(ApiStruct):
+    metadata: ObjectTemplateMeta | None = None
+    spec: PersistentVolumeClaimSpec = msgspec.field(default_factory=PersistentVolumeClaimSpec)
+
+
+class EphemeralVolumeSource(ApiStruct):
+    volume_claim_template: PersistentVolumeClaimTemplate | None = None
+
+
+class GcePersistentDisk(ApiStruct):
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class AwsElasticBlockStore(ApiStruct):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+    read_only: bool = False
+
+
+class AzureDisk(ApiStruct):
+    disk_name: str = ""
+    disk_uri: str = msgspec.field(default="", name="diskURI")
+
+
+class Cinder(ApiStruct):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class PortworxVolume(ApiStruct):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class AzureFile(ApiStruct):
+    """Only its being there is read: it is one of the sources that CSI has taken over."""
+
+
+class VsphereVolume(ApiStruct):
+    """As `AzureFile`."""
+
+
+class Iscsi(ApiStruct):
+    iqn: str = ""
+    target_portal: str = ""
+    lun: Int32 = 0
+    read_only: bool = False
+
+
+class Rbd(ApiStruct):
+    monitors: list[str] | None = None
+    image: str = ""
+    pool: str = "rbd"
+    read_only: bool = False
+
+
+class CsiVolume(ApiStruct):
+    """Inline CSI volume of a pod, and the source of a CSI persistent volume."""
+
+    driver: str = ""
+    volume_handle: str = ""
+    read_only: bool | None = None
+
+
+class ImageVolume(ApiStruct):
+    reference: str = ""
+
+
+class PersistentVolumeSource(ApiStruct):
+    """What may be behind a persistent volume, and stand in a pod as well."""
+
+    csi: CsiVolume | None = None
+    gce_persistent_disk: GcePersistentDisk | None = None
+    aws_elastic_block_store: AwsElasticBlockStore | None = None
+    azure_disk: AzureDisk | None = None
+    cinder: Cinder | None = None
+    portworx_volume: PortworxVolume | None = None
+    azure_file: AzureFile | None = None
+    vsphere_volume: VsphereVolume | None = None
+
+
+class Volume(PersistentVolumeSource):
+    """Of a pod."""
+
+    name: str = ""
+    persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
+    ephemeral: EphemeralVolumeSource | None = None
+    iscsi: Iscsi | None = None
+    rbd: Rbd | None = None
+    image: ImageVolume | None = None
+
+
+class PersistentVolumeClaimStatus(ApiStruct):
+    phase: str = ""
+    capacity: ResourceList | None = None
+
+
+class PersistentVolumeClaim(NamedObject):
+    spec: PersistentVolumeClaimSpec = msgspec.field(default_factory=PersistentVolumeClaimSpec)
+    status: PersistentVolumeClaimStatus = msgspec.field(default_factory=PersistentVolumeClaimStatus)
+
+
+class VolumeNodeAffinity(ApiStruct):
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(PersistentVolumeSource):
+    capacity: ResourceList | None = None
+    access_modes: list[str] | None = None
+    storage_class_name: str = ""
+    claim_ref: ObjectReference | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+
+
+class PersistentVolumeStatus(ApiStruct):
+    phase: str = ""
+
+
+class PersistentVolume(NamedObject):
+    spec: PersistentVolumeSpec = msgspec.field(default_factory=PersistentVolumeSpec)
+    status: PersistentVolumeStatus = msgspec.field(default_factory=PersistentVolumeStatus)
+
+
+# Pods ---------------------------------------------------------------------------------------------
+
+
+class PodSchedulingGate(ApiStruct):
+    name: str = ""
+
+
+class PodResourceClaim(ApiStruct):
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodOs(ApiStruct):
+    name: str = ""
+
+
+class PodSchedulingGroup(ApiStruct):
+    pod_group_name: str | None = None
+
+
+class PodSpec(ApiStruct):
+    node_name: str = ""
+    scheduler_name: str = "default-scheduler"
+    priority: Int32 | None = None
+    priority_class_name: str = ""
+    preemption_policy: str | None = None
+    scheduling_gates: list[PodSchedulingGate] | None = None
+    containers: list[Container] = msgspec.field(default_factory=list)
+    init_containers: list[Container] | None = None
+    overhead: ResourceList | None = None
+    resources: ResourceRequirements | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    topology_spread_constraints: list[TopologySpreadConstraint] | None = None
+    volumes: list[Volume] | None = None
+    host_network: bool = False
+    host_users: bool | None = None
+    hostname_override: str | None = None
+    os: PodOs | None = None
+    resource_claims: list[PodResourceClaim] | None = None
+    restart_policy: str | None = None
+    termination_grace_period_seconds: Int64 | None = None
+    scheduling_group: PodSchedulingGroup | None = None
+
+
+class PodResourceClaimStatus(ApiStruct):
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class ContainerExtendedResourceRequest(ApiStruct):
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
+class PodExtendedResourceClaimStatus(ApiStruct):
+    request_mappings: list[ContainerExtendedResourceRequest] | None = None
+    resource_claim_name: str = ""
+
+
+class PodStatus(ApiStruct):
+    phase: str = ""
+    nominated_node_name: str = ""
+    start_time: str | None = None
+    conditions: list[Condition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList | None = None
+    resize: str = ""
+    resource_claim_statuses: list[PodResourceClaimStatus] | None = None
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
+
+
+class Pod(ApiStruct):
+    metadata: PodMeta = msgspec.field(default_factory=PodMeta)
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+
+# What pods belong to ------------------------------------------------------------------------------
+
+
+class Namespace(NamedObject):
+    """Its labels are read."""
+
+
+class PodLabels(ApiStruct):
+    """The spec of what selects its pods by equal labels alone."""
+
+    selector: dict[str, str] | None = None
+
+
+class Service(NamedObject):
+    spec: PodLabels = msgspec.field(default_factory=PodLabels)
+
+
+class ReplicationController(NamedObject):
+    spec: PodLabels = msgspec.field(default_factory=PodLabels)
+
+
+ApiObject = Pod | NamedObject
+"""All that can be listed and watched."""
