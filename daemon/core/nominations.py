@@ -69,38 +69,45 @@ class Evictions:
         self.is_async = is_async
         self._cache = cache
         self._groups = groups
-        self.orders: dict[str, dict[int, str]] = {}
-        """Uid of a preemptor -> order id -> uid of a victim."""
+        self.victims: dict[str, set[str]] = {}
+        """By uid of a preemptor: the uids of those that are to go for it."""
+        self._preemptors: dict[str, dict[str, str]] = {}
+        """By uid of a victim: the uid of each preemptor that chose it -> the group's key, or nothing
+        for a pod. More than one, as a more important pod may want the same room."""
         self._failed: set[str] = set()
 
-    def begin(self, order: DeleteVictim) -> None:
-        self.orders.setdefault(order.preemptor_uid, {})[order.order_id] = order.uid
+    def begin(self, victim_uid: str, preemptor: Preemptor) -> None:
+        """The victim is ordered to go."""
+        self._preemptors.setdefault(victim_uid, {})
+        self.join(victim_uid, preemptor)
 
-    def end(self, order: DeleteVictim, *, is_failed: bool) -> bool:
-        """Whether it was the preemptor's last, and not all could be carried out."""
-        uid = order.preemptor_uid
-        orders = self.orders[uid]
-        del orders[order.order_id]
-        if is_failed:
-            self._failed.add(uid)
-        if orders:
-            return False
-        del self.orders[uid]
-        has_failed = uid in self._failed
-        self._failed.discard(uid)
-        return has_failed
+    def join(self, victim_uid: str, preemptor: Preemptor) -> None:
+        """The preemptor waits for the victim too, if that is still to go for another."""
+        if victim_uid in self._preemptors:
+            key = f"{preemptor.namespace}/{preemptor.name}" if preemptor.is_group else ""
+            self._preemptors[victim_uid][preemptor.uid] = key
+            self.victims.setdefault(preemptor.uid, set()).add(victim_uid)
 
-    def waiting_for(self, order: DeleteVictim) -> Collection[str]:
-        """The pods (uids) for which the victim goes."""
-        if not order.is_for_group:
-            return (order.preemptor_uid,)
-        return self._groups.uids(f"{order.preemptor_namespace}/{order.preemptor_name}")
+    def end(self, victim_uid: str, *, is_failed: bool) -> list[str]:
+        """Returns the pods (uids) that wait for nobody any more, and for which not all have gone."""
+        failed: list[str] = []
+        for uid, group_key in self._preemptors.pop(victim_uid, {}).items():
+            if is_failed:
+                self._failed.add(uid)
+            self.victims[uid].discard(victim_uid)
+            if self.victims[uid]:
+                continue
+            del self.victims[uid]
+            if uid in self._failed:
+                self._failed.discard(uid)
+                failed += self._groups.uids(group_key) if group_key else (uid,)
+        return failed
 
     def holds_back(self, record: PodRecord) -> bool:
         """Whether a victim of the pod, or its group, is still there as if nothing had been asked of it
         (isRunningPreemption in pkg/scheduler/framework/preemption/executor.go, v1.36.2)."""
         uid = self._groups.preemptor_uid(record)
-        for victim in self.orders.get(uid, {}).values() if self.is_async else ():
+        for victim in self.victims.get(uid, ()) if self.is_async else ():
             held = self._cache.get_pod(victim)
             if held is not None and not held.record.deleted:
                 return True
@@ -286,12 +293,14 @@ class NominationBook:
         )
         return 0 if self._evictions.is_async and not staying else len(victims)
 
-    def _evict(self, victims: Sequence[CachedPod], preemptor: "Preemptor") -> None:
+    def _evict(self, victims: Sequence[CachedPod], preemptor: Preemptor) -> None:
         for victim in victims:
             # One that waits on Permit is bound nowhere: it goes back to the queue.
             is_given_up = self._preempt_waiting(victim.record.uid)
             if is_given_up or not victim.is_evicted:
                 self._order(preemptor, victim, is_given_up=is_given_up)
+            else:
+                self._evictions.join(victim.record.uid, preemptor)
 
     def _clear_lower(self, pod: QueuedPod, node_row: int, now_s: float) -> None:
         """Less important pods that are nominated to the node may fit there no more."""
@@ -331,7 +340,7 @@ class NominationBook:
             return set(victims_on(pod, row).tolist()) == set(victims)
         return fits_without(pod, row, np.array(victims, np.intp))
 
-    def _order(self, preemptor: "Preemptor", victim: CachedPod, *, is_given_up: bool) -> None:
+    def _order(self, preemptor: Preemptor, victim: CachedPod, *, is_given_up: bool) -> None:
         record, attempt = victim.record, preemptor.attempt
         order = DeleteVictim(
             order_id=self._next_order_id,
@@ -351,7 +360,7 @@ class NominationBook:
         )
         self._next_order_id += 1
         self._waiting.append(order)
-        self._evictions.begin(order)
+        self._evictions.begin(record.uid, preemptor)
         if not is_given_up:
             self._cache.mark_evicted(record.uid, is_evicted=True)
 
@@ -375,9 +384,8 @@ class NominationBook:
             return None
         if problem:
             self._cache.mark_evicted(victim.order.uid, is_evicted=False)
-        if self._evictions.end(victim.order, is_failed=bool(problem)):
-            for uid in self._evictions.waiting_for(victim.order):
-                self._queue.fail(uid, now_s)
+        for uid in self._evictions.end(victim.order.uid, is_failed=bool(problem)):
+            self._queue.fail(uid, now_s)
         return victim.order
 
     def lose_binder(self, peer: bytes) -> None:

@@ -41,12 +41,12 @@ class PreEnqueueGates:
             pod_class.may_be_gated = self._plugins.may_gate(pod_class.info)
         if pod_class.class_id in self._parked:
             return PARKED
-        if not (pod_class.may_be_gated or record.group or record.uid in self._evictions.orders):
+        if not (pod_class.may_be_gated or record.group or record.uid in self._evictions.victims):
             self._counters.passed["PreEnqueue", pod_class.profile] += 1
             return None
         begun_s = self._counters.stopwatch()
         gate = self._plugins.gate_of(pod, self._cluster) if pod_class.may_be_gated else None
-        if gate is None and self._evictions.orders and self._evictions.holds_back(record):
+        if gate is None and self._evictions.victims and self._evictions.holds_back(record):
             gate = DEFAULT_PREEMPTION
         if gate is None and record.group:
             gate = self._groups.gate_of(pod)

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from daemon.core.queue.queued_pod import Place
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import PodChanged, PodDeleted
 from shared.telemetry.metrics import Count
@@ -250,6 +251,46 @@ def test_the_gate_opens_once_the_last_victim_is_going() -> None:
     pipeline.advance(20.0)
     settle(pipeline)
     assert [order.uid for order in pipeline.orders] == [high.uid]
+
+
+def super_wants_the_same_room(pipeline: Pipeline) -> PodRecord:
+    """A more important pod chooses the victims that are to go already, and is tried anew."""
+    wanted = make_pod("super", cpu="4", priority=20)
+    pipeline.add_pod(wanted)
+    settle(pipeline)
+    assert len(pipeline.victims) == 4, "nobody is deleted twice"
+    pipeline.advance(2.0)
+    settle(pipeline)
+    return wanted
+
+
+def test_a_preemptor_is_gated_while_victims_are_being_asked_to_go_for_another_pod() -> None:
+    pipeline, high = preemption_under_way()
+    wanted = super_wants_the_same_room(pipeline)
+    pod = pipeline.state.queue.get(wanted.uid)
+    assert pod is not None
+    assert (pod.place, pod.gated_by) == (Place.UNSCHEDULABLE, "DefaultPreemption")
+    pipeline.run_until_quiet()
+    pipeline.advance(20.0)
+    pipeline.run_until_quiet()
+    assert pipeline.bound == {wanted.uid: ["n0"]}
+    assert pipeline.state.queue.get(high.uid) is not None
+    pipeline.check()
+
+
+def test_a_deletion_that_fails_concerns_each_pod_that_waits_for_it() -> None:
+    pipeline, _ = preemption_under_way()
+    wanted = super_wants_the_same_room(pipeline)
+    for fails in (True, False, False, False):
+        pipeline.step_victim(fails=fails)
+    settle(pipeline)
+    assert pipeline.state.queue.pending_lengths().gated == 0
+    pipeline.advance(20.0)
+    pipeline.run_until_quiet()
+    pipeline.advance(20.0)
+    pipeline.run_until_quiet()
+    assert pipeline.bound == {wanted.uid: ["n0"]}
+    pipeline.check()
 
 
 def test_a_deletion_that_fails_opens_the_gate_when_no_other_is_under_way() -> None:
