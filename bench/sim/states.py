@@ -134,7 +134,9 @@ class States:
         return found[2]
 
     def _nominated(self, epoch: int, nomination: Nomination, node_name: str) -> OraclePod:
-        return self.of_class(epoch, nomination.class_id, nomination.uid, node_name)
+        """With the priority that its room is kept with: its own, or that of its group."""
+        pod = self.of_class(epoch, nomination.class_id, nomination.uid, node_name)
+        return replace(pod, spec={**pod.spec, "priority": nomination.priority})
 
     def of_class(self, epoch: int, class_id: int, uid: str, node_name: str = "") -> OraclePod:
         """Some pod of a class; that of a class of one has its name."""

@@ -98,27 +98,26 @@ class GroupCommits:
             result, message = "error", error
             self._fail_all(scorer, proposals, message, now_s)
         elif found_count < needed and (room is None or room.is_awaited):
-            placed = [] if room is None else _placed(scorer, room)
+            if room is not None:
+                self._reservations.hold(key, _placed(scorer, room), told, now_s)
             self._refuse_all(scorer, proposals, now_s)
-            result, message = "unschedulable", self._reservations.hold(key, placed, told, now_s)
+            result, message = "unschedulable", self._reservations.message(key, told)
         elif found_count < needed:
-            assert room is not None, "asked before"
-            if not self._have_gone(key, first, scorer, room, proposals.generation):
+            if not self._have_gone(key, first, scorer, proposals, now_s):
                 self._try_all_again(scorer, proposals, now_s, is_refused=True)
                 return
-            result, message = "waiting_on_preemption", told
-            self._wait_for_room(scorer, proposals, message, now_s)
+            result, message = "waiting_on_preemption", self._reservations.message(key, told)
+            self._wait_for_room(scorer, proposals, told, now_s, is_kept=message != told)
         elif found_count > len(proposals.placements.tickets):
             result, message = "waiting_on_preemption", WAITING_FOR_PREEMPTION
             self._wait_for_room(scorer, proposals, message, now_s)
+            self._reservations.forget(key, now_s)
         elif self._is_placed(needed, scorer, proposals, now_s):
             result, message = "scheduled", ""
-        else:
-            return
-        if result in ("scheduled", "waiting_on_preemption"):
             self._reservations.release(key, now_s)
         else:
-            self._reservations.renew(key)
+            return
+        self._reservations.renew(key)
         self._tell(key, first, result, message, now_s)
 
     def _tell(self, key: str, first: Attempt, result: str, message: str, now_s: float) -> None:
@@ -227,10 +226,11 @@ class GroupCommits:
         self._ends.fail(attempt, Failure([], told, [], [], is_error), now_s)
 
     def _have_gone(
-        self, key: str, first: Attempt, scorer: Scorer, room: GroupRoom, generation: int
+        self, key: str, first: Attempt, scorer: Scorer, proposals: Proposals, now_s: float
     ) -> bool:
         """Has all go who are in a group's way; no, where that would not help any more."""
-        facts = self._facts
+        facts, room = self._facts, proposals.group_room
+        assert room is not None, "asked before"
         group = facts.groups.of(key)
         placed = _placed(scorer, room)
         if group is None or len(placed) < facts.groups.needed(key, first.pod):
@@ -239,7 +239,7 @@ class GroupCommits:
         try:
             with reading("pod", first.pod):
                 victims = confirmed_victims(
-                    facts.cache, facts.groups, priority, room.victims, generation
+                    facts.cache, facts.groups, priority, room.victims, proposals.generation
                 )
                 is_right = victims is not None and fit_without(
                     facts.cache, facts.frameworks, placed, victims
@@ -255,12 +255,21 @@ class GroupCommits:
         self._outgoing.counters[Count.PREEMPTIONS] += 1
         if count:
             self._outgoing.counters.observe("victims", (), count)
+            told = proposals.group_message or UNSCHEDULABLE
+            self._reservations.hold(key, placed, told, now_s, priority)
         return True
 
     def _wait_for_room(
-        self, scorer: Scorer, proposals: Proposals, message: str, now_s: float
+        self,
+        scorer: Scorer,
+        proposals: Proposals,
+        message: str,
+        now_s: float,
+        *,
+        is_kept: bool = False,
     ) -> None:
-        """Each keeps the place that it has found, and who is in the way has to go."""
+        """Each keeps the place that it has found, unless room `is_kept` for all of them, and who is in
+        the way has to go."""
         generation = proposals.generation
         placements = proposals.placements
         rows = dict(zip(placements.tickets, placements.node_rows, strict=True))
@@ -275,7 +284,8 @@ class GroupCommits:
             if attempt is not None:
                 place = PreemptionProposal(rows[ticket], [])
                 # Where that is not to be had any more, the next attempt finds another.
-                self._committer.nominate(scorer, attempt, place, generation, now_s)
+                if not is_kept:
+                    self._committer.nominate(scorer, attempt, place, generation, now_s)
                 self._ends.fail(attempt, told, now_s)
         self._try_again(scorer, proposals.skipped, now_s, is_refused=False)
 

@@ -1,11 +1,14 @@
-"""Room that is held for a gang that small pods would keep away for ever: off unless asked for.
+"""Room that is held for gangs that others would keep away for ever: off unless asked for.
 
 A gang that has waited for so long, and still has no place, is told where it would go without the pods
 that matter no more than it does, as many of those staying as can. Nobody is asked to go: the gang's pods
-are nominated there, so that what gets free is given to nobody who matters no more, until the gang is
-placed or as much time has passed again. Then nobody holds room for as long, and who held it last for
-twice as long. So at most one gang at a time holds room, and at most half of the time.
+are nominated there, so that what gets free is given to nobody who matters no more. At most one gang at a
+time holds room so, and nobody does for as long after it.
 
+A group for which others were asked to go holds the room that these leave, as otherwise whoever is next
+may take it, and others have to go for the same group again and again. Any number of groups may.
+
+Either ends once the gang is placed, or after so long; then the same gang holds none for twice as long.
 It is known here alone: no status says so, and after the owner's death nothing is held.
 """
 
@@ -21,75 +24,88 @@ from daemon.core.pod_groups import Unit
 class Held(msgspec.Struct):
     """What one gang holds."""
 
-    key: str
     until_s: float
     places: dict[str, str]
     message: str
     """Of the group's condition: what kept it away, which is not what keeps it away now."""
+    priority: int | None
+    """Of the group for which others were asked to go; None where nobody was."""
 
 
 class GroupReservations:
-    """At most one."""
+    """By key of the group."""
 
     def __init__(self, facts: ClusterFacts) -> None:
         self._facts = facts
         self._lasts_s = facts.settings.groups.reservation_s
-        self.held: Held | None = None
-        self._last_key = ""
-        self._ended_s = -math.inf
+        self.held: dict[str, Held] = {}
+        self._ran_out: dict[str, float] = {}
+        """When a gang had held room for as long as it may, not too long ago."""
+        self._free_s = -math.inf
+        """From then on the next that has waited for so long may hold room."""
 
     def is_due(self, unit: Unit, now_s: float) -> bool:
         """Whether the gang may hold room if it has no place this time."""
-        if not self._lasts_s or self.held is not None:
+        if not self._lasts_s or not self._facts.groups.wanted_count(unit.key):
+            return False  # Of a group without a quorum each pod is placed alone.
+        if self._is_one_waiting() or unit.key in self.held or self._rests(unit.key, now_s):
             return False
-        if not self._facts.groups.wanted_count(unit.key):
-            return False  # Each of its pods is placed alone.
-        pause_s = self._lasts_s * (2 if unit.key == self._last_key else 1)
         began_s = min(pod.initial_attempt_s or now_s for pod in unit.pods)
-        return now_s >= max(began_s + self._lasts_s, self._ended_s + pause_s)
+        return now_s >= max(began_s + self._lasts_s, self._free_s)
 
-    def hold(self, key: str, placed: list[tuple[Attempt, int]], message: str, now_s: float) -> str:
-        """The gang has no place; its pods would go to these rows, if to any. Returns what its condition
-        says, which would be `message`."""
-        if self.held is not None:
-            return self.held.message if self.held.key == key else message
-        nodes = self._facts.cache.nodes
+    def hold(
+        self,
+        key: str,
+        placed: list[tuple[Attempt, int]],
+        message: str,
+        now_s: float,
+        priority: int | None = None,
+    ) -> None:
+        """The gang has no place; its pods would go to these rows. From the next `renew` on they are
+        nominated there. `message`: what its condition would say; `priority`: as `Held` has it."""
+        held, nodes = self.held.get(key), self._facts.cache.nodes
+        is_served = self._is_one_waiting() if priority is None else self._rests(key, now_s)
         places = {
             attempt.pod.uid: nodes.name_of(row)
             for attempt, row in placed
             if 0 <= row < nodes.row_count and nodes.present[row]
         }
-        if not places:
-            return message
+        if not self._lasts_s or is_served or not places:
+            return
+        until_s = now_s + self._lasts_s if held is None else held.until_s
+        self.release(key, now_s)
         count = len(dict.fromkeys(places.values()))
         message += f"; holds room on {count} nodes for {self._lasts_s:g} s at most"
-        self.held = Held(key, now_s + self._lasts_s, places, message)
-        self.renew(key)
-        return message
+        self.held[key] = Held(until_s, places, message, priority)
+
+    def message(self, key: str, message: str) -> str:
+        """What the condition of the gang says, which would be `message`."""
+        held = self.held.get(key)
+        return message if held is None else held.message
 
     def renew(self, key: str) -> None:
         """An attempt of the gang has come to nothing, and ended its pods' nominations."""
-        held, facts = self.held, self._facts
-        if held is None or held.key != key:
+        held, facts = self.held.get(key), self._facts
+        if held is None:
             return
         for uid, node_name in held.places.items():
-            if facts.queue.get(uid) is not None and facts.cache.get_pod(uid) is None:
-                facts.queue.nominator.nominate(uid, node_name)
+            pod = facts.queue.get(uid)
+            if pod is not None and facts.cache.get_pod(uid) is None:
+                priority = None if held.priority is None else max(held.priority, pod.priority)
+                facts.queue.nominator.nominate(uid, node_name, priority)
+
+    def forget(self, key: str, now_s: float) -> Held | None:
+        """The gang's pods are nominated for their own part. Returns what it has held."""
+        held = self.held.pop(key, None)
+        if held is not None and held.priority is None:
+            self._free_s = now_s + self._lasts_s
+        return held
 
     def release(self, key: str, now_s: float) -> None:
-        """The gang has its place, or waits for others to go."""
-        if self.held is not None and self.held.key == key:
-            self._end(self.held, now_s)
-
-    def pass_time(self, now_s: float) -> None:
-        if self.held is not None and self.held.until_s <= now_s:
-            self._end(self.held, now_s)
-
-    def next_wakeup_s(self) -> float | None:
-        return None if self.held is None else self.held.until_s
-
-    def _end(self, held: Held, now_s: float) -> None:
-        self.held, self._last_key, self._ended_s = None, held.key, now_s
+        """The gang has its place, or has held room for as long as it may."""
+        held = self.forget(key, now_s)
+        if held is None:
+            return
         nominator, freed = self._facts.queue.nominator, dict[str, str]()
         for uid, node_name in held.places.items():
             if nominator.node_of(uid) == node_name:
@@ -100,3 +116,22 @@ class GroupReservations:
             pod = self._facts.queue.get(uid)
             if pod is not None:
                 self._facts.queue.wake_after_nomination(pod.view, now_s, node_name)
+
+    def pass_time(self, now_s: float) -> None:
+        for key in [key for key, held in self.held.items() if held.until_s <= now_s]:
+            self._ran_out = {
+                each: s for each, s in self._ran_out.items() if self._rests(each, now_s)
+            }
+            self._ran_out[key] = now_s
+            self.release(key, now_s)
+
+    def next_wakeup_s(self) -> float | None:
+        return min((held.until_s for held in self.held.values()), default=None)
+
+    def _is_one_waiting(self) -> bool:
+        """Whether some gang holds room that nobody was asked to leave."""
+        return any(held.priority is None for held in self.held.values())
+
+    def _rests(self, key: str, now_s: float) -> bool:
+        """Whether the gang has held room for too long."""
+        return now_s < self._ran_out.get(key, -math.inf) + 2 * self._lasts_s

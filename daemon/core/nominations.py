@@ -237,7 +237,8 @@ class NominationBook:
         row = self._cache.nodes.row_of(node_name)
         if row < 0 or not self._cache.nodes.present[row]:
             return None
-        return Nomination(uid, pod.class_id, pod.priority, row)
+        priority = self._queue.nominator.priorities.get(uid, pod.priority)
+        return Nomination(uid, pod.class_id, priority, row)
 
     def _touch(self, row: int) -> None:
         if self._cache.nodes.name_id.size > row:

@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+from shared.framework.feature_gates import OBEYED
+
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "differences.md"
 SAMPLE: Final = "unit/shared/framework/test_node_sample.py"
@@ -175,6 +177,11 @@ def test_the_tests_that_show_them_are_there() -> None:
         if not text.exists() or (name and f"def {name}(" not in text.read_text(encoding="utf-8")):
             missing.append(shown_by)
     assert missing == []
+
+
+def test_the_gates_that_are_obeyed_are_named() -> None:
+    (row,) = re.findall(r"^\| other feature gates than (.*?) \|", PAGE.read_text(), re.MULTILINE)
+    assert set(re.findall("[A-Z][A-Za-z]+", row)) == OBEYED
 
 
 def test_plugins_take_part_here_where_they_do_not_upstream() -> None:

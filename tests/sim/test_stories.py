@@ -180,21 +180,30 @@ def test_the_supervisor_goes_on_after_it_has_ended_a_process_that_was_silent() -
     assert outcome.bound_count == 1
 
 
-def starving(reservation_s: float) -> Plan:
-    """Small pods end one by one, and another is there before a gang that needs the whole node."""
-    group = {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
-    members = [pod(1.0, name) for name in ("g0", "g1")]
+NOMINATES = "facts.queue.nominator.nominate(uid, node_name, priority)"
+GANG_GATES = "GenericWorkload=true,GangScheduling=true"
+
+
+def whole_node_gang(at_s: float, priority: int = 0) -> list[Action]:
+    """Two pods that need a node of two, and their PodGroup, which matters so much."""
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, "priority": priority}
+    group = {"metadata": {"name": "g"}, "spec": spec}
+    members = [pod(at_s, name) for name in ("g0", "g1")]
     for each in members:
         each.what["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+    return [Action(at_s, "create", {"path": GROUPS, "body": group}), *members]
+
+
+def starving(reservation_s: float) -> Plan:
+    """Small pods end one by one, and another is there before a gang that needs the whole node."""
     smalls = [pod(max(0.0, 3.0 * number - 4.0), f"p{number}") for number in range(16)]
     ends = [
         Action(3.0 * number + 3.0, "delete_pod", {"namespace": "default", "name": f"p{number}"})
         for number in range(14)
     ]
-    first = (node("n0", "2"), Action(0.0, "create", {"path": GROUPS, "body": group}))
-    made = sorted((*first, *smalls, *members, *ends), key=lambda action: action.at_s)
-    return story(*made)._replace(
-        feature_gates="GenericWorkload=true,GangScheduling=true", gang_reservation_s=reservation_s
+    made = (node("n0", "2"), *whole_node_gang(1.0), *smalls, *ends)
+    return story(*sorted(made, key=lambda action: action.at_s))._replace(
+        feature_gates=GANG_GATES, gang_reservation_s=reservation_s
     )
 
 
@@ -207,7 +216,23 @@ def is_gang_bound(plan: Plan) -> bool:
 def test_a_gang_is_kept_away_by_small_pods_unless_room_is_held_for_it() -> None:
     assert not is_gang_bound(starving(0.0))
     assert is_gang_bound(starving(13.0))
-    with planted(
-        "daemon.core.group_reservations", "facts.queue.nominator.nominate(uid, node_name)", "pass"
-    ):
+    with planted("daemon.core.group_reservations", NOMINATES, "pass"):
         assert not is_gang_bound(starving(13.0))
+
+
+def evictions_for_a_gang(reservation_s: float) -> int:
+    """A node is full of pods that matter less than a gang, and ten more of these wait."""
+    smalls = [pod(0.0, f"p{number}") for number in range(12)]
+    plan = story(node("n0", "2"), *smalls, *whole_node_gang(3.0, priority=1000))._replace(
+        feature_gates=f"{GANG_GATES},WorkloadAwarePreemption=true", gang_reservation_s=reservation_s
+    )
+    outcome = play(plan, is_told=True)
+    assert outcome.failure is None
+    return sum("sends DELETE default/pods/p" in line for line in outcome.story)
+
+
+def test_others_go_for_a_gang_again_and_again_unless_what_they_leave_is_held_for_it() -> None:
+    assert evictions_for_a_gang(0.0) > 2
+    assert evictions_for_a_gang(20.0) == 2
+    with planted("daemon.core.group_reservations", NOMINATES, "pass"):
+        assert evictions_for_a_gang(20.0) > 2

@@ -17,6 +17,8 @@ class Nominator:
         self.node_by_uid: dict[str, str] = {}
         self.changed: dict[str, None] = {}
         """Pods nominated, not nominated any more, or changed, since somebody last took this."""
+        self.priorities: dict[str, int] = {}
+        """Of those whose room is kept from whoever matters less than that, or as much."""
 
     def __len__(self) -> int:
         return len(self.node_by_uid)
@@ -25,18 +27,22 @@ class Nominator:
         """The node that a pod is nominated to."""
         return self.node_by_uid.get(uid)
 
-    def nominate(self, uid: str, node_name: str) -> None:
-        """Nominates a pod, in place of an earlier nomination; an empty name only clears that."""
+    def nominate(self, uid: str, node_name: str, priority: int | None = None) -> None:
+        """Nominates a pod, in place of an earlier nomination; an empty name only clears that.
+        `priority`: as the pod has it if nothing is said."""
         self.clear(uid)
         if not node_name:
             return
         self.node_by_uid[uid] = node_name
         self.changed[uid] = None
+        if priority is not None:
+            self.priorities[uid] = priority
 
     def clear(self, uid: str) -> None:
         """Ends a pod's nomination, if it has one."""
         if self.node_by_uid.pop(uid, None) is not None:
             self.changed[uid] = None
+            self.priorities.pop(uid, None)
 
     def uids(self) -> list[str]:
         """All that are nominated."""
