@@ -48,8 +48,8 @@ from shared.messages.to_owner import (
     SyncStarted,
 )
 from shared.runtime_options import RuntimeOptions
-from shared.transport.admin_client import AdminClient, NoAnswerError
 from shared.transport.endpoints import Endpoints
+from shared.transport.owner_link import AdminClient, NoAnswerError
 
 START_TIMEOUT_S: Final = 300.0
 ANSWER_S_MAX: Final = 300.0

@@ -46,13 +46,13 @@ from bench.watched.watched_processes import (
 )
 from daemon.commands.installation import DISTRIBUTION
 from daemon.overview.pending import PendingReason
-from daemon.supervisor.owner_link import OwnerLink
 from shared.clock import Clock, SystemClock
 from shared.errors import OperationalError
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
 from shared.messages.admin import StatusAnswer
 from shared.transport.endpoints import Endpoints
+from shared.transport.owner_link import OwnerLink
 
 SAMPLE_S: Final = 0.25
 RATE_WINDOW: Final = 8

@@ -20,7 +20,6 @@ from bench.watched.watched_processes import ProcessFailedError
 from daemon.adapter.event_source import EventSource
 from daemon.adapter.link import AdapterOwnerLink
 from daemon.adapter.process import Adapter
-from daemon.supervisor import owner_link
 from daemon.supervisor.process_list import ProcessEntry, entry_of
 from shared.child_plan import ChildPlan
 from shared.errors import OperationalError
@@ -29,6 +28,7 @@ from shared.messages.to_owner import AdapterMessage, ToAdapter
 from shared.runtime_options import RuntimeOptions
 from shared.transport.adapter_link import NO_EPOCH, AdapterLink
 from shared.transport.endpoints import Endpoints, prepare_runtime_dir
+from shared.transport.owner_link import OwnerLink
 from shared.transport.parent import make_lifeline
 
 STOP_S: Final = 20.0
@@ -86,7 +86,7 @@ class DecisionProcesses:
         self._on_output = on_output
         self._runtime_dir = folder / "run"
         self._children: dict[str, subprocess.Popen[bytes]] = {}
-        self._owner = owner_link.OwnerLink(Endpoints(self._runtime_dir))
+        self._owner = OwnerLink(Endpoints(self._runtime_dir))
         self._lifeline: tuple[int, int] | None = None
         self._link: CountedLink | None = None
         self._failure: OperationalError | None = None

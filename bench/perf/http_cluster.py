@@ -32,7 +32,6 @@ from bench.watched.owner_status import owner_status
 from bench.watched.pod_events import PodEvent
 from bench.watched.pod_watch import PodWatch
 from bench.watched.watched_processes import WatchedProcess, start_berth
-from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.process_list import NotRunningError, ProcessEntry, entry_of, read_list
 from shared.clock import Clock
 from shared.errors import OperationalError
@@ -40,6 +39,7 @@ from shared.kube.api_client import MERGE_PATCH, ApiClient
 from shared.kube.api_errors import AlreadyExists, NotFound, ServerError, TooManyRequests
 from shared.messages.admin import StatusAnswer
 from shared.transport.endpoints import Endpoints
+from shared.transport.owner_link import OwnerLink
 
 CONNECTIONS: Final = 16
 NAMESPACE_GONE_S: Final = 120.0

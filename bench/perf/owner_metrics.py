@@ -3,9 +3,8 @@
 from typing import Final
 
 from bench.perf.samples import Buckets, buckets_of
-from daemon.supervisor.owner_link import OwnerLink
 from shared.messages.admin import MetricsAnswer, MetricsRequest
-from shared.transport.admin_client import NoAnswerError
+from shared.transport.owner_link import NoAnswerError, OwnerLink
 
 ANSWER_TIMEOUT_S: Final = 10.0
 ATTEMPTS: Final = "attempt_s"

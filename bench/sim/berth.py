@@ -8,7 +8,7 @@ import math
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from bench.sim.links import Links
 from bench.sim.schedule import KILLED, MachineClock, Process, SimulatedFailure, Simulation
@@ -28,7 +28,6 @@ from bench.sim.sim_processes import (
 from bench.sim.virtual_loop import Network
 from daemon.supervisor.children import ChildSpec, child_specs
 from daemon.supervisor.launcher import Launched
-from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.process_list import ProcessList
 from daemon.supervisor.silence import Use
 from daemon.supervisor.supervise import Outside, Supervisor
@@ -42,9 +41,11 @@ from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
+from shared.transport.owner_link import OwnerLink
 
 START_S_MAX: Final = 0.5
 """What a process takes from its start to its first turn."""
+NOWHERE: Final = Endpoints(Path("/simulated"))
 SUPERVISOR: Final = "supervisor"
 
 NOT_SERVED: Final = EndpointOptions(secure_port=0)
@@ -252,7 +253,7 @@ class Berth:
         outside = Outside(
             clock=machine.clock,
             launch=self._launch,
-            owner=OwnerLink(cast("Endpoints", None), open_end),  # type: ignore[arg-type] # As good as one.
+            owner=OwnerLink(NOWHERE, open_end),  # type: ignore[arg-type] # As good as one.
             tell_list=self._take_list,
         )
 

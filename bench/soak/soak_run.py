@@ -52,13 +52,13 @@ from bench.watched.watched_processes import (
     start_berth,
 )
 from daemon.commands.compare_caches import CacheComparison, compare
-from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.process_list import NotRunningError, ProcessEntry, entry_of, read_list
 from shared.clock import Clock, SystemClock
 from shared.errors import OperationalError
 from shared.kube.api_client import ApiClient
 from shared.kube.kubeconfig import load_kubeconfig
 from shared.transport.endpoints import Endpoints
+from shared.transport.owner_link import OwnerLink
 
 MEMORY_PERIOD_S: Final = 2.0
 HISTORY: Final = 50_000

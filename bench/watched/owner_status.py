@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from daemon.supervisor.owner_link import OwnerLink
 from shared.messages.admin import StatusAnswer, StatusRequest
-from shared.transport.admin_client import NoAnswerError
+from shared.transport.owner_link import NoAnswerError, OwnerLink
 
 STATUS_TIMEOUT_S: Final = 10.0
 

@@ -16,7 +16,6 @@ from urllib.parse import quote
 
 import msgspec
 
-from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.process_list import read_list
 from shared.child_plan import PLAN_NAME, read_plan
 from shared.errors import OperationalError
@@ -27,6 +26,7 @@ from shared.kube.kubeconfig import find_access
 from shared.messages.admin import CacheAnswer, CacheRequest, CompareRequest, TextAnswer
 from shared.telemetry.log import EventLog, start_logging
 from shared.transport.endpoints import Endpoints
+from shared.transport.owner_link import OwnerLink
 
 log: Final = EventLog("compare")
 

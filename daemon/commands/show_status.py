@@ -26,8 +26,8 @@ from shared.messages.admin import (
     TextAnswer,
 )
 from shared.telemetry.metrics import Count
-from shared.transport.admin_client import AdminClient, NoAnswerError
 from shared.transport.endpoints import Endpoints
+from shared.transport.owner_link import AdminClient, NoAnswerError
 
 OWNER_TIMEOUT_S: Final = 5.0
 SAMPLE_S: Final = 1.0

@@ -26,8 +26,8 @@ from daemon.supervisor.process_list import read_list
 from shared import shown
 from shared.clock import SystemClock
 from shared.framework.fit_reasons import reason_of
-from shared.transport.admin_client import AdminClient, NoAnswerError
 from shared.transport.endpoints import Endpoints
+from shared.transport.owner_link import AdminClient, NoAnswerError
 
 OWNER_TIMEOUT_S: Final = 5.0
 ONCE_S: Final = 1.0

@@ -13,7 +13,6 @@ from daemon.endpoints.metrics_text import Leadership, metrics_text, resources_te
 from daemon.overview.overview import Overviews, pause_s, questions
 from daemon.overview.pending import facts_of
 from daemon.supervisor.children import ADAPTER
-from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.plan import CONFIGZ_NAME, FLAGZ_NAME
 from daemon.supervisor.process_list import NotRunningError, ProcessList, measure, read_list
 from shared.clock import SystemClock
@@ -30,9 +29,9 @@ from shared.messages.admin import (
     StatusAnswer,
     StatusRequest,
 )
-from shared.transport.admin_client import NoAnswerError
 from shared.transport.endpoints import Endpoints
 from shared.transport.lease_gate import LeaseGate
+from shared.transport.owner_link import NoAnswerError, OwnerLink
 
 PROBE_TIMEOUT_S: Final = 0.8
 """Kubernetes' probes wait a second unless told otherwise."""

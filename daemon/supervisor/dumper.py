@@ -10,13 +10,12 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.process_list import replace_file
 from shared.child_plan import PLAN_NAME
 from shared.errors import FrameError
 from shared.messages.admin import CompareRequest, DumpRequest, TextAnswer
 from shared.telemetry.log import EventLog
-from shared.transport.admin_client import NoAnswerError
+from shared.transport.owner_link import NoAnswerError, OwnerLink
 
 log = EventLog("supervisor")
 

@@ -25,7 +25,6 @@ from daemon.supervisor.child import Child
 from daemon.supervisor.children import LEADER, OWNER, ChildSpec
 from daemon.supervisor.dumper import Dumper
 from daemon.supervisor.launcher import Launch, Launched, system_launch
-from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.plan import MakePlan, Plan, close_gate, lay_out, new_identity
 from daemon.supervisor.process_list import (
     ProcessList,
@@ -47,8 +46,8 @@ from shared.messages.admin import (
 )
 from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog
-from shared.transport.admin_client import NoAnswerError
 from shared.transport.endpoints import Endpoints
+from shared.transport.owner_link import NoAnswerError, OwnerLink
 from shared.transport.parent import make_lifeline
 
 log = EventLog("supervisor")

@@ -28,8 +28,8 @@ from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import PodRecord, decode_template
 from shared.messages.admin import QueueAnswer, QueueRequest
 from shared.messages.to_owner import PodChanged
-from shared.transport.admin_client import AdminClient
 from shared.transport.endpoints import Endpoints
+from shared.transport.owner_link import AdminClient
 
 OWNER_TIMEOUT_S: Final = 5.0
 EVENTS_SHOWN_MAX: Final = 8

@@ -38,11 +38,11 @@ from shared.messages.to_owner import (
 )
 from shared.messages.to_scorer import SNAPSHOTS, Drain, SnapshotDelta, SnapshotFull
 from shared.transport.adapter_link import AdapterLink, EventsLostError, adapter_peer
-from shared.transport.admin_client import AdminClient, NoAnswerError
 from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import LIMITS, Channel
 from shared.transport.connection import Connected
 from shared.transport.endpoints import AddressInUseError, Endpoints
+from shared.transport.owner_link import AdminClient, NoAnswerError
 from shared.transport.owner_sockets import OwnerSockets, PeerGone, Received
 from shared.transport.parent import Lifeline, make_lifeline
 from shared.transport.scorer_sockets import FromOwner, ScorerSockets, SnapshotDamaged

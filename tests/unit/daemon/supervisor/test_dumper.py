@@ -9,9 +9,9 @@ from typing import cast
 import pytest
 
 from daemon.supervisor.dumper import Dumper
-from daemon.supervisor.owner_link import OwnerLink
 from daemon.supervisor.process_list import replace_file
 from shared.messages.admin import AdminAnswer, AdminRequest, DumpRequest, TextAnswer
+from shared.transport.owner_link import OwnerLink
 
 
 class Owner:

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections import deque
+from pathlib import Path
+from typing import Final
 
 import pytest
 
-from daemon.supervisor.owner_link import OwnerLink
 from shared.messages.admin import (
     AdminAnswer,
     AdminRequest,
@@ -16,6 +17,10 @@ from shared.messages.admin import (
     TextAnswer,
 )
 from shared.transport.connection import Connected
+from shared.transport.endpoints import Endpoints
+from shared.transport.owner_link import NoAnswerError, OwnerLink
+
+NOWHERE: Final = Endpoints(Path("/nowhere"))
 
 
 class Owners:
@@ -77,7 +82,7 @@ def told(request: AdminRequest) -> TextAnswer:
 def test_each_question_has_its_own_answer_after_a_restart_that_nobody_asked_in(
     owners: Owners,
 ) -> None:
-    link = OwnerLink(None, owners.connect)  # type: ignore[arg-type]  # The peer is ours.
+    link = OwnerLink(NOWHERE, owners.connect)  # type: ignore[arg-type]  # The peer is ours.
     assert asked(link, StatusRequest()) == told(StatusRequest())
     owners.restart()
     for request in (StatusRequest(), DumpRequest(), CompareRequest(), StopRequest()):
@@ -87,7 +92,21 @@ def test_each_question_has_its_own_answer_after_a_restart_that_nobody_asked_in(
 def test_each_question_has_its_own_answer_after_a_restart_in_the_middle_of_one(
     owners: Owners,
 ) -> None:
-    link = OwnerLink(None, owners.connect)  # type: ignore[arg-type]  # The peer is ours.
+    link = OwnerLink(NOWHERE, owners.connect)  # type: ignore[arg-type]  # The peer is ours.
     owners.restarts_at_question = 2
     for request in (StatusRequest(), DumpRequest(), CompareRequest(), StopRequest()):
         assert asked(link, request) == told(request)
+
+
+def test_without_an_owner_the_question_says_where_it_was_asked(owners: Owners) -> None:
+    peer = owners.connect()
+    peer.is_connected = False
+
+    async def never() -> AdminAnswer | Connected:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    peer.recv = never
+    link = OwnerLink(NOWHERE, lambda *_: peer)  # type: ignore[arg-type]
+    with pytest.raises(NoAnswerError, match=r"no owner at ipc:///nowhere/admin\.sock"):
+        asyncio.run(link.ask(StatusRequest(), timeout_s=0.01))

@@ -1,18 +1,26 @@
-"""The supervisor's questions to the owner: how it is, what it holds, and to stop giving out work."""
+"""Questions to the owner and its answers: how it is, what it holds, and to stop giving out work."""
 
 import asyncio
 import os
 import secrets
 from collections.abc import Callable
+from typing import Final
 
+from shared.errors import OperationalError
 from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST, AdminAnswer, AdminRequest
-from shared.transport.admin_client import NoAnswerError
 from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import Channel
 from shared.transport.connection import Connected
 from shared.transport.endpoints import Endpoints
+from shared.transport.sockets import Closing
 
 OpenPeer = Callable[[Endpoints, str], AsyncPeer[AdminRequest, AdminAnswer]]
+
+TIMEOUT_S: Final = 5.0
+
+
+class NoAnswerError(OperationalError):
+    """The owner is not there, or does not answer."""
 
 
 def admin_peer(endpoints: Endpoints, identity: str) -> AsyncPeer[AdminRequest, AdminAnswer]:
@@ -27,6 +35,7 @@ class OwnerLink:
         self._endpoints = endpoints
         self._open_peer = open_peer
         self._peer: AsyncPeer[AdminRequest, AdminAnswer] | None = None
+        self._is_asked = False
         self._turn = asyncio.Lock()
 
     async def ask(self, request: AdminRequest, timeout_s: float) -> AdminAnswer:
@@ -35,9 +44,13 @@ class OwnerLink:
             async with asyncio.timeout(timeout_s), self._turn:
                 return await self._exchange(request)
         except TimeoutError:
-            raise NoAnswerError(f"the owner gave no answer in {timeout_s:g} s") from None
+            if self._is_asked:
+                raise NoAnswerError(f"the owner gave no answer in {timeout_s:g} s") from None
+            address = self._endpoints.address(Channel.ADMIN)
+            raise NoAnswerError(f"no owner at {address}; is berth running there?") from None
 
     async def _exchange(self, request: AdminRequest) -> AdminAnswer:
+        self._is_asked = False
         try:
             return await self._send_and_wait(request)
         except asyncio.CancelledError:
@@ -49,12 +62,13 @@ class OwnerLink:
         while True:
             peer = self._peer
             if peer is None:
-                name = f"supervisor-{os.getpid()}-{secrets.token_hex(4)}"
+                name = f"admin-{os.getpid()}-{secrets.token_hex(4)}"
                 peer = self._peer = self._open_peer(self._endpoints, name)
             while not peer.is_connected:
                 await peer.recv()
             if not peer.send_nowait(request):
                 raise NoAnswerError("the owner is gone")
+            self._is_asked = True
             answer = await peer.recv()
             if not isinstance(answer, Connected):
                 return answer
@@ -66,3 +80,19 @@ class OwnerLink:
         if self._peer is not None:
             self._peer.close()
             self._peer = None
+
+
+class AdminClient(Closing):
+    """The same for who has no event loop; any number of them may exist at the same time."""
+
+    def __init__(self, endpoints: Endpoints) -> None:
+        self._runner = asyncio.Runner()
+        self._link = OwnerLink(endpoints)
+
+    def ask(self, request: AdminRequest, timeout_s: float = TIMEOUT_S) -> AdminAnswer:
+        """As `OwnerLink.ask`."""
+        return self._runner.run(self._link.ask(request, timeout_s))
+
+    def close(self) -> None:
+        self._link.close()
+        self._runner.close()
