@@ -23,7 +23,8 @@ from shared.columns.journal import Journal
 from shared.columns.pod_table import PodTable
 from shared.columns.table import NodeTable
 from shared.framework.cluster_event import Action, ClusterEvent, Resource
-from shared.framework.cluster_view import ClusterView, ObjectStore
+from shared.framework.cluster_view import ClusterView
+from shared.framework.object_store import ObjectStore
 from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig
 from shared.framework.queueing_hints import Change, ChangedObject, PodView, registrations_of

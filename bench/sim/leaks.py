@@ -14,7 +14,8 @@ import numpy as np
 
 from daemon.core.pod_lifecycle import Story
 from shared.framework.class_index import ClassIndex
-from shared.framework.cluster_view import ClusterView, ObjectStore
+from shared.framework.cluster_view import ClusterView
+from shared.framework.object_store import ObjectStore
 
 _SKIPPED: Final = (
     type, ModuleType, BuiltinFunctionType, CodeType, np.ndarray, int, float, bytes, type(None), Story,

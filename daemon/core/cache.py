@@ -25,7 +25,8 @@ from shared.columns.nomination_columns import Nomination
 from shared.columns.pod_table import PodTable, name_hash, start_time_s
 from shared.columns.schema import Rows
 from shared.columns.usage import add_usage, add_usages
-from shared.framework.cluster_view import ClusterView, ObjectStore
+from shared.framework.cluster_view import ClusterView
+from shared.framework.object_store import ObjectStore
 from shared.kube.pod_record import PodRecord
 
 RUN_LENGTH_MIN: Final = 4

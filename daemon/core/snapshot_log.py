@@ -11,7 +11,7 @@ import msgspec
 from daemon.core.cache import Cache
 from shared.columns.delta import NOTHING_SENT, Buffer, dictionary_marks, make_delta
 from shared.columns.journal import START, Position
-from shared.framework.cluster_view import all_assumptions, take_news
+from shared.framework.object_store import all_assumptions, take_news
 from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
 
 

@@ -8,9 +8,6 @@ them makes the caller start afresh.
 
 Where only a few rows are ever asked about (`passing`), what the fixed filters say of these is all that
 is kept; the arrays are filled when somebody wants to know of all rows (`fill`).
-
-Of a crowd of pods that fit nowhere, each is told why, node by node; from one to the next the answers
-about a few nodes change, which are put in the place of the older ones (`updated`).
 """
 
 from typing import Final, NamedTuple
@@ -20,15 +17,14 @@ import numpy as np
 from shared.columns.rows import parts_of, row_index, rows_where
 from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.engine.row_states import RowStates
-from shared.framework.filter_outcomes import FilterOutcome, FilterVerdicts
 from shared.framework.plugin_api import Delta
 from shared.framework.prepared_pod import PreparedPod, passing_with_nominated
-from shared.framework.status import Verdicts
 
 FEW_ROWS: Final = 16
 """Up to so many rows a set is cheaper than a mask."""
 ROWS_LIKE_ONE_CALL: Final = 256
 """A call of all fixed filters costs about 25 us, and about 0.1 us for each further row."""
+_NOTHING: Final[Bools] = np.zeros(0, np.bool_)
 
 
 class Refiltered(NamedTuple):
@@ -38,6 +34,9 @@ class Refiltered(NamedTuple):
     """Rows that were filtered again; perhaps several times the same."""
     flipped: Rows
     """Rows, distinct, that take the pod now and did not, or the other way round."""
+
+
+NOTHING_REFILTERED: Final = Refiltered(NO_ROWS, NO_ROWS)
 
 
 class ClassFilters:
@@ -245,59 +244,3 @@ class ClassFilters:
 
 def _picked(rows: Rows, passes: Bools) -> Rows:
     return rows if passes.all() else rows[passes]
-
-
-_NOTHING: Final[Bools] = np.zeros(0, np.bool_)
-NOTHING_REFILTERED: Final = Refiltered(NO_ROWS, NO_ROWS)
-
-
-def rows_within(outdated: list[Rows], rows: Rows) -> Rows:
-    """Those of the rows, which ascend, that are outdated, each once."""
-    if not outdated or not len(rows):
-        return rows[:0]
-    once = np.unique(np.concatenate(outdated))
-    at = np.minimum(np.searchsorted(rows, once), len(rows) - 1)
-    within: Rows = once[rows[at] == once]
-    return within
-
-
-def refreshed(old: FilterOutcome, new: FilterOutcome) -> FilterOutcome:
-    """`old`, in which `new` says of its own rows what holds now; these are rows of `old`, whose rows
-    ascend. Verdicts that let a row pass are left out."""
-    is_new = np.zeros(int(old.rows.max(initial=0)) + 1, np.bool_)
-    is_new[new.rows] = True
-    failed_by = old.failed_by.copy()
-    failed_by[np.searchsorted(old.rows, new.rows)] = new.failed_by
-    alike: dict[tuple[int, tuple[str, ...]], list[FilterVerdicts]] = {}
-    for verdicts, are_old in ((old.verdicts, True), (new.verdicts, False)):
-        for each in verdicts:
-            is_kept = each.verdicts.codes != 0
-            if are_old:
-                is_kept &= ~is_new[each.rows]
-            if is_kept.any():
-                kept = _kept(each, is_kept)
-                alike.setdefault((each.filter_index, each.verdicts.texts), []).append(kept)
-    merged = [_merged(same) for same in alike.values()]
-    merged.sort(key=lambda each: each.filter_index)
-    return FilterOutcome(old.rows, failed_by, merged)
-
-
-def _kept(each: FilterVerdicts, is_kept: Bools) -> FilterVerdicts:
-    if is_kept.all():
-        return each
-    codes, reasons, texts = each.verdicts
-    verdicts = Verdicts(codes[is_kept], reasons[is_kept], texts)
-    return FilterVerdicts(each.filter_index, each.rows[is_kept], verdicts)
-
-
-def _merged(same: list[FilterVerdicts]) -> FilterVerdicts:
-    """Verdicts of one filter with the same texts, as one."""
-    if len(same) == 1:
-        return same[0]
-    verdicts = Verdicts(
-        np.concatenate([each.verdicts.codes for each in same]),
-        np.concatenate([each.verdicts.reasons for each in same]),
-        same[0].verdicts.texts,
-    )
-    rows = np.concatenate([each.rows for each in same])
-    return FilterVerdicts(same[0].filter_index, rows, verdicts)

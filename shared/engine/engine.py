@@ -14,7 +14,6 @@ from shared.columns.rows import rows_where
 from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.columns.usage import PodUsage
 from shared.engine.best_rows import Ties
-from shared.engine.class_filters import refreshed, rows_within
 from shared.engine.class_run import ClassRun, Put, RunTieBreak, can_run
 from shared.engine.class_scores import ClassScores
 from shared.engine.dry_runs import DryRuns
@@ -240,11 +239,11 @@ class Engine:
         filtered, outdated = evaluation.filtered, evaluation.outdated
         if filtered is not None and not outdated:
             return filtered
-        rows = rows_within(outdated, filtered.rows) if filtered is not None else NO_ROWS
+        rows = _rows_within(outdated, filtered.rows) if filtered is not None else NO_ROWS
         if filtered is None or len(rows) > len(filtered.rows) // 4:
             filtered = filter_candidates(evaluation.pod)
         else:
-            filtered = refreshed(filtered, run_filters_with_nominated(evaluation.pod, rows))
+            filtered = filtered.refreshed(run_filters_with_nominated(evaluation.pod, rows))
         outdated.clear()
         evaluation.filtered = filtered
         return filtered
@@ -258,3 +257,13 @@ def row_bytes_of(frameworks: Iterable[Framework]) -> int:
     # Four masks, two sums, two arrays a score plugin (some have one, some counts beside), and what is
     # known of states, of which there may be as many as nodes.
     return 38 + 16 * max((len(framework.scores) for framework in frameworks), default=0)
+
+
+def _rows_within(outdated: list[Rows], rows: Rows) -> Rows:
+    """Those of the rows, which ascend, that are outdated, each once."""
+    if not outdated or not len(rows):
+        return rows[:0]
+    once = np.unique(np.concatenate(outdated))
+    at = np.minimum(np.searchsorted(rows, once), len(rows) - 1)
+    within: Rows = once[rows[at] == once]
+    return within

@@ -107,7 +107,7 @@ class Families:
         self._alone: dict[Hashable, int] = {}
         """How many pods of a class, or alike, were looked at as if they had no like."""
 
-    def of(self, class_id: int, info: PodInfo, profile: str) -> "Family | Alike | None":
+    def of(self, class_id: int, info: PodInfo, profile: str) -> Family | Alike | None:
         """What is known of the pod's family; None where the pod had better be looked at by its class:
         somebody nominated some pod, devices provide what others like it want, too, there were more
         like it, or it is the first of its family. Of more pods that are alike but for their claims,
@@ -134,7 +134,7 @@ class Families:
         evaluation = self.kept.of(key, _without_claims(info), shared)
         return Family(evaluation, own, claims if _may_have_claims(info) else None)
 
-    def _alike(self, info: PodInfo, profile: str) -> "Alike | None":
+    def _alike(self, info: PodInfo, profile: str) -> Alike | None:
         likeners = self.parts[profile].likeners
         if likeners is None:
             return None

@@ -34,9 +34,9 @@ plugins costs as much as hundreds of states more in it."""
 class StateAnswers:
     """Of one evaluation, as long as its filters and scores are the same objects. Arrays are by state."""
 
-    __slots__ = ("_by_row", "_by_state", "_cluster", "_is_known",
-                 "_is_possible", "_reads_rows", "_states_version", "filters",
-                 "fits", "one_more", "ratings", "scores", "states")  # fmt: skip
+    __slots__ = ("_by_row", "_by_state", "_cluster", "_is_known", "_is_possible", "_reads_rows",
+                 "_states_version", "filters", "fits", "one_more", "ratings", "scores",
+                 "states")  # fmt: skip
 
     def __init__(
         self,

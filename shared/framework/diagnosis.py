@@ -50,34 +50,37 @@ def filter_candidates(pod: PreparedPod) -> FilterOutcome:
     return run_filters_with_nominated(pod, pod.candidate_rows())
 
 
-def diagnose(pod: PreparedPod, filtered: FilterOutcome, others: int = 0) -> FitError:
-    """Sums up the reasons of all candidate nodes, `filtered`; extenders have told what they have against
-    so many `others`."""
-    outcome, cluster = pod.outcome, pod.cluster
-    node_count = cluster.node_count
+def diagnose(pod: PreparedPod, filtered: FilterOutcome) -> FitError:
+    """Sums up what was said of all candidate nodes, `filtered`."""
+    outcome, node_count = pod.outcome, pod.cluster.node_count
     if not outcome.status.is_success:
         return _rejected_by_pre_filter(outcome, node_count)
-    reasons: Counter[str] = Counter()
-    plugins: set[str] = set()
+    plugins = set(outcome.narrowed_by)
     pending: set[str] = set()
-    if outcome.node_names is not None:
-        plugins.update(outcome.narrowed_by)
-        left_out = node_count - int((~filtered.passes).sum()) - others
-        if left_out > 0:
-            reasons[_left_out_text(outcome)] += left_out
     for item in filtered.verdicts:
-        verdict = item.verdicts
         name = pod.framework.filters[item.filter_index].NAME
-        for bit, text in enumerate(verdict.texts):
-            count = int((verdict.reasons >> bit & 1).sum())
-            if count:
-                reasons[text] += count
-        if (verdict.codes == Code.PENDING).any():
+        if (item.verdicts.codes == Code.PENDING).any():
             pending.add(name)
-        if (verdict.codes > Code.ERROR).any():
+        if (item.verdicts.codes > Code.ERROR).any():
             plugins.add(name)
+    reasons = reasons_of(pod, filtered)
     error = _first_error(pod, filtered)
     return FitError(node_count, "", reasons, frozenset(plugins), frozenset(pending), error)
+
+
+def reasons_of(pod: PreparedPod, filtered: FilterOutcome, others: int = 0) -> Counter[str]:
+    """How many nodes have which reason; extenders have told what they have against so many `others`."""
+    reasons: Counter[str] = Counter()
+    if pod.outcome.node_names is not None:
+        left_out = pod.cluster.node_count - int((~filtered.passes).sum()) - others
+        if left_out > 0:
+            reasons[_left_out_text(pod.outcome)] += left_out
+    for item in filtered.verdicts:
+        for bit, text in enumerate(item.verdicts.texts):
+            count = int((item.verdicts.reasons >> bit & 1).sum())
+            if count:
+                reasons[text] += count
+    return reasons
 
 
 def plugin_error(cluster: ClusterView, message: str) -> FitError:

@@ -3,7 +3,7 @@
 Apart from the run of the extension points (`runtime.py`), since those who look at results run nothing.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -37,6 +37,14 @@ class FilterVerdicts(NamedTuple):
     rows: Rows
     verdicts: Verdicts
 
+    def kept(self, is_kept: Bools) -> Self:
+        """Of these of its rows."""
+        if is_kept.all():
+            return self
+        codes, reasons, texts = self.verdicts
+        verdicts = Verdicts(codes[is_kept], reasons[is_kept], texts)
+        return self._replace(rows=self.rows[is_kept], verdicts=verdicts)
+
 
 class FilterOutcome(NamedTuple):
     """What Filter said of `rows`; arrays of shape (n,)."""
@@ -58,12 +66,28 @@ class FilterOutcome(NamedTuple):
         failed_by = np.full(len(everywhere), -1, np.int64)
         failed_by[np.searchsorted(everywhere, self.rows)] = self.failed_by
         failed_by[np.isin(everywhere, rows)] = -1
-        verdicts = []
-        for index, seen, verdict in self.verdicts:
-            kept = ~np.isin(seen, rows)
-            left = Verdicts(verdict.codes[kept], verdict.reasons[kept], verdict.texts)
-            verdicts.append(FilterVerdicts(index, seen[kept], left))
+        verdicts = [each.kept(~np.isin(each.rows, rows)) for each in self.verdicts]
         return FilterOutcome(everywhere, failed_by, verdicts)
+
+    def refreshed(self, new: "FilterOutcome") -> "FilterOutcome":
+        """The same, in which `new` says of its own rows what holds now; these are some of ours, which
+        ascend. Verdicts that let a row pass are left out."""
+        is_new = np.zeros(int(self.rows.max(initial=0)) + 1, np.bool_)
+        is_new[new.rows] = True
+        failed_by = self.failed_by.copy()
+        failed_by[np.searchsorted(self.rows, new.rows)] = new.failed_by
+        alike: dict[tuple[int, tuple[str, ...]], list[FilterVerdicts]] = {}
+        for verdicts, are_old in ((self.verdicts, True), (new.verdicts, False)):
+            for each in verdicts:
+                is_kept = each.verdicts.codes != 0
+                if are_old:
+                    is_kept &= ~is_new[each.rows]
+                if is_kept.any():
+                    same = alike.setdefault((each.filter_index, each.verdicts.texts), [])
+                    same.append(each.kept(is_kept))
+        merged = [_merged(same) for same in alike.values()]
+        merged.sort(key=lambda each: each.filter_index)
+        return FilterOutcome(self.rows, failed_by, merged)
 
     def codes(self) -> Codes:
         """`Code` of the first filter that failed for each row, shape (n,); 0 where all passed."""
@@ -114,3 +138,16 @@ class PreScoreError(OperationalError):
 
     def __init__(self, plugin: str, status: Status) -> None:
         super().__init__(f'running PreScore plugin "{plugin}": {status.message}')
+
+
+def _merged(same: list[FilterVerdicts]) -> FilterVerdicts:
+    """Verdicts of one filter with the same texts, as one."""
+    if len(same) == 1:
+        return same[0]
+    verdicts = Verdicts(
+        np.concatenate([each.verdicts.codes for each in same]),
+        np.concatenate([each.verdicts.reasons for each in same]),
+        same[0].verdicts.texts,
+    )
+    rows = np.concatenate([each.rows for each in same])
+    return FilterVerdicts(same[0].filter_index, rows, verdicts)

@@ -29,7 +29,8 @@ from shared.columns.schema import USAGE_COLUMNS, Int32s, Rows
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, add_usage, add_usages, usage_of
 from shared.faults import UNDECODABLE
-from shared.framework.cluster_view import PREFIX, ClusterView, ObjectStore, apply_assumption
+from shared.framework.cluster_view import ClusterView
+from shared.framework.object_store import PREFIX, ObjectStore, apply_assumption
 from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import decode_template
 from shared.messages.to_scorer import SnapshotDelta, SnapshotFull

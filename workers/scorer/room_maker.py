@@ -15,7 +15,7 @@ from shared.engine.engine import Engine
 from shared.engine.evaluation import Evaluation
 from shared.extenders.extender_config import EXTENDER
 from shared.faults import changing
-from shared.framework.diagnosis import FitError, diagnose
+from shared.framework.diagnosis import FitError, reasons_of
 from shared.framework.post_filter import PostFilterResult
 from shared.messages.from_scorer import Failure, PreemptionProposal
 from shared.messages.to_scorer import PodTask
@@ -102,9 +102,9 @@ class RoomMaker:
         filtered = None
         if refusals is not None:
             filtered = self._engine.filtered(evaluation).overruled(refusals.named)
-            told = diagnose(evaluation.pod, filtered, refusals.reasons.total())
+            reasons = reasons_of(evaluation.pod, filtered, refusals.reasons.total())
             fit_error = fit_error._replace(
-                reasons=told.reasons + refusals.reasons,
+                reasons=reasons + refusals.reasons,
                 plugins=fit_error.plugins | {EXTENDER},
             )
         has_search = evaluation.framework.post_filters and self._replica.view.node_count

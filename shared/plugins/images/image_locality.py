@@ -21,6 +21,13 @@ from shared.framework.plugin_api import Dependence, PreScoreResult, Reads, Scope
 from shared.framework.pod_info import PodInfo
 from shared.plugin_names import IMAGE_LOCALITY
 
+MEBIBYTE: Final = 1024 * 1024
+BYTES_MIN: Final = 23 * MEBIBYTE
+"""Less than this is not worth a point."""
+BYTES_MAX_EACH: Final = 1000 * MEBIBYTE
+"""For each container; more counts as this."""
+DEFAULT_TAG: Final = "latest"
+
 ImageSet = frozenset[str]
 
 
@@ -91,14 +98,6 @@ def _images(pod: PodInfo) -> PodImages:
     volumes = [v.image.reference for v in spec.volumes or () if v.image is not None]
     names = tuple(normalized_name(name) for name in (*containers, *volumes))
     return PodImages(names, len(containers))
-
-
-MEBIBYTE: Final = 1024 * 1024
-BYTES_MIN: Final = 23 * MEBIBYTE
-"""Less than this is not worth a point."""
-BYTES_MAX_EACH: Final = 1000 * MEBIBYTE
-"""For each container; more counts as this."""
-DEFAULT_TAG: Final = "latest"
 
 
 def nodes_by_image(

@@ -36,22 +36,6 @@ from shared.framework.status import Code, Verdicts, single_reason
 from shared.plugin_names import NODE_PORTS
 
 ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  # An API value, nothing is bound to it here.
-
-
-def conflicts(wanted: Iterable[PortTuple], used: frozenset[PortTuple]) -> bool:
-    """Whether a wanted port is taken: same protocol and number, and one IP or either is any."""
-    return any(_is_taken(port, used) for port in wanted)
-
-
-def _is_taken(port: PortTuple, used: frozenset[PortTuple]) -> bool:
-    ip, protocol, number = port
-    if number <= 0:
-        return False
-    if ip == ANY_ADDRESS:
-        return any(p[1] == protocol and p[2] == number for p in used)
-    return port in used or (ANY_ADDRESS, protocol, number) in used
-
-
 REASON: Final = "node(s) didn't have free ports for the requested pod ports"
 
 
@@ -95,5 +79,19 @@ class NodePorts:
         return queue_if(conflicts(pod.info.host_ports, deleted.info.host_ports))
 
 
+def conflicts(wanted: Iterable[PortTuple], used: frozenset[PortTuple]) -> bool:
+    """Whether a wanted port is taken: same protocol and number, and one IP or either is any."""
+    return any(_is_taken(port, used) for port in wanted)
+
+
 def _conflict_table(pod: PodInfo) -> AnswerTable[frozenset[PortTuple]]:
     return AnswerTable(partial(conflicts, tuple(pod.host_ports)), np.bool_)
+
+
+def _is_taken(port: PortTuple, used: frozenset[PortTuple]) -> bool:
+    ip, protocol, number = port
+    if number <= 0:
+        return False
+    if ip == ANY_ADDRESS:
+        return any(p[1] == protocol and p[2] == number for p in used)
+    return port in used or (ANY_ADDRESS, protocol, number) in used

@@ -40,14 +40,11 @@ from shared.kube.api.core_v1 import TopologySpreadConstraint
 from shared.plugin_names import POD_TOPOLOGY_SPREAD
 from shared.plugins.spread.spread_args import PodTopologySpreadArgs
 from shared.plugins.spread.spread_constraints import (
-    CONTROLLER_KINDS,
     HARD,
     HOST_NAME,
-    SERVICES,
     SOFT,
     SYSTEM_DEFAULTS,
     SpreadConstraints,
-    default_selector,
     own_constraints,
     parsed,
 )
@@ -60,6 +57,7 @@ from shared.plugins.spread.spread_counts import (
 )
 from shared.plugins.spread.spread_hints import SpreadHints
 from shared.plugins.spread.spread_inclusion import Inclusion
+from shared.plugins.spread.workload_selector import CONTROLLER_KINDS, SERVICES, default_selector
 from shared.selectors.label_selector import SelectorError
 from shared.selectors.tolerations import is_repelled, toleration_rules
 

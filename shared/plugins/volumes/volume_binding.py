@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from shared.columns.schema import Bools, Int64s, Rows
-from shared.framework.cluster_view import ClusterView, ObjectStore
+from shared.framework.cluster_view import ClusterView
 from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
 from shared.framework.normalize import (
     SCORE_MAX,
@@ -22,6 +22,7 @@ from shared.framework.normalize import (
     ratio_table,
     shape_problems,
 )
+from shared.framework.object_store import ObjectStore
 from shared.framework.plugin_api import (
     NEVER_FILTERS,
     NEVER_SCORES,

@@ -14,8 +14,9 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple, TypeVar
 
 from shared.columns.pod_log import PodChange
-from shared.framework.cluster_view import ClusterView, ObjectStore
+from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
+from shared.framework.object_store import ObjectStore
 from shared.framework.pod_info import PodInfo
 from shared.kube.api.core_v1 import PersistentVolume, PersistentVolumeClaim
 from shared.kube.api.storage_v1 import VolumeAttachment

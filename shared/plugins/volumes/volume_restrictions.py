@@ -8,7 +8,7 @@ from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.schema import Rows
+from shared.columns.schema import NO_ROWS, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
     NEVER_FILTERS,
@@ -45,6 +45,9 @@ class Restrictions(NamedTuple):
     """How many of these are in use. Above 0, no node will do."""
     use_count: int
     """Volumes of pods that are one of these claims."""
+
+
+_NONE: Final = Restrictions((), frozenset(), 0, 0)
 
 
 class VolumeRestrictions:
@@ -125,15 +128,11 @@ class VolumeRestrictions:
         counts = state.used_count, state.use_count
         if state.exclusive and _count(state.exclusive, cluster) != counts:
             return None
-        return _NO_ROWS
+        return NO_ROWS
 
     def depends_on_class(self, state: Restrictions, class_id: int, cluster: ClusterView) -> bool:
         info = cluster.classes.get(class_id)
         return info is None or not state.exclusive.isdisjoint(info.claim_keys)
-
-
-_NONE: Final = Restrictions((), frozenset(), 0, 0)
-_NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
 
 
 def _result(found: Restrictions) -> PreFilterResult:

@@ -43,6 +43,7 @@ REASON_NO_SPACE: Final = "node(s) did not have enough free storage"
 REASON_LOST_VOLUME: Final = (
     "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 )
+_encoder: Final = msgspec.msgpack.Encoder()
 
 
 class PodVolumeClaims(NamedTuple):
@@ -62,22 +63,22 @@ class VolumeChoice(NamedTuple):
     """By position of the row; NONE where there is no volume for it."""
 
 
-class Provision(NamedTuple):
-    """A claim for which a volume would be made."""
-
-    claim: PersistentVolumeClaim
-    wanted: Bools
-    """By position of the row."""
-    source: "StorageSource | None"
-    """None where nobody counts."""
-
-
 class StorageSource(NamedTuple):
     """The storage that a new volume would come from."""
 
     capacities: Capacities
     places: Places
     """By position of the row."""
+
+
+class Provision(NamedTuple):
+    """A claim for which a volume would be made."""
+
+    claim: PersistentVolumeClaim
+    wanted: Bools
+    """By position of the row."""
+    source: StorageSource | None
+    """None where nobody counts."""
 
 
 class PodVolumes(NamedTuple):
@@ -278,9 +279,6 @@ def volume_place(volume: PersistentVolume) -> Hashable:
     translated = translated_affinity(volume)
     told = translated if isinstance(translated, Untranslatable) else _encoder.encode(translated)
     return plugin.name, _encoder.encode(affinity), told
-
-
-_encoder: Final = msgspec.msgpack.Encoder()
 
 
 def claim_key(claim: PersistentVolumeClaim) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from shared.framework.cluster_view import (
+from shared.framework.object_store import (
     CHANGES_MAX,
     ObjectStore,
     all_assumptions,

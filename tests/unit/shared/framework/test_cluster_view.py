@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.framework.cluster_view import ObjectStore
+from shared.framework.object_store import ObjectStore
 from shared.kube.api.apps_v1 import ReplicaSet
 from shared.kube.api.core_v1 import PersistentVolumeClaim
 from tests.support.builders import make_node

@@ -1,0 +1,237 @@
+"""Objects of every kind but pods and nodes, with what is assumed of them.
+
+Assumptions about objects travel from the owner to the workers as the objects themselves do, under the
+kind with a prefix, and are absolute: the assumption that is held now, or none. What a worker assumes for
+its own placements stays with it.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from shared.kube.api.resource_v1 import ResourceClaim
+
+CHANGES_MAX: Final = 1 << 16
+"""Remembered changes of objects; a reader that is further behind reads all objects again."""
+
+NOISY_KINDS: Final = frozenset(
+    {"namespaces", "services", "replicationcontrollers", "replicasets", "statefulsets"}
+)
+"""Kinds whose status, which is not kept here, changes with every pod. That is no change to anybody:
+each version of them would start the evaluations of all pods over whose spreading they decide."""
+
+PREFIX: Final = "assumed/"
+"""No plural of an API kind has a slash."""
+
+ObjectChange = tuple[str, str, bytes]
+"""As in `shared.columns.delta.DeltaBody.objects`."""
+
+
+class _Encoded(msgspec.Struct, array_like=True, frozen=True):
+    pod_uid: str
+    value: msgspec.Raw
+
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(_Encoded)
+
+
+class Assumed(NamedTuple):
+    """An object as it will be once the API server has been told."""
+
+    value: Any
+    pod_uid: str
+    """The pod for which it was assumed."""
+
+
+class ObjectStore:
+    """Objects of every kind but pods and nodes, by kind (plural) and key (`namespace/name`).
+
+    On top of what the API server said lie assumptions: a volume that was given to a claim, a claim
+    whose node was chosen, before anybody has been told. They hold for those who ask for `latest`,
+    until the API server says something newer of the object, or they are taken back.
+    """
+
+    def __init__(self) -> None:
+        self._by_kind: dict[str, dict[str, Any]] = {}
+        self._by_namespace: dict[tuple[str, str], dict[str, Any]] = {}
+        self._assumed: dict[str, dict[str, Assumed]] = {}
+        self._assumed_for: dict[tuple[str, str], dict[str, Any]] = {}
+        """The same by kind and uid of the pod: however many pods are assumed, one is asked about."""
+        self.assumption_news: dict[tuple[str, str], None] = {}
+        """Kind and key of assumptions that came or went since somebody last took this."""
+        self._changes: list[tuple[str, str]] = []
+        self._changes_base = 0
+
+    @property
+    def version(self) -> int:
+        """Raised by each change; what was computed from objects is valid for one version."""
+        return self._changes_base + len(self._changes)
+
+    def put(self, kind: str, key: str, value: Any) -> None:
+        of_kind = self._by_kind.setdefault(kind, {})
+        old = of_kind.get(key)
+        of_kind[key] = value
+        self._by_namespace.setdefault((kind, _namespace(key)), {})[key] = value
+        assumed = self._assumed.get(kind, {}).get(key)
+        if assumed is not None and _overtakes(value, assumed.value):
+            self._drop_assumed(kind, key)
+        if kind in NOISY_KINDS and old is not None and _differ_in_version_only(old, value):
+            return
+        self._note(kind, key)
+
+    def remove(self, kind: str, key: str) -> None:
+        if self._by_kind.get(kind, {}).pop(key, None) is not None:
+            siblings = self._by_namespace[kind, _namespace(key)]
+            del siblings[key]
+            if not siblings:
+                del self._by_namespace[kind, _namespace(key)]
+            if key in self._assumed.get(kind, {}):
+                self._drop_assumed(kind, key)
+            self._note(kind, key)
+
+    def get(self, kind: str, key: str) -> Any | None:
+        return self._by_kind.get(kind, {}).get(key)
+
+    def all(self, kind: str) -> dict[str, Any]:
+        """Objects of a kind by key, in the order they came; read only."""
+        return self._by_kind.get(kind, {})
+
+    def in_namespace(self, kind: str, namespace: str) -> dict[str, Any]:
+        """The same of one namespace only; "" for kinds without namespace."""
+        return self._by_namespace.get((kind, namespace), {})
+
+    def changes_since(self, version: int) -> list[tuple[str, str]] | None:
+        """Kind and key of what changed after `version`, oldest first, perhaps several times; None
+        where that is longer ago than is remembered."""
+        start = version - self._changes_base
+        return None if start < 0 else self._changes[start:]
+
+    # Assumptions -----------------------------------------------------------------------------
+
+    def assume(self, kind: str, key: str, value: Any, pod_uid: str) -> None:
+        """Lays `value` over the object, which it was made from; the last assumption counts."""
+        of_kind = self._assumed.setdefault(kind, {})
+        if key in of_kind:
+            self._drop_assumed(kind, key)
+        of_kind[key] = Assumed(value, pod_uid)
+        self._assumed_for.setdefault((kind, pod_uid), {})[key] = value
+        self.assumption_news[kind, key] = None
+        self._note(kind, key)
+
+    def forget_assumed(self, kind: str, key: str) -> None:
+        """Takes an assumption back; nothing where there is none."""
+        if key in self._assumed.get(kind, {}):
+            self._drop_assumed(kind, key)
+            self._note(kind, key)
+
+    def forget_assumed_for(self, kind: str, pod_uid: str) -> None:
+        """Takes back what is assumed of a kind for a pod."""
+        for key in list(self.assumed_for(kind, pod_uid)):
+            self.forget_assumed(kind, key)
+
+    def assumed_for(self, kind: str, pod_uid: str) -> dict[str, Any]:
+        """Objects of a kind by key as they are assumed for a pod; read only."""
+        return self._assumed_for.get((kind, pod_uid), {})
+
+    def assumed(self, kind: str) -> dict[str, Assumed]:
+        """Assumptions about a kind by key; read only. Usually few."""
+        return self._assumed.get(kind, {})
+
+    def assumed_kinds(self) -> list[str]:
+        """Kinds that may have assumptions."""
+        return list(self._assumed)
+
+    def latest(self, kind: str, key: str) -> Any | None:
+        """The object with what is assumed of it."""
+        assumed = self._assumed.get(kind, {}).get(key)
+        return self.get(kind, key) if assumed is None else assumed.value
+
+    def _drop_assumed(self, kind: str, key: str) -> None:
+        pod_uid = self._assumed[kind].pop(key).pod_uid
+        of_pod = self._assumed_for[kind, pod_uid]
+        del of_pod[key]
+        if not of_pod:
+            del self._assumed_for[kind, pod_uid]
+        self.assumption_news[kind, key] = None
+
+    def _note(self, kind: str, key: str) -> None:
+        self._changes.append((kind, key))
+        if len(self._changes) > CHANGES_MAX:
+            dropped = len(self._changes) // 2
+            del self._changes[:dropped]
+            self._changes_base += dropped
+
+
+def take_news(objects: ObjectStore) -> list[ObjectChange]:
+    """What became of the assumptions that came or went since the last call."""
+    news = [_change(objects, kind, key) for kind, key in objects.assumption_news]
+    objects.assumption_news.clear()
+    return news
+
+
+def all_assumptions(objects: ObjectStore) -> list[ObjectChange]:
+    """Every assumption there is."""
+    return [
+        _change(objects, kind, key)
+        for kind in objects.assumed_kinds()
+        for key in objects.assumed(kind)
+    ]
+
+
+def apply_assumption(
+    objects: ObjectStore,
+    kind: str,
+    key: str,
+    body: bytes,
+    decode_object: Callable[[str, msgspec.Raw], Any],
+) -> None:
+    """Takes over what `take_news` or `all_assumptions` of another store said; `kind` has PREFIX."""
+    kind = kind.removeprefix(PREFIX)
+    if not body:
+        objects.forget_assumed(kind, key)
+        return
+    encoded = _decoder.decode(body)
+    objects.assume(kind, key, decode_object(kind, encoded.value), encoded.pod_uid)
+
+
+def _change(objects: ObjectStore, kind: str, key: str) -> ObjectChange:
+    assumed = objects.assumed(kind).get(key)
+    if assumed is None:
+        return PREFIX + kind, key, b""
+    value = msgspec.Raw(_encoder.encode(assumed.value))
+    return PREFIX + kind, key, _encoder.encode(_Encoded(assumed.pod_uid, value))
+
+
+def _differ_in_version_only(old: Any, new: Any) -> bool:
+    """Whether two objects are the same but for metadata.resourceVersion."""
+    version = new.metadata.resource_version
+    new.metadata.resource_version = old.metadata.resource_version
+    is_same: bool = old == new
+    new.metadata.resource_version = version
+    return is_same
+
+
+def _namespace(key: str) -> str:
+    return key.rpartition("/")[0]
+
+
+def _overtakes(value: Any, assumed: Any) -> bool:
+    """Whether the API server's word is newer than what an assumption was made from.
+
+    The allocation of a resource claim is told to it in two steps, finalizer first; what was assumed
+    must outlive the first, or its devices would be given away in between. A claim that is still to be
+    made has no uid.
+    """
+    if _version_of(value) == _version_of(assumed):
+        return False
+    if isinstance(value, ResourceClaim):
+        is_another = assumed.metadata.uid not in ("", value.metadata.uid)
+        return is_another or value.status.allocation is not None
+    return True
+
+
+def _version_of(value: Any) -> str:
+    version: str = value.metadata.resource_version
+    return version
