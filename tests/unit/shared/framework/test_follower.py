@@ -4,7 +4,7 @@ import pytest
 
 from daemon.core.cache import Cache
 from shared.columns import journal, pod_log
-from shared.framework import cluster_view
+from shared.framework import object_store
 from shared.framework.follower import Follower
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of
@@ -69,7 +69,7 @@ def test_where_a_log_forgot_its_old_end_there_is_no_answer(monkeypatch: pytest.M
     cache, follower = followed()
     monkeypatch.setattr(journal, "ENTRIES_MAX", 8)
     monkeypatch.setattr(pod_log, "ENTRIES_MAX", 8)
-    monkeypatch.setattr(cluster_view, "CHANGES_MAX", 8)
+    monkeypatch.setattr(object_store, "CHANGES_MAX", 8)
     for number in range(20):
         cache.add_pod(make_pod(f"p{number}", node_name="n0"))
         cache.add_node(make_node("n1", cpu=f"{number}"))
