@@ -9,13 +9,7 @@ from typing import Final
 
 from shared.errors import OperationalError
 from shared.kube.api_client import JSON, ApiClient
-from shared.kube.api_errors import (
-    AlreadyExists,
-    NotFound,
-    ServerError,
-    TooManyRequests,
-    TransportError,
-)
+from shared.kube.api_errors import TRANSIENT, AlreadyExists, NotFound
 
 TRIES: Final = 100
 PAUSE_S: Final = 0.2
@@ -36,7 +30,7 @@ async def send(
             return True
         except NotFound:
             return False
-        except (TransportError, ServerError, TooManyRequests):
+        except TRANSIENT:
             await asyncio.sleep(PAUSE_S)
         else:
             return True

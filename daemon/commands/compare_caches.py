@@ -19,7 +19,8 @@ import msgspec
 from daemon.supervisor.process_list import read_list
 from shared.child_plan import PLAN_NAME, read_plan
 from shared.errors import OperationalError
-from shared.kube.api.meta_v1 import ApiStruct, ObjectIdentity
+from shared.kube.api.core_v1 import BriefPod
+from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import read_answer
 from shared.kube.kubeconfig import find_access
@@ -155,28 +156,13 @@ def log_findings(comparison: CacheComparison) -> None:
 # What the API server shows ------------------------------------------------------------------------
 
 
-class _PodSpec(ApiStruct):
-    node_name: str = ""
-    scheduler_name: str = ""
-
-
-class _PodStatus(ApiStruct):
-    phase: str = ""
-
-
-class _Item(ApiStruct):
-    metadata: ObjectIdentity = msgspec.field(default_factory=ObjectIdentity)
-    spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
-    status: _PodStatus = msgspec.field(default_factory=_PodStatus)
-
-
 class _ListMeta(ApiStruct):
     continue_token: str = msgspec.field(name="continue", default="")
 
 
 class _List(ApiStruct):
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-    items: list[_Item] = msgspec.field(default_factory=list)
+    items: list[BriefPod] = msgspec.field(default_factory=list)
 
 
 _decoder: Final = msgspec.json.Decoder(_List)
@@ -198,8 +184,8 @@ async def _list(client: ApiClient) -> Shown:
     )
 
 
-async def _items(client: ApiClient, path: str) -> list[_Item]:
-    items: list[_Item] = []
+async def _items(client: ApiClient, path: str) -> list[BriefPod]:
+    items: list[BriefPod] = []
     token = ""
     while True:
         more = f"&continue={quote(token)}" if token else ""

@@ -114,6 +114,10 @@ class ProtocolViolation(ConnectionLost):
     """What came back is not HTTP, or not what was asked for; the outcome is unknown."""
 
 
+TRANSIENT: Final = (TransportError, ServerError, TooManyRequests)
+"""What may be otherwise a moment later."""
+
+
 def read_answer(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
     """What an answer of 2xx holds; `ProtocolViolation` where that is not what it should be."""
     try:

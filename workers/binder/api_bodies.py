@@ -14,7 +14,7 @@ import msgspec
 from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.pod_record import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
 from shared.kube.resources import POD_GROUPS
-from shared.messages.to_binder import POD_GROUP_SCHEDULED, DeleteVictim, PodVerdict
+from shared.messages.to_binder import POD_GROUP_SCHEDULED, BindPod, DeleteVictim, PodVerdict
 
 EVENTS_API: Final = "events.k8s.io/v1"
 NOTE_BYTES_MAX: Final = 1024
@@ -54,80 +54,57 @@ class Series(ApiStruct):
     last_observed_time: str
 
 
-def pod_reference(namespace: str, name: str, uid: str, resource_version: str) -> Regarding:
-    """A pod, as events name it."""
+def pod_reference(pod: BindPod | DeleteVictim | PodVerdict) -> Regarding:
+    """Whom an order or a verdict is about, as events name it."""
     return Regarding(
         kind="Pod",
-        namespace=namespace,
-        name=name,
-        uid=uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
         api_version="v1",
-        resource_version=resource_version,
+        resource_version=pod.resource_version,
     )
 
 
-def preemptor_reference(order: DeleteVictim) -> Regarding:
-    """Whom a victim makes room for, as events name it."""
-    whom = pod_reference(order.preemptor_namespace, order.preemptor_name, order.preemptor_uid, "")
-    if not order.is_for_group:
-        return whom
-    api_version = POD_GROUPS.api_path.removeprefix("/apis/")
-    return msgspec.structs.replace(whom, kind=POD_GROUPS.kind, api_version=api_version)
-
-
-def scheduled_event(profile: str, pod: Regarding, node_name: str) -> Event:
+def scheduled_event(order: BindPod) -> Event:
     """The event of a pod that was bound."""
-    note = f"Successfully assigned {pod.namespace}/{pod.name} to {node_name}"
-    return Event(
-        profile=profile,
-        regarding=pod,
-        type="Normal",
-        reason="Scheduled",
-        action="Binding",
-        note=cut_note(note),
-    )
+    note = f"Successfully assigned {order.namespace}/{order.name} to {order.node_name}"
+    return _event(order, "Scheduled", "Binding", note)
 
 
-def waiting_for_devices_event(profile: str, pod: Regarding, node_name: str) -> Event:
+def waiting_for_devices_event(order: BindPod) -> Event:
     """The event of a pod whose devices have to be prepared before it is bound (PreBind in
     pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, v1.36.2)."""
-    return Event(
-        profile=profile,
-        regarding=pod,
-        type="Normal",
-        reason="BindingConditionsPending",
-        action="Scheduling",
-        note=cut_note(f"waiting for binding conditions for device on node {node_name}"),
-    )
+    note = f"waiting for binding conditions for device on node {order.node_name}"
+    return _event(order, "BindingConditionsPending", "Scheduling", note)
 
 
-def failed_scheduling_event(profile: str, pod: Regarding, message: str) -> Event:
+def failed_scheduling_event(verdict: PodVerdict) -> Event:
     """The event of a pod that fits nowhere."""
-    return Event(
-        profile=profile,
-        regarding=pod,
-        type="Warning",
-        reason="FailedScheduling",
-        action="Scheduling",
-        note=cut_note(message),
-    )
+    event = _event(verdict, "FailedScheduling", "Scheduling", verdict.message)
+    return event._replace(type="Warning")
 
 
-def preempted_event(
-    profile: str, victim: Regarding, preemptor: Regarding, node_name: str, *, is_deleted: bool
-) -> Event:
+def preempted_event(order: DeleteVictim, *, is_deleted: bool) -> Event:
     """The event of a pod that had to make room, and need not be deleted if it was not bound yet."""
-    whose = preemptor.kind.lower()
-    note = f"Preempted by {whose} {preemptor.uid} on node {node_name}"
-    return Event(
-        profile=profile,
-        regarding=victim,
-        type="Normal",
-        reason="Preempted",
-        action="Preempting",
-        note=cut_note(note if is_deleted else note + " (in kube-scheduler memory)."),
-        related=preemptor,
+    kind, api_version = "Pod", "v1"
+    if order.is_for_group:
+        kind, api_version = POD_GROUPS.kind, POD_GROUPS.api_path.removeprefix("/apis/")
+    preemptor = Regarding(
+        kind=kind,
+        namespace=order.preemptor_namespace,
+        name=order.preemptor_name,
+        uid=order.preemptor_uid,
+        api_version=api_version,
     )
+    note = f"Preempted by {kind.lower()} {preemptor.uid} on node {order.node_name}"
+    if not is_deleted:
+        note += " (in kube-scheduler memory)."
+    return _event(order, "Preempted", "Preempting", note)._replace(related=preemptor)
+
+
+def _event(pod: BindPod | DeleteVictim | PodVerdict, reason: str, action: str, note: str) -> Event:
+    return Event(pod.profile, pod_reference(pod), "Normal", reason, action, cut_note(note))
 
 
 def disruption_patch(order: DeleteVictim, wall_s: float) -> bytes:

@@ -19,6 +19,7 @@ import msgspec
 
 from shared.clock import Clock, SystemClock
 from shared.faults import UNDECODABLE
+from shared.kube.api.core_v1 import BriefPod
 from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.api_client import Api
 from shared.kube.api_errors import (
@@ -91,23 +92,10 @@ class _Binding(ApiStruct):
     target: _Target
 
 
-class _SeenMeta(ApiStruct):
-    uid: str = ""
-
-
-class _SeenSpec(ApiStruct):
-    node_name: str = ""
-
-
-class _SeenPod(ApiStruct):
-    metadata: _SeenMeta = msgspec.field(default_factory=_SeenMeta)
-    spec: _SeenSpec = msgspec.field(default_factory=_SeenSpec)
-
-
 DECISION_ANNOTATION: Final = "berth.dev/decision"
 
 _encoder: Final = msgspec.json.Encoder()
-_pod_decoder: Final = msgspec.json.Decoder(_SeenPod)
+_pod_decoder: Final = msgspec.json.Decoder(BriefPod)
 
 
 def pod_path(namespace: str, name: str) -> str:
@@ -289,7 +277,7 @@ class _Attempt:
             return self._unknown(f"what came is no pod: {error}")
         return self._conclude(pod)
 
-    def _conclude(self, pod: _SeenPod) -> Outcome | _Next:
+    def _conclude(self, pod: BriefPod) -> Outcome | _Next:
         order = self._order
         if pod.metadata.uid != order.uid:
             message = f"the pod of that name is another one (uid {pod.metadata.uid})"

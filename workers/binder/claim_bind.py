@@ -28,12 +28,11 @@ from shared.dra.special_claim import ANNOTATION, ANNOTATION_VALUE
 from shared.kube.api.resource_v1 import AllocationResult
 from shared.kube.api_client import Api
 from shared.kube.api_errors import (
+    TRANSIENT,
     AlreadyExists,
     ApiError,
     Conflict,
     NotFound,
-    ServerError,
-    TooManyRequests,
     TransportError,
 )
 from shared.messages.to_binder import BindPod, ClaimWork, GeneratedClaim
@@ -132,7 +131,7 @@ class ClaimBinder:
                 if conflicts < TRIES_MAX:
                     continue
                 failed = ClaimsFailed(line.message(first, error))
-            except (TransportError, ServerError, TooManyRequests) as error:
+            except TRANSIENT as error:
                 delay_s = min(BACKOFF_S * 2.0**troubles, BACKOFF_S_MAX)
                 troubles += 1
                 if self._clock.monotonic_s() + delay_s <= deadline_s:

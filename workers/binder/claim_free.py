@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from shared.kube.api.meta_v1 import ApiStruct
+from shared.kube.api.core_v1 import BriefPod
 from shared.kube.api_client import Api
 from shared.kube.api_errors import ApiError, NotFound, TransportError, read_answer
 from shared.messages.to_binder import BindPod, ReleaseClaim
@@ -30,21 +30,8 @@ REQUEST_TIMEOUT_S: Final = 10.0
 PAUSE_S: Final = 0.25
 
 
-class _SeenMeta(ApiStruct):
-    uid: str = ""
-
-
-class _SeenSpec(ApiStruct):
-    node_name: str = ""
-
-
-class _SeenPod(ApiStruct):
-    metadata: _SeenMeta = msgspec.field(default_factory=_SeenMeta)
-    spec: _SeenSpec = msgspec.field(default_factory=_SeenSpec)
-
-
 _encoder: Final = msgspec.json.Encoder()
-_pod_decoder: Final = msgspec.json.Decoder(_SeenPod)
+_pod_decoder: Final = msgspec.json.Decoder(BriefPod)
 
 
 class _Target(NamedTuple):

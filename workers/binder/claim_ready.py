@@ -18,13 +18,7 @@ from shared.dra.pod_claims import Readiness, failed_condition, readiness
 from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.api.resource_v1 import AllocationResult, ResourceClaimStatus
 from shared.kube.api_client import Api
-from shared.kube.api_errors import (
-    ApiError,
-    ServerError,
-    TooManyRequests,
-    TransportError,
-    read_answer,
-)
+from shared.kube.api_errors import TRANSIENT, ApiError, read_answer
 from shared.kube.timestamps import seconds_since_1970
 from shared.messages.to_binder import ClaimWork
 from shared.telemetry.tally import Tally
@@ -82,7 +76,7 @@ class DeviceWait:
         while True:
             try:
                 unready = await self._first_unready(waiting)
-            except (TransportError, ServerError, TooManyRequests):
+            except TRANSIENT:
                 unready = waiting[0], ResourceClaimStatus()  # Time will tell, or run out.
             except ApiError as error:
                 return _End("error", str(error))

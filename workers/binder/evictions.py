@@ -15,19 +15,12 @@ from typing import Any, Final
 
 from shared.clock import Clock
 from shared.kube.api_client import Api
-from shared.kube.api_errors import (
-    ApiError,
-    Conflict,
-    NotFound,
-    ServerError,
-    TooManyRequests,
-    TransportError,
-)
+from shared.kube.api_errors import TRANSIENT, ApiError, Conflict, NotFound
 from shared.messages.from_binder import VictimDone
 from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim, SetNomination
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import delete_options, disruption_patch, nomination_patch
-from workers.binder.bind_call import pod_path
+from workers.binder.bind_call import Sleep, pod_path
 from workers.binder.claim_free import ClaimFreer
 from workers.binder.fences import Fence, Fences
 
@@ -35,8 +28,6 @@ IN_FLIGHT_MAX: Final = 32
 TRIES_MAX: Final = 5
 BACKOFF_S: Final = 0.25
 TIMEOUT_S: Final = 10.0
-
-Sleep = Callable[[float], Awaitable[None]]
 
 
 class Evictor:
@@ -169,7 +160,7 @@ class Evictor:
                 await call()
             except (NotFound, Conflict):
                 return ""
-            except (TransportError, ServerError, TooManyRequests) as error:
+            except TRANSIENT as error:
                 problem = str(error)
                 if attempt + 1 < TRIES_MAX:
                     await self._sleep(BACKOFF_S * 2.0**attempt)

@@ -28,12 +28,11 @@ from typing import Any, Final, NamedTuple
 from shared.clock import Clock
 from shared.kube.api_client import Api
 from shared.kube.api_errors import (
+    TRANSIENT,
     AlreadyExists,
     ApiError,
     Conflict,
     NotFound,
-    ServerError,
-    TooManyRequests,
     TransportError,
 )
 from shared.kube.resources import POD_GROUPS
@@ -50,9 +49,7 @@ from workers.binder.api_bodies import (
     event_name,
     failed_scheduling_event,
     micro_time,
-    pod_reference,
     preempted_event,
-    preemptor_reference,
     scheduled_event,
     series_patch,
     waiting_for_devices_event,
@@ -211,28 +208,19 @@ class EventRecorder:
     def pod_bound(self, order: BindPod) -> None:
         """Writes the Scheduled event; the API server sets the condition itself."""
         self._written.pop(order.uid, None)
-        pod = pod_reference(order.namespace, order.name, order.uid, order.resource_version)
-        event = scheduled_event(order.profile, pod, order.node_name)
-        self._wait_to_write(_EventEntry(event, self._clock.wall_s(), order.ticket))
+        self._wait_for_event(scheduled_event(order), order.ticket)
         if not self._wakeup.is_to_come or not self._is_binding or self._is_worth_it:
             # Else the next of the trickle is due at a time that one more event does not change.
             self._pump()
 
     def pod_waits_for_devices(self, order: BindPod) -> None:
         """Writes the BindingConditionsPending event."""
-        pod = pod_reference(order.namespace, order.name, order.uid, order.resource_version)
-        event = waiting_for_devices_event(order.profile, pod, order.node_name)
-        self._wait_to_write(_EventEntry(event, self._clock.wall_s(), order.ticket))
+        self._wait_for_event(waiting_for_devices_event(order), order.ticket)
         self._pump()
 
     def pod_preempted(self, order: DeleteVictim, *, is_deleted: bool = True) -> None:
         """Writes the Preempted event of a victim."""
-        victim = pod_reference(order.namespace, order.name, order.uid, order.resource_version)
-        preemptor = preemptor_reference(order)
-        event = preempted_event(
-            order.profile, victim, preemptor, order.node_name, is_deleted=is_deleted
-        )
-        self._wait_to_write(_EventEntry(event, self._clock.wall_s(), order.ticket))
+        self._wait_for_event(preempted_event(order, is_deleted=is_deleted), order.ticket)
         self._pump()
 
     def pod_failed(self, verdict: PodVerdict) -> None:
@@ -295,8 +283,7 @@ class EventRecorder:
 
     def _count_failure(self, verdict: PodVerdict) -> None:
         now_s = self._clock.wall_s()
-        pod = pod_reference(verdict.namespace, verdict.name, verdict.uid, verdict.resource_version)
-        event = failed_scheduling_event(verdict.profile, pod, verdict.message)
+        event = failed_scheduling_event(verdict)
         key = _series_key(event)
         entry = self._series.get(key)
         if entry is None:
@@ -312,6 +299,9 @@ class EventRecorder:
         entry.last_s = now_s
         if entry.written_count == 1 and entry.count == 2:
             self._wait_to_write(entry)
+
+    def _wait_for_event(self, event: Event, ticket: int) -> None:
+        self._wait_to_write(_EventEntry(event, self._clock.wall_s(), ticket))
 
     def _wait_to_write(self, entry: _EventEntry) -> None:
         if entry.is_waiting:
@@ -418,7 +408,7 @@ class EventRecorder:
         except (NotFound, Conflict):
             self._written.pop(verdict.uid, None)  # The pod is gone, or another one has its name.
             self._failures_in_a_row = 0
-        except (TransportError, ServerError, TooManyRequests) as error:
+        except TRANSIENT as error:
             self._pause(error)
             if tries + 1 >= TRIES_MAX:
                 self._give_up_condition(verdict, error)
@@ -444,7 +434,7 @@ class EventRecorder:
         count = entry.count
         try:
             await self._send_event(entry, count)
-        except (TransportError, ServerError, TooManyRequests) as error:
+        except TRANSIENT as error:
             self._pause(error)
             entry.tries += 1
             if entry.tries >= TRIES_MAX:

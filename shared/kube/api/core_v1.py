@@ -398,6 +398,23 @@ class Pod(ApiStruct):
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
 
+class BriefPodSpec(ApiStruct):
+    node_name: str = ""
+    scheduler_name: str = ""
+
+
+class BriefPodStatus(ApiStruct):
+    phase: str = ""
+
+
+class BriefPod(ApiStruct):
+    """Which pod it is, whose, and where; for those who ask no more."""
+
+    metadata: ObjectIdentity = msgspec.field(default_factory=ObjectIdentity)
+    spec: BriefPodSpec = msgspec.field(default_factory=BriefPodSpec)
+    status: BriefPodStatus = msgspec.field(default_factory=BriefPodStatus)
+
+
 # What pods belong to ------------------------------------------------------------------------------
 
 

@@ -69,7 +69,7 @@ def after_pod_change(pod: PodView, change: Change, cluster: ClusterView) -> Queu
         return QueueingHint.QUEUE
     if was is None or not now.record.node_name:
         return QueueingHint.SKIP
-    return queue_if(_is_scaled_down_in(pod.info.requests, was.info.requests, now.info.requests))
+    return queue_if(_is_more(was.info.requests, now.info.requests, pod.info.requests))
 
 
 def after_device_class_change(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
@@ -107,17 +107,10 @@ def _has_grown(
     wants = pod.fit_filter_requests
     return (
         has.pods > had.pods
-        or (wants.milli_cpu > 0 and has.milli_cpu > had.milli_cpu)
-        or (wants.memory_bytes > 0 and has.memory_bytes > had.memory_bytes)
-        or (
-            wants.ephemeral_storage_bytes > 0
-            and has.ephemeral_storage_bytes > had.ephemeral_storage_bytes
-        )
+        or _is_more(has, had, wants)
         or any(
-            has.scalars.get(name, 0) > had.scalars.get(name, 0)
-            or _is_left_to_devices(name, has, cluster)
+            amount > 0 and _is_left_to_devices(name, has, cluster)
             for name, amount in wants.scalars.items()
-            if amount > 0
         )
     )
 
@@ -129,18 +122,19 @@ def _is_left_to_devices(name: str, has: NodeAllocatable, cluster: ClusterView) -
     return name in device_index(cluster).by_resource
 
 
-def _is_scaled_down_in(wanted: PodRequests, old: PodRequests, new: PodRequests) -> bool:
-    """Whether a pod asks for less than before of something that is wanted."""
+def _is_more(
+    new: NodeAllocatable | PodRequests, old: NodeAllocatable | PodRequests, wanted: PodRequests
+) -> bool:
+    """Whether there is more than before of something that is wanted."""
     return (
-        (wanted.milli_cpu > 0 and old.milli_cpu > new.milli_cpu)
-        or (wanted.memory_bytes > 0 and old.memory_bytes > new.memory_bytes)
+        (wanted.milli_cpu > 0 and new.milli_cpu > old.milli_cpu)
+        or (wanted.memory_bytes > 0 and new.memory_bytes > old.memory_bytes)
         or (
             wanted.ephemeral_storage_bytes > 0
-            and old.ephemeral_storage_bytes > new.ephemeral_storage_bytes
+            and new.ephemeral_storage_bytes > old.ephemeral_storage_bytes
         )
         or any(
-            old.scalars.get(name, 0) > new.scalars.get(name, 0)
+            amount > 0 and new.scalars.get(name, 0) > old.scalars.get(name, 0)
             for name, amount in wanted.scalars.items()
-            if amount > 0
         )
     )

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.messages.to_binder import DeleteVictim, PodVerdict
+from shared.messages.to_binder import BindPod, DeleteVictim, PodVerdict
 from workers.binder.api_bodies import (
     NOTE_BYTES_MAX,
     Event,
@@ -19,9 +19,7 @@ from workers.binder.api_bodies import (
     event_body,
     event_name,
     failed_scheduling_event,
-    pod_reference,
     preempted_event,
-    preemptor_reference,
     scheduled_event,
     series_patch,
 )
@@ -43,11 +41,15 @@ PODS = {p["metadata"]["name"]: p for p in recorded_items("/api/v1/namespaces/eff
 
 def our_event(recorded: dict[str, Any]) -> Event:
     about = recorded["regarding"]
-    pod = pod_reference(about["namespace"], about["name"], about["uid"], about["resourceVersion"])
+    profile, version = "default-scheduler", about["resourceVersion"]
+    pod = about["namespace"], about["name"], about["uid"]
     if recorded["reason"] == "Scheduled":
         node = recorded["note"].rsplit(" ", 1)[1]
-        return scheduled_event("default-scheduler", pod, node)
-    return failed_scheduling_event("default-scheduler", pod, recorded["note"])
+        return scheduled_event(BindPod(1, profile, *pod, node, False, resource_version=version))
+    note = recorded["note"]
+    return failed_scheduling_event(
+        PodVerdict(profile, *pod, "Unschedulable", note, True, resource_version=version)
+    )
 
 
 @pytest.mark.parametrize("recorded", EVENTS, ids=[e["metadata"]["name"] for e in EVENTS])
@@ -146,9 +148,8 @@ def test_a_series_tells_how_often_and_when_last() -> None:
 
 
 def test_without_a_resource_version_the_reference_has_none() -> None:
-    body = event_body(
-        scheduled_event("p", pod_reference("ns", "n", "u", ""), "x"), "n", "i", 0, None
-    )
+    event = scheduled_event(BindPod(1, "p", "ns", "n", "u", "x", False))
+    body = event_body(event, "n", "i", 0, None)
     assert "resourceVersion" not in json.loads(body)["regarding"]
 
 
@@ -157,10 +158,10 @@ def test_a_victim_of_a_group_is_told_so() -> None:
         1, "default-scheduler", "ns", "v", "uid-v", "7", "cluster", "ns", "train", "uid-train",
         is_for_group=True,
     )  # fmt: skip
-    preemptor = preemptor_reference(order)
+    event = preempted_event(order, is_deleted=True)
+    preemptor = event.related
+    assert preemptor is not None
     assert (preemptor.kind, preemptor.api_version) == ("PodGroup", "scheduling.k8s.io/v1alpha2")
-    victim = pod_reference("ns", "v", "uid-v", "7")
-    event = preempted_event("default-scheduler", victim, preemptor, "cluster", is_deleted=True)
     assert event.note == "Preempted by podgroup uid-train on node cluster"
     assert b"to accommodate a higher priority podgroup" in disruption_patch(order, 0.0)
     alone = disruption_patch(msgspec.structs.replace(order, is_for_group=False), 0.0)
