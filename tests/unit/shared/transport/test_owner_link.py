@@ -107,6 +107,6 @@ def test_without_an_owner_the_question_says_where_it_was_asked(owners: Owners) -
         raise AssertionError
 
     peer.recv = never
-    link = OwnerLink(NOWHERE, lambda *_: peer)  # type: ignore[arg-type]
+    link = OwnerLink(NOWHERE, lambda *_: peer)  # type: ignore[arg-type]  # The peer is ours.
     with pytest.raises(NoAnswerError, match=r"no owner at ipc:///nowhere/admin\.sock"):
         asyncio.run(link.ask(StatusRequest(), timeout_s=0.01))
