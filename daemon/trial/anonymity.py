@@ -21,9 +21,10 @@ from daemon.adapter.recording import FORMAT, SUFFIX, VERSION, RecordedInput, rea
 from shared.dra.special_claim import ANNOTATION
 from shared.errors import ConfigurationError
 from shared.faults import UNDECODABLE
+from shared.kube.csi_translation import DRIVERS_OF_PLUGINS
 from shared.kube.decode import INITIAL_EVENTS_END
 from shared.kube.foreign_groups import FOREIGN_GROUPS
-from shared.kube.pod_group_rules import TOPOLOGY_KEYS
+from shared.kube.pod_group_rules import ELASTIC, TOPOLOGY_KEYS
 from shared.kube.volume_names import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from shared.plugins.volumes.csi_node_columns import MIGRATED_PLUGINS
 from shared.plugins.volumes.volume_rules import BETA_STORAGE_CLASS
@@ -37,11 +38,12 @@ _KEPT: Final = frozenset(
     {"kind", "apiVersion", "type", "phase", "operator", "effect", "status", "reason", "protocol",
      "restartPolicy", "preemptionPolicy", "whenUnsatisfiable", "nodeAffinityPolicy", "accessModes",
      "nodeTaintsPolicy", "volumeBindingMode", "volumeMode", "resourceVersion", "schedulerName",
-     "policy", "allocationMode", "continue", "disruptionMode"}
+     "policy", "allocationMode", "continue", "disruptionMode", "declaredFeatures",
+     "extendedResourceName", "bindingConditions", "bindingFailureConditions"}
 )  # fmt: skip
 _NAMES_OF_GROUPS: Final = {each.named_by for each in FOREIGN_GROUPS.values()}
 _ANNOTATIONS: Final = _NAMES_OF_GROUPS | {
-    ANNOTATION, BETA_STORAGE_CLASS, BIND_COMPLETED, BOUND_BY_CONTROLLER, INITIAL_EVENTS_END,
+    ANNOTATION, BETA_STORAGE_CLASS, BIND_COMPLETED, BOUND_BY_CONTROLLER, ELASTIC, INITIAL_EVENTS_END,
     MIGRATED_PLUGINS, SELECTED_NODE, TOPOLOGY_KEYS,
 }  # fmt: skip
 """That somebody reads; some hold several names, with commas between them."""
@@ -49,9 +51,12 @@ _NAMED_BY_KUBERNETES: Final = re.compile(
     r"(?:[\w.-]+\.)?(?:kubernetes|k8s)\.io/|^(?:cpu|memory|pods)$"
 )
 _ITSELF: Final = re.compile(
-    r"-?\d+(?:\.\d+)?(?:[numkKMGTPE]i?)?|\d{4}-\d\d-\d\dT[\d:.]+Z|true|false|default|kube-[\w-]+|"
+    r"-?\d+(?:\.\d+)?(?:[numkKMGTPE]i?|[eE][+-]?\d+)?|\d{4}-\d\d-\d\dT[\d:.]+Z|true|false|default"
+    r"|latest|metadata\.name|0\.0\.0\.0|kube-[\w-]+|/|:|__|"
 )
 """Amounts, numbers, times, and a few names that say nothing of anybody."""
+_SEPARATOR: Final = re.compile("(/|:|__)")
+"""In texts of which somebody reads parts: an image and its tag, a device's domain and name, zones."""
 _MAPS: Final = frozenset({"labels", "matchLabels", "nodeSelector", "selector", "parameters"})
 _FIELDS_OF_SELECTORS: Final = frozenset({"matchLabels", "matchExpressions", "nodeSelectorTerms"})
 
@@ -63,7 +68,14 @@ class Anonymiser:
         self._salt = secrets.token_bytes(16)
 
     def text(self, text: str) -> str:
-        if _ITSELF.fullmatch(text) or _NAMED_BY_KUBERNETES.match(text) or text in _NAMES_OF_GROUPS:
+        if _NAMED_BY_KUBERNETES.match(text) or text in _NAMES_OF_GROUPS | DRIVERS_OF_PLUGINS:
+            return text
+        if _ITSELF.fullmatch(text):
+            return text
+        return "".join(map(self._part, _SEPARATOR.split(text)))
+
+    def _part(self, text: str) -> str:
+        if _ITSELF.fullmatch(text):
             return text
         return "x" + hashlib.sha256(self._salt + text.encode()).hexdigest()[:12]
 

@@ -67,6 +67,11 @@ _PLUGIN_BY_FIELD: Final = {
 """Source field of a volume -> its plugin (migrated: isCSIMigrationOnForPlugin in
 pkg/scheduler/framework/plugins/volumebinding/binder.go, v1.36)."""
 
+DRIVERS_OF_PLUGINS: Final = frozenset(
+    name for plugin in _PLUGIN_BY_FIELD.values() for name in (plugin.driver, plugin.topology_key)
+)
+"""Names that mean something by themselves: drivers, and labels that they give to nodes."""
+
 _PLUGIN_BY_NAME: Final = {plugin.name: plugin for plugin in _PLUGIN_BY_FIELD.values()}
 
 

@@ -179,7 +179,8 @@ class GroupCycle:
         return self._replica.view.topology(level.key)
 
     def _placements(self, levels: list[TopologyLevel]) -> list[Placement]:
-        """Of the first of the levels, by name: those within one domain of each of the others."""
+        """Of the first of the levels: those within one domain of each of the others. Not in the order of
+        their names, so that a recording without these is decided alike."""
         topology = self._topology(levels[0])
         found: list[Placement] = []
         for domain in range(topology.domain_count):
@@ -188,7 +189,7 @@ class GroupCycle:
             is_asked_for = levels[0].required_domain in (None, name)
             if is_asked_for and all(self._is_within(rows, level) for level in levels[1:]):
                 found.append(Placement(name, rows, domain))
-        return sorted(found, key=lambda placement: placement.name)
+        return found
 
     def _is_within(self, rows: Rows, level: TopologyLevel) -> bool:
         domains = self._topology(level).domain_of_row[rows]

@@ -1,6 +1,7 @@
 """Recorded days: judged in the shadow, decided anew by other configurations, made anonymous."""
 
 import json
+import random
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ from shared.config import SchedulerConfiguration, parse_configuration
 from shared.errors import OperationalError
 from shared.kube.decode import INITIAL_EVENTS_END
 from shared.kube.foreign_groups import FOREIGN_GROUPS
-from shared.kube.pod_group_rules import TOPOLOGY_KEYS
+from shared.kube.pod_group_rules import ELASTIC, TOPOLOGY_KEYS
 from shared.kube.resources import ALL_KINDS
 from shared.kube.volume_names import SELECTED_NODE
 from shared.messages.to_owner import NodeChanged, ObjectRejected, PodChanged
@@ -350,6 +351,72 @@ def test_what_is_no_kind_of_pod_groups_is_refused(
     with pytest.raises(SystemExit):
         replay.main([str(day), "--pod-groups", "nobody"])
     assert "--pod-groups nobody: must be one of" in capsys.readouterr().err
+
+
+class RackedDay(Day):
+    """Its nodes are in racks, and each has one of three images."""
+
+    def _node(self, name: str, cpu: str) -> dict[str, Any]:
+        item, number = super()._node(name, cpu), int(name[1:])
+        item["metadata"]["labels"]["example.com/rack"] = f"rack-{number % 3}"
+        images = [{"names": [f"registry/tool-{number % 3}:latest"], "sizeBytes": 500_000_000}]
+        item["status"]["images"] = images
+        return item
+
+
+def decisions(day: Path) -> list[tuple[int, int]]:
+    """Who is where, told by the order in which pods and nodes came."""
+    pods, nodes = dict[str, None](), dict[str, None]()
+    for _, some in moments(day):
+        for one in some:
+            match one:
+                case PodChanged(pod):
+                    pods[pod.key] = None
+                case NodeChanged(node):
+                    nodes[node.metadata.name] = None
+                case _:
+                    pass
+    found, order, rows = placed_in(day, PREEMPTING), list(pods), list(nodes)
+    return sorted((order.index(pod), rows.index(node)) for pod, node in found.items())
+
+
+def test_without_its_names_each_pod_of_a_recording_goes_where_it_went(tmp_path: Path) -> None:
+    """As they do not decide among equals, and what decides is kept: who is elastic, which image, which
+    node a daemon is for."""
+    draw = random.Random(2)
+    made = RackedDay(tmp_path / "day", {f"n{number}": "4" for number in range(9)})
+    gang = {"schedulingPolicy": {"gang": {"minCount": 2}}, "priority": 1}
+    rack = {"schedulingConstraints": {"topology": [{"key": "example.com/rack"}]}}
+    made.group("elastic", gang, **{ELASTIC: "true"})
+    for number in range(3):
+        made.group(f"racked{number}", {**gang, **rack})
+    for number in range(40):
+        group = draw.choice(("elastic", "racked0", "racked1", "racked2", ""))
+        more: dict[str, Any] = {"schedulingGroup": {"podGroupName": group}} if group else {}
+        if not group:
+            fields = [{"key": "metadata.name", "operator": "In", "values": [f"n{number % 9}"]}]
+            required = {"nodeSelectorTerms": [{"matchFields": fields}]}
+            node_affinity = {"requiredDuringSchedulingIgnoredDuringExecution": required}
+            more = {"affinity": {"nodeAffinity": node_affinity}, "priority": 9}
+        asked = {"requests": {"cpu": draw.choice("12")}}
+        container = {"name": "c", "image": f"registry/tool-{number % 3}", "resources": asked}
+        made.pod(f"p{number}", event="ADDED", **{"priority": 1, "containers": [container], **more})
+    made.end()
+    found = decisions(tmp_path / "day")
+    assert len(found) > 20
+    for number in range(3):
+        out = tmp_path / f"out{number}"
+        assert replay.main([str(tmp_path / "day"), "--anonymise", str(out)]) == 0
+        assert decisions(out) == found
+
+
+def test_of_a_text_of_which_decisions_read_parts_these_are_still_to_be_told_apart() -> None:
+    text = Anonymiser().text
+    assert text(f"{SECRET}/tool:latest") == f"{text(SECRET)}/{text('tool')}:latest"
+    assert text(f"{SECRET}__zone") == f"{text(SECRET)}__{text('zone')}"
+    assert SECRET not in text(f"{SECRET}/tool")
+    for meant in ("metadata.name", "0.0.0.0", "1e3", "ebs.csi.aws.com", "topology.gke.io/zone"):
+        assert text(meant) == meant
 
 
 def test_annotations_that_somebody_reads_are_kept_name_by_name() -> None:
