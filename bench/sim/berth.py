@@ -6,7 +6,7 @@ would give it real ones. When it dies its children die with it, and a service ma
 
 import math
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +35,7 @@ from shared.child_plan import ChildPlan
 from shared.config import SchedulerConfiguration, parse_configuration
 from shared.errors import ConfigurationError
 from shared.framework.feature_gates import parse_feature_gates
+from shared.kube.resources import KINDS_BY_PLURAL
 from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 from shared.transport.channels import Channel
@@ -128,6 +129,7 @@ class Berth:
         configurations: Sequence[str],
         runtime_dir: Path,
         feature_gates: str = "",
+        kinds: Collection[str] = tuple(KINDS_BY_PLURAL),
         gang_reservation_s: float = 0.0,
     ) -> None:
         """`configurations`: as text, the first of which it starts with."""
@@ -162,6 +164,7 @@ class Berth:
             clock=MachineClock(simulation),
             registry=InTreeRegistry(gates, entry_points=PLUGINS),
             gates=gates,
+            kinds=kinds,
             prefix=prefix,
             binder_count=binder_count,
             gang_reservation_s=gang_reservation_s,

@@ -1,4 +1,5 @@
-"""Whether a worker's copy is what the owner holds, column by column and object by object.
+"""Whether a worker's copy that has every delta is what the owner holds, column by column and object by
+object.
 
 Ids of names may differ between the two; what they stand for may not.
 """
@@ -8,6 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from bench.sim.berth import Berth
+from bench.sim.schedule import SimulatedFailure
+from bench.sim.sim_processes import OwnerProcess, ScorerProcess
 from daemon.core.cache import Cache
 from shared.columns.schema import COMMON_COLUMNS, NODE_COLUMNS, USAGE_COLUMNS
 from shared.columns.table import NodeTable
@@ -37,37 +41,90 @@ POD_COLUMNS: Final = (
 )
 
 
-def differences(cache: Cache, replica: Replica) -> list[str]:
-    """Of an owner and a copy that has every delta; no placement of the worker's own lies on top."""
+class Copies:
+    """Of the workers of one berth; each state of one is looked at once."""
+
+    def __init__(self, berth: Berth) -> None:
+        self._berth = berth
+        self._compared: dict[str, tuple[int, int, int]] = {}
+        """Worker -> epoch, sequence and generation of what was held against the owner's last."""
+        self._alike: dict[str, tuple[object, ...]] = {}
+        """Worker -> its life, the owner's, and the versions of objects that both had and were alike."""
+
+    def look_at(self, scorer: ScorerProcess) -> None:
+        """After each turn of a worker."""
+        owner, replica = self._berth.owner, scorer.loop.replica
+        if owner is None or not replica.is_settled or not has_all(scorer, owner):
+            return
+        compared = (replica.epoch, replica.sequence, replica.generation)
+        if self._compared.get(scorer.name) == compared:
+            return
+        self._compared[scorer.name] = compared
+        cache = owner.state.cache
+        alike = (scorer, owner, cache.objects.version, replica.objects.version)
+        found = _node_differences(cache, replica) or _pod_differences(cache, replica)
+        if not found and self._alike.get(scorer.name) != alike:
+            found = _object_differences(cache, replica)
+            self._alike[scorer.name] = alike
+        for difference in found:
+            raise SimulatedFailure("copy", f"{scorer.name}: {difference} is not the owner's")
+        mine = sorted(cache.view.nominations.all())
+        if mine != sorted(replica.view.nominations.all()):
+            raise SimulatedFailure("copy", f"{scorer.name}: nominations are not the owner's")
+
+
+def has_all(scorer: ScorerProcess, owner: OwnerProcess) -> bool:
+    """Nothing is to be told to the worker."""
+    state, replica = owner.state, scorer.loop.replica
+    known = state.scorers.get(scorer.sockets.identity)
+    return (
+        replica.is_whole
+        and replica.epoch == owner.epoch
+        and known is not None
+        and known.is_ready  # Deltas that nobody listens to have no numbers of their own.
+        and replica.sequence == state.snapshots.sequence
+        and state.snapshots.is_current(state.scorers.settled())
+    )
+
+
+def _node_differences(cache: Cache, replica: Replica) -> list[str]:
+    """No placement of the worker's own lies on top."""
     ours, theirs = cache.nodes, replica.nodes
     rows = ours.present_rows()
     if not np.array_equal(rows, theirs.present_rows()):
         return ["other nodes than the owner"]
+    if not len(rows):
+        return []
     found = [
-        name for name in PLAIN if (getattr(ours, name)[rows] != getattr(theirs, name)[rows]).any()
+        name
+        for name in PLAIN
+        if getattr(ours, name)[rows].tobytes() != getattr(theirs, name)[rows].tobytes()
     ]
-    for row in rows.tolist():
-        found += [
-            name
-            for name, values in NAMED.items()
-            if values(ours)[getattr(ours, name)[row]] != values(theirs)[getattr(theirs, name)[row]]
-        ]
-        if _labels(ours, row) != _labels(theirs, row):
-            found.append("labels")
-    count = len(ours.resources)
-    for name in ("requested", "allocatable"):
-        if (getattr(ours, name)[:count, rows] != getattr(theirs, name)[:count, rows]).any():
+    for name, values in NAMED.items():
+        if _told(ours, name, values, rows) != _told(theirs, name, values, rows):
             found.append(name)
-    return found + _pod_differences(cache, replica) + _object_differences(cache, replica)
+    if _labels(ours, rows) != _labels(theirs, rows):
+        found.append("labels")
+    count = len(ours.resources)
+    return found + [
+        name
+        for name in ("requested", "allocatable")
+        if (getattr(ours, name)[:count, rows] != getattr(theirs, name)[:count, rows]).any()
+    ]
 
 
-def _labels(nodes: NodeTable, row: int) -> dict[str, str]:
-    ids = nodes.labels[: len(nodes.label_keys), row].tolist()
-    return {
-        key: nodes.label_values.values[value_id]
-        for key, value_id in zip(nodes.label_keys.values, ids, strict=True)
-        if value_id
-    }
+def _told(nodes: NodeTable, name: str, values: Callable[[NodeTable], Any], rows: Any) -> list[Any]:
+    """What the ids of a column stand for."""
+    of = values(nodes)
+    return [of[each] for each in getattr(nodes, name)[rows].tolist()]
+
+
+def _labels(nodes: NodeTable, rows: Any) -> list[dict[str, str]]:
+    keys, of = nodes.label_keys.values, nodes.label_values.values
+    return [
+        {key: of[value_id] for key, value_id in zip(keys, ids, strict=True) if value_id}
+        for ids in nodes.labels[: len(nodes.label_keys), rows].T.tolist()
+    ]
 
 
 def _pod_differences(cache: Cache, replica: Replica) -> list[str]:

@@ -1,7 +1,6 @@
-"""What a process still holds of pods that are gone: every text that it can reach, looked through.
+"""What berth still holds of pods that are gone: in the usual places, and every text that it can reach.
 
-A dictionary that nobody empties shows here whatever it is called; `Judge.check_nothing_is_kept` knows
-the usual places by name.
+A dictionary that nobody empties shows whatever it is called.
 """
 
 import gc
@@ -12,6 +11,8 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from bench.sim.berth import Berth
+from bench.sim.schedule import SimulatedFailure
 from daemon.core.pod_lifecycle import Story
 from shared.framework.class_index import ClassIndex
 from shared.framework.cluster_view import ClusterView
@@ -23,6 +24,34 @@ _SKIPPED: Final = (
 )  # fmt: skip
 """A `Story` is to tell of what is gone, and bounded; what an `ObjectStore` holds is there; a
 `ClassIndex` catches up when it is asked, and has a bound of its own."""
+
+
+def judge_nothing_is_kept(berth: Berth, gone: Collection[str]) -> None:
+    """Raises where anything is left when all objects are gone; `gone`: uids of pods that there were."""
+    owner = berth.owner
+    assert owner is not None, "judged at rest"
+    state = owner.state
+    kept = {
+        "pods of the cache": state.cache.pod_count(),
+        "nodes": len(state.cache.node_infos()),
+        "pods of the queue": len(state.queue),
+        "classes": len(list(state.cache.classes)),
+        "attempts": state.scorers.attempt_count(),
+        "bindings": state.binders.in_flight_count(),
+        "nominations": len(state.cache.view.nominations),
+        "victims": state.nominations.in_flight_count(),
+        "assumptions": sum(
+            len(state.cache.objects.assumed(kind)) for kind in state.cache.objects.assumed_kinds()
+        ),
+        "events in flight": sum(state.queue.events_in_flight().values()),
+    }
+    for what, count in kept.items():
+        if count:
+            raise SimulatedFailure("kept", f"{count} {what} when nothing is left")
+    roots = [(owner.name, owner.state), *((each.name, each.loop) for each in berth.scorers)]
+    for process, root in roots:
+        for told in holders(root, gone):
+            raise SimulatedFailure("kept", f"{process}: the uid of a pod that is gone: {told}")
 
 
 def holders(root: object, texts: Collection[str]) -> list[str]:

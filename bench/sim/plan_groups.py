@@ -14,7 +14,9 @@ GROUPS: Final = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
 ALWAYS: Final = ("GenericWorkload", "GangScheduling")
 WAIT_S: Final = 70.0
 """Room is held after 20 s, for as long, and again."""
-SOMETIMES: Final = ("TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption")
+AWARE: Final = "WorkloadAwarePreemption"
+SOMETIMES: Final = ("TopologyAwareWorkloadScheduling", AWARE)
+HOLDS_S: Final = 20.0
 
 
 def feature_gates(seed: int, features: Container[str]) -> str:
@@ -28,10 +30,14 @@ def feature_gates(seed: int, features: Container[str]) -> str:
 
 def reservation_s(seed: int, features: Container[str]) -> float:
     """How long a gang waits for room to be held, and for how long that is; longer than whoever looks
-    whether all is at rest."""
+    whether all is at rest. Always, where others have to go for a group as a whole: nobody else keeps
+    what they leave for it (submitPodGroupAlgorithmResult in pkg/scheduler/schedule_one_podgroup.go,
+    v1.36.2, nominates only pods that have a place already), so others may take it each time, for ever."""
     if "pod_groups" not in features:
         return 0.0
-    return random.Random(f"plan/{seed}/reservation").choice((0.0, 20.0))
+    if AWARE in feature_gates(seed, features):
+        return HOLDS_S
+    return random.Random(f"plan/{seed}/reservation").choice((0.0, HOLDS_S))
 
 
 def while_gangs_wait(draw: Draw) -> list[Action]:

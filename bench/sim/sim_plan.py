@@ -13,6 +13,7 @@ from bench.sim.deadly import SimulatedDeath
 from bench.sim.draw import Action, Draw
 from bench.sim.extender import CONFIGURATION
 from bench.sim.permit import SimulatedGroup
+from shared.kube.resources import KINDS_BY_PLURAL
 
 LASTS_S: Final = (2.0, 12.0)
 """From the first action to the last."""
@@ -55,6 +56,19 @@ OTHERWISE: Final = (
 """What a file may say next; the last is refused."""
 
 
+ALL_KINDS_EACH: Final = 4
+"""In one seed of so many the API server serves all kinds, in the others those that the plan has objects
+of: watches of nothing at all find as much in a fourth of the seeds, and are a tenth of what one costs."""
+ALWAYS_KINDS: Final = ("nodes", "pods", "namespaces")
+BUDGETS: Final = ("poddisruptionbudgets",)
+TOGETHER: Final = (
+    {"persistentvolumes", "persistentvolumeclaims", "storageclasses", "csinodes", "csidrivers",
+     "csistoragecapacities", "volumeattachments"},
+    {"resourceclaims", "deviceclasses", "resourceslices"},
+)  # fmt: skip
+"""Controllers and binders make objects of one kind for those of another."""
+
+
 class Plan(NamedTuple):
     """All that a seed means."""
 
@@ -68,6 +82,17 @@ class Plan(NamedTuple):
     berth_count: int = 1
     feature_gates: str = ""
     gang_reservation_s: float = 0.0
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Which there may be objects of, by their plurals; in some seeds simply all."""
+        if self.seed % ALL_KINDS_EACH == 0:
+            return frozenset(KINDS_BY_PLURAL)
+        paths = "/".join(str(each.what.get("path", "")) for each in self.actions).split("/")
+        plurals = {str(each.what.get("plural", "")) for each in self.actions}
+        budgets = BUDGETS if any(each.do == "create_budget" for each in self.actions) else ()
+        found = {*ALWAYS_KINDS, *budgets, *plurals, *paths} & KINDS_BY_PLURAL.keys()
+        return frozenset(found.union(*(some for some in TOGETHER if some & found)))
 
     @property
     def last_s(self) -> float:

@@ -7,7 +7,7 @@ dead with all that it knew.
 import asyncio
 import signal
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from bench.sim.links import AsyncEnd, Links, OwnerEnd, Pause, ScorerEnd
 from bench.sim.schedule import MachineClock, Process, SimulatedFailure, Simulation
 from bench.sim.virtual_loop import Network, VirtualLoop
 from daemon.adapter.api_source import ApiSource
+from daemon.adapter.event_source import MessageSink
 from daemon.adapter.kind_watch import WatchSettings
 from daemon.adapter.process import Adapter
 from daemon.leader.election import Terms
@@ -31,9 +32,10 @@ from shared.config import SchedulerConfiguration
 from shared.errors import OperationalError
 from shared.framework.feature_gates import FeatureGates
 from shared.in_hand import InHand
-from shared.kube.cluster_access import access_by_url
-from shared.kube.resources import ALL_KINDS
+from shared.kube.cluster_access import ClusterAccess, access_by_url
+from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL
 from shared.leader_election import LeaderElection
+from shared.messages.to_owner import KindUnavailable
 from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import RuntimeOptions
 from shared.transport.adapter_link import AdapterLink
@@ -58,7 +60,8 @@ PLUGINS: Final = (permit.PLUGIN, deadly.PLUGIN)
 """Of packages that are not ours, as it were."""
 
 
-setattr(typing, "_get_protocol_attrs", cache(getattr(typing, "_get_protocol_attrs")))  # noqa: B009, B010 # It is private.
+for _name in ("_get_protocol_attrs", "_is_callable_members_only"):
+    setattr(typing, _name, cache(getattr(typing, _name)))
 """Python 3.11 works out anew at each `isinstance` what a protocol asks for. A process asks some hundreds
 of times when it starts, and a simulation starts thousands of processes."""
 
@@ -89,6 +92,8 @@ class Machine:
     gate_path: Path
     gates: FeatureGates = field(default_factory=FeatureGates)
     gang_reservation_s: float = 0.0
+    kinds: Collection[str] = tuple(KINDS_BY_PLURAL)
+    """Which the API server serves."""
 
 
 class Life(NamedTuple):
@@ -344,20 +349,36 @@ def _new(machine: Machine, life: Life) -> AsyncProcess:
     return process
 
 
+class SourceOfSome(ApiSource):
+    """Watches a server that does not serve some kinds, as if it had asked for them."""
+
+    def __init__(self, missing: Sequence[str], access: ClusterAccess, **rest: Any) -> None:
+        super().__init__(access, **rest)
+        self._missing = missing
+
+    async def run(self, sink: MessageSink) -> None:
+        for plural in self._missing:
+            sink.put(KindUnavailable(plural, "not served"), len(plural))
+        await super().run(sink)
+
+
 def start_adapter(machine: Machine, life: Life) -> AsyncProcess:
     """One life of the watch adapter."""
     process, simulation = _new(machine, life), machine.simulation
     settings = WatchSettings(use_watch_list=simulation.rng("adapter").random() < 0.5)
     instance = f"{machine.prefix}{life.number}"
-    kinds = [
+    wanted = [
         kind for kind in ALL_KINDS if not kind.feature_gate or machine.gates[kind.feature_gate]
     ]
+    kinds = [kind for kind in wanted if kind.plural in machine.kinds]
+    missing = [kind.plural for kind in wanted if kind.plural not in machine.kinds]
 
     def open_end(_: Endpoints, identity: str) -> Any:
         return process.open_end(machine.links, Channel.ADAPTER, identity)
 
     async def main() -> int:
-        source = ApiSource(
+        source = SourceOfSome(
+            missing,
             access_by_url(ADDRESS, {}),
             seed=simulation.seed * 1000 + life.number,
             settings=settings,

@@ -31,7 +31,7 @@ REST_S_MAX: Final = 240.0
 """Parked pods are tried again after 300 s whether or not anything happened, and must not owe their node
 to that."""
 
-GARBAGE_MAX: Final = 20_000
+GARBAGE_MAX: Final = 200_000
 """So many objects come between two looks at the youngest: a seed makes millions, and leaves cycles only
 where a process has died."""
 
@@ -102,6 +102,7 @@ def play(plan: Plan, *, is_told: bool = False) -> Outcome:
                 configurations=plan.configurations,
                 runtime_dir=runtime_dir,
                 feature_gates=plan.feature_gates,
+                kinds=plan.kinds,
                 gang_reservation_s=plan.gang_reservation_s,
             )
             world.berths.append(berth)
@@ -152,7 +153,7 @@ def _play_acts(plan: Plan, simulation: Simulation, world: World, judges: Sequenc
             simulation.at(simulation.now_s + action.at_s, lambda each=action: world.carry_out(each))  # type: ignore[misc] # The loop's variable, kept.
     simulation.run_until(simulation.now_s + plan.last_s + 0.5)
     world.heal()
-    _rest(simulation, world, judges, CALM_S).conclude()
+    _rest(simulation, world, judges, CALM_S).at_rest.conclude()
     world.delete_everything()
     _rest(simulation, world, judges, EMPTY_CALM_S)
     for judge in judges:
@@ -168,7 +169,7 @@ def _rest(simulation: Simulation, world: World, judges: Sequence[Judge], calm_s:
         simulation.run_until(simulation.now_s + 0.5)
         world.collect_orphans()
         leading = [judge for judge in judges if judge.leads]
-        if len(leading) != 1 or not all(judge.is_at_rest() for judge in judges):
+        if len(leading) != 1 or not all(judge.at_rest.is_reached() for judge in judges):
             calm_since_s = math.inf
         elif calm_since_s == math.inf:
             calm_since_s = simulation.now_s

@@ -93,6 +93,8 @@ class World:
         self._controllers = Controllers(self)
         self._looked_at: dict[str, tuple[StoredObject | None, Json]] = {}
         """By uid."""
+        self._listed: dict[Table, tuple[int, list[Json]]] = {}
+        """Number of the next change -> what there was."""
         self._saved: list[tuple[Table, dict[str, StoredObject]]] = []
         self._saved_version = 0
 
@@ -108,6 +110,10 @@ class World:
         found: Json = orjson.loads(answer.body)
         return found
 
+    def may_be_spoilt(self, node_name: str) -> bool:
+        """Whether somebody else may have overcommitted the node."""
+        return node_name in self.spoilt_nodes or self.was_restored
+
     def carry_out(self, action: Action) -> None:
         self.simulation.tell(str(action))
         getattr(self, action.do)(**action.what)
@@ -115,10 +121,12 @@ class World:
     def objects(self, table: Table) -> Iterator[Json]:
         """All of a kind, in the order of their names; without those that cannot be made sense of.
         Nobody may change them: who asks again is given the same."""
-        for key in table.sorted_keys():
-            stored = table.objects[key]
-            if not is_poison(stored.name):
-                yield self._decoded(stored)
+        of, listed = self._listed.get(table, (-1, []))
+        if of != table.next_sequence:
+            stored = (table.objects[key] for key in table.sorted_keys())
+            listed = [self._decoded(each) for each in stored if not is_poison(each.name)]
+            self._listed[table] = table.next_sequence, listed
+        return iter(listed)
 
     def _decoded(self, stored: StoredObject) -> Json:
         """Most are looked at many times before they change."""
@@ -409,6 +417,7 @@ class World:
             berth.kill("adapter")
         store = self.server.cluster.store
         store.restore(self._saved_version, self._saved)
+        self._listed.clear()
         for pod in self.pods():
             meta = pod["metadata"]
             if "deletionTimestamp" in meta:  # Whoever was to end it goes on with that.

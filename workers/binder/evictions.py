@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from shared.clock import Clock
 from shared.kube.api_client import Api
-from shared.kube.api_errors import TRANSIENT, ApiError, Conflict, NotFound
+from shared.kube.api_errors import TRANSIENT, ApiError, NotFound
 from shared.messages.from_binder import VictimDone
 from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim, SetNomination
 from shared.telemetry.log import EventLog
@@ -153,12 +153,13 @@ class Evictor:
 
     async def _tried(self, call: Callable[[], Awaitable[None]]) -> str:
         """Tries until it works or makes no sense any more. Returns the problem; empty: it is done, or
-        the pod is gone or another one by now."""
+        the pod is gone. A conflict is a problem: the pod may be another one by now, but somebody may
+        also have been in the way, and whoever waits for room would wait for ever."""
         problem = ""
         for attempt in range(TRIES_MAX):
             try:
                 await call()
-            except (NotFound, Conflict):
+            except NotFound:
                 return ""
             except TRANSIENT as error:
                 problem = str(error)

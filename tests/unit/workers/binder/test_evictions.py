@@ -85,10 +85,19 @@ def test_a_victim_is_marked_first_and_deleted_by_uid() -> None:
     assert run.deleted == [victim()]
 
 
-@pytest.mark.parametrize("answer", [GONE, OTHER])
-def test_a_victim_that_is_gone_or_another_one_is_as_good_as_deleted(answer: Answer) -> None:
-    assert evicted(answer, answer).answers == [VictimDone(1, "")]
-    assert evicted(OK, answer).answers == [VictimDone(1, "")]
+def test_a_victim_that_is_gone_is_as_good_as_deleted() -> None:
+    assert evicted(GONE, GONE).answers == [VictimDone(1, "")]
+    assert evicted(OK, GONE).answers == [VictimDone(1, "")]
+
+
+@pytest.mark.parametrize("before", [[], [OK]])
+def test_a_conflict_is_a_problem_as_nobody_knows_whether_the_victim_is_another_one(
+    before: list[Answer],
+) -> None:
+    """Or nothing might ever wake whoever waits for the room of one that is still there."""
+    run = evicted(*before, OTHER)
+    assert run.answers == [VictimDone(1, str(OTHER))]
+    assert run.deleted == []
 
 
 @pytest.mark.parametrize("answer", [BROKEN, BUSY, LOST])

@@ -1,0 +1,236 @@
+"""What has come of a run once all is at rest: every pod is where it belongs, or fits nowhere.
+
+Who waits though there is room for it, or could be made, is a finding, but for what upstream does not
+tell such a pod either: each of these exceptions has the place in upstream beside it.
+"""
+
+from collections import Counter
+
+from bench.sim.berth import Berth
+from bench.sim.copies import has_all
+from bench.sim.draw import Json
+from bench.sim.gang_rules import is_in_group, judge_groups
+from bench.sim.judged_orders import JudgedOrders
+from bench.sim.oracle import (
+    OracleCluster,
+    OraclePod,
+    cluster_of,
+    may_be_the_first,
+    overcommitted,
+    pod_of,
+    where_it_fits,
+)
+from bench.sim.owner_opinion import OwnerOpinion
+from bench.sim.permit import GROUP
+from bench.sim.poison import is_poison
+from bench.sim.schedule import SimulatedFailure
+from bench.sim.sim_processes import OwnerProcess
+from bench.sim.slow_preemption import candidates
+from bench.sim.slow_storage import CannotTell
+from bench.sim.states import OTHER_KINDS, waiting
+from bench.sim.world import World
+from daemon.core.queue.queued_pod import Place, QueuedPod
+from shared.plugin_names import DYNAMIC_RESOURCES, INTER_POD_AFFINITY, NODE_VOLUME_LIMITS
+
+
+class AtRest:
+    """Of one berth."""
+
+    def __init__(
+        self,
+        world: World,
+        berth: Berth,
+        opinion: OwnerOpinion,
+        orders: JudgedOrders,
+        counts: Counter[str],
+    ) -> None:
+        self._world = world
+        self._berth = berth
+        self._opinion = opinion
+        self._orders = orders
+        self._counts = counts
+        self._moved = (0, 0)
+        """Assumptions and evictions that there were when somebody last asked for rest, without those of
+        pods that wait on Permit: one that a group has give its place up comes back for it, each time
+        after a back-off (`Preempt` in framework/runtime/waiting_pods_map.go, v1.36.2)."""
+
+    # Whether there is rest --------------------------------------------------------------------------
+
+    def is_reached(self) -> bool:
+        """Whether nothing is under way in berth, as far as can be seen. A list that failed is asked for
+        again after up to half a minute, and nothing shows until then."""
+        owner = self._berth.owner
+        if owner is None or not self._is_calm(owner):
+            return False
+        # A group that was in its back-off may have got its place since somebody last looked.
+        assumed_count = self._opinion.assumptions_count - self._opinion.permit_count
+        moved = (assumed_count, self._orders.evictions_count)
+        has_moved, self._moved = moved != self._moved, moved
+        return not (has_moved or (self._berth.may_write and self._drift(owner)))
+
+    def _is_calm(self, owner: OwnerProcess) -> bool:
+        state = owner.state
+        if not state.is_synced:
+            return False
+        if not self._berth.may_write:
+            return not state.cache.assumed_pods()
+        # Without nodes nobody rejects a pod, so nobody can say what would help it: it is tried for ever.
+        # So is a group that has no place, a pod whose place on Permit it takes, and an object that
+        # nobody can make sense of: each time after its back-off.
+        is_trying = any(
+            pod.place is not Place.UNSCHEDULABLE
+            for pod in state.queue
+            if not (
+                pod.record.group or _is_beyond(waiting(pod.record)) or is_poison(pod.record.name)
+            )
+        )
+        return not (
+            (is_trying and state.cache.node_count())
+            or state.cache.assumed_pods()
+            or state.binders.in_flight_count()
+            or state.nominations.in_flight_count()
+            or state.reservations.held  # For so long others are kept away.
+            or not state.scorers.ready()
+            or any(pod["metadata"].get("deletionTimestamp") for pod in self._world.pods())
+        )
+
+    def _what_is_left(self, owner: OwnerProcess | None) -> str:
+        if owner is None or not owner.state.is_synced:
+            return "the owner is not synced"
+        state = owner.state
+        told = [str(state.queue.pending_lengths())]
+        told += [f"{pod.record.key} {pod.place.value}" for pod in state.queue]
+        told += [
+            f"{pod.record.key} assumed on {pod.node_name}" for pod in state.cache.assumed_pods()
+        ]
+        told.append(f"bindings {state.binders.in_flight_count()}")
+        told.append(f"victims {state.nominations.in_flight_count()}")
+        told.append(f"workers {len(state.scorers.ready())}")
+        return "; ".join(told)
+
+    def _drift(self, owner: OwnerProcess) -> str:
+        """Where what the owner holds is not what there is; empty where it is."""
+        state = owner.state
+        there, held = {}, {}
+        for pod in self._world.pods():
+            if pod["status"].get("phase") not in ("Succeeded", "Failed"):
+                there[pod["metadata"]["uid"]] = pod["spec"].get("nodeName") or ""
+        for cached in state.cache.pods():
+            if is_poison(cached.record.key.partition("/")[2]):
+                continue
+            held[cached.record.uid] = cached.node_name
+        for queued in state.queue:
+            if is_poison(queued.record.key.partition("/")[2]):
+                continue
+            if queued.record.uid in held:
+                raise SimulatedFailure("two places", queued.record.key)
+            held[queued.record.uid] = ""
+        if there != held:
+            wrong = sorted(uid for uid in there | held if there.get(uid) != held.get(uid))
+            detail = f"{wrong[0]}: there {there.get(wrong[0])}, held {held.get(wrong[0])}"
+            return f"{len(wrong)} pods, {detail}"
+        nodes = {node["metadata"]["name"] for node in self._world.nodes()}
+        infos = [info for info in state.cache.node_infos() if not is_poison(info.name)]
+        names = {info.name for info in infos if info.node is not None}
+        return "" if nodes == names else f"nodes {sorted(nodes ^ names)}"
+
+    # What has come of it ----------------------------------------------------------------------------
+
+    def conclude(self) -> None:
+        """Once all has come to rest: every pod is where it belongs."""
+        owner = self._berth.owner
+        if owner is None or not self._is_calm(owner):
+            raise SimulatedFailure("no rest", self._what_is_left(owner))
+        drift = self._drift(owner)
+        if drift:
+            raise SimulatedFailure("drift", drift)
+        pods = self._world.pods()
+        cluster = cluster_of(self._world.nodes(), pods, self._namespaces(), self._objects())
+        for found in pods:
+            if not found["spec"].get("nodeName"):
+                self._judge_waiting(owner, found, cluster)
+        judge_groups(self._objects().get("podgroups", {}), pods, cluster, self._counts)
+        for scorer in self._berth.scorers:
+            if has_all(scorer, owner) and not scorer.loop.replica.is_settled:
+                raise SimulatedFailure("kept", f"{scorer.name}: a proposal that is judged long ago")
+        for node, what in overcommitted(cluster):
+            if node not in self._world.spoilt_nodes and not self._world.was_restored:
+                raise SimulatedFailure("overcommitted", f"{node}: {what}")
+
+    def _objects(self) -> dict[str, dict[str, Json]]:
+        """Of other kinds, by kind and key."""
+        found: dict[str, dict[str, Json]] = {}
+        for table in self._world.server.cluster.store.tables():
+            if table.resource.plural in OTHER_KINDS:
+                found[table.resource.plural] = {
+                    key: table.objects[key].decoded()
+                    for key in table.sorted_keys()
+                    if not is_poison(table.objects[key].name)
+                }
+        return found
+
+    def _namespaces(self) -> list[Json]:
+        return list(self._world.objects(self._world.server.cluster.namespaces))
+
+    def _judge_waiting(self, owner: OwnerProcess, found: Json, cluster: OracleCluster) -> None:
+        """A pod that waits fits nowhere, and no room can be made for it."""
+        pod = pod_of(found)
+        if found["spec"].get("schedulingGates") or _is_beyond(pod):
+            return
+        queued = owner.state.queue.get(pod.uid)
+        place = "nowhere" if queued is None else queued.place.value
+        assert queued is None or queued.place is not Place.IN_FLIGHT, "nothing is under way"
+        key = f"{pod.namespace}/{pod.name} ({place})"
+        try:
+            fits = where_it_fits(pod, cluster)
+            if queued is not None and NODE_VOLUME_LIMITS in queued.unschedulable_plugins:
+                # Nobody is told of a limit that goes with its CSINode (`EventsToRegister` in
+                # pkg/scheduler/framework/plugins/nodevolumelimits/csi.go, v1.36.2).
+                fits = [name for name in fits if name in cluster.told.get("csinodes", {})]
+            if self._opinion.devices_on_permit and _lacks_devices(queued):
+                fits = []
+            # A node that changed may have become one where room can be made; but only the plugins
+            # that rejected the pod there are asked what would help, and not those that kept
+            # preemption from it.
+            is_peaceful = pod.spec.get("preemptionPolicy") == "Never"
+            is_told = not is_peaceful and not _is_not_told_of_devices(pod, queued)
+            room = candidates(pod, cluster) if is_told else []
+        except CannotTell:
+            self._counts["untold"] += 1
+            return
+        if _is_woken_less(pod, queued, cluster):
+            return
+        if fits:
+            raise SimulatedFailure("waits though it fits", f"{key} on {', '.join(fits)}")
+        helped = [each.node for each in room if not self._world.may_be_spoilt(each.node)]
+        if helped:
+            raise SimulatedFailure("no room made", f"{key} on {', '.join(helped)}")
+
+
+# What upstream does not tell a pod ----------------------------------------------------------------
+
+
+def _is_woken_less(pod: OraclePod, queued: QueuedPod | None, cluster: OracleCluster) -> bool:
+    """Whether the pod may have to wait until it is tried again anyway, by what the hint of
+    InterPodAffinity looks at (isSchedulableAfterPodChange in interpodaffinity/plugin.go, v1.36.2): not
+    at labels of namespaces, by which the pod's own terms or those of others mean it, nor at pods that go
+    and were the last that the pod's affinity meant."""
+    terms = [pod.spec.get("affinity")]
+    if queued is not None and INTER_POD_AFFINITY in queued.unschedulable_plugins:
+        terms += [each.spec.get("affinity") for each in cluster.pods]
+    return "namespaceSelector" in str(terms) or may_be_the_first(pod, cluster)
+
+
+def _is_not_told_of_devices(pod: OraclePod, queued: QueuedPod | None) -> bool:
+    """Whether devices may be what kept preemption from the pod: DynamicResources did not reject it, so
+    it is not asked what a new device would help."""
+    return bool(pod.spec.get("resourceClaims")) and not _lacks_devices(queued)
+
+
+def _lacks_devices(queued: QueuedPod | None) -> bool:
+    return queued is not None and DYNAMIC_RESOURCES in queued.unschedulable_plugins
+
+
+def _is_beyond(pod: OraclePod) -> bool:
+    """Whether more than filters decides about a pod: it waits for others of its group."""
+    return GROUP in pod.labels or is_in_group(pod)

@@ -1,0 +1,107 @@
+"""What is told between the processes, held against what it is for.
+
+A placement is assumed on the node that its worker meant, bindings leave in the order in which their pods
+were assumed, and who is told to go makes room for whom it goes.
+"""
+
+from collections import Counter
+
+from bench.sim.berth import Berth
+from bench.sim.links import PeerEnd
+from bench.sim.oracle import AFFINITY, SPREAD, why_not
+from bench.sim.schedule import SimulatedFailure
+from bench.sim.sim_processes import OwnerProcess, ScorerProcess
+from bench.sim.slow_storage import CannotTell
+from bench.sim.states import States, waiting
+from bench.sim.world import World
+from shared.messages.from_scorer import Proposals
+from shared.messages.to_binder import BindPods, PreemptPods
+from shared.plugin_names import VOLUME_RESTRICTIONS
+from shared.transport.owner_sockets import Received
+
+
+class JudgedOrders:
+    """Of one berth."""
+
+    def __init__(self, world: World, berth: Berth, states: States, counts: Counter[str]) -> None:
+        self._world = world
+        self._berth = berth
+        self._states = states
+        self._counts = counts
+        self._meant: dict[tuple[bytes, int], list[str]] = {}
+        """(worker, number of its proposals) -> the nodes that it meant, in order."""
+        self.meant_for: dict[str, str] = {}
+        """Uid -> the node that the proposal in hand means for it."""
+        self._ready: tuple[object, ...] = ()
+        self._last_order: dict[bytes, int] = {}
+        self.evictions_count = 0
+
+    def hear(self, end: PeerEnd, message: object) -> None:
+        """What is sent."""
+        owner = self._berth.owner
+        if isinstance(message, Proposals) and isinstance(end.process, ScorerProcess):
+            nodes = end.process.loop.replica.nodes
+            names = [nodes.name_of(row) for row in message.placements.node_rows]
+            self._meant[end.identity, message.proposal_sequence] = names
+        elif isinstance(message, PreemptPods) and owner is not None:
+            self.evictions_count += sum(not each.is_given_up for each in message.victims)
+            self._judge_evictions(owner, message)
+        elif isinstance(message, BindPods) and owner is not None:
+            self._judge_order(owner, end, message)
+
+    def read(self, received: Received) -> None:
+        """What the owner is about to act on."""
+        owner, message = self._berth.owner, received.message
+        if owner is None or not isinstance(message, Proposals) or message.epoch != owner.epoch:
+            return
+        scorer = owner.state.scorers.get(received.peer)
+        names = self._meant.pop((received.peer, message.proposal_sequence), [])
+        if scorer is None:
+            return
+        for ticket, name in zip(message.placements.tickets, names, strict=True):
+            attempt = scorer.attempts.get(ticket)
+            if attempt is not None:
+                self.meant_for[attempt.pod.record.uid] = name
+
+    def _judge_order(self, owner: OwnerProcess, end: PeerEnd, message: BindPods) -> None:
+        binders = owner.state.binders
+        ready = (owner.epoch, *binders.peers(), binders.ready_count())
+        if ready != self._ready:  # What waits is spread anew.
+            self._ready, self._last_order = ready, {}
+        for order in binders.given(order.ticket for order in message.orders):
+            if order.bind.look_first:
+                continue
+            if order.number <= self._last_order.get(end.identity, 0):
+                told = f"{order.record.key} after pods that were assumed later"
+                raise SimulatedFailure("order of bindings", told)
+            self._last_order[end.identity] = order.number
+
+    def _judge_evictions(self, owner: OwnerProcess, message: PreemptPods) -> None:
+        """Once all that was to go from the node is gone, the pod that needs the room has it."""
+        cache = owner.state.cache
+        for order in message.victims:
+            queued = owner.state.queue.get(order.preemptor_uid)
+            victim = cache.get_pod(order.uid)
+            cluster = self._states.held_by(message.epoch, cache)
+            node = cluster.node(order.node_name)
+            if queued is None or node is None or victim is None:
+                continue  # It is gone already, or has changed its mind.
+            preemptor = waiting(queued.record)
+            there = cluster.on(node)
+            if any(other.priority > preemptor.priority for other in there):
+                continue  # One that matters more may have come since.
+            gone = [
+                other
+                for other in there
+                if (held := cache.get_pod(other.uid)) and (held.is_evicted or held.record.deleted)
+            ]
+            try:
+                problem = why_not(preemptor, node, cluster.without(gone), cluster)
+            except CannotTell:
+                self._counts["untold"] += 1
+                continue
+            if problem is None or problem.plugin in (SPREAD, AFFINITY, VOLUME_RESTRICTIONS):
+                continue  # Whoever has come to another node since then counts, too, or has its claim.
+            if node.name not in self._world.spoilt_nodes:
+                told = f"{order.namespace}/{order.name} goes from {node.name} for"
+                raise SimulatedFailure("eviction in vain", f"{told} {queued.record.key}: {problem}")

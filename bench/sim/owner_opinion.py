@@ -1,0 +1,196 @@
+"""Each decision of an owner held against the oracle's when it is made, on the state that it is for.
+
+What it assumes, what it refuses, whom it has go, and which pods it takes for unchanged. A decision that
+the oracle does not share is a finding. Workers' decisions: `second_opinion.py`.
+"""
+
+from collections import Counter
+from typing import Any
+
+from bench.sim.gang_rules import Begun
+from bench.sim.judged_orders import JudgedOrders
+from bench.sim.oracle import OracleCluster, why_not
+from bench.sim.permit import GROUP
+from bench.sim.schedule import SimulatedFailure
+from bench.sim.sim_processes import OwnerProcess
+from bench.sim.slow_pods import PORTS
+from bench.sim.slow_storage import CannotTell
+from bench.sim.states import States, waiting
+from bench.sim.world import World
+from daemon.core.cache import Cache
+from daemon.core.pod_classes import PodClass
+from daemon.core.pod_lifecycle import CachedPod
+from shared.kube.pod_record import PodRecord
+
+
+class OwnerOpinion:
+    """Listens to the owners of one berth."""
+
+    def __init__(
+        self, world: World, orders: JudgedOrders, states: States, counts: Counter[str]
+    ) -> None:
+        self._world = world
+        self._orders = orders
+        self._states = states
+        self._counts = counts
+        self.begun = Begun()
+        self.assumptions_count = 0
+        self.permit_count = 0
+        """Of all assumptions, those of pods that may have to wait on Permit."""
+        self.devices_on_permit = False
+        """Some of these had claims."""
+
+    def listen_to(self, owner: OwnerProcess) -> None:
+        """From its first turn on."""
+        cache = owner.state.cache
+        self._listen_to_assumptions(owner, cache)
+        self._listen_to_confirmations(cache)
+        self._listen_to_refusals(owner, cache)
+        self._listen_to_evictions(owner, cache)
+
+    # Assumptions ------------------------------------------------------------------------------------
+
+    def _listen_to_assumptions(self, owner: OwnerProcess, cache: Any) -> None:
+        assume_one, assume_many = cache.assume_pod, cache.assume_pods
+
+        def assume_pod(record: PodRecord, node_name: str, pod_class: PodClass) -> None:
+            self._check_assumption(owner, record, node_name)
+            assume_one(record, node_name, pod_class)
+            self.begun.assumed(cache, record)
+
+        def assume_pods(
+            records: list[PodRecord], rows: list[int], pod_class: PodClass
+        ) -> list[str]:
+            names: list[str] = [cache.nodes.name_of(row) for row in rows]
+            for record, name in zip(records, names, strict=True):
+                self._check_assumption(owner, record, name)
+            cache.assume_pod = assume_one  # What it calls itself.
+            names = assume_many(records, rows, pod_class)
+            cache.assume_pod = assume_pod
+            for record in records:
+                self.begun.assumed(cache, record)
+            return names
+
+        cache.assume_pod, cache.assume_pods = assume_pod, assume_pods
+
+    def _check_assumption(self, owner: OwnerProcess, record: PodRecord, node_name: str) -> None:
+        self.assumptions_count += 1
+        self._world.simulation.tell(f"    owner assumes {record.key} on {node_name}")
+        meant = self._orders.meant_for.pop(record.uid, node_name)
+        if meant != node_name:
+            raise SimulatedFailure("other node", f"{record.key} on {node_name}, not on {meant}")
+        cluster, pod = self._states.held_by(owner.epoch, owner.state.cache), waiting(record)
+        if GROUP in pod.labels:
+            self.permit_count += 1
+            self.devices_on_permit |= bool(pod.spec.get("resourceClaims"))
+        node = cluster.node(node_name)
+        if node is None:
+            raise SimulatedFailure("assumption", f"{record.key} on {node_name}, which is not there")
+        try:
+            problem = why_not(pod, node, cluster)
+        except CannotTell:
+            self._counts["untold"] += 1
+            return
+        is_spoilt = self._world.may_be_spoilt(node_name)
+        if problem is not None and not (problem.plugin == PORTS and is_spoilt):
+            # Host ports may be shared by somebody else's doing; the first pod to leave frees one.
+            raise SimulatedFailure("assumption", f"{record.key} on {node_name}: {problem}")
+
+    # Confirmations ----------------------------------------------------------------------------------
+
+    def _listen_to_confirmations(self, cache: Any) -> None:
+        confirm = cache.confirm_pod
+
+        def confirm_pod(record: PodRecord) -> CachedPod | None:
+            held = cache.get_pod(record.uid)
+            before = None if held is None else shown_of(held.record)
+            confirmed: CachedPod | None = confirm(record)
+            if confirmed is not None and shown_of(record) != before:
+                raise SimulatedFailure("short way", f"{record.key} was confirmed, but has changed")
+            return confirmed
+
+        cache.confirm_pod = confirm_pod
+
+    # Refusals ---------------------------------------------------------------------------------------
+
+    def _listen_to_refusals(self, owner: OwnerProcess, cache: Cache) -> None:
+        checker: Any = owner.state._facts.checker  # noqa: SLF001 # To listen.
+        passing = checker.passing
+
+        def passes(class_id: int, info: Any, profile: str, rows: Any, own_uid: str = "") -> Any:
+            ok = passing(class_id, info, profile, rows, own_uid)
+            for row, is_ok in zip(rows.tolist(), ok.tolist(), strict=True):
+                if not is_ok:
+                    self._check_refusal(owner, class_id, cache.nodes.name_of(row), own_uid)
+            return ok
+
+        checker.passing = passes
+
+    def _check_refusal(
+        self, owner: OwnerProcess, class_id: int, node_name: str, own_uid: str
+    ) -> None:
+        """What the owner does not let pass does not fit."""
+        self._counts["refusals"] += 1
+        cluster = self._states.held_by(owner.epoch, owner.state.cache)
+        pod = self._states.of_class(owner.epoch, class_id, own_uid)
+        node = cluster.node(node_name)
+        if node is None or self._world.may_be_spoilt(node_name):
+            return
+        try:
+            problem = why_not(pod, node, cluster)
+        except CannotTell:
+            self._counts["untold"] += 1
+            return
+        if problem is None:
+            told = f"a pod of class {class_id} fits on {node_name}"
+            raise SimulatedFailure("refused though it fits", told)
+
+    # Evictions --------------------------------------------------------------------------------------
+
+    def _listen_to_evictions(self, owner: OwnerProcess, cache: Cache) -> None:
+        nominations: Any = owner.state.nominations
+        commit = nominations.commit
+
+        def committed(attempt: Any, proposal: Any, *rest: Any, **named: Any) -> int | None:
+            cluster = self._states.held_by(owner.epoch, cache)
+            count: int | None = commit(attempt, proposal, *rest, **named)
+            if count is not None:
+                self._check_evictions(cache, cluster, attempt, proposal)
+            return count
+
+        nominations.commit = committed
+
+    def _check_evictions(
+        self, cache: Cache, cluster: OracleCluster, attempt: Any, proposal: Any
+    ) -> None:
+        """Whoever goes has to, as things are now."""
+        node = cluster.node(cache.nodes.name_of(proposal.node_row))
+        assert node is not None, "the owner looked"
+        pod = waiting(attempt.pod.record)
+        rows = {held.row: held.record.uid for held in cache.pods()}
+        uids = {rows[row] for row in proposal.victims}
+        gone = [other for other in cluster.on(node) if other.uid in uids]
+        self._counts["evictions"] += len(gone)
+        if self._world.may_be_spoilt(node.name):
+            return
+        try:
+            problem = why_not(pod, node, cluster.without(gone), cluster)
+            needless = [
+                other.name
+                for other in gone
+                if why_not(pod, node, cluster.without(set(gone) - {other}), cluster) is None
+            ]
+        except CannotTell:
+            self._counts["untold"] += 1
+            return
+        if problem is not None:
+            told = f"{len(gone)} pods go from {node.name} for {pod.name}: {problem}"
+            raise SimulatedFailure("eviction in vain", told)
+        if needless:
+            told = f"{needless} need not go from {node.name} for {pod.name}"
+            raise SimulatedFailure("eviction not needed", told)
+
+
+def shown_of(record: PodRecord) -> tuple[object, ...]:
+    """What the columns of pods show of one, beside its node."""
+    return bytes(record.template), record.deleted, record.started, record.is_preempted
