@@ -28,16 +28,20 @@ def feature_gates(seed: int, features: Container[str]) -> str:
     return ",".join(f"{gate}=true" for gate in gates)
 
 
+def waits(seed: int, features: Container[str]) -> bool:
+    """Whether a plan lasts until gangs have waited for so long that room is held for them."""
+    if "pod_groups" not in features:
+        return False
+    return random.Random(f"plan/{seed}/reservation").choice((False, True))
+
+
 def reservation_s(seed: int, features: Container[str]) -> float:
     """How long a gang waits for room to be held, and for how long that is; longer than whoever looks
-    whether all is at rest. Always, where others have to go for a group as a whole: nobody else keeps
-    what they leave for it (submitPodGroupAlgorithmResult in pkg/scheduler/schedule_one_podgroup.go,
-    v1.36.2, nominates only pods that have a place already), so others may take it each time, for ever."""
-    if "pod_groups" not in features:
-        return 0.0
-    if AWARE in feature_gates(seed, features):
-        return HOLDS_S
-    return random.Random(f"plan/{seed}/reservation").choice((0.0, HOLDS_S))
+    whether all is at rest. Also where others have to go for a group as a whole: nobody else keeps what
+    they leave for it (submitPodGroupAlgorithmResult in pkg/scheduler/schedule_one_podgroup.go, v1.36.2,
+    nominates only pods that have a place already), so others may take it each time, for ever."""
+    is_held = waits(seed, features) or AWARE in feature_gates(seed, features)
+    return HOLDS_S if is_held else 0.0
 
 
 def while_gangs_wait(draw: Draw) -> list[Action]:

@@ -58,7 +58,7 @@ OTHERWISE: Final = (
 
 ALL_KINDS_EACH: Final = 4
 """In one seed of so many the API server serves all kinds, in the others those that the plan has objects
-of: watches of nothing at all find as much in a fourth of the seeds, and are a tenth of what one costs."""
+of: watches of nothing find as much in a fourth of the seeds, and are a tenth of what one costs."""
 ALWAYS_KINDS: Final = ("nodes", "pods", "namespaces")
 BUDGETS: Final = ("poddisruptionbudgets",)
 TOGETHER: Final = (
@@ -112,15 +112,14 @@ def make_plan(seed: int) -> Plan:
         for each in drawn:
             made += MAKERS_LATER[each](draw)
         features += drawn
-    reservation_s = plan_groups.reservation_s(seed, features)
-    if reservation_s:
+    if plan_groups.waits(seed, features):
         draw.rng = random.Random(f"plan/{seed}/while gangs wait")
         made += plan_groups.while_gangs_wait(draw)
     actions = tuple(sorted(made, key=lambda action: action.at_s))
     berth_count = 2 if "election" in features else 1
     return Plan(
         seed, features, *counts, actions, configurations(features), berth_count,
-        plan_groups.feature_gates(seed, features), reservation_s,
+        plan_groups.feature_gates(seed, features), plan_groups.reservation_s(seed, features),
     )  # fmt: skip
 
 
