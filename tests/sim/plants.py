@@ -16,7 +16,7 @@ PLANTS = {
         "daemon.core.committer",
         "    passed: list[bool] = ok.tolist()\n",
         "    passed: list[bool] = [True] * len(run)\n",
-        found_by=7,
+        found_by=5,
     ),
     "a placement that came to nothing is not forgotten": Plant(
         "daemon.core.cache",
@@ -58,7 +58,7 @@ PLANTS = {
         "daemon.core.committer",
         "    ok &= nodes.incarnation[rows] <= generation\n",
         "",
-        found_by=277,
+        found_by=82,
     ),
     "a pod that was marked is confirmed in the short way": Plant(
         "daemon.core.cache",
