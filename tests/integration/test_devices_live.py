@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.live import LiveBerth, configuration
+from tests.support.live import EVENTS, LiveBerth, configuration
 from tests.support.live_cluster import LiveCluster
 
 pytestmark = pytest.mark.integration
 
 GROUP = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{GROUP}/namespaces/default/resourceclaims"
-EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 GPU = "example.com/gpu"
 
 

@@ -58,6 +58,7 @@ from shared.messages.admin import (
 from shared.runtime_options import RuntimeOptions
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import AdminClient, NoAnswerError
+from tests.support.live_cluster import EVENTS as EVENTS
 from tests.support.live_cluster import Json as Json
 from tests.support.live_cluster import LiveCluster
 from tests.support.waiting import HANG_S, Listed

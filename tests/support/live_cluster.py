@@ -25,6 +25,7 @@ CHECK_S: Final = 1.0
 """After so long without news we look whether the processes are still there."""
 CONFLICTS_MAX: Final = 20
 """berth writes a pod's condition once in an attempt, and an attempt needs an event."""
+EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/default/events"
 Json = dict[str, Any]
 
 

@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 
 from tests.integration.upstream.plugins import ENTRY_POINTS
-from tests.support.live import Json, LiveBerth, condition_of, configuration, enabled, profile
+from tests.support.live import (
+    EVENTS,
+    Fields,
+    Json,
+    LiveBerth,
+    condition_of,
+    configuration,
+    enabled,
+    profile,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -329,8 +338,15 @@ def test_a_gang_that_does_not_come_together_gives_its_room_back(live: LiveBerth)
         live.wait_call("Gang", "permit", f"a{index}")
     live.add_pod("late", cpu=2)
     assert live.bound("late") == "n1"
-    told = [live.unschedulable(f"a{index}") for index in range(2)]
-    assert any("rejected due to timeout" in text or "of the gang" in text for text in told), told
+
+    def tell_of_it(events: Fields) -> bool:
+        # Their conditions may say already that there is no room any more; events stay.
+        notes = [
+            event["note"] for event in events["items"] if event["reason"] == "FailedScheduling"
+        ]
+        return any("rejected due to timeout" in note or "of the gang" in note for note in notes)
+
+    live.wait(EVENTS, tell_of_it, "tell of the gang's end")
 
 
 def test_what_happens_in_the_cluster_can_decide_about_a_waiting_pod(live: LiveBerth) -> None:

@@ -13,6 +13,7 @@ import pytest
 from tests.integration.upstream.queueing_cases import affinity, on_nodes
 from tests.integration.upstream.scheduler_plugins import ENTRY_POINTS
 from tests.support.live import (
+    EVENTS,
     Fields,
     Json,
     LiveBerth,
@@ -23,8 +24,6 @@ from tests.support.live import (
 )
 
 pytestmark = pytest.mark.integration
-
-EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
 
 def _instead(name: str) -> Json:
