@@ -16,7 +16,7 @@ import msgspec
 
 from shared import exit_codes
 from shared.clock import BootClock
-from shared.errors import ConfigurationError
+from shared.errors import ConfigurationError, OperationalError
 from shared.leader_election import LeaderElection
 from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog, start_logging
@@ -83,6 +83,20 @@ def read_plan(path: Path) -> ChildPlan:
     except msgspec.DecodeError as error:
         problem = f"is no plan: {error}; berth run writes it for its processes"
         raise ConfigurationError(str(path), [problem]) from error
+
+
+def exit_code_of(role: str, run: Callable[[], int]) -> int:
+    """Runs it; errors of the outside become one line of the log and a status."""
+    log = EventLog(role)
+    try:
+        return run()
+    except ConfigurationError as error:
+        log.error("unusable_configuration", problem=str(error))
+        return exit_codes.UNUSABLE
+    except OperationalError as error:
+        event = f"{role}_failed"
+        log.error(event, problem=str(error))
+        return exit_codes.FAILED
 
 
 class ChildStart(NamedTuple):

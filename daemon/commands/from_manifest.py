@@ -25,7 +25,7 @@ GRACE_S: Final = 40
 """Longer than berth's own patience: 20 s for bindings in flight and 5 s for its processes to end."""
 
 
-def berths_manifest(path: Path, image: str = IMAGE) -> str:
+def berths_manifest(path: Path) -> str:
     """The manifest that takes the other's place, with what has no effect in comments on top.
 
     ConfigurationError names what cannot be used.
@@ -46,7 +46,7 @@ def berths_manifest(path: Path, image: str = IMAGE) -> str:
     spec = pod["spec"]
     container = spec["containers"][at]
     container.pop("args", None)
-    container["image"] = image
+    container["image"] = IMAGE
     container["command"] = ["berth", "run", *flags, f"--runtime-dir={RUNTIME_DIR}"]
     mount = {"name": RUNTIME_VOLUME, "mountPath": RUNTIME_MOUNT}
     volume = {"name": RUNTIME_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}}

@@ -13,10 +13,8 @@ from typing import Final
 from daemon.leader.election import Terms
 from daemon.leader.leader_assembly import LeaseCandidate
 from shared import exit_codes
-from shared.child_plan import ChildStart, child_start
+from shared.child_plan import ChildStart, child_start, exit_code_of
 from shared.clock import SystemClock
-from shared.errors import ConfigurationError, OperationalError
-from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.kubeconfig import find_access
 from shared.telemetry.log import EventLog
@@ -28,18 +26,11 @@ log: Final = EventLog("leader")
 def main(arguments: list[str]) -> int:
     """Runs until told to stop; the exit code."""
     start = child_start("leader", arguments)
-    try:
-        access = find_access(server=start.options.server, kubeconfig=start.options.kubeconfig)
-        return asyncio.run(_run(start, access))
-    except ConfigurationError as error:
-        log.error("unusable_configuration", problem=str(error))
-        return exit_codes.UNUSABLE
-    except OperationalError as error:
-        log.error("leader_failed", problem=str(error))
-        return exit_codes.FAILED
+    return exit_code_of("leader", lambda: asyncio.run(_run(start)))
 
 
-async def _run(start: ChildStart, access: ClusterAccess) -> int:
+async def _run(start: ChildStart) -> int:
+    access = find_access(server=start.options.server, kubeconfig=start.options.kubeconfig)
     loop = asyncio.get_running_loop()
     heartbeat = Heartbeat(start.heartbeat_fd)
     heartbeat.keep(loop)

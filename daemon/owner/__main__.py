@@ -6,10 +6,9 @@ import time
 from daemon.owner.owner_assembly import make_state
 from daemon.owner.owner_loop import OwnerLoop
 from shared import exit_codes
-from shared.child_plan import ChildStart, child_start
+from shared.child_plan import ChildStart, child_start, exit_code_of
 from shared.clock import SystemClock
 from shared.config import load_configuration
-from shared.errors import ConfigurationError, OperationalError
 from shared.framework.feature_gates import parse_feature_gates
 from shared.in_hand import InHand
 from shared.plugins.in_tree import InTreeRegistry
@@ -26,14 +25,7 @@ log = EventLog("owner")
 def main(arguments: list[str]) -> int:
     """Runs until SIGTERM, or until the supervisor is gone."""
     start = child_start("owner", arguments)
-    try:
-        return _run(start)
-    except ConfigurationError as error:
-        log.error("unusable_configuration", problem=str(error))
-        return exit_codes.UNUSABLE
-    except OperationalError as error:
-        log.error("owner_failed", problem=str(error))
-        return exit_codes.FAILED
+    return exit_code_of("owner", lambda: _run(start))
 
 
 def _run(start: ChildStart) -> int:

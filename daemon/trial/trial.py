@@ -44,6 +44,7 @@ from workers.scorer.replica import Replica
 
 _PEER: Final = b"trial"
 _EPOCH: Final = 1
+_START_S: Final = 0.0
 
 
 class Placed(NamedTuple):
@@ -72,7 +73,6 @@ class Trial:
         self,
         config: SchedulerConfiguration,
         options: RuntimeOptions,
-        now_s: float = 0.0,
         *,
         decides: bool = True,
     ) -> None:
@@ -87,7 +87,7 @@ class Trial:
             pod_groups=options.pod_groups, gang_reservation_s=options.gang_reservation_s
         )
         alone = replace(config, extenders=())
-        self.state = make_state(alone, gates, registry, of_owner, _EPOCH, now_s)
+        self.state = make_state(alone, gates, registry, of_owner, _EPOCH, _START_S)
         self.placed: dict[str, Placed] = {}
         """By uid: those that found a node here, whatever became of them."""
         self.evicted: dict[str, Evicted] = {}
@@ -110,7 +110,7 @@ class Trial:
         ]
         if decides:
             events.append(ScorerSaid(_PEER, ScorerHello(PROTOCOL_VERSION, 0, "trial")))
-        self._settle(events, now_s)
+        self._settle(events, _START_S)
 
     @property
     def view(self) -> ClusterView:

@@ -88,7 +88,6 @@ class OwnerSockets(Closing):
         self._poll_list: list[tuple[RawSocket | int, int]] = [
             (socket, zmq.POLLIN) for socket in self._sockets.values()
         ]
-        self._channel_of = {socket: channel for channel, socket in self._sockets.items()}
         self.ready_fds: list[int] = []
         """Watched file descriptors that were readable in the last `poll`."""
 

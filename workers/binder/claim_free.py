@@ -21,7 +21,7 @@ from shared.kube.api_errors import ApiError, NotFound, TransportError, read_answ
 from shared.messages.to_binder import BindPod, ReleaseClaim
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import delete_options
-from workers.binder.bind_call import Sleep, pod_path
+from workers.binder.bind_call import pod_path
 from workers.binder.claim_bind import FINALIZER
 from workers.binder.claim_lines import ClaimLines, read_claim, resource_claim_path
 
@@ -50,11 +50,10 @@ class _Target(NamedTuple):
 class ClaimFreer:
     """Frees claims, any number at a time."""
 
-    def __init__(self, api: Api, lines: ClaimLines, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, api: Api, lines: ClaimLines) -> None:
         """`lines`: those of everybody in this process who writes to claims."""
         self._api = api
         self._lines = lines
-        self._sleep = sleep
         self._log = EventLog("binder.claims")
 
     async def undo(self, order: BindPod) -> None:
@@ -102,7 +101,7 @@ class ClaimFreer:
                         return None
                     except (ApiError, TransportError) as error:
                         problem = str(error)
-                    await self._sleep(PAUSE_S)
+                    await asyncio.sleep(PAUSE_S)
         except TimeoutError:
             self._log.warning("claim_not_freed", claim=target.path, problem=problem)
 

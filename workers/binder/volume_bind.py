@@ -20,7 +20,7 @@ from shared.kube.api_client import MERGE_PATCH, Api
 from shared.kube.api_errors import ApiError, Conflict, NotFound, TransportError, read_answer
 from shared.kube.volume_names import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from shared.messages.to_binder import BindPod, MakeVolume, TakeVolume, VolumeWork
-from workers.binder.bind_call import Sleep, pod_path
+from workers.binder.bind_call import pod_path
 
 POLL_S: Final = 1.0
 """As kube-scheduler looks."""
@@ -41,9 +41,8 @@ class VolumesFailed(NamedTuple):
 class VolumeBinder:
     """Binds the volumes of pods, any number at a time."""
 
-    def __init__(self, api: Api, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, api: Api) -> None:
         self._api = api
-        self._sleep = sleep
 
     async def bind(self, order: BindPod, work: VolumeWork) -> VolumesFailed | None:
         """None once all claims are bound. Ends after the work's time in any case."""
@@ -72,7 +71,7 @@ class VolumeBinder:
                 return VolumesFailed(f"binding volumes: {problem}")
             if is_done:
                 return None
-            await self._sleep(POLL_S)
+            await asyncio.sleep(POLL_S)
 
     # Writing -------------------------------------------------------------------------------------
 

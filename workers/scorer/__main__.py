@@ -7,11 +7,10 @@ import socket
 import sys
 
 from shared import exit_codes
-from shared.child_plan import ChildPlan, ChildStart, child_start
+from shared.child_plan import ChildPlan, ChildStart, child_start, exit_code_of
 from shared.clock import SystemClock
 from shared.collector import Collector
 from shared.config import SchedulerConfiguration, load_configuration, scoring_digest
-from shared.errors import ConfigurationError, OperationalError
 from shared.framework.feature_gates import parse_feature_gates
 from shared.kube.kubeconfig import find_access
 from shared.limits import PROCESSES_MAX
@@ -39,17 +38,14 @@ def main(arguments: list[str]) -> int:
         if remote is not None
         else child_start("scorer", arguments, is_one_of_many=True)
     )
-    try:
+
+    def run() -> int:
         if remote is not None:
             way = RemoteOwner(remote.connect, remote.server_key, remote.key)
             return _run(start, way, socket.gethostname())
         return _run(start, Endpoints(start.runtime_dir), f"scorer-{start.number}")
-    except ConfigurationError as error:
-        log.error("unusable_configuration", problem=str(error))
-        return exit_codes.UNUSABLE
-    except OperationalError as error:
-        log.error("scorer_failed", problem=str(error))
-        return exit_codes.FAILED
+
+    return exit_code_of("scorer", run)
 
 
 def _run(start: ChildStart, way: Endpoints | RemoteOwner, name: str) -> int:
