@@ -25,7 +25,7 @@ import yaml
 
 from shared.durations import parse_duration
 from shared.errors import ConfigurationError
-from shared.extenders.extender_config import ExtenderConfig, read_extenders
+from shared.extenders.extender_config import INT32_MAX, ExtenderConfig, read_extenders
 from shared.framework.feature_gates import OBEYED, FeatureGates
 from shared.framework.profiles import (
     DEFAULT_SCHEDULER_NAME,
@@ -41,8 +41,6 @@ from shared.yaml_fields import Field, Mapping, Problems, read_document
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
-
-INT32_MAX: Final = 2**31 - 1
 
 _REMOVED_PLUGINS: Final = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
 

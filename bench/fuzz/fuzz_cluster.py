@@ -16,10 +16,10 @@ from bench.sim.schedule import EPOCH_WALL_S, MachineClock, Process, SimulatedFai
 from bench.sim.sim_processes import Life, Machine, OwnerProcess, ScorerProcess
 from bench.sim.virtual_loop import Network
 from daemon.adapter.kind_feed import KindFeed
-from daemon.adapter.line_splitter import LineSplitter
 from daemon.core.invariants import problems
 from shared.config import SchedulerConfiguration
 from shared.errors import OperationalError
+from shared.kube.line_splitter import LineSplitter
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS
 from shared.messages.frames import PROTOCOL_VERSION, Buffer

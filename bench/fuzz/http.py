@@ -17,7 +17,6 @@ from bench.sim.schedule import EPOCH_WALL_S, MachineClock, Simulation
 from bench.sim.sim_processes import ADDRESS, AsyncProcess, new_process, start_api_server
 from bench.sim.virtual_loop import Network, VirtualLoop
 from daemon.adapter.kind_feed import KindFeed
-from daemon.adapter.line_splitter import LineSplitter
 from daemon.endpoints.access import TokenAccess
 from daemon.endpoints.health import Facts
 from daemon.endpoints.pages import Pages
@@ -26,6 +25,7 @@ from daemon.leader.election import LeaseRecord
 from daemon.leader.lease_object import LeaseObject
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
+from shared.kube.line_splitter import LineSplitter
 from shared.kube.resources import KINDS_BY_PLURAL, PODS
 
 PATIENCE_S: Final = 120.0

@@ -33,7 +33,6 @@ import msgspec
 
 from daemon.adapter.event_source import MessageSink
 from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
-from daemon.adapter.line_splitter import LineSplitter
 from daemon.adapter.unavailable_kinds import UnavailableKinds
 from daemon.adapter.watch_backoff import Backoff
 from shared.errors import OperationalError
@@ -50,6 +49,7 @@ from shared.kube.api_errors import (
 )
 from shared.kube.decode import UnreadableListError
 from shared.kube.http_connection import HttpStream
+from shared.kube.line_splitter import LineSplitter
 from shared.kube.resources import ResourceKind
 from shared.telemetry.log import EventLog
 

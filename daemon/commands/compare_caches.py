@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
-from urllib.parse import quote
 
 import msgspec
 
@@ -20,10 +19,10 @@ from daemon.supervisor.process_list import read_list
 from shared.child_plan import PLAN_NAME, read_plan
 from shared.errors import OperationalError
 from shared.kube.api.core_v1 import BriefPod
-from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import read_answer
 from shared.kube.kubeconfig import find_access
+from shared.kube.list_pages import list_pages
 from shared.messages.admin import CacheAnswer, CacheRequest, CompareRequest, TextAnswer
 from shared.telemetry.log import EventLog, start_logging
 from shared.transport.endpoints import Endpoints
@@ -156,16 +155,7 @@ def log_findings(comparison: CacheComparison) -> None:
 # What the API server shows ------------------------------------------------------------------------
 
 
-class _ListMeta(ApiStruct):
-    continue_token: str = msgspec.field(name="continue", default="")
-
-
-class _List(ApiStruct):
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-    items: list[BriefPod] = msgspec.field(default_factory=list)
-
-
-_decoder: Final = msgspec.json.Decoder(_List)
+_decoder: Final = msgspec.json.Decoder(BriefPod)
 
 
 async def _list(client: ApiClient) -> Shown:
@@ -185,13 +175,6 @@ async def _list(client: ApiClient) -> Shown:
 
 
 async def _items(client: ApiClient, path: str) -> list[BriefPod]:
-    items: list[BriefPod] = []
-    token = ""
-    while True:
-        more = f"&continue={quote(token)}" if token else ""
-        body = await client.get(f"{path}?limit={PAGE_SIZE}{more}", timeout_s=60.0)
-        page = read_answer(_decoder, body)
-        items += page.items
-        token = page.metadata.continue_token
-        if not token:
-            return items
+    """Of nodes, too: what is asked of them is the same."""
+    pages = list_pages(client, path, PAGE_SIZE, timeout_s=60.0)
+    return [read_answer(_decoder, item) async for page in pages for item in page.items or ()]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from shared.durations import parse_duration
+from shared.framework.feature_gates import BOOLEANS
 from shared.kube.foreign_groups import FOREIGN_GROUPS
 from shared.runtime_options import EndpointOptions, RuntimeOptions, default_runtime_dir
 from shared.telemetry.log import LEVELS
@@ -20,16 +21,11 @@ DEFAULTS: Final = RuntimeOptions()
 DEBUG_VERBOSITY: Final = 4
 """From -v=4 on kube-scheduler tells of each pod; so does our level debug."""
 
-_TRUTHS: Final = {
-    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
-    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
-}
-
 
 def truth(text: str) -> bool:
     """As Go's strconv.ParseBool."""
     try:
-        return _TRUTHS[text]
+        return BOOLEANS[text]
     except KeyError:
         raise ValueError from None  # argparse says which option, and what was given.
 

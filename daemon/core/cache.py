@@ -414,7 +414,7 @@ class Cache(CachedNodes):
             name_hash=name_hash(pod.record.name),
             group_id=group_id_of(pod.record),
         )
-        self.journal.pod_changed(pod.row)
+        self.journal.pods.append(pod.row)
 
     def _detach(self, pod: CachedPod) -> None:
         info = self._node_infos[pod.node_name]
@@ -431,7 +431,7 @@ class Cache(CachedNodes):
             info.pvc_refs = Counter(info.pvc_refs) - Counter(claims) or NO_CLAIMS
         self.pod_table.clear(pod.row)
         self._free_pod_rows.append(pod.row)
-        self.journal.pod_changed(pod.row)
+        self.journal.pods.append(pod.row)
         self._touch_usage(info.row)
         self._free_if_empty(info)
 

@@ -258,12 +258,12 @@ class CachedNodes:
     def _touch_usage(self, row: int) -> None:
         self.generation += 1
         self.nodes.generation[row] = self.generation
-        self.journal.usage_changed(row)
+        self.journal.usage.append(row)
 
     def _touch_node(self, row: int) -> None:
         self.generation += 1
         self.nodes.generation[row] = self.generation
-        self.journal.node_changed(row)
+        self.journal.node.append(row)
 
     def _touch_nodes(self, rows: Rows) -> None:
         """The same as `_touch_node` for each."""

@@ -86,15 +86,6 @@ class Journal:
         """Where a reader stands that has seen everything."""
         return Position(self.usage.position, self.node.position, self.pods.position)
 
-    def usage_changed(self, row: int) -> None:
-        self.usage.append(row)
-
-    def node_changed(self, row: int) -> None:
-        self.node.append(row)
-
-    def pod_changed(self, row: int) -> None:
-        self.pods.append(row)
-
     def since(self, position: Position) -> Changes | None:
         """What changed after `position`; None if that is longer ago than the journal reaches."""
         usage = self.usage.since(position.usage)

@@ -9,14 +9,14 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from shared.kube.quantity import INT64_MAX
+
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 """Indices of node rows, shape (n,)."""
 NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
-
-INT64_MAX: Final = (1 << 63) - 1
 
 # Resource rows of the (resource, node) matrices. Further ones are interned scalar resources.
 CPU: Final = 0

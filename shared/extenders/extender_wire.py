@@ -11,14 +11,13 @@ Shapes: staging/src/k8s.io/kube-scheduler/extender/v1/types.go, v1.36.2.
 
 import json
 from functools import cache
-from typing import Annotated, Any, Final, NamedTuple, NoReturn, TypeVar
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 from msgspec import inspect
 
 from shared.errors import OperationalError
-from shared.kube.api.meta_v1 import ApiStruct
-from shared.kube.quantity import INT64_MAX
+from shared.kube.api.meta_v1 import ApiStruct, Int64
 
 MAX_EXTENDER_PRIORITY: Final = 10
 MAX_NODE_SCORE: Final = 100
@@ -75,7 +74,7 @@ class _FilterResult(_GoStruct):
 
 class _HostPriority(_GoStruct):
     host: str = ""
-    score: Annotated[int, msgspec.Meta(ge=-INT64_MAX - 1, le=INT64_MAX)] = 0
+    score: Int64 = 0
 
 
 class MetaPod(_GoStruct):

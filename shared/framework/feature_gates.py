@@ -180,7 +180,7 @@ _NEEDS: Final[Mapping[str, str]] = {
 """Gate -> the one that has to be on with it (pkg/features/kube_features.go, v1.36.2)."""
 _WHOLE_STAGES: Final = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 _COMPONENT: Final = "kube"
-_BOOLEANS: Final[Mapping[str, bool]] = {
+BOOLEANS: Final[Mapping[str, bool]] = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
 }
@@ -238,10 +238,10 @@ def parse_feature_gates(text: str) -> FeatureGates:
         component, _, plain = name.rpartition(":")
         if component not in ("", _COMPONENT):
             problems.append(f"{entry}: there is no component {component}, only {_COMPONENT}")
-        elif value not in _BOOLEANS:
+        elif value not in BOOLEANS:
             problems.append(f"{entry}: write {plain or 'Name'}=true or {plain or 'Name'}=false")
         else:
-            changed[plain] = _BOOLEANS[value]
+            changed[plain] = BOOLEANS[value]
     if problems:
         raise ConfigurationError("--feature-gates", problems)
     return FeatureGates(changed)

@@ -19,14 +19,13 @@ from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools, Int32s
 from shared.columns.table import NodeTable
 from shared.kube.api.core_v1 import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from shared.kube.quantity import INT64_MAX
 from shared.selectors.label_match import Numbers, has_label, numbers_in, value_in
 
 NAME_FIELD: Final = "metadata.name"
 LABEL_VALUE_LENGTH_MAX: Final = 63
 _LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?", re.ASCII)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_INT64_MAX: Final = 2**63 - 1
-_INT64_MIN: Final = -(2**63)
 
 
 class Operator(Enum):
@@ -164,7 +163,7 @@ def parse_int64(text: str) -> int | None:
     if _INTEGER.fullmatch(text) is None:
         return None
     number = int(text)
-    return number if _INT64_MIN <= number <= _INT64_MAX else None
+    return number if -INT64_MAX - 1 <= number <= INT64_MAX else None
 
 
 # Matching -----------------------------------------------------------------------------------------

@@ -114,11 +114,11 @@ class World:
         if shown:
             ended = shown[which % len(shown)]
             self.cache.view.nominations.remove(ended.uid)
-            self.cache.journal.usage_changed(ended.node_row)
+            self.cache.journal.usage.append(ended.node_row)
 
     def keep_room(self, uid: str, class_id: int, priority: int, row: int) -> None:
         self.cache.view.nominations.put(Nomination(uid, class_id, priority, row))
-        self.cache.journal.usage_changed(row)
+        self.cache.journal.usage.append(row)
 
 
 @given(STEPS)

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.adapter.kind_feed import KindFeed
-from daemon.adapter.line_splitter import LineSplitter
 from shared.kube import api_errors
 from shared.kube.api_errors import ApiError, error_from_answer
 from shared.kube.decode import KindDecoder
 from shared.kube.http_connection import Answer, HttpConnection
+from shared.kube.line_splitter import LineSplitter
 from shared.kube.pod_record import PodRecord, decode_template
 from shared.kube.resources import ALL_KINDS, NODES, PODS, ResourceKind
 from shared.messages.to_owner import (

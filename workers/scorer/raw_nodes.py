@@ -14,8 +14,9 @@ import msgspec
 from shared.errors import OperationalError
 from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.api_client import ApiClient
-from shared.kube.api_errors import ProtocolViolation, read_answer
-from shared.limits import OBJECT_BYTES_MAX
+from shared.kube.api_errors import read_answer
+from shared.kube.line_splitter import LineSplitter
+from shared.kube.list_pages import list_pages
 from shared.telemetry.log import EventLog
 
 NODES_PATH: Final = "/api/v1/nodes"
@@ -25,16 +26,6 @@ BACKOFF_S_MAX: Final = 30.0
 WATCH_S: Final = 300
 
 log = EventLog("scorer.raw_nodes")
-
-
-class _ListMeta(ApiStruct):
-    resource_version: str = ""
-    token: str = msgspec.field(default="", name="continue")
-
-
-class _List(ApiStruct):
-    metadata: _ListMeta
-    items: list[msgspec.Raw] | None = None
 
 
 class _Meta(ApiStruct):
@@ -51,7 +42,6 @@ class _Event(ApiStruct):
     object: msgspec.Raw
 
 
-_list_decoder: Final = msgspec.json.Decoder(_List)
 _event_decoder: Final = msgspec.json.Decoder(_Event)
 _object_decoder: Final = msgspec.json.Decoder(_Object)
 
@@ -92,15 +82,11 @@ class RawNodes:
 
     async def _list(self) -> None:
         nodes: dict[str, bytes] = {}
-        token, version = "", ""
-        while True:
-            query = f"?limit={PAGE_SIZE}" + (f"&continue={token}" if token else "")
-            page = read_answer(_list_decoder, await self._client.get(NODES_PATH + query))
+        version = ""
+        async for page in list_pages(self._client, NODES_PATH, PAGE_SIZE):
             for item in page.items or ():
                 nodes[read_answer(_object_decoder, item).metadata.name] = bytes(item)
-            token, version = page.metadata.token, page.metadata.resource_version
-            if not token:
-                break
+            version = page.metadata.resource_version
         self._nodes, self._version = nodes, version
         self._is_listed.set()
 
@@ -109,14 +95,11 @@ class RawNodes:
             f"{NODES_PATH}?watch=1&allowWatchBookmarks=true&timeoutSeconds={WATCH_S}"
             f"&resourceVersion={self._version}"
         )
-        rest = b""
+        splitter = LineSplitter()
         try:
             while chunks := await stream.chunks():
-                *lines, rest = b"".join((rest, *chunks)).split(b"\n")
-                if len(rest) > OBJECT_BYTES_MAX:
-                    raise ProtocolViolation(f"a line of more than {OBJECT_BYTES_MAX} bytes")
-                for line in lines:
-                    if line and not self._take(line):
+                for line in splitter.feed(b"".join(chunks)):
+                    if not self._take(line):
                         return
         finally:
             stream.close()

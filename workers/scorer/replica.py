@@ -174,7 +174,7 @@ class Replica:
         self._tentative.append(tentative)
         self._lay_on(tentative)
         self._write_tentative_pod(len(self._tentative) - 1, tentative)
-        self.journal.usage_changed(row)
+        self.journal.usage.append(row)
 
     def place_many(self, class_id: int, rows: list[int], proposal_sequence: int) -> None:
         """Counts a pod on each of these rows, which are distinct; of a class without host ports or
@@ -196,7 +196,7 @@ class Replica:
         for tentative in taken_back:
             add_usage(self.nodes, tentative.row, tentative.usage, -1)
             self.nodes.ports_id[tentative.row] = mark.ports_id[tentative.row]
-            self.journal.usage_changed(tentative.row)
+            self.journal.usage.append(tentative.row)
             self._forget_assumed(tentative)
         del self._tentative[mark.tentative_count :]
         if taken_back:
@@ -219,10 +219,10 @@ class Replica:
         shown = self.view.nominations
         before = shown.remove(own.uid)
         if before is not None:
-            self.journal.usage_changed(before.node_row)
+            self.journal.usage.append(before.node_row)
         if own.node_row != NOT_NOMINATED:
             shown.put(own)
-            self.journal.usage_changed(own.node_row)
+            self.journal.usage.append(own.node_row)
 
     def drop_tentative(self) -> None:
         """The owner has taken back all pods that were in hand here."""
@@ -308,13 +308,13 @@ class Replica:
             if now == before:
                 continue
             shown.remove(before.uid)
-            self.journal.usage_changed(before.node_row)
+            self.journal.usage.append(before.node_row)
             if now is not None:
                 wanted[now.uid] = now
         for now in wanted.values():
             if now.node_row != NOT_NOMINATED:
                 shown.put(now)
-                self.journal.usage_changed(now.node_row)
+                self.journal.usage.append(now.node_row)
 
     def _write_tentative_pods(self) -> None:
         self.view.tentative.clear_all()

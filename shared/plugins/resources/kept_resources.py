@@ -18,9 +18,10 @@ from typing import Final
 import numpy as np
 
 from shared.columns.rows import RowIndex
-from shared.columns.schema import BASE_RESOURCES, INT64_MAX, Bools, Int64s, wrap_int64
+from shared.columns.schema import BASE_RESOURCES, Bools, Int64s, wrap_int64
 from shared.columns.table import NodeTable
 from shared.framework.normalize import SCORE_MAX
+from shared.kube.quantity import INT64_MAX
 from shared.plugins.resources.balance import Floats, balance_of_node, balance_of_two
 from shared.plugins.resources.resource_arrays import BLOCK, Columns
 

@@ -19,8 +19,9 @@ from typing import Final
 
 import numpy as np
 
-from shared.columns.schema import INT64_MAX, Bools, Int64s, wrap_int64
+from shared.columns.schema import Bools, Int64s, wrap_int64
 from shared.framework.normalize import SCORE_MAX, UTILIZATION_MAX
+from shared.kube.quantity import INT64_MAX
 from shared.plugins.resources import large_amounts
 from shared.plugins.resources.balance import Floats, balance_of_any, balance_of_node, balance_of_two
 

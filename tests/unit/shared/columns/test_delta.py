@@ -83,11 +83,11 @@ def test_an_interner_takes_over_ids_that_overlap_equally() -> None:
 
 def test_a_journal_tells_each_changed_row_once_and_in_order() -> None:
     journal = Journal()
-    journal.usage_changed(3)
+    journal.usage.append(3)
     start = journal.position
     for row in (5, 2, 5):
-        journal.usage_changed(row)
-    journal.node_changed(7)
+        journal.usage.append(row)
+    journal.node.append(7)
     changes = journal.since(start)
     assert changes is not None
     assert changes.usage_rows.tolist() == [2, 5]
@@ -98,6 +98,6 @@ def test_a_reader_that_fell_behind_the_bound_is_told_to_start_over() -> None:
     journal = Journal()
     start = journal.position
     for _ in range(ENTRIES_MAX + 1):
-        journal.usage_changed(0)
+        journal.usage.append(0)
     assert journal.since(start) is None
     assert journal.since(journal.position) is not None

@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from shared.columns.schema import BASE_RESOURCES, CPU, INT64_MAX, MEMORY
+from shared.columns.schema import BASE_RESOURCES, CPU, MEMORY
 from shared.columns.table import NodeTable
+from shared.kube.quantity import INT64_MAX
 from shared.plugins.resources.kept_resources import (
     AMOUNT_MAX,
     KeptBalance,

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.adapter import line_splitter
-from daemon.adapter.line_splitter import LineSplitter
+from shared.kube import line_splitter
 from shared.kube.api_errors import ProtocolViolation
+from shared.kube.line_splitter import LineSplitter
 
 
 @given(

@@ -1,0 +1,32 @@
+"""Lists that come in several answers."""
+
+import asyncio
+from typing import cast
+
+from shared.kube.api_client import Api
+from shared.kube.list_pages import list_pages
+
+ANSWERS = {
+    "/api/v1/nodes?limit=2": b'{"metadata":{"continue":"a/b+c="},"items":[{"n":1},{"n":2}]}',
+    "/api/v1/nodes?limit=2&continue=a/b%2Bc%3D": b'{"metadata":{"resourceVersion":"7"},"items":[{}]}',
+}
+
+
+class Server:
+    """Answers what it is asked, word for word."""
+
+    async def get(self, path: str, *, timeout_s: float | None = None) -> bytes:
+        assert timeout_s == 9.0
+        return ANSWERS[path]
+
+
+async def pages() -> list[tuple[str, list[bytes]]]:
+    found = list_pages(cast("Api", Server()), "/api/v1/nodes", 2, timeout_s=9.0)
+    return [
+        (page.metadata.resource_version, [bytes(item) for item in page.items or ()])
+        async for page in found
+    ]
+
+
+def test_each_page_is_asked_for_where_the_last_one_ended() -> None:
+    assert asyncio.run(pages()) == [("", [b'{"n":1}', b'{"n":2}']), ("7", [b"{}"])]
