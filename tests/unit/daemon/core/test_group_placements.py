@@ -214,6 +214,79 @@ def test_basic_podgroup_chooses_the_highest_allocation_percentage() -> None:
     assert berth.racks_of("p1", "p2", "p3") == {"r1"}
 
 
+def test_basic_podgroup_chooses_the_highest_allocation_percentage_with_pre_existing_pods() -> None:
+    berth = Racks({"r1": 3, "r2": 3, "r3": 4})
+    berth.exist("existing1", "r1n1", "1")
+    berth.exist("existing2", "r2n2", "1")
+    berth.exist("existing3", "r2n3", "1")
+    berth.constrain("pg1")
+    berth.add(*plain("p1", "p2", "p3"))
+    assert berth.racks_of("p1", "p2", "p3") == {"r2"}
+
+
+def test_basic_podgroup_chooses_the_best_scoring_placement_that_will_not_fit_all_podgroup() -> None:
+    berth = Racks({"r1": 4, "r2": 1})
+    berth.exist("existing1", "r1n1", "2")
+    berth.constrain("pg1")
+    berth.add(*plain("p1"))
+    berth.add(*plain("p2", "p3"))
+    assert berth.racks_of("p1", "p2") == {"r2"}
+    assert berth.waiting() == {"p3"}
+
+
+def test_two_basic_podgroups_schedule_consecutively_each_on_a_single_rack() -> None:
+    berth = Racks({"r1": 3, "r2": 1})
+    berth.constrain("pg1")
+    berth.add(*plain("p1", "p2"))
+    berth.constrain("pg2")
+    berth.add(*plain("p3", "p4", group="pg2"))
+    assert berth.racks_of("p1", "p2") == {"r2"}
+    assert berth.racks_of("p3", "p4") == {"r1"}
+
+
+def test_two_basic_podgroups_schedule_consecutively_on_the_only_rack() -> None:
+    berth = Racks({"r1": 3})
+    berth.constrain("pg1")
+    berth.constrain("pg2")
+    berth.add(*plain("p1", "p2"), *plain("p3", "p4", "p5", group="pg2"))
+    assert berth.racks_of("p1", "p2", "p3", "p4", "p5") == {"r1"}
+
+
+def test_two_basic_podgroups_schedule_consecutively_different_topology_keys() -> None:
+    berth = Racks({"r1": 1, "r2": 2, "r3": 2}, {"r2": "z2", "r3": "z2"})
+    berth.constrain("pg1")
+    berth.add(*plain("p1", "p2"))
+    berth.constrain("pg2", key="zone")
+    berth.add(*large("p3", "p4", "p5", group="pg2"))
+    assert berth.racks_of("p1", "p2") == {"r1"}
+    assert berth.racks_of("p3", "p4", "p5") == {"r2", "r3"}
+
+
+def test_two_basic_podgroups_schedule_consecutively_one_does_not_fit_in_the_assigned_rack() -> None:
+    berth = Racks({"r1": 2, "r2": 1})
+    berth.constrain("pg1")
+    berth.add(*plain("p1"))
+    berth.add(*plain("p2", "p3"))
+    assert berth.racks_of("p1", "p2") == {"r2"}
+    assert berth.waiting() == {"p3"}
+    berth.constrain("pg2")
+    berth.add(*plain("p4", "p5", "p6", group="pg2"))
+    assert berth.racks_of("p4", "p5", "p6") == {"r1"}
+
+
+def test_basic_podgroup_continues_to_schedule_pods_when_more_resources_become_available() -> None:
+    berth = Racks({"r1": 1, "r2": 1})
+    blocker = berth.exist("existing1", "r1n1", "1")
+    berth.constrain("pg1")
+    berth.add(*plain("p1"))
+    berth.add(*plain("p2"))
+    assert berth.racks_of("p1") == {"r1"}
+    assert berth.waiting() == {"p2"}
+    berth.delete_pod(blocker)
+    berth.wait()
+    assert berth.racks_of("p1", "p2") == {"r1"}
+
+
 # Errors and edges --------------------------------------------------------------------------------
 
 
