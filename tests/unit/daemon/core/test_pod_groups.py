@@ -23,7 +23,7 @@ from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import KINDS_BY_PLURAL
 from shared.messages.to_binder import PodVerdict
-from shared.messages.to_owner import ObjectChanged, ObjectDeleted
+from shared.messages.to_owner import ObjectChanged, ObjectDeleted, PodChanged
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
@@ -343,6 +343,47 @@ def test_a_binding_that_fails_for_one_member_is_tried_again_and_the_rest_is_not_
     assert len(berth.bound_names()) == 2
     berth.wait()
     assert berth.bound_names() == {"p1", "p2", "p3"}
+
+
+def test_a_group_is_tried_in_the_order_of_priority_and_first_attempt() -> None:
+    """TestPodGroupInfoForPod and TestSkipPodGroupPodSchedule in schedule_one_podgroup_test.go: pods that
+    are not in the queue, or being deleted, are left out."""
+    berth = Gangs([make_node("node", cpu="3")])
+    early, late = gang("p1", "p2", priority=10), gang("p3", "p4", priority=100)
+    gated = gang("p5", spec={"schedulingGates": [{"name": "wait"}]}, priority=1000)
+    (ended,) = gang("p6", priority=1000, deleted="2026-01-01T00:00:00Z")
+    berth.add(*early, *late, *gated, ended)
+    berth.add_group("pg1", 2)
+    assert berth.bound_names() == {"p3", "p4", "p1"}
+    assert berth.waiting() == {"p2"}
+
+
+@pytest.mark.parametrize(
+    ("quorum", "high_cpu", "result"),
+    [
+        (1, "1", "placed"),
+        (2, "1", "waits"),
+        (3, "1", "waits"),
+        (4, "1", "fails"),
+        (3, "9", "fails"),
+    ],
+)
+def test_what_comes_of_pods_that_fit_that_need_room_and_that_fit_nowhere(
+    quorum: int, high_cpu: str, result: str
+) -> None:
+    """Mixtures of TestPodGroupSchedulingAlgorithm and TestSubmitPodGroupAlgorithmResult."""
+    berth = Gangs([make_node("node", cpu="3")])
+    berth.add(lone("low", "2", priority=0))
+    berth.add_group("pg1", quorum)
+    pods = [*gang("p1", priority=100), *gang("p2", priority=90), *gang("p3", "p4", cpu="9")]
+    pods += gang("p5", priority=80, cpu=high_cpu)
+    for pod in pods:
+        berth.tell(PodChanged(pod))
+    while berth.step_owner() or berth.step_scorer(0):
+        pass
+    told = berth.told("pg1") if berth.verdicts else ""
+    assert bool(berth.orders) == (result == "placed"), told
+    assert bool(berth.victims) == (result != "fails"), told
 
 
 def test_pods_of_a_group_with_several_scheduler_names_are_told_so() -> None:
