@@ -25,8 +25,8 @@ from bench.sim.permit import GROUP
 from bench.sim.poison import is_poison
 from bench.sim.schedule import SimulatedFailure
 from bench.sim.sim_processes import OwnerProcess
+from bench.sim.slow_pods import CannotTell
 from bench.sim.slow_preemption import candidates
-from bench.sim.slow_storage import CannotTell
 from bench.sim.states import OTHER_KINDS, waiting
 from bench.sim.world import World
 from daemon.core.queue.queued_pod import Place, QueuedPod

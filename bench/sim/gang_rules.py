@@ -13,7 +13,7 @@ from bench.sim.draw import Json
 from bench.sim.oracle import OracleCluster, OraclePod, pod_of, where_it_fits
 from bench.sim.permit import GROUP
 from bench.sim.schedule import SimulatedFailure
-from bench.sim.slow_storage import CannotTell
+from bench.sim.slow_pods import CannotTell
 from daemon.core.cache import Cache
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import POD_GROUPS

@@ -11,7 +11,7 @@ from bench.sim.links import PeerEnd
 from bench.sim.oracle import AFFINITY, SPREAD, why_not
 from bench.sim.schedule import SimulatedFailure
 from bench.sim.sim_processes import OwnerProcess, ScorerProcess
-from bench.sim.slow_storage import CannotTell
+from bench.sim.slow_pods import CannotTell
 from bench.sim.states import States, waiting
 from bench.sim.world import World
 from shared.messages.from_scorer import Proposals

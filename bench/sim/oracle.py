@@ -19,7 +19,7 @@ from bench.sim import slow_topology as slow
 from bench.sim.extender import LICENCE, SEAT, is_refused
 from bench.sim.slow_claims import backing_class, claims_verdict, shared_devices
 from bench.sim.slow_pods import Amounts, Verdict
-from bench.sim.slow_storage import Storage, VolumePod
+from bench.sim.slow_storage import Moved, Storage, VolumePod
 
 Json = dict[str, Any]
 
@@ -300,6 +300,14 @@ def _volume_pod(pod: OraclePod) -> VolumePod:
     return VolumePod(pod.uid, pod.name, pod.namespace, pod.spec)
 
 
+def _not_among(cluster: OracleCluster, other: OracleCluster) -> list[VolumePod]:
+    """Pods that are in one cluster and not in another."""
+    if cluster is other:
+        return []
+    uids = {pod.uid for pod in other.pods}
+    return [_volume_pod(pod) for pod in cluster.pods if pod.uid not in uids]
+
+
 def _volumes(
     pod: OraclePod, node: OracleNode, cluster: OracleCluster, before: OracleCluster
 ) -> Verdict | None:
@@ -307,13 +315,10 @@ def _volumes(
         return None
     storage = Storage(cluster.told, cluster.latest)
     mine, near = _volume_pod(pod), [_volume_pod(other) for other in cluster.on(node)]
-    everywhere = [_volume_pod(other) for other in cluster.on_nodes()]
-    restricted = slow_storage.restrictions(mine, near, everywhere, storage)
-    if restricted and cluster is not before and not slow_storage.has_disks(mine):
-        there = [_volume_pod(other) for other in before.on_nodes()]
-        restricted = restricted if slow_storage.restrictions(mine, [], there, storage) else None
+    everywhere = [_volume_pod(other) for other in before.on_nodes()]
+    moved = Moved(_not_among(cluster, before), _not_among(before, cluster))
     return (
-        restricted
+        slow_storage.restrictions(mine, near, everywhere, storage, moved)
         or slow_storage.limits(mine, node.name, near, storage)
         or slow_storage.binding(mine, node.name, node.labels, storage)
         or slow_storage.zone(mine, node.labels, storage)

@@ -13,8 +13,7 @@ from bench.sim.oracle import OracleCluster, why_not
 from bench.sim.permit import GROUP
 from bench.sim.schedule import SimulatedFailure
 from bench.sim.sim_processes import OwnerProcess
-from bench.sim.slow_pods import PORTS
-from bench.sim.slow_storage import CannotTell
+from bench.sim.slow_pods import PORTS, CannotTell
 from bench.sim.states import States, waiting
 from bench.sim.world import World
 from daemon.core.cache import Cache

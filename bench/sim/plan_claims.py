@@ -196,7 +196,7 @@ def device_resources(draw: Draw) -> list[Action]:
         requests = {**container["resources"]["requests"], **amounts}
         limits = {**container["resources"].get("limits", {}), **amounts}
         resources = {"requests": requests, "limits": limits}
-        made += _alike(draw, spec | {"containers": [{**container, "resources": resources}]})
+        made += alike(draw, spec | {"containers": [{**container, "resources": resources}]})
     return made
 
 
@@ -217,7 +217,7 @@ def matched(draw: Draw) -> list[Action]:
         path = f"{DEVICES}/namespaces/default/resourceclaimtemplates"
         made.append(create(path, f"matched-{number}", spec=template))
         wanted = [{"name": "own", "resourceClaimTemplateName": f"matched-{number}"}]
-        made += _alike(draw, {**rng.choice(draw.shapes)["spec"], "resourceClaims": wanted})
+        made += alike(draw, {**rng.choice(draw.shapes)["spec"], "resourceClaims": wanted})
     return made
 
 
@@ -246,7 +246,7 @@ def partitions(draw: Draw) -> list[Action]:
         path = f"{DEVICES}/namespaces/default/resourceclaimtemplates"
         made.append(create(path, f"part-{number}", spec=template))
         wanted = [{"name": "own", "resourceClaimTemplateName": f"part-{number}"}]
-        made += _alike(draw, {**rng.choice(draw.shapes)["spec"], "resourceClaims": wanted})
+        made += alike(draw, {**rng.choice(draw.shapes)["spec"], "resourceClaims": wanted})
     if not {"volumes", "devices"} & draw.features:
         made.append(controllers(draw))
     return made
@@ -283,7 +283,7 @@ def _devices_of_class(draw: Draw, name: str, **fields: str) -> list[Action]:
     return made
 
 
-def _alike(draw: Draw, spec: Json) -> list[Action]:
+def alike(draw: Draw, spec: Json) -> list[Action]:
     """A few pods of one spec at a time."""
     at_s, made = draw.time_s(), []
     for _ in draw.some(3):

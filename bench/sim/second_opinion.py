@@ -10,9 +10,8 @@ from typing import Any, Final
 from bench.sim.oracle import OracleCluster, OraclePod, why_not
 from bench.sim.schedule import SimulatedFailure
 from bench.sim.sim_processes import ScorerProcess
-from bench.sim.slow_pods import PORTS
+from bench.sim.slow_pods import PORTS, CannotTell
 from bench.sim.slow_preemption import best_of, candidates, may_preempt
-from bench.sim.slow_storage import CannotTell
 from bench.sim.states import TENTATIVE, States
 from shared.messages.from_scorer import Failure
 from shared.messages.to_scorer import PodTask

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Container
 from typing import Final, NamedTuple
 
-from bench.sim import plan_claims, plan_cluster, plan_faults, plan_groups
+from bench.sim import plan_claims, plan_cluster, plan_disks, plan_faults, plan_groups
 from bench.sim.deadly import SimulatedDeath
 from bench.sim.draw import Action, Draw
 from bench.sim.extender import CONFIGURATION
@@ -37,6 +37,7 @@ LATER: Final = {
     "latest": {"pod_groups": 0.15},
     "extended": {"extenders": 0.15},
     "parts": {"partitions": 0.1},
+    "disks": {"migrated": 0.1},
 }  # fmt: skip
 """Features that are drawn after all that is above, each row from a generator of its own, by its name:
 what is added here changes no seed that is without it."""
@@ -196,4 +197,5 @@ MAKERS_LATER: Final[dict[str, Callable[[Draw], list[Action]]]] = {
     "pod_groups": plan_groups.pod_groups,
     "extenders": plan_cluster.extended,
     "partitions": plan_claims.partitions,
+    "migrated": plan_disks.migrated,
 }

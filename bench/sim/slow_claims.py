@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple, Protocol
 
-from bench.sim.slow_pods import Verdict, is_extended, quantity, requests_of, terms_mean
-from bench.sim.slow_storage import CannotTell
+from bench.sim.slow_pods import CannotTell, Verdict, is_extended, quantity, requests_of, terms_mean
 
 Json = Mapping[str, Any]
 CLAIMS = "DynamicResources"

@@ -36,6 +36,10 @@ class Verdict(NamedTuple):
         return f"{self.plugin}: {self.reason}"
 
 
+class CannotTell(Exception):  # noqa: N818 # It is an answer.
+    """The model does not know such objects."""
+
+
 # Taints and labels ----------------------------------------------------------------------------------
 
 

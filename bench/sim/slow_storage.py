@@ -1,18 +1,18 @@
 """Volumes said slowly: disks that exclude one another, limits, binding, zones.
 
-Written from upstream's rules over plain dictionaries as the API has them, as `slow_topology.py` is. Of
-disks that are built into Kubernetes and served by a CSI driver since (migrated ones) nothing is said:
-`CannotTell`.
+Written from upstream's rules over plain dictionaries as the API has them, as `slow_topology.py` is.
 
 Rules: pkg/scheduler/framework/plugins/{volumerestrictions,nodevolumelimits,volumebinding,volumezone}
 and component-helpers/storage/volume, v1.36.2.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from bench.sim.slow_pods import Verdict, quantity, terms_mean
+from bench.sim.slow_migration import Handle, driver_of, served_as, within_reach_of
+from bench.sim.slow_pods import CannotTell, Verdict, quantity, terms_mean
 from bench.sim.slow_topology import selects
 
 Json = Mapping[str, Any]
@@ -30,14 +30,6 @@ ZONE_LABELS = (
     "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region",
     "topology.kubernetes.io/zone", "topology.kubernetes.io/region",
 )  # fmt: skip
-MIGRATED = (
-    "awsElasticBlockStore", "azureDisk", "azureFile", "cinder", "gcePersistentDisk",
-    "portworxVolume", "vsphereVolume",
-)  # fmt: skip
-
-
-class CannotTell(Exception):  # noqa: N818 # It is an answer.
-    """The model does not know such objects."""
 
 
 class VolumePod(NamedTuple):
@@ -65,11 +57,6 @@ def claim_names(pod: VolumePod) -> Iterator[tuple[str, bool]]:
             yield f"{pod.name}-{volume['name']}", True
 
 
-def _refuse_unknown(pod: VolumePod) -> None:
-    if any(volume.get(kind) for volume in pod.spec.get("volumes") or [] for kind in MIGRATED):
-        raise CannotTell("a migrated disk")
-
-
 def class_of(claim: Json) -> str:
     """The storage class that a claim asks for."""
     annotations = claim["metadata"].get("annotations") or {}
@@ -91,12 +78,23 @@ def _owns(pod: VolumePod, claim: Json) -> bool:
 # VolumeRestrictions ---------------------------------------------------------------------------------
 
 
+class Moved(NamedTuple):
+    """Who is there in a dry run though PreFilter did not see them, and who is not though it did."""
+
+    came: Sequence[VolumePod]
+    gone: Sequence[VolumePod]
+
+
 def restrictions(
-    pod: VolumePod, beside: Sequence[VolumePod], everywhere: Sequence[VolumePod], storage: Storage
+    pod: VolumePod,
+    beside: Sequence[VolumePod],
+    everywhere: Sequence[VolumePod],
+    storage: Storage,
+    moved: Moved,
 ) -> Verdict | None:
-    """`beside`: pods of the node; `everywhere`: pods of all nodes."""
+    """`beside`: pods of the node; `everywhere`: pods of all nodes, as PreFilter saw them."""
     claims = storage.told.get("persistentvolumeclaims", {})
-    alone = []
+    alone = set()
     for volume in pod.spec.get("volumes") or []:
         if volume.get("persistentVolumeClaim"):
             name = volume["persistentVolumeClaim"]["claimName"]
@@ -105,18 +103,30 @@ def restrictions(
                 reason = f'persistentvolumeclaim "{name}" not found'
                 return Verdict(RESTRICTIONS, reason, is_final=True)
             if "ReadWriteOncePod" in (claim["spec"].get("accessModes") or []):
-                alone.append(name)
+                alone.add(name)
+    used = {
+        name for other in everywhere if other.namespace == pod.namespace
+        for name, _ in claim_names(other)
+    }  # fmt: skip
+    count = len(alone & used)
+    if not count and not _has_disks(pod):
+        return None  # There is nothing to do for Filter.
     for mine in pod.spec.get("volumes") or []:
         for other in beside:
             if any(_exclude(mine, theirs) for theirs in other.spec.get("volumes") or []):
                 return Verdict(RESTRICTIONS, "node(s) had no available disk")
-    for other in everywhere:
-        if other.namespace == pod.namespace and any(n in alone for n, _ in claim_names(other)):
-            return Verdict(RESTRICTIONS, "a ReadWriteOncePod claim is in use")
-    return None
+    # A claim counts once, however many have it; but each of them takes one away when it goes.
+    count += _users(alone, moved.came) - _users(alone, moved.gone)
+    return Verdict(RESTRICTIONS, "a ReadWriteOncePod claim is in use") if count > 0 else None
 
 
-def has_disks(pod: VolumePod) -> bool:
+def _users(claims: AbstractSet[str], others: Sequence[VolumePod]) -> int:
+    """Of whichever namespace (updateWithPod in volume_restrictions.go)."""
+    named = [each for other in others for each in claim_names(other)]
+    return sum(name in claims and not is_own for name, is_own in named)
+
+
+def _has_disks(pod: VolumePod) -> bool:
     """Whether the pod names disks outright."""
     kinds = ("gcePersistentDisk", "awsElasticBlockStore", "rbd", "iscsi")
     return any(volume.get(kind) for volume in pod.spec.get("volumes") or [] for kind in kinds)
@@ -148,21 +158,14 @@ def limits(
     pod: VolumePod, node_name: str, beside: Sequence[VolumePod], storage: Storage
 ) -> Verdict | None:
     """What NodeVolumeLimits has against a pod on a node."""
-    if not any(True for _ in claim_names(pod)):
-        _refuse_unknown(pod)
-        return None
-    _refuse_unknown(pod)
-    new: dict[tuple[str, str], None] = {}
+    csi_node = storage.told.get("csinodes", {}).get(node_name)
     for name, is_own in claim_names(pod):
         claim = storage.told.get("persistentvolumeclaims", {}).get(f"{pod.namespace}/{name}")
         if claim is None:
             return Verdict(LIMITS, f'persistentvolumeclaim "{name}" not found', is_final=True)
         if is_own and not _owns(pod, claim):
             raise CannotTell("a claim of somebody else under the name of an ephemeral volume's")
-        handle = _handle(claim, storage)
-        if handle is not None:
-            new[handle] = None
-    csi_node = storage.told.get("csinodes", {}).get(node_name)
+    new = _handles(pod, storage, csi_node)
     counts = {
         driver["name"]: driver["allocatable"]["count"]
         for driver in ((csi_node or {}).get("spec") or {}).get("drivers") or []
@@ -170,7 +173,7 @@ def limits(
     }
     if not new or not counts:
         return None
-    attached = _attached(beside, storage)
+    attached = {handle for other in beside for handle in _handles(other, storage, csi_node)}
     fresh = [handle for handle in new if handle not in attached]
     attached |= _attachments(node_name, storage)
     for driver, count in counts.items():
@@ -180,17 +183,15 @@ def limits(
     return None
 
 
-def _attached(beside: Sequence[VolumePod], storage: Storage) -> set[tuple[str, str]]:
-    found = set()
-    for other in beside:
-        _refuse_unknown(other)
-        for name, _ in claim_names(other):
-            key = f"{other.namespace}/{name}"
-            claim = storage.told.get("persistentvolumeclaims", {}).get(key)
-            handle = None if claim is None else _handle(claim, storage)
-            if handle is not None:
-                found.add(handle)
-    return found
+def _handles(pod: VolumePod, storage: Storage, csi_node: Json | None) -> set[Handle]:
+    """What counts of a pod's volumes, claims that are not there left out."""
+    volumes = pod.spec.get("volumes") or []
+    found = [served_as(volume, {}, csi_node) for volume in volumes]
+    claims = storage.told.get("persistentvolumeclaims", {})
+    for name, _ in claim_names(pod):
+        claim = claims.get(f"{pod.namespace}/{name}")
+        found.append(None if claim is None else _handle(claim, storage, csi_node))
+    return {handle for handle in found if handle is not None}
 
 
 def _attachments(node_name: str, storage: Storage) -> set[tuple[str, str]]:
@@ -205,23 +206,20 @@ def _attachments(node_name: str, storage: Storage) -> set[tuple[str, str]]:
     return found
 
 
-def _handle(claim: Json, storage: Storage) -> tuple[str, str] | None:
+def _handle(claim: Json, storage: Storage, csi_node: Json | None) -> Handle | None:
     """The driver and the name of a claim's volume there; of one that is not made yet its own."""
     volume = storage.told.get("persistentvolumes", {}).get(claim["spec"].get("volumeName") or "")
     if volume is not None:
-        if any(volume["spec"].get(kind) for kind in MIGRATED):
-            raise CannotTell("a migrated disk")
         csi = volume["spec"].get("csi")
-        return (csi["driver"], csi["volumeHandle"]) if csi else None
+        if csi:
+            return csi["driver"], csi["volumeHandle"]
+        return served_as(volume["spec"], volume["metadata"].get("labels") or {}, csi_node)
     name = class_of(claim)
     found = storage.told.get("storageclasses", {}).get(name)
     if not name or found is None:
         return None
-    provisioner = found.get("provisioner") or ""
-    if provisioner.startswith("kubernetes.io/") and provisioner != NO_PROVISIONER:
-        raise CannotTell("a migrated provisioner")
-    meta = claim["metadata"]
-    return (provisioner, f"{meta['namespace']}/{meta['name']}") if provisioner else None
+    driver, meta = driver_of(found.get("provisioner") or "", csi_node), claim["metadata"]
+    return (driver, f"{meta['namespace']}/{meta['name']}") if driver else None
 
 
 # VolumeBinding --------------------------------------------------------------------------------------
@@ -250,7 +248,7 @@ def binding(
         else:
             reason = "pod has unbound immediate PersistentVolumeClaims"
             return Verdict(BINDING, reason, is_final=True)
-    return _bound_elsewhere(bound, labels, storage) or _not_to_be_had(
+    return _bound_elsewhere(bound, node_name, labels, storage) or _not_to_be_had(
         waiting, node_name, labels, storage
     )
 
@@ -285,15 +283,15 @@ def reaches(volume: Json, labels: Mapping[str, str]) -> bool:
 
 
 def _bound_elsewhere(
-    claims: Sequence[Json], labels: Mapping[str, str], storage: Storage
+    claims: Sequence[Json], node_name: str, labels: Mapping[str, str], storage: Storage
 ) -> Verdict | None:
+    csi_node = storage.told.get("csinodes", {}).get(node_name)
     for claim in claims:
         volume = storage.latest.get("persistentvolumes", {}).get(claim["spec"]["volumeName"])
         if volume is None:
             return Verdict(BINDING, "node(s) unavailable due to a volume not found", is_final=True)
-        if any(volume["spec"].get(kind) for kind in MIGRATED):
-            raise CannotTell("a migrated disk")
-        if not reaches(volume, labels):
+        terms = within_reach_of(volume, csi_node)
+        if terms is not None and not terms_mean(terms, "", labels):
             return Verdict(BINDING, "node(s) had volume node affinity conflict", is_final=True)
     return None
 

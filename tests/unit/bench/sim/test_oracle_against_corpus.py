@@ -15,8 +15,8 @@ import pytest
 from bench.conformance.scenario import read_plain
 from bench.conformance.shapes import object_kind
 from bench.sim.oracle import OracleCluster, OraclePod, cluster_of, pod_of, why_not
+from bench.sim.slow_pods import CannotTell
 from bench.sim.slow_preemption import best_of, candidates, may_preempt
-from bench.sim.slow_storage import CannotTell
 
 Json = dict[str, Any]
 CORPUS = Path(__file__).parents[3] / "conformance"
@@ -25,8 +25,8 @@ EACH = 4
 FAMILIES = {
     "resources-fit": 0, "resources-aggregate": 0, "node-affinity": 0, "taints": 0, "ports": 0,
     "topology-spread": 0, "interpod": 0, "gates-misc": 0, "volume-binding": 0, "volume-zone": 0,
-    "volume-restrictions": 0.35, "volume-limits": 0.75, "dra": 0.75, "mixed": 0, "nominated": 0,
-    "preemption": 0, "preemption-pdb": 0, "preemption-found": 0, "corner": 0.05,
+    "volume-restrictions": 0, "volume-limits": 0, "dra": 0.75, "mixed": 0, "nominated": 0,
+    "preemption": 0, "preemption-pdb": 0, "preemption-found": 0, "corner": 0,
 }  # fmt: skip
 """Family -> the share of questions, at most, of which the oracle says that it does not know."""
 NOT_OBJECTS = ("nodes", "pods", "namespaces", "priorityclasses")
